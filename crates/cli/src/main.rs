@@ -1,0 +1,3 @@
+//! The program `makeway`.
+
+fn main() {}

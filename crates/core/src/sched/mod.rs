@@ -1,0 +1,69 @@
+//! The disciplines, one file each, behind [`Scheduler`].
+
+use crate::packet::{DropReason, Packet};
+use crate::units::{Bytes, Instant};
+
+/// A queueing discipline. It holds packets, decides their order and which to give up.
+///
+/// Time is an argument; it never runs backwards from one call to the next. The packet path
+/// cannot fail: a packet that is not held comes back through `drops`.
+pub trait Scheduler {
+    /// Takes `pkt`. Whichever packets are given up for it, itself included, go to `drops`.
+    fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops);
+
+    /// The packet to send next, if one may leave at `now`.
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet>;
+
+    /// The earliest time at which [`Scheduler::dequeue`] may give a packet; `None` while empty.
+    /// Early calls are harmless, late ones cost quality.
+    fn next_departure(&self) -> Option<Instant>;
+
+    /// What is held now.
+    fn backlog(&self) -> Backlog;
+}
+
+/// Packets and bytes held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets held.
+    pub packets: u32,
+    /// Bytes held.
+    pub bytes: Bytes,
+}
+
+/// The most that a discipline may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Packets, at least 1.
+    pub packets: u32,
+    /// Bytes, at least one packet's.
+    pub bytes: Bytes,
+    /// Flows: every [`crate::packet::FlowId`] is below it.
+    pub flows: u32,
+}
+
+/// Packets given up, with the reason. Kept and reused by the caller, so that it stops allocating.
+#[derive(Clone, Debug, Default)]
+pub struct Drops(Vec<(Packet, DropReason)>);
+
+impl Drops {
+    /// Room for `n` drops before the first allocation.
+    pub fn with_capacity(n: usize) -> Self {
+        Self(Vec::with_capacity(n))
+    }
+
+    /// Records one.
+    pub fn push(&mut self, pkt: Packet, reason: DropReason) {
+        self.0.push((pkt, reason));
+    }
+
+    /// Takes all of them out, in the order in which they were given up.
+    pub fn drain(&mut self) -> impl Iterator<Item = (Packet, DropReason)> + '_ {
+        self.0.drain(..)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,1 @@
+//! The router on real Linux: NFQUEUE datapath, shaper, rules, control.

@@ -1,0 +1,1 @@
+//! The world netns: scenarios over real kernel TCP in network namespaces.

@@ -1,0 +1,3 @@
+//! What a run reports: table, JSON, one self-contained HTML page.
+
+pub mod model;

@@ -1,0 +1,111 @@
+//! What a run reports. Names and units are the same from every world; rates say of which bytes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON form; raised when a field changes its meaning or goes.
+pub const FORMAT: u32 = 1;
+
+/// The report of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The scenario's title.
+    pub title: String,
+    /// `netns`, later `sim` and `vm`.
+    pub world: String,
+    /// Version of the program, kernel, and whatever else names the machine's part in the result.
+    pub environment: BTreeMap<String, String>,
+    /// Settings that differ from the file's.
+    pub set: BTreeMap<String, String>,
+    /// Seed.
+    pub seed: u64,
+    /// Measured interval in seconds, warm-up excluded.
+    pub seconds: f64,
+    /// False when the run was cut short; figures are of what there was.
+    pub complete: bool,
+    /// Flows in the order of the scenario.
+    pub flows: Vec<FlowReport>,
+    /// Measured queues.
+    pub queues: Vec<QueueReport>,
+}
+
+/// One flow, as its receiver saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// Name, `download-3`.
+    pub name: String,
+    /// Group, `download`.
+    pub group: String,
+    /// `bulk`, `rtp`, `cbr`, `poisson`.
+    pub kind: String,
+    /// Payload received, bit/s.
+    pub goodput_bps: f64,
+    /// Datagram flows only.
+    pub datagrams: Option<DatagramReport>,
+    /// Goodput over time: one value a `series_step_s`, bit/s.
+    pub goodput_series_bps: Vec<f64>,
+    /// Lost share over time, 0 to 1, in the same steps; empty for bulk.
+    pub loss_series: Vec<f64>,
+    /// Largest one-way delay in each step, ms; empty for bulk.
+    pub delay_series_ms: Vec<f64>,
+    /// Length of a step in seconds.
+    pub series_step_s: f64,
+}
+
+/// A datagram flow: loss by sequence number, RFC 3393 delay variation, one-way delay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatagramReport {
+    /// Sent in the measured interval.
+    pub sent: u64,
+    /// Of those, received.
+    pub received: u64,
+    /// 1 - received / sent.
+    pub loss: f64,
+    /// Mean, p50, p99, largest one-way delay in ms.
+    pub delay_ms: Quantiles,
+    /// Absolute IPDV between consecutive packets (RFC 3393), in ms.
+    pub ipdv_ms: Quantiles,
+}
+
+/// A distribution in brief.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// One egress queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// `router -> client`.
+    pub name: String,
+    /// Discipline.
+    pub discipline: String,
+    /// Rate on the wire, bit/s; zero if not limited.
+    pub rate_bps: u64,
+    /// Sent on the wire over the measured interval, bit/s.
+    pub throughput_bps: f64,
+    /// Throughput / rate.
+    pub utilisation: f64,
+    /// Packets in, out, and given up by reason, over the whole run.
+    pub packets_in: u64,
+    /// See `packets_in`.
+    pub packets_out: u64,
+    /// See `packets_in`.
+    pub drops: BTreeMap<String, u64>,
+    /// Sojourn time in ms.
+    pub sojourn_ms: Quantiles,
+    /// Backlog over time in packets, one value a `series_step_s`.
+    pub backlog_series: Vec<f64>,
+    /// Length of a step in seconds.
+    pub series_step_s: f64,
+}
