@@ -204,6 +204,7 @@ impl Div<Rate> for Bytes {
 /// Bytes sent in `d`, rounded down.
 impl Mul<Duration> for Rate {
     type Output = Bytes;
+    #[allow(clippy::suspicious_arithmetic_impl)] // bit/s * ns / (8 * 10^9) is bytes
     fn mul(self, d: Duration) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(d.0) / 8_000_000_000;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))

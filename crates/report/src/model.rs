@@ -96,11 +96,11 @@ pub struct QueueReport {
     pub throughput_bps: f64,
     /// Throughput / rate.
     pub utilisation: f64,
-    /// Packets in, out, and given up by reason, over the whole run.
+    /// Packets that came, over the whole run.
     pub packets_in: u64,
-    /// See `packets_in`.
+    /// Packets sent on, over the whole run.
     pub packets_out: u64,
-    /// See `packets_in`.
+    /// Packets given up, by reason, over the whole run.
     pub drops: BTreeMap<String, u64>,
     /// Sojourn time in ms.
     pub sojourn_ms: Quantiles,

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use makeway_core::framing::Framing;
 use makeway_core::units::{Bytes, Duration, Rate};
 
 /// One experiment.
@@ -61,29 +62,6 @@ pub struct Egress {
     pub loss: f64,
     /// Reported by name: its backlog, drops, sojourn time. At least the bottlenecks.
     pub measure: bool,
-}
-
-/// Link-layer compensation, as cake names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Framing {
-    /// Bytes added to the IP packet.
-    pub overhead: i32,
-    /// Smallest packet on the wire, overhead included.
-    pub mpu: u32,
-    /// Cells of ATM, 64/65 of PTM, or neither.
-    pub cells: Cells,
-}
-
-/// How the link layer cuts packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cells {
-    /// Not at all.
-    #[default]
-    None,
-    /// 48 bytes in cells of 53.
-    Atm,
-    /// 65 bytes for 64.
-    Ptm,
 }
 
 /// A discipline with its configuration.
