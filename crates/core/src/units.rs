@@ -193,6 +193,7 @@ impl SubAssign for Bytes {
 ///
 /// # Panics
 /// If `rate` is zero: a link of no rate is refused where it is configured.
+#[allow(clippy::suspicious_arithmetic_impl)] // 8 * 10^9 bit-nanoseconds in a byte-second
 impl Div<Rate> for Bytes {
     type Output = Duration;
     fn div(self, rate: Rate) -> Duration {
@@ -202,9 +203,9 @@ impl Div<Rate> for Bytes {
 }
 
 /// Bytes sent in `d`, rounded down.
+#[allow(clippy::suspicious_arithmetic_impl)] // as above
 impl Mul<Duration> for Rate {
     type Output = Bytes;
-    #[allow(clippy::suspicious_arithmetic_impl)] // bit/s * ns / (8 * 10^9) is bytes
     fn mul(self, d: Duration) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(d.0) / 8_000_000_000;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
