@@ -1,3 +1,17 @@
 //! The program `makeway`.
 
-fn main() {}
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::run(commands::Makeway::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("makeway: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

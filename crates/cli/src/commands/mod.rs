@@ -1,0 +1,21 @@
+//! One file per subcommand.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Keeps voice and video clear of bulk traffic at a bottleneck.
+#[derive(Parser)]
+#[command(version, about, max_term_width = 100)]
+pub struct Makeway {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {}
+
+/// Runs the subcommand that was asked for.
+pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
+    match makeway.command {}
+}
