@@ -1,12 +1,15 @@
-# make demo   the main job, on real traffic
+# make demo   the main job, on real traffic: a call and ten downloads under FIFO, FQ and SQF
 # make test   format, lints as errors, all tests
 
 .PHONY: demo test
 
 demo:
-	cargo run --release -q -p makeway -- demo
+	@scripts/setup cargo=cargo iptables=iptables
+	@cargo build --release --locked -p makeway
+	@target/release/makeway demo --out out/demo
 
 test:
+	@scripts/setup cargo=cargo iptables=iptables valgrind=valgrind python3=python3
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo test --locked --workspace
