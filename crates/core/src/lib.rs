@@ -2,9 +2,11 @@
 //!
 //! - [`units`]: instants, durations, bytes and rates as integers;
 //! - [`packet`]: a packet as a scheduler sees it;
+//! - [`flow`]: which packets belong together;
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each.
 
+pub mod flow;
 pub mod framing;
 pub mod packet;
 pub mod sched;

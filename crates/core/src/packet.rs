@@ -14,6 +14,25 @@ pub struct UserId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 
+macro_rules! index {
+    ($id:ident) => {
+        impl From<u32> for $id {
+            fn from(index: u32) -> Self {
+                Self(index)
+            }
+        }
+
+        impl From<$id> for u32 {
+            fn from(id: $id) -> u32 {
+                id.0
+            }
+        }
+    };
+}
+
+index!(FlowId);
+index!(UserId);
+
 /// A packet held or moved by a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
