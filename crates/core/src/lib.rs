@@ -4,10 +4,12 @@
 //! - [`packet`]: a packet as a scheduler sees it;
 //! - [`flow`]: which packets belong together;
 //! - [`framing`]: what a packet costs on the wire;
-//! - [`sched`]: the disciplines, one file each.
+//! - [`sched`]: the disciplines, one file each;
+//! - [`measure`]: what receivers and queues measure.
 
 pub mod flow;
 pub mod framing;
+pub mod measure;
 pub mod packet;
 pub mod sched;
 pub mod units;

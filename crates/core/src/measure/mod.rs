@@ -1,0 +1,21 @@
+//! What receivers and queues measure: online, mergeable, no allocation per sample.
+//!
+//! - [`Sequence`]: loss by sequence number, through reordering and duplicates;
+//! - [`Ipdv`]: delay variation between consecutive packets (RFC 3393);
+//! - [`Histogram`]: delays and sojourn times, with a stated relative error;
+//! - [`Moments`]: mean, variance, confidence interval;
+//! - [`jain`]: Jain's fairness index.
+//!
+//! Values are `f64` here: nothing of this decides about a packet.
+
+mod histogram;
+mod ipdv;
+mod jain;
+mod moments;
+mod sequence;
+
+pub use histogram::Histogram;
+pub use ipdv::Ipdv;
+pub use jain::jain;
+pub use moments::Moments;
+pub use sequence::{Arrival, Sequence, Unwrap};
