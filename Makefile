@@ -9,7 +9,7 @@ demo:
 	@target/release/makeway demo --out out/demo
 
 test:
-	@scripts/setup cargo=cargo iptables=iptables valgrind=valgrind python3=python3
+	@scripts/setup cargo=cargo iptables=iptables -- valgrind=valgrind python3=python3 ffmpeg=ffmpeg
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo test --locked --workspace
