@@ -5,6 +5,7 @@
 //! - [`flow`]: which packets belong together;
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
+//! - [`shaper`]: a discipline on a link of a rate;
 //! - [`measure`]: what receivers and queues measure.
 
 pub mod flow;
@@ -12,4 +13,5 @@ pub mod framing;
 pub mod measure;
 pub mod packet;
 pub mod sched;
+pub mod shaper;
 pub mod units;

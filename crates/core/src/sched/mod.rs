@@ -1,5 +1,10 @@
 //! The disciplines, one file each, behind [`Scheduler`].
 
+mod config;
+pub mod fifo;
+
+pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
+
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
 
@@ -65,5 +70,27 @@ impl Drops {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Short names for the tests beside the disciplines.
+
+    use super::Limits;
+    use crate::packet::{FlowId, Handle, Packet, UserId};
+    use crate::units::{Bytes, Instant};
+
+    pub fn limits(packets: u32, bytes: u64) -> Limits {
+        Limits {
+            packets,
+            bytes: Bytes::new(bytes),
+            flows: 64,
+        }
+    }
+
+    pub fn packet(handle: u32, flow: u32, len: u64) -> Packet {
+        let (handle, flow) = (Handle(handle), FlowId(flow));
+        Packet::new(Instant::ZERO, handle, flow, UserId(0), Bytes::new(len))
     }
 }

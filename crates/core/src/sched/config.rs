@@ -1,0 +1,213 @@
+//! What a discipline is made from, and its making.
+
+use super::fifo::Fifo;
+use super::{Limits, Scheduler};
+use crate::packet::UserId;
+use crate::units::Bytes;
+use std::fmt;
+use std::str::FromStr;
+
+/// The disciplines by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Discipline {
+    /// First in, first out, drop-tail.
+    Fifo,
+}
+
+impl Discipline {
+    /// Every discipline, in the order in which they are listed to people.
+    pub const ALL: [Self; 1] = [Self::Fifo];
+
+    /// The name in files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+        }
+    }
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name of a discipline is not one of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a discipline: choose {list}", list = choices())]
+pub struct ParseDisciplineError(String);
+
+fn choices() -> String {
+    let names = Discipline::ALL.map(Discipline::name);
+    match names.split_last() {
+        Some((last, [])) => (*last).into(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+impl FromStr for Discipline {
+    type Err = ParseDisciplineError;
+    fn from_str(s: &str) -> Result<Self, ParseDisciplineError> {
+        Self::ALL
+            .into_iter()
+            .find(|discipline| discipline.name() == s)
+            .ok_or_else(|| ParseDisciplineError(s.into()))
+    }
+}
+
+/// Which packet of the longest queue is given up when the buffer is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropFrom {
+    /// The oldest. The sender learns of the loss a whole queue earlier, and the packets behind the
+    /// gap draw the duplicate acknowledgements that repair it without a timeout; of live media the
+    /// stalest packet goes (T. V. Lakshman, A. Neidhardt, T. Ott, "The drop from front strategy in
+    /// TCP and in TCP over ATM", INFOCOM 1996).
+    #[default]
+    Head,
+    /// The newest: with one flow this is drop-tail.
+    Tail,
+}
+
+/// What a discipline is made from. [`build`] checks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Which one.
+    pub discipline: Discipline,
+    /// The most that it may hold.
+    pub limits: Limits,
+    /// Where longest queue drop takes its packet. Not for `fifo`.
+    pub drop_from: DropFrom,
+    /// Bytes that a flow (`fq`, `pfq`) or a user of weight 1 (`hier`) may send in a round; 64 B to
+    /// 1 MiB.
+    pub quantum: Bytes,
+    /// Users of `hier`: every [`UserId`] is below it.
+    pub users: u32,
+    /// Weights of the users of `hier` that do not have weight 1.
+    pub weights: Vec<(UserId, u32)>,
+}
+
+impl Config {
+    /// 1500 bytes of IP on Ethernet, with preamble, header, FCS and gap.
+    pub const DEFAULT_QUANTUM: Bytes = Bytes::new(1538);
+
+    /// The defaults: drop from the head of the longest queue, a quantum of one full Ethernet frame on
+    /// the wire, as many users as flows, each of weight 1.
+    pub fn new(discipline: Discipline, limits: Limits) -> Self {
+        Self {
+            discipline,
+            limits,
+            drop_from: DropFrom::default(),
+            quantum: Self::DEFAULT_QUANTUM,
+            users: limits.flows,
+            weights: Vec::new(),
+        }
+    }
+}
+
+/// Why no discipline can be made from a [`Config`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The limit in packets is out of range.
+    #[error("a limit of {0} packets is outside 1 to 2^30")]
+    Packets(u32),
+    /// The limit in bytes is out of range.
+    #[error("a limit of {0} is outside 1 B to 4 GiB - 1 B")]
+    Bytes(Bytes),
+    /// The number of flows is out of range.
+    #[error("{0} flows are outside 1 to 2^30")]
+    Flows(u32),
+    /// The quantum is out of range.
+    #[error("a quantum of {0} is outside 64 B to 1 MiB")]
+    Quantum(Bytes),
+    /// The number of users is out of range.
+    #[error("{0} users are outside 1 to 2^30")]
+    Users(u32),
+    /// A weight is out of range.
+    #[error("a weight of {1} for user {0} is outside 1 to 65536")]
+    Weight(u32, u32),
+    /// A weight is given to a user that there is not.
+    #[error("user {0} has a weight, but users are numbered below {1}")]
+    NoSuchUser(u32, u32),
+}
+
+impl Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        const MOST: u32 = 1 << 30;
+        let Limits {
+            packets,
+            bytes,
+            flows,
+        } = self.limits;
+        if !(1..=MOST).contains(&packets) {
+            return Err(ConfigError::Packets(packets));
+        }
+        if !(1..=u64::from(u32::MAX)).contains(&bytes.get()) {
+            return Err(ConfigError::Bytes(bytes));
+        }
+        if !(1..=MOST).contains(&flows) {
+            return Err(ConfigError::Flows(flows));
+        }
+        if !(64..=1 << 20).contains(&self.quantum.get()) {
+            return Err(ConfigError::Quantum(self.quantum));
+        }
+        if !(1..=MOST).contains(&self.users) {
+            return Err(ConfigError::Users(self.users));
+        }
+        for &(UserId(user), weight) in &self.weights {
+            if user >= self.users {
+                return Err(ConfigError::NoSuchUser(user, self.users));
+            }
+            if !(1..=65_536).contains(&weight) {
+                return Err(ConfigError::Weight(user, weight));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the discipline that `config` describes; all its memory is allocated here.
+///
+/// # Errors
+/// A value out of its range.
+pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> {
+    config.check()?;
+    Ok(match config.discipline {
+        Discipline::Fifo => Box::new(Fifo::new(config.limits)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::testing::limits;
+
+    #[test]
+    fn a_discipline_reads_back_as_it_prints_and_others_are_refused_with_the_choices() {
+        for discipline in Discipline::ALL {
+            assert_eq!(discipline.to_string().parse(), Ok(discipline));
+        }
+        let error = "codel".parse::<Discipline>().unwrap_err().to_string();
+        for discipline in Discipline::ALL {
+            assert!(error.contains(discipline.name()), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_and_named() {
+        let good = Config::new(Discipline::Fifo, limits(50, 75_000));
+        assert!(build(&good).is_ok());
+        let refused = |change: fn(&mut Config)| {
+            let mut config = good.clone();
+            change(&mut config);
+            build(&config).err().expect("refused").to_string()
+        };
+        assert!(refused(|c| c.limits.packets = 0).contains("0 packets"));
+        assert!(refused(|c| c.limits.bytes = Bytes::ZERO).contains("0 B"));
+        assert!(refused(|c| c.limits.flows = 0).contains("0 flows"));
+        assert!(refused(|c| c.quantum = Bytes::new(63)).contains("63 B"));
+        assert!(refused(|c| c.users = 0).contains("0 users"));
+        assert!(refused(|c| c.weights.push((UserId(1), 0))).contains("weight of 0"));
+        assert!(refused(|c| c.weights.push((UserId(64), 1))).contains("user 64"));
+    }
+}
