@@ -1,4 +1,4 @@
-//! A packet as a scheduler sees it: 32 bytes, no payload.
+//! A packet as a scheduler sees it: 24 bytes, no payload.
 
 use crate::units::{Bytes, Instant};
 
@@ -48,13 +48,20 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// 16 MiB - 1 B: no link carries a larger packet.
+    pub const MAX_LEN: Bytes = Bytes::new((1 << 24) - 1);
+
     /// A packet of `len` bytes as the discipline counts them.
     ///
     /// # Panics
-    /// If `len` is zero or above `u32::MAX`: no link carries such a packet.
+    /// If `len` is zero or above [`Packet::MAX_LEN`].
     pub fn new(arrived: Instant, handle: Handle, flow: FlowId, user: UserId, len: Bytes) -> Self {
-        let len = u32::try_from(len.get()).expect("packet length fits 32 bits");
-        assert!(len > 0, "packet length is not zero");
+        assert!(
+            (Bytes::new(1)..=Self::MAX_LEN).contains(&len),
+            "a packet of {len} is outside 1 B to 16 MiB"
+        );
+        // Below 2^24.
+        let len = len.get() as u32;
         Self {
             arrived,
             handle,
@@ -62,6 +69,10 @@ impl Packet {
             user,
             len,
         }
+    }
+
+    pub(crate) fn len_u32(&self) -> u32 {
+        self.len
     }
 
     /// Length in bytes.

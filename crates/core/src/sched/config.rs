@@ -1,8 +1,13 @@
 //! What a discipline is made from, and its making.
 
 use super::fifo::Fifo;
+use super::fq::Fq;
+use super::hier::Hier;
+use super::order::Buckets;
+use super::pfq::Pfq;
+use super::sqf::Sqf;
 use super::{Limits, Scheduler};
-use crate::packet::UserId;
+use crate::packet::{Packet, UserId};
 use crate::units::Bytes;
 use std::fmt;
 use std::str::FromStr;
@@ -12,16 +17,28 @@ use std::str::FromStr;
 pub enum Discipline {
     /// First in, first out, drop-tail.
     Fifo,
+    /// Fair queueing: deficit round robin, longest queue drop.
+    Fq,
+    /// Priority fair queueing: flows that are not backlogged first.
+    Pfq,
+    /// Shortest queue first, longest queue drop.
+    Sqf,
+    /// Fair queueing between users, shortest queue first between a user's flows.
+    Hier,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 1] = [Self::Fifo];
+    pub const ALL: [Self; 5] = [Self::Fifo, Self::Fq, Self::Pfq, Self::Sqf, Self::Hier];
 
     /// The name in files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
+            Self::Fq => "fq",
+            Self::Pfq => "pfq",
+            Self::Sqf => "sqf",
+            Self::Hier => "hier",
         }
     }
 }
@@ -112,7 +129,7 @@ pub enum ConfigError {
     #[error("a limit of {0} packets is outside 1 to 2^30")]
     Packets(u32),
     /// The limit in bytes is out of range.
-    #[error("a limit of {0} is outside 1 B to 4 GiB - 1 B")]
+    #[error("a limit of {0} is outside 1 B to 4080 MiB")]
     Bytes(Bytes),
     /// The number of flows is out of range.
     #[error("{0} flows are outside 1 to 2^30")]
@@ -142,7 +159,8 @@ impl Config {
         if !(1..=MOST).contains(&packets) {
             return Err(ConfigError::Packets(packets));
         }
-        if !(1..=u64::from(u32::MAX)).contains(&bytes.get()) {
+        // With the largest packet on top, a backlog still fits 32 bits.
+        if !(1..=u64::from(u32::MAX) - Packet::MAX_LEN.get()).contains(&bytes.get()) {
             return Err(ConfigError::Bytes(bytes));
         }
         if !(1..=MOST).contains(&flows) {
@@ -172,8 +190,24 @@ impl Config {
 /// A value out of its range.
 pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> {
     config.check()?;
+    let Config {
+        limits,
+        drop_from,
+        quantum,
+        ..
+    } = *config;
     Ok(match config.discipline {
-        Discipline::Fifo => Box::new(Fifo::new(config.limits)),
+        Discipline::Fifo => Box::new(Fifo::new(limits)),
+        Discipline::Fq => Box::new(Fq::new(limits, quantum, drop_from)),
+        Discipline::Pfq => Box::new(Pfq::new(limits, quantum, drop_from)),
+        Discipline::Sqf => Box::new(Sqf::<Buckets>::new(limits, drop_from)),
+        Discipline::Hier => {
+            let mut hier = Hier::new(limits, config.users, quantum, drop_from);
+            for (user, weight) in &config.weights {
+                hier.set_weight(*user, *weight);
+            }
+            Box::new(hier)
+        }
     })
 }
 

@@ -2,6 +2,13 @@
 
 mod config;
 pub mod fifo;
+pub mod fq;
+pub mod hier;
+pub mod order;
+pub mod pfq;
+mod queues;
+mod ring;
+pub mod sqf;
 
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
 
@@ -77,7 +84,7 @@ impl Drops {
 pub(crate) mod testing {
     //! Short names for the tests beside the disciplines.
 
-    use super::Limits;
+    use super::{Drops, Limits, Scheduler};
     use crate::packet::{FlowId, Handle, Packet, UserId};
     use crate::units::{Bytes, Instant};
 
@@ -92,5 +99,17 @@ pub(crate) mod testing {
     pub fn packet(handle: u32, flow: u32, len: u64) -> Packet {
         let (handle, flow) = (Handle(handle), FlowId(flow));
         Packet::new(Instant::ZERO, handle, flow, UserId(0), Bytes::new(len))
+    }
+
+    /// Everything that `scheduler` sends after `packets` came at once.
+    pub fn run(
+        scheduler: &mut impl Scheduler,
+        packets: impl Iterator<Item = Packet>,
+    ) -> Vec<Packet> {
+        let mut drops = Drops::default();
+        for pkt in packets {
+            scheduler.enqueue(Instant::ZERO, pkt, &mut drops);
+        }
+        std::iter::from_fn(|| scheduler.dequeue(Instant::ZERO, &mut drops)).collect()
     }
 }
