@@ -1,5 +1,67 @@
 //! The scenario file: nodes, links, disciplines, flows, what to measure.
 //!
-//! [`model`] is what a file means; a world runs nothing else.
+//! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
+//! [`explain`] says it in words. The format is described in `docs/scenario.md`.
 
+mod document;
+mod error;
+mod explain;
+mod flow;
+mod link;
 pub mod model;
+mod read;
+mod section;
+mod trace;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub use error::ScenarioError;
+pub use explain::explain;
+pub use model::Scenario;
+
+/// The largest file that is read: 1 MB.
+const LARGEST_FILE: u64 = 1_000_000;
+
+/// Reads the file at `path`, with the settings `set` (`key.with.dots=value`) put in.
+///
+/// # Errors
+/// The first thing that is wrong, with its line or setting.
+pub fn load(path: &Path, set: &[String]) -> Result<Scenario, ScenarioError> {
+    let file = path.display().to_string();
+    let refuse = |message: String| ScenarioError {
+        place: file.clone(),
+        message,
+    };
+    let size = std::fs::metadata(path).map(|m| m.len());
+    if size.as_ref().is_ok_and(|&n| n > LARGEST_FILE) {
+        return Err(refuse(
+            "this is too large for a scenario: 1 MB at most".into(),
+        ));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| refuse(format!("the scenario cannot be read: {e}")))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    parse(&text, &file, folder, set)
+}
+
+/// Reads a scenario from `text`. `file` is its name in errors; traces are named from `folder`.
+///
+/// # Errors
+/// The first thing that is wrong, with its line or setting.
+pub fn parse(
+    text: &str,
+    file: &str,
+    folder: &Path,
+    set: &[String],
+) -> Result<Scenario, ScenarioError> {
+    let mut root = document::parse(text, file)?;
+    let mut settings = BTreeMap::new();
+    for setting in set {
+        document::set(&mut root, setting)?;
+        if let Some((key, value)) = setting.split_once('=') {
+            settings.insert(key.trim().to_owned(), value.trim().to_owned());
+        }
+    }
+    read::scenario(&root, file, folder, settings)
+}

@@ -25,6 +25,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// Traffic, expanded: `count = 10` in the file is ten flows here.
     pub flows: Vec<Flow>,
+    /// Settings of the command line that changed the file: dotted key, value.
+    pub set: BTreeMap<String, String>,
 }
 
 /// A host or router. A node forwards when it has more than one link.
@@ -114,8 +116,10 @@ pub enum Source {
     Rtp {
         /// The trace file, resolved against the scenario's folder.
         trace: PathBuf,
-        /// Frames in order, repeated to the end of the scenario.
+        /// Frames in order, two at least, repeated to the end of the scenario.
         frames: Vec<Frame>,
+        /// After so much time the trace begins again; later than every [`Frame::at`].
+        period: Duration,
         /// Largest RTP payload in bytes.
         payload: Bytes,
         /// How packets are spread.

@@ -1,5 +1,7 @@
 //! One file per subcommand.
 
+mod check;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,9 +15,13 @@ pub struct Makeway {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Check(check::Check),
+}
 
 /// Runs the subcommand that was asked for.
 pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
-    match makeway.command {}
+    match makeway.command {
+        Command::Check(args) => check::run(&args),
+    }
 }

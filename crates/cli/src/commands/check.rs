@@ -1,0 +1,119 @@
+//! `makeway check`: reads a scenario and says what would run.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use makeway_scenario::model::{Egress, Pace, Scenario, Source};
+use serde_json::{Value, json};
+
+/// Reads a scenario and says what would run; runs nothing.
+#[derive(Args)]
+pub struct Check {
+    /// The scenario file.
+    file: PathBuf,
+    /// Changes a value of the file: `link.line.rate=5mbit`, `flow.download.count=20`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it. Exit status 1 if the scenario is refused.
+pub fn run(args: &Check) -> anyhow::Result<ExitCode> {
+    let scenario = makeway_scenario::load(&args.file, &args.set)?;
+    if args.json {
+        println!("{:#}", value(&scenario));
+    } else {
+        print!("{}", makeway_scenario::explain(&scenario));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn value(s: &Scenario) -> Value {
+    let name = |i: usize| &s.nodes[i].name;
+    let egress = |from: usize, to: usize, e: &Egress| {
+        json!({
+            "from": name(from), "to": name(to),
+            "rate_bps": e.rate.map(|r| r.bps()),
+            "delay_ms": e.delay.as_millis_f64(),
+            "jitter_ms": e.jitter.as_millis_f64(),
+            "loss": e.loss,
+            "discipline": e.queue.discipline,
+            "limit_packets": e.queue.packets,
+            "limit_bytes": e.queue.bytes.get(),
+            "flows": e.queue.flows,
+            "measured": e.measure,
+        })
+    };
+    json!({
+        "title": s.title,
+        "duration_s": s.duration.as_secs_f64(),
+        "warmup_s": s.warmup.as_secs_f64(),
+        "seed": s.seed,
+        "set": s.set,
+        "nodes": s.nodes.iter().map(|n| &n.name).collect::<Vec<_>>(),
+        "links": s.links.iter().map(|l| json!({
+            "name": l.name,
+            "egress": [
+                egress(l.ends[0], l.ends[1], &l.egress[0]),
+                egress(l.ends[1], l.ends[0], &l.egress[1]),
+            ],
+        })).collect::<Vec<_>>(),
+        "flows": s.flows.iter().map(|f| json!({
+            "name": f.name, "group": f.group,
+            "from": name(f.from), "to": name(f.to),
+            "start_s": f.start.as_secs_f64(),
+            "stop_s": f.stop.map(|t| t.as_secs_f64()),
+            "source": source(&f.source),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn source(source: &Source) -> Value {
+    match source {
+        Source::Bulk {
+            congestion_control,
+            bytes,
+        } => json!({
+            "kind": "bulk",
+            "congestion_control": congestion_control,
+            "bytes": bytes.map(|b| b.get()),
+        }),
+        Source::Rtp {
+            trace,
+            frames,
+            period,
+            payload,
+            pace,
+            jitter,
+        } => json!({
+            "kind": "rtp",
+            "trace": trace,
+            "frames": frames.len(),
+            "mean_bps": frames.iter().map(|f| f.bytes.get()).sum::<u64>() as f64 * 8.0
+                / period.as_secs_f64(),
+            "payload": payload.get(),
+            "pace": match pace {
+                Pace::Slice(d) => d.to_string(),
+                Pace::Frame => "frame".into(),
+                Pace::Burst => "burst".into(),
+            },
+            "jitter_ms": jitter.as_millis_f64(),
+        }),
+        Source::Cbr {
+            rate,
+            payload,
+            jitter,
+        } => json!({
+            "kind": "cbr",
+            "rate_bps": rate.bps(),
+            "payload": payload.get(),
+            "jitter_ms": jitter.as_millis_f64(),
+        }),
+        Source::Poisson { rate, payload } => json!({
+            "kind": "poisson", "rate_bps": rate.bps(), "payload": payload.get(),
+        }),
+    }
+}

@@ -1,0 +1,118 @@
+//! A scenario in words, for `makeway check`.
+
+use std::fmt::Write;
+
+use crate::model::{Egress, Flow, Pace, Scenario, Source};
+use crate::trace::mean_bps;
+
+/// What would run, line by line.
+pub fn explain(s: &Scenario) -> String {
+    let mut out = String::new();
+    let measured = s.duration.as_secs_f64() - s.warmup.as_secs_f64();
+    let _ = writeln!(out, "{}", s.title);
+    let _ = writeln!(
+        out,
+        "runs {}, measures the last {measured} s, seed {}",
+        s.duration, s.seed
+    );
+    for (key, value) in &s.set {
+        let _ = writeln!(out, "set: {key} = {value}");
+    }
+    let _ = writeln!(out, "\nlinks");
+    for link in &s.links {
+        for (i, egress) in link.egress.iter().enumerate() {
+            let (a, b) = (link.ends[i], link.ends[1 - i]);
+            let _ = writeln!(
+                out,
+                "  {:<12} {} -> {}: {}",
+                if i == 0 { &link.name } else { "" },
+                s.nodes[a].name,
+                s.nodes[b].name,
+                egress_words(egress)
+            );
+        }
+    }
+    let _ = writeln!(out, "\nflows");
+    let mut groups: Vec<(&Flow, usize)> = Vec::new();
+    for flow in &s.flows {
+        match groups.last_mut() {
+            Some((first, count)) if first.group == flow.group => *count += 1,
+            _ => groups.push((flow, 1)),
+        }
+    }
+    for (flow, count) in groups {
+        let times = if count > 1 {
+            format!("{count} x ")
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            out,
+            "  {:<12} {times}{} -> {}: {}",
+            flow.group,
+            s.nodes[flow.from].name,
+            s.nodes[flow.to].name,
+            source_words(&flow.source)
+        );
+    }
+    out
+}
+
+fn egress_words(e: &Egress) -> String {
+    let mut words = vec![match e.rate {
+        Some(rate) => rate.to_string(),
+        None => "no rate limit".into(),
+    }];
+    if e.measure {
+        words.push(format!(
+            "{} of {} packets by {}, measured",
+            e.queue.discipline, e.queue.packets, e.queue.flows
+        ));
+    }
+    if e.delay.as_nanos() > 0 {
+        words.push(format!("delay {}", e.delay));
+    }
+    if e.jitter.as_nanos() > 0 {
+        words.push(format!("jitter {}", e.jitter));
+    }
+    if e.loss > 0.0 {
+        words.push(format!("loss {}", e.loss));
+    }
+    words.join(", ")
+}
+
+fn source_words(source: &Source) -> String {
+    match source {
+        Source::Bulk {
+            congestion_control,
+            bytes,
+        } => match bytes {
+            Some(bytes) => format!("TCP {congestion_control}, {bytes}"),
+            None => format!("TCP {congestion_control}, without end"),
+        },
+        Source::Rtp {
+            trace,
+            frames,
+            period,
+            payload,
+            pace,
+            jitter,
+        } => format!(
+            "RTP, {:.3} Mbit/s in {} frames of {}, payload {payload}, {}, source jitter {jitter}",
+            mean_bps(frames, *period) / 1e6,
+            frames.len(),
+            trace.display(),
+            match pace {
+                Pace::Slice(d) => format!("paced in slices of {d}"),
+                Pace::Frame => "paced over each frame".into(),
+                Pace::Burst => "frames sent at once".into(),
+            }
+        ),
+        Source::Cbr {
+            rate,
+            payload,
+            jitter,
+        } => format!("constant {rate}, payload {payload}, source jitter {jitter}"),
+        Source::Poisson { rate, payload } => format!("Poisson {rate}, payload {payload}"),
+    }
+}
