@@ -6,6 +6,7 @@
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
+//! - [`workload`]: made-up traffic, the same for the same seed;
 //! - [`measure`]: what receivers and queues measure.
 
 pub mod flow;
@@ -15,3 +16,4 @@ pub mod packet;
 pub mod sched;
 pub mod shaper;
 pub mod units;
+pub mod workload;

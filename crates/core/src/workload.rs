@@ -1,0 +1,119 @@
+//! Made-up traffic, the same for the same seed: for benches, tests, fuzzing and floods.
+//!
+//! Flows are drawn uniformly, so that no cache is flattered. Sizes on the wire follow the "simple
+//! IMIX" that testers use, 7 : 4 : 1 of 64, 594 and 1518 bytes (RFC 6985 describes such mixes), each
+//! with up to 31 bytes more so that backlogs differ.
+
+use crate::packet::{FlowId, Handle, Packet, UserId};
+use crate::units::{Bytes, Instant};
+
+/// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014): 64 bits of state, good enough for traffic, not for secrets.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The sequence that belongs to `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// 64 random bits.
+    pub const fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, uniform but for a bias under n / 2^64; zero if `n` is zero.
+    pub const fn below(&mut self, n: u32) -> u32 {
+        ((self.next_u64() as u128 * n as u128) >> 64) as u32
+    }
+
+    /// Puts `items` in a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i as u32 + 1) as usize);
+        }
+    }
+}
+
+/// An endless stream of packets of `flows` flows.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    rng: Rng,
+    flows: u32,
+    users: u32,
+    handle: u32,
+}
+
+impl Workload {
+    /// Packets of flows below `flows`, which belong to `users` users in turn; both at least 1.
+    pub fn new(seed: u64, flows: u32, users: u32) -> Self {
+        Self {
+            rng: Rng::new(seed),
+            flows: flows.max(1),
+            users: users.max(1),
+            handle: 0,
+        }
+    }
+
+    /// The next packet, of a uniformly random flow.
+    pub fn packet(&mut self, now: Instant) -> Packet {
+        let flow = self.rng.below(self.flows);
+        self.packet_of(now, FlowId(flow))
+    }
+
+    /// The next packet, of `flow`. Handles count up from zero and wrap around.
+    pub fn packet_of(&mut self, now: Instant, flow: FlowId) -> Packet {
+        let handle = Handle(self.handle);
+        self.handle = self.handle.wrapping_add(1);
+        let user = UserId(flow.0 % self.users);
+        Packet::new(now, handle, flow, user, self.size())
+    }
+
+    /// A size on the wire from the mix, 64 to 1549 bytes.
+    pub fn size(&mut self) -> Bytes {
+        let bits = self.rng.next_u64();
+        let base = match (bits >> 32) % 12 {
+            0..7 => 64,
+            7..11 => 594,
+            _ => 1518,
+        };
+        Bytes::new(base + bits % 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_splitmix64() {
+        // First outputs for the seed 1234567, from the reference implementation.
+        let mut rng = Rng::new(1_234_567);
+        assert_eq!(rng.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.next_u64(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_packets_and_all_flows_appear() {
+        let packets = |seed| {
+            let mut w = Workload::new(seed, 10, 3);
+            (0..200)
+                .map(|_| w.packet(Instant::ZERO))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(packets(1), packets(1));
+        assert_ne!(packets(1), packets(2));
+        for flow in 0..10 {
+            assert!(
+                packets(1)
+                    .iter()
+                    .any(|p| p.flow.0 == flow && p.user.0 == flow % 3)
+            );
+        }
+    }
+}

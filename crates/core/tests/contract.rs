@@ -1,0 +1,117 @@
+//! What every discipline keeps, whatever is done to it, and exact equality with the naive reference.
+
+mod reference;
+
+use makeway_core::packet::UserId;
+use makeway_core::sched::order::{Heaps, Tree};
+use makeway_core::sched::sqf::Sqf;
+use makeway_core::sched::{Config, Discipline, DropFrom, Limits, Scheduler, build};
+use makeway_core::units::{Bytes, Duration};
+use proptest::prelude::*;
+use reference::{Op, check};
+
+fn op() -> impl Strategy<Value = Op> {
+    let size = prop_oneof![
+        3 => 1u32..2000,
+        // Equal sizes make ties.
+        3 => Just(500u32),
+        // Beyond the window of the buckets.
+        1 => 100_000u32..400_000,
+    ];
+    prop_oneof![
+        5 => (any::<u32>(), any::<u32>(), size)
+            .prop_map(|(flow, user, len)| Op::Enqueue { flow, user, len }),
+        3 => Just(Op::Dequeue),
+        1 => (0u64..1_000_000).prop_map(|ns| Op::Advance(Duration::from_nanos(ns))),
+    ]
+}
+
+prop_compose! {
+    fn config(discipline: Discipline)(
+        packets in prop_oneof![1u32..12, 12u32..100],
+        bytes in prop_oneof![1u64..20_000, 500_000u64..5_000_000],
+        flows in 1u32..10,
+        users in 1u32..5,
+        weights in proptest::collection::vec((0u32..5, 1u32..5), 0..4),
+        quantum in prop_oneof![64u64..600, 1500u64..4000],
+        tail: bool,
+    ) -> Config {
+        let limits = Limits { packets, bytes: Bytes::new(bytes), flows };
+        let weights = weights.into_iter().map(|(user, weight)| (UserId(user % users), weight));
+        Config {
+            drop_from: if tail { DropFrom::Tail } else { DropFrom::Head },
+            quantum: Bytes::new(quantum),
+            users,
+            weights: weights.collect(),
+            ..Config::new(discipline, limits)
+        }
+    }
+}
+
+/// Flows and users inside what the configuration has.
+fn fit(ops: &[Op], config: &Config) -> Vec<Op> {
+    let fit = |op: &Op| match *op {
+        Op::Enqueue { flow, user, len } => Op::Enqueue {
+            flow: flow % config.limits.flows,
+            user: user % config.users,
+            len,
+        },
+        other => other,
+    };
+    ops.iter().map(fit).collect()
+}
+
+fn built(config: &Config) -> Box<dyn Scheduler + Send> {
+    build(config).expect("a good configuration")
+}
+
+macro_rules! contract {
+    ($($name:ident: $discipline:expr, $make:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases(400))]
+
+                #[test]
+                fn keeps_the_contract_and_equals_the_reference(
+                    config in config($discipline),
+                    ops in proptest::collection::vec(op(), 0..300),
+                ) {
+                    let ops = fit(&ops, &config);
+                    check(&config, $make(&config), &ops);
+                }
+            }
+
+            #[test]
+            fn the_same_operations_give_the_same_trace() {
+                let limits = Limits { packets: 100, bytes: Bytes::new(60_000), flows: 32 };
+                let config = Config { users: 4, ..Config::new($discipline, limits) };
+                let mut rng = makeway_core::workload::Rng::new(7);
+                let ops: Vec<Op> = (0..5_000)
+                    .map(|_| match rng.below(5) {
+                        0..3 => Op::Enqueue {
+                            flow: rng.below(32),
+                            user: rng.below(4),
+                            len: 1 + rng.below(1514),
+                        },
+                        _ => Op::Dequeue,
+                    })
+                    .collect();
+                let traces = [0, 1].map(|_| check(&config, $make(&config), &ops));
+                assert_eq!(traces[0], traces[1]);
+                assert!(traces[0].iter().any(|(_, why)| why.is_some()));
+            }
+        }
+    )*};
+}
+
+contract! {
+    fifo: Discipline::Fifo, built;
+    fq: Discipline::Fq, built;
+    pfq: Discipline::Pfq, built;
+    sqf: Discipline::Sqf, built;
+    hier: Discipline::Hier, built;
+    sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
+    sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
+}

@@ -1,0 +1,392 @@
+//! The disciplines once more, from each paper's pseudo-code, with nothing but lists and loops.
+//!
+//! Used by the contract test and by the fuzz targets. Slow on purpose: every question is answered by
+//! looking at every packet.
+
+use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::sched::{Config, Discipline, DropFrom, Drops, Scheduler};
+use makeway_core::units::{Bytes, Duration, Instant};
+
+/// What is done to a discipline.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Enqueue { flow: u32, user: u32, len: u32 },
+    Dequeue,
+    Advance(Duration),
+}
+
+impl Op {
+    /// Operations from a fuzzer's bytes, five for each.
+    #[allow(dead_code)]
+    pub fn read(bytes: &[u8], config: &Config) -> Vec<Op> {
+        let op = |b: &[u8]| match b[0] % 8 {
+            0..4 => Op::Enqueue {
+                flow: u32::from(b[1]) % config.limits.flows,
+                user: u32::from(b[2]) % config.users,
+                len: (1 + u32::from(b[3]) + u32::from(b[4]) * 7) << (b[0] >> 6 << 2),
+            },
+            4..7 => Op::Dequeue,
+            _ => Op::Advance(Duration::from_nanos(u64::from(b[1]) << (b[2] % 32))),
+        };
+        bytes.chunks_exact(5).map(op).collect()
+    }
+}
+
+/// One departure or drop.
+pub type Event = (Packet, Option<DropReason>);
+
+/// The reference for `config`.
+pub struct Model {
+    config: Config,
+    /// Everything held, in the order of arrival.
+    held: Vec<Held>,
+    changes: u64,
+    /// When each flow's and user's backlog last changed.
+    flow_since: Vec<u64>,
+    user_since: Vec<u64>,
+    owner: Vec<u32>,
+    /// Round robin, of flows (`fq`, `pfq`) or of users (`hier`).
+    active: Vec<u32>,
+    deficit: Vec<i64>,
+    counted: Vec<i64>,
+    granted: bool,
+    events: Vec<Event>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    pkt: Packet,
+    priority: bool,
+}
+
+impl Model {
+    pub fn new(config: &Config) -> Self {
+        let turns = config.limits.flows.max(config.users) as usize;
+        let flows = config.limits.flows as usize;
+        // As if the weights had been set one by one.
+        let mut user_since = vec![0; config.users as usize];
+        for (n, (user, _)) in config.weights.iter().enumerate() {
+            user_since[user.0 as usize] = n as u64;
+        }
+        Self {
+            config: config.clone(),
+            held: Vec::new(),
+            changes: 1000,
+            flow_since: vec![0; flows],
+            user_since,
+            owner: vec![0; flows],
+            active: Vec::new(),
+            deficit: vec![0; turns],
+            counted: vec![0; turns],
+            granted: false,
+            events: Vec::new(),
+        }
+    }
+
+    pub fn enqueue(&mut self, pkt: Packet) -> Vec<Event> {
+        let limits = self.config.limits;
+        if pkt.len() > limits.bytes {
+            return vec![(pkt, Some(DropReason::TooLarge))];
+        }
+        if self.config.discipline == Discipline::Fifo {
+            let full = self.held.len() + 1 > limits.packets as usize
+                || self.total() + pkt.len() > limits.bytes;
+            if full {
+                return vec![(pkt, Some(DropReason::Tail))];
+            }
+        }
+        self.arrive(pkt);
+        while self.held.len() > limits.packets as usize || self.total() > limits.bytes {
+            let longest = self.longest();
+            let of_it = self.held.iter().position(|h| h.pkt.flow.0 == longest);
+            let last = self.held.iter().rposition(|h| h.pkt.flow.0 == longest);
+            let at = match self.config.drop_from {
+                DropFrom::Head => of_it,
+                DropFrom::Tail => last,
+            };
+            let dropped = self.remove(at.expect("the longest queue is not empty"));
+            self.events.push((dropped, Some(DropReason::LongestQueue)));
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    pub fn dequeue(&mut self) -> Option<Packet> {
+        if self.held.is_empty() {
+            return None;
+        }
+        let at = match self.config.discipline {
+            Discipline::Fifo => 0,
+            Discipline::Sqf => self.shortest_of(|_| true),
+            Discipline::Fq => self.drr(),
+            Discipline::Pfq => match self.held.iter().position(|h| h.priority) {
+                Some(at) => {
+                    let pkt = self.held[at].pkt;
+                    self.deficit[pkt.flow.0 as usize] -= len(&pkt);
+                    at
+                }
+                None => self.pdrr(),
+            },
+            Discipline::Hier => self.hierarchy(),
+        };
+        let sent = self.remove(at);
+        if self.held.is_empty() && self.config.discipline == Discipline::Pfq {
+            self.active.clear();
+            self.granted = false;
+        }
+        Some(sent)
+    }
+
+    /// Shreedhar and Varghese 1995, figure 1, one packet at a time.
+    fn drr(&mut self) -> usize {
+        loop {
+            let flow = self.active[0];
+            if !self.granted {
+                self.deficit[flow as usize] += self.config.quantum.get() as i64;
+                self.granted = true;
+            }
+            let at = self.head(flow);
+            let size = len(&self.held[at].pkt);
+            if size <= self.deficit[flow as usize] {
+                self.deficit[flow as usize] -= size;
+                return at;
+            }
+            self.active.rotate_left(1);
+            self.granted = false;
+        }
+    }
+
+    /// The same for flows of which some only wait to leave the list.
+    fn pdrr(&mut self) -> usize {
+        while !self.is_held(self.active[0]) {
+            self.active.remove(0);
+        }
+        loop {
+            let flow = self.active[0];
+            if !self.is_held(flow) {
+                self.active.remove(0);
+                continue;
+            }
+            if !self.granted {
+                self.deficit[flow as usize] += self.config.quantum.get() as i64;
+                self.granted = true;
+            }
+            let at = self.head(flow);
+            let size = len(&self.held[at].pkt);
+            if size <= self.deficit[flow as usize] {
+                self.deficit[flow as usize] -= size;
+                return at;
+            }
+            self.active.rotate_left(1);
+            self.granted = false;
+        }
+    }
+
+    /// Deficit round robin of users, the shortest queue of the one whose turn it is.
+    fn hierarchy(&mut self) -> usize {
+        loop {
+            let user = self.active[0];
+            if !self.granted {
+                self.deficit[user as usize] +=
+                    self.config.quantum.get() as i64 * self.weight(user) as i64;
+                self.granted = true;
+            }
+            let owner = self.owner.clone();
+            let at = self.shortest_of(|flow| owner[flow as usize] == user);
+            let size = len(&self.held[at].pkt);
+            if size <= self.deficit[user as usize] {
+                self.deficit[user as usize] -= size;
+                return at;
+            }
+            self.active.rotate_left(1);
+            self.granted = false;
+        }
+    }
+
+    fn arrive(&mut self, pkt: Packet) {
+        let flow = pkt.flow.0 as usize;
+        if !self.is_held(pkt.flow.0) {
+            self.owner[flow] = pkt.user.0;
+        }
+        let mut priority = false;
+        match self.config.discipline {
+            Discipline::Fq => self.activate(pkt.flow.0),
+            Discipline::Hier => self.activate(self.owner[flow]),
+            Discipline::Pfq => {
+                if !self.active.contains(&pkt.flow.0) {
+                    self.activate(pkt.flow.0);
+                    self.counted[flow] = 0;
+                    self.deficit[flow] = 0;
+                }
+                self.counted[flow] += len(&pkt);
+                priority = self.counted[flow] <= self.config.quantum.get() as i64;
+            }
+            Discipline::Fifo | Discipline::Sqf => {}
+        }
+        self.held.push(Held { pkt, priority });
+        self.touch(pkt.flow.0);
+    }
+
+    fn activate(&mut self, i: u32) {
+        if !self.active.contains(&i) {
+            self.active.push(i);
+            self.deficit[i as usize] = 0;
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> Packet {
+        let Held { pkt, priority } = self.held.remove(at);
+        let flow = pkt.flow.0;
+        let user = self.owner[flow as usize];
+        self.touch(flow);
+        match self.config.discipline {
+            Discipline::Fq if !self.is_held(flow) => self.deactivate(flow),
+            Discipline::Hier if self.bytes_of_user(user) == 0 => self.deactivate(user),
+            Discipline::Pfq => {
+                let waits = |h: &Held| h.pkt.flow.0 == flow && !h.priority;
+                let in_turn = self.granted && self.active.first() == Some(&flow);
+                if !priority && in_turn && !self.held.iter().any(waits) {
+                    self.deficit[flow as usize] = 0;
+                    self.granted = false;
+                    self.active.rotate_left(1);
+                }
+            }
+            _ => {}
+        }
+        pkt
+    }
+
+    fn deactivate(&mut self, i: u32) {
+        if self.active.first() == Some(&i) {
+            self.granted = false;
+        }
+        self.active.retain(|j| *j != i);
+        self.deficit[i as usize] = 0;
+    }
+
+    fn touch(&mut self, flow: u32) {
+        self.changes += 1;
+        self.flow_since[flow as usize] = self.changes;
+        self.user_since[self.owner[flow as usize] as usize] = self.changes;
+    }
+
+    /// The first packet of the shortest queue among the flows that `may` be served.
+    fn shortest_of(&self, may: impl Fn(u32) -> bool) -> usize {
+        let flow = self
+            .held
+            .iter()
+            .map(|h| h.pkt.flow.0)
+            .filter(|flow| may(*flow))
+            .min_by_key(|flow| (self.bytes_of(*flow), self.flow_since[*flow as usize]));
+        self.head(flow.expect("a flow may be served"))
+    }
+
+    fn longest(&self) -> u32 {
+        let mut flows: Vec<u32> = self.held.iter().map(|h| h.pkt.flow.0).collect();
+        if self.config.discipline == Discipline::Hier {
+            let mut users: Vec<u32> = flows.iter().map(|f| self.owner[*f as usize]).collect();
+            // Bytes for the weight, over a common denominator of all weights.
+            let all: u128 = users.iter().map(|u| u128::from(self.weight(*u))).product();
+            let load =
+                |u: u32| u128::from(self.bytes_of_user(u)) * all / u128::from(self.weight(u));
+            users.sort_by_key(|u| self.user_since[*u as usize]);
+            let most = users.iter().map(|u| load(*u)).max();
+            let user = users.into_iter().find(|u| Some(load(*u)) == most);
+            flows.retain(|f| Some(self.owner[*f as usize]) == user);
+        }
+        flows.sort_by_key(|f| self.flow_since[*f as usize]);
+        let most = flows.iter().map(|f| self.bytes_of(*f)).max();
+        let longest = flows.into_iter().find(|f| Some(self.bytes_of(*f)) == most);
+        longest.expect("something is held")
+    }
+
+    fn head(&self, flow: u32) -> usize {
+        let head = self.held.iter().position(|h| h.pkt.flow.0 == flow);
+        head.expect("the flow is active")
+    }
+
+    fn is_held(&self, flow: u32) -> bool {
+        self.bytes_of(flow) > 0
+    }
+
+    fn bytes_of(&self, flow: u32) -> u64 {
+        let of = self.held.iter().filter(|h| h.pkt.flow.0 == flow);
+        of.map(|h| h.pkt.len().get()).sum()
+    }
+
+    fn bytes_of_user(&self, user: u32) -> u64 {
+        let of = |h: &&Held| self.owner[h.pkt.flow.0 as usize] == user;
+        self.held.iter().filter(of).map(|h| h.pkt.len().get()).sum()
+    }
+
+    fn weight(&self, user: u32) -> u32 {
+        let set = self.config.weights.iter().rev().find(|(u, _)| u.0 == user);
+        set.map_or(1, |(_, weight)| *weight)
+    }
+
+    fn total(&self) -> Bytes {
+        Bytes::new(self.held.iter().map(|h| h.pkt.len().get()).sum())
+    }
+}
+
+fn len(pkt: &Packet) -> i64 {
+    pkt.len().get() as i64
+}
+
+/// Runs `ops` through `scheduler` and through the reference, and holds both to the contract.
+///
+/// # Panics
+/// Where the scheduler breaks it.
+pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[Op]) -> Vec<Event> {
+    let mut model = Model::new(config);
+    let mut drops = Drops::default();
+    let mut now = Instant::ZERO;
+    let (mut trace, mut last_sent) = (Vec::new(), vec![None; config.limits.flows as usize]);
+    let (mut packets, mut bytes) = (0u32, Bytes::ZERO);
+    for (n, op) in ops.iter().enumerate() {
+        match *op {
+            Op::Enqueue { flow, user, len } => {
+                let (handle, len) = (Handle(n as u32), Bytes::new(u64::from(len)));
+                let pkt = Packet::new(now, handle, FlowId(flow), UserId(user), len);
+                scheduler.enqueue(now, pkt, &mut drops);
+                let dropped: Vec<Event> = drops.drain().map(|(p, why)| (p, Some(why))).collect();
+                assert_eq!(dropped, model.enqueue(pkt), "drops at step {n}");
+                packets += 1;
+                bytes += pkt.len();
+                for (pkt, _) in &dropped {
+                    packets -= 1;
+                    bytes -= pkt.len();
+                }
+                trace.extend(dropped);
+            }
+            Op::Dequeue => {
+                let sent = scheduler.dequeue(now, &mut drops);
+                assert!(drops.is_empty(), "a departure drops nothing");
+                assert_eq!(sent, model.dequeue(), "departure at step {n}");
+                assert_eq!(
+                    sent.is_none(),
+                    packets == 0,
+                    "work conservation at step {n}"
+                );
+                if let Some(pkt) = sent {
+                    packets -= 1;
+                    bytes -= pkt.len();
+                    let last = last_sent[pkt.flow.0 as usize].replace(pkt.handle);
+                    assert!(last < Some(pkt.handle), "order in flow at step {n}");
+                    trace.push((pkt, None));
+                }
+            }
+            Op::Advance(d) => now += d,
+        }
+        let held = scheduler.backlog();
+        assert_eq!(
+            (held.packets, held.bytes),
+            (packets, bytes),
+            "conservation at step {n}"
+        );
+        assert!(held.packets <= config.limits.packets && held.bytes <= config.limits.bytes);
+        let next = scheduler.next_departure();
+        assert_eq!(next.is_some(), packets > 0, "next departure at step {n}");
+        assert!(next.is_none_or(|t| t <= now), "nobody waits here");
+    }
+    trace
+}
