@@ -1,0 +1,405 @@
+//! The rules that send an interface's packets to a queue: nftables or iptables, whichever works.
+//!
+//! Everything is under names that tell whose it is, so that [`remove`] finds it whoever made it. Every
+//! rule has `bypass`: with nobody listening on the queue, packets go on.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Which packets of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// Those that leave by it: POSTROUTING.
+    Egress,
+    /// Those that come by it: PREROUTING.
+    Ingress,
+}
+
+impl Direction {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Egress, Self::Ingress];
+
+    /// `egress` or `ingress`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Egress => "egress",
+            Self::Ingress => "ingress",
+        }
+    }
+
+    const fn hook(self) -> &'static str {
+        match self {
+            Self::Egress => "postrouting",
+            Self::Ingress => "prerouting",
+        }
+    }
+
+    const fn letter(self) -> char {
+        match self {
+            Self::Egress => 'o',
+            Self::Ingress => 'i',
+        }
+    }
+}
+
+/// Why no rule could be made, or one not be taken away.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// The name would mean something else to the tools.
+    #[error(
+        "`{0}` is no interface name that a rule can be made for: it has one of + * \" \\ or a space"
+    )]
+    Name(String),
+    /// Neither nftables nor iptables is there.
+    #[error("neither nft nor iptables is installed: install the package nftables or iptables")]
+    NoTool,
+    /// Every tool that is there failed.
+    #[error(
+        "no rule could be made for {interface} ({tried}): the kernel needs CONFIG_NFT_QUEUE (`modprobe nft_queue`) for nft or CONFIG_NETFILTER_XT_TARGET_NFQUEUE (`modprobe xt_NFQUEUE`) for iptables"
+    )]
+    Refused {
+        /// The interface.
+        interface: String,
+        /// Each tool and what it said.
+        tried: String,
+    },
+    /// The process may not.
+    #[error(
+        "the rules for {interface} need CAP_NET_ADMIN in this network namespace: run with sudo"
+    )]
+    NotPermitted {
+        /// The interface.
+        interface: String,
+    },
+    /// The network namespace of the calling thread could not be named.
+    #[error("cannot open the network namespace of this thread: {0}")]
+    Namespace(#[from] io::Error),
+}
+
+/// Rules that are in place. They are taken away when this is dropped, on any thread.
+#[derive(Debug)]
+pub struct Rules {
+    place: Place,
+    tool: Tool,
+}
+
+impl Rules {
+    /// Sends the packets of `interface` in `direction`, IPv4 and IPv6, to queue `queue_num`. The
+    /// rules are of the network namespace of the calling thread; the interface need not exist yet.
+    ///
+    /// Old rules of the same name are replaced.
+    ///
+    /// # Errors
+    /// If none of the tools that are installed can do it; then nothing has changed.
+    pub fn install(
+        interface: &str,
+        direction: Direction,
+        queue_num: u16,
+    ) -> Result<Self, RulesError> {
+        let place = Place::new(interface, direction)?;
+        let tools = tools();
+        if tools.is_empty() {
+            return Err(RulesError::NoTool);
+        }
+        let mut tried = Vec::new();
+        for tool in tools {
+            tool.remove(&place);
+            match tool.install(&place, queue_num) {
+                Ok(()) => return Ok(Self { place, tool }),
+                Err(said) => {
+                    tool.remove(&place);
+                    tried.push(format!("{}: {said}", tool.name()));
+                }
+            }
+        }
+        let all = tried.join("; ");
+        let interface = interface.to_owned();
+        if all.contains("Operation not permitted") || all.contains("Permission denied") {
+            return Err(RulesError::NotPermitted { interface });
+        }
+        Err(RulesError::Refused {
+            interface,
+            tried: all,
+        })
+    }
+
+    /// The tool that made them: `nft`, `iptables-nft`, `iptables-legacy`.
+    pub fn tool(&self) -> String {
+        self.tool.name()
+    }
+
+    /// Leaves the rules where they are, for a namespace that ends with everything in it.
+    pub fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        self.tool.remove(&self.place);
+    }
+}
+
+/// Takes away what [`Rules::install`] of any process made for `interface` in the network namespace of
+/// the calling thread; whether there was something.
+///
+/// # Errors
+/// For a name that no rule can have, and without CAP_NET_ADMIN.
+pub fn remove(interface: &str, direction: Direction) -> Result<bool, RulesError> {
+    let place = Place::new(interface, direction)?;
+    let mut found = false;
+    for tool in tools() {
+        found |= tool.remove(&place);
+    }
+    Ok(found)
+}
+
+/// Whether rules for `interface` are in place, whoever made them.
+///
+/// # Errors
+/// For a name that no rule can have.
+pub fn installed(interface: &str, direction: Direction) -> Result<bool, RulesError> {
+    let place = Place::new(interface, direction)?;
+    Ok(tools().iter().any(|tool| tool.has(&place)))
+}
+
+/// An interface, a direction, a namespace, and the name that our things have there.
+#[derive(Debug)]
+struct Place {
+    interface: String,
+    direction: Direction,
+    name: String,
+    namespace: OwnedFd,
+}
+
+impl Place {
+    fn new(interface: &str, direction: Direction) -> Result<Self, RulesError> {
+        let odd = |c: char| matches!(c, '+' | '*' | '"' | '\\' | '/') || c.is_whitespace();
+        if interface.is_empty() || interface.len() > 15 || interface.contains(odd) {
+            return Err(RulesError::Name(interface.into()));
+        }
+        // 28 characters are the most that a chain's name can have.
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let named = match interface.chars().all(plain) {
+            true => interface.to_owned(),
+            // FNV-1a, for names that the tools do not take.
+            false => format!(
+                "x{:08x}",
+                interface.bytes().fold(0x811c_9dc5u32, |h, b| {
+                    (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+                })
+            ),
+        };
+        Ok(Self {
+            interface: interface.into(),
+            direction,
+            name: format!("makeway-{}-{named}", direction.letter()),
+            namespace: File::open("/proc/thread-self/ns/net")?.into(),
+        })
+    }
+}
+
+/// A tool that is installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tool {
+    Nft(PathBuf),
+    /// `iptables*` and its `ip6tables*` if the kernel has IPv6.
+    Iptables(PathBuf, Option<PathBuf>),
+}
+
+/// The tools that are installed, the best first.
+fn tools() -> Vec<Tool> {
+    let mut tools = Vec::new();
+    tools.extend(find("nft").map(Tool::Nft));
+    for suffix in ["-nft", "", "-legacy"] {
+        let Some(v4) = find(&format!("iptables{suffix}")) else {
+            continue;
+        };
+        let v6 = find(&format!("ip6tables{suffix}"))
+            .filter(|_| Path::new("/proc/thread-self/net/if_inet6").exists());
+        let tool = Tool::Iptables(v4, v6);
+        // Plain `iptables` is most often a link to one of the other two.
+        if !suffix.is_empty() || !tools.iter().any(|other| tool.same(other)) {
+            tools.push(tool);
+        }
+    }
+    tools
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+impl Tool {
+    fn name(&self) -> String {
+        let (Self::Nft(path) | Self::Iptables(path, _)) = self;
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Whether plain `iptables` is the program that `other` is too.
+    fn same(&self, other: &Self) -> bool {
+        let (Self::Iptables(a, _), Self::Iptables(b, _)) = (self, other) else {
+            return false;
+        };
+        let version = |path: &Path| {
+            let output = Command::new(path).arg("--version").output().ok()?;
+            Some(output.stdout)
+        };
+        version(a) == version(b)
+    }
+
+    fn install(&self, place: &Place, queue_num: u16) -> Result<(), String> {
+        let (name, interface) = (&place.name, &place.interface);
+        let letter = place.direction.letter();
+        match self {
+            Self::Nft(nft) => {
+                let side = match place.direction {
+                    Direction::Egress => "oifname",
+                    Direction::Ingress => "iifname",
+                };
+                let hook = place.direction.hook();
+                let script = format!(
+                    "table inet {name} {{ chain queue {{ \
+                     type filter hook {hook} priority mangle; policy accept; \
+                     {side} \"{interface}\" queue num {queue_num} bypass; }} }}\n"
+                );
+                run(place, nft, &["-f", "-"], &script)
+            }
+            Self::Iptables(v4, v6) => {
+                let hook = place.direction.hook().to_ascii_uppercase();
+                let script = format!(
+                    "*mangle\n:{name} - [0:0]\n\
+                     -A {name} -j NFQUEUE --queue-num {queue_num} --queue-bypass\n\
+                     -A {hook} -{letter} {interface} -j {name}\nCOMMIT\n"
+                );
+                for program in [Some(v4), v6.as_ref()].into_iter().flatten() {
+                    let restore = with_suffix(program, "-restore");
+                    run(place, &restore, &["-w", "--noflush"], &script)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes away whatever this tool has under our name; whether there was something.
+    fn remove(&self, place: &Place) -> bool {
+        let (name, interface) = (&place.name, &place.interface);
+        match self {
+            Self::Nft(nft) => run(place, nft, &["delete", "table", "inet", name], "").is_ok(),
+            Self::Iptables(v4, v6) => {
+                let hook = place.direction.hook().to_ascii_uppercase();
+                let side = format!("-{}", place.direction.letter());
+                let jump = ["-D", &hook, &side, interface, "-j", name];
+                let mut found = false;
+                for program in [Some(v4), v6.as_ref()].into_iter().flatten() {
+                    let ask = |arguments: &[&str]| {
+                        let arguments = [&["-w", "-t", "mangle"], arguments].concat();
+                        run(place, program, &arguments, "").is_ok()
+                    };
+                    if !ask(&["-n", "-L", name]) {
+                        continue;
+                    }
+                    while ask(&jump) {}
+                    ask(&["-F", name]);
+                    found |= ask(&["-X", name]);
+                }
+                found
+            }
+        }
+    }
+
+    fn has(&self, place: &Place) -> bool {
+        let name = &place.name;
+        match self {
+            Self::Nft(nft) => run(place, nft, &["list", "table", "inet", name], "").is_ok(),
+            Self::Iptables(v4, v6) => [Some(v4), v6.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|p| run(place, p, &["-w", "-t", "mangle", "-n", "-L", name], "").is_ok()),
+        }
+    }
+}
+
+fn with_suffix(program: &Path, suffix: &str) -> PathBuf {
+    let mut name = program.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Runs a tool in the place's namespace; what it said if it failed.
+fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result<(), String> {
+    let namespace = place.namespace.as_raw_fd();
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    if let Some(lock) = lock_file() {
+        command.env("XTABLES_LOCKFILE", lock);
+    }
+    // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe and does not
+    // allocate. Into the namespace where the process is already it changes nothing.
+    unsafe {
+        command.pre_exec(move || match libc::setns(namespace, libc::CLONE_NEWNET) {
+            0 => Ok(()),
+            // Not permitted without CAP_SYS_ADMIN; then the child is where its parent is.
+            _ => Ok(()),
+        });
+    }
+    let failed = |error: io::Error| format!("cannot run {}: {error}", program.display());
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A tool that ends early says why on its standard error.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = said.lines().find(|line| !line.trim().is_empty());
+    Err(line.unwrap_or("it failed and said nothing").trim().into())
+}
+
+/// A lock file that can be written, where iptables' own cannot: in a user namespace.
+fn lock_file() -> Option<PathBuf> {
+    let own = Path::new("/run/xtables.lock");
+    if File::options().append(true).create(true).open(own).is_ok() {
+        return None;
+    }
+    let user = rustix::process::getuid().as_raw();
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    Some(folder.join(format!("makeway-{user}-xtables.lock")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_means_more_than_itself_is_refused() {
+        for name in ["eth+", "a b", "\"", "*", "", "sixteen-letters-", "a/b"] {
+            let error = Place::new(name, Direction::Egress).unwrap_err();
+            assert!(matches!(error, RulesError::Name(_)), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn names_of_chains_fit_whatever_the_interface() {
+        for name in ["wan0", "fifteen-letters", "ünïcödé", "eth0.100", "a:b@c"] {
+            let place = Place::new(name, Direction::Ingress).unwrap();
+            assert!(place.name.len() <= 28, "{}", place.name);
+            assert!(place.name.is_ascii() && !place.name.contains('@'));
+        }
+    }
+}
