@@ -1,1 +1,7 @@
 //! The router on real Linux: NFQUEUE datapath, shaper, rules, control.
+//!
+//! - [`datapath`]: takes packets from the kernel's packet queue and gives them back in our order;
+//! - [`rules`]: the rules of nftables or iptables that send packets there.
+
+pub mod datapath;
+pub mod rules;

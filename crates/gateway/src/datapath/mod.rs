@@ -1,0 +1,107 @@
+//! The datapath: a packet queue of the kernel, our scheduler and shaper, verdicts.
+//!
+//! Packets stay in the kernel; their headers come here ([`nfqueue`]), a pipeline without clock and
+//! socket decides which goes when, and the verdict sends it on. One thread for each queue.
+
+mod impair;
+mod message;
+pub mod nfqueue;
+mod pipeline;
+mod runner;
+mod sojourn;
+mod stats;
+
+use std::io;
+use std::net::IpAddr;
+
+use makeway_core::flow::Identity;
+use makeway_core::framing::Framing;
+use makeway_core::sched::{self, ConfigError, Discipline};
+use makeway_core::units::Rate;
+
+pub use impair::Impairments;
+pub use message::{Message, Queued};
+pub use nfqueue::BindError;
+pub use runner::DatapathHandle;
+pub use stats::{FlowStats, Sojourn, Stats};
+
+use pipeline::Pipeline;
+
+/// What a datapath does. Memory is taken from this alone, whatever the traffic.
+#[derive(Clone, Debug)]
+pub struct DatapathConfig {
+    /// Number of the packet queue, in the network namespace of the calling thread.
+    pub queue_num: u16,
+    /// Whether the next free number is as good.
+    pub any_queue: bool,
+    /// The discipline and its limits. `users` and `weights` of it are set from the ones below.
+    pub scheduler: sched::Config,
+    /// Rate on the wire; `None`: packets never wait for the link. Not zero.
+    pub rate: Option<Rate>,
+    /// What a packet costs on the wire.
+    pub framing: Framing,
+    /// What makes a flow.
+    pub identity: Identity,
+    /// What makes a user of `hier`.
+    pub users: Identity,
+    /// Weights of users by address; 1 where none is given.
+    pub weights: Vec<(IpAddr, u32)>,
+    /// What happens to packets behind the shaper.
+    pub impairments: Impairments,
+    /// Seed of the impairments and of the flow table's hash; secret where strangers send.
+    pub seed: u64,
+}
+
+/// A change to a running datapath; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Change {
+    /// A new rate, or no rate at all.
+    pub rate: Option<Option<Rate>>,
+    /// Another discipline, with the limits of the old.
+    pub discipline: Option<Discipline>,
+    /// Another framing, for packets that come from now on.
+    pub framing: Option<Framing>,
+}
+
+/// Why a datapath could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The configuration cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No link has a rate of zero.
+    #[error("a rate of 0 would let nothing through: give a rate like 20mbit")]
+    NoRate,
+    /// The packet queue could not be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The thread could not be made.
+    #[error("the datapath's thread could not start: {0}")]
+    Thread(io::Error),
+}
+
+/// Starts datapaths.
+#[derive(Debug)]
+pub struct Datapath;
+
+impl Datapath {
+    /// Takes the queue in the calling thread's network namespace and runs on a thread of its own.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN, on a kernel without packet queues, if the number is taken, and for a
+    /// configuration that cannot be.
+    pub fn spawn(config: DatapathConfig) -> Result<DatapathHandle, AttachError> {
+        if config.rate.is_some_and(|rate| rate.bps() == 0) {
+            return Err(AttachError::NoRate);
+        }
+        let pipeline = Pipeline::new(runner::now(), &config)?;
+        // Packets on their way to us wait in the kernel too. We hold the limit, not the kernel.
+        const ON_THE_WAY: u32 = 4096;
+        let limit = pipeline.most_held().saturating_add(ON_THE_WAY);
+        let queue = match config.any_queue {
+            true => nfqueue::Queue::bind_free(config.queue_num, limit)?,
+            false => nfqueue::Queue::bind(config.queue_num, limit)?,
+        };
+        DatapathHandle::start(queue, pipeline).map_err(AttachError::Thread)
+    }
+}

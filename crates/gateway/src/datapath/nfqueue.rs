@@ -1,0 +1,426 @@
+//! A queue of the kernel's packet filter (`nfnetlink_queue`), read and answered in batches.
+//!
+//! One `recvmmsg` brings up to [`BATCH`] packets and one `sendmsg` takes as many verdicts, since a
+//! system call for each packet and each verdict would cost more than the scheduling between them.
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use super::message::{self, Message, VERDICT_BYTES, Verdict};
+
+/// Most packets that one call brings.
+pub const BATCH: usize = 128;
+/// Bytes of each packet that are copied: IPv6 with extension headers, and the ports.
+const COPY_RANGE: u32 = 128;
+/// Room for one message: attributes of about 130 bytes, then the copy.
+const SLOT: usize = 512;
+/// Verdicts in one message: up to here the kernel takes one small buffer (below a page) for it.
+const VERDICTS: usize = 112;
+
+const NFQA_CFG_CMD: u16 = 1;
+const NFQA_CFG_PARAMS: u16 = 2;
+const NFQA_CFG_QUEUE_MAXLEN: u16 = 3;
+const NFQNL_CFG_CMD_BIND: u8 = 1;
+const NFQNL_COPY_PACKET: u8 = 2;
+
+/// Why a queue could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The process may not.
+    #[error(
+        "the packet queue needs CAP_NET_ADMIN in this network namespace: run with sudo, or once `sudo setcap cap_net_admin,cap_sys_nice+ep` on the program"
+    )]
+    NotPermitted,
+    /// Another process has this queue.
+    #[error("packet queue {0} is taken by another process: choose another number")]
+    Taken(u16),
+    /// The kernel knows no such queues.
+    #[error(
+        "this kernel has no packet queue: it needs CONFIG_NETFILTER_NETLINK_QUEUE (`modprobe nfnetlink_queue`)"
+    )]
+    Missing,
+    /// Anything else that the system said.
+    #[error("packet queue {queue}: {source}")]
+    System {
+        /// The queue.
+        queue: u16,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A queue that this process owns. When it is closed the kernel drops what it still holds.
+#[derive(Debug)]
+pub struct Queue {
+    socket: OwnedFd,
+    number: u16,
+    counters: Option<File>,
+}
+
+/// Packets that the kernel gave up before we saw them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounters {
+    /// Packets that wait for a verdict now.
+    pub held: u64,
+    /// Given up since more than the queue's limit waited.
+    pub queue_full: u64,
+    /// Given up since the socket's buffer was full.
+    pub socket_full: u64,
+}
+
+impl Queue {
+    /// Takes queue `number` of the calling thread's network namespace; it holds at most `limit`
+    /// packets that wait for a verdict.
+    pub fn bind(number: u16, limit: u32) -> Result<Self, BindError> {
+        let system = |source| BindError::System {
+            queue: number,
+            source,
+        };
+        let socket = open().map_err(|error| match error.raw_os_error() {
+            Some(libc::EPROTONOSUPPORT) => BindError::Missing,
+            _ => system(error),
+        })?;
+        // The file stays with the namespace of the thread that opened it.
+        let counters = File::open("/proc/thread-self/net/netfilter/nfnetlink_queue").ok();
+        let queue = Self {
+            socket,
+            number,
+            counters,
+        };
+        let mut params = COPY_RANGE.to_be_bytes().to_vec();
+        params.push(NFQNL_COPY_PACKET);
+        // No flags are set: without NFQA_CFG_F_GSO the kernel segments what is larger than the
+        // MTU before it queues it, without NFQA_CFG_F_CONNTRACK it copies no connection state.
+        queue
+            .request(&[(NFQA_CFG_CMD, &[NFQNL_CFG_CMD_BIND, 0, 0, 0])])
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::EPERM) if queue.taken() => BindError::Taken(number),
+                Some(libc::EBUSY) => BindError::Taken(number),
+                Some(libc::EPERM) => BindError::NotPermitted,
+                // No subsystem registered for this type of message.
+                Some(libc::EINVAL | libc::EOPNOTSUPP) => BindError::Missing,
+                _ => system(error),
+            })?;
+        queue
+            .request(&[
+                (NFQA_CFG_PARAMS, &params),
+                (NFQA_CFG_QUEUE_MAXLEN, &limit.to_be_bytes()),
+            ])
+            .map_err(system)?;
+        queue.tune();
+        Ok(queue)
+    }
+
+    /// Takes the first free queue at or after `first`.
+    pub fn bind_free(first: u16, limit: u32) -> Result<Self, BindError> {
+        let mut number = first;
+        loop {
+            match Self::bind(number, limit) {
+                Err(BindError::Taken(_)) if number < first.saturating_add(1024) => number += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// The queue's number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Receives what waits, without blocking; how many messages came.
+    pub fn receive(&self, batch: &mut Batch) -> io::Result<usize> {
+        batch.filled = 0;
+        // SAFETY: `headers` are BATCH valid message headers whose iovecs point into `slots`;
+        // both are heap memory owned by `batch`, which is borrowed exclusively here.
+        let n = unsafe {
+            libc::recvmmsg(
+                self.socket.as_raw_fd(),
+                batch.headers.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                // ENOBUFS is off, but a kernel may still say so: the loss is in its counters.
+                Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Ok(0),
+                _ => Err(error),
+            };
+        }
+        batch.filled = n as usize;
+        Ok(batch.filled)
+    }
+
+    /// Writes the verdicts; those that could not be written stay in `verdicts` for the next call.
+    pub fn send(&self, verdicts: &mut Verdicts) -> io::Result<()> {
+        let mut sent = 0;
+        let result = loop {
+            let rest = &verdicts.messages[sent..];
+            if rest.is_empty() {
+                break Ok(());
+            }
+            let chunk = &rest[..rest.len().min(VERDICTS)];
+            let bytes = mem::size_of_val(chunk);
+            // SAFETY: the pointer and the length are those of `chunk`, which outlives the call.
+            let n = unsafe {
+                libc::send(
+                    self.socket.as_raw_fd(),
+                    chunk.as_ptr().cast(),
+                    bytes,
+                    libc::MSG_NOSIGNAL,
+                )
+            };
+            if n >= 0 {
+                sent += chunk.len();
+                continue;
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                break Err(error);
+            }
+        };
+        verdicts.messages.drain(..sent);
+        result
+    }
+
+    /// What the kernel counted for this queue; `None` where `/proc` does not tell.
+    pub fn kernel_counters(&self) -> Option<KernelCounters> {
+        let mut text = [0; 8192];
+        let n = self.counters.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..n]).ok()?;
+        parse_counters(text, self.number)
+    }
+
+    fn taken(&self) -> bool {
+        self.kernel_counters().is_some()
+    }
+
+    /// Sends a request and waits for its answer.
+    fn request(&self, attributes: &[(u16, &[u8])]) -> io::Result<()> {
+        const SEQUENCE: u32 = 1;
+        let request = message::config(SEQUENCE, self.number, attributes);
+        // SAFETY: pointer and length are those of `request`, which outlives the call.
+        let n = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                request.as_ptr().cast(),
+                request.len(),
+                0,
+            )
+        };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut buffer = [0; SLOT];
+        loop {
+            // SAFETY: pointer and length are those of `buffer`.
+            let n =
+                unsafe { libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), SLOT, 0) };
+            let Ok(n) = usize::try_from(n) else {
+                return Err(io::Error::last_os_error());
+            };
+            match message::parse(&buffer[..n]) {
+                Message::Answer { error: 0, .. } => return Ok(()),
+                Message::Answer { error, .. } => {
+                    return Err(io::Error::from_raw_os_error(error.saturating_neg()));
+                }
+                // No rule sends packets here yet, so nothing is lost.
+                _ => continue,
+            }
+        }
+    }
+
+    /// A large buffer, and no error for a loss that the kernel counts anyway. Both may be refused:
+    /// the queue works without them.
+    fn tune(&self) {
+        const BUFFER: libc::c_int = 8 << 20;
+        let set = |level, name, value: libc::c_int| {
+            // SAFETY: the option's value is an int that lives through the call.
+            unsafe {
+                libc::setsockopt(
+                    self.socket.as_raw_fd(),
+                    level,
+                    name,
+                    (&raw const value).cast(),
+                    mem::size_of::<libc::c_int>() as libc::socklen_t,
+                )
+            }
+        };
+        if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER) != 0 {
+            set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
+        }
+        set(libc::SOL_NETLINK, libc::NETLINK_NO_ENOBUFS, 1);
+        // Answers to refused verdicts need not repeat the verdict.
+        set(libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1);
+    }
+}
+
+impl AsFd for Queue {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn open() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe {
+        libc::socket(
+            libc::AF_NETLINK,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            libc::NETLINK_NETFILTER,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is fresh and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn parse_counters(text: &str, number: u16) -> Option<KernelCounters> {
+    // queue_number peer_portid queue_total copy_mode copy_range queue_dropped user_dropped ...
+    text.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        if fields.next()?.parse::<u16>().ok()? != number {
+            return None;
+        }
+        let held = fields.nth(1)?.parse().ok()?;
+        let queue_full = fields.nth(2)?.parse().ok()?;
+        let socket_full = fields.next()?.parse().ok()?;
+        Some(KernelCounters {
+            held,
+            queue_full,
+            socket_full,
+        })
+    })
+}
+
+/// Buffers for one batch of messages, made once.
+pub struct Batch {
+    slots: Box<[[u8; SLOT]]>,
+    headers: Box<[libc::mmsghdr]>,
+    // Pointed to by `headers`.
+    _iovecs: Box<[libc::iovec]>,
+    filled: usize,
+}
+
+// SAFETY: the raw pointers inside point into heap memory that the same value owns.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    /// Buffers for [`BATCH`] messages.
+    pub fn new() -> Self {
+        let mut slots = vec![[0; SLOT]; BATCH].into_boxed_slice();
+        let mut iovecs: Box<[libc::iovec]> = slots
+            .iter_mut()
+            .map(|slot| libc::iovec {
+                iov_base: slot.as_mut_ptr().cast(),
+                iov_len: SLOT,
+            })
+            .collect();
+        let headers = iovecs
+            .iter_mut()
+            .map(|iovec| {
+                // SAFETY: all-zero is a valid `mmsghdr`: null pointers and lengths of zero.
+                let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+                header.msg_hdr.msg_iov = iovec;
+                header.msg_hdr.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        Self {
+            slots,
+            headers,
+            _iovecs: iovecs,
+            filled: 0,
+        }
+    }
+
+    /// The messages that came with the last call.
+    pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
+        let filled = self.slots.iter().zip(&self.headers[..self.filled]);
+        filled.map(|(slot, header)| message::parse(&slot[..SLOT.min(header.msg_len as usize)]))
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Verdicts that wait to be written.
+#[derive(Debug)]
+pub struct Verdicts {
+    queue: u16,
+    messages: Vec<[u8; VERDICT_BYTES]>,
+}
+
+impl Verdicts {
+    /// None yet, for queue `queue`, with room for `capacity`.
+    pub fn new(queue: u16, capacity: usize) -> Self {
+        Self {
+            queue,
+            messages: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// Lets the packet go on.
+    pub fn accept(&mut self, id: u32) {
+        self.push(id, Verdict::Accept);
+    }
+
+    /// Gives the packet up.
+    pub fn drop(&mut self, id: u32) {
+        self.push(id, Verdict::Drop);
+    }
+
+    /// Lets every packet go on that waits and came no later than `id`.
+    pub fn accept_up_to(&mut self, id: u32) {
+        self.push(id, Verdict::AcceptUpTo);
+    }
+
+    /// Forgets those that wait.
+    pub fn clear(&mut self) {
+        self.messages.clear();
+    }
+
+    /// How many wait to be written.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    fn push(&mut self, id: u32, verdict: Verdict) {
+        self.messages
+            .push(message::verdict(self.queue, id, verdict));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counters_are_read_by_queue() {
+        let text = "    0   3129     0 2 65531     0     0        0  1\n\
+                    \x20   7  -4295    12 2   128     5     6      231  1\n";
+        let counters = parse_counters(text, 7);
+        let expected = KernelCounters {
+            held: 12,
+            queue_full: 5,
+            socket_full: 6,
+        };
+        assert_eq!(counters, Some(expected));
+        assert_eq!(parse_counters(text, 8), None);
+    }
+}

@@ -1,0 +1,509 @@
+//! From a packet's arrival to its verdict, with no clock and no socket: classify, schedule, shape,
+//! impair, count.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::net::IpAddr;
+
+use makeway_core::flow::{FlowKey, FlowTable, Identity};
+use makeway_core::framing::Framing;
+use makeway_core::measure::Histogram;
+use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::sched::{self, ConfigError, Discipline, Drops, Scheduler};
+use makeway_core::shaper::Shaper;
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
+
+use super::impair::{Fate, Line};
+use super::message::Queued;
+use super::nfqueue::{BATCH, Verdicts};
+use super::sojourn::Sojourns;
+use super::stats::{FlowStats, Sojourn, Stats};
+use super::{Change, DatapathConfig};
+
+/// Where a packet was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Tail,
+    LongestQueue,
+    TooLarge,
+    Loss,
+    Line,
+    Flows,
+}
+
+impl Cause {
+    const COUNT: usize = 6;
+    const NAMES: [&str; Self::COUNT] = [
+        "tail",
+        "longest-queue",
+        "too-large",
+        "loss",
+        "delay-line",
+        "flows",
+    ];
+}
+
+impl From<DropReason> for Cause {
+    fn from(reason: DropReason) -> Self {
+        match reason {
+            DropReason::Tail => Self::Tail,
+            DropReason::LongestQueue => Self::LongestQueue,
+            DropReason::TooLarge => Self::TooLarge,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    packets_in: u64,
+    bytes_in: u64,
+    packets_out: u64,
+    bytes_out: u64,
+    drops: [u64; Cause::COUNT],
+}
+
+impl Counters {
+    fn drop_names(&self) -> BTreeMap<String, u64> {
+        let named = Cause::NAMES.into_iter().zip(self.drops);
+        named
+            .filter(|&(_, n)| n > 0)
+            .map(|(name, n)| (name.into(), n))
+            .collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    counters: Counters,
+    backlog_packets: u32,
+    backlog_bytes: u64,
+    last_seen: Instant,
+    sojourns: Sojourns,
+}
+
+impl Flow {
+    const fn new() -> Self {
+        Self {
+            counters: Counters {
+                packets_in: 0,
+                bytes_in: 0,
+                packets_out: 0,
+                bytes_out: 0,
+                drops: [0; Cause::COUNT],
+            },
+            backlog_packets: 0,
+            backlog_bytes: 0,
+            last_seen: Instant::ZERO,
+            sojourns: Sojourns::new(),
+        }
+    }
+}
+
+/// Users by address, for `hier`. User 0 is whoever was not known when the packet came: packets
+/// that are not IP, and those held while the discipline was another.
+struct Users {
+    identity: Identity,
+    weights: Vec<(IpAddr, u32)>,
+    seed: u64,
+    table: Option<FlowTable<FlowKey, UserId>>,
+}
+
+/// Sojourn times over the last one to two seconds: the running second and the one before.
+struct Recent {
+    windows: [Histogram; 2],
+    since: Instant,
+}
+
+/// One direction of one interface.
+pub(super) struct Pipeline {
+    started: Instant,
+    discipline: Discipline,
+    config: sched::Config,
+    shaper: Shaper,
+    framing: Framing,
+    identity: Identity,
+    keys: FlowTable<FlowKey>,
+    users: Users,
+    flows: Vec<Flow>,
+    flows_seen: u64,
+    line: Line,
+    total: Counters,
+    sojourns: Histogram,
+    recent: Recent,
+    largest: u64,
+    refused: u64,
+    drops: Drops,
+    order: Order,
+}
+
+/// Whether the verdicts of this round can be one: all accepted, none held back, in the order in
+/// which the kernel has them.
+struct Order {
+    plain: bool,
+    first: bool,
+    last: u32,
+}
+
+impl Pipeline {
+    pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, ConfigError> {
+        let mut scheduler = config.scheduler.clone();
+        // Every held packet may be of a flow of its own; then there is still an id for the next.
+        let flows = scheduler
+            .limits
+            .flows
+            .max(scheduler.limits.packets.saturating_add(2));
+        scheduler.limits.flows = flows;
+        let mut users = Users {
+            identity: config.users,
+            weights: config.weights.clone(),
+            seed: config.seed,
+            table: None,
+        };
+        users.prepare(&mut scheduler);
+        let line = Line::new(config.impairments, config.rate, config.seed);
+        Ok(Self {
+            started: now,
+            discipline: scheduler.discipline,
+            shaper: Shaper::new(config.rate, sched::build(&scheduler)?),
+            framing: config.framing,
+            identity: config.identity,
+            keys: FlowTable::new(flows, config.seed),
+            users,
+            flows: Vec::with_capacity(flows as usize),
+            flows_seen: 0,
+            line,
+            total: Counters::default(),
+            sojourns: Histogram::new(),
+            recent: Recent {
+                windows: [Histogram::new(), Histogram::new()],
+                since: now,
+            },
+            largest: 0,
+            refused: 0,
+            drops: Drops::with_capacity(BATCH),
+            order: Order {
+                plain: true,
+                first: true,
+                last: 0,
+            },
+            config: scheduler,
+        })
+    }
+
+    /// Takes a packet from the kernel.
+    pub fn arrive(&mut self, now: Instant, queued: &Queued<'_>, verdicts: &mut Verdicts) {
+        let key = FlowKey::from_ip(self.identity, queued.headers);
+        let bytes = self.framing.wire(Bytes::new(u64::from(queued.len)));
+        self.total.packets_in += 1;
+        self.total.bytes_in += bytes.get();
+        self.largest = self.largest.max(bytes.get());
+        let Some(held) = self.keys.hold(&key) else {
+            return self.refuse(queued.id, verdicts);
+        };
+        let index = held.id.0 as usize;
+        if held.is_new {
+            self.flows_seen += 1;
+            match self.flows.get_mut(index) {
+                Some(flow) => *flow = Flow::new(),
+                None => self.flows.push(Flow::new()),
+            }
+        }
+        let Some(user) = self.users.hold(queued.headers) else {
+            self.keys.release(held.id);
+            return self.refuse(queued.id, verdicts);
+        };
+        let flow = &mut self.flows[index];
+        flow.counters.packets_in += 1;
+        flow.counters.bytes_in += bytes.get();
+        flow.backlog_packets += 1;
+        flow.backlog_bytes += bytes.get();
+        flow.last_seen = now;
+        let packet = Packet::new(now, Handle(queued.id), held.id, user, bytes);
+        self.shaper.enqueue(now, packet, &mut self.drops);
+        self.give_up(verdicts);
+    }
+
+    /// Lets go whatever may go at `now`, at most `most` packets; how many went.
+    pub fn depart(&mut self, now: Instant, most: usize, verdicts: &mut Verdicts) -> usize {
+        let mut n = 0;
+        while n < most {
+            let Some(packet) = self.shaper.dequeue(now, &mut self.drops) else {
+                break;
+            };
+            n += 1;
+            self.sent(now, &packet, verdicts);
+        }
+        if !self.drops.is_empty() {
+            self.give_up(verdicts);
+        }
+        while let Some(id) = self.line.leave(now) {
+            n += 1;
+            self.accept(id, verdicts);
+        }
+        n
+    }
+
+    /// Begins a round of arrivals and departures.
+    pub fn begin_round(&mut self, verdicts: &Verdicts) {
+        // Verdicts that could not be written yet cannot become part of a range.
+        self.order.plain = verdicts.is_empty();
+        self.order.first = true;
+    }
+
+    /// Ends it: verdicts that are one range become one verdict.
+    pub fn finish_round(&mut self, verdicts: &mut Verdicts) {
+        let nothing_held = self.shaper.backlog().packets == 0 && self.line.len() == 0;
+        if self.order.plain && nothing_held && verdicts.len() > 1 {
+            verdicts.clear();
+            verdicts.accept_up_to(self.order.last);
+        }
+    }
+
+    /// The next time at which [`Pipeline::depart`] has something to do.
+    pub fn next_departure(&self) -> Option<Instant> {
+        match (self.shaper.next_departure(), self.line.next_departure()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Lets everything go, whatever the rate and the delay.
+    pub fn drain(&mut self, now: Instant, verdicts: &mut Verdicts) {
+        self.shaper.set_rate(now, None);
+        while self.depart(now, usize::MAX, verdicts) > 0 {}
+        while let Some(id) = self.line.leave(Instant::FAR_FUTURE) {
+            self.accept(id, verdicts);
+        }
+    }
+
+    /// The kernel did not know the packet of a verdict.
+    pub fn verdict_refused(&mut self) {
+        self.refused += 1;
+    }
+
+    /// Changes what runs; packets that are held stay held.
+    pub fn change(
+        &mut self,
+        now: Instant,
+        change: &Change,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), ConfigError> {
+        if let Some(discipline) = change.discipline {
+            let mut config = self.config.clone();
+            config.discipline = discipline;
+            self.users.prepare(&mut config);
+            let new = sched::build(&config)?;
+            self.shaper.replace(now, new, &mut self.drops);
+            self.config = config;
+            self.discipline = discipline;
+            self.give_up(verdicts);
+        }
+        if let Some(rate) = change.rate {
+            self.shaper.set_rate(now, rate);
+        }
+        if let Some(framing) = change.framing {
+            self.framing = framing;
+        }
+        Ok(())
+    }
+
+    /// Packets that the kernel holds for us at most.
+    pub fn most_held(&self) -> u32 {
+        let line = u32::try_from(self.line.capacity()).unwrap_or(u32::MAX);
+        self.config.limits.packets.saturating_add(line)
+    }
+
+    pub fn stats(&self, now: Instant) -> Stats {
+        let backlog = self.shaper.backlog();
+        let mut recent = self.recent.windows[0].clone();
+        recent.merge(&self.recent.windows[1]);
+        if now.saturating_since(self.recent.since) > Duration::from_secs(2) {
+            recent.clear();
+        }
+        let mut flows: Vec<FlowStats> = self
+            .keys
+            .iter()
+            .map(|(id, key)| flow_stats(key, &self.flows[id.0 as usize], now))
+            .collect();
+        flows.sort_by_key(|flow| std::cmp::Reverse((flow.backlog_bytes, flow.bytes_in)));
+        Stats {
+            discipline: self.discipline.to_string(),
+            rate_bps: self.shaper.rate().map(Rate::bps),
+            seconds: now.saturating_since(self.started).as_secs_f64(),
+            packets_in: self.total.packets_in,
+            bytes_in: self.total.bytes_in,
+            largest_bytes: self.largest,
+            packets_out: self.total.packets_out,
+            bytes_out: self.total.bytes_out,
+            drops: self.total.drop_names(),
+            backlog_packets: u64::from(backlog.packets),
+            backlog_bytes: backlog.bytes.get(),
+            delayed_packets: self.line.len() as u64,
+            verdicts_refused: self.refused,
+            sojourn: sojourn(&self.sojourns),
+            sojourn_recent: sojourn(&recent),
+            flows_seen: self.flows_seen,
+            flows,
+        }
+    }
+
+    fn sent(&mut self, now: Instant, packet: &Packet, verdicts: &mut Verdicts) {
+        let sojourn = now.saturating_since(packet.arrived);
+        self.sojourns.record(sojourn);
+        self.recent.record(now, sojourn);
+        let bytes = packet.len().get();
+        let flow = &mut self.flows[packet.flow.0 as usize];
+        flow.backlog_packets -= 1;
+        flow.backlog_bytes -= bytes;
+        flow.sojourns.record(sojourn);
+        let fate = self.line.enter(now, packet.handle.0);
+        let cause = match fate {
+            Fate::Now | Fate::Kept => {
+                flow.counters.packets_out += 1;
+                flow.counters.bytes_out += bytes;
+                self.total.bytes_out += bytes;
+                None
+            }
+            Fate::Lost => Some(Cause::Loss),
+            Fate::Full => Some(Cause::Line),
+        };
+        if let Some(cause) = cause {
+            flow.counters.drops[cause as usize] += 1;
+            self.total.drops[cause as usize] += 1;
+        }
+        self.release(packet.flow, packet.user);
+        match fate {
+            Fate::Now => self.accept(packet.handle.0, verdicts),
+            Fate::Kept => {}
+            Fate::Lost | Fate::Full => self.discard(packet.handle.0, verdicts),
+        }
+    }
+
+    /// Gives the scheduler's drops up.
+    fn give_up(&mut self, verdicts: &mut Verdicts) {
+        if self.drops.is_empty() {
+            return;
+        }
+        let mut drops = mem::take(&mut self.drops);
+        for (packet, reason) in drops.drain() {
+            let cause = Cause::from(reason) as usize;
+            let flow = &mut self.flows[packet.flow.0 as usize];
+            flow.backlog_packets -= 1;
+            flow.backlog_bytes -= packet.len().get();
+            flow.counters.drops[cause] += 1;
+            self.total.drops[cause] += 1;
+            self.release(packet.flow, packet.user);
+            self.discard(packet.handle.0, verdicts);
+        }
+        self.drops = drops;
+    }
+
+    fn refuse(&mut self, id: u32, verdicts: &mut Verdicts) {
+        self.total.drops[Cause::Flows as usize] += 1;
+        self.discard(id, verdicts);
+    }
+
+    fn accept(&mut self, id: u32, verdicts: &mut Verdicts) {
+        self.total.packets_out += 1;
+        let order = &mut self.order;
+        // Identifiers count up and wrap.
+        let later = order.first || id.wrapping_sub(order.last) < 1 << 31;
+        order.plain &= later;
+        order.first = false;
+        order.last = id;
+        verdicts.accept(id);
+    }
+
+    fn discard(&mut self, id: u32, verdicts: &mut Verdicts) {
+        self.order.plain = false;
+        verdicts.drop(id);
+    }
+
+    fn release(&mut self, flow: FlowId, user: UserId) {
+        self.keys.release(flow);
+        self.users.release(user);
+    }
+}
+
+impl Users {
+    /// Makes the table when the discipline is the first to need it, and tells it the weights.
+    fn prepare(&mut self, config: &mut sched::Config) {
+        if config.discipline != Discipline::Hier || self.table.is_some() {
+            return;
+        }
+        let mut table = FlowTable::new(config.limits.flows, self.seed);
+        config.users = config.limits.flows;
+        // Held for ever: user 0, and users with a weight, keep their ids.
+        table.hold(&FlowKey::OTHER);
+        for &(address, weight) in &self.weights {
+            if let Some(held) = table.hold(&user_key(self.identity, address)) {
+                config.weights.push((held.id, weight));
+            }
+        }
+        self.table = Some(table);
+    }
+
+    fn hold(&mut self, headers: &[u8]) -> Option<UserId> {
+        let Some(table) = &mut self.table else {
+            return Some(UserId(0));
+        };
+        let key = FlowKey::from_ip(self.identity, headers);
+        if key == FlowKey::OTHER {
+            return Some(UserId(0));
+        }
+        table.hold(&key).map(|held| held.id)
+    }
+
+    fn release(&mut self, user: UserId) {
+        if let Some(table) = &mut self.table
+            && user != UserId(0)
+        {
+            table.release(user);
+        }
+    }
+}
+
+impl Recent {
+    fn record(&mut self, now: Instant, sojourn: Duration) {
+        if now.saturating_since(self.since) >= Duration::from_secs(1) {
+            self.since = now;
+            self.windows.swap(0, 1);
+            self.windows[0].clear();
+        }
+        self.windows[0].record(sojourn);
+    }
+}
+
+/// The key that a packet of the user at `address` has.
+fn user_key(identity: Identity, address: IpAddr) -> FlowKey {
+    FlowKey::new(identity, address, address, 0, 0, 0)
+}
+
+fn sojourn(histogram: &Histogram) -> Sojourn {
+    Sojourn {
+        mean_ms: histogram.mean().as_millis_f64(),
+        p50_ms: histogram.quantile(0.5).as_millis_f64(),
+        p99_ms: histogram.quantile(0.99).as_millis_f64(),
+        max_ms: histogram.max().as_millis_f64(),
+    }
+}
+
+fn flow_stats(key: &FlowKey, flow: &Flow, now: Instant) -> FlowStats {
+    let counters = &flow.counters;
+    FlowStats {
+        flow: key.to_string(),
+        packets_in: counters.packets_in,
+        bytes_in: counters.bytes_in,
+        packets_out: counters.packets_out,
+        bytes_out: counters.bytes_out,
+        backlog_packets: u64::from(flow.backlog_packets),
+        backlog_bytes: flow.backlog_bytes,
+        drops: counters.drop_names(),
+        sojourn_p50_ms: flow.sojourns.quantile(0.5).as_millis_f64(),
+        sojourn_p99_ms: flow.sojourns.quantile(0.99).as_millis_f64(),
+        idle_s: now.saturating_since(flow.last_seen).as_secs_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

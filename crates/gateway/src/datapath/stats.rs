@@ -1,0 +1,93 @@
+//! What a datapath counted. Units are in the names of the fields.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One queue. `packets_in = packets_out + drops + backlog_packets + delayed_packets`, always.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stats {
+    /// The discipline.
+    pub discipline: String,
+    /// Rate on the wire; `None`: not limited.
+    pub rate_bps: Option<u64>,
+    /// Time since the datapath started.
+    pub seconds: f64,
+    /// Packets that came, those included that the kernel gave up before we saw them.
+    pub packets_in: u64,
+    /// Bytes on the wire of the packets that we saw.
+    pub bytes_in: u64,
+    /// Bytes on the wire of the largest packet that came.
+    pub largest_bytes: u64,
+    /// Packets sent on.
+    pub packets_out: u64,
+    /// Bytes on the wire of the packets sent on.
+    pub bytes_out: u64,
+    /// Packets given up, by reason: `tail`, `longest-queue`, `too-large`, `loss` (asked for),
+    /// `delay-line` (full), `flows` (more flows than configured), `kernel-queue`, `kernel-socket`.
+    pub drops: BTreeMap<String, u64>,
+    /// Packets that the discipline holds.
+    pub backlog_packets: u64,
+    /// Bytes on the wire that the discipline holds.
+    pub backlog_bytes: u64,
+    /// Packets on the delay line.
+    pub delayed_packets: u64,
+    /// Verdicts that the kernel refused: packets that it had given up already, as it does when the
+    /// interface goes away.
+    pub verdicts_refused: u64,
+    /// Time in the discipline of the packets that left it.
+    pub sojourn: Sojourn,
+    /// The same over the last one to two seconds.
+    pub sojourn_recent: Sojourn,
+    /// Flows ever seen; `flows` has those that are still remembered.
+    pub flows_seen: u64,
+    /// Flows, the largest backlog first.
+    pub flows: Vec<FlowStats>,
+}
+
+/// A distribution of sojourn times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sojourn {
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Maximum.
+    pub max_ms: f64,
+}
+
+/// One flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowStats {
+    /// Its key in words: `udp 10.0.0.1:4000 > 10.0.0.2:5004`.
+    pub flow: String,
+    /// Packets that came.
+    pub packets_in: u64,
+    /// Bytes on the wire that came.
+    pub bytes_in: u64,
+    /// Packets sent on.
+    pub packets_out: u64,
+    /// Bytes on the wire sent on.
+    pub bytes_out: u64,
+    /// Packets held.
+    pub backlog_packets: u64,
+    /// Bytes held.
+    pub backlog_bytes: u64,
+    /// Packets given up, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Median of the time in the discipline, to within 12.5 %.
+    pub sojourn_p50_ms: f64,
+    /// 99th percentile, likewise.
+    pub sojourn_p99_ms: f64,
+    /// Time since its last packet came.
+    pub idle_s: f64,
+}
+
+impl Stats {
+    /// All packets given up.
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+}

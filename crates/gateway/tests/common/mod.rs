@@ -1,0 +1,88 @@
+//! Two network namespaces joined by a veth pair, for a test that runs inside `unshare -rUn`.
+
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+/// Runs the named test again as root of namespaces of its own; true in that second run. A machine
+/// where that is not allowed skips the test, and says so.
+pub fn inside(test: &str) -> bool {
+    const MARK: &str = "MAKEWAY_TEST_INSIDE";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let unshare = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.arg("-rUn").args(arguments);
+        command
+    };
+    let allowed = unshare(&["true"]).stderr(Stdio::null()).status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED {test}: `unshare -rUn` is not allowed on this machine");
+        return false;
+    }
+    let program = std::env::current_exe().expect("this program");
+    let status = unshare(&[])
+        .arg(program)
+        .args(["--exact", test, "--nocapture"])
+        .env(MARK, "1")
+        .status()
+        .expect("unshare runs");
+    assert!(status.success(), "{test} failed inside its namespaces");
+    false
+}
+
+/// Runs `ip` with the words of `line`.
+pub fn ip(line: &str) {
+    let status = Command::new("ip").args(line.split(' ')).status();
+    assert!(status.expect("ip runs").success(), "ip {line}");
+}
+
+/// The far end of a veth pair: `near` 10.9.0.1/24 here, `far` 10.9.0.2/24 in a namespace of its own
+/// for as long as the process lives.
+pub struct Far(mpsc::Sender<Box<dyn FnOnce() + Send>>);
+
+impl Far {
+    pub fn new() -> Self {
+        let (jobs, todo) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+        let (ready, readies) = mpsc::channel();
+        thread::spawn(move || {
+            // SAFETY: only this thread's network namespace changes.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+            // SAFETY: no arguments, and it cannot fail.
+            ready.send(unsafe { libc::syscall(libc::SYS_gettid) }).ok();
+            for job in todo {
+                job();
+            }
+        });
+        let tid = readies.recv().expect("the far namespace");
+        ip("link set lo up");
+        ip("link add near type veth peer name far");
+        ip(&format!("link set far netns {tid}"));
+        ip("addr add 10.9.0.1/24 dev near");
+        ip("link set near up");
+        let far = Self(jobs);
+        far.run(|| {
+            ip("link set lo up");
+            ip("addr add 10.9.0.2/24 dev far");
+            ip("link set far up");
+        });
+        far
+    }
+
+    /// Runs `f` there and waits for it.
+    pub fn run<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
+        let (answer, answers) = mpsc::channel();
+        let job = move || {
+            answer.send(f()).ok();
+        };
+        self.0.send(Box::new(job)).expect("the far thread lives");
+        answers.recv().expect("the far thread answers")
+    }
+
+    /// A socket there at `port`.
+    pub fn udp(&self, port: u16) -> UdpSocket {
+        self.run(move || UdpSocket::bind(("10.9.0.2", port)).expect("bind"))
+    }
+}

@@ -1,0 +1,226 @@
+//! The datapath on a real link: each test in namespaces of its own.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Far, inside};
+use makeway_core::flow::Identity;
+use makeway_core::framing::Framing;
+use makeway_core::sched::{Config, Discipline, Limits};
+use makeway_core::units::{Bytes, Rate};
+use makeway_gateway::datapath::{
+    AttachError, BindError, Change, Datapath, DatapathConfig, Impairments, Stats,
+};
+use makeway_gateway::rules::{self, Direction, Rules};
+
+fn config(queue_num: u16, rate: Option<u64>) -> DatapathConfig {
+    let limits = Limits {
+        packets: 100,
+        bytes: Bytes::new(200_000),
+        flows: 256,
+    };
+    DatapathConfig {
+        queue_num,
+        any_queue: false,
+        scheduler: Config::new(Discipline::Fifo, limits),
+        rate: rate.map(Rate::from_bps),
+        framing: Framing {
+            overhead: 14,
+            ..Framing::default()
+        },
+        identity: Identity::FiveTuple,
+        users: Identity::SrcHost,
+        weights: Vec::new(),
+        impairments: Impairments::default(),
+        seed: 7,
+    }
+}
+
+fn conserved(stats: &Stats) {
+    let held = stats.backlog_packets + stats.delayed_packets;
+    let out = stats.packets_out + stats.dropped() + held;
+    assert_eq!(stats.packets_in, out, "{stats:?}");
+}
+
+/// Sends datagrams as fast as they go until `time` is over; how many.
+fn flood(time: Duration) -> u64 {
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.connect("10.9.0.2:5000").unwrap();
+    let (end, mut sent) = (Instant::now() + time, 0);
+    while Instant::now() < end {
+        sent += u64::from(socket.send(&[0; 1000]).is_ok());
+    }
+    sent
+}
+
+#[test]
+fn a_shaped_flood_leaves_at_the_rate() {
+    if !inside("a_shaped_flood_leaves_at_the_rate") {
+        return;
+    }
+    let far = Far::new();
+    let _sink = far.udp(5000);
+    let mut config = config(5, Some(20_000_000));
+    // Below the socket's own buffer, which would hold the sender back before a packet is dropped.
+    config.scheduler.limits.packets = 40;
+    let handle = Datapath::spawn(config).unwrap();
+    let rules = Rules::install("near", Direction::Egress, 5).unwrap();
+    let sender = thread::spawn(|| flood(Duration::from_millis(1500)));
+    thread::sleep(Duration::from_millis(300));
+    let before = handle.snapshot().unwrap();
+    thread::sleep(Duration::from_millis(1000));
+    let after = handle.snapshot().unwrap();
+    sender.join().unwrap();
+    drop(rules);
+    let bits = (after.bytes_out - before.bytes_out) as f64 * 8.0;
+    let rate = bits / (after.seconds - before.seconds);
+    assert!((rate / 20e6 - 1.0).abs() < 0.01, "{rate}");
+    conserved(&after);
+    assert!(after.drops["tail"] > 0);
+    let last = handle.stop().unwrap();
+    conserved(&last);
+    assert_eq!(last.backlog_packets, 0);
+}
+
+#[test]
+fn tcp_is_segmented_before_it_is_queued_both_ways() {
+    if !inside("tcp_is_segmented_before_it_is_queued_both_ways") {
+        return;
+    }
+    let far = Far::new();
+    let egress = Datapath::spawn(config(5, None)).unwrap();
+    let ingress = Datapath::spawn(config(6, None)).unwrap();
+    let _egress = Rules::install("near", Direction::Egress, 5).unwrap();
+    let _ingress = Rules::install("near", Direction::Ingress, 6).unwrap();
+    let listener = far.run(|| TcpListener::bind("10.9.0.2:6000").unwrap());
+    const BYTES: usize = 4 << 20;
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; BYTES];
+        stream.read_exact(&mut buffer).unwrap();
+        stream.write_all(&buffer).unwrap();
+    });
+    let mut stream = TcpStream::connect("10.9.0.2:6000").unwrap();
+    let mut buffer = vec![7; BYTES];
+    stream.write_all(&buffer).unwrap();
+    stream.read_exact(&mut buffer).unwrap();
+    server.join().unwrap();
+    for handle in [&egress, &ingress] {
+        let stats = handle.snapshot().unwrap();
+        conserved(&stats);
+        assert!(stats.bytes_out > BYTES as u64, "{stats:?}");
+        assert_eq!(stats.largest_bytes, 1514);
+    }
+}
+
+#[test]
+fn changes_under_traffic_lose_nothing() {
+    if !inside("changes_under_traffic_lose_nothing") {
+        return;
+    }
+    let far = Far::new();
+    let sink = far.udp(5000);
+    sink.set_nonblocking(true).unwrap();
+    let handle = Datapath::spawn(config(5, Some(10_000_000))).unwrap();
+    let rules = Rules::install("near", Direction::Egress, 5).unwrap();
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.connect("10.9.0.2:5000").unwrap();
+    let (mut received, mut buffer) = (0, [0; 2000]);
+    // 8 Mbit/s in bursts of 10, below every rate that is set.
+    for round in 0..100u64 {
+        for _ in 0..10 {
+            socket.send(&[0; 1000]).unwrap();
+        }
+        let rate = Rate::from_bps(9_000_000 + round * 100_000);
+        handle
+            .set(Change {
+                rate: Some(Some(rate)),
+                discipline: Some(Discipline::ALL[round as usize % Discipline::ALL.len()]),
+                framing: None,
+            })
+            .unwrap();
+        thread::sleep(Duration::from_millis(10));
+        while sink.recv(&mut buffer).is_ok() {
+            received += 1;
+        }
+    }
+    drop(rules);
+    let stats = handle.stop().unwrap();
+    thread::sleep(Duration::from_millis(50));
+    while sink.recv(&mut buffer).is_ok() {
+        received += 1;
+    }
+    conserved(&stats);
+    assert_eq!(stats.dropped(), 0, "{stats:?}");
+    assert_eq!(received, 1000);
+}
+
+#[test]
+fn a_delay_line_delays_and_loses_as_told() {
+    if !inside("a_delay_line_delays_and_loses_as_told") {
+        return;
+    }
+    let far = Far::new();
+    let sink = far.udp(5000);
+    let mut config = config(5, None);
+    config.impairments = Impairments {
+        delay: makeway_core::units::Duration::from_millis(30),
+        ..Impairments::default()
+    };
+    let handle = Datapath::spawn(config).unwrap();
+    let _rules = Rules::install("near", Direction::Egress, 5).unwrap();
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.send_to(b"x", "10.9.0.2:5000").unwrap();
+    sink.recv(&mut [0; 10]).unwrap();
+    let start = Instant::now();
+    socket.send_to(b"x", "10.9.0.2:5000").unwrap();
+    sink.recv(&mut [0; 10]).unwrap();
+    let ms = start.elapsed().as_secs_f64() * 1e3;
+    assert!((30.0..35.0).contains(&ms), "{ms}");
+    conserved(&handle.snapshot().unwrap());
+}
+
+#[test]
+fn a_queue_that_is_taken_is_refused() {
+    if !inside("a_queue_that_is_taken_is_refused") {
+        return;
+    }
+    let first = Datapath::spawn(config(5, None)).unwrap();
+    let error = Datapath::spawn(config(5, None)).unwrap_err();
+    assert!(
+        matches!(error, AttachError::Bind(BindError::Taken(5))),
+        "{error}"
+    );
+    let mut next = config(5, None);
+    next.any_queue = true;
+    assert_eq!(Datapath::spawn(next).unwrap().queue_num(), 6);
+    first.stop().unwrap();
+}
+
+#[test]
+fn rules_go_when_dropped_and_by_name() {
+    if !inside("rules_go_when_dropped_and_by_name") {
+        return;
+    }
+    for direction in Direction::BOTH {
+        let installed = || rules::installed("near", direction).unwrap();
+        assert!(!installed());
+        let rules = Rules::install("near", direction, 5).unwrap();
+        assert!(installed());
+        // From another thread too.
+        thread::spawn(move || drop(rules)).join().unwrap();
+        assert!(!installed());
+        // As after a kill: nobody is left who knows of them.
+        Rules::install("near", direction, 5).unwrap().forget();
+        Rules::install("near", direction, 6).unwrap().forget();
+        assert!(rules::remove("near", direction).unwrap());
+        assert!(!installed());
+        assert!(!rules::remove("near", direction).unwrap());
+    }
+}
