@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn probabilities_of_fig_3_are_those_of_equations_1_and_2() {
         // Computed independently of this project from the equations as printed; T = 600 s.
-        // They took the maximum over a grid of k: all k give up to 2 % more.
+        // They took the maximum over a grid of k: all k give up to 3 % more.
         for (n, mbit, p) in [
             (20, 5.0, 0.0392),
             (20, 5.5, 0.1506),
@@ -124,7 +124,7 @@ mod tests {
         ] {
             let got = paper(n).deprioritised(mbit * 100.0, 600.0);
             assert!(
-                (-0.002..0.025).contains(&(got / p - 1.0)),
+                (-0.002..0.03).contains(&(got / p - 1.0)),
                 "n {n}, {mbit} Mbit/s: {got} for {p}"
             );
         }
