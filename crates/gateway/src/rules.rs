@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -86,7 +85,6 @@ pub enum RulesError {
 pub struct Rules {
     place: Place,
     tool: Tool,
-    forgotten: bool,
 }
 
 impl Rules {
@@ -111,13 +109,7 @@ impl Rules {
         for tool in tools {
             tool.remove(&place);
             match tool.install(&place, queue_num) {
-                Ok(()) => {
-                    return Ok(Self {
-                        place,
-                        tool,
-                        forgotten: false,
-                    });
-                }
+                Ok(()) => return Ok(Self { place, tool }),
                 Err(said) => {
                     tool.remove(&place);
                     tried.push(format!("{}: {said}", tool.name()));
@@ -141,16 +133,14 @@ impl Rules {
     }
 
     /// Leaves the rules where they are, for a namespace that ends with everything in it.
-    pub fn forget(mut self) {
-        self.forgotten = true;
+    pub fn forget(self) {
+        std::mem::forget(self);
     }
 }
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        if !self.forgotten {
-            self.tool.remove(&self.place);
-        }
+        self.tool.remove(&self.place);
     }
 }
 
@@ -210,19 +200,6 @@ impl Place {
             name: format!("makeway-{}-{named}", direction.letter()),
             namespace: File::open("/proc/thread-self/ns/net")?.into(),
         })
-    }
-}
-
-impl Place {
-    /// Whether the calling thread is in the place's namespace; entering another one needs
-    /// CAP_SYS_ADMIN, which a program with file capabilities does not have.
-    fn is_here(&self) -> bool {
-        let here = std::fs::metadata("/proc/thread-self/ns/net");
-        let there = rustix::fs::fstat(&self.namespace);
-        match (here, there) {
-            (Ok(here), Ok(there)) => here.ino() == there.st_ino,
-            _ => false,
-        }
     }
 }
 
@@ -370,15 +347,14 @@ fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result
     if let Some(lock) = lock_file() {
         command.env("XTABLES_LOCKFILE", lock);
     }
-    if !place.is_here() {
-        // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe, and
-        // the error is made without allocating.
-        unsafe {
-            command.pre_exec(move || match libc::setns(namespace, libc::CLONE_NEWNET) {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            });
-        }
+    // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe and does not
+    // allocate. Into the namespace where the process is already it changes nothing.
+    unsafe {
+        command.pre_exec(move || match libc::setns(namespace, libc::CLONE_NEWNET) {
+            0 => Ok(()),
+            // Not permitted without CAP_SYS_ADMIN; then the child is where its parent is.
+            _ => Ok(()),
+        });
     }
     let failed = |error: io::Error| format!("cannot run {}: {error}", program.display());
     let mut child = command.spawn().map_err(failed)?;

@@ -1,2 +1,24 @@
 //! The world netns: scenarios over real kernel TCP in network namespaces.
+//!
+//! - [`run`]: a scenario in, a report out;
+//! - [`namespace`]: namespaces by file descriptor, user namespaces;
+//! - [`topology`], [`network`]: addresses, routes, veth pairs;
+//! - [`media`]: a real clip in the place of a trace.
+
+mod bulk;
+mod clock;
+mod datagram;
+mod departures;
+mod egress;
+mod interval;
 pub mod media;
+pub mod namespace;
+pub mod network;
+mod offload;
+mod results;
+mod run;
+pub mod topology;
+
+pub use egress::QueueError;
+pub use namespace::{UserNamespaceError, enter_user_namespace};
+pub use run::{Arrivals, Options, Outcome, Progress, RunError, run, run_in_full};

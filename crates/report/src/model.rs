@@ -26,6 +26,9 @@ pub struct Report {
     pub seconds: f64,
     /// False when the run was cut short; figures are of what there was.
     pub complete: bool,
+    /// Sentences about what makes figures doubtful: loss in this machine, flows that ended early.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Flows in the order of the scenario.
     pub flows: Vec<FlowReport>,
     /// Measured queues.

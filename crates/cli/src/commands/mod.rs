@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 mod check;
+mod run;
 
 use std::process::ExitCode;
 
@@ -17,11 +18,13 @@ pub struct Makeway {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Check),
+    Run(run::Run),
 }
 
 /// Runs the subcommand that was asked for.
 pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
     match makeway.command {
         Command::Check(args) => check::run(&args),
+        Command::Run(args) => run::run(&args),
     }
 }

@@ -1,4 +1,0 @@
-//! The papers' closed forms, one file a paper.
-
-pub mod poisson;
-pub mod sqf;

@@ -1,0 +1,285 @@
+//! Continuous downloads over the kernel's TCP: one poll loop sends for all flows, one receives.
+//!
+//! As in a download, the receiver connects; the listener accepts and sends.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as StdDuration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
+
+use crate::clock::Epoch;
+use crate::interval::Interval;
+
+/// Bytes offered in one call.
+const CHUNK: usize = 1 << 17;
+/// Data that the kernel may hold and not have sent: enough to keep it busy, and few wake-ups.
+const NOT_SENT: libc::c_int = 1 << 17;
+/// Longest sleep, so that a stop is seen.
+const LONGEST: u64 = 50_000_000;
+
+/// A flow's listener with its plan, in ns after the epoch.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    /// Where the receiver connects.
+    pub(crate) listener: TcpListener,
+    /// When the flow ends.
+    pub(crate) stop: u64,
+    /// Bytes to send; endless if `None`.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// A flow's unconnected socket with its plan.
+#[derive(Debug)]
+pub(crate) struct Demand {
+    /// A socket in the receiver's namespace.
+    pub(crate) socket: OwnedFd,
+    /// The sender's address.
+    pub(crate) to: SocketAddrV4,
+    /// When it connects, in ns after the epoch.
+    pub(crate) start: u64,
+}
+
+/// What arrived of one download.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    /// Bytes read inside the measured interval.
+    pub(crate) bytes: u64,
+    /// Bytes by step.
+    pub(crate) steps: Vec<u64>,
+    /// Why it ended, if an error did it.
+    pub(crate) error: Option<io::Error>,
+}
+
+/// Opens the sending side, in the calling thread's namespace.
+///
+/// # Errors
+/// An unknown congestion control gives an error that lists those there are.
+pub(crate) fn listen(address: SocketAddrV4, congestion_control: &str) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    sockopt::set_tcp_congestion(&listener, congestion_control).map_err(|errno| {
+        let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        io::Error::other(format!(
+            "congestion control `{congestion_control}` is not to be had ({errno}); this kernel \
+             has: {}",
+            known.unwrap_or_default().trim().replace(' ', ", ")
+        ))
+    })?;
+    Ok(listener)
+}
+
+/// Opens the receiving side, in the calling thread's namespace.
+pub(crate) fn dial(from: Ipv4Addr) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(from, 0))?;
+    Ok(socket)
+}
+
+/// Sends for all flows until each has ended, or `stop` is set. Connections end by reset, so that
+/// nothing goes on after the run.
+pub(crate) fn serve(offers: Vec<Offer>, epoch: Epoch, stop: &AtomicBool) -> io::Result<()> {
+    struct Serving {
+        offer: Offer,
+        stream: Option<TcpStream>,
+        done: bool,
+    }
+    let data = vec![0u8; CHUNK];
+    let mut flows: Vec<_> = offers
+        .into_iter()
+        .map(|offer| Serving {
+            offer,
+            stream: None,
+            done: false,
+        })
+        .collect();
+    while !stop.load(Ordering::Relaxed) {
+        let now = epoch.elapsed();
+        for flow in &mut flows {
+            if !flow.done && now >= flow.offer.stop {
+                flow.done = true;
+                flow.stream = None;
+            }
+        }
+        let Some(next) = flows.iter().filter(|f| !f.done).map(|f| f.offer.stop).min() else {
+            return Ok(());
+        };
+        let ready = {
+            let live = flows.iter().enumerate().filter(|(_, flow)| !flow.done);
+            let wanted = live.map(|(n, flow)| match &flow.stream {
+                Some(stream) => (n, stream.as_fd(), PollFlags::OUT),
+                None => (n, flow.offer.listener.as_fd(), PollFlags::IN),
+            });
+            wait(wanted.collect(), next - now)?
+        };
+        for n in ready {
+            let flow = &mut flows[n];
+            let Some(stream) = &mut flow.stream else {
+                if let Ok((stream, _)) = flow.offer.listener.accept() {
+                    stream.set_nonblocking(true)?;
+                    prepare(&stream)?;
+                    flow.stream = Some(stream);
+                }
+                continue;
+            };
+            let left = flow.offer.bytes.unwrap_or(u64::MAX);
+            let most = (CHUNK as u64).min(left) as usize;
+            match stream.write(&data[..most]) {
+                Ok(sent) => {
+                    flow.offer.bytes = flow.offer.bytes.map(|left| left - sent as u64);
+                    if flow.offer.bytes == Some(0) {
+                        // What is sent may arrive: an orderly end.
+                        sockopt::set_socket_linger(&*stream, None)?;
+                        flow.done = true;
+                        flow.stream = None;
+                    }
+                }
+                Err(error) if transient(&error) => {}
+                // The receiver has gone; it says why.
+                Err(_) => flow.done = true,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Connects each flow at its time and reads until the end of the interval, or `stop`.
+pub(crate) fn fetch(
+    demands: Vec<Demand>,
+    epoch: Epoch,
+    interval: Interval,
+    stop: &AtomicBool,
+) -> io::Result<Vec<Fetched>> {
+    #[derive(PartialEq)]
+    enum State {
+        Waiting,
+        Open,
+        Done,
+    }
+    let mut states: Vec<_> = demands.iter().map(|_| State::Waiting).collect();
+    let mut fetched: Vec<_> = demands
+        .iter()
+        .map(|_| Fetched {
+            bytes: 0,
+            steps: interval.steps(),
+            error: None,
+        })
+        .collect();
+    let mut buffer = vec![0u8; 1 << 20];
+    while !stop.load(Ordering::Relaxed) {
+        let now = epoch.elapsed();
+        if now >= interval.to() {
+            break;
+        }
+        let mut next = interval.to();
+        for (n, demand) in demands.iter().enumerate() {
+            if states[n] != State::Waiting {
+                continue;
+            }
+            if now < demand.start {
+                next = next.min(demand.start);
+                continue;
+            }
+            states[n] = State::Open;
+            match rustix::net::connect(&demand.socket, &demand.to) {
+                Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+                Err(error) => {
+                    fetched[n].error = Some(error.into());
+                    states[n] = State::Done;
+                }
+            }
+        }
+        let ready = {
+            let open = demands
+                .iter()
+                .enumerate()
+                .filter(|&(n, _)| states[n] == State::Open);
+            wait(
+                open.map(|(n, demand)| (n, demand.socket.as_fd(), PollFlags::IN))
+                    .collect(),
+                next - now,
+            )?
+        };
+        let now = epoch.elapsed();
+        for n in ready {
+            // Data are counted and thrown away in the kernel.
+            match rustix::net::recv(&demands[n].socket, &mut *buffer, RecvFlags::TRUNC) {
+                Ok((_, 0)) => states[n] = State::Done,
+                Ok((_, length)) => {
+                    if interval.measures(now) {
+                        fetched[n].bytes += length as u64;
+                    }
+                    if let Some(step) = fetched[n].steps.get_mut(interval.step_of(now)) {
+                        *step += length as u64;
+                    }
+                }
+                Err(errno) if transient(&errno.into()) => {}
+                Err(errno) => {
+                    states[n] = State::Done;
+                    // A reset is how a sender ends a flow that is stopped.
+                    if errno != rustix::io::Errno::CONNRESET {
+                        fetched[n].error = Some(errno.into());
+                    }
+                }
+            }
+        }
+    }
+    for demand in &demands {
+        let _ = sockopt::set_socket_linger(&demand.socket, Some(StdDuration::ZERO));
+    }
+    Ok(fetched)
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_linger(stream, Some(StdDuration::ZERO))?;
+    let not_sent = NOT_SENT;
+    // SAFETY: the option takes an int, whose address and size are given.
+    let rc = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const not_sent).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if rc < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+fn transient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+/// Waits until one is ready, at most `ns`; gives the numbers of those that are.
+fn wait(wanted: Vec<(usize, BorrowedFd<'_>, PollFlags)>, ns: u64) -> io::Result<Vec<usize>> {
+    let mut polled: Vec<_> = wanted
+        .iter()
+        .map(|&(_, fd, flags)| PollFd::from_borrowed_fd(fd, flags))
+        .collect();
+    let timeout = Timespec {
+        tv_sec: 0,
+        tv_nsec: ns.min(LONGEST) as i64,
+    };
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    }
+    let ready = wanted
+        .iter()
+        .zip(&polled)
+        .filter(|(_, p)| !p.revents().is_empty());
+    Ok(ready.map(|(&(n, ..), _)| n).collect())
+}

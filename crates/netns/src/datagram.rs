@@ -1,0 +1,358 @@
+//! RTP over UDP: punctual senders, and one receiver for all of a run's streams.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence};
+use makeway_core::units::{Duration, Instant};
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::clock::{Epoch, be_punctual};
+use crate::departures::Departure;
+use crate::interval::Interval;
+
+/// RTP header (RFC 3550 section 5.1), then our stamp and sequence number.
+const RTP_HEADER: usize = 12;
+const PREFIX: usize = RTP_HEADER + 16;
+/// RTP version 2, and a dynamic payload type (RFC 3551).
+const VERSION: u8 = 2 << 6;
+const PAYLOAD_TYPE: u8 = 96;
+const MARKER: u8 = 0x80;
+/// Socket buffers asked for, so that no packet is lost in this machine.
+const BUFFER: libc::c_int = 8 << 20;
+/// Packets taken in one call.
+const BATCH: usize = 32;
+/// Real-time priorities where permitted: below the datapath's, which decides order.
+const SENDER_PRIORITY: i32 = 10;
+
+/// What a sender counted.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// Packets with a stamp inside the measured interval.
+    pub(crate) measured: u64,
+    /// Packets by the step of their stamp.
+    pub(crate) steps: Vec<u64>,
+    /// How long after its time a packet left.
+    pub(crate) lateness: Histogram,
+    /// Why it ended before its time.
+    pub(crate) error: Option<io::Error>,
+}
+
+/// Sends `departures`, counted from `start`, until `stop_at` or until `stop` is set.
+pub(crate) fn send(
+    socket: &UdpSocket,
+    departures: impl Iterator<Item = Departure>,
+    ssrc: u32,
+    [start, stop_at]: [u64; 2],
+    epoch: Epoch,
+    interval: Interval,
+    stop: &AtomicBool,
+) -> Sent {
+    be_punctual(SENDER_PRIORITY);
+    let mut sent = Sent {
+        measured: 0,
+        steps: interval.steps(),
+        lateness: Histogram::new(),
+        error: None,
+    };
+    let mut packet = vec![0u8; 65_536];
+    for departure in departures {
+        let at = start + departure.at;
+        if at >= stop_at || !epoch.sleep_until(at, stop) {
+            break;
+        }
+        let size = RTP_HEADER + departure.payload as usize;
+        let stamp = epoch.stamp();
+        header(&mut packet, &departure, ssrc, stamp);
+        match socket.send(&packet[..size.min(65_507)]) {
+            // A buffer that is full on the way is loss on the way; so is a port that has gone.
+            Err(error) if !lost_on_the_way(&error) => {
+                sent.error = Some(error);
+                break;
+            }
+            _ => {}
+        }
+        sent.measured += u64::from(interval.measures(stamp));
+        if let Some(step) = sent.steps.get_mut(interval.step_of(stamp)) {
+            *step += 1;
+        }
+        sent.lateness
+            .record(Duration::from_nanos(stamp.saturating_sub(at)));
+    }
+    sent
+}
+
+fn lost_on_the_way(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOBUFS | libc::ENOMEM | libc::EPERM | libc::ECONNREFUSED | libc::EAGAIN)
+    )
+}
+
+fn header(packet: &mut [u8], departure: &Departure, ssrc: u32, stamp: u64) {
+    packet[0] = VERSION;
+    packet[1] = PAYLOAD_TYPE | if departure.marker { MARKER } else { 0 };
+    packet[2..4].copy_from_slice(&(departure.seq as u16).to_be_bytes());
+    packet[4..8].copy_from_slice(&departure.timestamp.to_be_bytes());
+    packet[8..12].copy_from_slice(&ssrc.to_be_bytes());
+    packet[12..20].copy_from_slice(&stamp.to_be_bytes());
+    packet[20..28].copy_from_slice(&departure.seq.to_be_bytes());
+}
+
+/// What arrived of one stream.
+#[derive(Debug)]
+pub(crate) struct Received {
+    /// Packets sent inside the measured interval.
+    pub(crate) measured: u64,
+    /// RTP payload that arrived inside the measured interval, in bytes.
+    pub(crate) bytes: u64,
+    /// RTP payload in bytes by the step of arrival.
+    pub(crate) bytes_steps: Vec<u64>,
+    /// Packets by the step in which they were sent.
+    pub(crate) steps: Vec<u64>,
+    /// Largest one-way delay in ns by the step in which the packet was sent.
+    pub(crate) delay_steps: Vec<u64>,
+    /// One-way delay of measured packets.
+    pub(crate) delay: Histogram,
+    /// Delay variation of measured packets.
+    pub(crate) ipdv: Ipdv,
+    /// One bit for each packet of the stream that arrived, warm-up included.
+    pub(crate) arrived: Vec<u64>,
+    /// Packets that this machine's own socket threw away: an error of the measurement.
+    pub(crate) local_loss: u64,
+    seen: Sequence,
+}
+
+impl Received {
+    fn new(interval: Interval) -> Self {
+        Self {
+            measured: 0,
+            bytes: 0,
+            bytes_steps: interval.steps(),
+            steps: interval.steps(),
+            delay_steps: interval.steps(),
+            delay: Histogram::new(),
+            ipdv: Ipdv::new(),
+            arrived: Vec::new(),
+            local_loss: 0,
+            seen: Sequence::new(),
+        }
+    }
+
+    fn take(&mut self, interval: Interval, packet: &[u8], length: usize, arrival: u64) {
+        let (Some(stamp), Some(seq)) = (number(packet, RTP_HEADER), number(packet, 20)) else {
+            return;
+        };
+        if self.seen.on_packet(seq) == Arrival::Duplicate {
+            return;
+        }
+        let payload = (length - RTP_HEADER) as u64;
+        let delay = arrival.saturating_sub(stamp);
+        if interval.measures(stamp) {
+            self.measured += 1;
+            self.delay.record(Duration::from_nanos(delay));
+            self.ipdv.on_packet(
+                seq,
+                Instant::from_nanos(stamp),
+                Instant::from_nanos(arrival),
+            );
+        }
+        if interval.measures(arrival) {
+            self.bytes += payload;
+        }
+        if let Some(bytes) = self.bytes_steps.get_mut(interval.step_of(arrival)) {
+            *bytes += payload;
+        }
+        let step = interval.step_of(stamp);
+        if let (Some(n), Some(most)) = (self.steps.get_mut(step), self.delay_steps.get_mut(step)) {
+            *n += 1;
+            *most = delay.max(*most);
+        }
+        let word = (seq / 64) as usize;
+        if word >= self.arrived.len() {
+            self.arrived.resize(word + 1, 0);
+        }
+        self.arrived[word] |= 1 << (seq % 64);
+    }
+}
+
+fn number(packet: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(packet.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Receives on all sockets until `until` (in ns after the epoch) has been set and is over.
+pub(crate) fn receive(
+    sockets: &[UdpSocket],
+    epoch: Epoch,
+    interval: Interval,
+    until: &AtomicU64,
+) -> io::Result<Vec<Received>> {
+    be_punctual(SENDER_PRIORITY - 1);
+    let mut received: Vec<_> = sockets.iter().map(|_| Received::new(interval)).collect();
+    let mut batch = Batch::new();
+    while epoch.elapsed() < until.load(Ordering::Relaxed) {
+        let mut polled: Vec<_> = sockets
+            .iter()
+            .map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::IN))
+            .collect();
+        let wait = Timespec {
+            tv_sec: 0,
+            tv_nsec: 20_000_000,
+        };
+        match rustix::event::poll(&mut polled, Some(&wait)) {
+            Err(rustix::io::Errno::INTR) | Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready: Vec<_> = polled.iter().map(|p| !p.revents().is_empty()).collect();
+        for (index, socket) in sockets.iter().enumerate().filter(|&(i, _)| ready[i]) {
+            batch.receive(socket, |packet, length, real| {
+                received[index].take(interval, packet, length, epoch.stamp_of(real));
+            })?;
+        }
+    }
+    for (socket, received) in sockets.iter().zip(&mut received) {
+        received.local_loss = dropped(socket)?;
+    }
+    Ok(received)
+}
+
+/// Sets a socket up: large buffers, and arrival times by the kernel.
+pub(crate) fn prepare(socket: &UdpSocket) -> io::Result<()> {
+    // The FORCE options pass the system's limit where the process may; the others stop there.
+    for (forced, plain) in [
+        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ] {
+        set_option(socket, forced, BUFFER).or_else(|_| set_option(socket, plain, BUFFER))?;
+    }
+    set_option(socket, libc::SO_TIMESTAMPNS, 1)
+}
+
+fn set_option(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the option takes an int, whose address and size are given.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if rc < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Packets that the socket had no room for, by SO_MEMINFO (linux/sock_diag.h).
+fn dropped(socket: &UdpSocket) -> io::Result<u64> {
+    const SO_MEMINFO: libc::c_int = 55;
+    const SK_MEMINFO_DROPS: usize = 8;
+    let mut info = [0u32; SK_MEMINFO_DROPS + 1];
+    let mut size = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes to `info`.
+    let rc = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_MEMINFO,
+            info.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    if rc < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from(info[SK_MEMINFO_DROPS]))
+}
+
+/// Memory of `recvmmsg`, kept from call to call.
+struct Batch {
+    packets: Box<[[u8; PREFIX]; BATCH]>,
+    control: Box<[[u64; 8]; BATCH]>,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self {
+            packets: Box::new([[0; PREFIX]; BATCH]),
+            control: Box::new([[0; 8]; BATCH]),
+        }
+    }
+
+    /// Hands over the first bytes, the length and the arrival time (ns since 1970) of each packet
+    /// that waits.
+    fn receive(
+        &mut self,
+        socket: &UdpSocket,
+        mut take: impl FnMut(&[u8], usize, u64),
+    ) -> io::Result<()> {
+        loop {
+            let mut parts = [MaybeUninit::<libc::iovec>::uninit(); BATCH];
+            // SAFETY: `mmsghdr` is plain data, for which all zeroes is a value.
+            let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+            for (n, message) in messages.iter_mut().enumerate() {
+                let part = parts[n].write(libc::iovec {
+                    iov_base: self.packets[n].as_mut_ptr().cast(),
+                    iov_len: PREFIX,
+                });
+                message.msg_hdr.msg_iov = part;
+                message.msg_hdr.msg_iovlen = 1;
+                message.msg_hdr.msg_control = self.control[n].as_mut_ptr().cast();
+                message.msg_hdr.msg_controllen = size_of::<[u64; 8]>() as _;
+            }
+            // SAFETY: each message points to buffers of `self` and `parts`, which outlive the call.
+            let n = unsafe {
+                libc::recvmmsg(
+                    socket.as_raw_fd(),
+                    messages.as_mut_ptr(),
+                    BATCH as libc::c_uint,
+                    libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+                    ptr::null_mut(),
+                )
+            };
+            if n < 0 {
+                let error = io::Error::last_os_error();
+                return match error.raw_os_error() {
+                    Some(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => Ok(()),
+                    _ => Err(error),
+                };
+            }
+            for (message, packet) in messages[..n as usize].iter().zip(&self.packets[..]) {
+                let length = message.msg_len as usize;
+                if length >= PREFIX
+                    && let Some(arrival) = arrival(&message.msg_hdr)
+                {
+                    take(packet, length, arrival);
+                }
+            }
+            if (n as usize) < BATCH {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The time in SCM_TIMESTAMPNS, in ns.
+fn arrival(message: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel filled the control buffer of this message, and the macros stay in it.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(message);
+        while !control.is_null() {
+            if (*control).cmsg_level == libc::SOL_SOCKET
+                && (*control).cmsg_type == libc::SCM_TIMESTAMPNS
+            {
+                let time = ptr::read_unaligned(libc::CMSG_DATA(control).cast::<libc::timespec>());
+                return Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+            }
+            control = libc::CMSG_NXTHDR(message, control);
+        }
+    }
+    None
+}

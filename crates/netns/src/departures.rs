@@ -1,0 +1,317 @@
+//! When a datagram source sends what: pure, from the scenario and a seed.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_scenario::model::{Frame, Pace, Source};
+use rand_distr::{Distribution, Exp1, StandardNormal};
+use rand_pcg::Pcg64Mcg;
+
+/// Headers of each packet: IPv4 20, UDP 8, RTP 12 bytes.
+pub(crate) const HEADERS: u64 = 40;
+/// The smallest RTP payload: our own stamp and sequence number. Shorter packets are padded to it.
+pub(crate) const LEAST_PAYLOAD: u64 = 16;
+/// RTP clock in Hz (RFC 3551 for video).
+const RTP_CLOCK: u64 = 90_000;
+/// A jittered packet waits this many standard deviations on average, so that its delay can be
+/// shorter as well as longer; chosen by us: 3 in 100 000 are cut off.
+const OFFSET: f64 = 4.0;
+
+/// One packet to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Departure {
+    /// From the start of the flow, in ns.
+    pub(crate) at: u64,
+    /// Its place in the stream, from 0.
+    pub(crate) seq: u64,
+    /// RTP payload in bytes.
+    pub(crate) payload: u64,
+    /// RTP timestamp of its frame.
+    pub(crate) timestamp: u32,
+    /// Last of its frame.
+    pub(crate) marker: bool,
+}
+
+/// The endless departures of a datagram source; `None` for a bulk source.
+pub(crate) fn departures(
+    source: &Source,
+    seed: u64,
+) -> Option<Box<dyn Iterator<Item = Departure> + Send>> {
+    let rng = Pcg64Mcg::new(u128::from(seed) << 64 | 0x6d61_6b65_7761_7921);
+    Some(match source {
+        Source::Bulk { .. } => return None,
+        Source::Rtp {
+            frames,
+            period,
+            payload,
+            pace,
+            jitter,
+            ..
+        } => {
+            let packets = Paced::new(frames.clone(), *period, payload.get(), *pace);
+            jittered(packets, *jitter, rng)
+        }
+        Source::Cbr {
+            rate,
+            payload,
+            jitter,
+        } => jittered(even(*rate, *payload), *jitter, rng),
+        Source::Poisson { rate, payload } => {
+            let gap = spacing(*rate, *payload);
+            let mut rng = rng;
+            let mut at = 0.0;
+            let payload = payload.get().max(LEAST_PAYLOAD);
+            Box::new((0..).map(move |seq| {
+                let unit: f64 = Exp1.sample(&mut rng);
+                at += unit * gap;
+                plain(at as u64, seq, payload)
+            }))
+        }
+    })
+}
+
+/// Mean ns between packets of `payload` at `rate`, which counts IP packets.
+fn spacing(rate: Rate, payload: Bytes) -> f64 {
+    (payload.get().max(LEAST_PAYLOAD) + HEADERS) as f64 * 8e9 / rate.bps() as f64
+}
+
+fn even(rate: Rate, payload: Bytes) -> impl Iterator<Item = Departure> + Send + use<> {
+    let gap = spacing(rate, payload);
+    let payload = payload.get().max(LEAST_PAYLOAD);
+    (0..).map(move |seq| plain((seq as f64 * gap) as u64, seq, payload))
+}
+
+fn plain(at: u64, seq: u64, payload: u64) -> Departure {
+    Departure {
+        at,
+        seq,
+        payload,
+        timestamp: rtp_time(at),
+        marker: false,
+    }
+}
+
+fn rtp_time(ns: u64) -> u32 {
+    (u128::from(ns) * u128::from(RTP_CLOCK) / 1_000_000_000) as u32
+}
+
+/// Delays each packet independently by a Gaussian time (paper section V.E). The mean delay is
+/// [`OFFSET`] deviations; what would leave earlier than it came leaves at once. Packets overtake.
+fn jittered(
+    packets: impl Iterator<Item = Departure> + Send + 'static,
+    deviation: Duration,
+    mut rng: Pcg64Mcg,
+) -> Box<dyn Iterator<Item = Departure> + Send> {
+    if deviation == Duration::ZERO {
+        return Box::new(packets);
+    }
+    let sigma = deviation.as_nanos() as f64;
+    let mut packets = packets.peekable();
+    let mut waiting = BinaryHeap::new();
+    Box::new(std::iter::from_fn(move || {
+        // No packet leaves before it comes, so what is due before the next one comes can go.
+        while let Some(next) = packets.peek() {
+            if waiting
+                .peek()
+                .is_some_and(|Reverse(top): &Reverse<Departure>| top.at <= next.at)
+            {
+                break;
+            }
+            let mut packet = packets.next()?;
+            let normal: f64 = StandardNormal.sample(&mut rng);
+            packet.at += (sigma * (OFFSET + normal)).max(0.0) as u64;
+            waiting.push(Reverse(packet));
+        }
+        waiting.pop().map(|Reverse(packet)| packet)
+    }))
+}
+
+/// Frames cut in packets and spread by [`Pace`]; the trace repeats for ever.
+struct Paced {
+    frames: Vec<Frame>,
+    /// After it the trace repeats, in ns.
+    period: u64,
+    payload: u64,
+    pace: Pace,
+    /// The frame that comes next, counted over all rounds.
+    next: usize,
+    ready: VecDeque<Departure>,
+    seq: u64,
+}
+
+impl Paced {
+    fn new(frames: Vec<Frame>, period: Duration, payload: u64, pace: Pace) -> Self {
+        Self {
+            period: period.as_nanos().max(1_000_000),
+            frames,
+            payload: payload.max(LEAST_PAYLOAD),
+            pace,
+            next: 0,
+            ready: VecDeque::new(),
+            seq: 0,
+        }
+    }
+
+    /// Time and size of the n-th frame over all rounds.
+    fn frame(&self, n: usize) -> (u64, u64) {
+        let frame = self.frames[n % self.frames.len()];
+        let round = (n / self.frames.len()) as u64 * self.period;
+        (round + frame.at.as_nanos(), frame.bytes.get())
+    }
+
+    /// Makes the packets of the frames that leave between `from` and `from + length` ready.
+    fn spread(&mut self, count: usize, from: u64, length: u64) {
+        let total: u64 = (0..count).map(|n| self.frame(self.next + n).1).sum();
+        let mut before = 0;
+        for _ in 0..count {
+            let (due, mut left) = self.frame(self.next);
+            self.next += 1;
+            while left > 0 {
+                let size = left.min(self.payload);
+                left -= size;
+                let share = u128::from(length) * u128::from(before) / u128::from(total.max(1));
+                self.ready.push_back(Departure {
+                    at: from + share as u64,
+                    seq: self.seq,
+                    payload: size.max(LEAST_PAYLOAD),
+                    timestamp: rtp_time(due),
+                    marker: left == 0,
+                });
+                self.seq += 1;
+                before += size;
+            }
+        }
+    }
+}
+
+impl Iterator for Paced {
+    type Item = Departure;
+
+    fn next(&mut self) -> Option<Departure> {
+        if self.frames.iter().all(|frame| frame.bytes == Bytes::ZERO) {
+            return None;
+        }
+        while self.ready.is_empty() {
+            let (at, _) = self.frame(self.next);
+            match self.pace {
+                Pace::Burst => self.spread(1, at, 0),
+                Pace::Frame => {
+                    let (after, _) = self.frame(self.next + 1);
+                    self.spread(1, at, after.saturating_sub(at));
+                }
+                Pace::Slice(length) => {
+                    let length = length.as_nanos().max(1);
+                    let from = at / length * length;
+                    let end = from + length;
+                    let count = (0..)
+                        .take_while(|n| self.frame(self.next + n).0 < end)
+                        .count();
+                    self.spread(count, from, length);
+                }
+            }
+        }
+        self.ready.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace() -> Vec<Frame> {
+        // 25 frames a second; each fifth is ten packets, the others two.
+        (0..50)
+            .map(|n| Frame {
+                at: Duration::from_millis(40 * n),
+                bytes: Bytes::new(if n % 5 == 0 { 10_000 } else { 2_000 }),
+                kind: 'P',
+            })
+            .collect()
+    }
+
+    fn rtp(pace: Pace, jitter: Duration) -> Vec<Departure> {
+        let source = Source::Rtp {
+            trace: "trace".into(),
+            frames: trace(),
+            period: Duration::from_secs(2),
+            payload: Bytes::new(1000),
+            pace,
+            jitter,
+        };
+        departures(&source, 1).unwrap().take(900).collect()
+    }
+
+    fn gaps(packets: &[Departure]) -> Vec<u64> {
+        packets.windows(2).map(|w| w[1].at - w[0].at).collect()
+    }
+
+    #[test]
+    fn slices_are_sent_at_an_even_rate() {
+        // 18 packets in each 200 ms.
+        let packets = rtp(Pace::Slice(Duration::from_millis(200)), Duration::ZERO);
+        for gap in gaps(&packets) {
+            assert!(gap.abs_diff(200_000_000 / 18) < 2, "{gap} ns");
+        }
+    }
+
+    #[test]
+    fn bursts_leave_with_their_frame() {
+        let packets = rtp(Pace::Burst, Duration::ZERO);
+        assert!(packets[..10].iter().all(|p| p.at == 0));
+        assert_eq!(packets[10].at, 40_000_000);
+        assert!(packets[9].marker && !packets[8].marker);
+    }
+
+    #[test]
+    fn a_frame_is_spread_until_the_next() {
+        let packets = rtp(Pace::Frame, Duration::ZERO);
+        assert!(gaps(&packets[..10]).iter().all(|&gap| gap == 4_000_000));
+    }
+
+    #[test]
+    fn the_trace_repeats_after_its_length() {
+        let packets = rtp(Pace::Burst, Duration::ZERO);
+        // 180 packets in two seconds.
+        assert_eq!(packets[180].at, 2_000_000_000);
+        assert!(packets.iter().enumerate().all(|(n, p)| p.seq == n as u64));
+    }
+
+    #[test]
+    fn source_jitter_has_its_deviation_and_leaves_in_order_of_time() {
+        let plain = rtp(Pace::Frame, Duration::ZERO);
+        let packets = rtp(Pace::Frame, Duration::from_millis(5));
+        assert!(packets.is_sorted_by_key(|p| p.at));
+        assert!(!packets.is_sorted_by_key(|p| p.seq));
+        let known = packets.iter().filter(|p| p.seq < 900);
+        let delays: Vec<f64> = known
+            .map(|p| (p.at - plain[p.seq as usize].at) as f64 / 1e6)
+            .collect();
+        let mean = delays.iter().sum::<f64>() / delays.len() as f64;
+        let variance = delays.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / delays.len() as f64;
+        assert!((mean - 20.0).abs() < 0.6, "{mean} ms");
+        assert!(
+            (variance.sqrt() - 5.0).abs() < 0.5,
+            "{} ms",
+            variance.sqrt()
+        );
+    }
+
+    #[test]
+    fn poisson_and_cbr_keep_the_rate_of_ip_packets() {
+        let (rate, payload) = (Rate::from_bps(1_000_000), Bytes::new(210));
+        // 250 bytes each 2 ms.
+        let cbr = Source::Cbr {
+            rate,
+            payload,
+            jitter: Duration::ZERO,
+        };
+        assert_eq!(
+            departures(&cbr, 1).unwrap().nth(500).unwrap().at,
+            1_000_000_000
+        );
+        let poisson = departures(&Source::Poisson { rate, payload }, 1).unwrap();
+        let end = { poisson }.nth(20_000).unwrap().at as f64 / 1e9;
+        assert!((end - 40.0).abs() < 1.0, "{end} s");
+    }
+}

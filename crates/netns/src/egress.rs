@@ -1,0 +1,213 @@
+//! The queues of a scenario: a datapath at the egress of each link end that has something to do.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+
+use makeway_core::flow::Identity;
+use makeway_core::sched::{Config, Discipline, Limits};
+use makeway_core::units::Duration;
+use makeway_gateway::datapath::{Datapath, DatapathConfig, DatapathHandle, Impairments, Stats};
+use makeway_gateway::rules::{Direction, Rules};
+use makeway_report::model::{Quantiles, QueueReport};
+use makeway_scenario::model::{Egress, Scenario};
+
+use crate::interval::Interval;
+use crate::network::Network;
+use crate::topology::{interface, node_address};
+
+/// Flows that a queue can tell apart: the scenario's, and room for control messages.
+const SPARE_FLOWS: usize = 256;
+
+/// A queue that could not be made or ended by itself.
+#[derive(Debug, thiserror::Error)]
+#[error("queue {queue}: {why}")]
+pub struct QueueError {
+    queue: String,
+    why: String,
+}
+
+/// A running queue of the scenario.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    name: String,
+    egress: Egress,
+    datapath: DatapathHandle,
+    backlog: Vec<f64>,
+    begin: Option<Stats>,
+    end: Option<Stats>,
+    /// The tool that made its rule.
+    pub(crate) tool: String,
+}
+
+/// Starts a datapath for each direction of a link that limits, delays, loses or is measured.
+pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>, QueueError> {
+    let mut queues = Vec::new();
+    for (index, link) in scenario.links.iter().enumerate() {
+        for end in 0..2 {
+            let egress = &link.egress[end];
+            if !is_needed(egress) {
+                continue;
+            }
+            let [from, to] = [link.ends[end], link.ends[1 - end]];
+            let name = format!(
+                "{} -> {}",
+                scenario.nodes[from].name, scenario.nodes[to].name
+            );
+            let number = queues.len() as u64;
+            let config = config(scenario, egress, scenario.seed.wrapping_add(number));
+            let started = config.and_then(|config| {
+                let start = || {
+                    let datapath = Datapath::spawn(config).map_err(io::Error::other)?;
+                    let interface = interface(index, end);
+                    let rules = Rules::install(&interface, Direction::Egress, datapath.queue_num())
+                        .map_err(io::Error::other)?;
+                    let tool = rules.tool();
+                    // They end with the namespace.
+                    rules.forget();
+                    Ok((datapath, tool))
+                };
+                network.node(from).run(start).map_err(|e| e.to_string())
+            });
+            let (datapath, tool) = started.map_err(|why| QueueError {
+                queue: name.clone(),
+                why,
+            })?;
+            queues.push(Queue {
+                name,
+                egress: egress.clone(),
+                datapath,
+                backlog: Vec::new(),
+                begin: None,
+                end: None,
+                tool,
+            });
+        }
+    }
+    Ok(queues)
+}
+
+fn is_needed(egress: &Egress) -> bool {
+    egress.rate.is_some()
+        || egress.delay > Duration::ZERO
+        || egress.jitter > Duration::ZERO
+        || egress.loss > 0.0
+        || egress.measure
+}
+
+fn config(scenario: &Scenario, egress: &Egress, seed: u64) -> Result<DatapathConfig, String> {
+    let queue = &egress.queue;
+    let discipline: Discipline = queue.discipline.parse().map_err(|e| format!("{e}"))?;
+    let identity = |name: &str| name.parse::<Identity>().map_err(|e| e.to_string());
+    let flows = u32::try_from(scenario.flows.len() * 2 + SPARE_FLOWS).map_err(|e| e.to_string())?;
+    let limits = Limits {
+        packets: queue.packets,
+        bytes: queue.bytes,
+        flows,
+    };
+    let mut weights = Vec::new();
+    for (name, &weight) in &queue.weights {
+        let node = scenario.nodes.iter().position(|node| node.name == *name);
+        let node = node.ok_or_else(|| format!("the weight of `{name}` is of no node"))?;
+        weights.push((IpAddr::V4(node_address(node)), weight));
+    }
+    Ok(DatapathConfig {
+        queue_num: 0,
+        any_queue: true,
+        scheduler: Config::new(discipline, limits),
+        rate: egress.rate,
+        framing: egress.framing,
+        identity: identity(&queue.flows)?,
+        users: identity(&queue.users)?,
+        weights,
+        impairments: Impairments {
+            loss: egress.loss,
+            delay: egress.delay,
+            jitter: egress.jitter,
+        },
+        seed,
+    })
+}
+
+/// The longest that a packet may be under way through all queues of the scenario.
+pub(crate) fn longest_way(scenario: &Scenario) -> Duration {
+    let mut longest = Duration::ZERO;
+    for egress in scenario.links.iter().flat_map(|link| &link.egress) {
+        longest += egress.delay + egress.jitter * 6;
+        if let Some(rate) = egress.rate {
+            let most = u64::from(egress.queue.packets).saturating_mul(1600);
+            let held = egress.queue.bytes.get().min(most);
+            longest += makeway_core::units::Bytes::new(held) / rate;
+        }
+    }
+    longest
+}
+
+impl Queue {
+    /// Looks at the backlog for the series.
+    pub(crate) fn sample(&mut self) -> Result<(), QueueError> {
+        let held = self.snapshot()?.backlog_packets;
+        self.backlog.push(held as f64);
+        Ok(())
+    }
+
+    /// The measured interval begins.
+    pub(crate) fn begin(&mut self) -> Result<(), QueueError> {
+        self.begin = Some(self.snapshot()?);
+        Ok(())
+    }
+
+    /// The measured interval ends.
+    pub(crate) fn end(&mut self) -> Result<(), QueueError> {
+        self.end = Some(self.snapshot()?);
+        Ok(())
+    }
+
+    /// Ends the datapath and tells what it did; `None` where nobody asked.
+    pub(crate) fn finish(self, interval: Interval) -> Result<Option<QueueReport>, QueueError> {
+        let name = self.name;
+        let total = self.datapath.stop().map_err(|error| QueueError {
+            queue: name.clone(),
+            why: error.to_string(),
+        })?;
+        if !self.egress.measure {
+            return Ok(None);
+        }
+        let begin = self.begin.unwrap_or_default();
+        let end = self.end.unwrap_or_default();
+        let seconds = end.seconds - begin.seconds;
+        let bits = end.bytes_out.saturating_sub(begin.bytes_out) as f64 * 8.0;
+        let throughput_bps = if seconds > 0.0 { bits / seconds } else { 0.0 };
+        let rate_bps = self.egress.rate.map_or(0, |rate| rate.bps());
+        let utilisation = match rate_bps {
+            0 => 0.0,
+            bps => throughput_bps / bps as f64,
+        };
+        let drops: BTreeMap<_, _> = total.drops.into_iter().filter(|&(_, n)| n > 0).collect();
+        Ok(Some(QueueReport {
+            name,
+            discipline: total.discipline,
+            rate_bps,
+            throughput_bps,
+            utilisation,
+            packets_in: total.packets_in,
+            packets_out: total.packets_out,
+            drops,
+            sojourn_ms: Quantiles {
+                mean: total.sojourn.mean_ms,
+                p50: total.sojourn.p50_ms,
+                p99: total.sojourn.p99_ms,
+                max: total.sojourn.max_ms,
+            },
+            backlog_series: self.backlog,
+            series_step_s: interval.step().as_secs_f64(),
+        }))
+    }
+
+    fn snapshot(&self) -> Result<Stats, QueueError> {
+        self.datapath.snapshot().map_err(|error| QueueError {
+            queue: self.name.clone(),
+            why: error.to_string(),
+        })
+    }
+}

@@ -1,0 +1,337 @@
+//! One run: network, queues, sockets, traffic, report.
+
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+
+use makeway_core::units::Duration;
+use makeway_report::model::Report;
+use makeway_scenario::model::{Scenario, Source};
+
+use crate::bulk::{self, Demand, Fetched, Offer};
+use crate::clock::Epoch;
+use crate::datagram::{self, Received, Sent};
+use crate::departures::departures;
+use crate::egress::{self, Queue, QueueError};
+use crate::interval::Interval;
+use crate::network::{BuildError, Network};
+use crate::topology::{self, node_address};
+use crate::{results, topology::MOST};
+
+/// Ports of flows: this and the flow's place in the scenario.
+const FIRST_PORT: usize = 10_000;
+/// From the start of the threads to the start of traffic, so that all are ready.
+const HEAD_START: u64 = 100_000_000;
+/// Longest wait for packets under way; and what is added to the longest way that is possible.
+const DRAIN_MOST: Duration = Duration::from_secs(10);
+const DRAIN_SPARE: Duration = Duration::from_millis(300);
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Set to true from anywhere, it ends the run early, with a report of what there was.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Time since the start of traffic.
+    pub elapsed: Duration,
+    /// Of this.
+    pub duration: Duration,
+}
+
+/// A report, and which packets arrived.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The report.
+    pub report: Report,
+    /// For each flow of the scenario, which packets arrived; empty for bulk.
+    pub arrivals: Vec<Arrivals>,
+}
+
+/// Which packets of a datagram stream arrived, by sequence number from 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrivals(pub(crate) Vec<u64>);
+
+impl Arrivals {
+    /// Whether packet `seq` arrived.
+    pub fn has(&self, seq: u64) -> bool {
+        let word = usize::try_from(seq / 64).ok().and_then(|n| self.0.get(n));
+        word.is_some_and(|word| word & (1 << (seq % 64)) != 0)
+    }
+}
+
+/// Why a scenario could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It is too large for the plan of addresses.
+    #[error("{what} {count} is above {MOST}, the most that a scenario may have in this world")]
+    TooLarge {
+        /// `nodes`, `links` or `flows`.
+        what: &'static str,
+        /// How many.
+        count: usize,
+    },
+    /// A flow has no way to its receiver.
+    #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]
+    NoWay {
+        /// Its name.
+        flow: String,
+        /// Its sender.
+        from: String,
+        /// Its receiver.
+        to: String,
+    },
+    /// Namespaces, interfaces or routes.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A queue.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// The sockets of a flow.
+    #[error("flow `{flow}`: {source}")]
+    Flow {
+        /// Its name.
+        flow: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A thread of senders or receivers.
+    #[error("traffic could not go on: {0}")]
+    Traffic(#[from] io::Error),
+}
+
+/// Runs `scenario` in namespaces of its own and reports. Nothing is left when it returns, or dies.
+/// Several runs may go side by side.
+///
+/// # Errors
+/// [`RunError`] says what could not be built or started. A stop is no error: the report of what
+/// there was says that it is not complete.
+pub fn run(
+    scenario: &Scenario,
+    options: Options,
+    progress: impl FnMut(Progress),
+) -> Result<Report, RunError> {
+    run_in_full(scenario, options, progress).map(|outcome| outcome.report)
+}
+
+/// As [`run`], and tells which packets arrived.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in_full(
+    scenario: &Scenario,
+    options: Options,
+    progress: impl FnMut(Progress),
+) -> Result<Outcome, RunError> {
+    check(scenario)?;
+    let network = Network::build(scenario)?;
+    let sockets = Sockets::open(scenario, &network)?;
+    let mut queues = egress::start(scenario, &network)?;
+    let interval = Interval::new(scenario.warmup, scenario.duration);
+    let traffic = carry(scenario, sockets, &mut queues, interval, &options, progress)?;
+    results::outcome(scenario, traffic, queues, interval)
+}
+
+fn check(scenario: &Scenario) -> Result<(), RunError> {
+    for (what, count) in [
+        ("nodes", scenario.nodes.len()),
+        ("links", scenario.links.len()),
+        ("flows", scenario.flows.len()),
+    ] {
+        if count > MOST {
+            return Err(RunError::TooLarge { what, count });
+        }
+    }
+    let routes = topology::routes(scenario);
+    for flow in &scenario.flows {
+        if flow.from == flow.to || routes[flow.from][flow.to].is_none() {
+            return Err(RunError::NoWay {
+                flow: flow.name.clone(),
+                from: scenario.nodes[flow.from].name.clone(),
+                to: scenario.nodes[flow.to].name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Open sockets of all flows, each in its node's namespace, in the order of the scenario.
+#[derive(Default)]
+struct Sockets {
+    offers: Vec<Offer>,
+    demands: Vec<Demand>,
+    senders: Vec<(usize, UdpSocket)>,
+    receivers: Vec<UdpSocket>,
+}
+
+impl Sockets {
+    fn open(scenario: &Scenario, network: &Network) -> Result<Self, RunError> {
+        let mut sockets = Self::default();
+        for index in 0..scenario.flows.len() {
+            sockets
+                .add(scenario, network, index)
+                .map_err(|source| RunError::Flow {
+                    flow: scenario.flows[index].name.clone(),
+                    source,
+                })?;
+        }
+        Ok(sockets)
+    }
+
+    fn add(&mut self, scenario: &Scenario, network: &Network, index: usize) -> io::Result<()> {
+        let flow = &scenario.flows[index];
+        let [from, to] = [network.node(flow.from), network.node(flow.to)];
+        let port = (FIRST_PORT + index) as u16;
+        let at = |node| SocketAddrV4::new(node_address(node), port);
+        match &flow.source {
+            Source::Bulk {
+                congestion_control,
+                bytes,
+            } => {
+                let here = at(flow.from);
+                self.offers.push(Offer {
+                    listener: from.run(|| bulk::listen(here, congestion_control))?,
+                    stop: flow.stop.unwrap_or(scenario.duration).as_nanos(),
+                    bytes: bytes.map(|bytes| bytes.get()),
+                });
+                self.demands.push(Demand {
+                    socket: to.run(|| bulk::dial(node_address(flow.to)))?,
+                    to: here,
+                    start: flow.start.as_nanos(),
+                });
+            }
+            _ => {
+                let open = |address| {
+                    let socket = UdpSocket::bind(address)?;
+                    datagram::prepare(&socket)?;
+                    io::Result::Ok(socket)
+                };
+                self.receivers.push(to.run(|| open(at(flow.to)))?);
+                let sender = from.run(|| open(at(flow.from)))?;
+                sender.connect(at(flow.to))?;
+                self.senders.push((index, sender));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What senders and receivers counted, in the order of the scenario's flows of their kind.
+pub(crate) struct Traffic {
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) received: Vec<Received>,
+    pub(crate) fetched: Vec<Fetched>,
+    /// When it ended, in ns after the start.
+    pub(crate) ended: u64,
+    pub(crate) complete: bool,
+}
+
+/// Runs all traffic and looks after the queues meanwhile.
+fn carry(
+    scenario: &Scenario,
+    sockets: Sockets,
+    queues: &mut [Queue],
+    interval: Interval,
+    options: &Options,
+    progress: impl FnMut(Progress),
+) -> Result<Traffic, RunError> {
+    let halt = AtomicBool::new(false);
+    let until = AtomicU64::new(u64::MAX);
+    let epoch = Epoch::after(HEAD_START);
+    let Sockets {
+        offers,
+        demands,
+        senders,
+        receivers,
+    } = sockets;
+    let (halt, until, receivers) = (&halt, &until, &receivers);
+    thread::scope(|scope| {
+        let serving = scope.spawn(move || bulk::serve(offers, epoch, halt));
+        let fetching = scope.spawn(move || bulk::fetch(demands, epoch, interval, halt));
+        let receiving = scope.spawn(move || match receivers.is_empty() {
+            true => Ok(Vec::new()),
+            false => datagram::receive(receivers, epoch, interval, until),
+        });
+        let sending: Vec<_> = senders
+            .iter()
+            .filter_map(|(index, socket)| {
+                let flow = &scenario.flows[*index];
+                let seed = scenario
+                    .seed
+                    .wrapping_mul(1_000_003)
+                    .wrapping_add(*index as u64);
+                let packets = departures(&flow.source, seed)?;
+                let stop = flow
+                    .stop
+                    .unwrap_or(scenario.duration)
+                    .min(scenario.duration);
+                let plan = [flow.start.as_nanos(), stop.as_nanos()];
+                let ssrc = *index as u32 + 1;
+                Some(scope.spawn(move || {
+                    datagram::send(socket, packets, ssrc, plan, epoch, interval, halt)
+                }))
+            })
+            .collect();
+        let watched = watch(queues, epoch, interval, options, progress);
+        halt.store(true, Ordering::Relaxed);
+        let ended = epoch.elapsed().min(interval.to());
+        let drain = (egress::longest_way(scenario) + DRAIN_SPARE).min(DRAIN_MOST);
+        until.store(epoch.elapsed() + drain.as_nanos(), Ordering::Relaxed);
+        let sent = sending.into_iter().map(join).collect();
+        let (served, fetched, received) = (join(serving), join(fetching), join(receiving));
+        let complete = watched?;
+        served?;
+        Ok(Traffic {
+            sent,
+            received: received?,
+            fetched: fetched?,
+            ended,
+            complete,
+        })
+    })
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Samples the queues step by step. False if the run was stopped early.
+fn watch(
+    queues: &mut [Queue],
+    epoch: Epoch,
+    interval: Interval,
+    options: &Options,
+    mut progress: impl FnMut(Progress),
+) -> Result<bool, QueueError> {
+    const TICK: u64 = 100_000_000;
+    let step = interval.step().as_nanos();
+    let mut began = false;
+    let mut tick = 0;
+    loop {
+        let at = (tick * TICK).min(interval.to());
+        let awake = epoch.sleep_until(at, &options.stop);
+        if !began && (at >= interval.from() || !awake) {
+            began = true;
+            queues.iter_mut().try_for_each(Queue::begin)?;
+        }
+        if !awake || at >= interval.to() {
+            queues.iter_mut().try_for_each(Queue::end)?;
+            return Ok(awake);
+        }
+        if at.is_multiple_of(step) {
+            queues.iter_mut().try_for_each(Queue::sample)?;
+        }
+        progress(Progress {
+            elapsed: Duration::from_nanos(at),
+            duration: Duration::from_nanos(interval.to()),
+        });
+        tick += 1;
+    }
+}
