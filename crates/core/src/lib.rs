@@ -7,7 +7,8 @@
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
 //! - [`workload`]: made-up traffic, the same for the same seed;
-//! - [`measure`]: what receivers and queues measure.
+//! - [`measure`]: what receivers and queues measure;
+//! - [`theory`]: the papers' closed forms.
 
 pub mod flow;
 pub mod framing;
@@ -15,5 +16,6 @@ pub mod measure;
 pub mod packet;
 pub mod sched;
 pub mod shaper;
+pub mod theory;
 pub mod units;
 pub mod workload;

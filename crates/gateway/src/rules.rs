@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -85,6 +86,7 @@ pub enum RulesError {
 pub struct Rules {
     place: Place,
     tool: Tool,
+    forgotten: bool,
 }
 
 impl Rules {
@@ -109,7 +111,13 @@ impl Rules {
         for tool in tools {
             tool.remove(&place);
             match tool.install(&place, queue_num) {
-                Ok(()) => return Ok(Self { place, tool }),
+                Ok(()) => {
+                    return Ok(Self {
+                        place,
+                        tool,
+                        forgotten: false,
+                    });
+                }
                 Err(said) => {
                     tool.remove(&place);
                     tried.push(format!("{}: {said}", tool.name()));
@@ -133,14 +141,16 @@ impl Rules {
     }
 
     /// Leaves the rules where they are, for a namespace that ends with everything in it.
-    pub fn forget(self) {
-        std::mem::forget(self);
+    pub fn forget(mut self) {
+        self.forgotten = true;
     }
 }
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        self.tool.remove(&self.place);
+        if !self.forgotten {
+            self.tool.remove(&self.place);
+        }
     }
 }
 
@@ -200,6 +210,19 @@ impl Place {
             name: format!("makeway-{}-{named}", direction.letter()),
             namespace: File::open("/proc/thread-self/ns/net")?.into(),
         })
+    }
+}
+
+impl Place {
+    /// Whether the calling thread is in the place's namespace; entering another one needs
+    /// CAP_SYS_ADMIN, which a program with file capabilities does not have.
+    fn is_here(&self) -> bool {
+        let here = std::fs::metadata("/proc/thread-self/ns/net");
+        let there = rustix::fs::fstat(&self.namespace);
+        match (here, there) {
+            (Ok(here), Ok(there)) => here.ino() == there.st_ino,
+            _ => false,
+        }
     }
 }
 
@@ -347,14 +370,15 @@ fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result
     if let Some(lock) = lock_file() {
         command.env("XTABLES_LOCKFILE", lock);
     }
-    // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe and does not
-    // allocate. Into the namespace where the process is already it changes nothing.
-    unsafe {
-        command.pre_exec(move || match libc::setns(namespace, libc::CLONE_NEWNET) {
-            0 => Ok(()),
-            // Not permitted without CAP_SYS_ADMIN; then the child is where its parent is.
-            _ => Ok(()),
-        });
+    if !place.is_here() {
+        // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe, and
+        // the error is made without allocating.
+        unsafe {
+            command.pre_exec(move || match libc::setns(namespace, libc::CLONE_NEWNET) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
     }
     let failed = |error: io::Error| format!("cannot run {}: {error}", program.display());
     let mut child = command.spawn().map_err(failed)?;

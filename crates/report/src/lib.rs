@@ -1,3 +1,15 @@
 //! What a run reports: table, JSON, one self-contained HTML page.
+//!
+//! - [`model`]: the report as a value;
+//! - [`summary`]: a row per group of flows, and a sentence;
+//! - [`table`], [`json`], [`html`]: the forms;
+//! - [`chart`]: line charts as inline SVG.
 
+pub mod chart;
+pub mod html;
+pub mod json;
 pub mod model;
+#[cfg(test)]
+mod sample;
+pub mod summary;
+pub mod table;

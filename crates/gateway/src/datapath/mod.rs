@@ -3,6 +3,7 @@
 //! Packets stay in the kernel; their headers come here ([`nfqueue`]), a pipeline without clock and
 //! socket decides which goes when, and the verdict sends it on. One thread for each queue.
 
+pub mod baseline;
 mod impair;
 mod message;
 pub mod nfqueue;

@@ -1,0 +1,174 @@
+//! When SQF stops to prefer a stream: the closed forms of Bonald, Muscariello, Ostallo,
+//! "Self-Prioritization of Audio and Video Traffic", ICC 2011, section IV.
+//!
+//! | paper | here |
+//! | --- | --- |
+//! | C | [`Line::capacity`], packet/s |
+//! | B | [`Line::buffer`], packets |
+//! | n | [`Line::downloads`] |
+//! | lambda | `rate`, packet/s |
+//! | p(T) | [`Line::deprioritised`] |
+//! | T-bar | [`Line::prioritised_time`] |
+//!
+//! Departures from the paper: none in `p`. T-bar is found as `1 / r`, where `r` is the rate at which
+//! intervals of the worst length violate eq. (1); it equals the integral of `1 - p(t)` as long as
+//! T-bar is much longer than that interval.
+
+use super::poisson::at_least;
+
+/// A bottleneck with `downloads` TCP flows that keep its buffer full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Packet/s, above 0.
+    pub capacity: f64,
+    /// Packets, above 0.
+    pub buffer: f64,
+    /// TCP flows, 0 or more.
+    pub downloads: u32,
+}
+
+impl Line {
+    /// The video may hold fewer packets than this: eq. (1), `B / (n + 1)`.
+    pub fn allowance(&self) -> f64 {
+        self.buffer / (f64::from(self.downloads) + 1.0)
+    }
+
+    /// The highest rate that fair queueing serves in full, packet/s: `C / (n + 1)`.
+    pub fn fair_share(&self) -> f64 {
+        self.capacity / (f64::from(self.downloads) + 1.0)
+    }
+
+    /// `p(T)`, eq. (2): the probability that a Poisson stream of `rate` packet/s is de-prioritised
+    /// within `seconds`. The streams of several senders count as one of the sum of their rates
+    /// (section IV.B).
+    pub fn deprioritised(&self, rate: f64, seconds: f64) -> f64 {
+        // The threshold of q(t) acts as a whole number of arrivals. Of all k with the same number
+        // the smallest has the longest interval and the largest q_k: one candidate for each number.
+        let exponent = self.worst(|count| {
+            let k = (self.capacity * seconds / (count - self.allowance())).ceil();
+            (k >= 2.0).then(|| -k * (-at_least(count as u64, rate * seconds / k)).ln_1p())
+        });
+        // k = 1: the whole period.
+        let count = (self.capacity * seconds + self.allowance()).ceil();
+        let whole = at_least(count as u64, rate * seconds);
+        whole.max(-(-exponent).exp_m1())
+    }
+
+    /// T-bar in seconds: the mean time until the stream is de-prioritised.
+    pub fn prioritised_time(&self, rate: f64) -> f64 {
+        1.0 / self.worst(|count| {
+            let t = (count - self.allowance()) / self.capacity;
+            Some(-(-at_least(count as u64, rate * t)).ln_1p() / t)
+        })
+    }
+
+    /// The largest value of `of` over whole numbers of arrivals above the allowance, until it
+    /// gives none or has long been falling (it has one summit but for rounding).
+    fn worst(&self, of: impl Fn(f64) -> Option<f64>) -> f64 {
+        let (mut worst, mut falling) = (0.0f64, 0);
+        let mut count = self.allowance().floor() + 1.0;
+        while let Some(value) = of(count) {
+            falling = if value > worst { 0 } else { falling + 1 };
+            worst = worst.max(value);
+            if falling > 1000 {
+                break;
+            }
+            count += 1.0;
+        }
+        worst
+    }
+
+    /// The highest rate in packet/s that is de-prioritised within `seconds` with a probability of at
+    /// most `risk` (0 to 1), to one part in 10 000.
+    pub fn safe_rate(&self, seconds: f64, risk: f64) -> f64 {
+        let (mut low, mut high) = (0.0, self.capacity);
+        while high - low > self.capacity * 1e-4 {
+            let middle = (low + high) / 2.0;
+            if self.deprioritised(middle, seconds) <= risk {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 10 Mbit/s of 1250 B packets and 200 of buffer, as in Fig. 3 and 4.
+    fn paper(downloads: u32) -> Line {
+        Line {
+            capacity: 1000.0,
+            buffer: 200.0,
+            downloads,
+        }
+    }
+
+    #[test]
+    fn probabilities_of_fig_3_are_those_of_equations_1_and_2() {
+        // Computed independently of this project from the equations as printed; T = 600 s.
+        // They took the maximum over a grid of k: all k give up to 3 % more.
+        for (n, mbit, p) in [
+            (20, 5.0, 0.0392),
+            (20, 5.5, 0.1506),
+            (20, 6.0, 0.4487),
+            (20, 6.5, 0.8629),
+            (10, 5.0, 2.67e-7),
+            (10, 7.0, 6.15e-3),
+            (10, 8.0, 0.320),
+            (5, 8.0, 2.15e-4),
+            (5, 9.0, 0.2156),
+        ] {
+            let got = paper(n).deprioritised(mbit * 100.0, 600.0);
+            assert!(
+                (-0.002..0.03).contains(&(got / p - 1.0)),
+                "n {n}, {mbit} Mbit/s: {got} for {p}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_maximum_over_all_k_is_found() {
+        // By trying each k from 1 to 200 000, T = 600 s, n = 20.
+        for (mbit, p) in [
+            (5.0, 0.039980),
+            (5.5, 0.152087),
+            (6.0, 0.452994),
+            (6.5, 0.866168),
+        ] {
+            let got = paper(20).deprioritised(mbit * 100.0, 600.0);
+            assert!((got / p - 1.0).abs() < 1e-4, "{mbit} Mbit/s: {got} for {p}");
+        }
+    }
+
+    #[test]
+    fn mean_times_of_fig_4_are_those_of_the_integral() {
+        // As above, in minutes.
+        for (mbit, minutes) in [(5.0, 248.9), (5.5, 61.3), (6.0, 16.8)] {
+            let got = paper(20).prioritised_time(mbit * 100.0) / 60.0;
+            assert!(
+                (got / minutes - 1.0).abs() < 0.02,
+                "{mbit} Mbit/s: {got} min for {minutes}"
+            );
+        }
+    }
+
+    #[test]
+    fn fair_queueing_serves_one_share_of_n_plus_one() {
+        assert!((paper(20).fair_share() * 10.0 - 476.19).abs() < 0.01);
+    }
+
+    #[test]
+    fn more_downloads_leave_less_room() {
+        let safe = |n| paper(n).safe_rate(600.0, 0.01);
+        assert!(safe(5) > safe(10) && safe(10) > safe(20));
+    }
+
+    #[test]
+    fn an_overload_is_lost_for_certain() {
+        assert!(paper(5).deprioritised(1200.0, 600.0) > 0.999_999);
+    }
+}

@@ -1,0 +1,85 @@
+//! A loop that accepts every packet: what the packet queue costs with no scheduling at all.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use super::message::Message;
+use super::nfqueue::{BATCH, Batch, BindError, Queue, Verdicts};
+use super::runner::hurry;
+
+/// The measure for [`super::Datapath`]: the same socket, thread priority and batches, one verdict for
+/// each batch.
+#[derive(Debug)]
+pub struct AcceptAll {
+    wake: OwnedFd,
+    thread: JoinHandle<io::Result<u64>>,
+}
+
+impl AcceptAll {
+    /// Takes queue `queue_num` of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// As [`Queue::bind`].
+    pub fn spawn(queue_num: u16) -> Result<Self, BindError> {
+        let system = |source| BindError::System {
+            queue: queue_num,
+            source,
+        };
+        let queue = Queue::bind(queue_num, 8192)?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = eventfd(0, flags).map_err(|error| system(error.into()))?;
+        let woken = wake.try_clone().map_err(system)?;
+        let thread = thread::Builder::new()
+            .name("accept-all".into())
+            .spawn(move || {
+                hurry();
+                run(&queue, &woken)
+            })
+            .map_err(system)?;
+        Ok(Self { wake, thread })
+    }
+
+    /// Ends it; how many packets it let go.
+    ///
+    /// # Errors
+    /// If the queue failed meanwhile.
+    pub fn stop(self) -> io::Result<u64> {
+        rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
+        let result = self.thread.join();
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn run(queue: &Queue, wake: &OwnedFd) -> io::Result<u64> {
+    let mut batch = Batch::new();
+    let mut verdicts = Verdicts::new(queue.number(), 1);
+    let mut accepted = 0;
+    loop {
+        let n = queue.receive(&mut batch)?;
+        let mut last = None;
+        for message in batch.messages() {
+            if let Message::Packet(queued) = message {
+                last = Some(queued.id);
+                accepted += 1;
+            }
+        }
+        if let Some(id) = last {
+            verdicts.accept_up_to(id);
+            queue.send(&mut verdicts)?;
+        }
+        if n == BATCH {
+            continue;
+        }
+        let mut fds = [
+            PollFd::from_borrowed_fd(queue.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(wake.as_fd(), PollFlags::IN),
+        ];
+        poll(&mut fds, None)?;
+        if !fds[1].revents().is_empty() {
+            return Ok(accepted);
+        }
+    }
+}
