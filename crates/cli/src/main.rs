@@ -1,5 +1,6 @@
 //! The program `makeway`.
 
+mod builtin;
 mod commands;
 
 use std::process::ExitCode;

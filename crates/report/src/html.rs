@@ -39,6 +39,7 @@ pub fn run(report: &Report) -> String {
     if !report.complete {
         means.push("The run was cut short: these are the figures until then.".into());
     }
+    means.extend(report.warnings.iter().cloned());
     let body = html! {
         section { h2 { "Flows" } (group_table(report)) }
         section.charts {

@@ -69,12 +69,14 @@ pub fn run(report: &Report) -> String {
             right(millis(q.sojourn_ms.p99)),
         ]);
     }
-    let cut = if report.complete {
-        ""
-    } else {
-        "\nThe run was cut short: these are the figures until then."
-    };
-    format!("{}\n\n{flows}\n\n{queues}{cut}", report.title)
+    let mut text = format!("{}\n\n{flows}\n\n{queues}", report.title);
+    if !report.complete {
+        text.push_str("\n\nThe run was cut short: these are the figures until then.");
+    }
+    for warning in &report.warnings {
+        text.push_str(&format!("\n\n{warning}"));
+    }
+    text
 }
 
 /// Several runs of one scenario side by side: a row for each run.

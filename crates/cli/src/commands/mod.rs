@@ -1,7 +1,9 @@
 //! One file per subcommand.
 
 mod check;
+mod demo;
 mod run;
+mod session;
 
 use std::process::ExitCode;
 
@@ -17,6 +19,7 @@ pub struct Makeway {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::Demo),
     Check(check::Check),
     Run(run::Run),
 }
@@ -24,6 +27,7 @@ enum Command {
 /// Runs the subcommand that was asked for.
 pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
     match makeway.command {
+        Command::Demo(args) => demo::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Run(args) => run::run(&args),
     }

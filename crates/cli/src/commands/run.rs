@@ -1,18 +1,19 @@
 //! `makeway run`: runs a scenario and reports.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
-use makeway_netns::Options;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use makeway_report::{html, json, table};
+
+use super::session::{self, Session};
 
 /// Runs a scenario, prints a table, and writes report.json and report.html.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  makeway run scenarios/call-and-downloads.toml
+  makeway run scenarios/call-and-downloads.toml --set link.line.queue.discipline=fifo --out out
+  makeway run FILE --set duration=10s --json | jq .flows")]
 pub struct Run {
     /// The scenario file.
     file: PathBuf,
@@ -40,34 +41,19 @@ enum World {
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     let scenario = makeway_scenario::load(&args.file, &args.set)?;
     if let Some(folder) = &args.out {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        session::make_folder(folder)?;
     }
     let World::Netns = args.world;
-    // Before any thread: only a lone thread may enter a user namespace.
-    makeway_netns::enter_user_namespace()?;
-    let options = Options::default();
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&options.stop))
-            .context("signals cannot be caught")?;
-    }
-    let bar = ProgressBar::new(scenario.duration.as_nanos() / 1_000_000);
-    bar.set_style(ProgressStyle::with_template("{wide_bar} {msg}")?);
-    let report = makeway_netns::run(&scenario, options, |progress| {
-        bar.set_position(progress.elapsed.as_nanos() / 1_000_000);
-        let [elapsed, duration] = [progress.elapsed, progress.duration].map(|d| d.as_secs_f64());
-        bar.set_message(format!("{elapsed:.0} of {duration:.0} s"));
-    })?;
-    bar.finish_and_clear();
-    let json = serde_json::to_string_pretty(&report)?;
+    let report = Session::start()?.run(&scenario, "netns")?.report;
+    let text = json::to_json(&report);
     if let Some(folder) = &args.out {
-        let path = folder.join("report.json");
-        fs::write(&path, &json).with_context(|| format!("cannot write {}", path.display()))?;
+        session::write(&folder.join("report.json"), &text)?;
+        session::write(&folder.join("report.html"), &html::run(&report))?;
     }
-    println!("{json}");
-    Ok(if report.complete {
-        ExitCode::SUCCESS
+    if args.json {
+        print!("{text}");
     } else {
-        ExitCode::from(130)
-    })
+        println!("{}", table::run(&report));
+    }
+    Ok(session::exit_code(report.complete))
 }

@@ -78,14 +78,14 @@ mod tests {
 
     #[test]
     fn small_tails_equal_the_sum_of_the_definition() {
-        for (k, mean) in [(1, 0.5), (3, 2.0), (5, 9.0), (20, 4.0), (12, 12.0)] {
-            let mut term = (-mean as f64).exp();
+        for (k, mean) in [(1_u32, 0.5), (3, 2.0), (5, 9.0), (20, 4.0), (12, 12.0)] {
+            let mut term = f64::exp(-mean);
             let mut below = 0.0;
             for i in 0..k {
                 below += term;
                 term *= mean / (f64::from(i) + 1.0);
             }
-            let got = at_least(k as u64, mean);
+            let got = at_least(u64::from(k), mean);
             let far = 1.0 - below;
             assert!((got - far).abs() < 1e-13, "{k} {mean}: {got} {far}");
         }

@@ -1,0 +1,83 @@
+//! `makeway demo`: a call and ten downloads under FIFO, FQ and SQF in turn.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use makeway_report::{html, json, summary, table};
+
+use super::session::{self, Session};
+use crate::builtin;
+
+/// A video call and ten downloads share a 10 Mbit/s line, under FIFO, FQ and SQF in turn.
+///
+/// Real kernel TCP and a real RTP stream through a real queue, in network namespaces of their own:
+/// nothing of this machine is touched. Takes about a minute.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  makeway demo                        a minute, a table and a page
+  makeway demo --media ffmpeg         the same with a real MPEG-2 clip, and what the viewer saw
+  makeway demo --set flow.download.count=20")]
+pub struct Demo {
+    /// What the call is: a trace of a coder, or a clip made and decoded by ffmpeg.
+    #[arg(long, value_enum, default_value_t = Media::Trace)]
+    media: Media,
+    /// Changes a value of the scenario: `duration=10s`, `flow.download.count=20`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Folder for the page (demo.html) and the reports.
+    #[arg(long, value_name = "DIR", default_value = "makeway-demo")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Media {
+    Trace,
+    Ffmpeg,
+}
+
+const DISCIPLINES: [&str; 3] = ["fifo", "fq", "sqf"];
+
+/// Runs it. Exit status 130 if it was cut short.
+pub fn run(args: &Demo) -> anyhow::Result<ExitCode> {
+    let scenarios = DISCIPLINES
+        .iter()
+        .map(|discipline| {
+            let mut set = args.set.clone();
+            set.push(format!("link.line.queue.discipline={discipline}"));
+            builtin::load("call-and-downloads.toml", &set)
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    session::make_folder(&args.out)?;
+    let session = Session::start()?;
+
+    let title = scenarios[0].title.clone();
+    println!("{title}\n");
+    let mut reports = Vec::new();
+    for (scenario, discipline) in scenarios.iter().zip(DISCIPLINES) {
+        let outcome = session.run(scenario, &discipline.to_uppercase())?;
+        session::write(
+            &args.out.join(format!("{discipline}.json")),
+            &json::to_json(&outcome.report),
+        )?;
+        let complete = outcome.report.complete;
+        reports.push(outcome.report);
+        if !complete {
+            break;
+        }
+    }
+
+    let means = summary::sentences(&reports);
+    let page = args.out.join("demo.html");
+    session::write(
+        &page,
+        &html::compare(&title, &means, &reports, maud::html! {}),
+    )?;
+    println!(
+        "{}\n\n{}\n\nThe page: {}",
+        table::compare(&reports),
+        means.join("\n"),
+        page.display()
+    );
+    Ok(session::exit_code(reports.iter().all(|r| r.complete)))
+}

@@ -1,0 +1,78 @@
+//! What commands that run scenarios share: the right to make namespaces, Ctrl-C, progress.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use makeway_netns::{Options, Outcome};
+use makeway_scenario::Scenario;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// A process that may make namespaces and stops its runs on Ctrl-C.
+pub struct Session {
+    options: Options,
+}
+
+impl Session {
+    /// Enters a user namespace if need be; so it comes before any thread.
+    ///
+    /// # Errors
+    /// User namespaces are not allowed, or signals cannot be caught.
+    pub fn start() -> anyhow::Result<Self> {
+        makeway_netns::enter_user_namespace()?;
+        let options = Options::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&options.stop))
+                .context("signals cannot be caught")?;
+        }
+        Ok(Self { options })
+    }
+
+    /// Runs one scenario, showing how far it is under the name `label`.
+    ///
+    /// # Errors
+    /// The scenario cannot be built or started.
+    pub fn run(&self, scenario: &Scenario, label: &str) -> anyhow::Result<Outcome> {
+        let bar = ProgressBar::new(scenario.duration.as_nanos() / 1_000_000);
+        bar.set_style(ProgressStyle::with_template(
+            "{prefix:6} {bar:40.green} {msg}",
+        )?);
+        bar.set_prefix(label.to_owned());
+        let outcome = makeway_netns::run_in_full(scenario, self.options.clone(), |progress| {
+            bar.set_position(progress.elapsed.as_nanos() / 1_000_000);
+            let [elapsed, duration] =
+                [progress.elapsed, progress.duration].map(|d| d.as_secs_f64());
+            bar.set_message(format!("{elapsed:.0} of {duration:.0} s"));
+        })?;
+        bar.finish_and_clear();
+        Ok(outcome)
+    }
+}
+
+/// Makes `folder` with its parents, unless it is there.
+///
+/// # Errors
+/// The system's, with the folder's name.
+pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))
+}
+
+/// Writes `text` to `path`.
+///
+/// # Errors
+/// The system's, with the file's name.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// 0, or 130 as a shell has it for a run that Ctrl-C cut short.
+pub fn exit_code(complete: bool) -> ExitCode {
+    if complete {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(130)
+    }
+}
