@@ -2,6 +2,7 @@
 
 mod builtin;
 mod commands;
+mod text;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,9 @@
 //! The router on real Linux: NFQUEUE datapath, shaper, rules, control.
 //!
+//! - [`control`]: one running instance for each interface, and how others talk to it;
 //! - [`datapath`]: takes packets from the kernel's packet queue and gives them back in our order;
 //! - [`rules`]: the rules of nftables or iptables that send packets there.
 
+pub mod control;
 pub mod datapath;
 pub mod rules;

@@ -364,6 +364,8 @@ fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result
     let mut command = Command::new(program);
     command
         .args(arguments)
+        // A second Ctrl-C in the terminal must not end what the first one began.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

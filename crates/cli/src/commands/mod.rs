@@ -2,8 +2,11 @@
 
 mod check;
 mod demo;
+mod down;
 mod run;
 mod session;
+mod status;
+mod up;
 
 use std::process::ExitCode;
 
@@ -20,6 +23,9 @@ pub struct Makeway {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Demo),
+    Up(up::Up),
+    Down(down::Down),
+    Status(status::Status),
     Check(check::Check),
     Run(run::Run),
 }
@@ -28,6 +34,9 @@ enum Command {
 pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
     match makeway.command {
         Command::Demo(args) => demo::run(&args),
+        Command::Up(args) => up::run(&args),
+        Command::Down(args) => down::run(&args),
+        Command::Status(args) => status::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Run(args) => run::run(&args),
     }

@@ -1,0 +1,50 @@
+//! `makeway down`: ends the one that runs on an interface, or cleans what a killed one left.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use makeway_gateway::control::client::{self, Down as Found};
+use makeway_gateway::control::interface::Interface;
+use makeway_gateway::rules::Direction;
+
+use super::up;
+use crate::text;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo makeway down wan0
+      ends the makeway that runs on wan0 and waits until its rules are gone; after a `kill -9`
+      it removes the rules that were left (traffic passes by them meanwhile)";
+
+/// Ends the makeway of an interface and removes its rules, also those that a killed one left.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Down {
+    /// The interface.
+    interface: String,
+}
+
+/// Runs it, and says what was done. Nothing to do is no error; an interface that there is not, is.
+pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
+    let name = &args.interface;
+    let done = match client::down(name)? {
+        Found::Stopped(status) => format!(
+            "makeway on {name} (process {}) has ended and its rules are removed; {}.",
+            status.pid,
+            up::ended(&status)
+        ),
+        Found::Cleaned(directions) => {
+            let names: Vec<_> = directions.into_iter().map(Direction::name).collect();
+            format!(
+                "No makeway ran on {name}; the {} rules that one had left are removed.",
+                names.join(" and ")
+            )
+        }
+        Found::Nothing => {
+            Interface::find(name)?;
+            format!("No makeway runs on {name} and there is no rule of one: nothing to do.")
+        }
+    };
+    text::say(&format!("{done}\n"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,220 @@
+//! `makeway status`: what was counted so far.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use makeway_core::units::Rate;
+use makeway_gateway::control::client::{self, Found};
+use makeway_gateway::control::interface::Interface;
+use makeway_gateway::control::protocol::{DirectionStatus, Status as Instance};
+use makeway_gateway::datapath::FlowStats;
+use serde_json::json;
+
+use crate::text;
+
+const EXAMPLES: &str = "\
+Examples:
+  makeway status
+      every makeway that runs on this machine
+  makeway status wan0 --flows 100
+      the hundred flows that hold the most
+  makeway status wan0 --json | jq '.instances[0].directions[0].drops'
+      for programs: all flows, all counters, units in the names
+
+Times are sojourn times: from a packet's arrival to its departure. Reasons of drops: longest-queue
+(the buffer was full and the longest queue gave one up), tail (fifo, full), too-large, flows (more than
+1024 at once), kernel-queue and kernel-socket (the kernel gave it up before makeway saw it).";
+
+/// Shows what each running makeway does: rates, backlog, drops and sojourn times, by flow.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Status {
+    /// The interface; all of them if it is not given.
+    interface: Option<String>,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+    /// Most flows shown for each direction.
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    flows: usize,
+}
+
+/// Runs it. Exit status 1 if none runs on the interface that was asked for.
+pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
+    let found = match &args.interface {
+        None => client::all()?,
+        Some(name) => match client::status(name) {
+            Ok(status) => vec![Found { status, here: true }],
+            Err(error) => {
+                // A name that is misspelt is not "not running".
+                Interface::find(name)?;
+                return Err(error.into());
+            }
+        },
+    };
+    if args.json {
+        let instances: Vec<&Instance> = found.iter().map(|found| &found.status).collect();
+        text::say(&format!(
+            "{:#}\n",
+            json!({ "version": 1, "instances": instances })
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if found.is_empty() {
+        text::say("No makeway runs here. Start one: `sudo makeway up wan0 --rate 20mbit`.\n");
+    }
+    let shown: Vec<String> = found
+        .iter()
+        .map(|found| instance(found, args.flows))
+        .collect();
+    text::say(&shown.join("\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn instance(found: &Found, flows: usize) -> String {
+    let status = &found.status;
+    let elsewhere = match found.here {
+        true => String::new(),
+        false => format!(" in network namespace {}", status.namespace),
+    };
+    let mut out = format!(
+        "{}{elsewhere}: process {}, rules by {}\n",
+        status.interface, status.pid, status.rules
+    );
+    for one in &status.directions {
+        out.push('\n');
+        out += &direction(one, flows);
+    }
+    out
+}
+
+fn direction(one: &DirectionStatus, flows: usize) -> String {
+    let stats = &one.stats;
+    let mut out = format!("  {}\n", headline(one));
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(out, "    {name:<9} {value}");
+    };
+    line(
+        "sent",
+        format!(
+            "{}, {} in {}: {} on average",
+            text::packets(stats.packets_out),
+            text::size(stats.bytes_out),
+            text::span(stats.seconds),
+            text::rate(stats.bytes_out as f64 * 8.0 / stats.seconds.max(1e-9))
+        ),
+    );
+    line(
+        "backlog",
+        format!(
+            "{} of {}, {}",
+            text::count(stats.backlog_packets),
+            text::packets(u64::from(one.limit_packets)),
+            text::size(stats.backlog_bytes)
+        ),
+    );
+    line("drops", drops(&stats.drops));
+    let [all, now] = [stats.sojourn, stats.sojourn_recent];
+    line(
+        "sojourn",
+        format!(
+            "p50 {}, p99 {}; in the last second p50 {}, p99 {}",
+            text::millis(all.p50_ms),
+            text::millis(all.p99_ms),
+            text::millis(now.p50_ms),
+            text::millis(now.p99_ms)
+        ),
+    );
+    if stats.flows.is_empty() || flows == 0 {
+        return out;
+    }
+    let table = flow_table(&stats.flows[..flows.min(stats.flows.len())]);
+    for row in table.lines() {
+        let _ = writeln!(out, "   {}", row.trim_end());
+    }
+    if stats.flows.len() > flows {
+        let rest = stats.flows.len() - flows;
+        let _ = writeln!(out, "    and {rest} more: --flows {}", stats.flows.len());
+    }
+    out
+}
+
+/// `upload: sqf at 20mbit, flows by 5-tuple, 14 B overhead`.
+pub fn headline(one: &DirectionStatus) -> String {
+    let what = match one.direction.as_str() {
+        "ingress" => "download",
+        _ => "upload",
+    };
+    let mut out = format!("{what}: {}", one.stats.discipline);
+    if let Some(bps) = one.stats.rate_bps {
+        let _ = write!(out, " at {}", Rate::from_bps(bps));
+    }
+    if one.stats.discipline == "hier" {
+        let _ = write!(out, ", users by {}", one.users_by);
+    }
+    let _ = write!(
+        out,
+        ", flows by {}, {} B overhead",
+        one.flows_by, one.overhead
+    );
+    if one.mpu > 0 {
+        let _ = write!(out, ", at least {} B", one.mpu);
+    }
+    if one.cells != "none" {
+        let _ = write!(out, ", {}", one.cells);
+    }
+    out
+}
+
+/// `none`, or `12 longest-queue, 1 too-large`.
+pub fn drops(drops: &std::collections::BTreeMap<String, u64>) -> String {
+    let each = drops.iter().filter(|(_, n)| **n > 0);
+    let each: Vec<_> = each
+        .map(|(why, n)| format!("{} {why}", text::count(*n)))
+        .collect();
+    match each.is_empty() {
+        true => "none".into(),
+        false => each.join(", "),
+    }
+}
+
+fn flow_table(flows: &[FlowStats]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    // A row that is too long for the terminal is cut by it; broken cells could not be read.
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header([
+        "flow", "packets", "bytes", "backlog", "p50", "p99", "drops", "last",
+    ]);
+    for flow in flows {
+        let backlog = match flow.backlog_packets {
+            0 => "-".into(),
+            n => format!("{} ({})", text::count(n), text::size(flow.backlog_bytes)),
+        };
+        table.add_row([
+            flow.flow.clone(),
+            text::count(flow.packets_out),
+            text::size(flow.bytes_out),
+            backlog,
+            text::millis(flow.sojourn_p50_ms),
+            text::millis(flow.sojourn_p99_ms),
+            drops(&flow.drops),
+            last(flow.idle_s),
+        ]);
+    }
+    for column in 1..=5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.to_string()
+}
+
+fn last(idle: f64) -> String {
+    match idle {
+        idle if idle < 1.0 => "now".into(),
+        idle => format!("{} ago", text::span(idle)),
+    }
+}

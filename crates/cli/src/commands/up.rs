@@ -1,0 +1,419 @@
+//! `makeway up`: shapes an interface until it is ended.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::BuildHasher;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use makeway_core::flow::Identity;
+use makeway_core::framing::{Cells, Framing};
+use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_gateway::control::interface::Interface;
+use makeway_gateway::control::protocol::{DirectionStatus, Settings, Status};
+use makeway_gateway::control::{Ending, Instance, Outcome, UpConfig, client};
+use makeway_gateway::datapath::{DatapathConfig, Impairments};
+use makeway_gateway::rules::Direction;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::text;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo makeway up wan0 --rate 20mbit
+      what leaves by wan0 goes at 20 Mbit/s, the flow with the least waiting first
+  sudo makeway up wan0 --rate 9mbit --down 45mbit --overhead 34 --ptm
+      both directions of a VDSL line, a little below what the modem reports
+  sudo makeway up lan0 --rate 90mbit --discipline hier --users dst-host --weight 192.168.1.7=2
+      fair between the hosts of a network, one of them with twice the share
+  sudo makeway up wan0 --set rate=15mbit --set discipline=fq
+      changes the one that runs, without losing a packet
+
+Rates are bytes on the wire: the IP packet, --overhead, cells. Set them some percent below the
+link's own, so that the queue is here and not in the modem.
+See it: makeway status, makeway watch. End it: Ctrl-C, or makeway down wan0.";
+
+/// Shapes an interface: voice and video go first, bulk shares the rest.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Up {
+    /// The interface of the bottleneck.
+    interface: String,
+    /// Rate of what leaves by it: 20mbit, 640kbit, 1gbit.
+    #[arg(long, value_parser = rate, required_unless_present = "set")]
+    rate: Option<Rate>,
+    /// Rate of what comes by it; left alone if this is not given.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    down: Option<Rate>,
+    /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
+    /// each in turn), hier (users in turn, in each sqf), fifo.
+    #[arg(long, default_value = "sqf")]
+    discipline: Discipline,
+    /// What makes a flow: 5-tuple, src-port, src-host, dst-host, host-pair.
+    #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
+    flows: Identity,
+    /// What makes a user of hier [default: src-host of what leaves, dst-host of what comes].
+    #[arg(long, value_name = "IDENTITY")]
+    users: Option<Identity>,
+    /// Share of a user of hier, 1 to 65536; 1 where none is given. May be repeated.
+    #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
+    weight: Vec<(IpAddr, u32)>,
+    /// Most that waits: '100 packets', '150kB', or both by repeating it [default: 100 ms of packets
+    /// of 1500 B, but at least 50 and at most 200, and no less than 10 ms].
+    #[arg(long, value_parser = limit)]
+    limit: Vec<Limit>,
+    /// Bytes that the link adds to each IP packet, -64 to 256 [default: the device's own header, 14 on
+    /// Ethernet].
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i32).range(-64..=256))]
+    overhead: Option<i32>,
+    /// Smallest packet on the link in bytes, overhead included, 0 to 256.
+    #[arg(long, value_name = "BYTES", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=256))]
+    mpu: u32,
+    /// Counts cells of ATM (ADSL): 53 bytes for each 48.
+    #[arg(long, conflicts_with = "ptm")]
+    atm: bool,
+    /// Counts code words of PTM (VDSL2): 65 bytes for each 64.
+    #[arg(long)]
+    ptm: bool,
+    /// Changes the makeway that runs there: rate=20mbit, down=50mbit, discipline=fq. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
+        "rate", "down", "discipline", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
+        "ptm",
+    ])]
+    set: Vec<Setting>,
+}
+
+/// A limit of `--limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    Packets(u32),
+    Bytes(Bytes),
+}
+
+/// A change of `--set`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Setting {
+    Rate(Rate),
+    Down(Rate),
+    Discipline(Discipline),
+}
+
+/// Starts, says so, and stays until it is ended. Exit status 1 if it could not start or go on.
+pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
+    if !args.set.is_empty() {
+        return set(args);
+    }
+    let quit = quit()?;
+    let config = config(args)?;
+    let instance = Instance::start(config)?;
+    let status = instance.status().map_err(anyhow::Error::msg)?;
+    text::say(&started(&status));
+    notify("READY=1");
+    let outcome = instance.run(&quit);
+    notify("STOPPING=1");
+    finished(&args.interface, &outcome)
+}
+
+fn set(args: &Up) -> anyhow::Result<ExitCode> {
+    let mut settings = Settings::default();
+    for setting in &args.set {
+        match setting {
+            Setting::Rate(rate) => settings.rate_bps = Some(rate.bps()),
+            Setting::Down(rate) => settings.down_bps = Some(rate.bps()),
+            Setting::Discipline(one) => settings.discipline = Some(one.name().into()),
+        }
+    }
+    let status = client::set(&args.interface, settings)?;
+    text::say(&format!(
+        "{} now: {}.\n",
+        status.interface,
+        directions(&status)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn config(args: &Up) -> anyhow::Result<UpConfig> {
+    if !args.weight.is_empty() && args.discipline.name() != "hier" {
+        bail!(
+            "--weight is for users, and {} has none: use --discipline hier",
+            args.discipline
+        );
+    }
+    let interface = Interface::find(&args.interface)?;
+    let framing = Framing {
+        overhead: args.overhead.unwrap_or(interface.link_header() as i32),
+        mpu: args.mpu,
+        cells: match (args.atm, args.ptm) {
+            (true, _) => Cells::Atm,
+            (_, true) => Cells::Ptm,
+            _ => Cells::None,
+        },
+    };
+    let direction = |direction, rate| {
+        let limits = limits(&args.limit, rate, framing, interface.mtu);
+        let users = match direction {
+            Direction::Egress => Identity::SrcHost,
+            Direction::Ingress => Identity::DstHost,
+        };
+        let config = DatapathConfig {
+            queue_num: 0,
+            any_queue: true,
+            scheduler: sched::Config::new(args.discipline, limits),
+            rate: Some(rate),
+            framing,
+            identity: args.flows,
+            users: args.users.unwrap_or(users),
+            weights: args.weight.clone(),
+            impairments: Impairments::default(),
+            // From the system's own randomness, so that strangers cannot aim at one flow's slot.
+            seed: RandomState::new().hash_one(std::process::id()),
+        };
+        (direction, config)
+    };
+    let egress = args.rate.map(|rate| direction(Direction::Egress, rate));
+    let ingress = args.down.map(|rate| direction(Direction::Ingress, rate));
+    Ok(UpConfig {
+        interface: args.interface.clone(),
+        directions: egress.into_iter().chain(ingress).collect(),
+    })
+}
+
+/// The limits asked for, or those that the rate gives: T. Bonald, L. Muscariello, N. Ostallo, ICC 2011,
+/// section III.C: "typical values range from 50 to 200 MTU sized packets". 100 ms of the rate lie in
+/// that range for 6 to 24 Mbit/s; above 240 Mbit/s 200 packets are less than the 10 ms that TCP needs at
+/// the round trips of a good access line.
+fn limits(asked: &[Limit], rate: Rate, framing: Framing, mtu: u32) -> Limits {
+    const FLOWS: u32 = 1024;
+    let packets_in = |time| (rate * time).get() / 1500;
+    let packets = packets_in(Duration::from_millis(100)).clamp(50, 200);
+    let packets = packets.max(packets_in(Duration::from_millis(10)));
+    let mut packets = u32::try_from(packets).unwrap_or(u32::MAX).min(1 << 20);
+    let mut bytes = None;
+    for limit in asked {
+        match *limit {
+            Limit::Packets(n) => packets = n,
+            Limit::Bytes(n) => bytes = Some(n),
+        }
+    }
+    if bytes.is_some() && !asked.iter().any(|limit| matches!(limit, Limit::Packets(_))) {
+        // The limit that was asked for is the one that counts: small packets fit it too.
+        packets = u32::try_from(bytes.map_or(0, Bytes::get) / 64).unwrap_or(u32::MAX);
+        packets = packets.clamp(1, 1 << 20);
+    }
+    let largest = framing.wire(Bytes::new(u64::from(mtu.max(1500)))).get();
+    let all = u64::from(packets).saturating_mul(largest);
+    Limits {
+        packets,
+        bytes: bytes.unwrap_or(Bytes::new(all.min(u64::from(u32::MAX)))),
+        flows: FLOWS,
+    }
+}
+
+fn started(status: &Status) -> String {
+    let name = &status.interface;
+    format!(
+        "{name}: {}.\nSee it: `makeway watch {name}` or `makeway status {name}`. End it: Ctrl-C or `makeway down {name}`.\n",
+        directions(status)
+    )
+}
+
+/// `upload 20mbit by sqf (flows by 5-tuple, at most 166 packets wait), download left alone`.
+fn directions(status: &Status) -> String {
+    let one = |name: &str, what: &str| {
+        let found = status.directions.iter().find(|one| one.direction == name);
+        found.map_or(format!("{what} left alone"), |one| direction(what, one))
+    };
+    format!(
+        "{}, {}",
+        one("egress", "upload"),
+        one("ingress", "download")
+    )
+}
+
+fn direction(what: &str, one: &DirectionStatus) -> String {
+    let rate = Rate::from_bps(one.stats.rate_bps.unwrap_or_default());
+    let discipline = &one.stats.discipline;
+    let by_user = match discipline.as_str() {
+        "hier" => format!("users by {}, ", one.users_by),
+        _ => String::new(),
+    };
+    format!(
+        "{what} {rate} by {discipline} ({by_user}flows by {}, at most {} wait)",
+        one.flows_by,
+        text::packets(u64::from(one.limit_packets)),
+    )
+}
+
+fn finished(name: &str, outcome: &Outcome) -> anyhow::Result<ExitCode> {
+    let said = ended(&outcome.status);
+    match &outcome.ending {
+        Ending::Quit => text::say(&format!("\n{name}: its rules are removed; {said}.\n")),
+        Ending::Asked => text::say(&format!(
+            "{name}: ended by `makeway down`, its rules are removed; {said}.\n"
+        )),
+        Ending::InterfaceGone => {
+            bail!("the interface {name} is gone: its rules are removed; {said}")
+        }
+        Ending::Failed(why) => {
+            bail!("{name}: {why}; its rules are removed, traffic passes; {said}")
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `12 345 packets went (18.2 MB), 12 were given up`.
+pub fn ended(status: &Status) -> String {
+    let sum = |of: fn(&DirectionStatus) -> u64| status.directions.iter().map(of).sum::<u64>();
+    format!(
+        "{} went ({}), {} were given up",
+        text::packets(sum(|one| one.stats.packets_out)),
+        text::size(sum(|one| one.stats.bytes_out)),
+        text::count(sum(|one| one.stats.dropped())),
+    )
+}
+
+/// Becomes readable when the user or the system wants the end. Signals that the caller ignores
+/// (`nohup`) stay ignored.
+fn quit() -> io::Result<UnixStream> {
+    let (quit, signal) = UnixStream::pair()?;
+    for number in [SIGINT, SIGTERM, SIGHUP] {
+        if number == SIGTERM || !ignored(number) {
+            signal_hook::low_level::pipe::register(number, signal.try_clone()?)?;
+        }
+    }
+    Ok(quit)
+}
+
+fn ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.unwrap_or(0) >> (signal - 1) & 1 == 1
+}
+
+/// Tells systemd, where it started us (sd_notify(3)).
+fn notify(state: &str) {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::net::SocketAddr;
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    let address = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&path),
+    };
+    // Without it the service is not seen as started; there is nobody else to tell.
+    let _ = address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &to));
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
+    match rate.bps() {
+        0 => Err("a rate of 0 would let nothing through: give a rate like 20mbit".into()),
+        _ => Ok(rate),
+    }
+}
+
+fn weight(text: &str) -> Result<(IpAddr, u32), String> {
+    let wrong =
+        || format!("`{text}` is not an address and a share of 1 to 65536: write 192.168.1.7=2");
+    let (address, share) = text.split_once('=').ok_or_else(wrong)?;
+    let address = address.parse().map_err(|_| wrong())?;
+    let share = share.parse().map_err(|_| wrong())?;
+    match share {
+        1..=65_536 => Ok((address, share)),
+        _ => Err(wrong()),
+    }
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    let wrong = || format!("`{text}` is not a limit above 0: write '100 packets' or 150kB");
+    let number = text.strip_suffix("packets").or(text.strip_suffix("packet"));
+    let limit = match number {
+        Some(number) => Limit::Packets(number.trim().parse().map_err(|_| wrong())?),
+        None => Limit::Bytes(text.parse().map_err(|_| wrong())?),
+    };
+    match limit {
+        Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => Err(wrong()),
+        other => Ok(other),
+    }
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    let wrong = || {
+        format!(
+            "`{text}` cannot be set while makeway runs: choose rate=20mbit, down=50mbit or discipline=fq"
+        )
+    };
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    match key {
+        "rate" => rate(value).map(Setting::Rate),
+        "down" => rate(value).map(Setting::Down),
+        "discipline" => match value.parse() {
+            Ok(discipline) => Ok(Setting::Discipline(discipline)),
+            Err(error) => Err(format!("{error}")),
+        },
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn default_packets(rate: &str) -> u32 {
+        let rate = rate.parse().unwrap();
+        limits(&[], rate, Framing::default(), 1500).packets
+    }
+
+    #[test]
+    fn the_default_limit_follows_the_rate_between_50_and_200_packets() {
+        assert_eq!(default_packets("640kbit"), 50);
+        assert_eq!(default_packets("10mbit"), 83);
+        assert_eq!(default_packets("20mbit"), 166);
+        assert_eq!(default_packets("100mbit"), 200);
+        // 10 ms at 1 Gbit/s.
+        assert_eq!(default_packets("1gbit"), 833);
+    }
+
+    #[test]
+    fn a_limit_that_is_asked_for_is_the_one_that_counts() {
+        let ask =
+            |asked: &[Limit]| limits(asked, Rate::from_bps(10_000_000), Framing::default(), 1500);
+        let of = |l: Limits| (l.packets, l.bytes.get());
+        assert_eq!(of(ask(&[limit("20 packets").unwrap()])), (20, 30_000));
+        assert_eq!(of(ask(&[limit("64kB").unwrap()])), (1000, 64_000));
+        let both = [limit("64kB").unwrap(), limit("7 packets").unwrap()];
+        assert_eq!(of(ask(&both)), (7, 64_000));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_could() {
+        assert!(rate("0mbit").unwrap_err().contains("20mbit"));
+        assert!(rate("20").unwrap_err().contains("20mbit"));
+        for text in ["0 packets", "0B", "100", "-1 packets", "many"] {
+            assert!(limit(text).unwrap_err().contains("150kB"), "{text}");
+        }
+        for text in ["10.0.0.1", "10.0.0.1=0", "10.0.0.1=65537", "host=2"] {
+            assert!(
+                weight(text).unwrap_err().contains("192.168.1.7=2"),
+                "{text}"
+            );
+        }
+        assert!(
+            setting("flows=5-tuple")
+                .unwrap_err()
+                .contains("discipline=fq")
+        );
+        assert!(setting("discipline=red").unwrap_err().contains("sqf"));
+        assert!(setting("rate=0bit").unwrap_err().contains("20mbit"));
+    }
+}

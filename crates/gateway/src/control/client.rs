@@ -1,0 +1,229 @@
+//! The other side: finds instances, asks them, cleans up after one that was killed.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::place::{self, Place, PlaceError};
+use super::privilege::{self, NotPermitted};
+use super::protocol::{Answer, Request, Settings, Status};
+use crate::rules::{self, Direction, RulesError};
+
+/// How long an instance may take to answer: stopping takes the rules away first.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why an instance could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// None runs.
+    #[error("no makeway runs on {interface}: start it by `makeway up {interface} --rate 20mbit`")]
+    NotRunning {
+        /// The interface.
+        interface: String,
+    },
+    /// It is another user's.
+    #[error("makeway runs on {interface} for another user: ask with sudo")]
+    NotPermitted {
+        /// The interface.
+        interface: String,
+    },
+    /// It runs and says nothing.
+    #[error(
+        "makeway on {interface} does not answer ({source}): end it by `kill {pid}`, then `makeway down {interface}`"
+    )]
+    Silent {
+        /// The interface.
+        interface: String,
+        /// Its process.
+        pid: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It said no.
+    #[error("{0}")]
+    Refused(String),
+    /// The place where it would be could not be looked at.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+}
+
+/// Why an interface could not be cleaned.
+#[derive(Debug, thiserror::Error)]
+pub enum DownError {
+    /// The running instance did not stop.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The rules need a privilege.
+    #[error(transparent)]
+    NotPermitted(#[from] NotPermitted),
+    /// The interface is somebody else's.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// The rules could not be taken away.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+}
+
+/// What [`down`] found.
+#[derive(Debug)]
+pub enum Down {
+    /// A running instance, which has ended.
+    Stopped(Box<Status>),
+    /// What a killed instance left; the directions of which rules were there.
+    Cleaned(Vec<Direction>),
+    /// Nothing.
+    Nothing,
+}
+
+/// An instance that answered.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What it said.
+    pub status: Status,
+    /// Whether it is in the network namespace of the calling thread.
+    pub here: bool,
+}
+
+/// Every instance of which the user may see the files, those of this network namespace first.
+///
+/// # Errors
+/// If one runs and cannot be asked.
+pub fn all() -> Result<Vec<Found>, AskError> {
+    let namespace = place::namespace()?;
+    let mut found = Vec::new();
+    for place in Place::all().into_iter().filter(Place::is_held) {
+        match ask_at(&place, &Request::Status) {
+            Ok(Answer::Status(status)) => found.push(Found {
+                status,
+                here: place.namespace == namespace,
+            }),
+            Ok(other) => return Err(unexpected(other)),
+            // It ended since we looked.
+            Err(AskError::NotRunning { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort_by_key(|found| !found.here);
+    Ok(found)
+}
+
+/// What the instance of `interface` in this network namespace counted.
+///
+/// # Errors
+/// If none runs, or it cannot be asked.
+pub fn status(interface: &str) -> Result<Status, AskError> {
+    match ask(interface, &Request::Status)? {
+        Answer::Status(status) => Ok(status),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Changes the instance of `interface` in this network namespace.
+///
+/// # Errors
+/// If none runs, or it refuses; then nothing has changed.
+pub fn set(interface: &str, settings: Settings) -> Result<Status, AskError> {
+    match ask(interface, &Request::Set(settings))? {
+        Answer::Status(status) => Ok(status),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Ends the instance of `interface` in this network namespace and waits until it has ended; where
+/// none runs, takes away what one that was killed left.
+///
+/// # Errors
+/// If it does not answer, or if the rules cannot be taken away.
+pub fn down(interface: &str) -> Result<Down, DownError> {
+    match ask(interface, &Request::Stop) {
+        Ok(Answer::Stopped(status)) => return Ok(Down::Stopped(Box::new(status))),
+        Ok(other) => return Err(unexpected(other).into()),
+        Err(AskError::NotRunning { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    privilege::check(interface)?;
+    privilege::pass_on();
+    let namespace = place::namespace()?;
+    let left = Place::all()
+        .into_iter()
+        .find(|place| place.namespace == namespace && place.interface == interface);
+    let place = match left {
+        Some(place) => place,
+        None => Place {
+            folder: place::make_folder()?,
+            interface: interface.into(),
+            namespace,
+        },
+    };
+    // Held, so that no new instance makes rules while the old ones are removed.
+    let _taken = place.take()?;
+    let mut removed = Vec::new();
+    for direction in Direction::BOTH {
+        if rules::remove(interface, direction)? {
+            removed.push(direction);
+        }
+    }
+    Ok(match removed.is_empty() {
+        true => Down::Nothing,
+        false => Down::Cleaned(removed),
+    })
+}
+
+/// Asks the instance of `interface` in this network namespace.
+fn ask(interface: &str, request: &Request) -> Result<Answer, AskError> {
+    let namespace = place::namespace()?;
+    let running = Place::all().into_iter().find(|place| {
+        place.namespace == namespace && place.interface == interface && place.is_held()
+    });
+    match running {
+        Some(place) => ask_at(&place, request),
+        None => Err(AskError::NotRunning {
+            interface: interface.into(),
+        }),
+    }
+}
+
+fn ask_at(place: &Place, request: &Request) -> Result<Answer, AskError> {
+    let interface = place.interface.clone();
+    let silent = |source| AskError::Silent {
+        interface: place.interface.clone(),
+        pid: place.holder(),
+        source,
+    };
+    let stream = match UnixStream::connect(place.socket()) {
+        Ok(stream) => stream,
+        Err(error) => match error.kind() {
+            io::ErrorKind::PermissionDenied => return Err(AskError::NotPermitted { interface }),
+            // It is about to start or to end.
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                return Err(AskError::NotRunning { interface });
+            }
+            _ => return Err(silent(error)),
+        },
+    };
+    exchange(stream, request).map_err(silent)
+}
+
+fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_string(request)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    let answer = serde_json::from_str(&line)?;
+    if matches!(answer, Answer::Stopped(_)) {
+        // The connection ends with the process.
+        let _ = stream.read_line(&mut line);
+    }
+    Ok(answer)
+}
+
+fn unexpected(answer: Answer) -> AskError {
+    AskError::Refused(match answer {
+        Answer::Error(why) => why,
+        _ => "the running makeway is of another version: end it by `makeway down`, then start it again".into(),
+    })
+}

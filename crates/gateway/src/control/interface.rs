@@ -1,0 +1,151 @@
+//! The interfaces of the calling thread's network namespace.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number; another interface that takes the name later has another.
+    pub index: u32,
+    /// Largest IP packet, in bytes.
+    pub mtu: u32,
+    kind: u16,
+}
+
+/// Why an interface cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// There is none of that name.
+    #[error("there is no interface `{name}` here: choose {}", choices(.others))]
+    Missing {
+        /// The name.
+        name: String,
+        /// Those that exist.
+        others: Vec<String>,
+    },
+    /// The system did not tell.
+    #[error("cannot ask for the interface `{name}`: {source}")]
+    System {
+        /// The name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Interface {
+    /// Looks it up.
+    ///
+    /// # Errors
+    /// If there is none of that name; the message lists those that exist.
+    pub fn find(name: &str) -> Result<Self, InterfaceError> {
+        let system = |source| InterfaceError::System {
+            name: name.into(),
+            source,
+        };
+        let socket = socket().map_err(system)?;
+        let Ok(index) = netdevice::name_to_index(&socket, name) else {
+            return Err(InterfaceError::Missing {
+                name: name.into(),
+                others: names(),
+            });
+        };
+        let ask = |request| ask(&socket, name, request).map_err(system);
+        // SAFETY: the kernel filled the member that belongs to the request.
+        let kind = unsafe { ask(libc::SIOCGIFHWADDR)?.ifr_ifru.ifru_hwaddr.sa_family };
+        // SAFETY: likewise.
+        let mtu = unsafe { ask(libc::SIOCGIFMTU)?.ifr_ifru.ifru_mtu };
+        Ok(Self {
+            name: name.into(),
+            index,
+            mtu: u32::try_from(mtu).unwrap_or(0),
+            kind,
+        })
+    }
+
+    /// Bytes that the device puts before the IP packet: 14 on Ethernet and Wi-Fi, 0 on links that
+    /// carry bare IP (PPP, tun, WireGuard).
+    pub fn link_header(&self) -> u32 {
+        match self.kind {
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => 14,
+            _ => 0,
+        }
+    }
+}
+
+/// The number of an interface now; `None` if it is gone.
+pub(super) fn index_now(socket: &OwnedFd, name: &str) -> Option<u32> {
+    netdevice::name_to_index(socket, name).ok()
+}
+
+/// A socket to ask for interfaces with.
+pub(super) fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socket_with(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        flags,
+        None,
+    )?)
+}
+
+/// The names of all interfaces, in the kernel's order.
+pub fn names() -> Vec<String> {
+    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let lines = table.lines().skip(2);
+    // A name may hold a colon itself; the counters behind it do not.
+    let name = |line: &str| Some(line.rsplit_once(':')?.0.trim().to_owned());
+    lines.filter_map(name).collect()
+}
+
+fn choices(names: &[String]) -> String {
+    match names {
+        [] => "none, this network namespace is empty".into(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
+fn ask(socket: &OwnedFd, name: &str, request: libc::Ioctl) -> io::Result<libc::ifreq> {
+    // SAFETY: all-zero is a valid `ifreq`.
+    let mut question: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero. The kernel took this name a moment ago, so it fits.
+    let room = question.ifr_name.len() - 1;
+    for (to, from) in question.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: both requests read a name from, and write one member to, this `ifreq`, which lives
+    // through the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut question) } {
+        0 => Ok(question),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_found_and_listed() {
+        let lo = Interface::find("lo").unwrap();
+        assert_eq!(lo.name, "lo");
+        assert!(lo.mtu > 1500, "{lo:?}");
+        assert!(names().contains(&"lo".into()));
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_refused_with_those_that_are() {
+        for name in ["wan7", "", "longer-than-fifteen", "nul\0"] {
+            let error = Interface::find(name).unwrap_err().to_string();
+            assert!(error.contains("choose"), "{error}");
+            assert!(error.contains("lo"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What goes over the socket: one line of JSON asks, one answers, then the connection ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::datapath::Stats;
+
+/// Version of [`Status`]. Fields may be added without a new one.
+pub const VERSION: u32 = 1;
+
+/// A question to a running instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// What was counted so far.
+    Status,
+    /// Changes what runs.
+    Set(Settings),
+    /// Ends it.
+    Stop,
+}
+
+/// A change; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Rate of the egress direction in bit/s.
+    pub rate_bps: Option<u64>,
+    /// Rate of the ingress direction in bit/s.
+    pub down_bps: Option<u64>,
+    /// Discipline of all directions.
+    pub discipline: Option<String>,
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// To [`Request::Status`], and to [`Request::Set`] after the change.
+    Status(Status),
+    /// To [`Request::Stop`], when the rules are gone and the last packet has left.
+    Stopped(Status),
+    /// It was not done, and why: one sentence.
+    Error(String),
+}
+
+/// A running instance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The interface.
+    pub interface: String,
+    /// Inode of its network namespace, as `readlink /proc/PID/ns/net` shows it.
+    pub namespace: u64,
+    /// The process.
+    pub pid: u32,
+    /// The tool that made the rules.
+    pub rules: String,
+    /// Each direction that is shaped, egress first.
+    pub directions: Vec<DirectionStatus>,
+}
+
+/// One direction of an instance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DirectionStatus {
+    /// `egress` or `ingress`.
+    pub direction: String,
+    /// Number of the kernel's packet queue.
+    pub queue: u16,
+    /// What makes a flow: `5-tuple`, `src-port`, ...
+    pub flows_by: String,
+    /// What makes a user of `hier`.
+    pub users_by: String,
+    /// Most packets held.
+    pub limit_packets: u32,
+    /// Most bytes held.
+    pub limit_bytes: u64,
+    /// Bytes added to each packet.
+    pub overhead: i32,
+    /// Smallest packet, overhead included, in bytes.
+    pub mpu: u32,
+    /// `none`, `atm` or `ptm`.
+    pub cells: String,
+    /// Everything that was counted.
+    #[serde(flatten)]
+    pub stats: Stats,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_reads_back_as_it_is_written() {
+        let set = Settings {
+            rate_bps: Some(30_000_000),
+            ..Settings::default()
+        };
+        for request in [Request::Status, Request::Set(set), Request::Stop] {
+            let line = serde_json::to_string(&request).unwrap();
+            assert!(!line.contains('\n'));
+            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        }
+    }
+
+    #[test]
+    fn an_answer_reads_back_as_it_is_written() {
+        let status = Status {
+            version: VERSION,
+            interface: "wan0".into(),
+            directions: vec![DirectionStatus::default()],
+            ..Status::default()
+        };
+        let answer = Answer::Status(status);
+        let line = serde_json::to_string(&answer).unwrap();
+        assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), answer);
+    }
+}
