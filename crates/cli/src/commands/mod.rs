@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod down;
+mod papers;
 mod run;
 mod session;
 mod status;
@@ -27,6 +28,7 @@ enum Command {
     Down(down::Down),
     Status(status::Status),
     Check(check::Check),
+    Papers(papers::Papers),
     Run(run::Run),
 }
 
@@ -38,6 +40,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Down(args) => down::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Papers(args) => papers::run(&args),
         Command::Run(args) => run::run(&args),
     }
 }

@@ -1,0 +1,58 @@
+//! A statement of a paper, and what became of it here.
+
+use serde::Serialize;
+
+/// How a statement fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// It holds here.
+    #[serde(rename = "reproduced")]
+    Reproduced,
+    /// The figures are not the paper's, and nearer to the known ideal.
+    #[serde(rename = "closer to the ideal")]
+    CloserToIdeal,
+    /// It does not hold here.
+    #[serde(rename = "differs")]
+    Differs,
+}
+
+impl Verdict {
+    /// As it is written in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::CloserToIdeal => "closer to the ideal",
+            Self::Differs => "differs",
+        }
+    }
+
+    /// [`Verdict::Reproduced`] if `holds`.
+    pub const fn of(holds: bool) -> Self {
+        if holds {
+            Self::Reproduced
+        } else {
+            Self::Differs
+        }
+    }
+}
+
+/// A statement, the set-up it was made in, and the figures of both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// `sqf.fig6.sqf`.
+    pub id: &'static str,
+    /// `theory` or `netns`.
+    pub world: &'static str,
+    /// How it fared, by the measured figures only.
+    pub verdict: Verdict,
+    /// What the paper says, in our words, with its figures.
+    pub paper: String,
+    /// What was measured or computed here.
+    pub ours: String,
+    /// What a perfect system would give, if known.
+    pub ideal: String,
+    /// Why it differs, or what to keep in mind.
+    pub why: String,
+    /// Where it was tried.
+    pub setup: &'static str,
+}

@@ -1,0 +1,309 @@
+//! Runs many scenarios, some at a time, and keeps what is finished.
+//!
+//! Each run is a process of its own, so that one that fails or is killed disturbs no other.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use makeway_report::json::from_json;
+use makeway_report::model::Report;
+
+/// A scenario that the program carries, with what it is run with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// Name among the results: `testbed/sqf/20`.
+    pub name: String,
+    /// `testbed.toml`.
+    pub file: &'static str,
+    /// `link.line.queue.discipline=sqf`.
+    pub set: Vec<String>,
+    /// How long its traffic runs.
+    pub seconds: u64,
+    /// How many of the runs at a time it counts for: fast links take more of the processor.
+    pub weight: usize,
+}
+
+impl Cell {
+    /// Seconds of one job.
+    fn cost(&self) -> u64 {
+        self.seconds * self.weight as u64
+    }
+}
+
+/// Finished reports by [`Cell::name`].
+pub type Results = BTreeMap<String, Report>;
+
+/// The scenarios and their traces, as they are in the tree.
+const FILES: [(&str, &str); 6] = [
+    (
+        "papers/sqf/testbed.toml",
+        include_str!("../../../../../scenarios/papers/sqf/testbed.toml"),
+    ),
+    (
+        "papers/sqf/jitter.toml",
+        include_str!("../../../../../scenarios/papers/sqf/jitter.toml"),
+    ),
+    (
+        "papers/sqf/streams.toml",
+        include_str!("../../../../../scenarios/papers/sqf/streams.toml"),
+    ),
+    (
+        "papers/sqf/users.toml",
+        include_str!("../../../../../scenarios/papers/sqf/users.toml"),
+    ),
+    (
+        "traces/mpeg2-5m.csv",
+        include_str!("../../../../../scenarios/traces/mpeg2-5m.csv"),
+    ),
+    (
+        "traces/audio-64k.csv",
+        include_str!("../../../../../scenarios/traces/audio-64k.csv"),
+    ),
+];
+
+/// A run at 10 Mbit/s takes about a tenth of a core: four for each core leave the clock alone.
+pub fn default_jobs() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    (cores * 4).min(16)
+}
+
+/// Runs what is not in `folder` yet, `jobs` at a time. `None`: a signal stopped it.
+pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<Results>> {
+    let scenarios = folder.join("scenarios");
+    for (name, text) in FILES {
+        let path = scenarios.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        fs::create_dir_all(parent)
+            .with_context(|| format!("{} cannot be made", parent.display()))?;
+        fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .context("signals cannot be caught")?;
+    }
+    let mut results = Results::new();
+    let mut waiting: Vec<&Cell> = Vec::new();
+    for cell in cells {
+        match kept(cell, folder) {
+            Some(report) => drop(results.insert(cell.name.clone(), report)),
+            None => waiting.push(cell),
+        }
+    }
+    // Heavy and long ones first, so that the last is not waited for alone.
+    waiting.sort_by_key(|c| (c.weight, c.seconds));
+    let mut running: Vec<Running> = Vec::new();
+    let progress = Progress::new(&waiting, cells.len() - waiting.len(), jobs);
+    loop {
+        while !stop.load(Ordering::Relaxed) {
+            let Some(cell) = next(&mut waiting, &running, jobs) else {
+                break;
+            };
+            running.push(Running::start(cell, folder, &scenarios)?);
+        }
+        if running.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        progress.show(&running, &waiting);
+        let mut i = 0;
+        while i < running.len() {
+            let Some(status) = running[i].child.try_wait()? else {
+                i += 1;
+                continue;
+            };
+            let done = running.swap_remove(i);
+            progress.done(done.cell);
+            match kept(done.cell, folder) {
+                Some(report) => drop(results.insert(done.cell.name.clone(), report)),
+                None if stop.load(Ordering::Relaxed) => {}
+                None => bail!(
+                    "{} failed ({status}): {}",
+                    done.cell.name,
+                    done.last_words()
+                ),
+            }
+        }
+    }
+    progress.bar.finish_and_clear();
+    Ok((!stop.load(Ordering::Relaxed)).then_some(results))
+}
+
+/// The last of `waiting` that fits beside those that run.
+fn next<'a>(waiting: &mut Vec<&'a Cell>, running: &[Running<'_>], jobs: usize) -> Option<&'a Cell> {
+    let taken: usize = running.iter().map(|r| r.cell.weight).sum();
+    let free = jobs.saturating_sub(taken);
+    let fits = |c: &&Cell| running.is_empty() || c.weight <= free;
+    let at = waiting.iter().rposition(fits)?;
+    Some(waiting.remove(at))
+}
+
+/// Where a cell's report is kept: other scenarios, settings or versions have other names.
+fn place(cell: &Cell, folder: &Path) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    (
+        FILES,
+        &cell.set,
+        cell.file,
+        cell.seconds,
+        env!("CARGO_PKG_VERSION"),
+    )
+        .hash(&mut hasher);
+    let name = cell.name.replace('/', "-");
+    folder
+        .join("runs")
+        .join(format!("{name}-{:016x}", hasher.finish()))
+}
+
+fn kept(cell: &Cell, folder: &Path) -> Option<Report> {
+    let text = fs::read_to_string(place(cell, folder).join("report.json")).ok()?;
+    from_json(&text).ok().filter(|r| r.complete)
+}
+
+struct Running<'a> {
+    cell: &'a Cell,
+    child: Child,
+    log: PathBuf,
+    since: Instant,
+}
+
+impl<'a> Running<'a> {
+    fn start(cell: &'a Cell, folder: &Path, scenarios: &Path) -> anyhow::Result<Self> {
+        let place = place(cell, folder);
+        fs::create_dir_all(&place)
+            .with_context(|| format!("{} cannot be made", place.display()))?;
+        let log = place.join("log");
+        let file = fs::File::create(&log)
+            .with_context(|| format!("{} cannot be written", log.display()))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("run")
+            .arg(scenarios.join("papers/sqf").join(cell.file));
+        for set in &cell.set {
+            command.args(["--set", set]);
+        }
+        let child = command
+            .args(["--set", &format!("duration={}s", cell.seconds)])
+            .arg("--out")
+            .arg(&place)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .context("the program cannot start itself")?;
+        Ok(Self {
+            cell,
+            child,
+            log,
+            since: Instant::now(),
+        })
+    }
+
+    fn left(&self) -> u64 {
+        let seconds = self.cell.seconds;
+        seconds.saturating_sub(self.since.elapsed().as_secs()) * self.cell.weight as u64
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let line = log.lines().rev().find(|l| !l.trim().is_empty());
+        line.unwrap_or("it said nothing").trim().to_owned()
+    }
+}
+
+/// A child that is left behind would go on sending.
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+struct Progress {
+    bar: ProgressBar,
+    total: u64,
+    jobs: usize,
+}
+
+impl Progress {
+    fn new(waiting: &[&Cell], kept: usize, jobs: usize) -> Self {
+        let total = waiting.iter().map(|c| c.cost()).sum();
+        let bar = ProgressBar::new(total);
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
+            bar.set_style(style);
+        }
+        if !waiting.is_empty() {
+            bar.println(format!(
+                "{} runs, {kept} of earlier kept, {jobs} at a time: about {} min",
+                waiting.len(),
+                (total / jobs as u64 + 10).div_ceil(60)
+            ));
+        }
+        Self { bar, total, jobs }
+    }
+
+    fn show(&self, running: &[Running<'_>], waiting: &[&Cell]) {
+        let left: u64 = waiting.iter().map(|c| c.cost()).sum::<u64>()
+            + running.iter().map(Running::left).sum::<u64>();
+        self.bar.set_position(self.total.saturating_sub(left));
+        let runs = running.len() + waiting.len();
+        let seconds = left / self.jobs.min(runs.max(1)) as u64;
+        self.bar.set_message(format!(
+            "{runs} runs to go, {}:{:02} left",
+            seconds / 60,
+            seconds % 60
+        ));
+    }
+
+    fn done(&self, cell: &Cell) {
+        self.bar.println(format!("done: {}", cell.name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_is_a_scenario_that_reads() {
+        for full in [false, true] {
+            for cell in super::super::sqf::cells(full) {
+                let text = FILES
+                    .iter()
+                    .find(|(name, _)| name.ends_with(cell.file))
+                    .unwrap()
+                    .1;
+                let folder =
+                    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers/sqf");
+                let mut set = cell.set.clone();
+                set.push(format!("duration={}s", cell.seconds));
+                makeway_scenario::parse(text, cell.file, &folder, &set).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn other_settings_have_another_place() {
+        let cell = |set: &str| Cell {
+            name: "a/b".into(),
+            file: "testbed.toml",
+            set: vec![set.into()],
+            seconds: 1,
+            weight: 1,
+        };
+        let folder = Path::new("out");
+        assert_ne!(place(&cell("x=1"), folder), place(&cell("x=2"), folder));
+        assert_eq!(place(&cell("x=1"), folder), place(&cell("x=1"), folder));
+    }
+}

@@ -1,0 +1,77 @@
+//! `makeway papers`: runs a paper's experiments again and judges its statements.
+
+mod claim;
+mod grid;
+mod page;
+mod sqf;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+/// Runs a paper's experiments again and reports each of its statements: theirs, ours, verdict.
+#[derive(Args)]
+pub struct Papers {
+    /// Which paper.
+    paper: Paper,
+    /// Writes the verdicts as JSON: an array of id, world, verdict, paper, ours, ideal, why.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keeps the runs here, and writes index.html and claims.md; runs that are here are not run again.
+    #[arg(long, value_name = "DIR", default_value = "out/papers/sqf")]
+    out: PathBuf,
+    /// The paper's own 10 minutes for each run, and each number of downloads from 1 to 20.
+    #[arg(long)]
+    full: bool,
+    /// Runs at a time; each has a network of its own. By default as many as the machine bears.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Where the scenarios run.
+    #[arg(long, value_enum, default_value_t = World::Netns)]
+    world: World,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Paper {
+    /// Bonald, Muscariello, Ostallo: Self-Prioritization of Audio and Video Traffic, ICC 2011.
+    Sqf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum World {
+    /// Network namespaces of this machine, with its kernel's TCP.
+    Netns,
+}
+
+/// Runs it. Exit status 1 if a run failed, 130 if it was stopped; a claim that differs is no failure.
+pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
+    let (Paper::Sqf, World::Netns) = (args.paper, args.world);
+    let cells = sqf::cells(args.full);
+    let jobs = args.jobs.unwrap_or_else(grid::default_jobs).max(1);
+    let Some(results) = grid::run(&cells, &args.out, jobs)? else {
+        eprintln!(
+            "stopped; what was finished is kept in {}: the same command goes on from there",
+            args.out.display()
+        );
+        return Ok(ExitCode::from(130));
+    };
+    let claims = sqf::claims(&results);
+    let write = |path: PathBuf, text: String| {
+        fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))
+    };
+    if let Some(path) = &args.json {
+        write(path.clone(), serde_json::to_string_pretty(&claims)? + "\n")?;
+    }
+    let html = args.out.join("index.html");
+    write(html.clone(), page::html(&claims, &results, args.full))?;
+    write(
+        args.out.join("claims.md"),
+        page::markdown(&claims, &results, args.full),
+    )?;
+    print!("{}", page::table(&claims));
+    println!("charts and figures: {}", html.display());
+    Ok(ExitCode::SUCCESS)
+}
