@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+mod bench;
 mod check;
 mod demo;
 mod down;
@@ -27,6 +28,7 @@ enum Command {
     Up(up::Up),
     Down(down::Down),
     Status(status::Status),
+    Bench(bench::Bench),
     Check(check::Check),
     Papers(papers::Papers),
     Run(run::Run),
@@ -39,6 +41,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Run(args) => run::run(&args),

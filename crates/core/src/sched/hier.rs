@@ -21,7 +21,7 @@
 //! even if another flow of it holds a smaller one. A flow belongs to the user of the packet that made
 //! it active, until it is empty.
 
-use super::order::{Key, NIL, Nodes, Treap};
+use super::order::{Forest, NIL, Nodes, Treap};
 use super::queues::{Moved, Pool};
 use super::ring::Ring;
 use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
@@ -33,6 +33,7 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug)]
 pub struct Hier {
     pool: Pool,
+    flows: Forest,
     /// The user that each active flow belongs to.
     owner: Vec<u32>,
     users: Vec<User>,
@@ -114,6 +115,7 @@ impl Hier {
         };
         Self {
             pool: Pool::new(limits),
+            flows: Forest::new(limits.flows),
             owner: vec![NIL; limits.flows as usize],
             users: vec![user; users as usize],
             active: Ring::new(users),
@@ -154,20 +156,14 @@ impl Hier {
         }
     }
 
-    /// After a packet of `flow` came or went: both trees, and whether the user is active.
-    fn update(&mut self, flow: u32, old: Key) {
+    /// After a packet came or went: both trees, and whether the user is active.
+    fn update(&mut self, moved: &Moved) {
+        let flow = moved.packet.flow.0;
         let user = self.owner[flow as usize];
-        let queues = &mut self.pool.queues[..];
-        let flows = &mut self.users[user as usize].flows;
-        if old.bytes > 0 {
-            flows.remove(queues, flow, old);
-        }
-        let now = queues[flow as usize].key;
-        if now.bytes > 0 {
-            flows.insert(queues, flow);
-        }
-        let load = self.users[user as usize].load;
-        let bytes = load.bytes - old.bytes + now.bytes;
+        let state = &mut self.users[user as usize];
+        self.flows.update(&mut state.flows, flow, moved.new);
+        let load = state.load;
+        let bytes = load.bytes - moved.old + moved.new;
         self.reload(user, Load { bytes, ..load });
         match (self.active.contains(user), bytes) {
             (false, _) => self.active.push(user),
@@ -185,14 +181,14 @@ impl Hier {
     }
 
     fn take(&mut self, flow: u32, from: DropFrom) -> Packet {
-        let Moved { packet, old, .. } = self.pool.pop(flow, from);
-        self.update(flow, old);
-        packet
+        let moved = self.pool.pop(flow, from);
+        self.update(&moved);
+        moved.packet
     }
 
     fn longest(&self) -> Option<u32> {
         let user = self.heaviest.last(&self.users[..])?;
-        self.users[user as usize].flows.longest(&self.pool.queues)
+        self.flows.longest(&self.users[user as usize].flows)
     }
 }
 
@@ -205,8 +201,8 @@ impl Scheduler for Hier {
         if self.pool.bytes(flow) == 0 {
             self.owner[flow as usize] = pkt.user.0;
         }
-        let old = self.pool.push(pkt).old;
-        self.update(flow, old);
+        let moved = self.pool.push(pkt);
+        self.update(&moved);
         while self.pool.is_over() {
             let Some(longest) = self.longest() else {
                 break;
@@ -224,7 +220,7 @@ impl Scheduler for Hier {
                 state.deficit += self.quantum * u64::from(state.load.weight);
                 self.granted = true;
             }
-            let shortest = state.flows.first(&self.pool.queues[..])?;
+            let shortest = state.flows.first(&self.flows)?;
             let len = u64::from(self.pool.head_len(shortest));
             if len <= state.deficit {
                 state.deficit -= len;

@@ -1,19 +1,18 @@
 //! A queue of packets for each flow, all in one pool, and the flows' order by backlog.
 
-use super::order::{Key, NIL, Order, Queue};
+use super::order::{NIL, Order};
 use super::{Backlog, DropFrom, Limits};
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
 
-/// The packets of all flows: 32 bytes for each packet of the limit and for each flow, allocated here.
+/// The packets of all flows: 32 bytes for each packet of the limit, 16 for each flow, allocated here.
 ///
 /// Free slots are a stack, so that the slot freed last, which the cache still has, is used first.
 #[derive(Clone, Debug)]
 pub struct Pool {
     slots: Vec<Slot>,
     free: u32,
-    pub queues: Vec<Queue>,
-    changes: u64,
+    queues: Vec<Queue>,
     backlog: Backlog,
     limits: Limits,
 }
@@ -28,13 +27,23 @@ struct Slot {
     next: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 32 && size_of::<Queue>() == 32);
+/// A flow's queue: its ends, as slots, and its bytes. Of an empty queue the ends mean nothing.
+#[derive(Clone, Debug)]
+#[repr(align(16))]
+struct Queue {
+    bytes: u32,
+    head: u32,
+    tail: u32,
+}
 
-/// A packet that went into a pool or came out, and the key that its flow had before.
+const _: () = assert!(size_of::<Slot>() == 32 && size_of::<Queue>() == 16);
+
+/// A packet that went into a pool or came out, and the bytes of its flow before and after.
 pub struct Moved {
     pub slot: u32,
     pub packet: Packet,
-    pub old: Key,
+    pub old: u32,
+    pub new: u32,
 }
 
 impl Pool {
@@ -56,8 +65,14 @@ impl Pool {
         Self {
             slots: (0..slots).map(slot).collect(),
             free: 0,
-            queues: vec![Queue::EMPTY; limits.flows as usize],
-            changes: 0,
+            queues: vec![
+                Queue {
+                    bytes: 0,
+                    head: NIL,
+                    tail: NIL,
+                };
+                limits.flows as usize
+            ],
             backlog: Backlog::default(),
             limits,
         }
@@ -85,7 +100,7 @@ impl Pool {
 
     /// Bytes that `flow` has here.
     pub fn bytes(&self, flow: u32) -> u32 {
-        self.queues[flow as usize].key.bytes
+        self.queues[flow as usize].bytes
     }
 
     /// The flow of the packet in `slot`.
@@ -104,37 +119,38 @@ impl Pool {
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Moved {
         let slot = self.free;
+        let queue = &mut self.queues[packet.flow.0 as usize];
+        let (old, last) = (queue.bytes, queue.tail);
+        // At most the limit and one packet: no overflow, see `Config`.
+        let new = old + packet.len_u32();
+        queue.bytes = new;
+        queue.tail = slot;
         let entry = &mut self.slots[slot as usize];
         self.free = entry.next;
-        let queue = &mut self.queues[packet.flow.0 as usize];
-        let (old, last) = (queue.key, queue.tail);
         *entry = Slot {
             packet,
             prev: last,
             next: NIL,
         };
-        queue.tail = slot;
-        self.changes += 1;
-        // At most the limit and one packet: `Order` is made for 32 bits.
-        queue.key = Key {
-            bytes: old.bytes.saturating_add(packet.len_u32()),
-            since: self.changes,
-        };
-        if last == NIL {
+        if old == 0 {
             queue.head = slot;
         } else {
             self.slots[last as usize].next = slot;
         }
         self.backlog.packets += 1;
         self.backlog.bytes += packet.len();
-        Moved { slot, packet, old }
+        Moved {
+            slot,
+            packet,
+            old,
+            new,
+        }
     }
 
     /// Takes a packet from an end of the queue of `flow`, which is not empty.
     #[inline]
     pub fn pop(&mut self, flow: u32, from: DropFrom) -> Moved {
         let queue = &mut self.queues[flow as usize];
-        let old = queue.key;
         let slot = match from {
             DropFrom::Head => queue.head,
             DropFrom::Tail => queue.tail,
@@ -143,26 +159,21 @@ impl Pool {
         let Slot { packet, prev, next } = *entry;
         entry.next = self.free;
         self.free = slot;
-        self.changes += 1;
-        queue.key = Key {
-            bytes: old.bytes - packet.len_u32(),
-            since: self.changes,
-        };
         match from {
             DropFrom::Head => queue.head = next,
             DropFrom::Tail => queue.tail = prev,
         }
-        if queue.key.bytes == 0 {
-            (queue.head, queue.tail) = (NIL, NIL);
-        } else {
-            match from {
-                DropFrom::Head => self.slots[next as usize].prev = NIL,
-                DropFrom::Tail => self.slots[prev as usize].next = NIL,
-            }
-        }
+        let old = queue.bytes;
+        let new = old - packet.len_u32();
+        queue.bytes = new;
         self.backlog.packets -= 1;
         self.backlog.bytes -= packet.len();
-        Moved { slot, packet, old }
+        Moved {
+            slot,
+            packet,
+            old,
+            new,
+        }
     }
 }
 
@@ -186,7 +197,7 @@ impl<O: Order> Queues<O> {
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Moved {
         let moved = self.pool.push(packet);
-        self.update(packet.flow.0, moved.old);
+        self.order.update(packet.flow.0, moved.old, moved.new);
         moved
     }
 
@@ -194,24 +205,19 @@ impl<O: Order> Queues<O> {
     #[inline]
     pub fn pop(&mut self, flow: u32, from: DropFrom) -> Moved {
         let moved = self.pool.pop(flow, from);
-        self.update(flow, moved.old);
+        self.order.update(flow, moved.old, moved.new);
         moved
-    }
-
-    #[inline]
-    fn update(&mut self, flow: u32, old: Key) {
-        self.order.update(&mut self.pool.queues, flow, old);
     }
 
     /// The active flow with the least bytes.
     #[inline]
     pub fn shortest(&self) -> Option<u32> {
-        self.order.shortest(&self.pool.queues)
+        self.order.shortest()
     }
 
     /// The active flow with the most bytes.
     #[inline]
     pub fn longest(&self) -> Option<u32> {
-        self.order.longest(&self.pool.queues)
+        self.order.longest()
     }
 }

@@ -9,104 +9,114 @@
 //! Efficient and Flexible Software Packet Scheduling", NSDI 2019. There buckets are coarse and the
 //! range is circular; here they are exact, since backlogs, unlike deadlines, are bounded.
 //!
-//! Cost: a change of backlog writes the flow's neighbours in the old and the new list and reads
-//! neither, so a cache miss there does not stall; a look-up reads three words of the bitmap and one
-//! bucket. Memory: 8 bytes for each byte of the window (2 MiB at most), nothing for each flow.
+//! Cost: a change of backlog takes the flow out of one list and puts it at the end of another without
+//! a branch: every list is a ring through a sentinel, and the neighbours are written, never read, so a
+//! cache miss there does not stall. A look-up reads three words of the bitmap and one sentinel.
+//! Memory: 8 bytes for each byte of the window (2 MiB at most), 32 for each flow, of which 24 are
+//! touched beyond the window only.
 
+use super::Order;
 use super::bitmap::Bitmap;
-use super::tree::Treap;
-use super::{Key, NIL, Order, Queue};
+use super::tree::{Forest, Treap};
 
 /// Exact shortest and longest in constant time.
 #[derive(Clone, Debug)]
 pub struct Buckets {
-    lists: Vec<List>,
+    /// First the sentinels, one for each backlog in the window, then the flows.
+    rings: Vec<Ring>,
+    window: u32,
     occupied: Bitmap,
     /// Backlogs of the window and above.
     beyond: Treap,
+    forest: Forest,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct List {
-    head: u32,
-    tail: u32,
+struct Ring {
+    prev: u32,
+    next: u32,
 }
 
 impl Buckets {
-    fn link(&mut self, queues: &mut [Queue], flow: u32) {
-        let bytes = queues[flow as usize].key.bytes as usize;
-        let Some(list) = self.lists.get_mut(bytes) else {
-            return self.beyond.insert(queues, flow);
+    #[inline]
+    fn link(&mut self, node: u32, bytes: u32) {
+        let last = self.rings[bytes as usize].prev;
+        self.rings[bytes as usize].prev = node;
+        self.rings[last as usize].next = node;
+        self.rings[node as usize] = Ring {
+            prev: last,
+            next: bytes,
         };
-        let last = list.tail;
-        list.tail = flow;
-        queues[flow as usize].links = [last, NIL];
-        if last == NIL {
-            list.head = flow;
-            self.occupied.insert(bytes);
-        } else {
-            queues[last as usize].links[1] = flow;
-        }
+        self.occupied.insert(bytes as usize);
     }
 
-    fn unlink(&mut self, queues: &mut [Queue], flow: u32, old: Key) {
-        let bytes = old.bytes as usize;
-        let Some(list) = self.lists.get_mut(bytes) else {
-            return self.beyond.remove(queues, flow, old);
-        };
-        let [prev, next] = queues[flow as usize].links;
-        if prev == NIL {
-            list.head = next;
-        } else {
-            queues[prev as usize].links[1] = next;
-        }
-        if next == NIL {
-            list.tail = prev;
-        } else {
-            queues[next as usize].links[0] = prev;
-        }
-        if prev == NIL && next == NIL {
-            self.occupied.remove(bytes);
-        }
+    #[inline]
+    fn unlink(&mut self, node: u32, bytes: u32) {
+        let Ring { prev, next } = self.rings[node as usize];
+        self.rings[prev as usize].next = next;
+        self.rings[next as usize].prev = prev;
+        // Only the sentinel is left.
+        self.occupied.remove_if(bytes as usize, prev == next);
     }
 }
 
 impl Order for Buckets {
-    fn new(_flows: u32, bytes: u32) -> Self {
+    fn new(flows: u32, bytes: u32) -> Self {
         let window = (bytes as usize + 1).next_power_of_two().min(Bitmap::MOST);
-        let empty = List {
-            head: NIL,
-            tail: NIL,
-        };
+        let alone = |i| Ring { prev: i, next: i };
+        // Fits: at most 2^18 and 2^30.
+        let window = window as u32;
         Self {
-            lists: vec![empty; window],
-            occupied: Bitmap::new(window),
+            rings: (0..window + flows).map(alone).collect(),
+            window,
+            occupied: Bitmap::new(window as usize),
             beyond: Treap::EMPTY,
+            forest: Forest::new(flows),
         }
     }
 
     #[inline]
-    fn update(&mut self, queues: &mut [Queue], flow: u32, old: Key) {
-        if old.bytes > 0 {
-            self.unlink(queues, flow, old);
+    fn update(&mut self, flow: u32, old: u32, new: u32) {
+        if old >= self.window || new >= self.window {
+            return self.update_beyond(flow, old, new);
         }
-        if queues[flow as usize].key.bytes > 0 {
-            self.link(queues, flow);
+        let node = self.window + flow;
+        if old > 0 {
+            self.unlink(node, old);
+        }
+        if new > 0 {
+            self.link(node, new);
         }
     }
 
     #[inline]
-    fn shortest(&self, queues: &[Queue]) -> Option<u32> {
+    fn shortest(&self) -> Option<u32> {
         match self.occupied.first() {
-            Some(bytes) => Some(self.lists[bytes].head),
-            None => self.beyond.first(queues),
+            Some(bytes) => Some(self.rings[bytes].next - self.window),
+            None => self.beyond.first(&self.forest),
         }
     }
 
     #[inline]
-    fn longest(&self, queues: &[Queue]) -> Option<u32> {
-        self.beyond
-            .longest(queues)
-            .or_else(|| Some(self.lists[self.occupied.last()?].head))
+    fn longest(&self) -> Option<u32> {
+        if !self.beyond.is_empty() {
+            return self.forest.longest(&self.beyond);
+        }
+        Some(self.rings[self.occupied.last()?].next - self.window)
+    }
+}
+
+impl Buckets {
+    #[cold]
+    fn update_beyond(&mut self, flow: u32, old: u32, new: u32) {
+        let node = self.window + flow;
+        if (1..self.window).contains(&old) {
+            self.unlink(node, old);
+        }
+        let bytes = if new >= self.window { new } else { 0 };
+        self.forest.update(&mut self.beyond, flow, bytes);
+        if (1..self.window).contains(&new) {
+            self.link(node, new);
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! as in D. B. Johnson, "Priority queues with update and finding minimum spanning trees",
 //! Information Processing Letters 4, 1975. Cost: O(log n) for each change, O(1) to look.
 
-use super::{Key, NIL, Order, Queue};
+use super::{NIL, Order};
 use std::cmp::Reverse;
 
 /// Four children: one cache line of keys.
@@ -13,8 +13,9 @@ const ARITY: usize = 4;
 /// Exact shortest and longest by two heaps.
 #[derive(Clone, Debug)]
 pub struct Heaps {
-    least: Heap<Key>,
+    least: Heap<(u32, u64)>,
     most: Heap<(Reverse<u32>, u64)>,
+    changes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -95,25 +96,26 @@ impl Order for Heaps {
         Self {
             least: Heap::new(flows),
             most: Heap::new(flows),
+            changes: 0,
         }
     }
 
-    fn update(&mut self, queues: &mut [Queue], flow: u32, old: Key) {
-        let key = queues[flow as usize].key;
-        if key.bytes > 0 {
-            self.least.set(flow, key);
-            self.most.set(flow, (Reverse(key.bytes), key.since));
-        } else if old.bytes > 0 {
+    fn update(&mut self, flow: u32, old: u32, new: u32) {
+        self.changes += 1;
+        if new > 0 {
+            self.least.set(flow, (new, self.changes));
+            self.most.set(flow, (Reverse(new), self.changes));
+        } else if old > 0 {
             self.least.remove(flow);
             self.most.remove(flow);
         }
     }
 
-    fn shortest(&self, _queues: &[Queue]) -> Option<u32> {
+    fn shortest(&self) -> Option<u32> {
         self.least.first()
     }
 
-    fn longest(&self, _queues: &[Queue]) -> Option<u32> {
+    fn longest(&self) -> Option<u32> {
         self.most.first()
     }
 }

@@ -1,10 +1,10 @@
-//! A balanced search tree in the flows' own records: small exact sets without an array for each.
+//! A balanced search tree linked by index: any number of small exact sets in one array.
 //!
 //! Source: treaps, C. R. Aragon, R. G. Seidel, "Randomized search trees", FOCS 1989. A node's
 //! priority is a hash of its index, so that nothing is stored for it and equal histories give equal
 //! trees. Cost: expected O(log n) for each operation, about 1.4 log2 n nodes deep.
 
-use super::{Key, NIL, Order, Queue};
+use super::{NIL, Order};
 
 /// Records that can be nodes of a [`Treap`].
 pub trait Nodes {
@@ -13,19 +13,6 @@ pub trait Nodes {
     fn key(&self, node: u32) -> Self::Key;
     fn child(&self, node: u32, side: usize) -> u32;
     fn set_child(&mut self, node: u32, side: usize, child: u32);
-}
-
-impl Nodes for [Queue] {
-    type Key = Key;
-    fn key(&self, node: u32) -> Key {
-        self[node as usize].key
-    }
-    fn child(&self, node: u32, side: usize) -> u32 {
-        self[node as usize].links[side]
-    }
-    fn set_child(&mut self, node: u32, side: usize, child: u32) {
-        self[node as usize].links[side] = child;
-    }
 }
 
 /// A tree: no more than its root.
@@ -96,6 +83,10 @@ impl Treap {
         self.set(nodes, place, rest);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.root == NIL
+    }
+
     /// The node with the least key.
     pub fn first<N: Nodes + ?Sized>(&self, nodes: &N) -> Option<u32> {
         self.end(nodes, 0)
@@ -124,53 +115,109 @@ impl Treap {
     }
 }
 
-impl Treap {
-    /// Of the queues with the most bytes, the one that has had them for longest.
-    pub fn longest(&self, queues: &[Queue]) -> Option<u32> {
-        let most = queues.key(self.last(queues)?).bytes;
-        let mut at = self.root;
-        let mut found = None;
-        while at != NIL {
-            if queues.key(at).bytes < most {
-                at = queues.child(at, 1);
-            } else {
-                found = Some(at);
-                at = queues.child(at, 0);
-            }
-        }
-        found
-    }
-}
-
 /// Knuth's multiplicative hash with the high bits folded in; injective, so no two are equal.
 fn priority(node: u32) -> u32 {
     let h = node.wrapping_add(1).wrapping_mul(0x9e37_79b1);
     (h ^ h >> 15).wrapping_mul(0x85eb_ca77)
 }
 
+/// Flows with their backlogs, each in one tree at most.
+#[derive(Clone, Debug)]
+pub struct Forest {
+    flows: Vec<Flow>,
+    changes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    bytes: u32,
+    links: [u32; 2],
+    since: u64,
+}
+
+impl Nodes for Forest {
+    type Key = (u32, u64);
+    fn key(&self, node: u32) -> (u32, u64) {
+        let Flow { bytes, since, .. } = self.flows[node as usize];
+        (bytes, since)
+    }
+    fn child(&self, node: u32, side: usize) -> u32 {
+        self.flows[node as usize].links[side]
+    }
+    fn set_child(&mut self, node: u32, side: usize, child: u32) {
+        self.flows[node as usize].links[side] = child;
+    }
+}
+
+impl Forest {
+    /// For flows below `flows`, all of them without backlog.
+    pub fn new(flows: u32) -> Self {
+        let flow = Flow {
+            bytes: 0,
+            links: [NIL; 2],
+            since: 0,
+        };
+        Self {
+            flows: vec![flow; flows as usize],
+            changes: 0,
+        }
+    }
+
+    /// Gives `flow`, which is in `tree` unless its backlog is zero, a new backlog there.
+    pub fn update(&mut self, tree: &mut Treap, flow: u32, bytes: u32) {
+        let old = self.key(flow);
+        if old.0 > 0 {
+            tree.remove(self, flow, old);
+        }
+        self.changes += 1;
+        self.flows[flow as usize].bytes = bytes;
+        self.flows[flow as usize].since = self.changes;
+        if bytes > 0 {
+            tree.insert(self, flow);
+        }
+    }
+
+    /// Of the flows of `tree` with the most bytes, the one that has had them for longest.
+    pub fn longest(&self, tree: &Treap) -> Option<u32> {
+        let (most, _) = self.key(tree.last(self)?);
+        let mut at = tree.root;
+        let mut found = None;
+        while at != NIL {
+            if self.key(at).0 < most {
+                at = self.child(at, 1);
+            } else {
+                found = Some(at);
+                at = self.child(at, 0);
+            }
+        }
+        found
+    }
+}
+
 /// Every active flow in one tree.
 #[derive(Clone, Debug)]
-pub struct Tree(Treap);
+pub struct Tree {
+    forest: Forest,
+    root: Treap,
+}
 
 impl Order for Tree {
-    fn new(_flows: u32, _bytes: u32) -> Self {
-        Self(Treap::EMPTY)
-    }
-
-    fn update(&mut self, queues: &mut [Queue], flow: u32, old: Key) {
-        if old.bytes > 0 {
-            self.0.remove(queues, flow, old);
-        }
-        if queues[flow as usize].key.bytes > 0 {
-            self.0.insert(queues, flow);
+    fn new(flows: u32, _bytes: u32) -> Self {
+        Self {
+            forest: Forest::new(flows),
+            root: Treap::EMPTY,
         }
     }
 
-    fn shortest(&self, queues: &[Queue]) -> Option<u32> {
-        self.0.first(queues)
+    fn update(&mut self, flow: u32, _old: u32, new: u32) {
+        self.forest.update(&mut self.root, flow, new);
     }
 
-    fn longest(&self, queues: &[Queue]) -> Option<u32> {
-        self.0.longest(queues)
+    fn shortest(&self) -> Option<u32> {
+        self.root.first(&self.forest)
+    }
+
+    fn longest(&self) -> Option<u32> {
+        self.forest.longest(&self.root)
     }
 }

@@ -4,6 +4,10 @@
 //! IMIX" that testers use, 7 : 4 : 1 of 64, 594 and 1518 bytes (RFC 6985 describes such mixes), each
 //! with up to 31 bytes more so that backlogs differ.
 
+mod cases;
+
+pub use cases::{Bench, Case};
+
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
 
@@ -47,13 +51,25 @@ pub struct Workload {
     flows: u32,
     users: u32,
     handle: u32,
+    /// The mix, to draw from: 64 to 1549 bytes.
+    sizes: Box<[u16; 1024]>,
 }
 
 impl Workload {
     /// Packets of flows below `flows`, which belong to `users` users in turn; both at least 1.
     pub fn new(seed: u64, flows: u32, users: u32) -> Self {
+        let mut rng = Rng::new(seed);
+        let sizes = std::array::from_fn(|_| {
+            let base = match rng.below(12) {
+                0..7 => 64,
+                7..11 => 594,
+                _ => 1518,
+            };
+            base + rng.below(32) as u16
+        });
         Self {
-            rng: Rng::new(seed),
+            rng,
+            sizes: Box::new(sizes),
             flows: flows.max(1),
             users: users.max(1),
             handle: 0,
@@ -70,19 +86,13 @@ impl Workload {
     pub fn packet_of(&mut self, now: Instant, flow: FlowId) -> Packet {
         let handle = Handle(self.handle);
         self.handle = self.handle.wrapping_add(1);
-        let user = UserId(flow.0 % self.users);
-        Packet::new(now, handle, flow, user, self.size())
-    }
-
-    /// A size on the wire from the mix, 64 to 1549 bytes.
-    pub fn size(&mut self) -> Bytes {
-        let bits = self.rng.next_u64();
-        let base = match (bits >> 32) % 12 {
-            0..7 => 64,
-            7..11 => 594,
-            _ => 1518,
-        };
-        Bytes::new(base + bits % 32)
+        // A power of two in the benches, so that it costs no division there.
+        let user = UserId(match self.users.is_power_of_two() {
+            true => flow.0 & (self.users - 1),
+            false => flow.0 % self.users,
+        });
+        let size = self.sizes[self.rng.next_u64() as usize % self.sizes.len()];
+        Packet::new(now, handle, flow, user, Bytes::new(size.into()))
     }
 }
 

@@ -1,0 +1,28 @@
+//! Gives the program the commit that it was built from.
+
+use std::process::Command;
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_string())
+}
+
+fn main() {
+    let commit = git(&[
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+        "--exclude=*",
+    ]);
+    println!(
+        "cargo::rustc-env=MAKEWAY_COMMIT={}",
+        commit.as_deref().unwrap_or("unknown")
+    );
+    for file in ["HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", file]) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+}

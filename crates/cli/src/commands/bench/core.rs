@@ -1,0 +1,312 @@
+//! `makeway bench core`: nanoseconds for an arrival and a departure, for each discipline.
+//!
+//! Everything that is compared for a number of flows is built first and then measured in turn, round
+//! after round, so that a machine that changes its speed changes all figures alike.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant as Clock;
+
+use anyhow::Context;
+use clap::Args;
+use makeway_core::sched::order::{Heaps, Tree};
+use makeway_core::sched::sqf::Sqf;
+use makeway_core::sched::{Backlog, Discipline, Drops, Scheduler, build};
+use makeway_core::workload::{Bench, Case};
+use makeway_core::{packet::Packet, units::Instant};
+use serde::Serialize;
+
+/// Measures the schedulers: ns for each packet that comes and goes, making the packet included
+#[derive(Args)]
+pub struct Core {
+    /// Prints JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Measures for a few seconds only, up to 65 536 flows
+    #[arg(long)]
+    quick: bool,
+    /// Only this many flows [default: 1, 64, 1024, 65536, 1048576]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
+    flows: Option<u32>,
+    /// Only this case: pairs, waves or overload
+    #[arg(long, value_parser = case)]
+    case: Option<Case>,
+    /// Only this row, like sqf or sqf-heaps
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    command: &'static str,
+    commit: &'static str,
+    machine: String,
+    /// Mean number of runnable processes over the last minute, when the run began.
+    load: String,
+    rows: Vec<Row>,
+    targets: Vec<Target>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    case: &'static str,
+    name: &'static str,
+    flows: u32,
+    /// ns for each pair: the median of all rounds, the least and the tenth of ten.
+    median: f64,
+    least: f64,
+    p90: f64,
+}
+
+#[derive(Serialize)]
+struct Target {
+    name: &'static str,
+    flows: u32,
+    /// At most this many ns for each pair.
+    target: f64,
+    /// The worse of the cases `pairs` and `waves`.
+    measured: f64,
+    met: bool,
+}
+
+/// Flows, and the most that a pair may cost under SQF, in ns.
+const TARGETS: [(u32, f64); 3] = [(1024, 25.0), (65_536, 45.0), (1 << 20, 120.0)];
+
+pub fn run(args: &Core) -> anyhow::Result<ExitCode> {
+    let mut report = Report {
+        schema: 1,
+        command: "makeway bench core",
+        commit: env!("MAKEWAY_COMMIT"),
+        machine: machine(),
+        load: load(),
+        rows: Vec::new(),
+        targets: Vec::new(),
+    };
+    for case in Case::ALL {
+        if args.case.is_some_and(|only| only != case) {
+            continue;
+        }
+        for flows in sizes(args) {
+            let rows = measure(args, case, flows)?;
+            report.rows.extend(rows);
+        }
+        if !args.json {
+            print_case(&report, case);
+        }
+    }
+    report.targets = targets(&report.rows);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print_end(&report);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn case(name: &str) -> Result<Case, String> {
+    let found = Case::ALL.into_iter().find(|case| case.name() == name);
+    found.ok_or_else(|| format!("`{name}` is not a case: choose pairs, waves or overload"))
+}
+
+fn sizes(args: &Core) -> Vec<u32> {
+    match args.flows {
+        Some(flows) => vec![flows],
+        None if args.quick => vec![1, 64, 1024, 65_536],
+        None => vec![1, 64, 1024, 65_536, 1 << 20],
+    }
+}
+
+/// Something to measure, with the traffic that it is given.
+struct Subject {
+    name: &'static str,
+    scheduler: Box<dyn Scheduler + Send>,
+    bench: Bench,
+    samples: Vec<f64>,
+}
+
+fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>> {
+    let bench = Bench::new(case, flows, 1);
+    type Make = fn(&Bench) -> anyhow::Result<Box<dyn Scheduler + Send>>;
+    fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
+        build(&bench.config(which)).context("cannot make the discipline of the bench")
+    }
+    let all: [(&str, Make); 8] = [
+        ("nothing", |_| Ok(Box::new(Nothing(None)))),
+        ("fifo", |b| discipline(b, Discipline::Fifo)),
+        ("fq", |b| discipline(b, Discipline::Fq)),
+        ("pfq", |b| discipline(b, Discipline::Pfq)),
+        ("sqf", |b| discipline(b, Discipline::Sqf)),
+        ("hier", |b| discipline(b, Discipline::Hier)),
+        ("sqf-heaps", |b| {
+            let config = b.config(Discipline::Sqf);
+            Ok(Box::new(Sqf::<Heaps>::new(config.limits, config.drop_from)))
+        }),
+        ("sqf-tree", |b| {
+            let config = b.config(Discipline::Sqf);
+            Ok(Box::new(Sqf::<Tree>::new(config.limits, config.drop_from)))
+        }),
+    ];
+    let mut subjects = Vec::new();
+    for (name, make) in all {
+        if args.only.as_deref().is_some_and(|only| only != name) {
+            continue;
+        }
+        let (mut bench, mut scheduler) = (bench.clone(), make(&bench)?);
+        bench.prefill(&mut *scheduler);
+        subjects.push(Subject {
+            name,
+            scheduler,
+            bench,
+            samples: Vec::new(),
+        });
+    }
+    anyhow::ensure!(
+        !subjects.is_empty(),
+        "`{}` is not measured here: choose one of {}",
+        args.only.as_deref().unwrap_or_default(),
+        all.map(|(name, _)| name).join(", ")
+    );
+    Ok(subjects)
+}
+
+fn measure(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Row>> {
+    let mut subjects = subjects(args, case, flows)?;
+    let mut drops = Drops::with_capacity(16);
+    // Some milliseconds each; many short rounds find the quiet moments of a shared machine.
+    let (rounds, pairs) = match (args.quick, flows) {
+        (true, _) => (11, 50_000),
+        (false, 1_048_576..) => (9, 1_000_000),
+        (false, _) => (41, 200_000),
+    };
+    for round in 0..=rounds {
+        for subject in &mut subjects {
+            let begun = Clock::now();
+            let done = subject
+                .bench
+                .run(&mut *subject.scheduler, &mut drops, pairs);
+            let ns = begun.elapsed().as_nanos() as f64 / done as f64;
+            // The first round warms up.
+            if round > 0 {
+                subject.samples.push(ns);
+            }
+        }
+    }
+    let rows = subjects.into_iter().map(|mut subject| {
+        let samples = &mut subject.samples;
+        samples.sort_by(f64::total_cmp);
+        Row {
+            case: case.name(),
+            name: subject.name,
+            flows,
+            median: samples[samples.len() / 2],
+            least: samples[0],
+            p90: samples[samples.len() * 9 / 10],
+        }
+    });
+    Ok(rows.collect())
+}
+
+fn targets(rows: &[Row]) -> Vec<Target> {
+    let worst = |flows| {
+        rows.iter()
+            .filter(|row| row.name == "sqf" && row.flows == flows && row.case != "overload")
+            .map(|row| row.median)
+            .max_by(f64::total_cmp)
+    };
+    let target = |(flows, target)| {
+        let measured = worst(flows)?;
+        Some(Target {
+            name: "sqf",
+            flows,
+            target,
+            measured,
+            met: measured <= target,
+        })
+    };
+    TARGETS.into_iter().filter_map(target).collect()
+}
+
+fn print_case(report: &Report, case: Case) {
+    let rows: Vec<&Row> = report
+        .rows
+        .iter()
+        .filter(|r| r.case == case.name())
+        .collect();
+    let mut names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+    names.dedup();
+    let mut flows: Vec<u32> = rows.iter().map(|row| row.flows).collect();
+    flows.dedup();
+    names.truncate(names.len() / flows.len().max(1));
+    println!("{case}: ns for each packet in and out, median (least to p90)");
+    print!("{:>12}", "flows");
+    for flows in &flows {
+        print!("{flows:>24}");
+    }
+    println!();
+    for name in names {
+        print!("{name:>12}");
+        for row in rows.iter().filter(|row| row.name == name) {
+            let spread = format!("({:.1} to {:.1})", row.least, row.p90);
+            print!("{:>8.1} {spread:<15}", row.median);
+        }
+        println!();
+    }
+    println!();
+}
+
+fn print_end(report: &Report) {
+    for target in &report.targets {
+        println!(
+            "target: {} at {} flows, at most {} ns in `pairs` and `waves`: {:.1} ns, {}",
+            target.name,
+            target.flows,
+            target.target,
+            target.measured,
+            if target.met { "met" } else { "missed" }
+        );
+    }
+    println!(
+        "`nothing` only makes the packets; `sqf-heaps` and `sqf-tree` are published structures."
+    );
+    println!(
+        "{}, load {}, commit {}",
+        report.machine, report.load, report.commit
+    );
+}
+
+/// Passes each packet on: what the traffic itself costs.
+struct Nothing(Option<Packet>);
+
+impl Scheduler for Nothing {
+    fn enqueue(&mut self, _now: Instant, pkt: Packet, _drops: &mut Drops) {
+        self.0 = black_box(Some(pkt));
+    }
+
+    fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {
+        self.0.take()
+    }
+
+    fn next_departure(&self) -> Option<Instant> {
+        self.0.map(|_| Instant::ZERO)
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog::default()
+    }
+}
+
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {cores} cores")
+}
+
+fn load() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or("unknown").into()
+}

@@ -1,0 +1,190 @@
+//! The work that `makeway bench core` and the benches of the crate measure.
+
+use super::{Rng, Workload};
+use crate::packet::{FlowId, Packet};
+use crate::sched::{Config, Discipline, Drops, Limits, Scheduler};
+use crate::units::{Bytes, Instant};
+use std::fmt;
+
+/// What is done to a scheduler, over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// One packet in, one out. Of 2 N flows, N hold 8 packets each; arrivals are of uniformly random
+    /// flows among the other N. Under SQF the active flows stay N: who comes is served next.
+    Pairs,
+    /// All N flows get 1 to 8 packets in random order, then everything leaves, then again. Arrival and
+    /// departure of a flow are far apart, so each finds a cold cache; 0 to N flows are active.
+    Waves,
+    /// The buffer holds 4 packets for each of N flows and is full: every arrival, of a uniformly random
+    /// flow, costs the longest queue a packet (under `fifo`, the arrival itself).
+    Overload,
+}
+
+impl Case {
+    /// Every case, in the order in which they are listed to people.
+    pub const ALL: [Self; 3] = [Self::Pairs, Self::Waves, Self::Overload];
+
+    /// The name in tables and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pairs => "pairs",
+            Self::Waves => "waves",
+            Self::Overload => "overload",
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A case for a number of flows.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    case: Case,
+    flows: u32,
+    /// The arrivals of a wave.
+    order: Vec<u32>,
+    rng: Rng,
+    workload: Workload,
+}
+
+/// Packets of a flow at most.
+const DEPTH: u32 = 8;
+
+impl Bench {
+    /// Draws whatever does not belong to the measured time. 1 to 2^22 flows.
+    pub fn new(case: Case, flows: u32, seed: u64) -> Self {
+        assert!(
+            (1..=1 << 22).contains(&flows),
+            "{flows} flows are outside 1 to 2^22"
+        );
+        let mut rng = Rng::new(seed);
+        let mut order: Vec<u32> = match case {
+            Case::Waves => (0..flows)
+                .flat_map(|flow| (0..=rng.below(DEPTH)).map(move |_| flow))
+                .collect(),
+            Case::Pairs | Case::Overload => Vec::new(),
+        };
+        rng.shuffle(&mut order);
+        Self {
+            case,
+            flows,
+            order,
+            rng,
+            workload: Workload::new(seed, flows, USERS),
+        }
+    }
+
+    /// What `discipline` is made from for this case.
+    pub fn config(&self, discipline: Discipline) -> Config {
+        let packets = match self.case {
+            Case::Pairs | Case::Waves => self.flows * DEPTH + 1,
+            Case::Overload => self.flows * 4,
+        };
+        let limits = Limits {
+            packets,
+            // Never reached: packets are the limit here.
+            bytes: Bytes::new((u64::from(packets) * 1550).min(4_000_000_000)),
+            flows: self.flows * 2,
+        };
+        Config {
+            users: USERS,
+            ..Config::new(discipline, limits)
+        }
+    }
+
+    /// Brings `scheduler`, which is empty, to where the measuring begins.
+    pub fn prefill(&mut self, scheduler: &mut dyn Scheduler) {
+        let mut drops = Drops::default();
+        let (rounds, flows) = match self.case {
+            Case::Pairs => (DEPTH, self.flows),
+            Case::Waves => (0, 0),
+            Case::Overload => (4, self.flows),
+        };
+        for _ in 0..rounds {
+            for i in 0..flows {
+                let flow = match self.case {
+                    Case::Pairs => 2 * i,
+                    _ => i,
+                };
+                let pkt = self.workload.packet_of(Instant::ZERO, FlowId(flow));
+                scheduler.enqueue(Instant::ZERO, pkt, &mut drops);
+            }
+        }
+        if self.case == Case::Overload {
+            // Until drops have made the backlogs what they stay.
+            self.run(scheduler, &mut drops, 8 * u64::from(flows));
+        }
+    }
+
+    /// Does at least `pairs` of arrival and departure (or of arrival and drop), and says how many.
+    #[inline(never)]
+    pub fn run(&mut self, scheduler: &mut dyn Scheduler, drops: &mut Drops, pairs: u64) -> u64 {
+        let now = Instant::ZERO;
+        let mut done = 0;
+        while done < pairs {
+            match self.case {
+                Case::Pairs => {
+                    let flow = 2 * self.rng.below(self.flows) + 1;
+                    let pkt = self.workload.packet_of(now, FlowId(flow));
+                    scheduler.enqueue(now, pkt, drops);
+                    keep(scheduler.dequeue(now, drops));
+                    done += 1;
+                }
+                Case::Waves => {
+                    for flow in &self.order {
+                        let pkt = self.workload.packet_of(now, FlowId(*flow));
+                        scheduler.enqueue(now, pkt, drops);
+                    }
+                    while let Some(pkt) = scheduler.dequeue(now, drops) {
+                        keep(Some(pkt));
+                    }
+                    done += self.order.len() as u64;
+                }
+                Case::Overload => {
+                    let pkt = self.workload.packet(now);
+                    scheduler.enqueue(now, pkt, drops);
+                    drops.drain().for_each(|(pkt, _)| keep(Some(pkt)));
+                    done += 1;
+                }
+            }
+        }
+        done
+    }
+}
+
+/// Users of the hierarchical discipline.
+const USERS: u32 = 64;
+
+/// Makes the compiler believe that somebody wants the packet.
+fn keep(pkt: Option<Packet>) {
+    std::hint::black_box(pkt);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::build;
+
+    #[test]
+    fn pairs_and_overload_keep_the_buffer_as_full_as_they_say() {
+        for (case, held) in [
+            (Case::Pairs, 8 * 64),
+            (Case::Overload, 4 * 64),
+            (Case::Waves, 0),
+        ] {
+            for discipline in Discipline::ALL {
+                let mut bench = Bench::new(case, 64, 1);
+                let mut scheduler = build(&bench.config(discipline)).unwrap();
+                let mut drops = Drops::default();
+                bench.prefill(&mut *scheduler);
+                bench.run(&mut *scheduler, &mut drops, 10_000);
+                assert_eq!(scheduler.backlog().packets, held, "{case} {discipline}");
+                assert!(drops.is_empty());
+            }
+        }
+    }
+}
