@@ -8,14 +8,23 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::message::Message;
 use super::nfqueue::{BATCH, Batch, BindError, Queue, Verdicts};
-use super::runner::hurry;
+use super::runner::{hurry, thread_cpu_seconds};
 
 /// The measure for [`super::Datapath`]: the same socket, thread priority and batches, one verdict for
 /// each batch.
 #[derive(Debug)]
 pub struct AcceptAll {
     wake: OwnedFd,
-    thread: JoinHandle<io::Result<u64>>,
+    thread: JoinHandle<io::Result<Accepted>>,
+}
+
+/// What it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Accepted {
+    /// Packets that it let go.
+    pub packets: u64,
+    /// Processor time of its thread, the kernel's work for its packets included.
+    pub cpu_seconds: f64,
 }
 
 impl AcceptAll {
@@ -42,28 +51,28 @@ impl AcceptAll {
         Ok(Self { wake, thread })
     }
 
-    /// Ends it; how many packets it let go.
+    /// Ends it.
     ///
     /// # Errors
     /// If the queue failed meanwhile.
-    pub fn stop(self) -> io::Result<u64> {
+    pub fn stop(self) -> io::Result<Accepted> {
         rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         let result = self.thread.join();
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-fn run(queue: &Queue, wake: &OwnedFd) -> io::Result<u64> {
+fn run(queue: &Queue, wake: &OwnedFd) -> io::Result<Accepted> {
     let mut batch = Batch::new();
     let mut verdicts = Verdicts::new(queue.number(), 1);
-    let mut accepted = 0;
+    let mut packets = 0;
     loop {
         let n = queue.receive(&mut batch)?;
         let mut last = None;
         for message in batch.messages() {
             if let Message::Packet(queued) = message {
                 last = Some(queued.id);
-                accepted += 1;
+                packets += 1;
             }
         }
         if let Some(id) = last {
@@ -79,7 +88,11 @@ fn run(queue: &Queue, wake: &OwnedFd) -> io::Result<u64> {
         ];
         poll(&mut fds, None)?;
         if !fds[1].revents().is_empty() {
-            return Ok(accepted);
+            let cpu_seconds = thread_cpu_seconds();
+            return Ok(Accepted {
+                packets,
+                cpu_seconds,
+            });
         }
     }
 }

@@ -30,6 +30,12 @@ pub(super) fn now() -> Instant {
     Instant::from_nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// Processor time of the calling thread.
+pub(super) fn thread_cpu_seconds() -> f64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
 enum Command {
     Snapshot(Sender<Stats>),
     Change(Change, Sender<Result<(), ConfigError>>),
@@ -274,6 +280,7 @@ impl Runner {
 
     fn stats(&self) -> Stats {
         let mut stats = self.pipeline.stats(now());
+        stats.cpu_seconds = thread_cpu_seconds();
         let kernel = self.queue.kernel_counters().unwrap_or_default();
         let lost = [
             ("kernel-queue", kernel.queue_full),

@@ -13,6 +13,8 @@ pub struct Stats {
     pub rate_bps: Option<u64>,
     /// Time since the datapath started.
     pub seconds: f64,
+    /// Processor time of the datapath's thread, the kernel's work for its packets included.
+    pub cpu_seconds: f64,
     /// Packets that came, those included that the kernel gave up before we saw them.
     pub packets_in: u64,
     /// Bytes on the wire of the packets that we saw.

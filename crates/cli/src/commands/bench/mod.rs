@@ -1,6 +1,7 @@
 //! `makeway bench`: what our own parts cost, one file per part.
 
 mod core;
+mod datapath;
 
 use std::process::ExitCode;
 
@@ -16,10 +17,12 @@ pub struct Bench {
 #[derive(Subcommand)]
 enum Part {
     Core(core::Core),
+    Datapath(datapath::DatapathArgs),
 }
 
 pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     match &bench.part {
         Part::Core(args) => core::run(args),
+        Part::Datapath(args) => datapath::run(args),
     }
 }
