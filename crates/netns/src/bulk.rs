@@ -12,7 +12,7 @@ use std::time::Duration as StdDuration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 
-use crate::clock::Epoch;
+use crate::clock::{Epoch, be_quick};
 use crate::interval::Interval;
 
 /// Bytes offered in one call.
@@ -89,6 +89,7 @@ pub(crate) fn serve(offers: Vec<Offer>, epoch: Epoch, stop: &AtomicBool) -> io::
         stream: Option<TcpStream>,
         done: bool,
     }
+    be_quick();
     let data = vec![0u8; CHUNK];
     let mut flows: Vec<_> = offers
         .into_iter()
@@ -161,6 +162,7 @@ pub(crate) fn fetch(
         Open,
         Done,
     }
+    be_quick();
     let mut states: Vec<_> = demands.iter().map(|_| State::Waiting).collect();
     let mut fetched: Vec<_> = demands
         .iter()

@@ -71,16 +71,23 @@ fn read(clock: ClockId) -> u64 {
 }
 
 /// Makes the calling thread wake on time: timer slack of 1 ns (50 us otherwise) and, where the
-/// machine allows it, a real-time priority. Both are best effort; the report tells of lateness.
-pub(crate) fn be_punctual(priority: i32) {
+/// machine allows it, the lowest real-time priority, like the datapath's. Both are best effort; the
+/// report tells of lateness.
+pub(crate) fn be_punctual() {
     // SAFETY: both calls take plain numbers or a pointer to a live value, for this thread alone.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0);
-        let param = libc::sched_param {
-            sched_priority: priority,
-        };
-        if libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) != 0 {
-            libc::setpriority(libc::PRIO_PROCESS, 0, -10);
+        let param = libc::sched_param { sched_priority: 1 };
+        if libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0 {
+            return;
         }
     }
+    be_quick();
+}
+
+/// Puts the calling thread before ordinary work, where the machine allows it.
+pub(crate) fn be_quick() {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    // SAFETY: plain numbers; on Linux a thread has a priority of its own.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, -10) };
 }

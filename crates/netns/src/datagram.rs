@@ -11,7 +11,7 @@ use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence};
 use makeway_core::units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::clock::{Epoch, be_punctual};
+use crate::clock::{Epoch, be_punctual, be_quick};
 use crate::departures::Departure;
 use crate::interval::Interval;
 
@@ -26,9 +26,6 @@ const MARKER: u8 = 0x80;
 const BUFFER: libc::c_int = 8 << 20;
 /// Packets taken in one call.
 const BATCH: usize = 32;
-/// Real-time priorities where permitted: below the datapath's, which decides order.
-const SENDER_PRIORITY: i32 = 10;
-
 /// What a sender counted.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -52,7 +49,7 @@ pub(crate) fn send(
     interval: Interval,
     stop: &AtomicBool,
 ) -> Sent {
-    be_punctual(SENDER_PRIORITY);
+    be_punctual();
     let mut sent = Sent {
         measured: 0,
         steps: interval.steps(),
@@ -60,11 +57,14 @@ pub(crate) fn send(
         error: None,
     };
     let mut packet = vec![0u8; 65_536];
+    let mut last = 0;
     for departure in departures {
-        let at = start + departure.at;
+        let due = start + departure.at;
+        let at = due.max(last + departure.gap);
         if at >= stop_at || !epoch.sleep_until(at, stop) {
             break;
         }
+        last = epoch.elapsed();
         let size = RTP_HEADER + departure.payload as usize;
         let stamp = epoch.stamp();
         header(&mut packet, &departure, ssrc, stamp);
@@ -81,7 +81,7 @@ pub(crate) fn send(
             *step += 1;
         }
         sent.lateness
-            .record(Duration::from_nanos(stamp.saturating_sub(at)));
+            .record(Duration::from_nanos(stamp.saturating_sub(due)));
     }
     sent
 }
@@ -191,7 +191,7 @@ pub(crate) fn receive(
     interval: Interval,
     until: &AtomicU64,
 ) -> io::Result<Vec<Received>> {
-    be_punctual(SENDER_PRIORITY - 1);
+    be_quick();
     let mut received: Vec<_> = sockets.iter().map(|_| Received::new(interval)).collect();
     let mut batch = Batch::new();
     while epoch.elapsed() < until.load(Ordering::Relaxed) {

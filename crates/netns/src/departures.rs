@@ -23,6 +23,10 @@ const OFFSET: f64 = 4.0;
 pub(crate) struct Departure {
     /// From the start of the flow, in ns.
     pub(crate) at: u64,
+    /// Least time after the packet before it, in ns, even when the sender is late: a stall of this
+    /// machine must not make the burst that pacing is there to avoid. Zero where bursts belong to
+    /// the source.
+    pub(crate) gap: u64,
     /// Its place in the stream, from 0.
     pub(crate) seq: u64,
     /// RTP payload in bytes.
@@ -79,12 +83,21 @@ fn spacing(rate: Rate, payload: Bytes) -> f64 {
 fn even(rate: Rate, payload: Bytes) -> impl Iterator<Item = Departure> + Send + use<> {
     let gap = spacing(rate, payload);
     let payload = payload.get().max(LEAST_PAYLOAD);
-    (0..).map(move |seq| plain((seq as f64 * gap) as u64, seq, payload))
+    (0..).map(move |seq| Departure {
+        gap: shortened(gap as u64),
+        ..plain((seq as f64 * gap) as u64, seq, payload)
+    })
+}
+
+/// What is left of a planned gap while a late sender catches up; chosen by us.
+fn shortened(gap: u64) -> u64 {
+    gap / 10 * 9
 }
 
 fn plain(at: u64, seq: u64, payload: u64) -> Departure {
     Departure {
         at,
+        gap: 0,
         seq,
         payload,
         timestamp: rtp_time(at),
@@ -120,6 +133,7 @@ fn jittered(
             }
             let mut packet = packets.next()?;
             let normal: f64 = StandardNormal.sample(&mut rng);
+            packet.gap = 0;
             packet.at += (sigma * (OFFSET + normal)).max(0.0) as u64;
             waiting.push(Reverse(packet));
         }
@@ -138,6 +152,8 @@ struct Paced {
     next: usize,
     ready: VecDeque<Departure>,
     seq: u64,
+    /// When the last packet was due.
+    last: u64,
 }
 
 impl Paced {
@@ -150,6 +166,7 @@ impl Paced {
             next: 0,
             ready: VecDeque::new(),
             seq: 0,
+            last: 0,
         }
     }
 
@@ -171,8 +188,12 @@ impl Paced {
                 let size = left.min(self.payload);
                 left -= size;
                 let share = u128::from(length) * u128::from(before) / u128::from(total.max(1));
+                let at = from + share as u64;
+                let gap = if length == 0 { 0 } else { at - self.last };
+                self.last = at;
                 self.ready.push_back(Departure {
-                    at: from + share as u64,
+                    at,
+                    gap: shortened(gap),
                     seq: self.seq,
                     payload: size.max(LEAST_PAYLOAD),
                     timestamp: rtp_time(due),

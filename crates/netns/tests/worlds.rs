@@ -1,0 +1,294 @@
+//! Whole runs in namespaces: as root, or in a user namespace of the test's own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use makeway_core::framing::Framing;
+use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_netns::{Options, run};
+use makeway_report::model::Report;
+use makeway_scenario::model::{Egress, Flow, Frame, Link, Node, Pace, Queue, Scenario, Source};
+
+const CHECKS: [(&str, fn()); 8] = [
+    (
+        "delay_is_the_sum_of_the_links",
+        delay_is_the_sum_of_the_links,
+    ),
+    (
+        "a_bulk_transfer_gets_the_rate",
+        a_bulk_transfer_gets_the_rate,
+    ),
+    (
+        "configured_loss_is_measured_loss",
+        configured_loss_is_measured_loss,
+    ),
+    (
+        "bursts_show_in_delay_variation",
+        bursts_show_in_delay_variation,
+    ),
+    (
+        "sqf_protects_what_fifo_breaks",
+        sqf_protects_what_fifo_breaks,
+    ),
+    (
+        "unknown_congestion_control_gets_a_list",
+        unknown_congestion_control_gets_a_list,
+    ),
+    (
+        "a_stop_gives_a_partial_report",
+        a_stop_gives_a_partial_report,
+    ),
+    ("two_runs_go_side_by_side", two_runs_go_side_by_side),
+];
+
+/// All checks one after the other on the main thread: only a lone thread may enter a user
+/// namespace, and runs that share the machine's cores would disturb each other's timing.
+fn main() {
+    if let Err(error) = makeway_netns::enter_user_namespace() {
+        return println!("skipped: {error}");
+    }
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
+    for (name, check) in CHECKS {
+        if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
+            check();
+            assert_nothing_left();
+            println!("{name} ok");
+        }
+    }
+}
+
+fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
+    Egress {
+        rate: rate.map(|rate| rate.parse().unwrap()),
+        framing: Framing::ETHERNET,
+        queue: Queue {
+            discipline: "fifo".into(),
+            packets: 50,
+            bytes: Bytes::new(1_000_000),
+            flows: "5-tuple".into(),
+            users: "dst-host".into(),
+            weights: BTreeMap::new(),
+        },
+        delay: Duration::from_millis(delay_ms),
+        jitter: Duration::ZERO,
+        loss: 0.0,
+        measure: rate.is_some(),
+    }
+}
+
+/// server - router - client; towards the client the second link is `line`, all else is unlimited.
+fn scenario(line: Egress, seconds: u64) -> Scenario {
+    let node = |name: &str| Node { name: name.into() };
+    let link = |name: &str, ends, egress| Link {
+        name: name.into(),
+        ends,
+        egress,
+    };
+    Scenario {
+        title: "test".into(),
+        duration: Duration::from_secs(seconds),
+        warmup: Duration::from_secs(1),
+        seed: 7,
+        set: BTreeMap::new(),
+        nodes: ["server", "router", "client"].map(node).into(),
+        links: vec![
+            link("core", [0, 1], [egress(None, 0), egress(None, 0)]),
+            link("line", [1, 2], [line, egress(None, 0)]),
+        ],
+        flows: Vec::new(),
+    }
+}
+
+fn flow(name: &str, source: Source) -> Flow {
+    Flow {
+        name: name.into(),
+        group: name.into(),
+        from: 0,
+        to: 2,
+        start: Duration::ZERO,
+        stop: None,
+        source,
+    }
+}
+
+fn cbr(rate: &str, payload: u64) -> Source {
+    Source::Cbr {
+        rate: rate.parse().unwrap(),
+        payload: Bytes::new(payload),
+        jitter: Duration::ZERO,
+    }
+}
+
+fn bulk(congestion_control: &str) -> Source {
+    Source::Bulk {
+        congestion_control: congestion_control.into(),
+        bytes: None,
+    }
+}
+
+/// 25 frames of 25 kB a second: 5 Mbit/s.
+fn video(pace: Pace) -> Source {
+    let frame = |n: u64| Frame {
+        at: Duration::from_millis(40 * n),
+        bytes: Bytes::new(25_000),
+        kind: 'P',
+    };
+    Source::Rtp {
+        trace: "made up".into(),
+        frames: (0..25).map(frame).collect(),
+        period: Duration::from_secs(1),
+        payload: Bytes::new(1316),
+        pace,
+        jitter: Duration::ZERO,
+    }
+}
+
+fn report(scenario: &Scenario) -> Report {
+    let report = run(scenario, Options::default(), |_| {}).unwrap();
+    assert!(report.complete);
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    for queue in &report.queues {
+        let dropped: u64 = queue.drops.values().sum();
+        assert_eq!(queue.packets_in, queue.packets_out + dropped, "{queue:?}");
+    }
+    report
+}
+
+fn loss(report: &Report, flow: usize) -> f64 {
+    report.flows[flow].datagrams.as_ref().unwrap().loss
+}
+
+fn delay_is_the_sum_of_the_links() {
+    let mut scenario = scenario(egress(None, 20), 3);
+    scenario.links[0].egress[0] = egress(None, 15);
+    scenario.flows.push(flow("probe", cbr("64kbit", 160)));
+    let delay = report(&scenario).flows[0]
+        .datagrams
+        .clone()
+        .unwrap()
+        .delay_ms;
+    assert!((35.0..36.0).contains(&delay.p50), "{delay:?}");
+}
+
+fn a_bulk_transfer_gets_the_rate() {
+    let mut scenario = scenario(egress(Some("10mbit"), 2), 5);
+    scenario.flows.push(flow("download", bulk("cubic")));
+    let report = report(&scenario);
+    // 1448 bytes of payload in 1538 on the wire.
+    let most = 10e6 * 1448.0 / 1538.0;
+    let got = report.flows[0].goodput_bps;
+    assert!((got / most - 1.0).abs() < 0.02, "{got} of {most}");
+    let queue = &report.queues[0];
+    assert!((queue.utilisation - 1.0).abs() < 0.01, "{queue:?}");
+}
+
+fn configured_loss_is_measured_loss() {
+    let mut line = egress(None, 1);
+    line.loss = 0.05;
+    let mut scenario = scenario(line, 5);
+    // 2000 packets of 250 bytes a second for four seconds.
+    scenario.flows.push(flow("probe", cbr("4mbit", 210)));
+    let report = report(&scenario);
+    let sent = report.flows[0].datagrams.as_ref().unwrap().sent;
+    assert!((7_800..=8_100).contains(&sent), "{sent}");
+    // Four standard deviations of the binomial: sqrt(0.05 * 0.95 / 8000) = 0.00244.
+    let loss = loss(&report, 0);
+    assert!((loss - 0.05).abs() < 0.0098, "{loss}");
+}
+
+fn bursts_show_in_delay_variation() {
+    let ipdv = |pace| {
+        let mut scenario = scenario(egress(Some("10mbit"), 0), 4);
+        scenario.flows.push(flow("video", video(pace)));
+        let report = report(&scenario);
+        assert_eq!(loss(&report, 0), 0.0);
+        report.flows[0].datagrams.clone().unwrap().ipdv_ms.mean
+    };
+    let paced = ipdv(Pace::Slice(Duration::from_millis(200)));
+    let burst = ipdv(Pace::Burst);
+    // In a burst each packet waits 1.1 ms longer than the one before it.
+    assert!(burst > 0.9 && paced < 0.4, "{burst} ms, {paced} ms");
+}
+
+fn sqf_protects_what_fifo_breaks() {
+    let suffered = |discipline: &str| {
+        let mut line = egress(Some("10mbit"), 1);
+        line.queue.discipline = discipline.into();
+        let mut scenario = scenario(line, 5);
+        let pace = Pace::Slice(Duration::from_millis(200));
+        scenario.flows.push(flow("video", video(pace)));
+        let downloads = (0..5).map(|n| flow(&format!("download-{n}"), bulk("cubic")));
+        scenario.flows.extend(downloads);
+        let stream = report(&scenario).flows[0].datagrams.clone().unwrap();
+        (stream.loss, stream.delay_ms.p50)
+    };
+    // Four seconds of five downloads lose about 1 % under FIFO, and fill its 61 ms.
+    let (lost, delay) = suffered("fifo");
+    assert!(lost > 0.002 && delay > 20.0, "fifo: {lost}, {delay} ms");
+    let (lost, delay) = suffered("sqf");
+    assert!(lost <= 0.001 && delay < 5.0, "sqf: {lost}, {delay} ms");
+}
+
+fn unknown_congestion_control_gets_a_list() {
+    let mut scenario = scenario(egress(None, 0), 2);
+    scenario.flows.push(flow("download", bulk("tahoe")));
+    let error = run(&scenario, Options::default(), |_| {}).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("`tahoe`") && error.contains("reno"),
+        "{error}"
+    );
+}
+
+fn a_stop_gives_a_partial_report() {
+    let mut scenario = scenario(egress(Some("10mbit"), 1), 60);
+    scenario.flows.push(flow("probe", cbr("1mbit", 500)));
+    scenario.flows.push(flow("download", bulk("cubic")));
+    let options = Options::default();
+    let stop = Arc::clone(&options.stop);
+    let report = run(&scenario, options, |progress| {
+        if progress.elapsed >= Duration::from_secs(2) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    })
+    .unwrap();
+    assert!(!report.complete);
+    assert!((0.9..1.5).contains(&report.seconds), "{}", report.seconds);
+    let goodput = report.flows[1].goodput_bps;
+    assert!((6e6..10e6).contains(&goodput), "{goodput}");
+}
+
+fn two_runs_go_side_by_side() {
+    let one = |rate: &str| {
+        let mut scenario = scenario(egress(Some(rate), 0), 3);
+        scenario.flows.push(flow("download", bulk("cubic")));
+        let rate: Rate = rate.parse().unwrap();
+        report(&scenario).flows[0].goodput_bps / rate.bps() as f64
+    };
+    let shares = std::thread::scope(|scope| {
+        let runs = ["5mbit", "10mbit"].map(|rate| scope.spawn(move || one(rate)));
+        runs.map(|run| run.join().unwrap())
+    });
+    // 1448 of 1538 bytes again.
+    assert!(
+        shares.iter().all(|share| (share - 0.9415).abs() < 0.02),
+        "{shares:?}"
+    );
+}
+
+/// No thread, and no namespace held.
+fn assert_nothing_left() {
+    let threads = fs::read_dir("/proc/self/task").unwrap().count();
+    assert_eq!(threads, 1);
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let targets = open.filter_map(|fd| fs::read_link(fd.path()).ok());
+    let held: Vec<_> = targets
+        .filter(|to| to.to_string_lossy().starts_with("net:"))
+        .collect();
+    assert!(held.is_empty(), "{held:?}");
+}
