@@ -9,6 +9,7 @@ mod run;
 mod session;
 mod status;
 mod up;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ enum Command {
     Up(up::Up),
     Down(down::Down),
     Status(status::Status),
+    Watch(watch::Watch),
     Bench(bench::Bench),
     Check(check::Check),
     Papers(papers::Papers),
@@ -41,6 +43,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Papers(args) => papers::run(&args),
