@@ -1,0 +1,452 @@
+//! `makeway up`, `down`, `status`, `--set` on a real interface, in namespaces of the test's own.
+
+#[path = "../../gateway/tests/common/mod.rs"]
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Far, inside, ip};
+use serde_json::Value;
+
+const MAKEWAY: &str = env!("CARGO_BIN_EXE_makeway");
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn makeway(line: &str) -> Command {
+    let mut command = Command::new(MAKEWAY);
+    command.args(line.split(' '));
+    command
+}
+
+/// Runs it to its end: whether it went well, and everything that it said.
+fn say(line: &str) -> (bool, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = makeway(line).output().expect("makeway runs");
+    let text = [stdout, stderr].concat();
+    (
+        status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// A `makeway up` in the foreground; killed if the test fails.
+struct Up(Child);
+
+impl Up {
+    fn start(line: &str) -> Self {
+        let mut child = makeway(line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("makeway starts");
+        // It says its two lines when it is ready.
+        let mut said = Vec::new();
+        let out = child.stdout.as_mut().expect("piped");
+        while said.iter().filter(|byte| **byte == b'\n').count() < 2 {
+            let mut byte = [0];
+            if out.read(&mut byte).expect("readable") == 0 {
+                let mut why = String::new();
+                child
+                    .stderr
+                    .take()
+                    .expect("piped")
+                    .read_to_string(&mut why)
+                    .ok();
+                panic!("{line}: {why}");
+            }
+            said.extend(byte);
+        }
+        Self(child)
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: no pointers; the process is our child and was not waited for.
+        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
+    }
+
+    /// Waits for its end; what it said since it started.
+    fn end(&mut self) -> (ExitStatus, String) {
+        let status = until("makeway ends", || self.0.try_wait().expect("child"));
+        let mut said = String::new();
+        for pipe in [
+            self.0.stdout.as_mut().map(|pipe| pipe as &mut dyn Read),
+            self.0.stderr.as_mut().map(|pipe| pipe as &mut dyn Read),
+        ] {
+            pipe.expect("piped")
+                .read_to_string(&mut said)
+                .expect("text");
+        }
+        (status, said)
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} took too long");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether any of the rules' tools has something of ours in this namespace.
+fn rules() -> bool {
+    let asks: [&[&str]; 5] = [
+        &["nft", "list", "ruleset"],
+        &["iptables-nft-save", "-t", "mangle"],
+        &["iptables-legacy-save", "-t", "mangle"],
+        &["ip6tables-nft-save", "-t", "mangle"],
+        &["ip6tables-legacy-save", "-t", "mangle"],
+    ];
+    asks.iter().any(|ask| {
+        let mut command = Command::new(ask[0]);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command
+            .args(&ask[1..])
+            .env("PATH", format!("{path}:/usr/sbin:/sbin"));
+        let output = command.env("XTABLES_LOCKFILE", "/dev/null").output();
+        output.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("makeway"))
+    })
+}
+
+fn status() -> Value {
+    let (ok, text) = say("status near --json");
+    assert!(ok, "{text}");
+    let all: Value = serde_json::from_str(&text).expect("JSON");
+    all["instances"][0].clone()
+}
+
+fn egress(key: &str) -> u64 {
+    status()["directions"][0][key].as_u64().expect(key)
+}
+
+#[test]
+fn up_makes_rules_that_down_takes_away() {
+    if !inside("up_makes_rules_that_down_takes_away") {
+        return;
+    }
+    let far = Far::new();
+    let receiver = far.udp(4000);
+    let mut up = Up::start("up near --rate 20mbit --down 50mbit --flows src-port");
+    assert!(rules());
+    let sender = UdpSocket::bind("10.9.0.1:4001").unwrap();
+    sender.send_to(b"one", "10.9.0.2:4000").unwrap();
+    receiver.recv(&mut [0; 8]).unwrap();
+    let status = status();
+    assert_eq!(status["interface"], "near");
+    assert_eq!(status["pid"], up.0.id());
+    let directions = status["directions"].as_array().unwrap();
+    assert_eq!(directions.len(), 2);
+    assert_eq!(directions[0]["discipline"], "sqf");
+    assert_eq!(directions[0]["rate_bps"], 20_000_000);
+    assert_eq!(directions[1]["rate_bps"], 50_000_000);
+    let flows = directions[0]["flows"].as_array().unwrap();
+    let flow = flows
+        .iter()
+        .find(|flow| flow["flow"].to_string().contains("4001"))
+        .unwrap();
+    // 3 bytes with UDP, IP and Ethernet headers.
+    assert_eq!(
+        (&flow["packets_out"], &flow["bytes_out"]),
+        (&1.into(), &45.into())
+    );
+    let (ok, table) = say("status near");
+    assert!(
+        ok && table.contains("sqf at 20mbit, flows by src-port"),
+        "{table}"
+    );
+
+    let (ok, said) = say("down near");
+    assert!(
+        ok && said.contains("has ended and its rules are removed"),
+        "{said}"
+    );
+    let (status, said) = up.end();
+    assert!(
+        status.success() && said.contains("ended by `makeway down`"),
+        "{said}"
+    );
+    assert!(!rules());
+    let (ok, said) = say("down near");
+    assert!(ok && said.contains("nothing to do"), "{said}");
+}
+
+#[test]
+fn a_second_one_on_the_interface_is_refused() {
+    if !inside("a_second_one_on_the_interface_is_refused") {
+        return;
+    }
+    let _far = Far::new();
+    let up = Up::start("up near --rate 20mbit");
+    let (ok, said) = say("up near --rate 30mbit --discipline fq");
+    assert!(!ok && said.contains("already"), "{said}");
+    assert!(said.contains(&up.0.id().to_string()), "{said}");
+    assert_eq!(egress("rate_bps"), 20_000_000);
+    // The same from where the files of the first are not seen.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let hidden = makeway("up near --rate 30mbit")
+        .env("XDG_RUNTIME_DIR", elsewhere.path())
+        .output()
+        .unwrap();
+    assert!(!hidden.status.success());
+    assert!(rules());
+}
+
+#[test]
+fn ctrl_c_a_kill_and_a_hangup_clean_up() {
+    if !inside("ctrl_c_a_kill_and_a_hangup_clean_up") {
+        return;
+    }
+    let _far = Far::new();
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let mut up = Up::start("up near --rate 20mbit --down 20mbit");
+        assert!(rules());
+        up.signal(signal);
+        let (status, said) = up.end();
+        assert!(status.success(), "{signal}: {said}");
+        assert!(said.contains("rules are removed"), "{signal}: {said}");
+        assert!(!rules(), "{signal}");
+    }
+}
+
+#[test]
+fn a_change_under_traffic_loses_nothing() {
+    if !inside("a_change_under_traffic_loses_nothing") {
+        return;
+    }
+    let far = Far::new();
+    let receiver = far.udp(4000);
+    receiver
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let _up = Up::start("up near --rate 2mbit");
+    // More than the rate for half a second, but never more than the limit of 50 packets: 50 of
+    // 500 B take 100 ms at 2 Mbit/s, one each 2 ms leaves.
+    const PACKETS: u64 = 600;
+    let received = thread::spawn(move || {
+        let mut numbers = Vec::new();
+        let mut packet = [0; 600];
+        while (numbers.len() as u64) < PACKETS && receiver.recv(&mut packet).is_ok() {
+            numbers.push(u64::from_be_bytes(packet[..8].try_into().unwrap()));
+        }
+        numbers
+    });
+    let sender = thread::spawn(|| {
+        let socket = UdpSocket::bind("10.9.0.1:4001").unwrap();
+        let mut packet = [0; 458];
+        for n in 0..PACKETS {
+            packet[..8].copy_from_slice(&n.to_be_bytes());
+            socket.send_to(&packet, "10.9.0.2:4000").unwrap();
+            // 30 at once, then their time: there is a backlog when the change comes.
+            if n % 30 == 29 {
+                thread::sleep(Duration::from_millis(70));
+            }
+        }
+    });
+    for change in [
+        "rate=3mbit",
+        "discipline=fq",
+        "discipline=pfq",
+        "discipline=hier",
+        "discipline=fifo",
+        "discipline=sqf",
+        "rate=4mbit",
+    ] {
+        thread::sleep(Duration::from_millis(150));
+        let (ok, said) = say(&format!("up near --set {change}"));
+        assert!(ok, "{change}: {said}");
+    }
+    sender.join().unwrap();
+    let numbers = received.join().unwrap();
+    assert_eq!(numbers, (0..PACKETS).collect::<Vec<_>>());
+    let status = status();
+    let egress = &status["directions"][0];
+    assert_eq!(egress["drops"], serde_json::json!({}));
+    assert_eq!(egress["discipline"], "sqf");
+    assert_eq!(egress["rate_bps"], 4_000_000);
+}
+
+#[test]
+fn a_transfer_survives_a_kill_and_down_cleans() {
+    if !inside("a_transfer_survives_a_kill_and_down_cleans") {
+        return;
+    }
+    let far = Far::new();
+    let listener = far.run(|| TcpListener::bind("10.9.0.2:5001").unwrap());
+    let up = Up::start("up near --rate 20mbit --down 20mbit");
+    let got = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&got);
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 65_536];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            counter.fetch_add(n as u64, Ordering::Relaxed);
+        }
+    });
+    thread::spawn(|| {
+        let mut stream = TcpStream::connect("10.9.0.2:5001").unwrap();
+        let chunk = vec![7; 65_536];
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    let past = |bytes: u64| {
+        until("the transfer", || {
+            (got.load(Ordering::Relaxed) > bytes).then_some(())
+        });
+    };
+    past(500_000);
+    up.signal(libc::SIGKILL);
+    // Dead: nothing shapes it, and the rules let it pass.
+    let before = got.load(Ordering::Relaxed);
+    past(before + 20_000_000);
+    assert!(rules());
+    let (ok, said) = say("status near");
+    assert!(!ok && said.contains("no makeway runs on near"), "{said}");
+
+    let (ok, said) = say("down near");
+    assert!(ok && said.contains("egress and ingress rules"), "{said}");
+    assert!(!rules());
+    past(got.load(Ordering::Relaxed) + 1_000_000);
+    // A killed one does not stand in the way of the next, with or without `down`.
+    let next = Up::start("up near --rate 20mbit");
+    next.signal(libc::SIGKILL);
+    drop(next);
+    let _again = Up::start("up near --rate 20mbit");
+    past(got.load(Ordering::Relaxed) + 100_000);
+    assert!(egress("bytes_out") > 0);
+}
+
+#[test]
+fn an_interface_that_goes_away_ends_it_and_a_link_that_goes_down_does_not() {
+    if !inside("an_interface_that_goes_away_ends_it_and_a_link_that_goes_down_does_not") {
+        return;
+    }
+    let far = Far::new();
+    let receiver = far.udp(4000);
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut up = Up::start("up near --rate 20mbit");
+    ip("link set near down");
+    thread::sleep(Duration::from_millis(600));
+    assert!(up.0.try_wait().unwrap().is_none());
+    ip("link set near up");
+    let before = egress("packets_out");
+    let sender = UdpSocket::bind("10.9.0.1:4001").unwrap();
+    until("a packet after the link is up again", || {
+        let _ = sender.send_to(b"again", "10.9.0.2:4000");
+        (egress("packets_out") > before).then_some(())
+    });
+    receiver.recv(&mut [0; 8]).unwrap();
+    ip("link del near");
+    let (status, said) = up.end();
+    assert!(
+        !status.success() && said.contains("the interface near is gone"),
+        "{said}"
+    );
+    assert!(!rules());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
+    if !inside("what_cannot_be_is_refused_with_a_sentence_and_changes_nothing") {
+        return;
+    }
+    let _far = Far::new();
+    let cases = [
+        ("up wan7 --rate 20mbit", "choose lo or near"),
+        ("up near --rate 0mbit", "give a rate like 20mbit"),
+        ("up near --rate 20", "a rate like 20mbit, 640kbit or 1gbit"),
+        ("up near --rate fast", "a rate like 20mbit"),
+        (
+            "up near --rate 20mbit --down 0bit",
+            "give a rate like 20mbit",
+        ),
+        (
+            "up near --rate 20mbit --discipline codel",
+            "fifo, fq, pfq, sqf",
+        ),
+        ("up near --rate 20mbit --flows port", "5-tuple, src-port"),
+        ("up near --rate 20mbit --users all", "5-tuple, src-port"),
+        ("up near --rate 20mbit --limit 0B", "'100 packets' or 150kB"),
+        ("up near --rate 20mbit --overhead 300", "-64..=256"),
+        (
+            "up near --rate 20mbit --weight 10.0.0.1=2",
+            "--discipline hier",
+        ),
+        (
+            "up near --rate 20mbit --discipline hier --weight ten=2",
+            "192.168.1.7=2",
+        ),
+        ("up near --rate 20mbit --atm --ptm", "cannot be used with"),
+        ("up near", "--rate <RATE>"),
+        ("up near --set rate=10mbit", "no makeway runs on near"),
+        ("up near --set flows=5-tuple", "choose rate=20mbit"),
+        ("up near --set rate=0bit", "give a rate like 20mbit"),
+        ("status near", "no makeway runs on near"),
+        ("status wan7", "choose lo or near"),
+        ("watch near", "no makeway runs on near"),
+        ("watch wan7", "choose lo or near"),
+        ("down wan7", "choose lo or near"),
+    ];
+    for (line, right) in cases {
+        let (ok, said) = say(line);
+        assert!(!ok, "makeway {line}: {said}");
+        assert!(said.contains(right), "makeway {line}: {said}");
+        assert!(!said.contains("panicked"), "makeway {line}: {said}");
+    }
+    let running = Up::start("up near --rate 20mbit");
+    let (ok, said) = say("up near --set down=10mbit");
+    assert!(!ok && said.contains("start it again with --down"), "{said}");
+    assert_eq!(egress("rate_bps"), 20_000_000);
+    drop(running);
+    assert!(say("down near").0);
+    assert!(!rules());
+}
+
+#[test]
+fn without_the_privilege_or_the_tools_it_says_what_is_missing() {
+    if !inside("without_the_privilege_or_the_tools_it_says_what_is_missing") {
+        return;
+    }
+    let _far = Far::new();
+    if Path::new("/usr/bin/setpriv").exists() {
+        let output = Command::new("setpriv")
+            .args([
+                "--bounding-set=-net_admin",
+                "--inh-caps=-net_admin",
+                MAKEWAY,
+            ])
+            .args("up near --rate 20mbit".split(' '))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{said}");
+        for part in [
+            "CAP_NET_ADMIN",
+            "sudo",
+            "setcap",
+            "systemctl start makeway@near",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    } else {
+        eprintln!("SKIPPED a part: no setpriv to take CAP_NET_ADMIN away with");
+    }
+    assert!(!rules());
+}
