@@ -70,6 +70,12 @@ const FILES: [(&str, &str); 6] = [
     ),
 ];
 
+/// A run in which the sender was ever later than this has sent a burst that is not in the trace, so
+/// it is repeated: at the video's rate it is one packet. Chosen by us; figures are not looked at.
+const LATEST_MS: f64 = 2.5;
+/// The least disturbed of so many is taken if none was calm.
+const ATTEMPTS: usize = 3;
+
 /// A run at 10 Mbit/s takes about a tenth of a core: four for each core leave the clock alone.
 pub fn default_jobs() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -123,9 +129,11 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
             };
             let done = running.swap_remove(i);
             progress.done(done.cell);
+            let finished = done.place.join("report.json").exists();
             match kept(done.cell, folder) {
                 Some(report) => drop(results.insert(done.cell.name.clone(), report)),
                 None if stop.load(Ordering::Relaxed) => {}
+                None if finished => waiting.push(done.cell),
                 None => bail!(
                     "{} failed ({status}): {}",
                     done.cell.name,
@@ -147,38 +155,60 @@ fn next<'a>(waiting: &mut Vec<&'a Cell>, running: &[Running<'_>], jobs: usize) -
     Some(waiting.remove(at))
 }
 
-/// Where a cell's report is kept: other scenarios, settings or versions have other names.
+/// Where a cell's reports are kept: other scenarios, settings or versions have other names.
 fn place(cell: &Cell, folder: &Path) -> PathBuf {
     let mut hasher = DefaultHasher::new();
-    (
-        FILES,
-        &cell.set,
-        cell.file,
-        cell.seconds,
-        env!("CARGO_PKG_VERSION"),
-    )
-        .hash(&mut hasher);
+    let texts = FILES.iter().filter(|(name, _)| {
+        name.starts_with("traces/")
+            || Path::new(name).file_name() == Path::new(cell.file).file_name()
+    });
+    texts.for_each(|file| file.hash(&mut hasher));
+    (&cell.set, cell.seconds, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
     let name = cell.name.replace('/', "-");
     folder
         .join("runs")
         .join(format!("{name}-{:016x}", hasher.finish()))
 }
 
-fn kept(cell: &Cell, folder: &Path) -> Option<Report> {
-    let text = fs::read_to_string(place(cell, folder).join("report.json")).ok()?;
+fn attempt(cell: &Cell, folder: &Path, n: usize) -> Option<Report> {
+    let path = place(cell, folder).join(n.to_string()).join("report.json");
+    let text = fs::read_to_string(path).ok()?;
     from_json(&text).ok().filter(|r| r.complete)
+}
+
+/// The calmest attempt, if it was calm or was the last.
+fn kept(cell: &Cell, folder: &Path) -> Option<Report> {
+    let mut tried: Vec<Report> = (1..=ATTEMPTS)
+        .filter_map(|n| attempt(cell, folder, n))
+        .collect();
+    let many = tried.len() >= ATTEMPTS;
+    tried.sort_by(|a, b| lateness(a).total_cmp(&lateness(b)));
+    let calmest = tried.into_iter().next()?;
+    (many || lateness(&calmest) <= LATEST_MS).then_some(calmest)
+}
+
+/// How late the sender was at worst, in ms.
+pub fn lateness(report: &Report) -> f64 {
+    let text = report.environment.get("sender lateness");
+    text.and_then(|t| t.split("max ").nth(1))
+        .and_then(|t| t.split(' ').next())
+        .and_then(|t| t.parse().ok())
+        .unwrap_or(0.0)
 }
 
 struct Running<'a> {
     cell: &'a Cell,
     child: Child,
-    log: PathBuf,
+    place: PathBuf,
     since: Instant,
 }
 
 impl<'a> Running<'a> {
     fn start(cell: &'a Cell, folder: &Path, scenarios: &Path) -> anyhow::Result<Self> {
-        let place = place(cell, folder);
+        let n = (1..ATTEMPTS)
+            .find(|&n| attempt(cell, folder, n).is_none())
+            .unwrap_or(ATTEMPTS);
+        let place = place(cell, folder).join(n.to_string());
         fs::create_dir_all(&place)
             .with_context(|| format!("{} cannot be made", place.display()))?;
         let log = place.join("log");
@@ -203,7 +233,7 @@ impl<'a> Running<'a> {
         Ok(Self {
             cell,
             child,
-            log,
+            place,
             since: Instant::now(),
         })
     }
@@ -214,7 +244,7 @@ impl<'a> Running<'a> {
     }
 
     fn last_words(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let log = fs::read_to_string(self.place.join("log")).unwrap_or_default();
         let line = log.lines().rev().find(|l| !l.trim().is_empty());
         line.unwrap_or("it said nothing").trim().to_owned()
     }

@@ -1,0 +1,213 @@
+//! The format as a user meets it: what the documentation shows reads, and what is wrong is told.
+
+use std::path::{Path, PathBuf};
+
+use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_scenario::model::{Pace, Source};
+use makeway_scenario::{Scenario, ScenarioError, explain, load, parse};
+use proptest::prelude::*;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn documented() -> String {
+    let page = std::fs::read_to_string(root().join("docs/scenario.md")).unwrap();
+    let from = page.find("```toml\n").unwrap() + 8;
+    let to = from + page[from..].find("```").unwrap();
+    page[from..to].to_owned()
+}
+
+fn read(text: &str, set: &[&str]) -> Result<Scenario, ScenarioError> {
+    let set: Vec<String> = set.iter().map(|s| s.to_string()).collect();
+    parse(text, "call.toml", Path::new("."), &set)
+}
+
+/// The error that the example of the documentation gives after one change.
+fn error(from: &str, to: &str) -> String {
+    let text = documented();
+    assert!(text.contains(from), "{from}");
+    read(&text.replacen(from, to, 1), &[])
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn the_documented_example_reads_and_is_short() {
+    let text = documented();
+    assert!(text.lines().filter(|l| !l.is_empty()).count() < 30);
+    let s = read(&text, &[]).unwrap();
+    assert_eq!((s.nodes.len(), s.links.len(), s.flows.len()), (3, 2, 2));
+    let line = &s.links[1].egress[0];
+    assert_eq!(line.rate, Some(Rate::from_bps(10_000_000)));
+    assert_eq!(
+        (line.queue.discipline.as_str(), line.queue.packets),
+        ("sqf", 50)
+    );
+    assert!(line.measure && !s.links[1].egress[1].measure);
+    assert_eq!(s.links[0].egress[1].delay, Duration::from_millis(10));
+    assert_eq!(s.warmup, Duration::from_secs(5));
+}
+
+#[test]
+fn every_scenario_of_the_tree_reads() {
+    let mut found = 0;
+    let mut folders = vec![root().join("scenarios")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "toml") {
+                let s = load(&path, &[]).unwrap_or_else(|e| panic!("{e}"));
+                assert!(explain(&s).contains(&s.title));
+                found += 1;
+            }
+        }
+    }
+    assert!(found >= 5, "{found}");
+}
+
+#[test]
+fn errors_say_where_what_and_what_would_be_right() {
+    let shown: Vec<String> = [
+        ("rate = \"10mbit\"", "rat = \"10mbit\""),
+        ("rate = \"10mbit\"", "rate = 10"),
+        ("rate = \"10mbit\"", "rate = \"0bit\""),
+        (
+            "rate = \"10mbit\"",
+            "rate = [\"1mbit\", \"2mbit\", \"3mbit\"]",
+        ),
+        ("rate = \"10mbit\"", "loss = 1.5"),
+        ("rate = \"10mbit\"", "delay = \"1ms\""),
+        ("duration = \"20s\"", "duration = \"4s\""),
+        ("duration = \"20s\"", ""),
+        ("duration = \"20s\"", "duration = = \"20s\""),
+        ("[node.router]", "[node.router]\naddress = \"10.0.0.1\""),
+        ("[node.router]", "[node.\"my router\"]"),
+        ("[\"server\", \"router\"]", "[\"server\", \"ruter\"]"),
+        ("[\"server\", \"router\"]", "[\"router\", \"router\"]"),
+        ("[\"server\", \"router\"]", "[\"client\", \"router\"]"),
+        ("[\"server\", \"router\"]", "\"server\""),
+        ("limit = \"50 packets\"", "limit = 50"),
+        ("limit = \"50 packets\"", "limit = \"0 packets\""),
+        ("limit = \"50 packets\"", "flows = \"ports\""),
+        ("discipline = \"sqf\"", "discipline = \"sfq\""),
+        ("discipline = \"sqf\", ", ""),
+        ("at = \"router\"", "at = \"server\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\nrate = \"1mbit\""),
+        ("kind = \"bulk\"", "kind = \"bukl\""),
+        ("kind = \"bulk\"", "kind = \"rtp\"\ntrace = \"none.csv\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\ncount = -1"),
+        ("kind = \"bulk\"", "kind = \"bulk\"\nstart = \"1min\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\nstop = \"0s\""),
+        ("rate = \"80kbit\"", "rate = \"80kbit\"\npayload = \"9kB\""),
+    ]
+    .iter()
+    .map(|(from, to)| error(from, to))
+    .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn settings_change_any_value_and_are_told_apart_from_the_file() {
+    let s = read(
+        &documented(),
+        &[
+            "flow.download.count=3",
+            "link.line.queue.discipline=fq",
+            "duration=30s",
+        ],
+    )
+    .unwrap();
+    assert_eq!(s.flows.len(), 4);
+    assert_eq!(s.flows[2].name, "download-3");
+    assert_eq!(s.links[1].egress[0].queue.discipline, "fq");
+    assert_eq!(s.set["duration"], "30s");
+
+    let wrong: Vec<String> = [
+        "flow.downlod.count=3",
+        "flow.download.cuont=3",
+        "link.line.rate=fast",
+        "link.line.rate.down=1mbit",
+        "duration",
+        "=3",
+        "link..rate=1mbit",
+    ]
+    .iter()
+    .map(|set| read(&documented(), &[set]).unwrap_err().to_string())
+    .collect();
+    insta::assert_snapshot!(wrong.join("\n"));
+}
+
+#[test]
+fn a_trace_is_scaled_to_the_rate_that_is_asked_for() {
+    let path = root().join("scenarios/call-and-downloads.toml");
+    let s = load(
+        &path,
+        &[
+            "flow.video.rate=2mbit".into(),
+            "flow.video.pace=frame".into(),
+        ],
+    )
+    .unwrap();
+    let video = s.flows.iter().find(|f| f.name == "video").unwrap();
+    let Source::Rtp {
+        frames,
+        period,
+        pace,
+        ..
+    } = &video.source
+    else {
+        panic!("not RTP");
+    };
+    let bytes: u64 = frames.iter().map(|f| f.bytes.get()).sum();
+    assert_eq!(*period, Duration::from_secs(60));
+    assert_eq!(*pace, Pace::Frame);
+    assert!(
+        Bytes::new(bytes) == Rate::from_bps(2_000_000) * *period,
+        "{bytes}"
+    );
+}
+
+#[test]
+fn the_committed_traces_are_those_that_the_script_makes() {
+    let script = root().join("scenarios/traces/make.py");
+    match std::process::Command::new("python3")
+        .arg(script)
+        .arg("--check")
+        .output()
+    {
+        Ok(out) => assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        ),
+        Err(e) => eprintln!("skipped: python3 does not start ({e})"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in ".{0,200}") {
+        let _ = read(&text, &[]);
+    }
+
+    #[test]
+    fn no_change_of_a_good_file_makes_the_reader_panic(
+        at in 0usize..700, cut in 0usize..12, put in "[a-z0-9=\"\\[\\]{}.,\n -]{0,6}",
+    ) {
+        let mut text = documented();
+        let at = at.min(text.len());
+        let end = (at + cut).min(text.len());
+        text.replace_range(at..end, &put);
+        if let Err(e) = read(&text, &[]) {
+            prop_assert!(!e.to_string().contains('\n'), "{}", e);
+        }
+    }
+
+    #[test]
+    fn no_setting_makes_the_reader_panic(set in "[a-z.]{0,20}=?.{0,12}") {
+        let _ = read(&documented(), &[&set]);
+    }
+}
