@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo makeway up wan0 --rate 20mbit
       what leaves by wan0 goes at 20 Mbit/s, the flow with the least waiting first
-  sudo makeway up wan0 --rate 9mbit --down 45mbit --overhead 34 --ptm
+  sudo makeway up wan0 --rate 9mbit --down 45mbit --overhead 30 --ptm
       both directions of a VDSL line, a little below what the modem reports
   sudo makeway up lan0 --rate 90mbit --discipline hier --users dst-host --weight 192.168.1.7=2
       fair between the hosts of a network, one of them with twice the share

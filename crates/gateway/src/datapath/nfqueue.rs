@@ -24,6 +24,7 @@ const NFQA_CFG_CMD: u16 = 1;
 const NFQA_CFG_PARAMS: u16 = 2;
 const NFQA_CFG_QUEUE_MAXLEN: u16 = 3;
 const NFQNL_CFG_CMD_BIND: u8 = 1;
+const NFQNL_CFG_CMD_PF_BIND: u8 = 3;
 const NFQNL_COPY_PACKET: u8 = 2;
 
 /// Why a queue could not be had.
@@ -196,8 +197,11 @@ impl Queue {
         parse_counters(text, self.number)
     }
 
+    /// Whether it was the queue's owner that the kernel refused, not the privilege: this command does
+    /// nothing since Linux 3.8, but asks for the same privilege.
     fn taken(&self) -> bool {
-        self.kernel_counters().is_some()
+        self.request(&[(NFQA_CFG_CMD, &[NFQNL_CFG_CMD_PF_BIND, 0, 0, 0])])
+            .is_ok()
     }
 
     /// Sends a request and waits for its answer.
