@@ -7,7 +7,8 @@ pub mod mpv;
 
 use std::path::PathBuf;
 
-use makeway_core::units::Duration;
+use makeway_core::units::{Bytes, Duration};
+use makeway_scenario::model::Frame;
 
 use ffmpeg::{Decoded, Ffmpeg};
 use mpv::Picture;
@@ -116,6 +117,34 @@ impl Clip {
         &self.audio
     }
 
+    /// The video as a trace with a frame for each packet, to be sent by a scenario whose payload is
+    /// 1316 B or more: packet `n` of the flow is then packet `n` of the clip, which is what
+    /// [`Clip::view`] asks for. The trace must not repeat: run no longer than the clip.
+    pub fn video_trace(&self) -> Vec<Frame> {
+        let pictures = (0..).zip(&self.video);
+        pictures
+            .flat_map(|(n, picture)| {
+                picture.packets.iter().map(move |packet| Frame {
+                    at: Duration::from_millis(n * 1000 / FRAME_RATE),
+                    bytes: Bytes::new(packet.len() as u64),
+                    kind: picture.kind,
+                })
+            })
+            .collect()
+    }
+
+    /// The audio likewise: a packet each 24 ms.
+    pub fn audio_trace(&self) -> Vec<Frame> {
+        let packets = (0..).zip(&self.audio);
+        packets
+            .map(|(n, packet)| Frame {
+                at: Duration::from_millis(24 * n),
+                bytes: Bytes::new(packet.len() as u64),
+                kind: 'A',
+            })
+            .collect()
+    }
+
     /// Decodes what arrived: `arrived(n)` tells of the n-th video packet, counted over the clip.
     /// `instants` are places in display order for the stills.
     ///
@@ -204,6 +233,16 @@ mod tests {
         assert!(
             (4.0e6..6.5e6).contains(&(bits as f64 / 2.0)),
             "{bits} bits in two seconds"
+        );
+
+        let trace = clip.video_trace();
+        let sent: u64 = trace.iter().map(|frame| frame.bytes.get()).sum();
+        assert_eq!(sent as usize * 8, bits);
+        assert!(trace.is_sorted_by_key(|frame| frame.at));
+        assert!(
+            trace
+                .iter()
+                .all(|frame| (16..=1316).contains(&frame.bytes.get()))
         );
 
         let whole = clip.view(|_| true, &[10, 49]).unwrap();
