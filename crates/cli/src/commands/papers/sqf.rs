@@ -571,3 +571,6 @@ fn users(r: &Results) -> Claim {
         setup: "two users behind one 10 Mbit/s line with 100 packets of buffer, 2 and 16 downloads, each with a 2.5 Mbit/s video and audio",
     }
 }
+
+#[cfg(test)]
+mod tests;
