@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod down;
 mod papers;
+mod plan;
 mod run;
 mod session;
 mod status;
@@ -32,6 +33,7 @@ enum Command {
     Watch(watch::Watch),
     Bench(bench::Bench),
     Check(check::Check),
+    Plan(plan::Plan),
     Papers(papers::Papers),
     Run(run::Run),
 }
@@ -46,6 +48,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Run(args) => run::run(&args),
     }

@@ -1,0 +1,474 @@
+//! `makeway plan`: what a link can promise a video beside downloads, by the SQF paper's model.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use anyhow::ensure;
+use clap::{Args, value_parser};
+use comfy_table::{CellAlignment, Table, presets};
+use makeway_core::theory::sqf::Line;
+use makeway_core::units::{Bytes, Duration, Rate};
+use serde_json::{Value, json};
+
+/// Says what a link can promise a video beside downloads: under SQF, and under fair queueing.
+///
+/// The answer comes from the closed forms of the paper on shortest queue first (Bonald,
+/// Muscariello, Ostallo, ICC 2011, section IV); nothing is sent and no link is touched. The
+/// downloads are taken to fill the buffer all the time, and the packets of the video to come at
+/// random at its peak rate: real video is smoother and fares better.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  makeway plan --rate 10mbit --downloads 20 --video 5mbit
+  makeway plan --rate 50mbit --downloads 8 --video 8mbit --streams 3 --duration 2h
+  makeway plan --rate 100mbit --downloads 50 --video 25mbit --buffer 1000 --packet 1514B --json")]
+pub struct Plan {
+    /// Rate of the link: 10mbit, 1gbit.
+    #[arg(long)]
+    rate: Rate,
+    /// Downloads at the same time, each wanting all it can get.
+    #[arg(long, value_parser = value_parser!(u32).range(1..=10_000))]
+    downloads: u32,
+    /// Peak rate of one video, headers included: 5mbit.
+    #[arg(long)]
+    video: Rate,
+    /// Videos of that rate at the same time; they count as one of the sum of their rates.
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000))]
+    streams: u32,
+    /// Buffer of the link in packets.
+    #[arg(long, value_name = "PACKETS", default_value_t = 200, value_parser = value_parser!(u32).range(1..=10_000))]
+    buffer: u32,
+    /// Size of a packet, headers included.
+    #[arg(long, value_name = "SIZE", default_value = "1250B")]
+    packet: Bytes,
+    /// For how long the video has to keep its priority.
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    duration: Duration,
+    /// Prints JSON; times in seconds (null: longer than a float holds), rates in bit/s.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The risk that counts as small enough.
+const SMALL: f64 = 0.01;
+
+/// Downloads in the table, beside the user's own number.
+const OTHERS: [u32; 6] = [1, 2, 5, 10, 20, 50];
+
+/// Runs it.
+pub fn run(args: &Plan) -> anyhow::Result<ExitCode> {
+    args.check()?;
+    if args.json {
+        println!("{:#}", args.value());
+    } else {
+        print!("{}", args.text()?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the model says for one number of downloads. Rates in bit/s.
+struct Answer {
+    downloads: u32,
+    /// Packets the videos may hold in the buffer.
+    allowance: f64,
+    /// That priority is lost within the duration.
+    risk: f64,
+    /// Until priority is lost, in seconds.
+    mean_time: f64,
+    /// The largest rate of one video that stays under the small risk.
+    largest: f64,
+    /// What fair queueing gives one flow.
+    fair_share: f64,
+}
+
+impl Plan {
+    fn check(&self) -> anyhow::Result<()> {
+        let some = |zero: bool, option: &str, example: &str| {
+            ensure!(!zero, "{option} is zero: give one above it, like {example}");
+            Ok(())
+        };
+        some(self.rate.bps() == 0, "--rate", "10mbit")?;
+        some(self.video.bps() == 0, "--video", "5mbit")?;
+        some(self.packet == Bytes::ZERO, "--packet", "1250B")?;
+        some(self.duration == Duration::ZERO, "--duration", "10min")?;
+        ensure!(
+            self.total() < self.rate.bps(),
+            "{} {} not fit a link of {}, so no scheduler can help: take a lower --video{}",
+            self.videos(),
+            if self.streams == 1 { "does" } else { "do" },
+            self.rate,
+            if self.streams == 1 {
+                ""
+            } else {
+                " or fewer --streams"
+            },
+        );
+        Ok(())
+    }
+
+    fn total(&self) -> u64 {
+        self.video.bps().saturating_mul(self.streams.into())
+    }
+
+    /// One answer; the streams count as one of the sum of their rates (section IV.B).
+    fn answer(&self, downloads: u32) -> Answer {
+        let packet_bits = self.packet.get() as f64 * 8.0;
+        let line = Line {
+            capacity: self.rate.bps() as f64 / packet_bits,
+            buffer: self.buffer.into(),
+            downloads,
+        };
+        let rate = self.total() as f64 / packet_bits;
+        let seconds = self.duration.as_secs_f64();
+        Answer {
+            downloads,
+            allowance: line.allowance(),
+            risk: line.deprioritised(rate, seconds),
+            mean_time: line.prioritised_time(rate),
+            largest: line.safe_rate(seconds, SMALL) * packet_bits / f64::from(self.streams),
+            fair_share: self.rate.bps() as f64 / (f64::from(downloads) + f64::from(self.streams)),
+        }
+    }
+
+    fn answers(&self) -> Vec<Answer> {
+        let all: BTreeSet<u32> = OTHERS.into_iter().chain([self.downloads]).collect();
+        all.into_iter().map(|n| self.answer(n)).collect()
+    }
+
+    fn text(&self) -> Result<String, std::fmt::Error> {
+        let one = self.streams == 1;
+        let (it, keeps, each) = if one {
+            ("it", "keeps", "A video")
+        } else {
+            ("they", "keep", "Videos")
+        };
+        let own = self.answer(self.downloads);
+        let duration = span(self.duration.as_secs_f64());
+        let mut out = String::new();
+        writeln!(
+            out,
+            "{} beside {} on a link of {}, for {duration}:\n",
+            self.videos(),
+            count(self.downloads, "download"),
+            rate(self.rate.bps() as f64),
+        )?;
+        writeln!(
+            out,
+            "Under SQF (shortest queue first) {it} {keeps} priority while no more than a burst of {:.1} \
+             packets waits.\nThe probability that priority is lost at least once in {duration} is {}; \
+             on average {it} {keeps} it for {}.",
+            own.allowance,
+            percent(own.risk),
+            span(own.mean_time),
+        )?;
+        if own.largest < 1000.0 {
+            writeln!(
+                out,
+                "No rate stays under 1 %: the buffer has no room for {it} beside {}.",
+                count(self.downloads, "download"),
+            )?;
+        } else {
+            writeln!(
+                out,
+                "{each} of up to {}{} would stay under 1 %.",
+                rate(own.largest),
+                if one { "" } else { " each" },
+            )?;
+        }
+        let needs = self.video.bps() as f64 / own.fair_share;
+        writeln!(
+            out,
+            "Under FQ (fair queueing) each flow gets {}: {}",
+            rate(own.fair_share),
+            if needs < 1.0 {
+                format!(
+                    "enough for {}.",
+                    if one { "this video" } else { "each video" }
+                )
+            } else {
+                format!(
+                    "{} {needs:.1} times that, so packets would be lost all the time.",
+                    if one {
+                        "this video needs"
+                    } else {
+                        "each video needs"
+                    },
+                )
+            },
+        )?;
+        writeln!(out, "\n{}\n", self.table())?;
+        writeln!(
+            out,
+            "Assumed: downloads that fill a buffer of {} packets of {}, and video packets that come at \
+             random\n(Poisson) at the peak rate, which is pessimistic: real video is smoother.",
+            self.buffer, self.packet,
+        )?;
+        Ok(out)
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header([
+            "downloads",
+            "SQF: risk",
+            "SQF: mean time",
+            "SQF: video under 1 %",
+            "FQ: each flow",
+            "",
+        ]);
+        for a in self.answers() {
+            table.add_row([
+                a.downloads.to_string(),
+                percent(a.risk),
+                span(a.mean_time),
+                rate(a.largest),
+                rate(a.fair_share),
+                (if a.downloads == self.downloads {
+                    "<- yours"
+                } else {
+                    ""
+                })
+                .into(),
+            ]);
+        }
+        for column in table.column_iter_mut().take(5) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table
+    }
+
+    fn value(&self) -> Value {
+        let answer = |a: &Answer| {
+            json!({
+                "downloads": a.downloads,
+                "sqf": {
+                    "allowance_packets": a.allowance,
+                    "risk": a.risk,
+                    "mean_time_s": a.mean_time,
+                    "largest_video_bps": a.largest.round(),
+                },
+                "fq": {
+                    "fair_share_bps": a.fair_share.round(),
+                    "enough": (self.video.bps() as f64) < a.fair_share,
+                },
+            })
+        };
+        json!({
+            "version": 1,
+            "rate_bps": self.rate.bps(),
+            "video_bps": self.video.bps(),
+            "streams": self.streams,
+            "buffer_packets": self.buffer,
+            "packet_bytes": self.packet.get(),
+            "duration_s": self.duration.as_secs_f64(),
+            "largest_video_risk": SMALL,
+            "yours": answer(&self.answer(self.downloads)),
+            "table": self.answers().iter().map(answer).collect::<Vec<_>>(),
+        })
+    }
+
+    fn videos(&self) -> String {
+        let each = rate(self.video.bps() as f64);
+        match self.streams {
+            1 => format!("A video of {each}"),
+            m => format!("{m} videos of {each} each"),
+        }
+    }
+}
+
+fn count(n: u32, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// A rate in bit/s with three digits.
+fn rate(bps: f64) -> String {
+    let (value, unit) = match bps {
+        b if b >= 999.5e6 => (b / 1e9, "Gbit/s"),
+        b if b >= 999.5e3 => (b / 1e6, "Mbit/s"),
+        b if b >= 999.5 => (b / 1e3, "kbit/s"),
+        b => (b, "bit/s"),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+/// A time in the unit that people would use.
+fn span(seconds: f64) -> String {
+    const YEAR: f64 = 365.25 * 86_400.0;
+    let (value, unit) = match seconds {
+        s if s < 1.0 => (s * 1e3, "ms"),
+        s if s < 120.0 => (s, "s"),
+        s if s < 7_200.0 => (s / 60.0, "min"),
+        s if s < 2.0 * 86_400.0 => (s / 3_600.0, "h"),
+        s if s < 2.0 * YEAR => (s / 86_400.0, "days"),
+        s if s < 1_000.0 * YEAR => (s / YEAR, "years"),
+        _ => return "over 1000 years".into(),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+fn percent(p: f64) -> String {
+    match p * 100.0 {
+        x if x < 1e-4 => "under 0.0001 %".into(),
+        x if x > 99.95 => "over 99.9 %".into(),
+        x if x < 0.01 => format!("{x:.4} %"),
+        x if x < 10.0 => format!("{} %", digits(x)),
+        x => format!("{x:.1} %"),
+    }
+}
+
+/// Three digits or the whole number, without zeros that say nothing.
+fn digits(value: f64) -> String {
+    let text = match value {
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => return format!("{v:.0}"),
+    };
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        plan: Plan,
+    }
+
+    fn plan(line: &str) -> Plan {
+        try_plan(line).unwrap()
+    }
+
+    fn try_plan(line: &str) -> Result<Plan, clap::Error> {
+        Line::try_parse_from(["plan"].into_iter().chain(line.split_whitespace()))
+            .map(|line| line.plan)
+    }
+
+    /// The setting of the paper's Fig. 3.
+    const PAPER: &str = "--rate 10mbit --downloads 20 --video 5mbit";
+
+    #[test]
+    fn the_answer_for_the_papers_link_is_the_papers() {
+        let text = plan(PAPER).text().unwrap();
+        // Eq. (2) gives 0.03998, the mean time is 245 min, C/(n+1) is 476 kbit/s.
+        for said in [
+            "is 4 %",
+            "for 4.08 h",
+            "gets 476 kbit/s",
+            "needs 10.5 times",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        let own: Vec<_> = text.lines().filter(|l| l.contains("<- yours")).collect();
+        assert!(own.len() == 1 && own[0].trim().starts_with("20 "), "{text}");
+    }
+
+    #[test]
+    fn a_video_of_the_largest_rate_is_just_within_the_risk() {
+        let largest = plan(PAPER).answer(20).largest;
+        let at = |bps: f64| {
+            let video = Rate::from_bps(bps as u64);
+            let plan = Plan {
+                video,
+                ..plan(PAPER)
+            };
+            plan.answer(20).risk
+        };
+        assert!(
+            at(largest) <= 0.01 && at(largest * 1.001) > 0.01,
+            "{largest}"
+        );
+    }
+
+    #[test]
+    fn streams_count_as_one_of_their_sum() {
+        let three = plan("--rate 10mbit --downloads 20 --video 2mbit --streams 3").answer(20);
+        let one = plan("--rate 10mbit --downloads 20 --video 6mbit").answer(20);
+        assert_eq!(three.risk, one.risk);
+        assert!((three.largest * 3.0 - one.largest).abs() < 1.0);
+        // Under FQ each of the 23 flows has its share.
+        assert!((three.fair_share - 10e6 / 23.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_video_under_the_fair_share_needs_no_sqf() {
+        let text = plan("--rate 10mbit --downloads 3 --video 2mbit")
+            .text()
+            .unwrap();
+        assert!(text.contains("enough for this video"), "{text}");
+    }
+
+    #[test]
+    fn the_users_own_number_of_downloads_is_a_row_of_its_own() {
+        let rows: Vec<_> = plan("--rate 10mbit --downloads 7 --video 2mbit")
+            .answers()
+            .iter()
+            .map(|a| a.downloads)
+            .collect();
+        assert_eq!(rows, [1, 2, 5, 7, 10, 20, 50]);
+    }
+
+    #[test]
+    fn a_video_above_the_link_is_refused_whatever_the_scheduler() {
+        for line in [
+            "--rate 10mbit --downloads 20 --video 10mbit",
+            "--rate 10mbit --downloads 20 --video 4mbit --streams 3",
+        ] {
+            let error = plan(line).check().unwrap_err().to_string();
+            assert!(error.contains("no scheduler can help"), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_refused_with_what_would_be_right() {
+        for (zero, right) in [
+            ("--rate 0mbit --downloads 2 --video 1mbit", "10mbit"),
+            ("--rate 1mbit --downloads 2 --video 0mbit", "5mbit"),
+            (
+                "--rate 2mbit --downloads 2 --video 1mbit --packet 0B",
+                "1250B",
+            ),
+            (
+                "--rate 2mbit --downloads 2 --video 1mbit --duration 0s",
+                "10min",
+            ),
+        ] {
+            let error = plan(zero).check().unwrap_err().to_string();
+            assert!(error.contains(right), "{error}");
+        }
+        for line in [
+            "--rate 10 --downloads 2 --video 1mbit",
+            "--rate 10mbit --downloads 0 --video 1mbit",
+            "--rate 10mbit --downloads 2 --video 1mbit --buffer 0",
+            "--rate 10mbit --downloads 2 --video fast",
+        ] {
+            assert!(try_plan(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn json_holds_the_numbers_of_the_text() {
+        let value = plan(PAPER).value();
+        assert_eq!(value["version"], 1);
+        assert_eq!(value["yours"]["fq"]["fair_share_bps"], 476_190.0);
+        let risk = value["yours"]["sqf"]["risk"].as_f64().unwrap();
+        assert!((risk - 0.03998).abs() < 1e-5, "{risk}");
+        assert_eq!(value["table"].as_array().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn quantities_print_as_people_say_them() {
+        assert_eq!(rate(476_190.0), "476 kbit/s");
+        assert_eq!(rate(5e6), "5 Mbit/s");
+        assert_eq!(rate(999_900.0), "1 Mbit/s");
+        assert_eq!(span(14_704.0), "4.08 h");
+        assert_eq!(span(f64::INFINITY), "over 1000 years");
+        assert_eq!(percent(0.0), "under 0.0001 %");
+        assert_eq!(percent(6.2e-5), "0.0062 %");
+        assert_eq!(percent(0.453), "45.3 %");
+        assert_eq!(percent(1.0), "over 99.9 %");
+    }
+}
