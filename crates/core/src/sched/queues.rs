@@ -1,17 +1,18 @@
 //! A queue of packets for each flow, all in one pool, and the flows' order by backlog.
 
-use super::order::{NIL, Order};
+use super::order::{NIL, Order, fetch};
 use super::{Backlog, DropFrom, Limits};
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
 
 /// The packets of all flows: 32 bytes for each packet of the limit, 16 for each flow, allocated here.
 ///
-/// Free slots are a stack, so that the slot freed last, which the cache still has, is used first.
+/// Free slots are a stack, so that the slot freed last, which the cache still has, is used first; it is
+/// an array of its own, so that taking a slot does not wait for the slot's memory.
 #[derive(Clone, Debug)]
 pub struct Pool {
     slots: Vec<Slot>,
-    free: u32,
+    free: Vec<u32>,
     queues: Vec<Queue>,
     backlog: Backlog,
     limits: Limits,
@@ -23,7 +24,7 @@ struct Slot {
     packet: Packet,
     /// Towards the head of the flow's queue.
     prev: u32,
-    /// Towards its tail; of a free slot, the next free one.
+    /// Towards its tail.
     next: u32,
 }
 
@@ -57,14 +58,14 @@ impl Pool {
             Bytes::new(1),
         );
         let slots = limits.packets + 1;
-        let slot = |n| Slot {
+        let slot = Slot {
             packet: nobody,
             prev: NIL,
-            next: if n + 1 < slots { n + 1 } else { NIL },
+            next: NIL,
         };
         Self {
-            slots: (0..slots).map(slot).collect(),
-            free: 0,
+            slots: vec![slot; slots as usize],
+            free: (0..slots).rev().collect(),
             queues: vec![
                 Queue {
                     bytes: 0,
@@ -118,16 +119,16 @@ impl Pool {
     /// Adds `packet` to the tail of its flow's queue. There is room for one packet over the limit.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Moved {
-        let slot = self.free;
+        // One slot more than the limit, and the caller drops what is over it.
+        let slot = self.free.pop().unwrap_or(NIL);
+        self.fetch_free();
         let queue = &mut self.queues[packet.flow.0 as usize];
         let (old, last) = (queue.bytes, queue.tail);
         // At most the limit and one packet: no overflow, see `Config`.
         let new = old + packet.len_u32();
         queue.bytes = new;
         queue.tail = slot;
-        let entry = &mut self.slots[slot as usize];
-        self.free = entry.next;
-        *entry = Slot {
+        self.slots[slot as usize] = Slot {
             packet,
             prev: last,
             next: NIL,
@@ -147,6 +148,16 @@ impl Pool {
         }
     }
 
+    /// Asks the processor for a slot that a later arrival will take.
+    #[inline]
+    fn fetch_free(&self) {
+        if self.queues.len() >= FETCH_FROM
+            && let Some(at) = self.free.len().checked_sub(FETCH_AHEAD)
+        {
+            fetch(&self.slots, self.free[at]);
+        }
+    }
+
     /// Takes a packet from an end of the queue of `flow`, which is not empty.
     #[inline]
     pub fn pop(&mut self, flow: u32, from: DropFrom) -> Moved {
@@ -155,10 +166,8 @@ impl Pool {
             DropFrom::Head => queue.head,
             DropFrom::Tail => queue.tail,
         };
-        let entry = &mut self.slots[slot as usize];
-        let Slot { packet, prev, next } = *entry;
-        entry.next = self.free;
-        self.free = slot;
+        let Slot { packet, prev, next } = self.slots[slot as usize];
+        self.free.push(slot);
         match from {
             DropFrom::Head => queue.head = next,
             DropFrom::Tail => queue.tail = prev,
@@ -176,6 +185,13 @@ impl Pool {
         }
     }
 }
+
+/// Flows from which fetching ahead pays: 16 bytes each fill a first-level cache of 32 KiB.
+/// Chosen by us.
+const FETCH_FROM: usize = 4096;
+
+/// Arrivals between asking for a slot and taking it. Chosen by us.
+const FETCH_AHEAD: usize = 8;
 
 /// A pool whose flows are kept in order of backlog.
 #[derive(Clone, Debug)]
@@ -207,6 +223,22 @@ impl<O: Order> Queues<O> {
         let moved = self.pool.pop(flow, from);
         self.order.update(flow, moved.old, moved.new);
         moved
+    }
+
+    /// Asks the processor for what the next departures under SQF will touch. It hides a cache miss or
+    /// two where there are more flows than the cache holds, and is not worth its time below.
+    #[inline]
+    pub fn fetch_ahead(&self) {
+        if self.pool.queues.len() < FETCH_FROM {
+            return;
+        }
+        let Some(shortest) = self.order.shortest() else {
+            return;
+        };
+        fetch(&self.pool.slots, self.pool.queues[shortest as usize].head);
+        if let Some(second) = self.order.fetch_after(shortest) {
+            fetch(&self.pool.queues, second);
+        }
     }
 
     /// The active flow with the least bytes.

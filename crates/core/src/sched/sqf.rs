@@ -60,7 +60,9 @@ impl<O: Order> Scheduler for Sqf<O> {
     fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {
         // Algorithm 1, at packet departure.
         let shortest = self.queues.shortest()?;
-        Some(self.queues.pop(shortest, DropFrom::Head).packet)
+        let sent = self.queues.pop(shortest, DropFrom::Head).packet;
+        self.queues.fetch_ahead();
+        Some(sent)
     }
 
     fn next_departure(&self) -> Option<Instant> {

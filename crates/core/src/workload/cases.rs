@@ -161,7 +161,7 @@ const USERS: u32 = 64;
 
 /// Makes the compiler believe that somebody wants the packet.
 fn keep(pkt: Option<Packet>) {
-    std::hint::black_box(pkt);
+    std::hint::black_box(pkt.map(|p| p.handle));
 }
 
 #[cfg(test)]

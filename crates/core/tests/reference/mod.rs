@@ -285,7 +285,9 @@ impl Model {
         if self.config.discipline == Discipline::Hier {
             let mut users: Vec<u32> = flows.iter().map(|f| self.owner[*f as usize]).collect();
             // Bytes for the weight, over a common denominator of all weights.
-            let all: u128 = users.iter().map(|u| u128::from(self.weight(*u))).product();
+            let all: u128 = (0..self.config.users)
+                .map(|u| u128::from(self.weight(u)))
+                .product();
             let load =
                 |u: u32| u128::from(self.bytes_of_user(u)) * all / u128::from(self.weight(u));
             users.sort_by_key(|u| self.user_since[*u as usize]);

@@ -15,9 +15,9 @@
 //! Memory: 8 bytes for each byte of the window (2 MiB at most), 32 for each flow, of which 24 are
 //! touched beyond the window only.
 
-use super::Order;
 use super::bitmap::Bitmap;
 use super::tree::{Forest, Treap};
+use super::{Order, fetch};
 
 /// Exact shortest and longest in constant time.
 #[derive(Clone, Debug)]
@@ -103,6 +103,15 @@ impl Order for Buckets {
             return self.forest.longest(&self.beyond);
         }
         Some(self.rings[self.occupied.last()?].next - self.window)
+    }
+
+    #[inline]
+    fn fetch_after(&self, shortest: u32) -> Option<u32> {
+        // The next in the ring, if that is not the sentinel.
+        let node = self.rings[(self.window + shortest) as usize].next;
+        let flow = node.checked_sub(self.window)?;
+        fetch(&self.rings, node);
+        Some(flow)
     }
 }
 
