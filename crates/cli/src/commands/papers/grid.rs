@@ -76,10 +76,10 @@ const LATEST_MS: f64 = 2.5;
 /// The least disturbed of so many is taken if none was calm.
 const ATTEMPTS: usize = 3;
 
-/// A run at 10 Mbit/s takes about a tenth of a core: four for each core leave the clock alone.
+/// Each run has threads that must wake on time: two for each core seldom meet.
 pub fn default_jobs() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    (cores * 4).min(16)
+    (cores * 2).min(16)
 }
 
 /// Runs what is not in `folder` yet, `jobs` at a time. `None`: a signal stopped it.
@@ -116,7 +116,8 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
             };
             running.push(Running::start(cell, folder, &scenarios)?);
         }
-        if running.is_empty() {
+        // Those that run are killed when they are dropped; they leave nothing behind.
+        if running.is_empty() || stop.load(Ordering::Relaxed) {
             break;
         }
         std::thread::sleep(Duration::from_millis(100));
@@ -132,7 +133,6 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
             let finished = done.place.join("report.json").exists();
             match kept(done.cell, folder) {
                 Some(report) => drop(results.insert(done.cell.name.clone(), report)),
-                None if stop.load(Ordering::Relaxed) => {}
                 None if finished => waiting.push(done.cell),
                 None => bail!(
                     "{} failed ({status}): {}",
