@@ -6,7 +6,7 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -26,16 +26,18 @@ fn makeway(line: &str) -> Command {
 
 /// Runs it to its end: whether it went well, and everything that it said.
 fn say(line: &str) -> (bool, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = makeway(line).output().expect("makeway runs");
-    let text = [stdout, stderr].concat();
-    (
-        status.success(),
-        String::from_utf8_lossy(&text).into_owned(),
-    )
+    ended(makeway(line))
+}
+
+/// Likewise; one that stays in the foreground is killed and fails the test.
+fn ended(mut command: Command) -> (bool, String) {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut up = Up(child.expect("makeway starts"));
+    let (status, said) = up.end();
+    (status.success(), said)
 }
 
 /// A `makeway up` in the foreground; killed if the test fails.
@@ -202,11 +204,11 @@ fn a_second_one_on_the_interface_is_refused() {
     assert_eq!(egress("rate_bps"), 20_000_000);
     // The same from where the files of the first are not seen.
     let elsewhere = tempfile::tempdir().unwrap();
-    let hidden = makeway("up near --rate 30mbit")
-        .env("XDG_RUNTIME_DIR", elsewhere.path())
-        .output()
-        .unwrap();
-    assert!(!hidden.status.success());
+    let mut hidden = makeway("up near --rate 30mbit");
+    hidden.env("XDG_RUNTIME_DIR", elsewhere.path());
+    hidden.env("TMPDIR", elsewhere.path());
+    let (ok, said) = ended(hidden);
+    assert!(!ok && said.contains("already"), "{said}");
     assert!(rules());
 }
 
@@ -419,8 +421,8 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
 }
 
 #[test]
-fn without_the_privilege_or_the_tools_it_says_what_is_missing() {
-    if !inside("without_the_privilege_or_the_tools_it_says_what_is_missing") {
+fn without_the_privilege_it_says_how_to_get_it() {
+    if !inside("without_the_privilege_it_says_how_to_get_it") {
         return;
     }
     let _far = Far::new();
