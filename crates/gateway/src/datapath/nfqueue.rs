@@ -189,7 +189,8 @@ impl Queue {
         result
     }
 
-    /// What the kernel counted for this queue; `None` where `/proc` does not tell.
+    /// What the kernel counted for this queue; `None` where `/proc` does not tell, as in a user
+    /// namespace of somebody who is not root.
     pub fn kernel_counters(&self) -> Option<KernelCounters> {
         let mut text = [0; 8192];
         let n = self.counters.as_ref()?.read_at(&mut text, 0).ok()?;

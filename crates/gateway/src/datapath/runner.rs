@@ -173,6 +173,9 @@ struct Runner {
     wake: OwnedFd,
     batch: Batch,
     verdicts: Verdicts,
+    /// The identifier that the next packet has unless the kernel could not tell us of one.
+    next_id: u32,
+    missed: u64,
 }
 
 impl Runner {
@@ -185,6 +188,8 @@ impl Runner {
             wake,
             batch: Batch::new(),
             verdicts,
+            next_id: 1,
+            missed: 0,
         }
     }
 
@@ -213,7 +218,11 @@ impl Runner {
         let now = now();
         for message in self.batch.messages() {
             match message {
-                Message::Packet(queued) => self.pipeline.arrive(now, &queued, &mut self.verdicts),
+                Message::Packet(queued) => {
+                    self.missed += u64::from(queued.id.wrapping_sub(self.next_id));
+                    self.next_id = queued.id.wrapping_add(1);
+                    self.pipeline.arrive(now, &queued, &mut self.verdicts);
+                }
                 Message::Answer { error, .. } if error != 0 => self.pipeline.verdict_refused(),
                 _ => {}
             }
@@ -281,10 +290,16 @@ impl Runner {
     fn stats(&self) -> Stats {
         let mut stats = self.pipeline.stats(now());
         stats.cpu_seconds = thread_cpu_seconds();
-        let kernel = self.queue.kernel_counters().unwrap_or_default();
+        // Where the kernel's own counters may not be read, the gaps between identifiers tell of the
+        // packets that the socket had no room for. Its queue is longer than what we hold and the
+        // socket together, so that one is not full before.
+        let kernel = self.queue.kernel_counters();
         let lost = [
-            ("kernel-queue", kernel.queue_full),
-            ("kernel-socket", kernel.socket_full),
+            ("kernel-queue", kernel.map_or(0, |k| k.queue_full)),
+            (
+                "kernel-socket",
+                kernel.map_or(self.missed, |k| k.socket_full),
+            ),
         ];
         for (name, n) in lost {
             if n > 0 {

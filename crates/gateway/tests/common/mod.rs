@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 /// Runs the named test again as root of namespaces of its own; true in that second run. A machine
@@ -22,6 +22,9 @@ pub fn inside(test: &str) -> bool {
         eprintln!("SKIPPED {test}: `unshare -rUn` is not allowed on this machine");
         return false;
     }
+    // One after the other: they measure time, and some of them load the machine.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let program = std::env::current_exe().expect("this program");
     let status = unshare(&[])
         .arg(program)
