@@ -26,6 +26,9 @@ const DEFAULT_PACE: Pace = Pace::Slice(Duration::from_millis(200));
 /// Chosen by us: more parallel flows than this are a typing error.
 const MOST_FLOWS: u64 = 10_000;
 
+/// A trace is held in memory: hours of frames, not devices or pipes without end.
+const LARGEST_TRACE: u64 = 64_000_000;
+
 fn keys(kind: &str) -> &'static [&'static str] {
     match kind {
         "bulk" => &["congestion_control", "bytes"],
@@ -217,6 +220,14 @@ fn trace_file(
     s.need("trace", "\"traces/mpeg2-5m.csv\"")?;
     let (text, origin) = s.string("trace")?.unwrap_or(("", s.origin));
     let path = cx.folder.join(text);
+    let size = std::fs::metadata(&path).map(|m| if m.is_file() { m.len() } else { u64::MAX });
+    if size.is_ok_and(|n| n > LARGEST_TRACE) {
+        return Err(origin.error(format!(
+            "`{}`: {} is no trace: name a CSV file of 64 MB at most",
+            s.name("trace"),
+            path.display()
+        )));
+    }
     let csv = std::fs::read_to_string(&path).map_err(|e| {
         origin.error(format!(
             "`{}`: the trace {} cannot be read ({e}): name it from the scenario's own folder",
