@@ -157,6 +157,7 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
     };
     // Held, so that no new instance makes rules while the old ones are removed.
     let _taken = place.take()?;
+    Place::all().iter().for_each(Place::discard_if_free);
     let mut removed = Vec::new();
     for direction in Direction::BOTH {
         if rules::remove(interface, direction)? {

@@ -121,6 +121,7 @@ impl Instance {
             namespace: place::namespace()?,
         };
         let taken = place.take()?;
+        Place::all().iter().for_each(Place::discard_if_free);
         let socket = taken.place.socket();
         let failed = |source| UpError::Socket {
             path: socket.display().to_string(),

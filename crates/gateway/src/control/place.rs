@@ -210,6 +210,19 @@ impl Place {
         looked == Err(rustix::io::Errno::WOULDBLOCK)
     }
 
+    /// Removes the files if nobody has them: their namespace may be gone long since.
+    pub fn discard_if_free(&self) {
+        let path = self.lock_file();
+        let Ok(file) = File::open(&path) else {
+            return;
+        };
+        let free = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if free && same_file(&file, &path) {
+            let _ = fs::remove_file(self.socket());
+            let _ = fs::remove_file(path);
+        }
+    }
+
     /// An abstract socket name: it belongs to the network namespace, so it is seen by other users
     /// and by containers that share the namespace but not the folder.
     fn reserve_name(&self) -> Result<OwnedFd, PlaceError> {
@@ -297,6 +310,12 @@ mod tests {
         let place = place(folder.path(), "stale");
         fs::write(place.lock_file(), "4194304\n").unwrap();
         assert!(!place.is_held());
-        place.take().unwrap();
+        let taken = place.clone().take().unwrap();
+        place.discard_if_free();
+        assert!(place.lock_file().exists());
+        drop(taken);
+        fs::write(place.lock_file(), "4194304\n").unwrap();
+        place.discard_if_free();
+        assert!(!place.lock_file().exists());
     }
 }
