@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence};
@@ -12,20 +13,57 @@ use makeway_core::units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual, be_quick};
-use crate::departures::Departure;
+use crate::departures::{Departure, EXTENSION};
 use crate::interval::Interval;
 
-/// RTP header (RFC 3550 section 5.1), then our stamp and sequence number.
+/// RTP header (RFC 3550 section 5.1), then our extension.
 const RTP_HEADER: usize = 12;
-const PREFIX: usize = RTP_HEADER + 16;
-/// RTP version 2, and a dynamic payload type (RFC 3551).
-const VERSION: u8 = 2 << 6;
+const PREFIX: usize = RTP_HEADER + EXTENSION;
+/// RTP version 2 with an extension.
+const VERSION: u8 = 2 << 6 | 1 << 4;
+/// A dynamic payload type (RFC 3551), for streams of zeros.
 const PAYLOAD_TYPE: u8 = 96;
+/// Our extension's name, and its length in words of 32 bits.
+const EXTENSION_HEADER: [u8; 4] = [b'm', b'w', 0, 4];
+/// Where in a packet the stamp and the sequence number are.
+const STAMP: usize = RTP_HEADER + 4;
+const SEQUENCE: usize = STAMP + 8;
 const MARKER: u8 = 0x80;
 /// Socket buffers asked for, so that no packet is lost in this machine.
 const BUFFER: libc::c_int = 8 << 20;
 /// Packets taken in one call.
 const BATCH: usize = 32;
+/// What a stream carries instead of zeros.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// Name of its flow.
+    pub flow: String,
+    /// RTP payload type (RFC 3551).
+    pub payload_type: u8,
+    /// RTP payloads by sequence number; what comes after the last is zeros.
+    pub payloads: Arc<Vec<Vec<u8>>>,
+}
+
+impl Content {
+    /// Bytes that a trace must count for a packet with this payload.
+    pub fn size(payload: &[u8]) -> usize {
+        EXTENSION + payload.len()
+    }
+
+    fn payload(&self, seq: u64) -> Option<&[u8]> {
+        self.payloads
+            .get(usize::try_from(seq).ok()?)
+            .map(Vec::as_slice)
+    }
+}
+
+/// What a sender puts into its packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream<'a> {
+    pub(crate) ssrc: u32,
+    pub(crate) content: Option<&'a Content>,
+}
+
 /// What a sender counted.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -43,7 +81,7 @@ pub(crate) struct Sent {
 pub(crate) fn send(
     socket: &UdpSocket,
     departures: impl Iterator<Item = Departure>,
-    ssrc: u32,
+    stream: Stream,
     [start, stop_at]: [u64; 2],
     epoch: Epoch,
     interval: Interval,
@@ -67,7 +105,14 @@ pub(crate) fn send(
         last = epoch.elapsed();
         let size = RTP_HEADER + departure.payload as usize;
         let stamp = epoch.stamp();
-        header(&mut packet, &departure, ssrc, stamp);
+        header(&mut packet, &departure, stream.ssrc, stamp);
+        if let Some((content, payload)) = stream
+            .content
+            .and_then(|c| Some((c, c.payload(departure.seq)?)))
+        {
+            packet[1] = packet[1] & MARKER | content.payload_type;
+            packet[PREFIX..][..payload.len()].copy_from_slice(payload);
+        }
         match socket.send(&packet[..size.min(65_507)]) {
             // A buffer that is full on the way is loss on the way; so is a port that has gone.
             Err(error) if !lost_on_the_way(&error) => {
@@ -99,8 +144,9 @@ fn header(packet: &mut [u8], departure: &Departure, ssrc: u32, stamp: u64) {
     packet[2..4].copy_from_slice(&(departure.seq as u16).to_be_bytes());
     packet[4..8].copy_from_slice(&departure.timestamp.to_be_bytes());
     packet[8..12].copy_from_slice(&ssrc.to_be_bytes());
-    packet[12..20].copy_from_slice(&stamp.to_be_bytes());
-    packet[20..28].copy_from_slice(&departure.seq.to_be_bytes());
+    packet[RTP_HEADER..STAMP].copy_from_slice(&EXTENSION_HEADER);
+    packet[STAMP..SEQUENCE].copy_from_slice(&stamp.to_be_bytes());
+    packet[SEQUENCE..PREFIX].copy_from_slice(&departure.seq.to_be_bytes());
 }
 
 /// What arrived of one stream.
@@ -144,7 +190,7 @@ impl Received {
     }
 
     fn take(&mut self, interval: Interval, packet: &[u8], length: usize, arrival: u64) {
-        let (Some(stamp), Some(seq)) = (number(packet, RTP_HEADER), number(packet, 20)) else {
+        let (Some(stamp), Some(seq)) = (number(packet, STAMP), number(packet, SEQUENCE)) else {
             return;
         };
         if self.seen.on_packet(seq) == Arrival::Duplicate {

@@ -10,8 +10,10 @@ use rand_pcg::Pcg64Mcg;
 
 /// Headers of each packet: IPv4 20, UDP 8, RTP 12 bytes.
 pub(crate) const HEADERS: u64 = 40;
-/// The smallest RTP payload: our own stamp and sequence number. Shorter packets are padded to it.
-pub(crate) const LEAST_PAYLOAD: u64 = 16;
+/// What follows the RTP header of each packet at least: our extension. Shorter ones are padded to it.
+pub(crate) const LEAST_PAYLOAD: u64 = EXTENSION as u64;
+/// RTP header extension (RFC 3550 section 5.3.1): its own 4 bytes, a stamp and a sequence number.
+pub(crate) const EXTENSION: usize = 20;
 /// RTP clock in Hz (RFC 3551 for video).
 const RTP_CLOCK: u64 = 90_000;
 /// A jittered packet waits this many standard deviations on average, so that its delay can be
@@ -29,7 +31,7 @@ pub(crate) struct Departure {
     pub(crate) gap: u64,
     /// Its place in the stream, from 0.
     pub(crate) seq: u64,
-    /// RTP payload in bytes.
+    /// What follows the RTP header, extension included, in bytes.
     pub(crate) payload: u64,
     /// RTP timestamp of its frame.
     pub(crate) timestamp: u32,
@@ -197,7 +199,7 @@ impl Paced {
                     seq: self.seq,
                     payload: size.max(LEAST_PAYLOAD),
                     timestamp: rtp_time(due),
-                    marker: left == 0,
+                    marker: left == 0 && self.frame(self.next).0 != due,
                 });
                 self.seq += 1;
                 before += size;

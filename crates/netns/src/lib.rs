@@ -19,6 +19,7 @@ mod results;
 mod run;
 pub mod topology;
 
+pub use datagram::Content;
 pub use egress::QueueError;
 pub use namespace::{UserNamespaceError, enter_user_namespace};
 pub use run::{Arrivals, Options, Outcome, Progress, RunError, run, run_in_full};

@@ -12,7 +12,7 @@ use makeway_scenario::model::{Scenario, Source};
 
 use crate::bulk::{self, Demand, Fetched, Offer};
 use crate::clock::Epoch;
-use crate::datagram::{self, Received, Sent};
+use crate::datagram::{self, Content, Received, Sent, Stream};
 use crate::departures::departures;
 use crate::egress::{self, Queue, QueueError};
 use crate::interval::Interval;
@@ -33,6 +33,8 @@ const DRAIN_SPARE: Duration = Duration::from_millis(300);
 pub struct Options {
     /// Set to true from anywhere, it ends the run early, with a report of what there was.
     pub stop: Arc<AtomicBool>,
+    /// What `rtp` streams carry; zeros where nothing is said.
+    pub content: Vec<Content>,
 }
 
 /// How far a run is.
@@ -271,9 +273,12 @@ fn carry(
                     .unwrap_or(scenario.duration)
                     .min(scenario.duration);
                 let plan = [flow.start.as_nanos(), stop.as_nanos()];
-                let ssrc = *index as u32 + 1;
+                let stream = Stream {
+                    ssrc: *index as u32 + 1,
+                    content: options.content.iter().find(|c| c.flow == flow.name),
+                };
                 Some(scope.spawn(move || {
-                    datagram::send(socket, packets, ssrc, plan, epoch, interval, halt)
+                    datagram::send(socket, packets, stream, plan, epoch, interval, halt)
                 }))
             })
             .collect();

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use makeway_netns::media::Clip;
 use makeway_report::{html, json, summary, table};
+
+mod viewed;
 
 use super::session::{self, Session};
 use crate::builtin;
@@ -50,16 +53,28 @@ pub fn run(args: &Demo) -> anyhow::Result<ExitCode> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     session::make_folder(&args.out)?;
     let session = Session::start()?;
+    let clip = match args.media {
+        Media::Trace => None,
+        Media::Ffmpeg => Some(Clip::make(scenarios[0].duration)?),
+    };
 
     let title = scenarios[0].title.clone();
     println!("{title}\n");
     let mut reports = Vec::new();
-    for (scenario, discipline) in scenarios.iter().zip(DISCIPLINES) {
-        let outcome = session.run(scenario, &discipline.to_uppercase())?;
+    let mut views = Vec::new();
+    for (mut scenario, discipline) in scenarios.into_iter().zip(DISCIPLINES) {
+        let label = discipline.to_uppercase();
+        let content = clip
+            .as_ref()
+            .map(|clip| clip.carry(&mut scenario, "video", "audio"));
+        let outcome = session.run(&scenario, content.unwrap_or_default(), &label)?;
         session::write(
             &args.out.join(format!("{discipline}.json")),
             &json::to_json(&outcome.report),
         )?;
+        if let Some(clip) = &clip {
+            views.push((label, viewed::view(clip, &scenario, &outcome)?));
+        }
         let complete = outcome.report.complete;
         reports.push(outcome.report);
         if !complete {
@@ -67,11 +82,16 @@ pub fn run(args: &Demo) -> anyhow::Result<ExitCode> {
         }
     }
 
-    let means = summary::sentences(&reports);
+    let mut means = summary::sentences(&reports);
+    means.extend(
+        views
+            .iter()
+            .map(|(label, viewed)| viewed::sentence(label, viewed)),
+    );
     let page = args.out.join("demo.html");
     session::write(
         &page,
-        &html::compare(&title, &means, &reports, maud::html! {}),
+        &html::compare(&title, &means, &reports, viewed::section(&views)),
     )?;
     println!(
         "{}\n\n{}\n\nThe page: {}",

@@ -44,7 +44,9 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         session::make_folder(folder)?;
     }
     let World::Netns = args.world;
-    let report = Session::start()?.run(&scenario, "netns")?.report;
+    let report = Session::start()?
+        .run(&scenario, Vec::new(), "netns")?
+        .report;
     let text = json::to_json(&report);
     if let Some(folder) = &args.out {
         session::write(&folder.join("report.json"), &text)?;

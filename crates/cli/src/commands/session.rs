@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use makeway_netns::{Options, Outcome};
+use makeway_netns::{Content, Options, Outcome};
 use makeway_scenario::Scenario;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -30,17 +30,26 @@ impl Session {
         Ok(Self { options })
     }
 
-    /// Runs one scenario, showing how far it is under the name `label`.
+    /// Runs one scenario, its streams carrying `content`, showing how far it is under the name `label`.
     ///
     /// # Errors
     /// The scenario cannot be built or started.
-    pub fn run(&self, scenario: &Scenario, label: &str) -> anyhow::Result<Outcome> {
+    pub fn run(
+        &self,
+        scenario: &Scenario,
+        content: Vec<Content>,
+        label: &str,
+    ) -> anyhow::Result<Outcome> {
         let bar = ProgressBar::new(scenario.duration.as_nanos() / 1_000_000);
         bar.set_style(ProgressStyle::with_template(
             "{prefix:6} {bar:40.green} {msg}",
         )?);
         bar.set_prefix(label.to_owned());
-        let outcome = makeway_netns::run_in_full(scenario, self.options.clone(), |progress| {
+        let options = Options {
+            content,
+            ..self.options.clone()
+        };
+        let outcome = makeway_netns::run_in_full(scenario, options, |progress| {
             bar.set_position(progress.elapsed.as_nanos() / 1_000_000);
             let [elapsed, duration] =
                 [progress.elapsed, progress.duration].map(|d| d.as_secs_f64());

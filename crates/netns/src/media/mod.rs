@@ -6,15 +6,19 @@ mod ffmpeg;
 pub mod mpv;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use makeway_core::units::{Bytes, Duration};
-use makeway_scenario::model::Frame;
+use makeway_scenario::model::{Frame, Scenario, Source};
 
+use crate::Content;
 use ffmpeg::{Decoded, Ffmpeg};
 use mpv::Picture;
 
 /// Pictures a second (ITU-R BT.601, 625 lines).
 pub const FRAME_RATE: u64 = 25;
+/// Time of an audio frame: 1152 samples at 48 kHz.
+const AUDIO_PERIOD: Duration = Duration::from_millis(24);
 /// Largest RTP payload: the 1316 bytes that VLC and MPEG-TS senders use.
 const PAYLOAD: usize = 1316;
 
@@ -117,32 +121,35 @@ impl Clip {
         &self.audio
     }
 
-    /// The video as a trace with a frame for each packet, to be sent by a scenario whose payload is
-    /// 1316 B or more: packet `n` of the flow is then packet `n` of the clip, which is what
-    /// [`Clip::view`] asks for. The trace must not repeat: run no longer than the clip.
-    pub fn video_trace(&self) -> Vec<Frame> {
-        let pictures = (0..).zip(&self.video);
-        pictures
-            .flat_map(|(n, picture)| {
-                picture.packets.iter().map(move |packet| Frame {
-                    at: Duration::from_millis(n * 1000 / FRAME_RATE),
-                    bytes: Bytes::new(packet.len() as u64),
-                    kind: picture.kind,
-                })
-            })
-            .collect()
-    }
-
-    /// The audio likewise: a packet each 24 ms.
-    pub fn audio_trace(&self) -> Vec<Frame> {
-        let packets = (0..).zip(&self.audio);
-        packets
-            .map(|(n, packet)| Frame {
-                at: Duration::from_millis(24 * n),
-                bytes: Bytes::new(packet.len() as u64),
-                kind: 'A',
-            })
-            .collect()
+    /// Makes the flow `video` of a scenario this clip's pictures and the flow `audio` its sound, each
+    /// packet of the clip a frame of the trace; gives what they carry. Packet `n` of the flow is then
+    /// packet `n` of the clip, which is what [`Clip::view`] asks for.
+    pub fn carry(&self, scenario: &mut Scenario, video: &str, audio: &str) -> Vec<Content> {
+        let pictures = self.video.iter().enumerate();
+        let video_frames = pictures.flat_map(|(n, picture)| {
+            let at = Duration::from_secs(n as u64) / FRAME_RATE;
+            picture
+                .packets
+                .iter()
+                .map(move |packet| (at, picture.kind, packet))
+        });
+        let audio_frames = self
+            .audio
+            .iter()
+            .enumerate()
+            .map(|(n, frame)| (AUDIO_PERIOD * n as u64, 'A', frame));
+        let length = Duration::from_secs(self.video.len() as u64) / FRAME_RATE;
+        // Payload types of RFC 3551: MPV and MPA.
+        vec![
+            replace(scenario, video, 32, length, video_frames),
+            replace(
+                scenario,
+                audio,
+                14,
+                AUDIO_PERIOD * self.audio.len() as u64,
+                audio_frames,
+            ),
+        ]
     }
 
     /// Decodes what arrived: `arrived(n)` tells of the n-th video packet, counted over the clip.
@@ -202,6 +209,44 @@ impl Clip {
     }
 }
 
+/// Puts packets in the place of the trace of flow `name`.
+fn replace<'a>(
+    scenario: &mut Scenario,
+    name: &str,
+    payload_type: u8,
+    length: Duration,
+    packets: impl Iterator<Item = (Duration, char, &'a Vec<u8>)>,
+) -> Content {
+    let mut trace = Vec::new();
+    let mut payloads = Vec::new();
+    for (at, kind, packet) in packets {
+        trace.push(Frame {
+            at,
+            bytes: Bytes::new(Content::size(packet) as u64),
+            kind,
+        });
+        payloads.push(packet.clone());
+    }
+    for flow in scenario.flows.iter_mut().filter(|flow| flow.name == name) {
+        if let Source::Rtp {
+            frames,
+            period,
+            payload,
+            ..
+        } = &mut flow.source
+        {
+            *frames = trace.clone();
+            *period = length;
+            *payload = Bytes::new(Content::size(&[0; PAYLOAD]) as u64);
+        }
+    }
+    Content {
+        flow: name.to_owned(),
+        payload_type,
+        payloads: Arc::new(payloads),
+    }
+}
+
 /// The data of those packets of a picture that `arrived` tells of.
 fn join(picture: &Picture, arrived: impl Fn(usize) -> bool) -> Vec<u8> {
     let packets = picture
@@ -233,16 +278,6 @@ mod tests {
         assert!(
             (4.0e6..6.5e6).contains(&(bits as f64 / 2.0)),
             "{bits} bits in two seconds"
-        );
-
-        let trace = clip.video_trace();
-        let sent: u64 = trace.iter().map(|frame| frame.bytes.get()).sum();
-        assert_eq!(sent as usize * 8, bits);
-        assert!(trace.is_sorted_by_key(|frame| frame.at));
-        assert!(
-            trace
-                .iter()
-                .all(|frame| (16..=1316).contains(&frame.bytes.get()))
         );
 
         let whole = clip.view(|_| true, &[10, 49]).unwrap();
