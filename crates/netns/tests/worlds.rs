@@ -1,5 +1,7 @@
 //! Whole runs in namespaces: as root, or in a user namespace of the test's own.
 
+#![allow(clippy::unwrap_used)] // a test may panic
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;

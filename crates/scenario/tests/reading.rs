@@ -1,5 +1,7 @@
 //! The format as a user meets it: what the documentation shows reads, and what is wrong is told.
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 use std::path::{Path, PathBuf};
 
 use makeway_core::units::{Bytes, Duration, Rate};
