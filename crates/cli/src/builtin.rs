@@ -1,23 +1,41 @@
 //! Scenarios that come with the program, so that it works where its source is not.
 
+use std::path::Path;
+
 use anyhow::Context;
 use makeway_scenario::Scenario;
 
-/// File names under `scenarios/`, with their text.
-const FILES: [(&str, &str); 3] = [
-    (
-        "call-and-downloads.toml",
-        include_str!("../../../scenarios/call-and-downloads.toml"),
-    ),
-    (
-        "traces/mpeg2-5m.csv",
-        include_str!("../../../scenarios/traces/mpeg2-5m.csv"),
-    ),
-    (
-        "traces/audio-64k.csv",
-        include_str!("../../../scenarios/traces/audio-64k.csv"),
-    ),
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../scenarios/", $name)))),*]
+    };
+}
+
+/// Names under `scenarios/`, with their text.
+pub const FILES: [(&str, &str); 7] = files![
+    "call-and-downloads.toml",
+    "papers/sqf/testbed.toml",
+    "papers/sqf/jitter.toml",
+    "papers/sqf/streams.toml",
+    "papers/sqf/users.toml",
+    "traces/mpeg2-5m.csv",
+    "traces/audio-64k.csv",
 ];
+
+/// Writes them into `folder`, as they are in the tree.
+///
+/// # Errors
+/// The system's, with the file's name.
+pub fn unpack(folder: &Path) -> anyhow::Result<()> {
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        std::fs::create_dir_all(parent)
+            .and_then(|()| std::fs::write(&path, text))
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    Ok(())
+}
 
 /// The scenario `name`, with settings put in.
 ///
@@ -25,13 +43,7 @@ const FILES: [(&str, &str); 3] = [
 /// No temporary folder can be made, or a setting is refused.
 pub fn load(name: &str, set: &[String]) -> anyhow::Result<Scenario> {
     let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
-    for (name, text) in FILES {
-        let path = folder.path().join(name);
-        let parent = path.parent().unwrap_or(folder.path());
-        std::fs::create_dir_all(parent)
-            .and_then(|()| std::fs::write(&path, text))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    unpack(folder.path())?;
     Ok(makeway_scenario::load(&folder.path().join(name), set)?)
 }
 

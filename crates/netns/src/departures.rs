@@ -181,8 +181,11 @@ impl Paced {
 
     /// Makes the packets of the frames that leave between `from` and `from + length` ready.
     fn spread(&mut self, count: usize, from: u64, length: u64) {
-        let total: u64 = (0..count).map(|n| self.frame(self.next + n).1).sum();
-        let mut before = 0;
+        // Packets are spaced evenly, whatever their size: the short one that ends a frame must not
+        // bring the next one close behind it.
+        let cut = |n| self.frame(self.next + n).1.div_ceil(self.payload);
+        let total: u64 = (0..count).map(cut).sum();
+        let mut before = 0_u64;
         for _ in 0..count {
             let (due, mut left) = self.frame(self.next);
             self.next += 1;
@@ -202,7 +205,7 @@ impl Paced {
                     marker: left == 0 && self.frame(self.next).0 != due,
                 });
                 self.seq += 1;
-                before += size;
+                before += 1;
             }
         }
     }

@@ -63,7 +63,7 @@ pub struct Up {
     /// Share of a user of hier, 1 to 65536; 1 where none is given. May be repeated.
     #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
     weight: Vec<(IpAddr, u32)>,
-    /// Most that waits: '100 packets', '150kB', or both by repeating it [default: 100 ms of packets
+    /// Most that waits: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
     /// of 1500 B, but at least 50 and at most 200, and no less than 10 ms].
     #[arg(long, value_parser = limit)]
     limit: Vec<Limit>,
@@ -186,13 +186,13 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
 }
 
 /// The limits asked for, or those that the rate gives: T. Bonald, L. Muscariello, N. Ostallo, ICC 2011,
-/// section III.C: "typical values range from 50 to 200 MTU sized packets". 100 ms of the rate lie in
-/// that range for 6 to 24 Mbit/s; above 240 Mbit/s 200 packets are less than the 10 ms that TCP needs at
-/// the round trips of a good access line.
+/// section III.B, names 50 to 200 full packets. 200 ms of the rate lie in that range for 3 to 12 Mbit/s:
+/// a deep buffer keeps a stream that stalls for a moment below the downloads. Above 240 Mbit/s 200 packets
+/// are less than the 10 ms that TCP needs at the round trips of a good access line.
 fn limits(asked: &[Limit], rate: Rate, framing: Framing, mtu: u32) -> Limits {
     const FLOWS: u32 = 1024;
     let packets_in = |time| (rate * time).get() / 1500;
-    let packets = packets_in(Duration::from_millis(100)).clamp(50, 200);
+    let packets = packets_in(Duration::from_millis(200)).clamp(50, 200);
     let packets = packets.max(packets_in(Duration::from_millis(10)));
     let mut packets = u32::try_from(packets).unwrap_or(u32::MAX).min(1 << 20);
     let mut bytes = None;
@@ -377,8 +377,8 @@ mod tests {
     #[test]
     fn the_default_limit_follows_the_rate_between_50_and_200_packets() {
         assert_eq!(default_packets("640kbit"), 50);
-        assert_eq!(default_packets("10mbit"), 83);
-        assert_eq!(default_packets("20mbit"), 166);
+        assert_eq!(default_packets("10mbit"), 166);
+        assert_eq!(default_packets("20mbit"), 200);
         assert_eq!(default_packets("100mbit"), 200);
         // 10 ms at 1 Gbit/s.
         assert_eq!(default_packets("1gbit"), 833);

@@ -5,7 +5,7 @@ use super::{Backlog, DropFrom, Limits};
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
 
-/// The packets of all flows: 32 bytes for each packet of the limit, 16 for each flow, allocated here.
+/// The packets of all flows: 36 bytes for each packet of the limit, 16 for each flow, allocated here.
 ///
 /// Free slots are a stack, so that the slot freed last, which the cache still has, is used first; it is
 /// an array of its own, so that taking a slot does not wait for the slot's memory.

@@ -17,6 +17,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use makeway_report::json::from_json;
 use makeway_report::model::Report;
 
+use crate::builtin::{self, FILES};
+
 /// A scenario that the program carries, with what it is run with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
@@ -42,34 +44,6 @@ impl Cell {
 /// Finished reports by [`Cell::name`].
 pub type Results = BTreeMap<String, Report>;
 
-/// The scenarios and their traces, as they are in the tree.
-const FILES: [(&str, &str); 6] = [
-    (
-        "papers/sqf/testbed.toml",
-        include_str!("../../../../../scenarios/papers/sqf/testbed.toml"),
-    ),
-    (
-        "papers/sqf/jitter.toml",
-        include_str!("../../../../../scenarios/papers/sqf/jitter.toml"),
-    ),
-    (
-        "papers/sqf/streams.toml",
-        include_str!("../../../../../scenarios/papers/sqf/streams.toml"),
-    ),
-    (
-        "papers/sqf/users.toml",
-        include_str!("../../../../../scenarios/papers/sqf/users.toml"),
-    ),
-    (
-        "traces/mpeg2-5m.csv",
-        include_str!("../../../../../scenarios/traces/mpeg2-5m.csv"),
-    ),
-    (
-        "traces/audio-64k.csv",
-        include_str!("../../../../../scenarios/traces/audio-64k.csv"),
-    ),
-];
-
 /// A run in which the sender was ever later than this has sent a burst that is not in the trace, so
 /// it is repeated: at the video's rate it is one packet. Chosen by us; figures are not looked at.
 const LATEST_MS: f64 = 2.5;
@@ -85,13 +59,7 @@ pub fn default_jobs() -> usize {
 /// Runs what is not in `folder` yet, `jobs` at a time. `None`: a signal stopped it.
 pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<Results>> {
     let scenarios = folder.join("scenarios");
-    for (name, text) in FILES {
-        let path = scenarios.join(name);
-        let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent)
-            .with_context(|| format!("{} cannot be made", parent.display()))?;
-        fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))?;
-    }
+    builtin::unpack(&scenarios)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
