@@ -45,7 +45,7 @@ fn length(full: bool) -> &'static str {
     if full {
         "Each run measured 10 minutes, as in the paper."
     } else {
-        "Each run measured 30 s instead of the paper's 10 minutes (15 s at 100 Mbit/s); --full runs all of it."
+        "Each run measured 20 s instead of the paper's 10 minutes (10 s at 100 Mbit/s); --full runs all of it."
     }
 }
 

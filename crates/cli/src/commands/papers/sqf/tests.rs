@@ -138,7 +138,7 @@ fn a_verdict_follows_its_figures() {
     assert_eq!(verdict(&r, "sqf.fig7.jitter"), Verdict::Differs);
     let r = spoil("testbed/pfq/20", "audio", 0.0, 2.4);
     assert_eq!(verdict(&r, "sqf.pfq"), Verdict::Differs);
-    let r = spoil("jitter/10/5/1", "video", 0.2, 0.4);
+    let r = spoil("jitter/10/8/1", "video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Differs);
     let r = spoil("users/hier", "bob-video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.future.hierarchy"), Verdict::Differs);
