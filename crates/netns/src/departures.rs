@@ -282,6 +282,23 @@ mod tests {
     }
 
     #[test]
+    fn the_short_packet_of_a_frame_has_the_same_spacing() {
+        // Frames of 1000 and 100 bytes: 10 packets in each 200 ms.
+        let frame = |n: u64| Frame {
+            at: Duration::from_millis(40 * n),
+            bytes: Bytes::new(1_100),
+            kind: 'P',
+        };
+        let frames = (0_u64..5).map(frame).collect();
+        let slice = Pace::Slice(Duration::from_millis(200));
+        let packets: Vec<_> = Paced::new(frames, Duration::from_millis(200), 1000, slice)
+            .take(10)
+            .collect();
+        assert!(packets.iter().any(|p| p.payload == 100));
+        assert!(gaps(&packets).iter().all(|&gap| gap == 20_000_000));
+    }
+
+    #[test]
     fn bursts_leave_with_their_frame() {
         let packets = rtp(Pace::Burst, Duration::ZERO);
         assert!(packets[..10].iter().all(|p| p.at == 0));
