@@ -72,13 +72,9 @@ impl Scheduler for Fq {
         if !self.active.contains(flow) {
             self.active.push(flow);
         }
-        while self.queues.pool.is_over() {
-            let Some(longest) = self.queues.longest() else {
-                break;
-            };
-            let dropped = self.queues.pop(longest, self.drop_from);
+        while let Some(dropped) = self.queues.drop_longest(self.drop_from) {
             drops.push(dropped.packet, DropReason::LongestQueue);
-            self.leave_if_empty(longest);
+            self.leave_if_empty(dropped.packet.flow.0);
         }
     }
 
@@ -90,10 +86,11 @@ impl Scheduler for Fq {
                 *deficit += self.quantum;
                 self.granted = true;
             }
-            let len = u64::from(self.queues.pool.head_len(flow));
+            let place = self.queues.pool.place(flow);
+            let len = u64::from(self.queues.pool.head_len(place));
             if len <= *deficit {
                 *deficit -= len;
-                let sent = self.queues.pop(flow, DropFrom::Head).packet;
+                let sent = self.queues.pop(place, DropFrom::Head).packet;
                 self.leave_if_empty(flow);
                 return Some(sent);
             }

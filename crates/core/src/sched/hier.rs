@@ -21,7 +21,7 @@
 //! even if another flow of it holds a smaller one. A flow belongs to the user of the packet that made
 //! it active, until it is empty.
 
-use super::order::{Forest, NIL, Nodes, Treap};
+use super::order::{Forest, NIL, Nodes, Place, Treap};
 use super::queues::{Moved, Pool};
 use super::ring::Ring;
 use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
@@ -115,7 +115,7 @@ impl Hier {
         };
         Self {
             pool: Pool::new(limits),
-            flows: Forest::new(limits.flows),
+            flows: Forest::new(limits.packets + 1),
             owner: vec![NIL; limits.flows as usize],
             users: vec![user; users as usize],
             active: Ring::new(users),
@@ -161,9 +161,9 @@ impl Hier {
         let flow = moved.packet.flow.0;
         let user = self.owner[flow as usize];
         let state = &mut self.users[user as usize];
-        self.flows.update(&mut state.flows, flow, moved.new);
+        self.flows.update(&mut state.flows, moved.old, moved.new);
         let load = state.load;
-        let bytes = load.bytes - moved.old + moved.new;
+        let bytes = load.bytes - moved.old.bytes + moved.new.bytes;
         self.reload(user, Load { bytes, ..load });
         match (self.active.contains(user), bytes) {
             (false, _) => self.active.push(user),
@@ -180,13 +180,13 @@ impl Hier {
         self.users[user as usize].deficit = 0;
     }
 
-    fn take(&mut self, flow: u32, from: DropFrom) -> Packet {
-        let moved = self.pool.pop(flow, from);
+    fn take(&mut self, place: Place, from: DropFrom) -> Packet {
+        let moved = self.pool.pop(place, from);
         self.update(&moved);
         moved.packet
     }
 
-    fn longest(&self) -> Option<u32> {
+    fn longest(&self) -> Option<Place> {
         let user = self.heaviest.last(&self.users[..])?;
         self.flows.longest(&self.users[user as usize].flows)
     }
@@ -220,7 +220,7 @@ impl Scheduler for Hier {
                 state.deficit += self.quantum * u64::from(state.load.weight);
                 self.granted = true;
             }
-            let shortest = state.flows.first(&self.flows)?;
+            let shortest = self.flows.place(state.flows.first(&self.flows)?);
             let len = u64::from(self.pool.head_len(shortest));
             if len <= state.deficit {
                 state.deficit -= len;

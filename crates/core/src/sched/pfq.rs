@@ -24,8 +24,8 @@
 //! Departures from the paper: when the buffer runs empty every flow leaves the list at once, since on
 //! an idle link a round takes no time.
 
-use super::order::Buckets;
-use super::queues::Queues;
+use super::order::{Buckets, Place};
+use super::queues::{Moved, Queues};
 use super::ring::Ring;
 use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
@@ -67,9 +67,15 @@ impl Pfq {
         }
     }
 
-    /// Takes a packet of `flow`, wherever it stands.
-    fn take(&mut self, flow: u32, from: DropFrom) -> Packet {
-        let moved = self.queues.pop(flow, from);
+    fn take(&mut self, place: Place) -> Packet {
+        let moved = self.queues.pop(place, DropFrom::Head);
+        self.forget(&moved);
+        moved.packet
+    }
+
+    /// After a packet was taken out of its queue, wherever it stood.
+    fn forget(&mut self, moved: &Moved) {
+        let flow = moved.packet.flow.0;
         if self.first.contains(moved.slot) {
             self.first.remove(moved.slot);
         } else {
@@ -81,7 +87,6 @@ impl Pfq {
                 self.next_turn();
             }
         }
-        moved.packet
     }
 
     fn next_turn(&mut self) {
@@ -119,12 +124,9 @@ impl Scheduler for Pfq {
         } else {
             state.waiting += 1;
         }
-        while self.queues.pool.is_over() {
-            let Some(longest) = self.queues.longest() else {
-                break;
-            };
-            let dropped = self.take(longest, self.drop_from);
-            drops.push(dropped, DropReason::LongestQueue);
+        while let Some(dropped) = self.queues.drop_longest(self.drop_from) {
+            self.forget(&dropped);
+            drops.push(dropped.packet, DropReason::LongestQueue);
         }
     }
 
@@ -136,7 +138,7 @@ impl Scheduler for Pfq {
             Some(slot) => {
                 // Within a flow the packets with priority are the oldest.
                 let flow = self.queues.pool.flow_at(slot);
-                let sent = self.take(flow, DropFrom::Head);
+                let sent = self.take(self.queues.pool.place(flow));
                 self.flows[flow as usize].deficit -= i64::from(sent.len_u32());
                 sent
             }
@@ -169,10 +171,11 @@ impl Pfq {
                 state.deficit += self.quantum;
                 self.granted = true;
             }
-            let len = i64::from(self.queues.pool.head_len(flow));
+            let place = self.queues.pool.place(flow);
+            let len = i64::from(self.queues.pool.head_len(place));
             if len <= state.deficit {
                 state.deficit -= len;
-                return Some(self.take(flow, DropFrom::Head));
+                return Some(self.take(place));
             }
             self.next_turn();
         }

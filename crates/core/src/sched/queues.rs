@@ -1,19 +1,21 @@
 //! A queue of packets for each flow, all in one pool, and the flows' order by backlog.
 
-use super::order::{NIL, Order, fetch};
+use super::order::{NIL, Order, Place, fetch};
 use super::{Backlog, DropFrom, Limits};
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
 
-/// The packets of all flows: 36 bytes for each packet of the limit, 16 for each flow, allocated here.
+/// The packets of all flows: 36 bytes for each packet of the limit, 8 for each flow, allocated here.
 ///
-/// Free slots are a stack, so that the slot freed last, which the cache still has, is used first; it is
+/// A flow's queue is a ring that is held by its tail, so that a flow costs no more than those 8 bytes:
+/// where there are more flows than the cache holds, an arrival pays for one miss. Free slots are a stack, so that the slot freed last, which the cache still has, is used first; it is
 /// an array of its own, so that taking a slot does not wait for the slot's memory.
 #[derive(Clone, Debug)]
 pub struct Pool {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    queues: Vec<Queue>,
+    /// The place of each flow: the slot of its last packet, and its bytes.
+    queues: Vec<Place>,
     backlog: Backlog,
     limits: Limits,
 }
@@ -22,29 +24,21 @@ pub struct Pool {
 #[repr(align(32))]
 struct Slot {
     packet: Packet,
-    /// Towards the head of the flow's queue.
+    /// Towards the head of the flow's queue; at the head it means nothing.
     prev: u32,
-    /// Towards its tail.
+    /// Towards its tail; at the tail, the head.
     next: u32,
 }
 
-/// A flow's queue: its ends, as slots, and its bytes. Of an empty queue the ends mean nothing.
-#[derive(Clone, Debug)]
-#[repr(align(16))]
-struct Queue {
-    bytes: u32,
-    head: u32,
-    tail: u32,
-}
+const _: () = assert!(size_of::<Slot>() == 32 && size_of::<Place>() == 8);
 
-const _: () = assert!(size_of::<Slot>() == 32 && size_of::<Queue>() == 16);
-
-/// A packet that went into a pool or came out, and the bytes of its flow before and after.
+/// A packet that went into a pool or came out, and the place of its flow before and after; there its
+/// node is the slot of its last packet.
 pub struct Moved {
     pub slot: u32,
     pub packet: Packet,
-    pub old: u32,
-    pub new: u32,
+    pub old: Place,
+    pub new: Place,
 }
 
 impl Pool {
@@ -66,14 +60,7 @@ impl Pool {
         Self {
             slots: vec![slot; slots as usize],
             free: (0..slots).rev().collect(),
-            queues: vec![
-                Queue {
-                    bytes: 0,
-                    head: NIL,
-                    tail: NIL,
-                };
-                limits.flows as usize
-            ],
+            queues: vec![Place::NONE; limits.flows as usize],
             backlog: Backlog::default(),
             limits,
         }
@@ -109,35 +96,42 @@ impl Pool {
         self.slots[slot as usize].packet.flow.0
     }
 
-    /// Length of the packet at the head of `flow`, which is not empty.
-    pub fn head_len(&self, flow: u32) -> u32 {
-        self.slots[self.queues[flow as usize].head as usize]
-            .packet
-            .len_u32()
+    /// The place of `flow`.
+    pub fn place(&self, flow: u32) -> Place {
+        self.queues[flow as usize]
+    }
+
+    /// Length of the packet at the head of the flow at `place`.
+    pub fn head_len(&self, place: Place) -> u32 {
+        let head = self.slots[place.node as usize].next;
+        self.slots[head as usize].packet.len_u32()
     }
 
     /// Adds `packet` to the tail of its flow's queue. There is room for one packet over the limit.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, packet: Packet) -> Moved {
         // One slot more than the limit, and the caller drops what is over it.
         let slot = self.free.pop().unwrap_or(NIL);
         self.fetch_free();
         let queue = &mut self.queues[packet.flow.0 as usize];
-        let (old, last) = (queue.bytes, queue.tail);
-        // At most the limit and one packet: no overflow, see `Config`.
-        let new = old + packet.len_u32();
-        queue.bytes = new;
-        queue.tail = slot;
+        let len = packet.len_u32();
+        // A branch and no sum with zero, for the processor's sake: it goes on with a flow that it
+        // takes for empty while the queue's cache miss is under way.
+        let (old, bytes, head) = if queue.node == NIL {
+            (Place::NONE, len, slot)
+        } else {
+            // At most the limit and one packet: no overflow, see `Config`.
+            let old = *queue;
+            let head = std::mem::replace(&mut self.slots[old.node as usize].next, slot);
+            (old, old.bytes + len, head)
+        };
+        let new = Place { node: slot, bytes };
+        *queue = new;
         self.slots[slot as usize] = Slot {
             packet,
-            prev: last,
-            next: NIL,
+            prev: old.node,
+            next: head,
         };
-        if old == 0 {
-            queue.head = slot;
-        } else {
-            self.slots[last as usize].next = slot;
-        }
         self.backlog.packets += 1;
         self.backlog.bytes += packet.len();
         Moved {
@@ -158,23 +152,35 @@ impl Pool {
         }
     }
 
-    /// Takes a packet from an end of the queue of `flow`, which is not empty.
-    #[inline]
-    pub fn pop(&mut self, flow: u32, from: DropFrom) -> Moved {
-        let queue = &mut self.queues[flow as usize];
+    /// Takes a packet from an end of the queue of the flow at `old`.
+    #[inline(always)]
+    pub fn pop(&mut self, old: Place, from: DropFrom) -> Moved {
+        let tail = old.node;
+        let head = self.slots[tail as usize].next;
         let slot = match from {
-            DropFrom::Head => queue.head,
-            DropFrom::Tail => queue.tail,
+            DropFrom::Head => head,
+            DropFrom::Tail => tail,
         };
         let Slot { packet, prev, next } = self.slots[slot as usize];
         self.free.push(slot);
+        let mut new = Place {
+            bytes: old.bytes - packet.len_u32(),
+            ..old
+        };
+        // The ring closes round the gap; if it was the last packet, nobody reads what is written.
         match from {
-            DropFrom::Head => queue.head = next,
-            DropFrom::Tail => queue.tail = prev,
+            DropFrom::Head => self.slots[tail as usize].next = next,
+            DropFrom::Tail if new.bytes > 0 => {
+                new.node = prev;
+                self.slots[prev as usize].next = head;
+            }
+            DropFrom::Tail => {}
         }
-        let old = queue.bytes;
-        let new = old - packet.len_u32();
-        queue.bytes = new;
+        if new.bytes == 0 {
+            new = Place::NONE;
+        }
+        // Written and not read: the queue may be far away.
+        self.queues[packet.flow.0 as usize] = new;
         self.backlog.packets -= 1;
         self.backlog.bytes -= packet.len();
         Moved {
@@ -186,7 +192,7 @@ impl Pool {
     }
 }
 
-/// Flows from which fetching ahead pays: 16 bytes each fill a first-level cache of 32 KiB.
+/// Flows from which fetching ahead pays: 8 bytes each fill a first-level cache of 32 KiB.
 /// Chosen by us.
 const FETCH_FROM: usize = 4096;
 
@@ -205,7 +211,7 @@ impl<O: Order> Queues<O> {
         let bytes = u32::try_from(limits.bytes.get()).unwrap_or(u32::MAX);
         Self {
             pool: Pool::new(limits),
-            order: O::new(limits.flows, bytes),
+            order: O::new(limits.packets + 1, bytes),
         }
     }
 
@@ -213,16 +219,26 @@ impl<O: Order> Queues<O> {
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Moved {
         let moved = self.pool.push(packet);
-        self.order.update(packet.flow.0, moved.old, moved.new);
+        self.order.update(moved.old, moved.new);
         moved
     }
 
     /// See [`Pool::pop`].
     #[inline]
-    pub fn pop(&mut self, flow: u32, from: DropFrom) -> Moved {
-        let moved = self.pool.pop(flow, from);
-        self.order.update(flow, moved.old, moved.new);
+    pub fn pop(&mut self, place: Place, from: DropFrom) -> Moved {
+        let moved = self.pool.pop(place, from);
+        self.order.update(moved.old, moved.new);
         moved
+    }
+
+    /// Longest queue drop: takes a packet from the longest queue if more is held than the limits allow.
+    #[inline]
+    pub fn drop_longest(&mut self, from: DropFrom) -> Option<Moved> {
+        if !self.pool.is_over() {
+            return None;
+        }
+        let longest = self.order.longest()?;
+        Some(self.pop(longest, from))
     }
 
     /// Asks the processor for what the next departures under SQF will touch. It hides a cache miss or
@@ -235,21 +251,19 @@ impl<O: Order> Queues<O> {
         let Some(shortest) = self.order.shortest() else {
             return;
         };
-        fetch(&self.pool.slots, self.pool.queues[shortest as usize].head);
-        if let Some(second) = self.order.fetch_after(shortest) {
-            fetch(&self.pool.queues, second);
+        fetch(&self.pool.queues, self.pool.flow_at(shortest.node));
+        fetch(
+            &self.pool.slots,
+            self.pool.slots[shortest.node as usize].next,
+        );
+        if let Some(second) = self.order.fetch_after(shortest.node) {
+            fetch(&self.pool.slots, second);
         }
     }
 
     /// The active flow with the least bytes.
     #[inline]
-    pub fn shortest(&self) -> Option<u32> {
+    pub fn shortest(&self) -> Option<Place> {
         self.order.shortest()
-    }
-
-    /// The active flow with the most bytes.
-    #[inline]
-    pub fn longest(&self) -> Option<u32> {
-        self.order.longest()
     }
 }

@@ -8,8 +8,8 @@
 //! | --- | --- |
 //! | `queue[flowid]` | [`Queues`], one queue for each flow |
 //! | `queue->size`, `queue->maxsize` | [`Scheduler::backlog`], [`Limits`] |
-//! | `get_longest`, `get_shortest` | [`Order::longest`], [`Order::shortest`] |
-//! | `drop()` | the head or the tail of that queue, by [`DropFrom`] |
+//! | `get_shortest` | [`Queues::shortest`] |
+//! | `get_longest` and `drop()` | [`Queues::drop_longest`], at the head or the tail by [`DropFrom`] |
 //!
 //! Cost per packet: O(1) with [`Buckets`], see there.
 //!
@@ -48,11 +48,7 @@ impl<O: Order> Scheduler for Sqf<O> {
         }
         // Algorithm 1, at packet arrival.
         self.queues.push(pkt);
-        while self.queues.pool.is_over() {
-            let Some(longest) = self.queues.longest() else {
-                break;
-            };
-            let dropped = self.queues.pop(longest, self.drop_from);
+        while let Some(dropped) = self.queues.drop_longest(self.drop_from) {
             drops.push(dropped.packet, DropReason::LongestQueue);
         }
     }

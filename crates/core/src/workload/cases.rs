@@ -10,7 +10,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// One packet in, one out. Of 2 N flows, N hold 8 packets each; arrivals are of uniformly random
-    /// flows among the other N. Under SQF the active flows stay N: who comes is served next.
+    /// flows among the other N. One packet of the 8 is of the largest size, so that each of the N holds
+    /// more than any packet: under SQF who comes is served next, and the active flows stay N.
     Pairs,
     /// All N flows get 1 to 8 packets in random order, then everything leaves, then again. Arrival and
     /// departure of a flow are far apart, so each finds a cold cache; 0 to N flows are active.
@@ -104,14 +105,15 @@ impl Bench {
             Case::Waves => (0, 0),
             Case::Overload => (4, self.flows),
         };
-        for _ in 0..rounds {
+        for round in 0..rounds {
             for i in 0..flows {
-                let flow = match self.case {
-                    Case::Pairs => 2 * i,
-                    _ => i,
+                let now = Instant::ZERO;
+                let pkt = match (self.case, round) {
+                    (Case::Pairs, 0) => self.workload.large_packet_of(now, FlowId(2 * i)),
+                    (Case::Pairs, _) => self.workload.packet_of(now, FlowId(2 * i)),
+                    _ => self.workload.packet_of(now, FlowId(i)),
                 };
-                let pkt = self.workload.packet_of(Instant::ZERO, FlowId(flow));
-                scheduler.enqueue(Instant::ZERO, pkt, &mut drops);
+                scheduler.enqueue(now, pkt, &mut drops);
             }
         }
         if self.case == Case::Overload {
@@ -167,7 +169,33 @@ fn keep(pkt: Option<Packet>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::build;
+    use crate::sched::{Backlog, build};
+
+    #[test]
+    fn in_pairs_who_comes_is_served_next_under_sqf() {
+        struct Next(Box<dyn Scheduler + Send>, Option<Packet>);
+        impl Scheduler for Next {
+            fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
+                self.1 = Some(pkt);
+                self.0.enqueue(now, pkt, drops);
+            }
+            fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+                let sent = self.0.dequeue(now, drops);
+                assert_eq!(sent, self.1);
+                sent
+            }
+            fn next_departure(&self) -> Option<Instant> {
+                self.0.next_departure()
+            }
+            fn backlog(&self) -> Backlog {
+                self.0.backlog()
+            }
+        }
+        let mut bench = Bench::new(Case::Pairs, 1024, 1);
+        let mut next = Next(build(&bench.config(Discipline::Sqf)).unwrap(), None);
+        bench.prefill(&mut next);
+        bench.run(&mut next, &mut Drops::default(), 100_000);
+    }
 
     #[test]
     fn pairs_and_overload_keep_the_buffer_as_full_as_they_say() {

@@ -44,6 +44,12 @@ impl Rng {
     }
 }
 
+/// The largest packet of the mix, bytes.
+const LARGEST: u16 = 1549;
+
+/// Packets of a size of the mix have up to this many bytes more.
+const SPREAD: u16 = 31;
+
 /// An endless stream of packets of `flows` flows.
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -63,9 +69,9 @@ impl Workload {
             let base = match rng.below(12) {
                 0..7 => 64,
                 7..11 => 594,
-                _ => 1518,
+                _ => LARGEST - SPREAD,
             };
-            base + rng.below(32) as u16
+            base + rng.below(u32::from(SPREAD) + 1) as u16
         });
         Self {
             rng,
@@ -84,6 +90,16 @@ impl Workload {
 
     /// The next packet, of `flow`. Handles count up from zero and wrap around.
     pub fn packet_of(&mut self, now: Instant, flow: FlowId) -> Packet {
+        let size = self.sizes[self.rng.next_u64() as usize % self.sizes.len()];
+        self.packet_with(now, flow, size)
+    }
+
+    /// The next packet, of `flow`, as large as the largest of the mix.
+    pub fn large_packet_of(&mut self, now: Instant, flow: FlowId) -> Packet {
+        self.packet_with(now, flow, LARGEST)
+    }
+
+    fn packet_with(&mut self, now: Instant, flow: FlowId, size: u16) -> Packet {
         let handle = Handle(self.handle);
         self.handle = self.handle.wrapping_add(1);
         // A power of two in the benches, so that it costs no division there.
@@ -91,7 +107,6 @@ impl Workload {
             true => flow.0 & (self.users - 1),
             false => flow.0 % self.users,
         });
-        let size = self.sizes[self.rng.next_u64() as usize % self.sizes.len()];
         Packet::new(now, handle, flow, user, Bytes::new(size.into()))
     }
 }

@@ -4,7 +4,6 @@
 //! after round, so that a machine that changes its speed changes all figures alike. Time is the
 //! processor time of the thread: work of others costs us cache and memory bandwidth, but no turns.
 
-use std::hint::black_box;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -289,7 +288,7 @@ struct Nothing(Option<Packet>);
 
 impl Scheduler for Nothing {
     fn enqueue(&mut self, _now: Instant, pkt: Packet, _drops: &mut Drops) {
-        self.0 = black_box(Some(pkt));
+        self.0 = Some(pkt);
     }
 
     fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {

@@ -12,17 +12,17 @@
 //! Cost: a change of backlog takes the flow out of one list and puts it at the end of another without
 //! a branch: every list is a ring through a sentinel, and the neighbours are written, never read, so a
 //! cache miss there does not stall. A look-up reads three words of the bitmap and one sentinel.
-//! Memory: 8 bytes for each byte of the window (2 MiB at most), 32 for each flow, of which 24 are
+//! Memory: 8 bytes for each byte of the window (2 MiB at most), 32 for each node, of which 24 are
 //! touched beyond the window only.
 
 use super::bitmap::Bitmap;
 use super::tree::{Forest, Treap};
-use super::{Order, fetch};
+use super::{Order, Place, fetch};
 
 /// Exact shortest and longest in constant time.
 #[derive(Clone, Debug)]
 pub struct Buckets {
-    /// First the sentinels, one for each backlog in the window, then the flows.
+    /// First the sentinels, one for each backlog in the window, then the nodes.
     rings: Vec<Ring>,
     window: u32,
     occupied: Bitmap,
@@ -39,7 +39,8 @@ struct Ring {
 
 impl Buckets {
     #[inline]
-    fn link(&mut self, node: u32, bytes: u32) {
+    fn link(&mut self, Place { node, bytes }: Place) {
+        let node = self.window + node;
         let last = self.rings[bytes as usize].prev;
         self.rings[bytes as usize].prev = node;
         self.rings[last as usize].next = node;
@@ -50,8 +51,19 @@ impl Buckets {
         self.occupied.insert(bytes as usize);
     }
 
+    /// The first of the list for `bytes`, which is not empty.
     #[inline]
-    fn unlink(&mut self, node: u32, bytes: u32) {
+    fn oldest(&self, bytes: usize) -> Place {
+        Place {
+            node: self.rings[bytes].next - self.window,
+            // Below the window, 2^18.
+            bytes: bytes as u32,
+        }
+    }
+
+    #[inline]
+    fn unlink(&mut self, Place { node, bytes }: Place) {
+        let node = self.window + node;
         let Ring { prev, next } = self.rings[node as usize];
         self.rings[prev as usize].next = next;
         self.rings[next as usize].prev = prev;
@@ -61,71 +73,77 @@ impl Buckets {
 }
 
 impl Order for Buckets {
-    fn new(flows: u32, bytes: u32) -> Self {
+    fn new(nodes: u32, bytes: u32) -> Self {
         let window = (bytes as usize + 1).next_power_of_two().min(Bitmap::MOST);
         let alone = |i| Ring { prev: i, next: i };
         // Fits: at most 2^18 and 2^30.
         let window = window as u32;
         Self {
-            rings: (0..window + flows).map(alone).collect(),
+            rings: (0..window + nodes).map(alone).collect(),
             window,
             occupied: Bitmap::new(window as usize),
             beyond: Treap::EMPTY,
-            forest: Forest::new(flows),
+            forest: Forest::new(nodes),
         }
     }
 
     #[inline]
-    fn update(&mut self, flow: u32, old: u32, new: u32) {
-        if old >= self.window || new >= self.window {
-            return self.update_beyond(flow, old, new);
+    fn update(&mut self, old: Place, new: Place) {
+        if old.bytes >= self.window || new.bytes >= self.window {
+            return self.update_beyond(old, new);
         }
-        let node = self.window + flow;
-        if old > 0 {
-            self.unlink(node, old);
+        if old.bytes > 0 {
+            self.unlink(old);
         }
-        if new > 0 {
-            self.link(node, new);
+        if new.bytes > 0 {
+            self.link(new);
         }
     }
 
     #[inline]
-    fn shortest(&self) -> Option<u32> {
+    fn shortest(&self) -> Option<Place> {
         match self.occupied.first() {
-            Some(bytes) => Some(self.rings[bytes].next - self.window),
-            None => self.beyond.first(&self.forest),
+            Some(bytes) => Some(self.oldest(bytes)),
+            None => Some(self.forest.place(self.beyond.first(&self.forest)?)),
         }
     }
 
     #[inline]
-    fn longest(&self) -> Option<u32> {
+    fn longest(&self) -> Option<Place> {
         if !self.beyond.is_empty() {
             return self.forest.longest(&self.beyond);
         }
-        Some(self.rings[self.occupied.last()?].next - self.window)
+        Some(self.oldest(self.occupied.last()?))
     }
 
     #[inline]
     fn fetch_after(&self, shortest: u32) -> Option<u32> {
         // The next in the ring, if that is not the sentinel.
-        let node = self.rings[(self.window + shortest) as usize].next;
-        let flow = node.checked_sub(self.window)?;
-        fetch(&self.rings, node);
-        Some(flow)
+        let next = self.rings[(self.window + shortest) as usize].next;
+        fetch(&self.rings, next);
+        next.checked_sub(self.window)
     }
 }
 
 impl Buckets {
     #[cold]
-    fn update_beyond(&mut self, flow: u32, old: u32, new: u32) {
-        let node = self.window + flow;
-        if (1..self.window).contains(&old) {
-            self.unlink(node, old);
+    fn update_beyond(&mut self, old: Place, new: Place) {
+        let window = self.window;
+        if (1..window).contains(&old.bytes) {
+            self.unlink(old);
         }
-        let bytes = if new >= self.window { new } else { 0 };
-        self.forest.update(&mut self.beyond, flow, bytes);
-        if (1..self.window).contains(&new) {
-            self.link(node, new);
+        let beyond = |place: Place| Place {
+            bytes: if place.bytes >= window {
+                place.bytes
+            } else {
+                0
+            },
+            ..place
+        };
+        self.forest
+            .update(&mut self.beyond, beyond(old), beyond(new));
+        if (1..window).contains(&new.bytes) {
+            self.link(new);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! as in D. B. Johnson, "Priority queues with update and finding minimum spanning trees",
 //! Information Processing Letters 4, 1975. Cost: O(log n) for each change, O(1) to look.
 
-use super::{NIL, Order};
+use super::{NIL, Order, Place};
 use std::cmp::Reverse;
 
 /// Four children: one cache line of keys.
@@ -22,27 +22,27 @@ pub struct Heaps {
 struct Heap<K> {
     /// Keys beside the flows: a comparison does not leave the heap.
     nodes: Vec<(K, u32)>,
-    /// Where each flow is in `nodes`.
+    /// Where each flow, by its node in the order, is in `nodes`.
     place: Vec<u32>,
 }
 
 impl<K: Ord + Copy> Heap<K> {
-    fn new(flows: u32) -> Self {
+    fn new(nodes: u32) -> Self {
         Self {
-            nodes: Vec::with_capacity(flows as usize),
-            place: vec![NIL; flows as usize],
+            nodes: Vec::with_capacity(nodes as usize),
+            place: vec![NIL; nodes as usize],
         }
     }
 
-    fn set(&mut self, flow: u32, key: K) {
-        let at = match self.place[flow as usize] {
-            NIL => {
-                self.nodes.push((key, flow));
-                self.nodes.len() - 1
-            }
-            at => at as usize,
-        };
-        self.nodes[at] = (key, flow);
+    fn insert(&mut self, flow: u32, key: K) {
+        self.nodes.push((key, flow));
+        self.settle(self.nodes.len() - 1);
+    }
+
+    /// Gives a flow another node and key.
+    fn replace(&mut self, old: u32, new: u32, key: K) {
+        let at = std::mem::replace(&mut self.place[old as usize], NIL) as usize;
+        self.nodes[at] = (key, new);
         self.settle(at);
     }
 
@@ -86,36 +86,48 @@ impl<K: Ord + Copy> Heap<K> {
         self.place[node.1 as usize] = at as u32;
     }
 
-    fn first(&self) -> Option<u32> {
-        self.nodes.first().map(|(_, flow)| *flow)
+    fn first(&self) -> Option<(K, u32)> {
+        self.nodes.first().copied()
     }
 }
 
 impl Order for Heaps {
-    fn new(flows: u32, _bytes: u32) -> Self {
+    fn new(nodes: u32, _bytes: u32) -> Self {
         Self {
-            least: Heap::new(flows),
-            most: Heap::new(flows),
+            least: Heap::new(nodes),
+            most: Heap::new(nodes),
             changes: 0,
         }
     }
 
-    fn update(&mut self, flow: u32, old: u32, new: u32) {
+    fn update(&mut self, old: Place, new: Place) {
         self.changes += 1;
-        if new > 0 {
-            self.least.set(flow, (new, self.changes));
-            self.most.set(flow, (Reverse(new), self.changes));
-        } else if old > 0 {
-            self.least.remove(flow);
-            self.most.remove(flow);
+        let least = (new.bytes, self.changes);
+        let most = (Reverse(new.bytes), self.changes);
+        match (old.bytes, new.bytes) {
+            (0, 0) => {}
+            (0, _) => {
+                self.least.insert(new.node, least);
+                self.most.insert(new.node, most);
+            }
+            (_, 0) => {
+                self.least.remove(old.node);
+                self.most.remove(old.node);
+            }
+            _ => {
+                self.least.replace(old.node, new.node, least);
+                self.most.replace(old.node, new.node, most);
+            }
         }
     }
 
-    fn shortest(&self) -> Option<u32> {
-        self.least.first()
+    fn shortest(&self) -> Option<Place> {
+        let ((bytes, _), node) = self.least.first()?;
+        Some(Place { node, bytes })
     }
 
-    fn longest(&self) -> Option<u32> {
-        self.most.first()
+    fn longest(&self) -> Option<Place> {
+        let ((Reverse(bytes), _), node) = self.most.first()?;
+        Some(Place { node, bytes })
     }
 }

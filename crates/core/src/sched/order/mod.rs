@@ -25,22 +25,45 @@ pub(super) use tree::{Forest, Nodes, Treap};
 /// No flow, no packet.
 pub(super) const NIL: u32 = u32::MAX;
 
+/// A flow's place in an order: the number it has there, and its backlog. Without backlog it has no
+/// place, and the number means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(8))]
+pub struct Place {
+    /// See [`Order`].
+    pub node: u32,
+    /// Bytes.
+    pub bytes: u32,
+}
+
+impl Place {
+    /// The place of a flow without backlog.
+    pub const NONE: Self = Self {
+        node: NIL,
+        bytes: 0,
+    };
+}
+
 /// A structure that keeps the active flows in order of backlog.
+///
+/// A flow is known here by a *node*: any number that no other active flow has at the time. It may
+/// have another after each change, so a pool names a flow by the slot of its last packet, and a flow
+/// without packets costs no memory here and no cache miss.
 pub trait Order {
-    /// For flows below `flows` whose backlogs sum to `bytes`; allocates all that it ever needs.
-    fn new(flows: u32, bytes: u32) -> Self;
+    /// For nodes below `nodes` whose backlogs sum to `bytes`; allocates all that it ever needs.
+    fn new(nodes: u32, bytes: u32) -> Self;
 
-    /// The backlog of `flow` was `old` bytes and is now `new`; zero means that it is not active.
-    fn update(&mut self, flow: u32, old: u32, new: u32);
+    /// A flow that was at `old` is now at `new`.
+    fn update(&mut self, old: Place, new: Place);
 
-    /// The active flow with the least bytes.
-    fn shortest(&self) -> Option<u32>;
+    /// The place of the active flow with the least bytes.
+    fn shortest(&self) -> Option<Place>;
 
-    /// The active flow with the most bytes.
-    fn longest(&self) -> Option<u32>;
+    /// The place of the active flow with the most bytes.
+    fn longest(&self) -> Option<Place>;
 
-    /// A guess at which flow is the shortest once `shortest` is empty; asks the processor to fetch
-    /// what the structure keeps of it.
+    /// A guess at which node is the shortest once `shortest` is empty; asks the processor to fetch what the
+    /// structure keeps of it.
     fn fetch_after(&self, _shortest: u32) -> Option<u32> {
         None
     }

@@ -4,7 +4,7 @@
 //! priority is a hash of its index, so that nothing is stored for it and equal histories give equal
 //! trees. Cost: expected O(log n) for each operation, about 1.4 log2 n nodes deep.
 
-use super::{NIL, Order};
+use super::{NIL, Order, Place};
 
 /// Records that can be nodes of a [`Treap`].
 pub trait Nodes {
@@ -23,7 +23,7 @@ pub struct Treap {
 
 /// Where a node hangs: the root, or a side of another.
 #[derive(Clone, Copy)]
-enum Place {
+enum Hook {
     Root,
     Child(u32, usize),
 }
@@ -34,35 +34,35 @@ impl Treap {
     /// Adds `node`, which is in no tree.
     pub fn insert<N: Nodes + ?Sized>(&mut self, nodes: &mut N, node: u32) {
         let key = nodes.key(node);
-        let mut place = Place::Root;
+        let mut hook = Hook::Root;
         let mut at = self.root;
         while at != NIL && priority(at) >= priority(node) {
             let side = usize::from(nodes.key(at) < key);
-            place = Place::Child(at, side);
+            hook = Hook::Child(at, side);
             at = nodes.child(at, side);
         }
-        self.set(nodes, place, node);
+        self.set(nodes, hook, node);
         // What was here is split by the key, and hangs below the node.
-        let mut open = [Place::Child(node, 0), Place::Child(node, 1)];
+        let mut open = [Hook::Child(node, 0), Hook::Child(node, 1)];
         while at != NIL {
             let less = nodes.key(at) < key;
             let (mine, inner) = if less { (0, 1) } else { (1, 0) };
             self.set(nodes, open[mine], at);
-            open[mine] = Place::Child(at, inner);
+            open[mine] = Hook::Child(at, inner);
             at = nodes.child(at, inner);
         }
-        for place in open {
-            self.set(nodes, place, NIL);
+        for hook in open {
+            self.set(nodes, hook, NIL);
         }
     }
 
     /// Removes `node`, which went in under the key `old`, whatever its record says now.
     pub fn remove<N: Nodes + ?Sized>(&mut self, nodes: &mut N, node: u32, old: N::Key) {
-        let mut place = Place::Root;
+        let mut hook = Hook::Root;
         let mut at = self.root;
         while at != node {
             let side = usize::from(nodes.key(at) < old);
-            place = Place::Child(at, side);
+            hook = Hook::Child(at, side);
             at = nodes.child(at, side);
         }
         // Its two subtrees are merged in its place.
@@ -70,17 +70,17 @@ impl Treap {
         while below[0] != NIL && below[1] != NIL {
             let [less, more] = below;
             if priority(less) >= priority(more) {
-                self.set(nodes, place, less);
-                place = Place::Child(less, 1);
+                self.set(nodes, hook, less);
+                hook = Hook::Child(less, 1);
                 below[0] = nodes.child(less, 1);
             } else {
-                self.set(nodes, place, more);
-                place = Place::Child(more, 0);
+                self.set(nodes, hook, more);
+                hook = Hook::Child(more, 0);
                 below[1] = nodes.child(more, 0);
             }
         }
         let rest = if below[0] == NIL { below[1] } else { below[0] };
-        self.set(nodes, place, rest);
+        self.set(nodes, hook, rest);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -107,10 +107,10 @@ impl Treap {
         end
     }
 
-    fn set<N: Nodes + ?Sized>(&mut self, nodes: &mut N, place: Place, to: u32) {
-        match place {
-            Place::Root => self.root = to,
-            Place::Child(node, side) => nodes.set_child(node, side, to),
+    fn set<N: Nodes + ?Sized>(&mut self, nodes: &mut N, hook: Hook, to: u32) {
+        match hook {
+            Hook::Root => self.root = to,
+            Hook::Child(node, side) => nodes.set_child(node, side, to),
         }
     }
 }
@@ -150,35 +150,34 @@ impl Nodes for Forest {
 }
 
 impl Forest {
-    /// For flows below `flows`, all of them without backlog.
-    pub fn new(flows: u32) -> Self {
+    /// For nodes below `nodes`, none of them in a tree.
+    pub fn new(nodes: u32) -> Self {
         let flow = Flow {
             bytes: 0,
             links: [NIL; 2],
             since: 0,
         };
         Self {
-            flows: vec![flow; flows as usize],
+            flows: vec![flow; nodes as usize],
             changes: 0,
         }
     }
 
-    /// Gives `flow`, which is in `tree` unless its backlog is zero, a new backlog there.
-    pub fn update(&mut self, tree: &mut Treap, flow: u32, bytes: u32) {
-        let old = self.key(flow);
-        if old.0 > 0 {
-            tree.remove(self, flow, old);
+    /// As [`Order::update`], of a flow of `tree`.
+    pub fn update(&mut self, tree: &mut Treap, old: Place, new: Place) {
+        if old.bytes > 0 {
+            tree.remove(self, old.node, self.key(old.node));
         }
-        self.changes += 1;
-        self.flows[flow as usize].bytes = bytes;
-        self.flows[flow as usize].since = self.changes;
-        if bytes > 0 {
-            tree.insert(self, flow);
+        if new.bytes > 0 {
+            self.changes += 1;
+            let flow = &mut self.flows[new.node as usize];
+            (flow.bytes, flow.since) = (new.bytes, self.changes);
+            tree.insert(self, new.node);
         }
     }
 
     /// Of the flows of `tree` with the most bytes, the one that has had them for longest.
-    pub fn longest(&self, tree: &Treap) -> Option<u32> {
+    pub fn longest(&self, tree: &Treap) -> Option<Place> {
         let (most, _) = self.key(tree.last(self)?);
         let mut at = tree.root;
         let mut found = None;
@@ -190,7 +189,13 @@ impl Forest {
                 at = self.child(at, 0);
             }
         }
-        found
+        found.map(|node| self.place(node))
+    }
+
+    /// Where `node`, which is in a tree, is.
+    pub fn place(&self, node: u32) -> Place {
+        let (bytes, _) = self.key(node);
+        Place { node, bytes }
     }
 }
 
@@ -202,22 +207,22 @@ pub struct Tree {
 }
 
 impl Order for Tree {
-    fn new(flows: u32, _bytes: u32) -> Self {
+    fn new(nodes: u32, _bytes: u32) -> Self {
         Self {
-            forest: Forest::new(flows),
+            forest: Forest::new(nodes),
             root: Treap::EMPTY,
         }
     }
 
-    fn update(&mut self, flow: u32, _old: u32, new: u32) {
-        self.forest.update(&mut self.root, flow, new);
+    fn update(&mut self, old: Place, new: Place) {
+        self.forest.update(&mut self.root, old, new);
     }
 
-    fn shortest(&self) -> Option<u32> {
-        self.root.first(&self.forest)
+    fn shortest(&self) -> Option<Place> {
+        Some(self.forest.place(self.root.first(&self.forest)?))
     }
 
-    fn longest(&self) -> Option<u32> {
+    fn longest(&self) -> Option<Place> {
         self.forest.longest(&self.root)
     }
 }
