@@ -158,6 +158,20 @@ pub(super) fn verdict(queue: u16, id: u32, verdict: Verdict) -> [u8; VERDICT_BYT
     out
 }
 
+/// Reads what [`verdict`] wrote.
+#[cfg(test)]
+pub(super) fn parse_verdict(bytes: &[u8; VERDICT_BYTES]) -> (u32, Verdict) {
+    let kind = u16::from_ne_bytes(array(bytes, 4).unwrap());
+    let code = u32::from_be_bytes(array(bytes, 24).unwrap());
+    let verdict = match (kind, code) {
+        (MSG_VERDICT, NF_ACCEPT) => Verdict::Accept,
+        (MSG_VERDICT, NF_DROP) => Verdict::Drop,
+        (MSG_VERDICT_BATCH, NF_ACCEPT) => Verdict::AcceptUpTo,
+        other => panic!("not a verdict: {other:?}"),
+    };
+    (u32::from_be_bytes(array(bytes, 28).unwrap()), verdict)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

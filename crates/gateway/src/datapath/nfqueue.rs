@@ -405,6 +405,12 @@ impl Verdicts {
         self.messages.is_empty()
     }
 
+    /// Those that wait.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Verdict)> + '_ {
+        self.messages.iter().map(message::parse_verdict)
+    }
+
     fn push(&mut self, id: u32, verdict: Verdict) {
         self.messages
             .push(message::verdict(self.queue, id, verdict));

@@ -136,12 +136,48 @@ pub(super) struct Pipeline {
     order: Order,
 }
 
-/// Whether the verdicts of this round can be one: all accepted, none held back, in the order in
-/// which the kernel has them.
+/// Whether the verdicts of this round can be one, "accept all up to the last": they accept packets in
+/// the order in which the kernel has them, and no packet before the last is held back.
+#[derive(Default)]
 struct Order {
     plain: bool,
     first: bool,
     last: u32,
+    /// The packets since nothing was held: the first, how many came, how many have their verdict, and
+    /// whether the identifiers skip one.
+    base: u32,
+    came: u32,
+    answered: u32,
+    gap: bool,
+}
+
+impl Order {
+    fn came(&mut self, id: u32) {
+        if self.came == self.answered {
+            (self.base, self.came, self.answered, self.gap) = (id, 0, 0, false);
+        }
+        self.gap |= id.wrapping_sub(self.base) != self.came;
+        self.came = self.came.wrapping_add(1);
+    }
+
+    fn accepted(&mut self, id: u32) {
+        // Identifiers count up and wrap.
+        let later = self.first || id.wrapping_sub(self.last) < 1 << 31;
+        self.plain &= later;
+        self.first = false;
+        self.last = id;
+        self.answered = self.answered.wrapping_add(1);
+    }
+
+    fn dropped(&mut self) {
+        self.plain = false;
+        self.answered = self.answered.wrapping_add(1);
+    }
+
+    fn is_range(&self) -> bool {
+        let before = self.last.wrapping_sub(self.base).wrapping_add(1);
+        self.plain && (self.came == self.answered || !self.gap && before == self.answered)
+    }
 }
 
 impl Pipeline {
@@ -181,17 +217,14 @@ impl Pipeline {
             largest: 0,
             refused: 0,
             drops: Drops::with_capacity(BATCH),
-            order: Order {
-                plain: true,
-                first: true,
-                last: 0,
-            },
+            order: Order::default(),
             config: scheduler,
         })
     }
 
     /// Takes a packet from the kernel.
     pub fn arrive(&mut self, now: Instant, queued: &Queued<'_>, verdicts: &mut Verdicts) {
+        self.order.came(queued.id);
         let key = FlowKey::from_ip(self.identity, queued.headers);
         let bytes = self.framing.wire(Bytes::new(u64::from(queued.len)));
         self.total.packets_in += 1;
@@ -256,8 +289,7 @@ impl Pipeline {
 
     /// Ends it: verdicts that are one range become one verdict.
     pub fn finish_round(&mut self, verdicts: &mut Verdicts) {
-        let nothing_held = self.shaper.backlog().packets == 0 && self.line.len() == 0;
-        if self.order.plain && nothing_held && verdicts.len() > 1 {
+        if verdicts.len() > 1 && self.order.is_range() {
             verdicts.clear();
             verdicts.accept_up_to(self.order.last);
         }
@@ -410,17 +442,12 @@ impl Pipeline {
 
     fn accept(&mut self, id: u32, verdicts: &mut Verdicts) {
         self.total.packets_out += 1;
-        let order = &mut self.order;
-        // Identifiers count up and wrap.
-        let later = order.first || id.wrapping_sub(order.last) < 1 << 31;
-        order.plain &= later;
-        order.first = false;
-        order.last = id;
+        self.order.accepted(id);
         verdicts.accept(id);
     }
 
     fn discard(&mut self, id: u32, verdicts: &mut Verdicts) {
-        self.order.plain = false;
+        self.order.dropped();
         verdicts.drop(id);
     }
 
