@@ -254,10 +254,8 @@ impl Pipeline {
         let packet = Packet::new(now, Handle(queued.id), held.id, user, bytes);
         self.shaper.enqueue(now, packet, &mut self.drops);
         self.give_up(verdicts);
-        // A link of no rate is never busy: a burst must not fill the buffer before it.
-        if self.shaper.rate().is_none() {
-            self.depart(now, usize::MAX, verdicts);
-        }
+        // What finds the link idle leaves at once: a burst must not fill the buffer before it.
+        self.depart(now, usize::MAX, verdicts);
     }
 
     /// Lets go whatever may go at `now`, at most `most` packets; how many went.

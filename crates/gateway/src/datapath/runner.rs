@@ -215,13 +215,12 @@ impl Runner {
 
     fn receive(&mut self) -> io::Result<usize> {
         let n = self.queue.receive(&mut self.batch)?;
-        let now = now();
         for message in self.batch.messages() {
             match message {
                 Message::Packet(queued) => {
                     self.missed += u64::from(queued.id.wrapping_sub(self.next_id));
                     self.next_id = queued.id.wrapping_add(1);
-                    self.pipeline.arrive(now, &queued, &mut self.verdicts);
+                    self.pipeline.arrive(now(), &queued, &mut self.verdicts);
                 }
                 Message::Answer { error, .. } if error != 0 => self.pipeline.verdict_refused(),
                 _ => {}
