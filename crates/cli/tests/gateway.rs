@@ -6,13 +6,14 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Far, inside, ip};
+use makeway_core::workload::Workload;
 use makeway_gateway::rules::{self, Direction};
 use serde_json::Value;
 
@@ -208,6 +209,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
+    let mut flood = Workload::new(seed, 1 << 18, 1);
 
     // First half: instances come and go.
     let end = Instant::now() + soak() / 2;
@@ -244,7 +246,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
                 assert!(!rules_left());
                 instance = None;
             }
-            (_, running) => disturb(&mut rng, running.is_some()),
+            (_, running) => disturb(&mut rng, &mut flood, running.is_some()),
         }
     }
     if let Some(mut child) = instance {
@@ -263,7 +265,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
     let (start, mut settled) = (Instant::now(), 0);
     while start.elapsed() < second {
         operations += 1;
-        disturb(&mut rng, true);
+        disturb(&mut rng, &mut flood, true);
         if settled == 0 && start.elapsed() > second / 3 {
             settled = resident_kib(&child);
         }
@@ -279,7 +281,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
 }
 
 /// A change, a look, a flood of new flows, or the link going down and up.
-fn disturb(rng: &mut fastrand::Rng, running: bool) {
+fn disturb(rng: &mut fastrand::Rng, flood: &mut Workload, running: bool) {
     match rng.u8(..8) {
         0 | 1 if running => {
             let rate = rng.u32(1..300);
@@ -301,10 +303,13 @@ fn disturb(rng: &mut fastrand::Rng, running: bool) {
             let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
             socket.set_nonblocking(true).unwrap();
             for _ in 0..3000 {
-                // To ports and hosts that are not there as well; a full buffer is no error here.
-                let host = if rng.u8(..8) == 0 { rng.u8(3..) } else { 2 };
-                let to = (std::net::Ipv4Addr::new(10, 9, 0, host), rng.u16(1..));
-                let _ = socket.send_to(&[0; 1400][..rng.usize(..1400)], to);
+                let packet = flood.packet(makeway_core::units::Instant::ZERO);
+                // Each flow has a port; one host of four is there. A full buffer is no error here.
+                let [_, host, port @ ..] = packet.flow.0.to_be_bytes();
+                let host = Ipv4Addr::new(10, 9, 0, 2 + host);
+                let to = (host, u16::from_be_bytes(port).max(1));
+                let payload = packet.len().get().saturating_sub(64).min(1400);
+                let _ = socket.send_to(&[0; 1400][..payload as usize], to);
             }
         }
     }
