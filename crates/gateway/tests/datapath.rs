@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Far, inside};
-use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::sched::{Config, Discipline, Limits};
 use makeway_core::units::{Bytes, Rate};
@@ -25,20 +24,13 @@ fn config(queue_num: u16, rate: Option<u64>) -> DatapathConfig {
         bytes: Bytes::new(200_000),
         flows: 256,
     };
+    let scheduler = Config::new(Discipline::Fifo, limits);
     DatapathConfig {
-        queue_num,
-        any_queue: false,
-        scheduler: Config::new(Discipline::Fifo, limits),
-        rate: rate.map(Rate::from_bps),
         framing: Framing {
             overhead: 14,
             ..Framing::default()
         },
-        identity: Identity::FiveTuple,
-        users: Identity::SrcHost,
-        weights: Vec::new(),
-        impairments: Impairments::default(),
-        seed: 7,
+        ..DatapathConfig::new(queue_num, scheduler, rate.map(Rate::from_bps))
     }
 }
 

@@ -124,7 +124,7 @@ impl Model {
                     self.deficit[pkt.flow.0 as usize] -= len(&pkt);
                     at
                 }
-                None => self.pdrr(),
+                None => self.drr(),
             },
             Discipline::Hier => self.hierarchy(),
         };
@@ -136,30 +136,9 @@ impl Model {
         Some(sent)
     }
 
-    /// Shreedhar and Varghese 1995, figure 1, one packet at a time.
+    /// Shreedhar and Varghese 1995, figure 1, one packet at a time. In the list of PFQ some flows only
+    /// wait to leave it.
     fn drr(&mut self) -> usize {
-        loop {
-            let flow = self.active[0];
-            if !self.granted {
-                self.deficit[flow as usize] += self.config.quantum.get() as i64;
-                self.granted = true;
-            }
-            let at = self.head(flow);
-            let size = len(&self.held[at].pkt);
-            if size <= self.deficit[flow as usize] {
-                self.deficit[flow as usize] -= size;
-                return at;
-            }
-            self.active.rotate_left(1);
-            self.granted = false;
-        }
-    }
-
-    /// The same for flows of which some only wait to leave the list.
-    fn pdrr(&mut self) -> usize {
-        while !self.is_held(self.active[0]) {
-            self.active.remove(0);
-        }
         loop {
             let flow = self.active[0];
             if !self.is_held(flow) {

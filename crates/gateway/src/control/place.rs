@@ -77,11 +77,28 @@ pub(super) fn folders() -> Vec<PathBuf> {
     let root = (user == 0).then(|| "/run/makeway".into());
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
     let runtime = runtime.map(|folder| Path::new(&folder).join("makeway"));
-    let temporary = std::env::temp_dir().join(format!("makeway-{user}"));
+    let temporary = std::env::temp_dir().join(format!("makeway-{}", outside(user)));
     [root, runtime, Some(temporary)]
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// The number that `user` has outside of this process's user namespace, where everybody may be 0.
+fn outside(user: u32) -> u32 {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.lines()
+        .find_map(|line| outside_by(line, user))
+        .unwrap_or(user)
+}
+
+/// By a line of a map: the first inside, the first outside, how many.
+fn outside_by(line: &str, user: u32) -> Option<u32> {
+    let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
+    let mut field = || fields.next()?.ok();
+    let (inside, outside, count) = (field()?, field()?, field()?);
+    let nth = user.checked_sub(inside).filter(|nth| *nth < count)?;
+    outside.checked_add(nth)
 }
 
 /// Makes the first of [`folders`] that can be made and is ours.
@@ -278,6 +295,14 @@ mod tests {
             interface: format!("{interface}-{}", std::process::id()),
             namespace: 4_026_531_840,
         }
+    }
+
+    #[test]
+    fn a_user_is_known_by_the_number_outside() {
+        assert_eq!(outside_by("         0          0 4294967295", 7), Some(7));
+        assert_eq!(outside_by("0 1001 1", 0), Some(1001));
+        assert_eq!(outside_by("0 1001 1", 1), None);
+        assert_eq!(outside_by("nothing", 1), None);
     }
 
     #[test]

@@ -53,6 +53,25 @@ pub struct DatapathConfig {
     pub seed: u64,
 }
 
+impl DatapathConfig {
+    /// Queue `queue_num` and no other; flows by 5-tuple, users by source host, no framing, no
+    /// impairments, a seed that everybody knows.
+    pub fn new(queue_num: u16, scheduler: sched::Config, rate: Option<Rate>) -> Self {
+        Self {
+            queue_num,
+            any_queue: false,
+            scheduler,
+            rate,
+            framing: Framing::default(),
+            identity: Identity::FiveTuple,
+            users: Identity::SrcHost,
+            weights: Vec::new(),
+            impairments: Impairments::default(),
+            seed: 1,
+        }
+    }
+}
+
 /// A change to a running datapath; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Change {

@@ -32,7 +32,7 @@ const NFQNL_COPY_PACKET: u8 = 2;
 pub enum BindError {
     /// The process may not.
     #[error(
-        "the packet queue needs CAP_NET_ADMIN in this network namespace: run with sudo, or once `sudo setcap cap_net_admin,cap_sys_nice+ep` on the program"
+        "the packet queue needs CAP_NET_ADMIN in this network namespace: run with sudo, or once `sudo setcap cap_net_admin,cap_net_raw,cap_sys_nice+ep` on the program"
     )]
     NotPermitted,
     /// Another process has this queue.

@@ -10,18 +10,7 @@ fn config(packets: u32, rate: Option<Rate>) -> DatapathConfig {
         bytes: Bytes::new(10_000_000),
         flows: 64,
     };
-    DatapathConfig {
-        queue_num: 1,
-        any_queue: false,
-        scheduler: sched::Config::new(Discipline::Fifo, limits),
-        rate,
-        framing: Framing::default(),
-        identity: Identity::FiveTuple,
-        users: Identity::SrcHost,
-        weights: Vec::new(),
-        impairments: Default::default(),
-        seed: 1,
-    }
+    DatapathConfig::new(1, sched::Config::new(Discipline::Fifo, limits), rate)
 }
 
 /// IPv4, UDP, from 10.0.0.1 port `flow`.

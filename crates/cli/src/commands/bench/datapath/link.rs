@@ -7,12 +7,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::sched::{Config, Discipline, Limits};
 use makeway_core::units::{Bytes, Rate};
 use makeway_gateway::datapath::baseline::AcceptAll;
-use makeway_gateway::datapath::{Datapath, DatapathConfig, DatapathHandle, Impairments};
+use makeway_gateway::datapath::{Datapath, DatapathConfig, DatapathHandle};
 use makeway_gateway::rules::{Direction, Rules};
 use makeway_netns::network::Network;
 use makeway_netns::topology::interface;
@@ -73,20 +72,12 @@ impl Link {
             flows: 2048,
         };
         let config = DatapathConfig {
-            queue_num: QUEUE,
-            any_queue: false,
-            scheduler: Config::new(Discipline::Sqf, limits),
-            rate,
             // The counters of an interface include the link header, and nothing else.
             framing: Framing {
                 overhead: 14,
                 ..Framing::default()
             },
-            identity: Identity::FiveTuple,
-            users: Identity::SrcHost,
-            weights: Vec::new(),
-            impairments: Impairments::default(),
-            seed: 1,
+            ..DatapathConfig::new(QUEUE, Config::new(Discipline::Sqf, limits), rate)
         };
         Ok(self.near(|| Datapath::spawn(config).map_err(io::Error::other))?)
     }
