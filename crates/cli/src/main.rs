@@ -1,5 +1,7 @@
 //! The program `makeway`.
 
+#![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
+
 mod builtin;
 mod commands;
 mod text;

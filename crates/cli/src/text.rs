@@ -1,11 +1,18 @@
 //! Numbers for people, and a standard output that may go away.
 
+use std::fmt;
 use std::io::{self, Write};
 
-/// Writes to the standard output. Nobody there (`makeway status | head`) is no error.
-pub fn say(text: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// As `println!`, but nobody there to read it (`makeway status | head`) is no error.
+macro_rules! say {
+    ($($arguments:tt)*) => {
+        $crate::text::write_line(format_args!($($arguments)*))
+    };
+}
+pub(crate) use say;
+
+pub fn write_line(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
 /// `12 345`.

@@ -7,6 +7,8 @@ use clap::Args;
 use makeway_scenario::model::{Egress, Pace, Scenario, Source};
 use serde_json::{Value, json};
 
+use crate::text;
+
 /// Reads a scenario and says what would run; runs nothing.
 #[derive(Args)]
 pub struct Check {
@@ -24,9 +26,9 @@ pub struct Check {
 pub fn run(args: &Check) -> anyhow::Result<ExitCode> {
     let scenario = makeway_scenario::load(&args.file, &args.set)?;
     if args.json {
-        println!("{:#}", value(&scenario));
+        text::say!("{:#}", value(&scenario));
     } else {
-        print!("{}", makeway_scenario::explain(&scenario));
+        text::say!("{}", makeway_scenario::explain(&scenario).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

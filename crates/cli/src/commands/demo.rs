@@ -11,6 +11,7 @@ mod viewed;
 
 use super::session::{self, Session};
 use crate::builtin;
+use crate::text;
 
 /// A video call and ten downloads share a 10 Mbit/s line, under FIFO, FQ and SQF in turn.
 ///
@@ -59,7 +60,7 @@ pub fn run(args: &Demo) -> anyhow::Result<ExitCode> {
     };
 
     let title = scenarios[0].title.clone();
-    println!("{title}\n");
+    text::say!("{title}\n");
     let mut reports = Vec::new();
     let mut views = Vec::new();
     for (mut scenario, discipline) in scenarios.into_iter().zip(DISCIPLINES) {
@@ -93,7 +94,7 @@ pub fn run(args: &Demo) -> anyhow::Result<ExitCode> {
         &page,
         &html::compare(&title, &means, &reports, viewed::section(&views)),
     )?;
-    println!(
+    text::say!(
         "{}\n\n{}\n\nThe page: {}",
         table::compare(&reports),
         means.join("\n"),

@@ -45,6 +45,6 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
             format!("No makeway runs on {name} and there is no rule of one: nothing to do.")
         }
     };
-    text::say(&format!("{done}\n"));
+    text::say!("{done}");
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,8 @@ use makeway_core::theory::sqf::Line;
 use makeway_core::units::{Bytes, Duration, Rate};
 use serde_json::{Value, json};
 
+use crate::text;
+
 /// Says what a link can promise a video beside downloads: under SQF, and under fair queueing.
 ///
 /// The answer comes from the closed forms of the paper on shortest queue first (Bonald,
@@ -59,9 +61,9 @@ const OTHERS: [u32; 6] = [1, 2, 5, 10, 20, 50];
 pub fn run(args: &Plan) -> anyhow::Result<ExitCode> {
     args.check()?;
     if args.json {
-        println!("{:#}", args.value());
+        text::say!("{:#}", args.value());
     } else {
-        print!("{}", args.text()?);
+        text::say!("{}", args.text()?.trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

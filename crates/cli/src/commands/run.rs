@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use makeway_report::{html, json, table};
 
 use super::session::{self, Session};
+use crate::text;
 
 /// Runs a scenario, prints a table, and writes report.json and report.html.
 #[derive(Args)]
@@ -53,9 +54,9 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         session::write(&folder.join("report.html"), &html::run(&report))?;
     }
     if args.json {
-        print!("{text}");
+        text::say!("{}", text.trim_end());
     } else {
-        println!("{}", table::run(&report));
+        text::say!("{}", table::run(&report));
     }
     Ok(session::exit_code(report.complete))
 }

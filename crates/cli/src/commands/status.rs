@@ -56,20 +56,17 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
     };
     if args.json {
         let instances: Vec<&Instance> = found.iter().map(|found| &found.status).collect();
-        text::say(&format!(
-            "{:#}\n",
-            json!({ "version": 1, "instances": instances })
-        ));
+        text::say!("{:#}", json!({ "version": 1, "instances": instances }));
         return Ok(ExitCode::SUCCESS);
     }
     if found.is_empty() {
-        text::say("No makeway runs here. Start one: `sudo makeway up wan0 --rate 20mbit`.\n");
+        text::say!("No makeway runs here. Start one: `sudo makeway up wan0 --rate 20mbit`.");
     }
     let shown: Vec<String> = found
         .iter()
         .map(|found| instance(found, args.flows))
         .collect();
-    text::say(&shown.join("\n"));
+    text::say!("{}", shown.join("\n").trim_end());
     Ok(ExitCode::SUCCESS)
 }
 

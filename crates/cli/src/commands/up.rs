@@ -114,7 +114,7 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     let config = config(args)?;
     let instance = Instance::start(config)?;
     let status = instance.status().map_err(anyhow::Error::msg)?;
-    text::say(&started(&status));
+    text::say!("{}", started(&status).trim_end());
     notify("READY=1");
     let outcome = instance.run(&quit);
     notify("STOPPING=1");
@@ -131,11 +131,7 @@ fn set(args: &Up) -> anyhow::Result<ExitCode> {
         }
     }
     let status = client::set(&args.interface, settings)?;
-    text::say(&format!(
-        "{} now: {}.\n",
-        status.interface,
-        directions(&status)
-    ));
+    text::say!("{} now: {}.", status.interface, directions(&status));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -254,10 +250,10 @@ fn direction(what: &str, one: &DirectionStatus) -> String {
 fn finished(name: &str, outcome: &Outcome) -> anyhow::Result<ExitCode> {
     let said = ended(&outcome.status);
     match &outcome.ending {
-        Ending::Quit => text::say(&format!("\n{name}: its rules are removed; {said}.\n")),
-        Ending::Asked => text::say(&format!(
-            "{name}: ended by `makeway down`, its rules are removed; {said}.\n"
-        )),
+        Ending::Quit => text::say!("\n{name}: its rules are removed; {said}."),
+        Ending::Asked => {
+            text::say!("{name}: ended by `makeway down`, its rules are removed; {said}.")
+        }
         Ending::InterfaceGone => {
             bail!("the interface {name} is gone: its rules are removed; {said}")
         }

@@ -4,6 +4,8 @@
 //! after round, so that a machine that changes its speed changes all figures alike. Time is the
 //! processor time of the thread: work of others costs us cache and memory bandwidth, but no turns.
 
+use std::fmt::Write;
+use std::hint::black_box;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -14,6 +16,8 @@ use makeway_core::sched::{Backlog, Discipline, Drops, Scheduler, build};
 use makeway_core::workload::{Bench, Case};
 use makeway_core::{packet::Packet, units::Instant};
 use serde::Serialize;
+
+use crate::text;
 
 /// Measures the schedulers: ns for each packet that comes and goes, making the packet included
 #[derive(Args)]
@@ -96,7 +100,7 @@ pub fn run(args: &Core) -> anyhow::Result<ExitCode> {
     }
     report.targets = targets(&report.rows);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        text::say!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print_end(&report);
     }
@@ -132,7 +136,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         build(&bench.config(which)).context("cannot make the discipline of the bench")
     }
     let all: [(&str, Make); 8] = [
-        ("nothing", |_| Ok(Box::new(Nothing(None)))),
+        ("nothing", |_| Ok(Box::new(Nothing))),
         ("fifo", |b| discipline(b, Discipline::Fifo)),
         ("fq", |b| discipline(b, Discipline::Fq)),
         ("pfq", |b| discipline(b, Discipline::Pfq)),
@@ -241,31 +245,29 @@ fn print_case(report: &Report, case: Case) {
         .iter()
         .filter(|r| r.case == case.name())
         .collect();
-    let mut names: Vec<&str> = rows.iter().map(|row| row.name).collect();
-    names.dedup();
     let mut flows: Vec<u32> = rows.iter().map(|row| row.flows).collect();
     flows.dedup();
-    names.truncate(names.len() / flows.len().max(1));
-    println!("{case}: ns for each packet in and out, median (least to p90)");
-    print!("{:>12}", "flows");
+    text::say!("{case}: ns for each packet in and out, median (least to p90)");
+    let mut heads = format!("{:>12}", "flows");
     for flows in &flows {
-        print!("{flows:>24}");
+        let _ = write!(heads, "{flows:>24}");
     }
-    println!();
-    for name in names {
-        print!("{name:>12}");
-        for row in rows.iter().filter(|row| row.name == name) {
+    text::say!("{heads}");
+    // Each number of flows has the same names in the same order.
+    for first in rows.iter().filter(|row| row.flows == flows[0]) {
+        let mut line = format!("{:>12}", first.name);
+        for row in rows.iter().filter(|row| row.name == first.name) {
             let spread = format!("({:.1} to {:.1})", row.least, row.p90);
-            print!("{:>8.1} {spread:<15}", row.median);
+            let _ = write!(line, "{:>8.1} {spread:<15}", row.median);
         }
-        println!();
+        text::say!("{}", line.trim_end());
     }
-    println!();
+    text::say!("");
 }
 
 fn print_end(report: &Report) {
     for target in &report.targets {
-        println!(
+        text::say!(
             "target: {} at {} flows, at most {} ns in `pairs`: {:.1} ns, {}",
             target.name,
             target.flows,
@@ -274,29 +276,31 @@ fn print_end(report: &Report) {
             if target.met { "met" } else { "missed" }
         );
     }
-    println!(
+    text::say!(
         "`nothing` only makes the packets; `sqf-heaps` and `sqf-tree` are published structures."
     );
-    println!(
+    text::say!(
         "{}, load {}, commit {}",
-        report.machine, report.load, report.commit
+        report.machine,
+        report.load,
+        report.commit
     );
 }
 
-/// Passes each packet on: what the traffic itself costs.
-struct Nothing(Option<Packet>);
+/// Looks at each packet and forgets it: what the traffic itself costs.
+struct Nothing;
 
 impl Scheduler for Nothing {
     fn enqueue(&mut self, _now: Instant, pkt: Packet, _drops: &mut Drops) {
-        self.0 = Some(pkt);
+        black_box(pkt.len());
     }
 
     fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {
-        self.0.take()
+        None
     }
 
     fn next_departure(&self) -> Option<Instant> {
-        self.0.map(|_| Instant::ZERO)
+        None
     }
 
     fn backlog(&self) -> Backlog {

@@ -18,6 +18,8 @@ use serde::Serialize;
 use link::Link;
 use traffic::{Flood, Tcp};
 
+use crate::text;
+
 /// Measure the datapath: accuracy of the shaper, packets a second against a loop that accepts
 /// everything, and processor time when idle.
 ///
@@ -111,7 +113,7 @@ pub fn run(args: &DatapathArgs) -> anyhow::Result<ExitCode> {
         idle_cpu_percent,
     };
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&results)?),
+        true => text::say!("{}", serde_json::to_string_pretty(&results)?),
         false => print(&results),
     }
     Ok(ExitCode::SUCCESS)
@@ -268,7 +270,7 @@ fn print(results: &Results) {
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        println!("{table}");
+        text::say!("{table}");
     }
-    println!("idle: {:.2} % of one processor", results.idle_cpu_percent);
+    text::say!("idle: {:.2} % of one processor", results.idle_cpu_percent);
 }

@@ -12,6 +12,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
+use crate::text;
+
 /// Runs a paper's experiments again and reports each of its statements: theirs, ours, verdict.
 #[derive(Args)]
 pub struct Papers {
@@ -71,7 +73,7 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
         args.out.join("claims.md"),
         page::markdown(&claims, &results, args.full),
     )?;
-    print!("{}", page::table(&claims));
-    println!("charts and figures: {}", html.display());
+    text::say!("{}", page::table(&claims).trim_end());
+    text::say!("charts and figures: {}", html.display());
     Ok(ExitCode::SUCCESS)
 }
