@@ -83,9 +83,10 @@ fn perfect() -> Results {
                 flows.push(stream("audio", audio, jitter));
                 flows
             }
-            ["jitter", mbit, _, _] => {
+            ["jitter", mbit, _, delta, _] => {
                 let threshold = if mbit == "10" { 5 } else { 20 };
-                vec![stream("video", if n >= threshold { 0.3 } else { 0.0 }, 0.4)]
+                let loses = delta.parse::<u32>().unwrap() >= threshold;
+                vec![stream("video", if loses { 0.3 } else { 0.0 }, 0.4)]
             }
             ["users", _] => ["alice", "bob"]
                 .iter()
@@ -138,7 +139,7 @@ fn a_verdict_follows_its_figures() {
     assert_eq!(verdict(&r, "sqf.fig7.jitter"), Verdict::Differs);
     let r = spoil("testbed/pfq/20", "audio", 0.0, 2.4);
     assert_eq!(verdict(&r, "sqf.pfq"), Verdict::Differs);
-    let r = spoil("jitter/10/8/1", "video", 0.2, 0.4);
+    let r = spoil("jitter/100/8/1/1", "video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Differs);
     let r = spoil("users/hier", "bob-video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.future.hierarchy"), Verdict::Differs);
