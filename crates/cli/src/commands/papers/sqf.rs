@@ -74,7 +74,8 @@ pub fn cells(full: bool) -> Vec<Cell> {
                 let shortened = if mbit > 10 { 15 } else { 25 };
                 cells.push(Cell {
                     seconds: if full { 605 } else { shortened },
-                    weight: if mbit > 10 { 2 } else { 1 },
+                    // A stall of some milliseconds is all that it takes at 100 Mbit/s: nothing runs beside it.
+                    weight: if mbit > 10 { 4 } else { 1 },
                     ..cell(name, "jitter.toml", set)
                 });
             }
@@ -406,10 +407,13 @@ fn fig7_jitter(r: &Results) -> Claim {
 
 fn pfq(r: &Results) -> Claim {
     let figure = |d: &str, s: &str| jitter(at(r, d, 20), s);
-    let (audio, video) = (
-        [figure("pfq", "audio"), figure("fq", "audio")],
-        [figure("pfq", "video"), figure("fq", "video")],
-    );
+    let audio = [figure("pfq", "audio"), figure("fq", "audio")];
+    // The video's depends on how the downloads fall into step: a mean over n tells more than one n.
+    let several = &TABLE[1..];
+    let video = ["pfq", "fq"].map(|d| {
+        let sum: f64 = several.iter().map(|n| jitter(at(r, d, *n), "video")).sum();
+        sum / several.len() as f64
+    });
     let lost = loss(at(r, "pfq", 20), "video");
     Claim {
         id: "sqf.pfq",
@@ -419,7 +423,7 @@ fn pfq(r: &Results) -> Claim {
         ),
         paper: "PFQ limits the jitter of the audio, not of a video above its fair share.".into(),
         ours: format!(
-            "n = 20: audio {} against {} under FQ; video {} against {}, and it loses {}",
+            "audio {} against {} under FQ at n = 20; video {} against {} on average over n = 5 to 20, and it loses {} at n = 20",
             ms(audio[0]),
             ms(audio[1]),
             ms(video[0]),
@@ -530,9 +534,11 @@ pub fn jittered(r: &Results, mbit: u32, n: u32) -> Vec<(u32, f64)> {
         .collect()
 }
 
-/// The smallest delta at which the video loses more than [`NEGLIGIBLE`].
+/// The smallest delta from which on the video loses more than [`NEGLIGIBLE`]: a loss that a larger
+/// delta does not have is not the jitter's.
 fn threshold(figures: &[(u32, f64)]) -> Option<u32> {
-    figures.iter().find(|f| f.1 > NEGLIGIBLE).map(|f| f.0)
+    let loses = |f: &&(u32, f64)| f.1 > NEGLIGIBLE;
+    figures.iter().rev().take_while(loses).last().map(|f| f.0)
 }
 
 fn fig8(r: &Results) -> Claim {
@@ -554,7 +560,7 @@ fn fig8(r: &Results) -> Claim {
         ours: format!("video loss: {}", lines.join("; ")),
         ideal: "eq. (1): the stream is in danger when it has B/(n+1) packets waiting: 25 with one download, 8.3 with five, 5.6 with eight, 4.5 with ten".into(),
         why: format!(
-            "The paper does not say n; judged at n = 8 and 10, for which eq. (1) leaves the video about the packets that a jitter of 5 ms bunches, by the middle one of three runs each. Delayed by more than some packet spacings (2 ms) the stream tends to a Poisson one, so a larger jitter adds little: few downloads never take its priority away, ten do from 2 ms on. The loss behind it is not gradual: a stream whose queue is the longest is served last and is the one that gives packets up, and downloads with a round trip of under a millisecond never let it recover. A video that sends each frame at once, unpaced, loses {} at n = 10 for the same reason.",
+            "The paper does not say n; judged at n = 8 and 10, for which eq. (1) leaves the video about the packets that a jitter of 5 ms bunches, by the middle one of three runs each. Delayed by more than some packet spacings (2 ms) the stream tends to a Poisson one, so a larger jitter adds little: few downloads never take its priority away, ten do from 2 ms on. The loss behind it is not gradual: a stream whose queue is the longest is served last and is the one that gives packets up, and downloads with a round trip of under a millisecond never let it recover. A video that sends each frame at once, unpaced, loses {} at n = 10 for the same reason. On 100 Mbit/s 0.7 ms of packets are enough to be the longest, so a stall of this machine does it now and then at any delta.",
             percent(loss(&r["unpaced"], "video"))
         ),
         setup: "testbed of section V under SQF, each video packet delayed at the source by a Gaussian time of standard deviation delta, packets overtaking each other",

@@ -139,7 +139,10 @@ fn a_verdict_follows_its_figures() {
     assert_eq!(verdict(&r, "sqf.fig7.jitter"), Verdict::Differs);
     let r = spoil("testbed/pfq/20", "audio", 0.0, 2.4);
     assert_eq!(verdict(&r, "sqf.pfq"), Verdict::Differs);
-    let r = spoil("jitter/100/8/1/1", "video", 0.2, 0.4);
+    let mut r = spoil("jitter/100/8/5/1", "video", 0.2, 0.4);
+    assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Reproduced);
+    let flows = &mut r.get_mut("jitter/100/8/10/1").unwrap().flows;
+    flows[0] = stream("video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Differs);
     let r = spoil("users/hier", "bob-video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.future.hierarchy"), Verdict::Differs);
