@@ -45,6 +45,11 @@ impl Shaper {
         self.rate
     }
 
+    /// When the link has sent the packets that were given to it; no later than now if it is idle.
+    pub fn busy_until(&self) -> Instant {
+        self.next_free
+    }
+
     /// Changes the rate from `now` on. What is left of the packet being sent goes at the new rate.
     ///
     /// # Panics
@@ -92,11 +97,10 @@ impl Shaper {
     }
 
     fn send(&mut self, len: Bytes, rate: Rate) {
-        let bits = u128::from(len.get()) * 8_000_000_000 + u128::from(self.carry);
-        let rate = u128::from(rate.bps());
-        // Below the rate, which is 64 bits.
-        self.carry = (bits % rate) as u64;
-        self.next_free += Duration::from_nanos(u64::try_from(bits / rate).unwrap_or(u64::MAX));
+        // A packet is below 2^24 bytes, so this is below 2^57, and with a carry near 2^64 still well.
+        let bits = (len.get() * 8_000_000_000).saturating_add(self.carry);
+        self.carry = bits % rate.bps();
+        self.next_free += Duration::from_nanos(bits / rate.bps());
     }
 }
 

@@ -9,11 +9,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
+use makeway_report::flow;
+use makeway_report::interval::Interval;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 
 use crate::clock::{Epoch, be_quick};
-use crate::interval::Interval;
 
 /// Bytes offered in one call.
 const CHUNK: usize = 1 << 17;
@@ -47,10 +48,8 @@ pub(crate) struct Demand {
 /// What arrived of one download.
 #[derive(Debug)]
 pub(crate) struct Fetched {
-    /// Bytes read inside the measured interval.
-    pub(crate) bytes: u64,
-    /// Bytes by step.
-    pub(crate) steps: Vec<u64>,
+    /// Bytes read.
+    pub(crate) bytes: flow::Bytes,
     /// Why it ended, if an error did it.
     pub(crate) error: Option<io::Error>,
 }
@@ -167,8 +166,7 @@ pub(crate) fn fetch(
     let mut fetched: Vec<_> = demands
         .iter()
         .map(|_| Fetched {
-            bytes: 0,
-            steps: interval.steps(),
+            bytes: flow::Bytes::new(interval),
             error: None,
         })
         .collect();
@@ -213,12 +211,7 @@ pub(crate) fn fetch(
             match rustix::net::recv(&demands[n].socket, &mut *buffer, RecvFlags::TRUNC) {
                 Ok((_, 0)) => states[n] = State::Done,
                 Ok((_, length)) => {
-                    if interval.measures(now) {
-                        fetched[n].bytes += length as u64;
-                    }
-                    if let Some(step) = fetched[n].steps.get_mut(interval.step_of(now)) {
-                        *step += length as u64;
-                    }
+                    fetched[n].bytes.count(interval, length as u64, now);
                 }
                 Err(errno) if transient(&errno.into()) => {}
                 Err(errno) => {

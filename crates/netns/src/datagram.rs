@@ -8,13 +8,14 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence};
-use makeway_core::units::{Duration, Instant};
+use makeway_core::measure::Histogram;
+use makeway_core::units::Duration;
+use makeway_report::flow;
+use makeway_report::interval::Interval;
+use makeway_scenario::departures::{Departure, EXTENSION};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual, be_quick};
-use crate::departures::{Departure, EXTENSION};
-use crate::interval::Interval;
 
 /// RTP header (RFC 3550 section 5.1), then our extension.
 const RTP_HEADER: usize = 12;
@@ -67,10 +68,8 @@ pub(crate) struct Stream<'a> {
 /// What a sender counted.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    /// Packets with a stamp inside the measured interval.
-    pub(crate) measured: u64,
-    /// Packets by the step of their stamp.
-    pub(crate) steps: Vec<u64>,
+    /// Packets by their stamp.
+    pub(crate) counts: flow::Sent,
     /// How long after its time a packet left.
     pub(crate) lateness: Histogram,
     /// Why it ended before its time.
@@ -89,8 +88,7 @@ pub(crate) fn send(
 ) -> Sent {
     be_punctual();
     let mut sent = Sent {
-        measured: 0,
-        steps: interval.steps(),
+        counts: flow::Sent::new(interval),
         lateness: Histogram::new(),
         error: None,
     };
@@ -121,10 +119,7 @@ pub(crate) fn send(
             }
             _ => {}
         }
-        sent.measured += u64::from(interval.measures(stamp));
-        if let Some(step) = sent.steps.get_mut(interval.step_of(stamp)) {
-            *step += 1;
-        }
+        sent.counts.count(interval, stamp);
         sent.lateness
             .record(Duration::from_nanos(stamp.saturating_sub(due)));
     }
@@ -152,40 +147,20 @@ fn header(packet: &mut [u8], departure: &Departure, ssrc: u32, stamp: u64) {
 /// What arrived of one stream.
 #[derive(Debug)]
 pub(crate) struct Received {
-    /// Packets sent inside the measured interval.
-    pub(crate) measured: u64,
-    /// RTP payload that arrived inside the measured interval, in bytes.
-    pub(crate) bytes: u64,
-    /// RTP payload in bytes by the step of arrival.
-    pub(crate) bytes_steps: Vec<u64>,
-    /// Packets by the step in which they were sent.
-    pub(crate) steps: Vec<u64>,
-    /// Largest one-way delay in ns by the step in which the packet was sent.
-    pub(crate) delay_steps: Vec<u64>,
-    /// One-way delay of measured packets.
-    pub(crate) delay: Histogram,
-    /// Delay variation of measured packets.
-    pub(crate) ipdv: Ipdv,
+    /// What every world counts.
+    pub(crate) counts: flow::Received,
     /// One bit for each packet of the stream that arrived, warm-up included.
     pub(crate) arrived: Vec<u64>,
     /// Packets that this machine's own socket threw away: an error of the measurement.
     pub(crate) local_loss: u64,
-    seen: Sequence,
 }
 
 impl Received {
     fn new(interval: Interval) -> Self {
         Self {
-            measured: 0,
-            bytes: 0,
-            bytes_steps: interval.steps(),
-            steps: interval.steps(),
-            delay_steps: interval.steps(),
-            delay: Histogram::new(),
-            ipdv: Ipdv::new(),
+            counts: flow::Received::new(interval),
             arrived: Vec::new(),
             local_loss: 0,
-            seen: Sequence::new(),
         }
     }
 
@@ -193,30 +168,10 @@ impl Received {
         let (Some(stamp), Some(seq)) = (number(packet, STAMP), number(packet, SEQUENCE)) else {
             return;
         };
-        if self.seen.on_packet(seq) == Arrival::Duplicate {
-            return;
-        }
         let payload = (length - RTP_HEADER) as u64;
-        let delay = arrival.saturating_sub(stamp);
-        if interval.measures(stamp) {
-            self.measured += 1;
-            self.delay.record(Duration::from_nanos(delay));
-            self.ipdv.on_packet(
-                seq,
-                Instant::from_nanos(stamp),
-                Instant::from_nanos(arrival),
-            );
-        }
-        if interval.measures(arrival) {
-            self.bytes += payload;
-        }
-        if let Some(bytes) = self.bytes_steps.get_mut(interval.step_of(arrival)) {
-            *bytes += payload;
-        }
-        let step = interval.step_of(stamp);
-        if let (Some(n), Some(most)) = (self.steps.get_mut(step), self.delay_steps.get_mut(step)) {
-            *n += 1;
-            *most = delay.max(*most);
+        let counts = &mut self.counts;
+        if !counts.count(interval, seq, payload, stamp, arrival) {
+            return;
         }
         let word = (seq / 64) as usize;
         if word >= self.arrived.len() {

@@ -9,10 +9,10 @@ use makeway_core::sched::{Config, Discipline, Limits};
 use makeway_core::units::Duration;
 use makeway_gateway::datapath::{Datapath, DatapathConfig, DatapathHandle, Impairments, Stats};
 use makeway_gateway::rules::{Direction, Rules};
+use makeway_report::interval::Interval;
 use makeway_report::model::{Quantiles, QueueReport};
 use makeway_scenario::model::{Egress, Scenario};
 
-use crate::interval::Interval;
 use crate::network::Network;
 use crate::topology::{interface, node_address};
 

@@ -2,15 +2,13 @@
 //!
 //! - [`run`]: a scenario in, a report out;
 //! - [`namespace`]: namespaces by file descriptor, user namespaces;
-//! - [`topology`], [`network`]: addresses, routes, veth pairs;
+//! - [`topology`], [`network`]: addresses, veth pairs and routes;
 //! - [`media`]: a real clip in the place of a trace.
 
 mod bulk;
 mod clock;
 mod datagram;
-mod departures;
 mod egress;
-mod interval;
 pub mod media;
 pub mod namespace;
 pub mod network;

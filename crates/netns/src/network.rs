@@ -6,12 +6,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 
 use makeway_scenario::model::Scenario;
+use makeway_scenario::routes::{self, Hop};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::namespace::Namespace;
 use crate::offload;
-use crate::topology::{self, Hop, interface, link_address, node_address};
+use crate::topology::{interface, link_address, node_address};
 
 /// Packets a veth may hold; never reached, since the queue that counts is ours.
 const TX_QUEUE: u32 = 1000;
@@ -44,7 +45,7 @@ impl Network {
         };
         let mut nodes = Vec::with_capacity(scenario.nodes.len());
         for (index, node) in scenario.nodes.iter().enumerate() {
-            let forwards = topology::degree(scenario, index) > 1;
+            let forwards = routes::degree(scenario, index) > 1;
             let made = Namespace::create().and_then(|namespace| {
                 namespace.run(|| prepare_node(index, forwards))?;
                 Ok(namespace)
@@ -57,7 +58,7 @@ impl Network {
                 .add_link(index, link.ends)
                 .map_err(|source| fault("link", &link.name, source))?;
         }
-        for (index, hops) in topology::routes(scenario).iter().enumerate() {
+        for (index, hops) in routes::routes(scenario).iter().enumerate() {
             network.nodes[index]
                 .run(|| add_routes(index, hops))
                 .map_err(|source| fault("routes of", &scenario.nodes[index].name, source))?;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use makeway_core::measure::Histogram;
-use makeway_report::model::{DatagramReport, FORMAT, FlowReport, Quantiles, Report};
+use makeway_report::flow::Tally;
+use makeway_report::interval::Interval;
+use makeway_report::model::{FORMAT, FlowReport, Report};
 use makeway_scenario::model::{Flow, Scenario, Source};
 
-use crate::bulk::Fetched;
-use crate::datagram::{Received, Sent};
+use crate::datagram::Sent;
 use crate::egress::Queue;
-use crate::interval::Interval;
 use crate::run::{Arrivals, Outcome, RunError, Traffic};
 
 /// Puts a run's counters together; the queues end here.
@@ -24,19 +24,21 @@ pub(crate) fn outcome(
         environment.insert("rules".into(), queue.tool.clone());
     }
     let mut warnings = Vec::new();
-    let seconds = traffic.ended.saturating_sub(interval.from()) as f64 / 1e9;
-    let steps = traffic.ended.div_ceil(interval.step().as_nanos()) as usize;
+    let tally = Tally {
+        interval,
+        ended: traffic.ended,
+    };
     let mut flows = Vec::with_capacity(scenario.flows.len());
     let mut arrivals = Vec::with_capacity(scenario.flows.len());
     let mut fetched = traffic.fetched.into_iter();
     let mut datagrams = traffic.sent.into_iter().zip(traffic.received);
     for flow in &scenario.flows {
-        let mut report = blank(flow, interval);
+        let mut report = blank(flow);
         let mut came = Arrivals::default();
         match &flow.source {
             Source::Bulk { .. } => {
                 if let Some(fetched) = fetched.next() {
-                    bulk(&mut report, &fetched, seconds, interval);
+                    tally.bulk(&mut report, &fetched.bytes);
                     if let Some(error) = fetched.error {
                         warnings.push(format!("flow `{}` ended early: {error}", flow.name));
                     }
@@ -44,7 +46,7 @@ pub(crate) fn outcome(
             }
             _ => {
                 if let Some((sent, received)) = datagrams.next() {
-                    datagram(&mut report, &sent, &received, seconds, interval);
+                    tally.datagram(&mut report, &sent.counts, &received.counts);
                     if received.local_loss > 0 {
                         warnings.push(format!(
                             "flow `{}`: {} packets were lost by the receiver's own socket, not by \
@@ -58,13 +60,6 @@ pub(crate) fn outcome(
                     came = Arrivals(received.arrived);
                 }
             }
-        }
-        for series in [
-            &mut report.goodput_series_bps,
-            &mut report.loss_series,
-            &mut report.delay_series_ms,
-        ] {
-            series.truncate(steps);
         }
         flows.push(report);
         arrivals.push(came);
@@ -80,7 +75,7 @@ pub(crate) fn outcome(
         environment,
         set: scenario.set.clone(),
         seed: scenario.seed,
-        seconds,
+        seconds: tally.seconds(),
         complete: traffic.complete,
         warnings,
         flows,
@@ -113,76 +108,11 @@ fn environment(sent: &[Sent]) -> BTreeMap<String, String> {
     environment
 }
 
-fn blank(flow: &Flow, interval: Interval) -> FlowReport {
+fn blank(flow: &Flow) -> FlowReport {
     FlowReport {
         name: flow.name.clone(),
         group: flow.group.clone(),
-        kind: match flow.source {
-            Source::Bulk { .. } => "bulk",
-            Source::Rtp { .. } => "rtp",
-            Source::Cbr { .. } => "cbr",
-            Source::Poisson { .. } => "poisson",
-        }
-        .into(),
-        series_step_s: interval.step().as_secs_f64(),
+        kind: flow.source.kind().into(),
         ..FlowReport::default()
-    }
-}
-
-fn bulk(report: &mut FlowReport, fetched: &Fetched, seconds: f64, interval: Interval) {
-    report.goodput_bps = per_second(fetched.bytes, seconds);
-    report.goodput_series_bps = rates(&fetched.steps, interval);
-}
-
-fn datagram(
-    report: &mut FlowReport,
-    sent: &Sent,
-    received: &Received,
-    seconds: f64,
-    interval: Interval,
-) {
-    report.goodput_bps = per_second(received.bytes, seconds);
-    report.goodput_series_bps = rates(&received.bytes_steps, interval);
-    let steps = sent.steps.iter().zip(&received.steps);
-    report.loss_series = steps.map(|(&sent, &came)| lost(sent, came)).collect();
-    let delays = received.delay_steps.iter();
-    report.delay_series_ms = delays.map(|&ns| ns as f64 / 1e6).collect();
-    report.datagrams = Some(DatagramReport {
-        sent: sent.measured,
-        received: received.measured,
-        loss: lost(sent.measured, received.measured),
-        delay_ms: quantiles(&received.delay),
-        ipdv_ms: quantiles(received.ipdv.absolute()),
-    });
-}
-
-fn lost(sent: u64, received: u64) -> f64 {
-    match sent {
-        0 => 0.0,
-        sent => 1.0 - received as f64 / sent as f64,
-    }
-}
-
-fn per_second(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        bytes as f64 * 8.0 / seconds
-    } else {
-        0.0
-    }
-}
-
-fn rates(steps: &[u64], interval: Interval) -> Vec<f64> {
-    let steps = steps.iter().enumerate();
-    steps
-        .map(|(n, &bytes)| per_second(bytes, interval.step_length(n) as f64 / 1e9))
-        .collect()
-}
-
-fn quantiles(histogram: &Histogram) -> Quantiles {
-    Quantiles {
-        mean: histogram.mean().as_millis_f64(),
-        p50: histogram.quantile(0.5).as_millis_f64(),
-        p99: histogram.quantile(0.99).as_millis_f64(),
-        max: histogram.max().as_millis_f64(),
     }
 }

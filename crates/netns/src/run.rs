@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use makeway_core::units::Duration;
+use makeway_report::interval::Interval;
 use makeway_report::model::Report;
+use makeway_scenario::departures::departures;
 use makeway_scenario::model::{Scenario, Source};
+use makeway_scenario::routes::routes;
 
 use crate::bulk::{self, Demand, Fetched, Offer};
 use crate::clock::Epoch;
 use crate::datagram::{self, Content, Received, Sent, Stream};
-use crate::departures::departures;
 use crate::egress::{self, Queue, QueueError};
-use crate::interval::Interval;
 use crate::network::{BuildError, Network};
-use crate::topology::{self, node_address};
-use crate::{results, topology::MOST};
+use crate::results;
+use crate::topology::{MOST, node_address};
 
 /// Ports of flows: this and the flow's place in the scenario.
 const FIRST_PORT: usize = 10_000;
@@ -149,7 +150,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
             return Err(RunError::TooLarge { what, count });
         }
     }
-    let routes = topology::routes(scenario);
+    let routes = routes(scenario);
     for flow in &scenario.flows {
         if flow.from == flow.to || routes[flow.from][flow.to].is_none() {
             return Err(RunError::NoWay {

@@ -1,12 +1,15 @@
 //! What a run reports: table, JSON, one self-contained HTML page.
 //!
 //! - [`model`]: the report as a value;
+//! - [`interval`], [`flow`]: what every world counts;
 //! - [`summary`]: a row per group of flows, and a sentence;
 //! - [`table`], [`json`], [`html`]: the forms;
 //! - [`chart`]: line charts as inline SVG.
 
 pub mod chart;
+pub mod flow;
 pub mod html;
+pub mod interval;
 pub mod json;
 pub mod model;
 #[cfg(test)]

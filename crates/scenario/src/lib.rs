@@ -1,8 +1,9 @@
 //! The scenario file: nodes, links, disciplines, flows, what to measure.
 //!
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
-//! [`explain`] says it in words. The format is described in `docs/scenario.md`.
+//! [`explain`] says it in words. What every world needs of it: [`routes`], [`departures`]. The format is described in `docs/scenario.md`.
 
+pub mod departures;
 mod document;
 mod error;
 mod explain;
@@ -10,6 +11,7 @@ mod flow;
 mod link;
 pub mod model;
 mod read;
+pub mod routes;
 mod section;
 mod trace;
 

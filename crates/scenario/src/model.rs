@@ -145,6 +145,18 @@ pub enum Source {
     },
 }
 
+impl Source {
+    /// Its name in files and reports.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Bulk { .. } => "bulk",
+            Self::Rtp { .. } => "rtp",
+            Self::Cbr { .. } => "cbr",
+            Self::Poisson { .. } => "poisson",
+        }
+    }
+}
+
 /// A coded frame of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {

@@ -4,16 +4,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use makeway_core::units::{Bytes, Duration, Rate};
-use makeway_scenario::model::{Frame, Pace, Source};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 
+use crate::model::{Frame, Pace, Source};
+
 /// Headers of each packet: IPv4 20, UDP 8, RTP 12 bytes.
-pub(crate) const HEADERS: u64 = 40;
+pub const HEADERS: u64 = 40;
 /// What follows the RTP header of each packet at least: our extension. Shorter ones are padded to it.
-pub(crate) const LEAST_PAYLOAD: u64 = EXTENSION as u64;
+pub const LEAST_PAYLOAD: u64 = EXTENSION as u64;
 /// RTP header extension (RFC 3550 section 5.3.1): its own 4 bytes, a stamp and a sequence number.
-pub(crate) const EXTENSION: usize = 20;
+pub const EXTENSION: usize = 20;
 /// RTP clock in Hz (RFC 3551 for video).
 const RTP_CLOCK: u64 = 90_000;
 /// A jittered packet waits this many standard deviations on average, so that its delay can be
@@ -22,25 +23,25 @@ const OFFSET: f64 = 4.0;
 
 /// One packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Departure {
+pub struct Departure {
     /// From the start of the flow, in ns.
-    pub(crate) at: u64,
+    pub at: u64,
     /// Least time after the packet before it, in ns, even when the sender is late: a stall of this
     /// machine must not make the burst that pacing is there to avoid. Zero where bursts belong to
     /// the source.
-    pub(crate) gap: u64,
+    pub gap: u64,
     /// Its place in the stream, from 0.
-    pub(crate) seq: u64,
+    pub seq: u64,
     /// What follows the RTP header, extension included, in bytes.
-    pub(crate) payload: u64,
+    pub payload: u64,
     /// RTP timestamp of its frame.
-    pub(crate) timestamp: u32,
+    pub timestamp: u32,
     /// Last of its frame.
-    pub(crate) marker: bool,
+    pub marker: bool,
 }
 
 /// The endless departures of a datagram source; `None` for a bulk source.
-pub(crate) fn departures(
+pub fn departures(
     source: &Source,
     seed: u64,
 ) -> Option<Box<dyn Iterator<Item = Departure> + Send>> {

@@ -4,7 +4,7 @@ use makeway_core::units::Duration;
 
 /// The measured interval `[from, to)` and the series' steps, in ns after the start of traffic.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Interval {
+pub struct Interval {
     from: u64,
     to: u64,
     step: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Interval {
 impl Interval {
     /// From the end of `warmup` to `duration`. The series begin with traffic and have about 200
     /// steps: 100 ms up to 20 s, then half seconds and seconds.
-    pub(crate) fn new(warmup: Duration, duration: Duration) -> Self {
+    pub fn new(warmup: Duration, duration: Duration) -> Self {
         let step = match duration.as_nanos() {
             0..=20_000_000_000 => 100_000_000,
             20_000_000_001..=100_000_000_000 => 500_000_000,
@@ -26,34 +26,39 @@ impl Interval {
         }
     }
 
-    pub(crate) fn measures(&self, at: u64) -> bool {
+    /// Whether `at` is measured.
+    pub fn measures(&self, at: u64) -> bool {
         (self.from..self.to).contains(&at)
     }
 
-    pub(crate) fn step_of(&self, at: u64) -> usize {
+    /// The step of `at`.
+    pub fn step_of(&self, at: u64) -> usize {
         (at / self.step) as usize
     }
 
     /// A zero for each step of the run.
-    pub(crate) fn steps(&self) -> Vec<u64> {
+    pub fn steps(&self) -> Vec<u64> {
         vec![0; self.to.div_ceil(self.step) as usize]
     }
 
     /// Ns in the step: the last may be short.
-    pub(crate) fn step_length(&self, step: usize) -> u64 {
+    pub fn step_length(&self, step: usize) -> u64 {
         self.step
             .min(self.to.saturating_sub(step as u64 * self.step))
     }
 
-    pub(crate) fn step(&self) -> Duration {
+    /// Length of a step.
+    pub fn step(&self) -> Duration {
         Duration::from_nanos(self.step)
     }
 
-    pub(crate) fn from(&self) -> u64 {
+    /// Its beginning.
+    pub fn from(&self) -> u64 {
         self.from
     }
 
-    pub(crate) fn to(&self) -> u64 {
+    /// Its end, and that of traffic.
+    pub fn to(&self) -> u64 {
         self.to
     }
 }

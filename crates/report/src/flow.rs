@@ -1,0 +1,197 @@
+//! What a flow's two ends count, and the report of it. Times are ns after the start of traffic.
+
+use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence};
+use makeway_core::units::{Duration, Instant};
+
+use crate::interval::Interval;
+use crate::model::{DatagramReport, FlowReport, Quantiles};
+
+/// What the sender of a datagram flow counts.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Packets sent inside the measured interval.
+    pub measured: u64,
+    /// Packets by step.
+    pub steps: Vec<u64>,
+}
+
+impl Sent {
+    /// Nothing yet.
+    pub fn new(interval: Interval) -> Self {
+        Self {
+            measured: 0,
+            steps: interval.steps(),
+        }
+    }
+
+    /// A packet was sent at `at`.
+    pub fn count(&mut self, interval: Interval, at: u64) {
+        self.measured += u64::from(interval.measures(at));
+        if let Some(step) = self.steps.get_mut(interval.step_of(at)) {
+            *step += 1;
+        }
+    }
+}
+
+/// What the receiver of a datagram flow counts.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Packets sent inside the measured interval.
+    pub measured: u64,
+    /// What arrived inside the measured interval.
+    pub bytes: Bytes,
+    /// Packets by the step in which they were sent.
+    pub steps: Vec<u64>,
+    /// Largest one-way delay in ns by the step in which the packet was sent.
+    pub delay_steps: Vec<u64>,
+    /// One-way delay of measured packets.
+    pub delay: Histogram,
+    /// Delay variation of measured packets.
+    pub ipdv: Ipdv,
+    seen: Sequence,
+}
+
+impl Received {
+    /// Nothing yet.
+    pub fn new(interval: Interval) -> Self {
+        Self {
+            measured: 0,
+            bytes: Bytes::new(interval),
+            steps: interval.steps(),
+            delay_steps: interval.steps(),
+            delay: Histogram::new(),
+            ipdv: Ipdv::new(),
+            seen: Sequence::new(),
+        }
+    }
+
+    /// Packet `seq`, sent at `sent` with `payload` bytes, arrived at `now`; whether for the first time.
+    pub fn count(
+        &mut self,
+        interval: Interval,
+        seq: u64,
+        payload: u64,
+        sent: u64,
+        now: u64,
+    ) -> bool {
+        if self.seen.on_packet(seq) == Arrival::Duplicate {
+            return false;
+        }
+        let delay = now.saturating_sub(sent);
+        if interval.measures(sent) {
+            self.measured += 1;
+            self.delay.record(Duration::from_nanos(delay));
+            let (sent, now) = (Instant::from_nanos(sent), Instant::from_nanos(now));
+            self.ipdv.on_packet(seq, sent, now);
+        }
+        self.bytes.count(interval, payload, now);
+        let step = interval.step_of(sent);
+        if let (Some(n), Some(most)) = (self.steps.get_mut(step), self.delay_steps.get_mut(step)) {
+            *n += 1;
+            *most = delay.max(*most);
+        }
+        true
+    }
+}
+
+/// Payload that arrived.
+#[derive(Clone, Debug)]
+pub struct Bytes {
+    /// Inside the measured interval.
+    pub measured: u64,
+    /// By step.
+    pub steps: Vec<u64>,
+}
+
+impl Bytes {
+    /// None yet.
+    pub fn new(interval: Interval) -> Self {
+        Self {
+            measured: 0,
+            steps: interval.steps(),
+        }
+    }
+
+    /// `bytes` arrived at `now`.
+    pub fn count(&mut self, interval: Interval, bytes: u64, now: u64) {
+        if interval.measures(now) {
+            self.measured += bytes;
+        }
+        if let Some(step) = self.steps.get_mut(interval.step_of(now)) {
+            *step += bytes;
+        }
+    }
+}
+
+/// Puts what was counted into reports: a measured interval, and when the run really ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    /// The interval that was planned.
+    pub interval: Interval,
+    /// The end of traffic, earlier than planned if the run was cut short.
+    pub ended: u64,
+}
+
+impl Tally {
+    /// Measured seconds.
+    pub fn seconds(&self) -> f64 {
+        self.ended.saturating_sub(self.interval.from()) as f64 / 1e9
+    }
+
+    /// The report of a bulk flow that received `bytes`.
+    pub fn bulk(&self, report: &mut FlowReport, bytes: &Bytes) {
+        report.series_step_s = self.interval.step().as_secs_f64();
+        report.goodput_bps = per_second(bytes.measured, self.seconds());
+        let steps = bytes.steps[..self.steps()].iter().enumerate();
+        report.goodput_series_bps = steps
+            .map(|(n, &bytes)| per_second(bytes, self.interval.step_length(n) as f64 / 1e9))
+            .collect();
+    }
+
+    /// The report of a datagram flow.
+    pub fn datagram(&self, report: &mut FlowReport, sent: &Sent, received: &Received) {
+        self.bulk(report, &received.bytes);
+        let steps = sent.steps.iter().zip(&received.steps).take(self.steps());
+        report.loss_series = steps.map(|(&sent, &came)| lost(sent, came)).collect();
+        let delays = received.delay_steps.iter().take(self.steps());
+        report.delay_series_ms = delays.map(|&ns| ns as f64 / 1e6).collect();
+        report.datagrams = Some(DatagramReport {
+            sent: sent.measured,
+            received: received.measured,
+            loss: lost(sent.measured, received.measured),
+            delay_ms: quantiles(&received.delay),
+            ipdv_ms: quantiles(received.ipdv.absolute()),
+        });
+    }
+
+    /// Steps that the series have.
+    pub fn steps(&self) -> usize {
+        let ended = self.ended.div_ceil(self.interval.step().as_nanos()) as usize;
+        ended.min(self.interval.steps().len())
+    }
+}
+
+fn lost(sent: u64, received: u64) -> f64 {
+    match sent {
+        0 => 0.0,
+        sent => 1.0 - received as f64 / sent as f64,
+    }
+}
+
+fn per_second(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        bytes as f64 * 8.0 / seconds
+    } else {
+        0.0
+    }
+}
+
+/// A histogram in brief.
+pub fn quantiles(histogram: &Histogram) -> Quantiles {
+    Quantiles {
+        mean: histogram.mean().as_millis_f64(),
+        p50: histogram.quantile(0.5).as_millis_f64(),
+        p99: histogram.quantile(0.99).as_millis_f64(),
+        max: histogram.max().as_millis_f64(),
+    }
+}
