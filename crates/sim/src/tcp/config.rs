@@ -1,0 +1,145 @@
+//! What a connection is like: the variant, sizes, timers, options.
+
+use makeway_core::units::{Bytes, Duration};
+
+/// How a sender reacts to loss, and how its window grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// Fast retransmit, then slow start from the loss on. V. Jacobson, "Congestion Avoidance and
+    /// Control", SIGCOMM 1988.
+    Tahoe,
+    /// Fast recovery that ends with the first new acknowledgement (RFC 5681 §3.2).
+    Reno,
+    /// Fast recovery that lasts until the whole window is acknowledged (RFC 6582).
+    NewReno,
+    /// Reno's window, recovery by selective acknowledgements (RFC 6675).
+    Sack,
+    /// CUBIC's window (RFC 9438), recovery as [`Variant::Sack`].
+    Cubic,
+}
+
+impl Variant {
+    /// Every variant.
+    pub const ALL: [Self; 5] = [
+        Self::Tahoe,
+        Self::Reno,
+        Self::NewReno,
+        Self::Sack,
+        Self::Cubic,
+    ];
+
+    /// Whether the receiver says which segments arrived beyond a gap (RFC 2018).
+    pub const fn uses_sack(self) -> bool {
+        matches!(self, Self::Sack | Self::Cubic)
+    }
+}
+
+/// When a receiver acknowledges segments that arrive in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DelayedAck {
+    /// Each at once.
+    Off,
+    /// Every second segment, or a first one after this time (RFC 5681 §4.2: at most 500 ms).
+    EverySecond(Duration),
+}
+
+/// Both ends of a connection. A window below one segment counts as one segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How the sender reacts to loss.
+    pub variant: Variant,
+    /// Payload of a full segment, in bytes (SMSS); at least 1.
+    pub mss: u32,
+    /// Congestion window at the start and after idle time, in segments.
+    pub initial_window: u32,
+    /// Slow start threshold at the start.
+    pub initial_ssthresh: Bytes,
+    /// The window that the receiver advertises; at most 4 GiB.
+    pub window: Bytes,
+    /// Full segments that one acknowledgement may count for in the growth of Reno's window, and of
+    /// any window in slow start: L of RFC 3465 §2.2, 1 in RFC 5681 eq. (2).
+    pub growth_limit: u32,
+    /// When the receiver acknowledges.
+    pub delayed_ack: DelayedAck,
+    /// Retransmission timeout before the first measurement.
+    pub initial_rto: Duration,
+    /// Least retransmission timeout.
+    pub min_rto: Duration,
+    /// Largest retransmission timeout, backed off included.
+    pub max_rto: Duration,
+    /// Least distance of the timeout from the smoothed round-trip time: Linux keeps `4 * RTTVAR`
+    /// at its least timeout or above; zero in RFC 6298.
+    pub min_rto_margin: Duration,
+    /// Granularity of the sender's clock, G of RFC 6298; zero for one nanosecond.
+    pub tick: Duration,
+    /// Whether segments carry timestamps (RFC 7323), so that every acknowledgement measures; without
+    /// them one segment is timed at a time, and none that was sent twice (Karn, RFC 6298 §3).
+    pub timestamps: bool,
+    /// Whether the first two duplicate acknowledgements let new data out (RFC 3042).
+    pub limited_transmit: bool,
+    /// Whether marks are echoed, and taken for losses (RFC 3168).
+    pub ecn: bool,
+}
+
+impl Config {
+    /// One-way TCP of ns-2.35 as its validation tests have it: segments of 1000 B (headers are the
+    /// caller's affair), a window of 20, an acknowledgement for each segment, a clock of 0.1 s,
+    /// timeouts of 1 to 64 s, and a window of 1 to start with.
+    ///
+    /// The package's own defaults are newer: clock 0.01 s, least timeout 0.2 s, initial window 2,
+    /// limited transmit.
+    pub const fn ns2(variant: Variant) -> Self {
+        Self {
+            variant,
+            mss: 1000,
+            initial_window: 1,
+            initial_ssthresh: Bytes::new(20_000),
+            window: Bytes::new(20_000),
+            growth_limit: 1,
+            delayed_ack: DelayedAck::Off,
+            initial_rto: Duration::from_secs(6),
+            min_rto: Duration::from_secs(1),
+            max_rto: Duration::from_secs(64),
+            min_rto_margin: Duration::ZERO,
+            tick: Duration::from_millis(100),
+            timestamps: false,
+            limited_transmit: false,
+            ecn: false,
+        }
+    }
+
+    /// A Linux host with its defaults on Ethernet: MSS 1448 with timestamps, initial window 10
+    /// (RFC 6928), delayed acknowledgements after 40 ms, timeouts of 200 ms to 120 s
+    /// (`include/net/tcp.h`), a window of half of `net.ipv4.tcp_rmem`'s 6 MiB.
+    pub const fn linux(variant: Variant) -> Self {
+        Self {
+            variant,
+            mss: 1448,
+            initial_window: 10,
+            initial_ssthresh: Bytes::new(u64::MAX),
+            window: Bytes::new(3 << 20),
+            growth_limit: 2,
+            delayed_ack: DelayedAck::EverySecond(Duration::from_millis(40)),
+            initial_rto: Duration::from_secs(1),
+            min_rto: Duration::from_millis(200),
+            max_rto: Duration::from_secs(120),
+            min_rto_margin: Duration::from_millis(200),
+            tick: Duration::ZERO,
+            timestamps: true,
+            limited_transmit: true,
+            ecn: false,
+        }
+    }
+
+    /// The advertised window in bytes, at least a segment.
+    pub(super) fn window_bytes(&self) -> u32 {
+        let window = u32::try_from(self.window.get()).unwrap_or(u32::MAX);
+        window.max(self.mss)
+    }
+
+    /// Separate ranges that a window of full segments can fall into, within bounds chosen by us.
+    pub(super) fn most_ranges(&self) -> usize {
+        let segments = self.window_bytes() / self.mss.max(1);
+        (segments as usize / 2 + 2).clamp(8, 1 << 16)
+    }
+}

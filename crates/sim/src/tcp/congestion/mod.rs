@@ -1,0 +1,96 @@
+//! The congestion window: slow start, and what grows it beyond.
+
+mod cubic;
+mod reno;
+
+use super::{Config, Variant};
+use cubic::Cubic;
+use makeway_core::units::{Duration, Instant};
+use reno::Reno;
+
+/// The window and its threshold, in bytes, and the rule of growth.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// cwnd. In Reno's and NewReno's fast recovery it is inflated, RFC 5681 §3.2.
+    pub cwnd: u64,
+    pub ssthresh: u64,
+    /// What the last reduction left: cwnd after a recovery.
+    pub reduced: u64,
+    mss: u64,
+    /// The most that one acknowledgement adds in slow start.
+    limit: u64,
+    initial: u64,
+    growth: Growth,
+}
+
+#[derive(Clone, Debug)]
+enum Growth {
+    Reno(Reno),
+    Cubic(Cubic),
+}
+
+impl Window {
+    pub fn new(config: &Config) -> Self {
+        let mss = u64::from(config.mss);
+        let limit = u64::from(config.growth_limit.max(1)) * mss;
+        let initial = u64::from(config.initial_window.max(1)) * mss;
+        let growth = match config.variant {
+            Variant::Cubic => Growth::Cubic(Cubic::new(mss)),
+            _ => Growth::Reno(Reno::new(mss, limit)),
+        };
+        Self {
+            cwnd: initial,
+            ssthresh: config.initial_ssthresh.get(),
+            reduced: initial,
+            mss,
+            limit,
+            initial,
+            growth,
+        }
+    }
+
+    /// `acked` new bytes were acknowledged, outside of a recovery, and the window was in use.
+    #[inline]
+    pub fn grow(&mut self, acked: u64, now: Instant, srtt: Option<Duration>) {
+        if self.cwnd < self.ssthresh {
+            // RFC 5681 eq. (2), with RFC 3465 §2.2: cwnd += min(N, L * SMSS).
+            self.cwnd += acked.min(self.limit);
+            return;
+        }
+        self.cwnd += match &mut self.growth {
+            Growth::Reno(reno) => reno.growth(self.cwnd, acked),
+            Growth::Cubic(cubic) => {
+                cubic.growth(self.cwnd, acked, now, srtt.unwrap_or(Duration::ZERO))
+            }
+        };
+    }
+
+    /// A loss or a mark while `flight` bytes were outstanding: sets the threshold, not the window.
+    pub fn reduce(&mut self, flight: u64) {
+        let reduced = match &mut self.growth {
+            // RFC 5681 eq. (4).
+            Growth::Reno(reno) => reno.reduced(flight),
+            // RFC 9438 §4.6.
+            Growth::Cubic(cubic) => cubic.reduced(flight),
+        };
+        self.reduced = reduced.max(2 * self.mss);
+        // Slow start ends at whole segments, as in ns-2 and Linux.
+        self.ssthresh = self.reduced / self.mss * self.mss;
+    }
+
+    /// The timer has expired: the loss window of one segment (RFC 5681 §3.1).
+    pub fn collapse(&mut self) {
+        self.cwnd = self.mss;
+        if let Growth::Cubic(cubic) = &mut self.growth {
+            cubic.on_timeout();
+        }
+    }
+
+    /// Nothing was sent for `idle`, more than a timeout (RFC 5681 §4.1): the restart window.
+    pub fn restart(&mut self, idle: Duration) {
+        self.cwnd = self.cwnd.min(self.initial);
+        if let Growth::Cubic(cubic) = &mut self.growth {
+            cubic.on_idle(idle);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Acknowledgements: what they say of arrivals, of the round-trip time, of marks.
+
+use super::Sender;
+use crate::tcp::scoreboard::DUP_THRESH;
+use crate::tcp::{Ack, Variant};
+use makeway_core::units::Instant;
+
+impl Sender {
+    /// An acknowledgement has arrived. Poll afterwards.
+    #[inline]
+    pub fn on_ack(&mut self, now: Instant, ack: &Ack) {
+        // RFC 9293 §3.10.7.4: of what was never sent, or an old one.
+        if ack.ack > self.max || ack.ack < self.una {
+            return;
+        }
+        let same_window = self.receive_window == u64::from(ack.window);
+        self.receive_window = u64::from(ack.window);
+        let flight = self.flight_size();
+        let newly_sacked = !ack.sack.is_empty() && self.update_scoreboard(ack);
+        if ack.ack > self.una {
+            let marked = ack.ece && self.ecn;
+            self.on_new_ack(now, ack, marked);
+        } else if self.max > self.una {
+            // RFC 5681 §2; with selective acknowledgements RFC 6675 §2: it brings news.
+            let duplicate = match self.variant.uses_sack() {
+                true => newly_sacked,
+                false => same_window,
+            };
+            if duplicate {
+                self.on_duplicate(now);
+            }
+        }
+        if ack.ece {
+            self.on_mark(flight);
+        }
+    }
+
+    /// RFC 6675 §4, `Update()`. Whether anything was new.
+    fn update_scoreboard(&mut self, ack: &Ack) -> bool {
+        let mut new = 0;
+        if self.variant.uses_sack() {
+            for (start, end) in ack.sacked().filter(|block| block.1 <= self.max) {
+                new += self.scoreboard.sacked(start, end);
+            }
+        }
+        new > 0
+    }
+
+    #[inline]
+    fn on_new_ack(&mut self, now: Instant, ack: &Ack, marked: bool) {
+        let acked = ack.ack - self.una;
+        self.una = ack.ack;
+        self.nxt = self.nxt.max(self.una);
+        self.dup_acks = 0;
+        self.beyond_window = 0;
+        if self.variant.uses_sack() {
+            self.scoreboard.advance(self.una);
+        }
+        self.measure(now, ack);
+        let grows = match self.recovery {
+            None => true,
+            Some(point) => self.on_ack_in_recovery(acked, point),
+        };
+        if grows && self.cwnd_limited && !marked {
+            self.window.grow(acked, now, self.rto.srtt());
+        }
+        // RFC 6298 (5.2), (5.3); RFC 6582 §3.2: of partial ones, at the first only.
+        if self.una == self.max {
+            self.expires = Instant::FAR_FUTURE;
+        } else if !self.keeps_timer() {
+            self.expires = now + self.rto.value();
+        }
+    }
+
+    /// RFC 7323 §4.1 with timestamps; else RFC 6298 §3.
+    #[inline]
+    fn measure(&mut self, now: Instant, ack: &Ack) {
+        if let Some(sent) = ack.echo() {
+            self.rto.sample(sent, now);
+        } else if let Some((end, sent)) = self.timed
+            && self.una >= end
+        {
+            self.rto.sample(sent, now);
+            self.timed = None;
+        }
+    }
+
+    fn on_duplicate(&mut self, now: Instant) {
+        self.dup_acks += 1;
+        if self.recovery.is_some() {
+            if !self.variant.uses_sack() {
+                // RFC 5681 §3.2 (4): a segment has left the network.
+                self.window.cwnd += u64::from(self.mss);
+            }
+            return;
+        }
+        // RFC 6675 §5 (1), (2); RFC 5681 §3.2 (2).
+        let lost = self.dup_acks >= DUP_THRESH
+            || (self.variant.uses_sack() && self.scoreboard.first_is_lost());
+        if lost && self.may_recover() {
+            self.enter_recovery(now);
+        }
+    }
+
+    /// RFC 6582 §3.2 (1): the duplicates may come from what was sent again without need, unless
+    /// more than `recover` is acknowledged. RFC 6675 §5.1 asks for no more than all of it.
+    fn may_recover(&self) -> bool {
+        match self.recover {
+            None => true,
+            Some(recover) if self.variant.uses_sack() => self.una >= recover,
+            Some(recover) => self.una > recover,
+        }
+    }
+
+    /// RFC 3168 §6.1.2: as for a loss, once in a window of data. `flight` is from before.
+    fn on_mark(&mut self, flight: u64) {
+        let heard = self.reduced_at.is_some_and(|at| self.una <= at);
+        if !self.ecn || heard || self.recovery.is_some() {
+            return;
+        }
+        self.stats.ecn_reductions += 1;
+        self.window.reduce(flight);
+        self.window.cwnd = self.window.reduced;
+        self.reduced_at = Some(self.max);
+        self.cwr = true;
+    }
+
+    /// FlightSize of RFC 5681 §3.2, without what limited transmit added; and no more than the
+    /// window, which in a series of recoveries the inflated flight exceeds.
+    pub(super) fn flight_size(&self) -> u64 {
+        let flight = self.max - self.una - self.beyond_window;
+        let window = match self.variant {
+            Variant::Reno | Variant::NewReno if self.recovery.is_some() => self.window.reduced,
+            _ => self.window.cwnd,
+        };
+        flight.min(window)
+    }
+}

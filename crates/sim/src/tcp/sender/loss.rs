@@ -1,0 +1,147 @@
+//! Losses: fast retransmit, the recoveries, the timer.
+
+use super::Sender;
+use crate::tcp::{Segment, Variant};
+use makeway_core::units::Instant;
+
+impl Sender {
+    /// The time that [`Sender::next_timeout`] gave has come. Poll afterwards. An early call is harmless.
+    pub fn on_timeout(&mut self, now: Instant) {
+        if now < self.expires {
+            return;
+        }
+        self.stats.timeouts += 1;
+        // RFC 5681 §3.1: held if this segment was sent again by the timer before.
+        if self.timed_out_at != Some(self.una) {
+            let flight = self.flight_size();
+            self.window.reduce(flight);
+        }
+        self.timed_out_at = Some(self.una);
+        self.window.collapse();
+        self.start_over();
+        // RFC 6582 §3.2 (4), RFC 6675 §5.1.
+        self.recover = Some(self.max);
+        self.recovery = None;
+        // RFC 6298 (5.5), (5.6).
+        self.rto.back_off();
+        self.expires = now + self.rto.value();
+    }
+
+    /// Everything unacknowledged is to be sent again.
+    fn start_over(&mut self) {
+        self.nxt = self.una;
+        self.retransmit = false;
+        self.dup_acks = 0;
+        self.beyond_window = 0;
+        self.timed = None;
+        self.scoreboard.start_over();
+    }
+
+    /// Fast retransmit: the segment at `una` is lost.
+    pub(super) fn enter_recovery(&mut self, now: Instant) {
+        self.stats.fast_retransmits += 1;
+        let flight = self.flight_size();
+        self.window.reduce(flight);
+        self.partial = false;
+        self.timed = None;
+        // Not in RFC 6298; Linux and ns-2 do: else what began before the retransmission expires
+        // before its acknowledgement can come.
+        self.expires = now + self.rto.value();
+        match self.variant {
+            Variant::Tahoe => {
+                self.window.collapse();
+                self.start_over();
+                self.recover = Some(self.max);
+                return;
+            }
+            // RFC 5681 §3.2 (3): three segments have left the network.
+            Variant::Reno => self.window.cwnd = self.window.reduced + self.three_segments(),
+            // RFC 6582 §3.2 (2), (3).
+            Variant::NewReno => {
+                self.window.cwnd = self.window.reduced + self.three_segments();
+                self.recover = Some(self.max);
+            }
+            // RFC 6675 §5 (4.2).
+            Variant::Sack | Variant::Cubic => {
+                self.window.cwnd = self.window.reduced;
+                self.scoreboard.start_over();
+            }
+        }
+        self.recovery = Some(self.max);
+        self.retransmit = true;
+    }
+
+    fn three_segments(&self) -> u64 {
+        3 * u64::from(self.mss)
+    }
+
+    /// New data was acknowledged in a fast recovery that ends at `point`. Whether the window then
+    /// grows, as in ns-2 it does by what ends Reno's and NewReno's recovery.
+    pub(super) fn on_ack_in_recovery(&mut self, acked: u64, point: u64) -> bool {
+        if self.una >= point || self.variant == Variant::Reno {
+            // RFC 5681 §3.2 (6); RFC 6582 §3.2 (3), the second way; RFC 6675 §5 (A).
+            self.window.cwnd = self.window.reduced;
+            self.recovery = None;
+            self.retransmit = false;
+            return !self.variant.uses_sack();
+        }
+        if self.variant == Variant::NewReno {
+            // RFC 6582 §3.2 (3), partial: the next gap, and what was acknowledged is deflated.
+            let mss = u64::from(self.mss);
+            self.retransmit = true;
+            self.window.cwnd = self.window.cwnd.saturating_sub(acked);
+            if acked >= mss || self.window.cwnd < mss {
+                self.window.cwnd += mss;
+            }
+        }
+        false
+    }
+
+    /// Whether a partial acknowledgement leaves the timer as it is.
+    #[inline]
+    pub(super) fn keeps_timer(&mut self) -> bool {
+        self.recovery.is_some()
+            && self.variant == Variant::NewReno
+            && std::mem::replace(&mut self.partial, true)
+    }
+
+    /// RFC 5681 §3.2 (3), RFC 6675 §5 (4.3).
+    pub(super) fn retransmit_first(&mut self, now: Instant) -> Segment {
+        self.retransmit = false;
+        let (seq, len) = self.scoreboard.missing_from(self.una, self.max);
+        self.scoreboard.resent_to(seq + u64::from(len));
+        self.emit(now, seq, len)
+    }
+
+    /// RFC 6675 §5 (C): what `NextSeg()` says while the pipe has room.
+    pub(super) fn next_in_recovery(&mut self, now: Instant) -> Option<Segment> {
+        let mss = u64::from(self.mss);
+        if self.scoreboard.pipe(self.max) + mss > self.window.cwnd {
+            self.cwnd_limited = true;
+            return None;
+        }
+        // (1)
+        if let Some(lost) = self.scoreboard.next_lost() {
+            return Some(self.fill(now, lost));
+        }
+        // (2)
+        let len = (self.end - self.max).min(mss);
+        if len > 0 && self.max + len <= self.una + self.receive_window {
+            let seq = self.max;
+            self.nxt = seq + len;
+            return Some(self.emit(now, seq, len as u32));
+        }
+        // (3)
+        if let Some(hole) = self.scoreboard.next_hole() {
+            return Some(self.fill(now, hole));
+        }
+        // (4)
+        let (seq, len) = self.scoreboard.rescue(self.max)?;
+        Some(self.emit(now, seq, len))
+    }
+
+    fn fill(&mut self, now: Instant, (seq, len): (u64, u32)) -> Segment {
+        self.scoreboard.resent_to(seq + u64::from(len));
+        self.emit(now, seq, len)
+    }
+}

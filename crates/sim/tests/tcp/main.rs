@@ -1,0 +1,7 @@
+//! Senders and receivers together, over a pipe.
+
+mod drops;
+mod ns2;
+mod pipe;
+mod properties;
+mod rules;
