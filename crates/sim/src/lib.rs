@@ -1,5 +1,19 @@
-//! The world `sim`: virtual time, simulated packets. No clock, no I/O, no thread, no global.
+//! The world `sim`: a scenario in virtual time, with the disciplines of the core as they are.
 //!
+//! A run is a value: a scenario and its seed in, a report and a fingerprint out, the same on every
+//! machine. No clock, no I/O, no thread, no global.
+//!
+//! - [`run`]: a scenario in, a report out;
+//! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;
 //! - [`tcp`]: senders and receivers of TCP, as state machines.
 
+mod agenda;
+mod arena;
+mod build;
+mod flow;
+mod port;
+mod run;
 pub mod tcp;
+mod world;
+
+pub use run::{Options, Outcome, Progress, RunError, run, run_in_full};

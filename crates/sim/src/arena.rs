@@ -1,0 +1,79 @@
+//! Packets under way.
+
+use makeway_core::packet::Handle;
+use makeway_core::units::Instant;
+
+use crate::tcp::{Ack, Segment};
+
+/// A packet of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Transit {
+    /// The flow it belongs to.
+    pub flow: u32,
+    /// The port that it goes through next, as a place in the list of all ways.
+    pub step: u32,
+    /// Length from the network header on, in bytes.
+    pub len: u32,
+    /// What it carries.
+    pub body: Body,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// TCP data.
+    Segment(Segment),
+    /// A TCP acknowledgement.
+    Ack(Ack),
+    /// A packet of a stream.
+    Datagram {
+        /// Its place in the stream.
+        seq: u64,
+        /// When it was sent.
+        sent: Instant,
+    },
+}
+
+/// Slots for packets. It grows to the most that were under way at once, and stays there.
+#[derive(Clone, Debug, Default)]
+pub struct Arena {
+    slots: Vec<Transit>,
+    free: Vec<u32>,
+}
+
+impl Arena {
+    /// Takes a packet in.
+    #[inline]
+    pub fn insert(&mut self, packet: Transit) -> Handle {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = packet;
+                Handle(slot)
+            }
+            None => {
+                self.slots.push(packet);
+                // Bounded by the limits of the queues and the windows of the flows.
+                Handle(self.slots.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Looks at a packet.
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle) -> &mut Transit {
+        &mut self.slots[handle.0 as usize]
+    }
+
+    /// Takes a packet out.
+    #[inline]
+    pub fn remove(&mut self, handle: Handle) -> Transit {
+        self.free.push(handle.0);
+        self.slots[handle.0 as usize]
+    }
+
+    /// Packets under way.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

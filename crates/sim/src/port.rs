@@ -1,0 +1,191 @@
+//! One direction of a link: queue, transmitter, then the way to the far end.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use makeway_core::framing::Framing;
+use makeway_core::measure::Histogram;
+use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::sched::{Drops, Scheduler};
+use makeway_core::shaper::Shaper;
+use makeway_core::units::{Bytes, Duration, Instant};
+use makeway_report::interval::Interval;
+use rand_distr::{Bernoulli, Distribution, StandardNormal};
+use rand_pcg::Pcg64Mcg;
+
+/// What happens to packets between the transmitter and the far end.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Standard deviation of the delay, Gaussian, in ns; order is kept.
+    pub jitter: f64,
+    /// Loss, if there is any.
+    pub loss: Option<Bernoulli>,
+    /// The random stream of this port.
+    pub rng: Pcg64Mcg,
+}
+
+/// A queue with its link.
+pub struct Port {
+    shaper: Shaper,
+    framing: Framing,
+    way: Way,
+    /// Packets on their way to the far end, in order, with the time of their arrival there.
+    pipe: VecDeque<(Instant, Handle)>,
+    drops: Drops,
+    /// Whatever was given up since the owner last looked.
+    pub lost: Vec<Handle>,
+    /// Kept where somebody wants to know.
+    pub counts: Option<Box<Counts>>,
+}
+
+/// What a measured port counts.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    interval: Interval,
+    /// Packets that came.
+    pub packets_in: u64,
+    /// Packets that the link sent.
+    pub packets_out: u64,
+    /// Bytes on the wire that the link sent inside the measured interval.
+    pub bytes_measured: u64,
+    /// Packets given up, by reason.
+    pub drops: BTreeMap<&'static str, u64>,
+    /// Time from arrival to the start of transmission.
+    pub sojourn: Histogram,
+    /// Backlog in packets at the beginning of each step.
+    pub backlog: Vec<f64>,
+}
+
+impl Counts {
+    /// Nothing yet.
+    pub fn new(interval: Interval) -> Self {
+        Self {
+            interval,
+            packets_in: 0,
+            packets_out: 0,
+            bytes_measured: 0,
+            drops: BTreeMap::new(),
+            sojourn: Histogram::new(),
+            backlog: Vec::with_capacity(interval.steps().len()),
+        }
+    }
+
+    fn dropped(&mut self, reason: &'static str) {
+        *self.drops.entry(reason).or_default() += 1;
+    }
+}
+
+impl Port {
+    /// An idle port.
+    pub fn new(shaper: Shaper, framing: Framing, way: Way) -> Self {
+        Self {
+            shaper,
+            framing,
+            way,
+            pipe: VecDeque::new(),
+            drops: Drops::with_capacity(8),
+            lost: Vec::with_capacity(8),
+            counts: None,
+        }
+    }
+
+    /// A packet of `len` bytes from the network header on comes to the queue.
+    pub fn enqueue(&mut self, now: Instant, handle: Handle, flow: FlowId, user: UserId, len: u32) {
+        let wire = self.framing.wire(Bytes::new(u64::from(len)));
+        let packet = Packet::new(now, handle, flow, user, wire);
+        if let Some(counts) = &mut self.counts {
+            counts.packets_in += 1;
+        }
+        self.shaper.enqueue(now, packet, &mut self.drops);
+        if !self.drops.is_empty() {
+            self.give_up();
+        }
+    }
+
+    /// Begins to send whatever may be sent at `now`; when there may be more.
+    pub fn transmit(&mut self, now: Instant) -> Option<Instant> {
+        while let Some(packet) = self.shaper.dequeue(now, &mut self.drops) {
+            let sent = match self.shaper.rate() {
+                Some(_) => self.shaper.busy_until(),
+                None => now,
+            };
+            if let Some(counts) = &mut self.counts {
+                counts.packets_out += 1;
+                counts.sojourn.record(now.saturating_since(packet.arrived));
+                if counts.interval.measures(now.as_nanos()) {
+                    counts.bytes_measured += packet.len().get();
+                }
+            }
+            self.carry(sent, packet.handle);
+        }
+        if !self.drops.is_empty() {
+            self.give_up();
+        }
+        self.shaper.next_departure()
+    }
+
+    /// When the next packet comes to the far end.
+    #[inline]
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.pipe.front().map(|(at, _)| *at)
+    }
+
+    /// The packet that comes to the far end now.
+    #[inline]
+    pub fn arrive(&mut self) -> Option<Handle> {
+        self.pipe.pop_front().map(|(_, handle)| handle)
+    }
+
+    /// Packets in the queue.
+    pub fn backlog(&self) -> u32 {
+        self.shaper.backlog().packets
+    }
+
+    /// Packets on the link.
+    #[cfg(test)]
+    pub fn on_the_way(&self) -> usize {
+        self.pipe.len()
+    }
+
+    fn carry(&mut self, sent: Instant, handle: Handle) {
+        let way = &mut self.way;
+        if way.loss.is_some_and(|loss| loss.sample(&mut way.rng)) {
+            self.lost.push(handle);
+            if let Some(counts) = &mut self.counts {
+                counts.dropped("loss");
+            }
+            return;
+        }
+        let mut delay = way.delay;
+        if way.jitter > 0.0 {
+            let normal: f64 = StandardNormal.sample(&mut way.rng);
+            let ns = delay.as_nanos() as f64 + normal * way.jitter;
+            delay = Duration::from_nanos(ns.max(0.0) as u64);
+        }
+        let mut at = sent + delay;
+        if let Some((last, _)) = self.pipe.back() {
+            at = at.max(*last);
+        }
+        self.pipe.push_back((at, handle));
+    }
+
+    #[cold]
+    fn give_up(&mut self) {
+        for (packet, reason) in self.drops.drain() {
+            self.lost.push(packet.handle);
+            if let Some(counts) = &mut self.counts {
+                counts.dropped(name(reason));
+            }
+        }
+    }
+}
+
+/// Names as the gateway's statistics have them.
+fn name(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Tail => "tail",
+        DropReason::LongestQueue => "longest-queue",
+        DropReason::TooLarge => "too-large",
+    }
+}

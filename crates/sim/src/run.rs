@@ -1,0 +1,219 @@
+//! One run: a scenario and its seed in, a report out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use makeway_core::units::{Duration, Instant};
+use makeway_report::flow::{Tally, quantiles};
+use makeway_report::interval::Interval;
+use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
+use makeway_scenario::model::{self, Egress, Scenario};
+
+use crate::build::{build, longest_way, port_number};
+use crate::flow::Kind;
+use crate::port::Port;
+use crate::tcp;
+use crate::world::World;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Set to true from anywhere, it ends the run early, with a report of what there was.
+    pub stop: Arc<AtomicBool>,
+    /// TCP of every download, in the place of what its congestion control asks for.
+    pub tcp: Option<tcp::Config>,
+}
+
+/// How far a run is, in its own time.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Time since the start of traffic.
+    pub elapsed: Duration,
+    /// Of this.
+    pub duration: Duration,
+}
+
+/// A report, and what else there is to know of a run in this world.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The report.
+    pub report: Report,
+    /// The same for the same scenario and seed, on every machine.
+    pub fingerprint: u64,
+    /// Packets that came to the far end of a link.
+    pub hops: u64,
+}
+
+/// Why a scenario cannot be run in this world.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// A flow has no way to its receiver.
+    #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]
+    NoWay {
+        /// Its name.
+        flow: String,
+        /// Its sender.
+        from: String,
+        /// Its receiver.
+        to: String,
+    },
+    /// There is no model of a congestion control.
+    #[error(
+        "flow `{flow}`: the world sim has no congestion control `{name}`: choose reno or cubic, or the world netns"
+    )]
+    CongestionControl {
+        /// Its name.
+        flow: String,
+        /// What it asked for.
+        name: String,
+    },
+    /// A queue cannot be as it is asked for.
+    #[error("link `{link}`: {why}")]
+    Queue {
+        /// The link.
+        link: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl RunError {
+    pub(crate) fn queue(link: &model::Link, why: impl fmt::Display) -> Self {
+        Self::Queue {
+            link: link.name.clone(),
+            why: why.to_string(),
+        }
+    }
+}
+
+/// Runs `scenario` in simulated time and reports.
+///
+/// # Errors
+/// [`RunError`] says what this world cannot do. A stop is no error: the report of what there was says
+/// that it is not complete.
+pub fn run(
+    scenario: &Scenario,
+    options: &Options,
+    progress: impl FnMut(Progress),
+) -> Result<Report, RunError> {
+    run_in_full(scenario, options, progress).map(|outcome| outcome.report)
+}
+
+/// As [`run`], with the fingerprint.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in_full(
+    scenario: &Scenario,
+    options: &Options,
+    mut progress: impl FnMut(Progress),
+) -> Result<Outcome, RunError> {
+    let interval = Interval::new(scenario.warmup, scenario.duration);
+    let mut world = build(scenario, interval, options.tcp.as_ref())?;
+    let mut ended = 0;
+    while ended < interval.to() && !options.stop.load(Ordering::Relaxed) {
+        ended = (ended + interval.step().as_nanos()).min(interval.to());
+        world.run_until(Instant::from_nanos(ended));
+        progress(Progress {
+            elapsed: Duration::from_nanos(ended),
+            duration: scenario.duration,
+        });
+    }
+    // Senders are silent; what is under way arrives.
+    let complete = ended == interval.to();
+    if complete {
+        world.run_until(Instant::from_nanos(ended) + longest_way(scenario));
+    }
+    let tally = Tally { interval, ended };
+    Ok(Outcome {
+        report: report(scenario, &world, tally, complete),
+        fingerprint: world.fingerprint(),
+        hops: world.hops(),
+    })
+}
+
+fn report(scenario: &Scenario, world: &World, tally: Tally, complete: bool) -> Report {
+    let flows = scenario.flows.iter().zip(&world.flows);
+    Report {
+        format: FORMAT,
+        title: scenario.title.clone(),
+        world: "sim".into(),
+        environment: BTreeMap::from([
+            ("makeway".into(), env!("CARGO_PKG_VERSION").into()),
+            (
+                "fingerprint".into(),
+                format!("{:016x}", world.fingerprint()),
+            ),
+        ]),
+        set: scenario.set.clone(),
+        seed: scenario.seed,
+        seconds: tally.seconds(),
+        complete,
+        warnings: Vec::new(),
+        flows: flows
+            .map(|(flow, ends)| flow_report(flow, &ends.kind, tally))
+            .collect(),
+        queues: queues(scenario, world, tally),
+    }
+}
+
+fn flow_report(flow: &model::Flow, kind: &Kind, tally: Tally) -> FlowReport {
+    let mut report = FlowReport {
+        name: flow.name.clone(),
+        group: flow.group.clone(),
+        kind: flow.source.kind().into(),
+        ..FlowReport::default()
+    };
+    match kind {
+        Kind::Tcp(tcp) => tally.bulk(&mut report, &tcp.bytes),
+        Kind::Stream(stream) => tally.datagram(&mut report, &stream.sent, &stream.received),
+    }
+    report
+}
+
+fn queues(scenario: &Scenario, world: &World, tally: Tally) -> Vec<QueueReport> {
+    let mut queues = Vec::new();
+    for (index, link) in scenario.links.iter().enumerate() {
+        for end in 0..2 {
+            let names = [link.ends[end], link.ends[1 - end]].map(|node| &scenario.nodes[node].name);
+            let name = format!("{} -> {}", names[0], names[1]);
+            let port = &world.ports[port_number(index, end) as usize];
+            queues.extend(queue_report(name, &link.egress[end], port, tally));
+        }
+    }
+    queues
+}
+
+fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Option<QueueReport> {
+    let counts = port.counts.as_ref()?;
+    let rate_bps = egress.rate.map_or(0, |rate| rate.bps());
+    let seconds = tally.seconds();
+    let throughput_bps = match seconds > 0.0 {
+        true => counts.bytes_measured as f64 * 8.0 / seconds,
+        false => 0.0,
+    };
+    let mut backlog_series = counts.backlog.clone();
+    backlog_series.truncate(tally.steps());
+    Some(QueueReport {
+        name,
+        discipline: egress.queue.discipline.clone(),
+        rate_bps,
+        throughput_bps,
+        utilisation: match rate_bps {
+            0 => 0.0,
+            bps => throughput_bps / bps as f64,
+        },
+        packets_in: counts.packets_in,
+        packets_out: counts.packets_out,
+        drops: counts
+            .drops
+            .iter()
+            .map(|(name, n)| ((*name).into(), *n))
+            .collect(),
+        sojourn_ms: quantiles(&counts.sojourn),
+        backlog_series,
+        series_step_s: tally.interval.step().as_secs_f64(),
+    })
+}

@@ -1,0 +1,177 @@
+//! The simulator against closed forms and against itself.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+use std::path::Path;
+
+use makeway_report::model::{QueueReport, Report};
+use makeway_scenario::Scenario;
+use makeway_sim::{Options, Outcome, run_in_full};
+
+fn scenario(text: &str, set: &[&str]) -> Scenario {
+    let set: Vec<String> = set.iter().map(|s| (*s).into()).collect();
+    makeway_scenario::parse(text, "test.toml", Path::new("."), &set).unwrap()
+}
+
+fn outcome(scenario: &Scenario) -> Outcome {
+    run_in_full(scenario, &Options::default(), |_| {}).unwrap()
+}
+
+fn report(text: &str, set: &[&str]) -> Report {
+    outcome(&scenario(text, set)).report
+}
+
+fn queue(report: &Report) -> &QueueReport {
+    &report.queues[0]
+}
+
+/// Poisson arrivals of 1500 B at a line of 10 Mbit/s.
+const SINGLE_QUEUE: &str = r#"
+title = "one queue"
+duration = "2000s"
+warmup = "0s"
+seed = 1
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "10mbit"
+framing = "ip"
+queue = { at = "a", discipline = "fifo", limit = "10000 packets" }
+[flow.poisson]
+kind = "poisson"
+from = "a"
+to = "b"
+rate = "8mbit"
+payload = "1460B"
+"#;
+
+#[test]
+fn waits_are_those_of_m_d_1() {
+    // rho / (2 (1 - rho)) services of 1.2 ms each.
+    for (rate, wait) in [("5mbit", 0.6), ("8mbit", 2.4), ("9mbit", 5.4)] {
+        let set = format!("flow.poisson.rate={rate}");
+        let report = report(SINGLE_QUEUE, &[&set]);
+        let mean = queue(&report).sojourn_ms.mean;
+        // A million packets and more: the interval of the mean is about 2 % at 90 % load.
+        assert!(
+            (mean / wait - 1.0).abs() < 0.04,
+            "{rate}: {mean} ms for {wait}"
+        );
+    }
+}
+
+#[test]
+fn the_fullest_buffer_is_that_of_its_limit_and_every_packet_is_accounted_for() {
+    let set = [
+        "flow.poisson.rate=15mbit",
+        "duration=20s",
+        "link.line.queue.limit=10 packets",
+    ];
+    let report = report(SINGLE_QUEUE, &set);
+    let queue = queue(&report);
+    let dropped: u64 = queue.drops.values().sum();
+    assert_eq!(queue.packets_in, queue.packets_out + dropped);
+    assert!(queue.backlog_series.iter().all(|n| *n <= 10.0));
+    let stream = report.flows[0].datagrams.as_ref().unwrap();
+    assert_eq!(stream.sent, stream.received + dropped);
+    assert!((queue.throughput_bps / 1e7 - 1.0).abs() < 1e-3);
+}
+
+/// Ten downloads and a stream through a bottleneck, over a link that delays.
+const DUMBBELL: &str = r#"
+title = "dumbbell"
+duration = "20s"
+warmup = "2s"
+seed = 7
+[node.server]
+[node.router]
+[node.client]
+[link.access]
+between = ["server", "router"]
+rate = "100mbit"
+framing = "ip"
+delay = "4ms"
+[link.line]
+between = ["router", "client"]
+rate = "10mbit"
+framing = "ip"
+delay = "6ms"
+queue = { at = "router", discipline = "sqf", limit = "100 packets" }
+[flow.download]
+kind = "bulk"
+from = "server"
+to = "client"
+count = 10
+congestion_control = "reno"
+stagger = "10ms"
+[flow.call]
+kind = "cbr"
+from = "server"
+to = "client"
+rate = "1mbit"
+payload = "460B"
+"#;
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let set = "flow.call.kind=poisson";
+    let run = |seed: &str| outcome(&scenario(DUMBBELL, &[set, seed])).fingerprint;
+    assert_eq!(run("seed=1"), run("seed=1"));
+    assert_ne!(run("seed=1"), run("seed=2"));
+}
+
+#[test]
+fn every_discipline_fills_the_line_and_sqf_keeps_the_call_whole() {
+    for discipline in ["fifo", "fq", "pfq", "sqf", "hier"] {
+        let set = format!("link.line.queue.discipline={discipline}");
+        let report = report(DUMBBELL, &[&set]);
+        assert!(
+            queue(&report).utilisation > 0.99,
+            "{discipline}: {:?}",
+            queue(&report)
+        );
+        let call = report.flows.last().unwrap().datagrams.clone().unwrap();
+        match discipline {
+            "fifo" => assert!(call.loss > 0.0 && call.delay_ms.p50 > 50.0),
+            "sqf" => assert!(call.loss == 0.0 && call.delay_ms.p99 < 15.0, "{call:?}"),
+            _ => {}
+        }
+    }
+}
+
+/// Doubling every rate and halving every time is the same run, played twice as fast.
+#[test]
+fn twice_as_fast_is_the_same_run() {
+    let slow = report(DUMBBELL, &["flow.download.count=1"]);
+    let fast = report(
+        DUMBBELL,
+        &[
+            "flow.download.count=1",
+            "duration=10s",
+            "warmup=1s",
+            "link.access.rate=200mbit",
+            "link.line.rate=20mbit",
+            "link.access.delay=2ms",
+            "link.line.delay=3ms",
+            "flow.call.rate=2mbit",
+        ],
+    );
+    // TCP's timers have times of their own: its least timeout and delayed acknowledgement.
+    let goodput = |report: &Report| report.flows[0].goodput_bps;
+    assert!((goodput(&fast) / goodput(&slow) / 2.0 - 1.0).abs() < 0.02);
+    let call = |report: &Report| report.flows[1].datagrams.clone().unwrap();
+    assert_eq!(call(&slow).sent, call(&fast).sent);
+    assert!((call(&slow).delay_ms.p50 / call(&fast).delay_ms.p50 / 2.0 - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_what_can() {
+    let scenario = scenario(DUMBBELL, &["flow.download.congestion_control=bbr"]);
+    let error = run_in_full(&scenario, &Options::default(), |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("bbr") && text.contains("reno or cubic"),
+        "{text}"
+    );
+}
