@@ -98,9 +98,15 @@ pub fn bottleneck(report: &Report) -> Option<&QueueReport> {
         .max_by(|a, b| a.throughput_bps.total_cmp(&b.throughput_bps))
 }
 
-/// The name that tells runs apart on a page: the discipline at the bottleneck.
+/// The name that tells runs apart on a page: the discipline at the bottleneck, and that time was
+/// simulated.
 pub fn label(report: &Report) -> String {
-    bottleneck(report).map_or_else(|| report.title.clone(), |q| q.discipline.to_uppercase())
+    let name =
+        bottleneck(report).map_or_else(|| report.title.clone(), |q| q.discipline.to_uppercase());
+    match report.world.as_str() {
+        "sim" => format!("{name} (sim)"),
+        _ => name,
+    }
 }
 
 /// How a stream with this loss looks and sounds to a person.

@@ -10,6 +10,7 @@ mod run;
 mod session;
 mod status;
 mod up;
+mod validate;
 mod watch;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ enum Command {
     Plan(plan::Plan),
     Papers(papers::Papers),
     Run(run::Run),
+    Validate(validate::Validate),
 }
 
 /// Runs the subcommand that was asked for.
@@ -51,5 +53,6 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Plan(args) => plan::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Validate(args) => validate::run(&args),
     }
 }

@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use makeway_core::units::Duration;
 use makeway_netns::{Content, Options, Outcome};
+use makeway_report::model::Report;
 use makeway_scenario::Scenario;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -22,11 +25,10 @@ impl Session {
     /// User namespaces are not allowed, or signals cannot be caught.
     pub fn start() -> anyhow::Result<Self> {
         makeway_netns::enter_user_namespace()?;
-        let options = Options::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&options.stop))
-                .context("signals cannot be caught")?;
-        }
+        let options = Options {
+            stop: stop_on_signals()?,
+            ..Options::default()
+        };
         Ok(Self { options })
     }
 
@@ -40,24 +42,62 @@ impl Session {
         content: Vec<Content>,
         label: &str,
     ) -> anyhow::Result<Outcome> {
-        let bar = ProgressBar::new(scenario.duration.as_nanos() / 1_000_000);
-        bar.set_style(ProgressStyle::with_template(
-            "{prefix:6} {bar:40.green} {msg}",
-        )?);
-        bar.set_prefix(label.to_owned());
+        let bar = bar(scenario, label)?;
         let options = Options {
             content,
             ..self.options.clone()
         };
         let outcome = makeway_netns::run_in_full(scenario, options, |progress| {
-            bar.set_position(progress.elapsed.as_nanos() / 1_000_000);
-            let [elapsed, duration] =
-                [progress.elapsed, progress.duration].map(|d| d.as_secs_f64());
-            bar.set_message(format!("{elapsed:.0} of {duration:.0} s"));
+            show(&bar, progress.elapsed, progress.duration);
         })?;
         bar.finish_and_clear();
         Ok(outcome)
     }
+}
+
+/// Runs one scenario in simulated time, as [`Session::run`].
+///
+/// # Errors
+/// The scenario needs what this world does not have.
+pub fn simulate(scenario: &Scenario) -> anyhow::Result<Report> {
+    let options = makeway_sim::Options {
+        stop: stop_on_signals()?,
+        tcp: None,
+    };
+    let bar = bar(scenario, "sim")?;
+    let report = makeway_sim::run(scenario, &options, |progress| {
+        show(&bar, progress.elapsed, progress.duration);
+    })?;
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+/// A flag that Ctrl-C and its like set.
+///
+/// # Errors
+/// Signals cannot be caught.
+pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .context("signals cannot be caught")?;
+    }
+    Ok(stop)
+}
+
+fn bar(scenario: &Scenario, label: &str) -> anyhow::Result<ProgressBar> {
+    let bar = ProgressBar::new(scenario.duration.as_nanos() / 1_000_000);
+    bar.set_style(ProgressStyle::with_template(
+        "{prefix:6} {bar:40.green} {msg}",
+    )?);
+    bar.set_prefix(label.to_owned());
+    Ok(bar)
+}
+
+fn show(bar: &ProgressBar, elapsed: Duration, duration: Duration) {
+    bar.set_position(elapsed.as_nanos() / 1_000_000);
+    let [elapsed, duration] = [elapsed, duration].map(|d| d.as_secs_f64());
+    bar.set_message(format!("{elapsed:.0} of {duration:.0} s"));
 }
 
 /// Makes `folder` with its parents, unless it is there.

@@ -2,6 +2,7 @@
 
 mod core;
 mod datapath;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -18,11 +19,13 @@ pub struct Bench {
 enum Part {
     Core(core::Core),
     Datapath(datapath::DatapathArgs),
+    Sim(sim::SimArgs),
 }
 
 pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     match &bench.part {
         Part::Core(args) => core::run(args),
         Part::Datapath(args) => datapath::run(args),
+        Part::Sim(args) => sim::run(args),
     }
 }

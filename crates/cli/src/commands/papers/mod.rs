@@ -3,6 +3,7 @@
 mod claim;
 mod grid;
 mod page;
+mod simulated;
 mod sqf;
 
 use std::fs;
@@ -22,9 +23,10 @@ pub struct Papers {
     /// Writes the verdicts as JSON: an array of id, world, verdict, paper, ours, ideal, why.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keeps the runs here, and writes index.html and claims.md; runs that are here are not run again.
-    #[arg(long, value_name = "DIR", default_value = "out/papers/sqf")]
-    out: PathBuf,
+    /// Keeps the runs here, and writes index.html and claims.md; runs of the world netns that are here
+    /// are not run again [default: out/papers/sqf, out/papers/sqf-sim].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// The paper's own 10 minutes for each run, and each number of downloads from 1 to 20.
     #[arg(long)]
     full: bool,
@@ -46,31 +48,50 @@ enum Paper {
 enum World {
     /// Network namespaces of this machine, with its kernel's TCP.
     Netns,
+    /// Simulated time, with a model of TCP.
+    Sim,
 }
 
 /// Runs it. Exit status 1 if a run failed, 130 if it was stopped; a claim that differs is no failure.
 pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
-    let (Paper::Sqf, World::Netns) = (args.paper, args.world);
+    let Paper::Sqf = args.paper;
     let cells = sqf::cells(args.full);
-    let jobs = args.jobs.unwrap_or_else(grid::default_jobs).max(1);
-    let Some(results) = grid::run(&cells, &args.out, jobs)? else {
+    let out = args.out.clone().unwrap_or_else(|| match args.world {
+        World::Netns => "out/papers/sqf".into(),
+        World::Sim => "out/papers/sqf-sim".into(),
+    });
+    let results = match args.world {
+        World::Netns => {
+            let jobs = args.jobs.unwrap_or_else(grid::default_jobs).max(1);
+            grid::run(&cells, &out, jobs)?
+        }
+        World::Sim => {
+            let jobs = args.jobs.unwrap_or_else(simulated::default_jobs).max(1);
+            simulated::run(&cells, &out, jobs)?
+        }
+    };
+    let Some(results) = results else {
         eprintln!(
             "stopped; what was finished is kept in {}: the same command goes on from there",
-            args.out.display()
+            out.display()
         );
         return Ok(ExitCode::from(130));
     };
-    let claims = sqf::claims(&results);
+    let mut claims = sqf::claims(&results);
+    if let World::Sim = args.world {
+        let measured = claims.iter_mut().filter(|claim| claim.world == "netns");
+        measured.for_each(|claim| claim.world = "sim");
+    }
     let write = |path: PathBuf, text: String| {
         fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))
     };
     if let Some(path) = &args.json {
         write(path.clone(), serde_json::to_string_pretty(&claims)? + "\n")?;
     }
-    let html = args.out.join("index.html");
+    let html = out.join("index.html");
     write(html.clone(), page::html(&claims, &results, args.full))?;
     write(
-        args.out.join("claims.md"),
+        out.join("claims.md"),
         page::markdown(&claims, &results, args.full),
     )?;
     text::say!("{}", page::table(&claims).trim_end());
