@@ -8,6 +8,7 @@ use clap::Args;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, Table};
 use indicatif::ProgressBar;
+use makeway_core::units::Duration;
 use makeway_report::model::Report;
 use makeway_sim::Options;
 use makeway_sim::tcp::{Config, DelayedAck, Variant};
@@ -143,8 +144,11 @@ fn oracles() -> Vec<Oracle> {
             scenario: Setup {
                 text: LOSSY_LINK,
                 set: vec![format!("link.line.loss=[{loss}, 0.0]")],
+                // What the formula assumes: T0 is the round trip of 0.1 s and this margin.
                 tcp: Some(Config {
                     delayed_ack: DelayedAck::Off,
+                    limited_transmit: false,
+                    min_rto_margin: Duration::from_millis(300),
                     ..Config::linux(Variant::NewReno)
                 }),
             },
@@ -160,7 +164,12 @@ fn oracles() -> Vec<Oracle> {
         scenario: Setup {
             text: DUMBBELL,
             set: Vec::new(),
-            tcp: Some(Config::linux(Variant::Sack)),
+            // As ns-3 has it: SACK, delayed acknowledgements, a least timeout of 1 s.
+            tcp: Some(Config {
+                min_rto: Duration::from_secs(1),
+                min_rto_margin: Duration::ZERO,
+                ..Config::linux(Variant::Sack)
+            }),
         },
         ours,
         why,
