@@ -192,6 +192,10 @@ mod tests {
         assert_eq!(receiver.next_timeout(), None);
         receiver.on_segment(at_ms(20), &segment(2), false);
         assert_eq!(receiver.on_timeout(at_ms(59)), None);
+        // A copy that comes late does not turn the clock back.
+        let mut copy = receiver.clone();
+        let ack = copy.on_segment(at_ms(30), &segment(0), false).unwrap();
+        assert_eq!(ack.echo(), Some(at_ms(2)));
         let ack = receiver.on_timeout(at_ms(60)).unwrap();
         assert_eq!((in_segments(&ack).0, ack.echo()), (3, Some(at_ms(2))));
         assert_eq!(receiver.on_timeout(at_ms(99)), None);

@@ -5,3 +5,4 @@ mod ns2;
 mod pipe;
 mod properties;
 mod rules;
+mod throughput;

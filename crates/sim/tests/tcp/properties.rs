@@ -49,9 +49,9 @@ proptest! {
     #[test]
     fn everything_sent_is_delivered_exactly(
         config in config(),
-        thousandths in proptest::collection::vec(1u64..40_000, 1..4),
-        data in proptest::collection::vec(fate(20), 200),
-        acks in proptest::collection::vec(fate(10), 200),
+        thousandths in proptest::collection::vec(1u64..120_000, 1..4),
+        data in proptest::collection::vec(fate(20), 400),
+        acks in proptest::collection::vec(fate(10), 400),
     ) {
         let sizes = thousandths.iter().map(|n| (n * u64::from(config.mss)).div_ceil(1000));
         let sizes: Vec<_> = sizes.collect();

@@ -110,6 +110,74 @@ fn without_timestamps_nothing_that_was_sent_twice_is_measured() {
 }
 
 #[test]
+fn late_duplicates_after_a_timeout_start_no_recovery() {
+    // RFC 6582 §3.2 (4), RFC 6675 §5.1.
+    for variant in Variant::ALL {
+        let (mut sender, mut receiver, sent) = ten_out(&linux(variant));
+        let late: Vec<_> = sent[1..6]
+            .iter()
+            .map(|s| receiver.on_segment(at_ms(50), s, false).unwrap())
+            .collect();
+        sender.on_timeout(at_ms(1000));
+        assert_eq!(drain(&mut sender, at_ms(1000)).len(), 1);
+        for ack in &late {
+            sender.on_ack(at_ms(1010), ack);
+        }
+        assert_eq!(drain(&mut sender, at_ms(1010)), []);
+        assert_eq!(sender.stats().fast_retransmits, 0, "{variant:?}");
+    }
+}
+
+#[test]
+fn a_partial_acknowledgement_deflates_by_what_it_acknowledges() {
+    // RFC 6582 §3.2 (3): segments 0 and 5 of ten are lost.
+    let config = Config {
+        limited_transmit: false,
+        ..linux(Variant::NewReno)
+    };
+    let (mut sender, mut receiver, sent) = ten_out(&config);
+    for n in [1, 2, 3, 4, 6, 7, 8, 9] {
+        let ack = receiver.on_segment(at_ms(50), &sent[n], false).unwrap();
+        sender.on_ack(at_ms(100), &ack);
+    }
+    // 5 + 8 segments' window: the first again, and 10 to 12.
+    assert_eq!(sender.cwnd(), Bytes::new(13 * 1448));
+    let first = drain(&mut sender, at_ms(100));
+    assert_eq!(first.len(), 4);
+    let ack = receiver.on_segment(at_ms(150), &first[0], false).unwrap();
+    sender.on_ack(at_ms(200), &ack);
+    // 13 - 5 + 1.
+    assert_eq!(sender.cwnd(), Bytes::new(9 * 1448));
+    let second = drain(&mut sender, at_ms(200));
+    let numbers: Vec<_> = second.iter().map(|s| s.seq / 1448).collect();
+    assert_eq!(numbers, [5, 13]);
+    // Full: back to half.
+    let ack = receiver.on_segment(at_ms(250), &second[0], false).unwrap();
+    sender.on_ack(at_ms(300), &ack);
+    assert!(!sender.in_recovery());
+    assert!(sender.cwnd() >= Bytes::new(5 * 1448) && sender.cwnd() < Bytes::new(6 * 1448));
+}
+
+#[test]
+fn of_partial_acknowledgements_the_first_alone_restarts_the_timer() {
+    // RFC 6582 §3.2 (3): segments 0, 3 and 6 of ten are lost.
+    let (mut sender, mut receiver, sent) = ten_out(&linux(Variant::NewReno));
+    for n in [1, 2, 4, 5, 7, 8, 9] {
+        let ack = receiver.on_segment(at_ms(50), &sent[n], false).unwrap();
+        sender.on_ack(at_ms(100), &ack);
+    }
+    assert_eq!(sender.next_timeout(), Some(at_ms(1100)));
+    // 200 ms + SRTT 100 ms + 200 ms.
+    for (now, next) in [(200, 500), (300, 500)] {
+        let again = drain(&mut sender, at_ms(now - 100))[0];
+        assert!(again.retransmitted);
+        let ack = receiver.on_segment(at_ms(now - 50), &again, false).unwrap();
+        sender.on_ack(at_ms(now), &ack);
+        assert_eq!(sender.next_timeout(), Some(at_ms(next)));
+    }
+}
+
+#[test]
 fn marks_are_answered_once_in_a_window() {
     let config = Config {
         ecn: true,
@@ -193,17 +261,20 @@ fn the_tail_of_a_window_is_rescued_without_the_timer() {
 
 #[test]
 fn after_a_timeout_only_what_is_missing_is_sent_again() {
-    // Segments 1 and 3 and the first retransmission of 1 are lost.
+    // Segments 1 and 3 are lost, and so are their first retransmissions.
     let config = linux(Variant::Sack);
-    let mut copies = 0;
+    let mut copies = [0; 10];
     let mut pipe = Pipe::new(
         &config,
         Rate::from_bps(100_000_000),
         Duration::from_millis(50),
-        move |n, s| {
-            copies += u32::from(s.seq == 1448);
-            let lost = n == 3 || (s.seq == 1448 && copies < 3);
-            if lost { LOST } else { Fate::default() }
+        move |_, s| {
+            let n = (s.seq / 1448) as usize;
+            copies[n] += 1;
+            match [1, 3].contains(&n) && copies[n] < 3 {
+                true => LOST,
+                false => Fate::default(),
+            }
         },
         untouched,
     );
@@ -211,10 +282,10 @@ fn after_a_timeout_only_what_is_missing_is_sent_again() {
     assert!(pipe.run(at_ms(60_000)));
     let stats = pipe.sender.stats();
     assert_eq!(stats.timeouts, 1);
-    // 1 and 3, and in case it is the tail 9; the timer, 1 alone.
+    // 1 and 3, and in case it is the tail 9; after the timeout 1 and 3 once more, not 2 or 4.
     let again = pipe.sent.iter().filter(|(_, s)| s.retransmitted);
     let again: Vec<_> = again.map(|(_, s)| s.seq / 1448).collect();
-    assert_eq!(again, [1, 3, 9, 1]);
+    assert_eq!(again, [1, 3, 9, 1, 3]);
 }
 
 #[test]

@@ -129,7 +129,8 @@ fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent: W. Kahan's first guess, within 6 %; four steps square that away.
+    // A third of the exponent: W. Kahan's first guess, within 6 %. Each step squares the error; four
+    // bring it below the last bit.
     let mut y = f64::from_bits(x.to_bits() / 3 + (715_094_163 << 32));
     for _ in 0..5 {
         y = (2.0 * y + x / (y * y)) / 3.0;
@@ -201,6 +202,30 @@ mod tests {
         assert!((at_10 - (14.0 + 10.0 * ALPHA)).abs() < 0.4, "{at_10}");
         let slope = seen[29].1 - seen[24].1;
         assert!((slope - 5.0).abs() < 0.3, "{slope}");
+    }
+
+    #[test]
+    fn after_a_timeout_the_window_starts_at_its_plateau() {
+        let mut cubic = Cubic::new(MSS);
+        cubic.reduced(1000 * MSS);
+        cubic.on_timeout();
+        cubic.growth(700 * MSS, MSS, Instant::ZERO, Duration::ZERO);
+        assert_eq!((cubic.k, cubic.w_max), (0.0, 700.0));
+    }
+
+    #[test]
+    fn idle_time_moves_the_curve() {
+        let mut cubic = Cubic::new(MSS);
+        let cwnd = cubic.reduced(1000 * MSS);
+        cubic.growth(cwnd, MSS, Instant::ZERO, Duration::ZERO);
+        let mut rested = cubic.clone();
+        let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+        rested.on_idle(minute);
+        let then = Instant::ZERO + second;
+        assert_eq!(
+            cubic.growth(cwnd, MSS, then, Duration::ZERO),
+            rested.growth(cwnd, MSS, then + minute, Duration::ZERO)
+        );
     }
 
     #[test]

@@ -52,7 +52,6 @@ impl Sender {
         self.una = ack.ack;
         self.nxt = self.nxt.max(self.una);
         self.dup_acks = 0;
-        self.beyond_window = 0;
         if self.variant.uses_sack() {
             self.scoreboard.advance(self.una);
         }
@@ -125,14 +124,13 @@ impl Sender {
         self.cwr = true;
     }
 
-    /// FlightSize of RFC 5681 §3.2, without what limited transmit added; and no more than the
-    /// window, which in a series of recoveries the inflated flight exceeds.
+    /// FlightSize of RFC 5681 §3.2, and no more than the window: neither what limited transmit added
+    /// counts, nor what an inflated window let out.
     pub(super) fn flight_size(&self) -> u64 {
-        let flight = self.max - self.una - self.beyond_window;
         let window = match self.variant {
             Variant::Reno | Variant::NewReno if self.recovery.is_some() => self.window.reduced,
             _ => self.window.cwnd,
         };
-        flight.min(window)
+        window.min(self.max - self.una)
     }
 }

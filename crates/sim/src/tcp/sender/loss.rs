@@ -32,7 +32,6 @@ impl Sender {
         self.nxt = self.una;
         self.retransmit = false;
         self.dup_acks = 0;
-        self.beyond_window = 0;
         self.timed = None;
         self.scoreboard.start_over();
     }

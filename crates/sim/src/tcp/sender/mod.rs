@@ -40,8 +40,6 @@ pub struct Sender {
     /// The next new segment says that a mark was heard.
     cwr: bool,
     dup_acks: u32,
-    /// Bytes sent on duplicate acknowledgements, before a recovery: not part of FlightSize.
-    beyond_window: u64,
     /// In fast recovery until this is acknowledged.
     recovery: Option<u64>,
     /// No fast retransmit before more than this is acknowledged (RFC 6582 §3.2).
@@ -102,7 +100,6 @@ impl Sender {
             cwnd_limited: false,
             cwr: false,
             dup_acks: 0,
-            beyond_window: 0,
             recovery: None,
             recover: None,
             partial: false,
@@ -213,8 +210,6 @@ impl Sender {
         self.nxt = seq + u64::from(len);
         if seq < self.max {
             self.scoreboard.resent_to(self.nxt);
-        } else if self.dup_acks > 0 && self.recovery.is_none() {
-            self.beyond_window += u64::from(len);
         }
         Some(self.emit(now, seq, len))
     }
