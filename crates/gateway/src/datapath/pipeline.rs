@@ -143,18 +143,20 @@ struct Order {
     plain: bool,
     first: bool,
     last: u32,
-    /// The packets since nothing was held: the first, how many came, how many have their verdict, and
-    /// whether the identifiers skip one.
+    /// The packets since nothing was held: the first, how many came, how many have their verdict, the
+    /// latest of those counted from the first, and whether the identifiers skip one.
     base: u32,
     came: u32,
     answered: u32,
+    latest: u32,
     gap: bool,
 }
 
 impl Order {
     fn came(&mut self, id: u32) {
         if self.came == self.answered {
-            (self.base, self.came, self.answered, self.gap) = (id, 0, 0, false);
+            (self.base, self.came, self.answered) = (id, 0, 0);
+            (self.latest, self.gap) = (0, false);
         }
         self.gap |= id.wrapping_sub(self.base) != self.came;
         self.came = self.came.wrapping_add(1);
@@ -166,17 +168,25 @@ impl Order {
         self.plain &= later;
         self.first = false;
         self.last = id;
-        self.answered = self.answered.wrapping_add(1);
+        self.answer(id);
     }
 
-    fn dropped(&mut self) {
+    fn dropped(&mut self, id: u32) {
         self.plain = false;
+        self.answer(id);
+    }
+
+    fn answer(&mut self, id: u32) {
         self.answered = self.answered.wrapping_add(1);
+        self.latest = self.latest.max(id.wrapping_sub(self.base));
     }
 
     fn is_range(&self) -> bool {
-        let before = self.last.wrapping_sub(self.base).wrapping_add(1);
-        self.plain && (self.came == self.answered || !self.gap && before == self.answered)
+        let last = self.last.wrapping_sub(self.base);
+        // If the last is the latest, all that were answered are up to it; if they are as many as came
+        // up to it, none is held.
+        let whole = !self.gap && last == self.latest && last.wrapping_add(1) == self.answered;
+        self.plain && (self.came == self.answered || whole)
     }
 }
 
@@ -445,7 +455,7 @@ impl Pipeline {
     }
 
     fn discard(&mut self, id: u32, verdicts: &mut Verdicts) {
-        self.order.dropped();
+        self.order.dropped(id);
         verdicts.drop(id);
     }
 

@@ -112,6 +112,22 @@ fn a_change_of_discipline_keeps_what_is_held() {
     assert_eq!(stats.packets_in, stats.packets_out);
 }
 
+#[test]
+fn a_packet_that_is_held_is_in_no_range() {
+    let mut order = Order::default();
+    (0..4).for_each(|id| order.came(id));
+    order.accepted(3);
+    (order.plain, order.first) = (true, true);
+    // As many have their verdict as came up to packet 1, but packet 0 is held.
+    order.accepted(1);
+    assert!(!order.is_range());
+    (order.plain, order.first) = (true, true);
+    order.accepted(0);
+    assert!(!order.is_range());
+    order.accepted(2);
+    assert!(order.is_range());
+}
+
 /// What the kernel's queue is after `verdicts`, and what went on and what was dropped, in order.
 fn obey(waiting: &mut Vec<u32>, verdicts: &Verdicts) -> Vec<(u32, bool)> {
     let mut done = Vec::new();
