@@ -26,17 +26,23 @@ enum Cause {
     Tail,
     LongestQueue,
     TooLarge,
+    Early,
+    Forced,
+    Sojourn,
     Loss,
     Line,
     Flows,
 }
 
 impl Cause {
-    const COUNT: usize = 6;
+    const COUNT: usize = 9;
     const NAMES: [&str; Self::COUNT] = [
         "tail",
         "longest-queue",
         "too-large",
+        "early",
+        "forced",
+        "sojourn",
         "loss",
         "delay-line",
         "flows",
@@ -49,6 +55,9 @@ impl From<DropReason> for Cause {
             DropReason::Tail => Self::Tail,
             DropReason::LongestQueue => Self::LongestQueue,
             DropReason::TooLarge => Self::TooLarge,
+            DropReason::Early => Self::Early,
+            DropReason::Forced => Self::Forced,
+            DropReason::Sojourn => Self::Sojourn,
         }
     }
 }
