@@ -1,5 +1,6 @@
 //! The disciplines, one file each, behind [`Scheduler`].
 
+pub mod codel;
 mod config;
 pub mod fifo;
 pub mod fq;
@@ -10,6 +11,7 @@ mod queues;
 mod ring;
 pub mod sqf;
 
+pub use codel::CoDelParams;
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
 
 use crate::packet::{DropReason, Packet};
