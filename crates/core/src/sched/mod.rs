@@ -4,6 +4,7 @@ pub mod codel;
 mod config;
 pub mod fifo;
 pub mod fq;
+pub mod fq_codel;
 pub mod hier;
 pub mod order;
 pub mod pfq;
@@ -13,6 +14,7 @@ pub mod sqf;
 
 pub use codel::CoDelParams;
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
+pub use fq_codel::FqCoDelParams;
 
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
