@@ -198,6 +198,8 @@ impl Pipeline {
             .flows
             .max(scheduler.limits.packets.saturating_add(2));
         scheduler.limits.flows = flows;
+        scheduler.red.rate = config.rate;
+        scheduler.red.seed = config.seed;
         let mut users = Users {
             identity: config.users,
             weights: config.weights.clone(),
@@ -343,6 +345,8 @@ impl Pipeline {
         }
         if let Some(rate) = change.rate {
             self.shaper.set_rate(now, rate);
+            // A RED that runs already keeps the rate that it was made with.
+            self.config.red.rate = rate;
         }
         if let Some(framing) = change.framing {
             self.framing = framing;
