@@ -336,6 +336,8 @@ impl Pipeline {
         if let Some(discipline) = change.discipline {
             let mut config = self.config.clone();
             config.discipline = discipline;
+            // A RED that runs already keeps the rate that it was made with.
+            config.red.rate = change.rate.unwrap_or(self.shaper.rate());
             self.users.prepare(&mut config);
             let new = sched::build(&config)?;
             self.shaper.replace(now, new, &mut self.drops);
@@ -345,8 +347,6 @@ impl Pipeline {
         }
         if let Some(rate) = change.rate {
             self.shaper.set_rate(now, rate);
-            // A RED that runs already keeps the rate that it was made with.
-            self.config.red.rate = rate;
         }
         if let Some(framing) = change.framing {
             self.framing = framing;

@@ -135,6 +135,23 @@ fn what_an_aqm_drops_is_counted_by_its_reason() {
     assert_eq!(drops(Discipline::FqCoDel), ["longest-queue", "sojourn"]);
 }
 
+#[test]
+fn red_is_told_the_links_rate_when_it_is_made() {
+    let rate = |mbit: u64| Some(Rate::from_bps(mbit * 1_000_000));
+    let mut verdicts = Verdicts::new(1, 64);
+    let mut pipeline = Pipeline::new(Instant::ZERO, &config(50, rate(8))).unwrap();
+    assert_eq!(pipeline.config.red.rate, rate(8));
+    let change = Change {
+        rate: Some(rate(5)),
+        discipline: Some(Discipline::Red),
+        framing: None,
+    };
+    pipeline
+        .change(Instant::ZERO, &change, &mut verdicts)
+        .unwrap();
+    assert_eq!(pipeline.config.red.rate, rate(5));
+}
+
 /// What the kernel's queue is after `verdicts`, and what went on and what was dropped, in order.
 fn obey(waiting: &mut Vec<u32>, verdicts: &Verdicts) -> Vec<(u32, bool)> {
     let mut done = Vec::new();
