@@ -1,6 +1,7 @@
 //! Any operations on any discipline, against the reference: `cargo +nightly fuzz run operations`.
 //!
-//! The first eight bytes choose discipline and limits, the others are operations, five bytes each.
+//! The first sixteen bytes choose discipline, limits and parameters, the others are operations, five bytes
+//! each.
 
 #![no_main]
 
@@ -9,12 +10,14 @@ mod reference;
 
 use libfuzzer_sys::fuzz_target;
 use makeway_core::packet::UserId;
-use makeway_core::sched::{Config, Discipline, DropFrom, Limits, build};
-use makeway_core::units::Bytes;
+use makeway_core::sched::{
+    CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Limits, RedParams, build,
+};
+use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use reference::{Op, check};
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((head, rest)) = bytes.split_first_chunk::<8>() else {
+    let Some((head, rest)) = bytes.split_first_chunk::<16>() else {
         return;
     };
     let discipline = Discipline::ALL[head[0] as usize % Discipline::ALL.len()];
@@ -24,11 +27,32 @@ fuzz_target!(|bytes: &[u8]| {
         flows: 1 + u32::from(head[4] % 32),
     };
     let users = 1 + u32::from(head[5] % 8);
+    let interval = Duration::from_micros(1 + (u64::from(head[8]) << (head[9] % 14)));
+    let codel = CoDelParams {
+        target: Duration::from_nanos((interval.as_nanos() / (1 + u64::from(head[10]))).max(1000)),
+        interval,
+    };
+    let min = 1 + u32::from(head[11] % 16);
+    let red = RedParams {
+        min,
+        max: min + 1 + u32::from(head[11] / 16),
+        weight: Fraction::ratio(1, 1 << (head[12] % 21)),
+        max_p: Fraction::ratio(1 + u64::from(head[13]), 256),
+        gentle: head[12] & 32 > 0,
+        wait: head[12] & 64 > 0,
+        by_bytes: head[12] & 128 > 0,
+        mean_packet: Bytes::new(1 + u64::from(head[14]) * 8),
+        rate: (head[15] > 0).then(|| Rate::from_bps(u64::from(head[15]) * 1_000_000)),
+        seed: u64::from(head[8]),
+    };
     let config = Config {
         drop_from: if head[3] < 128 { DropFrom::Head } else { DropFrom::Tail },
         quantum: Bytes::new(64 + u64::from(head[6]) * 8),
         users,
         weights: vec![(UserId(u32::from(head[7]) % users), 1 + u32::from(head[7] / 8))],
+        red,
+        codel,
+        fq_codel: FqCoDelParams { quantum: Bytes::new(64 + u64::from(head[6]) * 8), codel },
         ..Config::new(discipline, limits)
     };
     let scheduler = build(&config).expect("a good configuration");

@@ -63,6 +63,21 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn red(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Red, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
+            fn codel(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::CoDel, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
+            fn fq_codel(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::FqCoDel, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn sqf_heaps(bencher: Bencher, flows: u32) {
                 let bench = bench(flows);
                 let config = bench.config(Discipline::Sqf);

@@ -90,4 +90,10 @@ pub enum DropReason {
     LongestQueue,
     /// The packet alone is larger than the whole buffer.
     TooLarge,
+    /// The average queue is between its thresholds, and chance chose the arriving packet (RED).
+    Early,
+    /// The average queue is above its upper threshold (RED).
+    Forced,
+    /// Packets have stayed longer than the target for an interval (CoDel).
+    Sojourn,
 }

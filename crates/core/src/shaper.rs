@@ -75,8 +75,9 @@ impl Shaper {
     }
 
     /// Puts `new` in the place of the discipline and moves every packet to it, in the order of
-    /// arrival. Packets that `new` cannot hold are given to `drops`; with limits that are no smaller
-    /// there are none. Returns the old discipline, empty.
+    /// arrival, those too that the old one gives up while it is emptied. Packets that `new` cannot
+    /// hold are given to `drops`; with limits that are no smaller there are none, unless it drops
+    /// before it is full. Returns the old discipline, empty.
     pub fn replace(
         &mut self,
         now: Instant,
@@ -85,7 +86,9 @@ impl Shaper {
     ) -> Box<dyn Scheduler + Send> {
         let mut old = std::mem::replace(&mut self.scheduler, new);
         let mut moved = Vec::with_capacity(old.backlog().packets as usize);
-        while let Some(pkt) = old.dequeue(now, drops) {
+        let mut given_up = Drops::default();
+        while let Some(pkt) = old.dequeue(now, &mut given_up) {
+            moved.extend(given_up.drain().map(|(pkt, _)| pkt));
             moved.push(pkt);
         }
         // Stable: packets of one flow that came together stay in order.
@@ -252,6 +255,26 @@ mod tests {
         assert_eq!(shaper.next_departure(), Some(at(1500)));
         shaper.set_rate(at(500), None);
         assert!(shaper.dequeue(at(500), &mut drops).is_some());
+    }
+
+    #[test]
+    fn what_a_discipline_would_give_up_while_it_is_emptied_moves_too() {
+        use crate::sched::{CoDelParams, codel::CoDel};
+        let codel = CoDel::new(limits(50, 50_000), CoDelParams::default());
+        let mut shaper = Shaper::new(Some(MBIT10), Box::new(codel));
+        let mut drops = Drops::default();
+        for n in 0..40 {
+            shaper.enqueue(at(0), packet(n, 0, 1250), &mut drops);
+        }
+        // Above CoDel's target for longer than its interval, then nothing for a second.
+        shaper.dequeue(at(50_000), &mut drops);
+        shaper.dequeue(at(160_000), &mut drops);
+        let held = shaper.backlog().packets;
+        assert!(drops.drain().count() > 0);
+        let fifo = Box::new(Fifo::new(limits(50, 50_000)));
+        shaper.replace(at(1_000_000), fifo, &mut drops);
+        assert!(drops.is_empty());
+        assert_eq!(shaper.backlog().packets, held);
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub struct Bytes(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
+/// A number from 0 to 1 in steps of 2^-48: a probability, the weight of an average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fraction(u64);
+
 impl Instant {
     /// The world's zero.
     pub const ZERO: Self = Self(0);
@@ -113,6 +117,34 @@ impl Rate {
     /// The rate in Mbit/s, for reports.
     pub fn as_mbit_f64(self) -> f64 {
         self.0 as f64 / 1e6
+    }
+}
+
+impl Fraction {
+    /// Bits behind the binary point.
+    pub const BITS: u32 = 48;
+    /// One.
+    pub const ONE: Self = Self(1 << Self::BITS);
+
+    /// `n / d`, to the nearest step.
+    ///
+    /// # Panics
+    /// If that is above 1, or `d` is zero.
+    pub const fn ratio(n: u64, d: u64) -> Self {
+        assert!(n <= d && d > 0, "a fraction is from 0 to 1");
+        let d = d as u128;
+        // At most 2^48.
+        Self(((((n as u128) << Self::BITS) + d / 2) / d) as u64)
+    }
+
+    /// In steps of 2^-48: at most 2^48.
+    pub const fn scaled(self) -> u64 {
+        self.0
+    }
+
+    /// The fraction as a float, for reports.
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64 / Self::ONE.0 as f64
     }
 }
 
@@ -240,6 +272,14 @@ impl fmt::Display for Rate {
     }
 }
 
+impl fmt::Display for Fraction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Twelve digits tell every step that a person would write.
+        let digits = format!("{:.12}", self.as_f64());
+        f.write_str(digits.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
 /// Why a quantity could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseUnitError {
@@ -350,6 +390,17 @@ mod tests {
             Rate::from_bps(10_000_000) * Duration::from_millis(1),
             Bytes::new(1250)
         );
+    }
+
+    #[test]
+    fn a_fraction_is_the_nearest_step_and_prints_as_it_was_meant() {
+        assert_eq!(Fraction::ratio(1, 4).scaled(), 1 << 46);
+        // 2^48 / 500 = 562949953421.312, 2^48 / 10 = 28147497671065.6
+        assert_eq!(Fraction::ratio(1, 500).scaled(), 562_949_953_421);
+        assert_eq!(Fraction::ratio(1, 10).scaled(), 28_147_497_671_066);
+        assert_eq!(Fraction::ratio(1, 500).to_string(), "0.002");
+        assert_eq!(Fraction::ONE.to_string(), "1");
+        assert_eq!(Fraction::default().to_string(), "0");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! No discipline allocates after it is made.
 
 use makeway_core::sched::{Config, Discipline, Drops, Limits, build};
-use makeway_core::units::{Bytes, Instant};
+use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_core::workload::Workload;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -42,14 +42,17 @@ fn no_discipline_allocates_after_it_is_made() {
         let mut drops = Drops::with_capacity(500);
         let mut workload = Workload::new(1, 64, 64);
         let before = ALLOCATIONS.get();
+        let mut now = Instant::ZERO;
         for round in 0..20_000 {
-            scheduler.enqueue(Instant::ZERO, workload.packet(Instant::ZERO), &mut drops);
+            // Slow enough for CoDel to drop.
+            now += Duration::from_micros(50);
+            scheduler.enqueue(now, workload.packet(now), &mut drops);
             if round % 3 == 0 {
-                scheduler.dequeue(Instant::ZERO, &mut drops);
+                scheduler.dequeue(now, &mut drops);
             }
             drops.drain().for_each(drop);
         }
-        while scheduler.dequeue(Instant::ZERO, &mut drops).is_some() {}
+        while scheduler.dequeue(now, &mut drops).is_some() {}
         assert_eq!(ALLOCATIONS.get() - before, 0, "{discipline} allocates");
     }
 }

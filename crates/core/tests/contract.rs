@@ -5,8 +5,10 @@ mod reference;
 use makeway_core::packet::UserId;
 use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
-use makeway_core::sched::{Config, Discipline, DropFrom, Limits, Scheduler, build};
-use makeway_core::units::{Bytes, Duration};
+use makeway_core::sched::{
+    CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Limits, RedParams, Scheduler, build,
+};
+use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use proptest::prelude::*;
 use reference::{Op, check};
 
@@ -27,6 +29,49 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 prop_compose! {
+    /// Thresholds that the few packets of a test reach.
+    fn red()(
+        min in 1u32..6,
+        over in 1u32..10,
+        // Averages that follow the queue at once, soon and slowly.
+        weight in prop_oneof![Just(1u64), 2u64..10, 10u64..1000, Just(1 << 20)],
+        max_p in prop_oneof![Just(1u64), 2u64..20],
+        gentle: bool,
+        wait: bool,
+        by_bytes: bool,
+        mean in prop_oneof![1u64..10, 100u64..2000],
+        rate in prop_oneof![Just(None), (1_000_000u64..10_000_000_000).prop_map(Some)],
+        seed: u64,
+    ) -> RedParams {
+        RedParams {
+            min,
+            max: min + over,
+            weight: Fraction::ratio(1, weight),
+            max_p: Fraction::ratio(1, max_p),
+            gentle,
+            wait,
+            by_bytes,
+            mean_packet: Bytes::new(mean),
+            rate: rate.map(Rate::from_bps),
+            seed,
+        }
+    }
+}
+
+prop_compose! {
+    /// Times as short as the steps between operations, and the published.
+    fn codel()(
+        interval in prop_oneof![3 => 1u64..3000, 1 => Just(100_000u64)],
+        part in prop_oneof![1u64..20, 500u64..1000],
+    ) -> CoDelParams {
+        CoDelParams {
+            target: Duration::from_micros((interval / part).max(1)),
+            interval: Duration::from_micros(interval),
+        }
+    }
+}
+
+prop_compose! {
     fn config(discipline: Discipline)(
         packets in prop_oneof![1u32..12, 12u32..100],
         bytes in prop_oneof![1u64..20_000, 500_000u64..5_000_000],
@@ -35,6 +80,8 @@ prop_compose! {
         weights in proptest::collection::vec((0u32..5, 1u32..5), 0..4),
         quantum in prop_oneof![64u64..600, 1500u64..4000],
         tail: bool,
+        red in red(),
+        codel in codel(),
     ) -> Config {
         let limits = Limits { packets, bytes: Bytes::new(bytes), flows };
         let weights = weights.into_iter().map(|(user, weight)| (UserId(user % users), weight));
@@ -43,6 +90,9 @@ prop_compose! {
             quantum: Bytes::new(quantum),
             users,
             weights: weights.collect(),
+            red,
+            codel,
+            fq_codel: FqCoDelParams { quantum: Bytes::new(quantum), codel },
             ..Config::new(discipline, limits)
         }
     }
@@ -112,6 +162,9 @@ contract! {
     pfq: Discipline::Pfq, built;
     sqf: Discipline::Sqf, built;
     hier: Discipline::Hier, built;
+    red: Discipline::Red, built;
+    codel: Discipline::CoDel, built;
+    fq_codel: Discipline::FqCoDel, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

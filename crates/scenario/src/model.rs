@@ -69,7 +69,7 @@ pub struct Egress {
 /// A discipline with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// Name as `makeway up --discipline` takes it: fifo, fq, pfq, sqf, hier.
+    /// Name as `makeway up --discipline` takes it: `fq-codel`, say.
     pub discipline: String,
     /// Limit in packets.
     pub packets: u32,

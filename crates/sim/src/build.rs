@@ -232,6 +232,8 @@ fn port(
     };
     let mut config = Config::new(discipline, limits);
     config.users = most as u32;
+    config.red.rate = egress.rate;
+    config.red.seed = scenario.seed.wrapping_add(number);
     for (name, weight) in &queue.weights {
         // Users are hosts, whose number is that of the node.
         if let Some(node) = scenario.nodes.iter().position(|node| node.name == *name) {

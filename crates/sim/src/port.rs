@@ -187,5 +187,8 @@ fn name(reason: DropReason) -> &'static str {
         DropReason::Tail => "tail",
         DropReason::LongestQueue => "longest-queue",
         DropReason::TooLarge => "too-large",
+        DropReason::Early => "early",
+        DropReason::Forced => "forced",
+        DropReason::Sojourn => "sojourn",
     }
 }

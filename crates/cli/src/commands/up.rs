@@ -51,7 +51,8 @@ pub struct Up {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     down: Option<Rate>,
     /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
-    /// each in turn), hier (users in turn, in each sqf), fifo.
+    /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
+    /// in each); in order of arrival: fifo, red, codel.
     #[arg(long, default_value = "sqf")]
     discipline: Discipline,
     /// What makes a flow: 5-tuple, src-port, src-host, dst-host, host-pair.
@@ -409,7 +410,7 @@ mod tests {
                 .unwrap_err()
                 .contains("discipline=fq")
         );
-        assert!(setting("discipline=red").unwrap_err().contains("sqf"));
+        assert!(setting("discipline=cake").unwrap_err().contains("sqf"));
         assert!(setting("rate=0bit").unwrap_err().contains("20mbit"));
     }
 }

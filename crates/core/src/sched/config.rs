@@ -1,14 +1,17 @@
 //! What a discipline is made from, and its making.
 
+use super::codel::{CoDel, CoDelParams};
 use super::fifo::Fifo;
 use super::fq::Fq;
+use super::fq_codel::{FqCoDel, FqCoDelParams};
 use super::hier::Hier;
 use super::order::Buckets;
 use super::pfq::Pfq;
+use super::red::{Red, RedParams};
 use super::sqf::Sqf;
 use super::{Limits, Scheduler};
 use crate::packet::{Packet, UserId};
-use crate::units::Bytes;
+use crate::units::{Bytes, Duration, Fraction, Rate};
 use std::fmt;
 use std::str::FromStr;
 
@@ -25,11 +28,26 @@ pub enum Discipline {
     Sqf,
     /// Fair queueing between users, shortest queue first between a user's flows.
     Hier,
+    /// Random early detection.
+    Red,
+    /// Controlled delay.
+    CoDel,
+    /// Flow queue CoDel: fair queueing, new flows first, CoDel in each.
+    FqCoDel,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 5] = [Self::Fifo, Self::Fq, Self::Pfq, Self::Sqf, Self::Hier];
+    pub const ALL: [Self; 8] = [
+        Self::Fifo,
+        Self::Fq,
+        Self::Pfq,
+        Self::Sqf,
+        Self::Hier,
+        Self::Red,
+        Self::CoDel,
+        Self::FqCoDel,
+    ];
 
     /// The name in files and on the command line.
     pub const fn name(self) -> &'static str {
@@ -39,6 +57,9 @@ impl Discipline {
             Self::Pfq => "pfq",
             Self::Sqf => "sqf",
             Self::Hier => "hier",
+            Self::Red => "red",
+            Self::CoDel => "codel",
+            Self::FqCoDel => "fq-codel",
         }
     }
 }
@@ -93,7 +114,7 @@ pub struct Config {
     pub discipline: Discipline,
     /// The most that it may hold.
     pub limits: Limits,
-    /// Where longest queue drop takes its packet. Not for `fifo`.
+    /// Where longest queue drop takes its packet, in `fq`, `pfq`, `sqf` and `hier`.
     pub drop_from: DropFrom,
     /// Bytes that a flow (`fq`, `pfq`) or a user of weight 1 (`hier`) may send in a round; 64 B to
     /// 1 MiB.
@@ -102,6 +123,12 @@ pub struct Config {
     pub users: u32,
     /// Weights of the users of `hier` that do not have weight 1.
     pub weights: Vec<(UserId, u32)>,
+    /// Of `red`.
+    pub red: RedParams,
+    /// Of `codel`.
+    pub codel: CoDelParams,
+    /// Of `fq-codel`.
+    pub fq_codel: FqCoDelParams,
 }
 
 impl Config {
@@ -109,7 +136,8 @@ impl Config {
     pub const DEFAULT_QUANTUM: Bytes = Bytes::new(1538);
 
     /// The defaults: drop from the head of the longest queue, a quantum of one full Ethernet frame on
-    /// the wire, as many users as flows, each of weight 1.
+    /// the wire, as many users as flows, each of weight 1; for `red`, `codel` and `fq-codel` what was
+    /// published with them.
     pub fn new(discipline: Discipline, limits: Limits) -> Self {
         Self {
             discipline,
@@ -118,6 +146,9 @@ impl Config {
             quantum: Self::DEFAULT_QUANTUM,
             users: limits.flows,
             weights: Vec::new(),
+            red: RedParams::default(),
+            codel: CoDelParams::default(),
+            fq_codel: FqCoDelParams::default(),
         }
     }
 }
@@ -146,6 +177,29 @@ pub enum ConfigError {
     /// A weight is given to a user that there is not.
     #[error("user {0} has a weight, but users are numbered below {1}")]
     NoSuchUser(u32, u32),
+    /// A threshold of RED is out of range.
+    #[error(
+        "thresholds of {0} and {1} packets for red: the lower is at least 1, the upper above it and at most 2^30"
+    )]
+    Thresholds(u32, u32),
+    /// The weight of RED's average is out of range.
+    #[error("a weight of {0} for the average of red is outside 2^-20 to 1")]
+    AverageWeight(Fraction),
+    /// RED would never drop by chance.
+    #[error("a drop probability of {0} for red is outside 2^-48 to 1")]
+    DropProbability(Fraction),
+    /// The mean packet of RED is out of range.
+    #[error("a mean packet of {0} for red is outside 1 B to 16 MiB")]
+    MeanPacket(Bytes),
+    /// The line of RED has no rate.
+    #[error("a line of {0} for red sends nothing: give its rate, or none")]
+    LineRate(Rate),
+    /// The interval of CoDel is out of range.
+    #[error("an interval of {0} is outside 1us to 4s")]
+    Interval(Duration),
+    /// The target of CoDel is out of range.
+    #[error("a target of {0} is outside 1us to the interval of {1}")]
+    Target(Duration, Duration),
 }
 
 impl Config {
@@ -166,8 +220,10 @@ impl Config {
         if !(1..=MOST).contains(&flows) {
             return Err(ConfigError::Flows(flows));
         }
-        if !(64..=1 << 20).contains(&self.quantum.get()) {
-            return Err(ConfigError::Quantum(self.quantum));
+        for quantum in [self.quantum, self.fq_codel.quantum] {
+            if !(64..=1 << 20).contains(&quantum.get()) {
+                return Err(ConfigError::Quantum(quantum));
+            }
         }
         if !(1..=MOST).contains(&self.users) {
             return Err(ConfigError::Users(self.users));
@@ -179,6 +235,43 @@ impl Config {
             if !(1..=65_536).contains(&weight) {
                 return Err(ConfigError::Weight(user, weight));
             }
+        }
+        self.red.check()?;
+        self.codel.check()?;
+        self.fq_codel.codel.check()
+    }
+}
+
+impl RedParams {
+    fn check(&self) -> Result<(), ConfigError> {
+        if !(1 <= self.min && self.min < self.max && self.max <= 1 << 30) {
+            return Err(ConfigError::Thresholds(self.min, self.max));
+        }
+        // The range for which `red` says how exact its average is.
+        if !(Fraction::ratio(1, 1 << 20)..=Fraction::ONE).contains(&self.weight) {
+            return Err(ConfigError::AverageWeight(self.weight));
+        }
+        if self.max_p == Fraction::default() {
+            return Err(ConfigError::DropProbability(self.max_p));
+        }
+        if !(Bytes::new(1)..=Packet::MAX_LEN).contains(&self.mean_packet) {
+            return Err(ConfigError::MeanPacket(self.mean_packet));
+        }
+        match self.rate {
+            Some(rate) if rate.bps() == 0 => Err(ConfigError::LineRate(rate)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl CoDelParams {
+    fn check(&self) -> Result<(), ConfigError> {
+        let least = Duration::from_micros(1);
+        if !(least..=Duration::from_secs(4)).contains(&self.interval) {
+            return Err(ConfigError::Interval(self.interval));
+        }
+        if !(least..=self.interval).contains(&self.target) {
+            return Err(ConfigError::Target(self.target, self.interval));
         }
         Ok(())
     }
@@ -208,6 +301,9 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
             }
             Box::new(hier)
         }
+        Discipline::Red => Box::new(Red::new(limits, config.red.clone())),
+        Discipline::CoDel => Box::new(CoDel::new(limits, config.codel)),
+        Discipline::FqCoDel => Box::new(FqCoDel::new(limits, config.fq_codel)),
     })
 }
 
@@ -221,7 +317,7 @@ mod tests {
         for discipline in Discipline::ALL {
             assert_eq!(discipline.to_string().parse(), Ok(discipline));
         }
-        let error = "codel".parse::<Discipline>().unwrap_err().to_string();
+        let error = "cake".parse::<Discipline>().unwrap_err().to_string();
         for discipline in Discipline::ALL {
             assert!(error.contains(discipline.name()), "{error}");
         }
@@ -243,5 +339,16 @@ mod tests {
         assert!(refused(|c| c.users = 0).contains("0 users"));
         assert!(refused(|c| c.weights.push((UserId(1), 0))).contains("weight of 0"));
         assert!(refused(|c| c.weights.push((UserId(64), 1))).contains("user 64"));
+        assert!(refused(|c| c.fq_codel.quantum = Bytes::new(63)).contains("63 B"));
+        assert!(refused(|c| c.red.min = 0).contains("0 and 15 packets"));
+        assert!(refused(|c| c.red.max = 5).contains("5 and 5 packets"));
+        let weight = |c: &mut Config| c.red.weight = Fraction::ratio(1, 1 << 21);
+        assert!(refused(weight).contains("0.000000476837"));
+        assert!(refused(|c| c.red.max_p = Fraction::default()).contains("probability of 0 "));
+        assert!(refused(|c| c.red.mean_packet = Bytes::ZERO).contains("packet of 0 B"));
+        assert!(refused(|c| c.red.rate = Some(Rate::from_bps(0))).contains("0bit"));
+        assert!(refused(|c| c.codel.interval = Duration::from_secs(5)).contains("5s"));
+        assert!(refused(|c| c.codel.target = Duration::from_secs(1)).contains("of 1s"));
+        assert!(refused(|c| c.fq_codel.codel.target = Duration::ZERO).contains("of 0ns"));
     }
 }

@@ -29,25 +29,35 @@ impl Fifo {
             limits,
         }
     }
+
+    /// The packet at the head.
+    pub(super) fn pop(&mut self) -> Option<Packet> {
+        let pkt = self.queue.pop_front()?;
+        self.bytes -= pkt.len();
+        Some(pkt)
+    }
+
+    /// Why `pkt` would be refused now.
+    pub(super) fn refusal(&self, pkt: &Packet) -> Option<DropReason> {
+        if pkt.len() > self.limits.bytes {
+            return Some(DropReason::TooLarge);
+        }
+        let full = self.queue.len() >= self.limits.packets as usize;
+        (full || self.bytes + pkt.len() > self.limits.bytes).then_some(DropReason::Tail)
+    }
 }
 
 impl Scheduler for Fifo {
     fn enqueue(&mut self, _now: Instant, pkt: Packet, drops: &mut Drops) {
-        if pkt.len() > self.limits.bytes {
-            return drops.push(pkt, DropReason::TooLarge);
-        }
-        let full = self.queue.len() >= self.limits.packets as usize;
-        if full || self.bytes + pkt.len() > self.limits.bytes {
-            return drops.push(pkt, DropReason::Tail);
+        if let Some(reason) = self.refusal(&pkt) {
+            return drops.push(pkt, reason);
         }
         self.bytes += pkt.len();
         self.queue.push_back(pkt);
     }
 
     fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {
-        let pkt = self.queue.pop_front()?;
-        self.bytes -= pkt.len();
-        Some(pkt)
+        self.pop()
     }
 
     fn next_departure(&self) -> Option<Instant> {

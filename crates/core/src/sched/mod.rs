@@ -1,16 +1,22 @@
 //! The disciplines, one file each, behind [`Scheduler`].
 
+pub mod codel;
 mod config;
 pub mod fifo;
 pub mod fq;
+pub mod fq_codel;
 pub mod hier;
 pub mod order;
 pub mod pfq;
 mod queues;
+pub mod red;
 mod ring;
 pub mod sqf;
 
+pub use codel::CoDelParams;
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
+pub use fq_codel::FqCoDelParams;
+pub use red::RedParams;
 
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};

@@ -261,6 +261,11 @@ impl<O: Order> Queues<O> {
         }
     }
 
+    /// The active flow with the most bytes.
+    pub fn longest(&self) -> Option<Place> {
+        self.order.longest()
+    }
+
     /// The active flow with the least bytes.
     #[inline]
     pub fn shortest(&self) -> Option<Place> {

@@ -3,9 +3,14 @@
 //! Used by the contract test and by the fuzz targets. Slow on purpose: every question is answered by
 //! looking at every packet.
 
+mod codel;
+mod red;
+
+use codel::CoDel;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{Config, Discipline, DropFrom, Drops, Scheduler};
 use makeway_core::units::{Bytes, Duration, Instant};
+use red::Red;
 
 /// What is done to a discipline.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +55,13 @@ pub struct Model {
     deficit: Vec<i64>,
     counted: Vec<i64>,
     granted: bool,
+    /// New flows of `fq-codel`; `active` has the old.
+    new: Vec<u32>,
+    /// For each flow; `codel` has only the first.
+    codels: Vec<CoDel>,
+    /// The largest packet that CoDel has looked at.
+    largest: u64,
+    red: Red,
     events: Vec<Event>,
 }
 
@@ -79,25 +91,41 @@ impl Model {
             deficit: vec![0; turns],
             counted: vec![0; turns],
             granted: false,
+            new: Vec::new(),
+            codels: vec![CoDel::default(); flows],
+            largest: 0,
+            red: Red::new(&config.red),
             events: Vec::new(),
         }
     }
 
-    pub fn enqueue(&mut self, pkt: Packet) -> Vec<Event> {
+    /// What goes when `pkt` comes. `seen` is what the discipline said of `pkt` itself: it decides where
+    /// real numbers are too close to call, see [`red`].
+    pub fn enqueue(&mut self, now: Instant, pkt: Packet, seen: Option<DropReason>) -> Vec<Event> {
         let limits = self.config.limits;
         if pkt.len() > limits.bytes {
             return vec![(pkt, Some(DropReason::TooLarge))];
         }
-        if self.config.discipline == Discipline::Fifo {
-            let full = self.held.len() + 1 > limits.packets as usize
-                || self.total() + pkt.len() > limits.bytes;
-            if full {
-                return vec![(pkt, Some(DropReason::Tail))];
+        let full = self.held.len() + 1 > limits.packets as usize
+            || self.total() + pkt.len() > limits.bytes;
+        let refused = match self.config.discipline {
+            Discipline::Fifo | Discipline::CoDel => full.then_some(DropReason::Tail),
+            Discipline::Red => {
+                let held = (self.held.len() as u64, self.total().get());
+                self.red.arrive(now, held, pkt.len().get(), full, seen)
             }
+            _ => None,
+        };
+        if refused.is_some() {
+            return vec![(pkt, refused)];
         }
         self.arrive(pkt);
         while self.held.len() > limits.packets as usize || self.total() > limits.bytes {
             let longest = self.longest();
+            if self.config.discipline == Discipline::FqCoDel {
+                self.give_up_half(longest);
+                continue;
+            }
             let of_it = self.held.iter().position(|h| h.pkt.flow.0 == longest);
             let last = self.held.iter().rposition(|h| h.pkt.flow.0 == longest);
             let at = match self.config.drop_from {
@@ -110,12 +138,22 @@ impl Model {
         std::mem::take(&mut self.events)
     }
 
-    pub fn dequeue(&mut self) -> Option<Packet> {
-        if self.held.is_empty() {
+    /// What is given up for the next departure, and what departs.
+    pub fn dequeue(&mut self, now: Instant) -> (Vec<Event>, Option<Packet>) {
+        let sent = self.depart(now);
+        (std::mem::take(&mut self.events), sent)
+    }
+
+    fn depart(&mut self, now: Instant) -> Option<Packet> {
+        // Its lists change even then.
+        if self.held.is_empty() && self.config.discipline != Discipline::FqCoDel {
+            self.codels[0].empty();
             return None;
         }
         let at = match self.config.discipline {
-            Discipline::Fifo => 0,
+            Discipline::Fifo | Discipline::Red => 0,
+            Discipline::CoDel => return Some(self.codel(now, 0, |_| true)),
+            Discipline::FqCoDel => return self.fq_codel(now),
             Discipline::Sqf => self.shortest_of(|_| true),
             Discipline::Fq => self.drr(),
             Discipline::Pfq => match self.held.iter().position(|h| h.priority) {
@@ -133,7 +171,68 @@ impl Model {
             self.active.clear();
             self.granted = false;
         }
+        if self.held.is_empty() {
+            self.red.idle_since = now;
+        }
         Some(sent)
+    }
+
+    /// RFC 8290 §4.2, one flow after the other. Some in the lists may be empty.
+    fn fq_codel(&mut self, now: Instant) -> Option<Packet> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let flow = *self.new.first().or(self.active.first())?;
+            if self.deficit[flow as usize] > 0 && self.is_held(flow) {
+                let sent = self.codel(now, flow, |other| other == flow);
+                self.deficit[flow as usize] -= len(&sent);
+                return Some(sent);
+            }
+            match is_new {
+                true => self.new.remove(0),
+                false => self.active.remove(0),
+            };
+            if self.deficit[flow as usize] <= 0 {
+                self.deficit[flow as usize] += self.config.fq_codel.quantum.get() as i64;
+                self.active.push(flow);
+            } else {
+                self.codels[flow as usize].empty();
+                if is_new {
+                    self.active.push(flow);
+                }
+            }
+        }
+    }
+
+    /// Half of the bytes of a flow, or 64 packets of it.
+    fn give_up_half(&mut self, flow: u32) {
+        let all = self.bytes_of(flow);
+        for _ in 0..64 {
+            let dropped = self.remove(self.head(flow));
+            self.events.push((dropped, Some(DropReason::LongestQueue)));
+            if (all - self.bytes_of(flow)) >= all / 2 {
+                break;
+            }
+        }
+    }
+
+    /// CoDel `which` over the packets whose flow is `of_it`, of which there are some.
+    fn codel(&mut self, now: Instant, which: u32, of_it: impl Fn(u32) -> bool) -> Packet {
+        loop {
+            let at = self.held.iter().position(|h| of_it(h.pkt.flow.0));
+            let pkt = self.remove(at.expect("CoDel never drops the last packet"));
+            self.largest = self.largest.max(pkt.len().get());
+            let queue = self.held.iter().filter(|h| of_it(h.pkt.flow.0));
+            let behind: u64 = queue.map(|h| h.pkt.len().get()).sum();
+            let stands = behind > self.largest;
+            let params = match self.config.discipline {
+                Discipline::FqCoDel => self.config.fq_codel.codel,
+                _ => self.config.codel,
+            };
+            if self.codels[which as usize].sends(now, &pkt, stands, &params) {
+                return pkt;
+            }
+            self.events.push((pkt, Some(DropReason::Sojourn)));
+        }
     }
 
     /// Shreedhar and Varghese 1995, figure 1, one packet at a time. In the list of PFQ some flows only
@@ -199,7 +298,13 @@ impl Model {
                 self.counted[flow] += len(&pkt);
                 priority = self.counted[flow] <= self.config.quantum.get() as i64;
             }
-            Discipline::Fifo | Discipline::Sqf => {}
+            Discipline::FqCoDel => {
+                if !self.new.contains(&pkt.flow.0) && !self.active.contains(&pkt.flow.0) {
+                    self.new.push(pkt.flow.0);
+                    self.deficit[flow] = self.config.fq_codel.quantum.get() as i64;
+                }
+            }
+            Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);
@@ -330,7 +435,11 @@ pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[O
                 let pkt = Packet::new(now, handle, FlowId(flow), UserId(user), len);
                 scheduler.enqueue(now, pkt, &mut drops);
                 let dropped: Vec<Event> = drops.drain().map(|(p, why)| (p, Some(why))).collect();
-                assert_eq!(dropped, model.enqueue(pkt), "drops at step {n}");
+                let seen = dropped
+                    .iter()
+                    .find(|(p, _)| *p == pkt)
+                    .and_then(|(_, why)| *why);
+                assert_eq!(dropped, model.enqueue(now, pkt, seen), "drops at step {n}");
                 packets += 1;
                 bytes += pkt.len();
                 for (pkt, _) in &dropped {
@@ -341,16 +450,24 @@ pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[O
             }
             Op::Dequeue => {
                 let sent = scheduler.dequeue(now, &mut drops);
-                assert!(drops.is_empty(), "a departure drops nothing");
-                assert_eq!(sent, model.dequeue(), "departure at step {n}");
+                let dropped: Vec<Event> = drops.drain().map(|(p, why)| (p, Some(why))).collect();
+                let expected = model.dequeue(now);
+                assert_eq!(
+                    (&dropped, sent),
+                    (&expected.0, expected.1),
+                    "departure at step {n}"
+                );
                 assert_eq!(
                     sent.is_none(),
                     packets == 0,
                     "work conservation at step {n}"
                 );
-                if let Some(pkt) = sent {
+                for pkt in dropped.iter().map(|(p, _)| p).chain(&sent) {
                     packets -= 1;
                     bytes -= pkt.len();
+                }
+                trace.extend(dropped);
+                if let Some(pkt) = sent {
                     let last = last_sent[pkt.flow.0 as usize].replace(pkt.handle);
                     assert!(last < Some(pkt.handle), "order in flow at step {n}");
                     trace.push((pkt, None));

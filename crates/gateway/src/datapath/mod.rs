@@ -35,7 +35,8 @@ pub struct DatapathConfig {
     pub queue_num: u16,
     /// Whether the next free number is as good.
     pub any_queue: bool,
-    /// The discipline and its limits. `users` and `weights` of it are set from the ones below.
+    /// The discipline and its limits. `users`, `weights`, and the rate and the seed of `red` are set from
+    /// the ones below.
     pub scheduler: sched::Config,
     /// Rate on the wire; `None`: packets never wait for the link. Not zero.
     pub rate: Option<Rate>,
@@ -49,7 +50,8 @@ pub struct DatapathConfig {
     pub weights: Vec<(IpAddr, u32)>,
     /// What happens to packets behind the shaper.
     pub impairments: Impairments,
-    /// Seed of the impairments and of the flow table's hash; secret where strangers send.
+    /// Seed of the impairments, of the drops of `red` and of the flow table's hash; secret where
+    /// strangers send.
     pub seed: u64,
 }
 

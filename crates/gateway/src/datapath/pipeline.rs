@@ -26,17 +26,23 @@ enum Cause {
     Tail,
     LongestQueue,
     TooLarge,
+    Early,
+    Forced,
+    Sojourn,
     Loss,
     Line,
     Flows,
 }
 
 impl Cause {
-    const COUNT: usize = 6;
+    const COUNT: usize = 9;
     const NAMES: [&str; Self::COUNT] = [
         "tail",
         "longest-queue",
         "too-large",
+        "early",
+        "forced",
+        "sojourn",
         "loss",
         "delay-line",
         "flows",
@@ -49,6 +55,9 @@ impl From<DropReason> for Cause {
             DropReason::Tail => Self::Tail,
             DropReason::LongestQueue => Self::LongestQueue,
             DropReason::TooLarge => Self::TooLarge,
+            DropReason::Early => Self::Early,
+            DropReason::Forced => Self::Forced,
+            DropReason::Sojourn => Self::Sojourn,
         }
     }
 }
@@ -199,6 +208,8 @@ impl Pipeline {
             .flows
             .max(scheduler.limits.packets.saturating_add(2));
         scheduler.limits.flows = flows;
+        scheduler.red.rate = config.rate;
+        scheduler.red.seed = config.seed;
         let mut users = Users {
             identity: config.users,
             weights: config.weights.clone(),
@@ -335,6 +346,8 @@ impl Pipeline {
         if let Some(discipline) = change.discipline {
             let mut config = self.config.clone();
             config.discipline = discipline;
+            // A RED that runs already keeps the rate that it was made with.
+            config.red.rate = change.rate.unwrap_or(self.shaper.rate());
             self.users.prepare(&mut config);
             let new = sched::build(&config)?;
             self.shaper.replace(now, new, &mut self.drops);

@@ -265,7 +265,7 @@ impl View {
     }
 
     fn drops_longest(&self) -> bool {
-        self.status.stats.discipline != "fifo"
+        !matches!(&*self.status.stats.discipline, "fifo" | "red" | "codel")
     }
 }
 

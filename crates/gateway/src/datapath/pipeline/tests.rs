@@ -128,6 +128,46 @@ fn a_packet_that_is_held_is_in_no_range() {
     assert!(order.is_range());
 }
 
+#[test]
+fn what_an_aqm_drops_is_counted_by_its_reason() {
+    let drops = |discipline| {
+        let rate = Rate::from_bps(8_000_000);
+        let mut config = config(200, Some(rate));
+        config.scheduler.discipline = discipline;
+        let mut verdicts = Verdicts::new(1, 4096);
+        let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
+        // Twice what the link takes, for 300 ms.
+        for id in 0..600 {
+            let now = Instant::ZERO + Duration::from_micros(500 * u64::from(id));
+            arrive(&mut pipeline, now, id, id as u16 % 2, &mut verdicts);
+            pipeline.depart(now, 10, &mut verdicts);
+        }
+        let stats = pipeline.stats(Instant::from_nanos(300_000_000));
+        assert!(conserved(&stats), "{stats:?}");
+        stats.drops.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(drops(Discipline::Red), ["early", "forced"]);
+    assert_eq!(drops(Discipline::CoDel), ["sojourn", "tail"]);
+    assert_eq!(drops(Discipline::FqCoDel), ["longest-queue", "sojourn"]);
+}
+
+#[test]
+fn red_is_told_the_links_rate_when_it_is_made() {
+    let rate = |mbit: u64| Some(Rate::from_bps(mbit * 1_000_000));
+    let mut verdicts = Verdicts::new(1, 64);
+    let mut pipeline = Pipeline::new(Instant::ZERO, &config(50, rate(8))).unwrap();
+    assert_eq!(pipeline.config.red.rate, rate(8));
+    let change = Change {
+        rate: Some(rate(5)),
+        discipline: Some(Discipline::Red),
+        framing: None,
+    };
+    pipeline
+        .change(Instant::ZERO, &change, &mut verdicts)
+        .unwrap();
+    assert_eq!(pipeline.config.red.rate, rate(5));
+}
+
 /// What the kernel's queue is after `verdicts`, and what went on and what was dropped, in order.
 fn obey(waiting: &mut Vec<u32>, verdicts: &Verdicts) -> Vec<(u32, bool)> {
     let mut done = Vec::new();

@@ -1,0 +1,519 @@
+//! Random early detection over a drop-tail FIFO: arriving packets are dropped by chance while the average
+//! queue is between two thresholds, the likelier the longer it is, and all of them above.
+//!
+//! Source: S. Floyd, V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
+//! Transactions on Networking 1(4), 1993, Fig. 2; the gentle mode is S. Floyd, "Recommendation on using the
+//! `gentle_` variant of RED", 2000; `wait` and the mode by bytes are those of her RED in ns-2.
+//!
+//! | paper | here |
+//! | --- | --- |
+//! | `avg`, `w_q` | [`Average`], `weight` |
+//! | `min_th`, `max_th`, `max_p` | `min`, `max`, `max_p` |
+//! | `p_b`, `p_a` | [`RedParams::p_b`], [`RedParams::p_a`] |
+//! | `count`, -1 below `min_th` | `count`, `None` |
+//! | `q_time`, `m = f(time - q_time)` | `idle_since`, [`RedParams::idle_packets`] |
+//! | mark | drop, [`DropReason::Early`] or [`DropReason::Forced`] |
+//!
+//! No float: the average has 48 bits behind the binary point, probabilities have 64. With weights of 2^-20 or
+//! more the average stays within 2^-29 of a packet (or byte) of the real number, and `(1 - w_q)^m` by
+//! repeated squaring within 10^-12 of its value while that matters.
+//!
+//! Cost per packet: O(1): a multiplication for the average; between the thresholds two divisions of 128
+//! bits and a random number more; after an idle time about 2 log2(m) multiplications.
+//!
+//! Departures from the paper: a packet that finds the queue empty counts as a sample of the empty queue,
+//! beside the idle time, as in ns-2: else an average above the thresholds would last while packets come
+//! faster than the line's. The idle time begins again with such a packet if it is dropped. A packet that
+//! the full buffer refuses sets `count` to 0 (ns-2). By bytes, `count` is bytes over the mean packet's and
+//! it is `p_a` that the packet's size scales (ns-2; the paper counts packets and scales `p_b`). Nothing is
+//! marked: there is no ECN. From ns-2 it departs where that drops nothing early while the queue holds at
+//! most one packet, nor the first packet above `min_th`, and where it cuts `count` in bytes to whole packets.
+
+use super::fifo::Fifo;
+use super::{Backlog, Drops, Limits, Scheduler};
+use crate::packet::{DropReason, Packet};
+use crate::random::Rng;
+use crate::units::{Bytes, Fraction, Instant, Rate};
+
+/// How RED drops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedParams {
+    /// Below this average nothing is dropped early: packets, or packets of mean size by bytes; at least 1.
+    pub min: u32,
+    /// Above this average every packet is dropped, or from twice of it in gentle mode; above `min`.
+    pub max: u32,
+    /// Weight of the queue now in its average; 2^-20 to 1.
+    pub weight: Fraction,
+    /// Probability of a drop at `max`; above 0.
+    pub max_p: Fraction,
+    /// Between `max` and twice `max` the probability grows from `max_p` to 1, not at once.
+    pub gentle: bool,
+    /// Drops are 1/p to 2/p packets apart, not 1 to 1/p.
+    pub wait: bool,
+    /// Counts bytes and not packets; a small packet is dropped more rarely than a large one.
+    pub by_bytes: bool,
+    /// Size of a usual packet, 1 B to 16 MiB.
+    pub mean_packet: Bytes,
+    /// Rate of the line, to know how many packets an idle time would have sent. `None`: idle time is
+    /// not made up for.
+    pub rate: Option<Rate>,
+    /// Seed of the drops.
+    pub seed: u64,
+}
+
+impl Default for RedParams {
+    /// Floyd's own in ns-2: 5 and 15 packets, w_q 0.002, max_p 0.1, gentle, `wait`, by packets, 500 B.
+    /// No rate.
+    fn default() -> Self {
+        Self {
+            min: 5,
+            max: 15,
+            weight: Fraction::ratio(2, 1000),
+            max_p: Fraction::ratio(1, 10),
+            gentle: true,
+            wait: true,
+            by_bytes: false,
+            mean_packet: Bytes::new(500),
+            rate: None,
+            seed: 1,
+        }
+    }
+}
+
+impl RedParams {
+    /// What a packet of mean size counts.
+    fn unit(&self) -> u64 {
+        if self.by_bytes {
+            self.mean_packet.get()
+        } else {
+            1
+        }
+    }
+
+    fn threshold(&self, packets: u64) -> Average {
+        Average::of(packets * self.unit())
+    }
+
+    fn is_below(&self, avg: Average) -> bool {
+        avg < self.threshold(self.min.into())
+    }
+
+    fn is_above(&self, avg: Average) -> bool {
+        let packets = u64::from(self.max) * if self.gentle { 2 } else { 1 };
+        avg >= self.threshold(packets)
+    }
+
+    /// The probability that belongs to an average between the thresholds, in steps of 2^-64.
+    ///
+    /// `p_b = max_p (avg - min_th) / (max_th - min_th)`, and in gentle mode above `max_th`
+    /// `max_p + (1 - max_p) (avg - max_th) / max_th`.
+    pub fn p_b(&self, avg: Average) -> u128 {
+        let (min, max) = (u64::from(self.min), u64::from(self.max));
+        let max_p = self.max_p.scaled();
+        let (base, height, from, over) = if avg < self.threshold(max) {
+            (0, max_p, min, max - min)
+        } else {
+            (max_p, Fraction::ONE.scaled() - max_p, max, max)
+        };
+        // An average is below 2^32: the product is below 2^(80 + 48), in steps of 2^-96.
+        let rise = avg.0.saturating_sub(self.threshold(from).0) * u128::from(height);
+        let rise = rise / u128::from(over * self.unit());
+        (u128::from(base) << 16) + (rise >> 32)
+    }
+
+    /// The probability to drop a packet of `len`, the `count`-th since the last drop (or the end of
+    /// `count` bytes), in steps of 2^-64.
+    ///
+    /// `p_a = p_b / (1 - count p_b)`, which spaces drops uniformly; with `wait` 0 while `count p_b < 1`,
+    /// then `p_b / (2 - count p_b)`.
+    pub fn p_a(&self, p_b: u128, count: u64, len: Bytes) -> u128 {
+        let unit = u128::from(self.unit());
+        let counted = p_b.saturating_mul(u128::from(count)) / unit;
+        if self.wait && counted < ONE {
+            return 0;
+        }
+        let rest = (if self.wait { 2 * ONE } else { ONE }).saturating_sub(counted);
+        if p_b >= rest {
+            return ONE;
+        }
+        let p_a = (p_b << 64) / rest;
+        if self.by_bytes {
+            (p_a * u128::from(len.get()) / unit).min(ONE)
+        } else {
+            p_a
+        }
+    }
+
+    /// `m`: how many packets of mean size the line would have sent from `since` to `now`.
+    fn idle_packets(&self, since: Instant, now: Instant) -> u64 {
+        let Some(rate) = self.rate else {
+            return 0;
+        };
+        now.saturating_since(since).as_nanos() / (self.mean_packet / rate).as_nanos()
+    }
+}
+
+/// An average queue in packets or bytes, below 2^32, in steps of 2^-48.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Average(u128);
+
+impl Average {
+    /// The average of a queue that has always held `q`.
+    pub const fn of(q: u64) -> Self {
+        Self((q as u128) << Fraction::BITS)
+    }
+
+    /// In steps of 2^-48.
+    pub const fn scaled(self) -> u128 {
+        self.0
+    }
+
+    /// `avg <- (1 - w_q) avg + w_q q`, for `q` below 2^32.
+    pub fn sample(&mut self, weight: Fraction, q: u64) {
+        let Self(target) = Self::of(q);
+        let step = (target.abs_diff(self.0) * u128::from(weight.scaled()) + HALF) >> Fraction::BITS;
+        if target > self.0 {
+            self.0 += step;
+        } else {
+            self.0 -= step;
+        }
+    }
+
+    /// `avg <- (1 - w_q)^m avg`.
+    pub fn decay(&mut self, weight: Fraction, m: u64) {
+        let power = power(weight, m);
+        let (high, low) = (self.0 >> 64, self.0 & u128::from(u64::MAX));
+        self.0 = high * power + times(low, power);
+    }
+}
+
+/// A probability of one, in steps of 2^-64.
+const ONE: u128 = 1 << 64;
+
+/// Half of 2^-48, to round to the nearest step.
+const HALF: u128 = 1 << (Fraction::BITS - 1);
+
+/// `(1 - weight)^m` in steps of 2^-64, by repeated squaring.
+fn power(weight: Fraction, mut m: u64) -> u128 {
+    let mut power = ONE;
+    let mut square = ONE - (u128::from(weight.scaled()) << (64 - Fraction::BITS));
+    while m > 0 && power > 0 {
+        if m & 1 == 1 {
+            power = times(power, square);
+        }
+        square = times(square, square);
+        m >>= 1;
+    }
+    power
+}
+
+/// The product of two numbers up to 1, not both of them 1, in steps of 2^-64.
+fn times(a: u128, b: u128) -> u128 {
+    (a * b + (1 << 63)) >> 64
+}
+
+/// Random early detection.
+#[derive(Clone, Debug)]
+pub struct Red {
+    fifo: Fifo,
+    params: RedParams,
+    average: Average,
+    /// Packets or bytes since the last drop; `None` while the average is below the thresholds.
+    count: Option<u64>,
+    /// When the queue became empty, or was last found so.
+    idle_since: Instant,
+    rng: Rng,
+}
+
+impl Red {
+    /// An empty queue that holds no more than `limits`.
+    pub fn new(limits: Limits, params: RedParams) -> Self {
+        Self {
+            fifo: Fifo::new(limits),
+            average: Average::default(),
+            count: None,
+            idle_since: Instant::ZERO,
+            rng: Rng::new(params.seed),
+            params,
+        }
+    }
+
+    /// The average queue.
+    pub fn average(&self) -> Average {
+        self.average
+    }
+
+    /// Fig. 2, "calculate the new average queue size".
+    fn estimate(&mut self, now: Instant) {
+        let held = self.fifo.backlog();
+        let weight = self.params.weight;
+        if held.packets == 0 {
+            let m = self.params.idle_packets(self.idle_since, now);
+            self.average.decay(weight, m);
+            self.idle_since = now;
+        }
+        let q = if self.params.by_bytes {
+            held.bytes.get()
+        } else {
+            held.packets.into()
+        };
+        self.average.sample(weight, q);
+    }
+
+    /// Fig. 2, the rest: whether the arriving packet goes.
+    fn judge(&mut self, pkt: &Packet) -> Option<DropReason> {
+        if self.params.is_below(self.average) {
+            self.count = None;
+            return None;
+        }
+        if self.params.is_above(self.average) {
+            self.count = Some(0);
+            return Some(DropReason::Forced);
+        }
+        let one = if self.params.by_bytes {
+            pkt.len().get()
+        } else {
+            1
+        };
+        let count = self.count.map_or(0, |count| count.saturating_add(one));
+        let p_b = self.params.p_b(self.average);
+        let p_a = self.params.p_a(p_b, count, pkt.len());
+        let drop = u128::from(self.rng.next_u64()) < p_a;
+        self.count = Some(if drop { 0 } else { count });
+        drop.then_some(DropReason::Early)
+    }
+}
+
+impl Scheduler for Red {
+    fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
+        let refusal = self.fifo.refusal(&pkt);
+        if refusal == Some(DropReason::TooLarge) {
+            return drops.push(pkt, DropReason::TooLarge);
+        }
+        self.estimate(now);
+        if let Some(reason) = self.judge(&pkt) {
+            return drops.push(pkt, reason);
+        }
+        if let Some(reason) = refusal {
+            self.count = self.count.map(|_| 0);
+            return drops.push(pkt, reason);
+        }
+        self.fifo.enqueue(now, pkt, drops);
+    }
+
+    fn dequeue(&mut self, now: Instant, _drops: &mut Drops) -> Option<Packet> {
+        let sent = self.fifo.pop()?;
+        if self.fifo.backlog().packets == 0 {
+            self.idle_since = now;
+        }
+        Some(sent)
+    }
+
+    fn next_departure(&self) -> Option<Instant> {
+        self.fifo.next_departure()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.fifo.backlog()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::testing::{limits, packet};
+    use crate::units::Duration;
+
+    /// `n / d` packets, as an average.
+    fn average(n: u64, d: u64) -> Average {
+        Average(Average::of(n).0 / u128::from(d))
+    }
+
+    /// Whether `avg` is `millionths` after rounding.
+    fn is(avg: Average, millionths: u64) -> bool {
+        let half = average(1, 2_000_000).0;
+        avg.0.abs_diff(average(millionths, 1_000_000).0) <= half
+    }
+
+    /// A RED whose average is `q`, and stays there as long as it is only asked to judge.
+    fn red(q: u64, change: fn(&mut RedParams)) -> Red {
+        let mut params = RedParams::default();
+        change(&mut params);
+        let mut red = Red::new(limits(50, 100_000), params);
+        red.average = Average::of(q);
+        red
+    }
+
+    /// What happens to `n` packets of `len`.
+    fn verdicts(red: &mut Red, n: u32, len: u64) -> Vec<Option<DropReason>> {
+        (0..n).map(|n| red.judge(&packet(n, 0, len))).collect()
+    }
+
+    /// Arrivals from each drop to the next.
+    fn spacings(verdicts: &[Option<DropReason>]) -> Vec<usize> {
+        let at: Vec<usize> = (0..verdicts.len())
+            .filter(|n| verdicts[*n].is_some())
+            .collect();
+        at.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    #[test]
+    fn the_papers_average_after_a_burst_is_met() {
+        // Section IV, eq. (2): the queue grows from 0 to L, one with each packet, and w_q = 0.001;
+        // avg = L + 1 + ((1 - w_q)^(L+1) - 1) / w_q, at L = 100 4.88. Six decimals by exact fractions.
+        let mut avg = Average::default();
+        for q in 1..=100 {
+            avg.sample(Fraction::ratio(1, 1000), q);
+        }
+        assert!(is(avg, 4_887_355), "{avg:?}");
+        // w_q = 0.002 and a queue of 10 for 1000 packets: 10 (1 - 0.998^1000).
+        let mut avg = Average::default();
+        for _ in 0..1000 {
+            avg.sample(Fraction::ratio(2, 1000), 10);
+        }
+        assert!(is(avg, 8_649_355), "{avg:?}");
+    }
+
+    #[test]
+    fn an_idle_time_decays_the_average_as_its_packets_would_have() {
+        // 0.998^m of 10: m = 1, 500, 5000.
+        for (m, left) in [
+            (0, 10_000_000),
+            (1, 9_980_000),
+            (500, 3_675_113),
+            (5000, 449),
+        ] {
+            let mut avg = Average::of(10);
+            avg.decay(Fraction::ratio(2, 1000), m);
+            assert!(is(avg, left), "{m} {avg:?}");
+        }
+        let mut avg = Average::of(10);
+        avg.decay(Fraction::ratio(2, 1000), u64::MAX);
+        assert_eq!(avg, Average::default());
+        let mut avg = Average::of(u64::from(u32::MAX));
+        avg.decay(Fraction::ONE, 1);
+        assert_eq!(avg, Average::default());
+    }
+
+    #[test]
+    fn idle_time_is_counted_in_packets_of_the_line() {
+        // 500 B at 4 Mbit/s take 1 ms. The average is 10 when the queue runs empty, at 7 ms; the packet
+        // that comes 500.9 ms later is a sample of the empty queue too.
+        let params = RedParams {
+            rate: Some(Rate::from_bps(4_000_000)),
+            ..RedParams::default()
+        };
+        let mut red = Red::new(limits(50, 100_000), params);
+        let mut drops = Drops::default();
+        red.enqueue(Instant::ZERO, packet(0, 0, 1000), &mut drops);
+        red.average = Average::of(10);
+        let at = |us| Instant::ZERO + Duration::from_micros(us);
+        red.dequeue(at(7000), &mut drops);
+        red.enqueue(at(507_900), packet(1, 0, 1000), &mut drops);
+        let mut expected = Average::of(10);
+        expected.decay(Fraction::ratio(2, 1000), 501);
+        assert!(red.average.0.abs_diff(expected.0) <= 2);
+    }
+
+    #[test]
+    fn a_packet_that_finds_an_empty_queue_counts_even_without_idle_time() {
+        // Else an average above the thresholds would drop a stream faster than the line for ever.
+        let params = RedParams {
+            rate: Some(Rate::from_bps(4_000_000)),
+            ..RedParams::default()
+        };
+        let mut red = Red::new(limits(50, 100_000), params);
+        red.average = Average::of(40);
+        let mut drops = Drops::default();
+        let mut n = 0;
+        while red.backlog().packets == 0 && n < 1000 {
+            let now = Instant::ZERO + Duration::from_micros(900 * u64::from(n));
+            red.enqueue(now, packet(n, 0, 1000), &mut drops);
+            n += 1;
+        }
+        // 40 * 0.998^n < 30 from n = 144 on.
+        assert!((144..400).contains(&n), "{n}");
+    }
+
+    #[test]
+    fn drops_are_spaced_uniformly_and_never_further_than_the_probability_says() {
+        // avg = 10 of 5 to 15: p_b = 0.05. The paper: 1 to 1/p_b packets, less one since the packet after
+        // a drop already has count 1. With `wait` 1/p_b to 2/p_b, less one.
+        for (wait, range) in [(false, 1..=19), (true, 20..=39)] {
+            let mut red = red(10, |_| {});
+            red.params.wait = wait;
+            let spacings = spacings(&verdicts(&mut red, 100_000, 1000));
+            assert!(spacings.iter().all(|s| range.contains(s)), "{wait}");
+            for spacing in range.clone() {
+                let n = spacings.iter().filter(|s| **s == spacing).count();
+                let expected = spacings.len() / range.clone().count();
+                // Five standard deviations.
+                assert!(n.abs_diff(expected) < 5 * expected.isqrt(), "{spacing} {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_probability_is_linear_between_the_thresholds_and_gentle_above() {
+        let params = RedParams::default();
+        let per_cent = |n, d| (params.p_b(average(n, d)) * 10_000 + ONE / 2) / ONE;
+        assert_eq!(per_cent(5, 1), 0);
+        assert_eq!(per_cent(15, 2), 250);
+        assert_eq!(per_cent(10, 1), 500);
+        assert_eq!(per_cent(15, 1), 1000);
+        // From 0.1 to 1 between 15 and 30.
+        assert_eq!(per_cent(45, 2), 5500);
+        assert_eq!(per_cent(27, 1), 8200);
+        assert_eq!(params.p_b(Average::of(30)), ONE);
+    }
+
+    #[test]
+    fn nothing_goes_early_below_the_lower_threshold_and_everything_above_the_upper() {
+        let all = |q, gentle, verdict: Option<DropReason>| {
+            let mut red = red(q, |_| {});
+            red.params.gentle = gentle;
+            let verdicts = verdicts(&mut red, 1000, 1000);
+            verdicts.iter().all(|v| *v == verdict)
+        };
+        for gentle in [false, true] {
+            assert!(all(4, gentle, None));
+            assert!(all(30, gentle, Some(DropReason::Forced)));
+        }
+        assert!(all(15, false, Some(DropReason::Forced)));
+        // p_b = 0.4: with `wait` every third or fourth packet.
+        let gentle = verdicts(&mut red(20, |_| {}), 1000, 1000);
+        let early = gentle.iter().filter(|v| **v == Some(DropReason::Early));
+        assert!((250..=334).contains(&early.count()));
+        assert!(!gentle.contains(&Some(DropReason::Forced)));
+    }
+
+    #[test]
+    fn by_bytes_a_small_packet_is_dropped_more_rarely() {
+        let lost = |len| {
+            // 20 packets of mean size, of 5 to 35.
+            let mut red = red(10_000, |params| {
+                params.by_bytes = true;
+                params.max = 35;
+            });
+            let verdicts = verdicts(&mut red, 200_000, len);
+            verdicts.iter().filter(|v| v.is_some()).count()
+        };
+        // A twentieth of the size, a twentieth of the drops; p_b = 0.05, so that 10 to 20 kB are between.
+        let (small, large) = (lost(50), lost(1000));
+        assert!((12_000..=15_000).contains(&large), "{large}");
+        assert!((600..=750).contains(&small), "{small}");
+    }
+
+    #[test]
+    fn a_full_buffer_refuses_what_chance_let_in() {
+        let params = RedParams::default();
+        let mut red = Red::new(limits(3, 100_000), params);
+        let mut drops = Drops::default();
+        for n in 0..4 {
+            red.enqueue(Instant::ZERO, packet(n, 0, 1000), &mut drops);
+        }
+        red.enqueue(Instant::ZERO, packet(4, 0, 100_001), &mut drops);
+        let reasons: Vec<_> = drops.drain().map(|(_, why)| why).collect();
+        assert_eq!(reasons, [DropReason::Tail, DropReason::TooLarge]);
+    }
+}
