@@ -6,6 +6,7 @@
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
+//! - [`loss`]: random loss on a link;
 //! - [`random`]: random numbers that a seed repeats;
 //! - [`workload`]: made-up traffic, the same for the same seed;
 //! - [`measure`]: what receivers and queues measure;
@@ -13,6 +14,7 @@
 
 pub mod flow;
 pub mod framing;
+pub mod loss;
 pub mod measure;
 pub mod packet;
 pub mod random;

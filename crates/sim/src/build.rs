@@ -3,23 +3,31 @@
 use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
+use makeway_core::loss::LossyLink;
+use makeway_core::measure::Histogram;
 use makeway_core::packet::{FlowId, UserId};
-use makeway_core::sched::{self, Config, Discipline, Limits};
+use makeway_core::sched;
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Bytes, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{self, Egress, Scenario, Source};
+use makeway_scenario::model::{self, Egress, Preset, Scenario, Source};
 use makeway_scenario::routes::{Hop, routes};
-use rand_distr::Bernoulli;
 use rand_pcg::Pcg64Mcg;
 
-use crate::flow::{Flow, Kind, Stream, Tcp};
+use crate::flow::{Flow, Kind, Stream, Tasks, Tcp};
 use crate::port::{Counts, Port, Way};
 use crate::run::RunError;
-use crate::tcp::{self, Receiver, Sender, Variant};
-use crate::world::{END, Identities, Network, World};
+use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
+use crate::world::{Changing, END, Identities, Network, World};
+
+/// IPv4 and TCP.
+const TCP_HEADERS: u32 = 40;
+/// RFC 7323, padded.
+const TIMESTAMPS: u32 = 12;
+/// Random streams from here on are those of the times between tasks.
+const THINKING: u64 = 1 << 40;
 
 /// The world of `scenario`.
 pub fn build(
@@ -108,23 +116,35 @@ fn kind(
     tcp: Option<&tcp::Config>,
 ) -> Result<Kind, RunError> {
     let flow = &scenario.flows[number];
-    if let Source::Bulk {
-        congestion_control,
-        bytes,
-    } = &flow.source
-    {
-        let linux = tcp::Config::linux(variant(flow, congestion_control)?);
-        let config = tcp.copied().unwrap_or(linux);
+    if let Source::Bulk { bytes, think, .. } = &flow.source {
+        let modelled = config(flow)?;
+        let config = tcp.copied().unwrap_or(modelled);
         let mut sender = Sender::new(&config);
-        match bytes {
-            Some(bytes) => sender.send(*bytes),
-            None => sender.send_endless(),
+        if bytes.is_none() {
+            sender.send_endless();
         }
+        let tasks = bytes.map(|bytes| {
+            Box::new(Tasks {
+                bytes: bytes.get(),
+                think: think.map(|think| think.as_nanos() as f64),
+                end: 0,
+                began: Instant::ZERO,
+                next: Some(Instant::ZERO + flow.start),
+                times: Histogram::new(),
+                rng: random(scenario.seed, THINKING + number as u64),
+            })
+        });
         return Ok(Kind::Tcp(Box::new(Tcp {
             sender,
             receiver: Receiver::new(&config),
             delivered: 0,
             bytes: Bytes::new(interval),
+            headers: match config.timestamps {
+                true => TCP_HEADERS + TIMESTAMPS,
+                false => TCP_HEADERS,
+            },
+            ecn: config.ecn,
+            tasks,
         })));
     }
     let seed = scenario
@@ -141,16 +161,60 @@ fn kind(
     })))
 }
 
-fn variant(flow: &model::Flow, name: &str) -> Result<Variant, RunError> {
-    match name {
+/// TCP as the scenario has it; the default where the flow has none.
+fn config(flow: &model::Flow) -> Result<tcp::Config, RunError> {
+    let Source::Bulk {
+        congestion_control,
+        tcp,
+        ..
+    } = &flow.source
+    else {
+        return Ok(tcp::Config::linux(Variant::Cubic));
+    };
+    let variant = match (congestion_control.as_str(), tcp.preset) {
         // Linux's reno recovers by SACK.
-        "reno" => Ok(Variant::Sack),
-        "cubic" => Ok(Variant::Cubic),
-        _ => Err(RunError::CongestionControl {
-            flow: flow.name.clone(),
-            name: name.into(),
-        }),
+        ("reno", Preset::Linux) | ("sack", _) => Variant::Sack,
+        ("reno", Preset::Ns2) => Variant::Reno,
+        ("cubic", _) => Variant::Cubic,
+        ("newreno", _) => Variant::NewReno,
+        ("tahoe", _) => Variant::Tahoe,
+        (name, _) => {
+            return Err(RunError::CongestionControl {
+                place: flow.place.clone(),
+                flow: flow.name.clone(),
+                name: name.into(),
+            });
+        }
+    };
+    let mut config = match tcp.preset {
+        Preset::Linux => tcp::Config::linux(variant),
+        Preset::Ns2 => tcp::Config::ns2(variant),
+    };
+    if let Some(mss) = tcp.mss {
+        config.mss = mss.get() as u32;
     }
+    if let Some(window) = tcp.window {
+        config.window = window;
+    }
+    if tcp.preset == Preset::Ns2 {
+        config.initial_ssthresh = config.window;
+    }
+    if let Some(initial) = tcp.initial_window {
+        config.initial_window = initial;
+    }
+    if let Some(delay) = tcp.delayed_ack {
+        config.delayed_ack = match delay {
+            Duration::ZERO => DelayedAck::Off,
+            delay => DelayedAck::EverySecond(delay),
+        };
+    }
+    if let Some(min_rto) = tcp.min_rto {
+        config.min_rto = min_rto;
+        // As Linux has it, where the preset is Linux's.
+        config.min_rto_margin = config.min_rto_margin.min(min_rto);
+    }
+    config.ecn = tcp.ecn;
+    Ok(config)
 }
 
 fn network(scenario: &Scenario, ways: Vec<u32>, interval: Interval) -> Result<Network, RunError> {
@@ -160,15 +224,12 @@ fn network(scenario: &Scenario, ways: Vec<u32>, interval: Interval) -> Result<Ne
         identity_of: Vec::with_capacity(2 * scenario.links.len()),
         identities: Vec::new(),
         ways,
+        changing: Vec::new(),
     };
     for link in &scenario.links {
         for egress in &link.egress {
             let queue = &egress.queue;
-            let identity = |name: &str| {
-                name.parse::<Identity>()
-                    .map_err(|error| RunError::queue(link, error))
-            };
-            let kind = (identity(&queue.flows)?, identity(&queue.users)?);
+            let kind = (queue.flows, queue.users);
             let place = kinds.iter().position(|known| *known == kind);
             let place = place.unwrap_or_else(|| {
                 kinds.push(kind);
@@ -181,6 +242,13 @@ fn network(scenario: &Scenario, ways: Vec<u32>, interval: Interval) -> Result<Ne
             network.identity_of.push(place as u32);
             let number = network.ports.len() as u64;
             let mut port = port(scenario, link, egress, number)?;
+            if !egress.changes.steps.is_empty() {
+                network.changing.push(Changing {
+                    port: number as u32,
+                    changes: egress.changes.clone(),
+                    made: 0,
+                });
+            }
             if egress.measure {
                 port.counts = Some(Box::new(Counts::new(interval)));
             }
@@ -219,22 +287,10 @@ fn port(
     egress: &Egress,
     number: u64,
 ) -> Result<Port, RunError> {
-    let queue = &egress.queue;
-    let discipline: Discipline = queue
-        .discipline
-        .parse()
-        .map_err(|error| RunError::queue(link, error))?;
     let most = scenario.nodes.len().max(2 * scenario.flows.len());
-    let limits = Limits {
-        packets: queue.packets,
-        bytes: queue.bytes,
-        flows: most as u32,
-    };
-    let mut config = Config::new(discipline, limits);
-    config.users = most as u32;
-    config.red.rate = egress.rate;
-    config.red.seed = scenario.seed.wrapping_add(number);
-    for (name, weight) in &queue.weights {
+    let seed = scenario.seed.wrapping_add(number);
+    let mut config = egress.scheduler(most as u32, seed);
+    for (name, weight) in &egress.queue.weights {
         // Users are hosts, whose number is that of the node.
         if let Some(node) = scenario.nodes.iter().position(|node| node.name == *name) {
             config.weights.push((UserId(node as u32), *weight));
@@ -244,9 +300,7 @@ fn port(
     let way = Way {
         delay: egress.delay,
         jitter: egress.jitter.as_nanos() as f64,
-        loss: Some(egress.loss)
-            .filter(|loss| *loss > 0.0)
-            .and_then(|loss| Bernoulli::new(loss).ok()),
+        loss: LossyLink::new(egress.loss),
         rng: random(scenario.seed, number),
     };
     Ok(Port::new(
@@ -267,7 +321,7 @@ pub fn longest_way(scenario: &Scenario) -> Duration {
     for egress in scenario.links.iter().flat_map(|link| &link.egress) {
         longest += egress.delay + egress.jitter * 6;
         if let Some(rate) = egress.rate {
-            longest += egress.queue.bytes / rate;
+            longest += egress.queue.scheduler.limits.bytes / rate;
         }
     }
     longest
