@@ -114,7 +114,7 @@ impl World {
             ports: network.ports.len() as u32,
             flows: flows.len() as u32,
         };
-        let mut agenda = Agenda::new(sources.sample() as usize + 1);
+        let mut agenda = Agenda::new(2 * network.ports.len(), 2 * flows.len() + 1);
         agenda.set(sources.sample(), Instant::ZERO);
         for (flow, number) in flows.iter().zip(0..) {
             agenda.set(sources.send(number), flow.start);
