@@ -55,6 +55,7 @@ impl Packet {
     ///
     /// # Panics
     /// If `len` is zero or above [`Packet::MAX_LEN`].
+    #[inline]
     pub fn new(arrived: Instant, handle: Handle, flow: FlowId, user: UserId, len: Bytes) -> Self {
         assert!(
             (Bytes::new(1)..=Self::MAX_LEN).contains(&len),
@@ -76,6 +77,7 @@ impl Packet {
     }
 
     /// Length in bytes.
+    #[inline]
     pub fn len(&self) -> Bytes {
         Bytes::new(u64::from(self.len))
     }
