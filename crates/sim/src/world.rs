@@ -11,18 +11,27 @@ use crate::flow::{Flow, Kind};
 use crate::port::Port;
 use crate::tcp::{Ack, Segment};
 
-/// The end of a way.
-pub const END: u32 = u32::MAX;
 /// Headers of a TCP packet: IPv4 20, TCP 20, timestamps 12 bytes (RFC 7323).
 pub const TCP_HEADERS: u32 = 52;
 
-/// What each packet of a flow is to the ports: flow and user, by the flow's number and direction.
-#[derive(Clone, Debug)]
-pub struct Identities {
-    /// The flow's id.
-    pub flow: Vec<FlowId>,
-    /// The user's id.
-    pub user: Vec<UserId>,
+/// A step of a way: the port, and what a packet that goes this way is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// The port's number; [`Step::END`] has none.
+    pub port: u32,
+    /// The flow's id at the port.
+    pub flow: FlowId,
+    /// The user's id at the port.
+    pub user: UserId,
+}
+
+impl Step {
+    /// Where a way ends.
+    pub const END: Self = Self {
+        port: u32::MAX,
+        flow: FlowId(0),
+        user: UserId(0),
+    };
 }
 
 /// Everything that a run changes.
@@ -31,12 +40,8 @@ pub struct World {
     arena: Arena,
     /// Every queue with its link.
     pub ports: Vec<Port>,
-    /// For each port, what makes a flow there, as a place in `identities`.
-    pub identity_of: Vec<u32>,
-    /// The identities that occur.
-    pub identities: Vec<Identities>,
-    /// Ports in the order in which packets go through them, each way ended by [`END`].
-    pub ways: Vec<u32>,
+    /// Every flow's ways, step by step, each way ended by [`Step::END`].
+    ways: Vec<Step>,
     /// Every flow.
     pub flows: Vec<Flow>,
     interval: Interval,
@@ -95,42 +100,22 @@ impl Sources {
     }
 }
 
-/// What goes through a network.
-pub struct Network {
-    /// Every queue with its link.
-    pub ports: Vec<Port>,
-    /// See [`World::identity_of`].
-    pub identity_of: Vec<u32>,
-    /// See [`World::identities`].
-    pub identities: Vec<Identities>,
-    /// See [`World::ways`].
-    pub ways: Vec<u32>,
-}
-
 impl World {
     /// At time zero, with nothing under way.
-    pub fn new(network: Network, flows: Vec<Flow>, interval: Interval) -> Self {
+    pub fn new(ports: Vec<Port>, ways: Vec<Step>, flows: Vec<Flow>, interval: Interval) -> Self {
         let sources = Sources {
-            ports: network.ports.len() as u32,
+            ports: ports.len() as u32,
             flows: flows.len() as u32,
         };
-        let mut agenda = Agenda::new(2 * network.ports.len(), 2 * flows.len() + 1);
+        let mut agenda = Agenda::new(2 * ports.len(), 2 * flows.len() + 1);
         agenda.set(sources.sample(), Instant::ZERO);
         for (flow, number) in flows.iter().zip(0..) {
             agenda.set(sources.send(number), flow.start);
         }
-        let Network {
-            ports,
-            identity_of,
-            identities,
-            ways,
-        } = network;
         Self {
             agenda,
             arena: Arena::default(),
             ports,
-            identity_of,
-            identities,
             ways,
             flows,
             interval,
@@ -218,23 +203,18 @@ impl World {
     /// To the next port of its way, or to its end.
     fn forward(&mut self, handle: Handle) {
         let transit = self.arena.get_mut(handle);
-        let number = self.ways[transit.step as usize];
-        if number == END {
+        let Step { port, flow, user } = self.ways[transit.step as usize];
+        if port == Step::END.port {
             let transit = self.arena.remove(handle);
             return self.deliver(transit);
         }
         transit.step += 1;
-        let back = matches!(transit.body, Body::Ack(_));
-        let index = 2 * transit.flow as usize + usize::from(back);
-        let identities = &self.identities[self.identity_of[number as usize] as usize];
-        let (flow, user) = (identities.flow[index], identities.user[index]);
         let len = transit.len;
-        let port = &mut self.ports[number as usize];
-        port.enqueue(self.now, handle, flow, user, len);
-        if self.agenda.due(2 * number).is_none() {
-            self.transmit(number);
+        self.ports[port as usize].enqueue(self.now, handle, flow, user, len);
+        if self.agenda.due(self.sources().transmit(port)).is_none() {
+            self.transmit(port);
         } else {
-            self.bury(number);
+            self.bury(port);
         }
     }
 
