@@ -2,33 +2,10 @@
 
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_sim::tcp::{Ack, Config, Receiver, Segment, Sender, Variant};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::VecDeque;
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes on to the system's allocator unchanged; counting touches only a
-// thread-local cell that needs no allocation itself.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: `ptr` came from `System`, with this layout.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+#[path = "../../core/tests/counting/mod.rs"]
+mod counting;
 
 #[test]
 fn neither_end_allocates_after_it_is_made() {
@@ -42,7 +19,7 @@ fn neither_end_allocates_after_it_is_made() {
         let mut data: VecDeque<Segment> = VecDeque::with_capacity(1000);
         let mut acks: VecDeque<Ack> = VecDeque::with_capacity(1000);
         sender.send_endless();
-        let before = ALLOCATIONS.get();
+        let before = counting::allocations();
         let mut now = Instant::ZERO;
         let mut count = 0;
         for _ in 0..2000 {
@@ -63,15 +40,8 @@ fn neither_end_allocates_after_it_is_made() {
                 sender.on_ack(now, &ack);
             }
         }
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{variant:?} allocates");
+        assert_eq!(counting::allocations() - before, 0, "{variant:?} allocates");
         assert!(sender.stats().fast_retransmits > 10, "{variant:?}");
         assert!(sender.stats().timeouts > 1, "{variant:?}");
     }
-}
-
-#[test]
-fn the_counter_counts() {
-    let before = ALLOCATIONS.get();
-    drop(std::hint::black_box(vec![1u8]));
-    assert_eq!(ALLOCATIONS.get() - before, 1);
 }
