@@ -1,8 +1,11 @@
-//! Neither end of a connection allocates after it is made.
+//! Neither end of a connection allocates after it is made, and a whole run not once it is warm.
 
+use makeway_core::sched::Discipline;
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_sim::tcp::{Ack, Config, Receiver, Segment, Sender, Variant};
+use makeway_sim::{Options, run_in_full};
 use std::collections::VecDeque;
+use std::path::Path;
 
 #[path = "../../core/tests/counting/mod.rs"]
 mod counting;
@@ -43,5 +46,27 @@ fn neither_end_allocates_after_it_is_made() {
         assert_eq!(counting::allocations() - before, 0, "{variant:?} allocates");
         assert!(sender.stats().fast_retransmits > 10, "{variant:?}");
         assert!(sender.stats().timeouts > 1, "{variant:?}");
+    }
+}
+
+/// The series, the histograms and the counters are made with the world; queues, links and the arena
+/// grow to the most that they have held.
+#[test]
+fn a_run_allocates_nothing_once_it_is_warm() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
+    let text = include_str!("../../../scenarios/call-and-downloads.toml");
+    for discipline in Discipline::ALL {
+        let set = format!("link.line.queue.discipline={discipline}");
+        let set = [set, "duration=60s".into()];
+        let scenario = makeway_scenario::parse(text, "call.toml", folder, &set).unwrap();
+        let mut counts = Vec::with_capacity(1000);
+        let outcome = run_in_full(&scenario, &Options::default(), |_| {
+            counts.push(counting::allocations());
+        });
+        let packets = outcome.unwrap().hops;
+        let warm = counts[counts.len() / 3];
+        let later = counts[counts.len() - 1] - warm;
+        assert_eq!(later, 0, "{discipline}, {packets} hops");
+        assert!(packets > 100_000, "{packets}");
     }
 }
