@@ -34,6 +34,7 @@ impl Framing {
     };
 
     /// Bytes on the wire for an IP packet of `len`; at least 1.
+    #[inline]
     pub fn wire(&self, len: Bytes) -> Bytes {
         let framed = len.get().saturating_add_signed(i64::from(self.overhead));
         let framed = framed.max(u64::from(self.mpu)).max(1);

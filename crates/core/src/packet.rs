@@ -71,6 +71,7 @@ impl Packet {
     ///
     /// # Panics
     /// If `len` is zero or above [`Packet::MAX_LEN`].
+    #[inline]
     pub fn new(arrived: Instant, handle: Handle, flow: FlowId, user: UserId, len: Bytes) -> Self {
         assert!(
             (Bytes::new(1)..=Self::MAX_LEN).contains(&len),
@@ -117,6 +118,7 @@ impl Packet {
     }
 
     /// Length in bytes.
+    #[inline]
     pub fn len(&self) -> Bytes {
         Bytes::new(u64::from(self.len_u32()))
     }

@@ -99,6 +99,7 @@ impl Shaper {
         old
     }
 
+    #[inline]
     fn send(&mut self, len: Bytes, rate: Rate) {
         // A packet is below 2^24 bytes, so this is below 2^57, and with a carry near 2^64 still well.
         let bits = (len.get() * 8_000_000_000).saturating_add(self.carry);
@@ -112,8 +113,9 @@ fn check(rate: &Rate) {
 }
 
 impl Scheduler for Shaper {
+    #[inline]
     fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
-        let idle = self.scheduler.backlog().packets == 0 && self.next_free < now;
+        let idle = self.next_free < now && self.scheduler.backlog().packets == 0;
         if idle {
             self.next_free = now;
             self.carry = 0;
@@ -121,6 +123,7 @@ impl Scheduler for Shaper {
         self.scheduler.enqueue(now, pkt, drops);
     }
 
+    #[inline]
     fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
         let Some(rate) = self.rate else {
             return self.scheduler.dequeue(now, drops);
@@ -134,6 +137,7 @@ impl Scheduler for Shaper {
         Some(pkt)
     }
 
+    #[inline]
     fn next_departure(&self) -> Option<Instant> {
         let ready = self.scheduler.next_departure()?;
         Some(match self.rate {

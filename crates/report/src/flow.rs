@@ -113,6 +113,7 @@ impl Bytes {
     }
 
     /// `bytes` arrived at `now`.
+    #[inline]
     pub fn count(&mut self, interval: Interval, bytes: u64, now: u64) {
         if interval.measures(now) {
             self.measured += bytes;

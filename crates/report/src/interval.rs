@@ -27,11 +27,13 @@ impl Interval {
     }
 
     /// Whether `at` is measured.
+    #[inline]
     pub fn measures(&self, at: u64) -> bool {
         (self.from..self.to).contains(&at)
     }
 
     /// The step of `at`.
+    #[inline]
     pub fn step_of(&self, at: u64) -> usize {
         (at / self.step) as usize
     }

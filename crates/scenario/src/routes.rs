@@ -13,31 +13,48 @@ pub struct Hop {
     pub end: usize,
 }
 
-/// For each node, the first hop towards every other node: fewest links, then the link that
-/// comes first in the file. `None` where there is no way, and towards itself.
-pub fn routes(scenario: &Scenario) -> Vec<Vec<Option<Hop>>> {
-    let nodes = scenario.nodes.len();
-    let mut out = vec![Vec::with_capacity(nodes); nodes];
-    for to in 0..nodes {
+/// The network, by node.
+pub struct Graph {
+    /// For each node, the ends of links at its neighbours, in the order of the file, with whose they are.
+    beside: Vec<Vec<(usize, Hop)>>,
+}
+
+impl Graph {
+    /// The network of `scenario`.
+    pub fn new(scenario: &Scenario) -> Self {
+        let mut beside = vec![Vec::new(); scenario.nodes.len()];
+        for (link, ends) in scenario.links.iter().map(|link| link.ends).enumerate() {
+            for end in 0..2 {
+                beside[ends[1 - end]].push((ends[end], Hop { link, end }));
+            }
+        }
+        Self { beside }
+    }
+
+    /// For each node, the first hop towards node `to`: fewest links, then the link that comes first in
+    /// the file. `None` where there is no way, and at `to` itself.
+    pub fn towards(&self, to: usize) -> Vec<Option<Hop>> {
         // Breadth first from the destination: each node learns the hop that leads back to it.
-        let mut hop: Vec<Option<Hop>> = vec![None; nodes];
+        let mut hops = vec![None; self.beside.len()];
         let mut queue = VecDeque::from([to]);
         while let Some(near) = queue.pop_front() {
-            for (index, link) in scenario.links.iter().enumerate() {
-                for end in 0..2 {
-                    let far = link.ends[end];
-                    if link.ends[1 - end] == near && far != to && hop[far].is_none() {
-                        hop[far] = Some(Hop { link: index, end });
-                        queue.push_back(far);
-                    }
+            for &(far, hop) in &self.beside[near] {
+                if far != to && hops[far].is_none() {
+                    hops[far] = Some(hop);
+                    queue.push_back(far);
                 }
             }
         }
-        for (node, hop) in hop.into_iter().enumerate() {
-            out[node].push(hop);
-        }
+        hops
     }
-    out
+}
+
+/// For each node, the first hop towards every other node, see [`Graph::towards`].
+pub fn routes(scenario: &Scenario) -> Vec<Vec<Option<Hop>>> {
+    let (graph, nodes) = (Graph::new(scenario), scenario.nodes.len());
+    let towards: Vec<_> = (0..nodes).map(|to| graph.towards(to)).collect();
+    let from = |node: usize| towards.iter().map(|hops| hops[node]).collect();
+    (0..nodes).map(from).collect()
 }
 
 /// How many links end at a node.

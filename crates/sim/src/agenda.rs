@@ -2,48 +2,42 @@
 //!
 //! A simulator of many packets has few things that can happen next: a link's transmitter or its far
 //! end, a flow's timer. Each is a *source* with one moment or none, so the agenda is as long as the
-//! network is large, however many packets are under way. An indexed heap of four children (D. B.
-//! Johnson, "Priority queues with update and finding minimum spanning trees", Information Processing
-//! Letters 4, 1975) keeps them; nothing is allocated after it is made.
+//! network is large, however many packets are under way. A tree of matches keeps them, in which the
+//! earlier of two goes on to the next round (D. E. Knuth, "The Art of Computer Programming" 3, section
+//! 5.4.1): a new moment is played up to the root, without a branch that could be mistaken, and
+//! nothing is allocated after it is made.
+//!
+//! There are two trees. The ports are few and have almost all of the events; the flows may be many,
+//! and their timers seldom move. So what a packet costs does not depend on the number of flows.
 //!
 //! Simultaneous events happen in the order in which they were put down, so a run is the same
 //! everywhere.
 
 use makeway_core::units::Instant;
 
-const ARITY: usize = 4;
-/// Not in the heap.
-const OUT: u32 = u32::MAX;
+/// The time in ns above, the number of the writing below: one comparison, and no two are equal.
+type Key = u128;
+
+/// No moment.
+const IDLE: Key = Key::MAX;
 
 /// An agenda of numbered sources.
 #[derive(Clone, Debug)]
 pub struct Agenda {
-    heap: Vec<Entry>,
-    /// Where each source is in `heap`.
-    place: Vec<u32>,
+    /// Sources from 0 on, of which most events come.
+    near: Tree,
+    /// All others.
+    far: Tree,
     /// Moments put down so far.
     written: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// The time in ns above, the number of the writing below: one comparison, and no two are equal.
-    key: u128,
-    source: u32,
-}
-
-impl Entry {
-    fn at(&self) -> Instant {
-        Instant::from_nanos((self.key >> 64) as u64)
-    }
-}
-
 impl Agenda {
-    /// For sources below `sources`, all of them idle.
-    pub fn new(sources: usize) -> Self {
+    /// For sources below `near + far`, all of them idle; those below `near` are the busy ones.
+    pub fn new(near: usize, far: usize) -> Self {
         Self {
-            heap: Vec::with_capacity(sources),
-            place: vec![OUT; sources],
+            near: Tree::new(near),
+            far: Tree::new(far),
             written: 0,
         }
     }
@@ -52,24 +46,10 @@ impl Agenda {
     #[inline]
     pub fn set(&mut self, source: u32, at: Instant) {
         self.written += 1;
-        let entry = Entry {
-            key: u128::from(at.as_nanos()) << 64 | u128::from(self.written),
+        self.put(
             source,
-        };
-        match self.place[source as usize] {
-            OUT => {
-                self.heap.push(entry);
-                self.rise(self.heap.len() - 1, entry);
-            }
-            place => {
-                let place = place as usize;
-                if entry.key < self.heap[place].key {
-                    self.rise(place, entry);
-                } else {
-                    self.sink(place, entry);
-                }
-            }
-        }
+            u128::from(at.as_nanos()) << 64 | u128::from(self.written),
+        );
     }
 
     /// `source` is due at `at`, or at nothing.
@@ -82,80 +62,101 @@ impl Agenda {
     }
 
     /// `source` is idle.
+    #[inline]
     pub fn clear(&mut self, source: u32) {
-        let place = std::mem::replace(&mut self.place[source as usize], OUT);
-        if place == OUT {
-            return;
-        }
-        let place = place as usize;
-        let Some(last) = self.heap.pop() else {
-            return;
-        };
-        if place < self.heap.len() {
-            if last.key < self.heap[place].key {
-                self.rise(place, last);
-            } else {
-                self.sink(place, last);
-            }
+        if self.due(source).is_some() {
+            self.put(source, IDLE);
         }
     }
 
     /// When `source` is due.
     #[inline]
     pub fn due(&self, source: u32) -> Option<Instant> {
-        match self.place[source as usize] {
-            OUT => None,
-            place => Some(self.heap[place as usize].at()),
-        }
+        let key = match self.far_index(source) {
+            None => self.near.keys[source as usize],
+            Some(index) => self.far.keys[index],
+        };
+        (key != IDLE).then(|| time(key))
     }
 
     /// The next event, if it is before `end`. Its source stays due until it is set anew or cleared.
     #[inline]
     pub fn next_before(&self, end: Instant) -> Option<(Instant, u32)> {
-        let first = self.heap.first().filter(|first| first.at() < end)?;
-        Some((first.at(), first.source))
+        let (near, far) = (self.near.first, self.far.first);
+        let (key, source) = match near.0 < far.0 {
+            true => near,
+            false => (far.0, far.1 + self.near.keys.len() as u32),
+        };
+        // Idle is later than any end.
+        (time(key) < end).then(|| (time(key), source))
     }
 
-    fn rise(&mut self, mut at: usize, entry: Entry) {
-        while at > 0 {
-            let parent = (at - 1) / ARITY;
-            if self.heap[parent].key < entry.key {
-                break;
-            }
-            self.put(at, self.heap[parent]);
-            at = parent;
+    #[inline]
+    fn put(&mut self, source: u32, key: Key) {
+        match self.far_index(source) {
+            None => self.near.put(source as usize, key),
+            Some(index) => self.far.put(index, key),
         }
-        self.put(at, entry);
     }
 
-    fn sink(&mut self, mut at: usize, entry: Entry) {
-        loop {
-            let children = at * ARITY + 1;
-            let end = self.heap.len().min(children + ARITY);
-            if children >= end {
-                break;
-            }
-            // Without a branch: which child is the least cannot be predicted.
-            let mut least = children;
-            let mut key = self.heap[children].key;
-            for child in children + 1..end {
-                let other = self.heap[child].key;
-                let less = other < key;
-                least = if less { child } else { least };
-                key = if less { other } else { key };
-            }
-            if entry.key < key {
-                break;
-            }
-            self.put(at, self.heap[least]);
-            at = least;
+    #[inline]
+    fn far_index(&self, source: u32) -> Option<usize> {
+        (source as usize).checked_sub(self.near.keys.len())
+    }
+}
+
+fn time(key: Key) -> Instant {
+    Instant::from_nanos((key >> 64) as u64)
+}
+
+/// The earliest of a number of keys.
+#[derive(Clone, Debug)]
+struct Tree {
+    /// The key of each source.
+    keys: Vec<Key>,
+    /// The source that won each match: the last is at node 1, those before node `n` are at `2n` and
+    /// `2n + 1`, and the second half are the sources themselves.
+    winners: Vec<u32>,
+    /// Who won the last, with its key.
+    first: (Key, u32),
+}
+
+impl Tree {
+    fn new(sources: usize) -> Self {
+        let mut winners = vec![0; 2 * sources];
+        for node in (1..2 * sources).rev() {
+            // All are idle, so either of two may win.
+            winners[node] = match node.checked_sub(sources) {
+                Some(source) => source as u32,
+                None => winners[2 * node],
+            };
         }
-        self.put(at, entry);
+        Self {
+            keys: vec![IDLE; sources],
+            winners,
+            first: (IDLE, 0),
+        }
     }
 
-    fn put(&mut self, at: usize, entry: Entry) {
-        self.heap[at] = entry;
-        self.place[entry.source as usize] = at as u32;
+    fn put(&mut self, source: usize, key: Key) {
+        self.keys[source] = key;
+        let mut node = self.keys.len() + source;
+        let source = source as u32;
+        let mut winner = (key, source);
+        while node > 1 {
+            let other = self.winners[node ^ 1];
+            let other = (self.keys[other as usize], other);
+            // Without a branch: it cannot be predicted.
+            let less = other.0 < winner.0;
+            winner.0 = if less { other.0 } else { winner.0 };
+            winner.1 = if less { other.1 } else { winner.1 };
+            node /= 2;
+            let before = std::mem::replace(&mut self.winners[node], winner.1);
+            if winner.1 != source && before != source {
+                return;
+            }
+        }
+        self.first = winner;
     }
 }
 
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn simultaneous_events_come_in_the_order_in_which_they_were_put_down() {
-        let mut agenda = Agenda::new(4);
+        let mut agenda = Agenda::new(2, 2);
         for source in [2, 0, 3, 1] {
             agenda.set(source, at(7));
         }
@@ -188,7 +189,7 @@ mod tests {
         fn it_agrees_with_a_sorted_list(
             ops in proptest::collection::vec((0u32..20, proptest::option::of(0u64..50)), 0..300),
         ) {
-            let mut agenda = Agenda::new(20);
+            let mut agenda = Agenda::new(7, 13);
             let mut list: Vec<(u64, usize, u32)> = Vec::new();
             for (n, (source, when)) in ops.into_iter().enumerate() {
                 agenda.set_or_clear(source, when.map(at));

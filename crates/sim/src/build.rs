@@ -13,14 +13,14 @@ use makeway_report::flow::{Bytes, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::departures;
 use makeway_scenario::model::{self, Egress, Preset, Scenario, Source};
-use makeway_scenario::routes::{Hop, routes};
+use makeway_scenario::routes::Graph;
 use rand_pcg::Pcg64Mcg;
 
 use crate::flow::{Flow, Kind, Stream, Tasks, Tcp};
 use crate::port::{Counts, Port, Way};
 use crate::run::RunError;
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
-use crate::world::{Changing, END, Identities, Network, World};
+use crate::world::{Changing, Step, World};
 
 /// IPv4 and TCP.
 const TCP_HEADERS: u32 = 40;
@@ -49,58 +49,80 @@ pub fn build(
             kind: kind(scenario, number, interval, tcp)?,
         });
     }
-    Ok(World::new(
-        network(scenario, ways.ports, interval)?,
-        flows,
-        interval,
-    ))
+    let ports = ports(scenario, interval)?;
+    let mut world = World::new(ports, ways.steps, flows, interval);
+    world.change_rates(changing(scenario));
+    Ok(world)
 }
 
-/// The ways of all flows, forth and back, as lists of ports.
+/// The ports whose rates change.
+fn changing(scenario: &Scenario) -> Vec<Changing> {
+    let mut all = Vec::new();
+    for (index, link) in scenario.links.iter().enumerate() {
+        for (end, egress) in link.egress.iter().enumerate() {
+            if !egress.changes.steps.is_empty() {
+                all.push(Changing {
+                    port: port_number(index, end),
+                    changes: egress.changes.clone(),
+                    made: 0,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// The ways of all flows.
 struct Ways {
-    ports: Vec<u32>,
+    steps: Vec<Step>,
+    /// Where each flow's ways begin, forth and back.
     starts: Vec<[u32; 2]>,
 }
 
 impl Ways {
     fn find(scenario: &Scenario) -> Result<Self, RunError> {
-        let routes = routes(scenario);
+        let graph = Graph::new(scenario);
+        let identities = Identities::find(scenario);
         let mut ways = Self {
-            ports: Vec::new(),
-            starts: Vec::with_capacity(scenario.flows.len()),
+            steps: Vec::new(),
+            starts: vec![[0; 2]; scenario.flows.len()],
         };
-        for flow in &scenario.flows {
-            let forth = ways.add(scenario, &routes, flow, flow.from, flow.to)?;
-            let back = ways.add(scenario, &routes, flow, flow.to, flow.from)?;
-            ways.starts.push([forth, back]);
+        let ends = scenario
+            .flows
+            .iter()
+            .enumerate()
+            .flat_map(|(number, flow)| {
+                [
+                    (flow.to, flow.from, number, 0),
+                    (flow.from, flow.to, number, 1),
+                ]
+            });
+        let mut ends: Vec<(usize, usize, usize, usize)> = ends.collect();
+        // By destination: the hops towards one serve all that go there.
+        ends.sort_unstable();
+        for ends in ends.chunk_by(|a, b| a.0 == b.0) {
+            let hops = graph.towards(ends[0].0);
+            for &(to, mut at, number, back) in ends {
+                let flow = &scenario.flows[number];
+                let no_way = || RunError::NoWay {
+                    flow: flow.name.clone(),
+                    from: scenario.nodes[flow.from].name.clone(),
+                    to: scenario.nodes[flow.to].name.clone(),
+                };
+                if at == to {
+                    return Err(no_way());
+                }
+                ways.starts[number][back] = ways.steps.len() as u32;
+                while at != to {
+                    let hop = hops[at].ok_or_else(no_way)?;
+                    let port = port_number(hop.link, hop.end);
+                    ways.steps.push(identities.step(port, 2 * number + back));
+                    at = scenario.links[hop.link].ends[1 - hop.end];
+                }
+                ways.steps.push(Step::END);
+            }
         }
         Ok(ways)
-    }
-
-    fn add(
-        &mut self,
-        scenario: &Scenario,
-        routes: &[Vec<Option<Hop>>],
-        flow: &model::Flow,
-        mut at: usize,
-        to: usize,
-    ) -> Result<u32, RunError> {
-        let start = self.ports.len() as u32;
-        let no_way = || RunError::NoWay {
-            flow: flow.name.clone(),
-            from: scenario.nodes[flow.from].name.clone(),
-            to: scenario.nodes[flow.to].name.clone(),
-        };
-        if at == to {
-            return Err(no_way());
-        }
-        while at != to {
-            let hop = routes[at][to].ok_or_else(no_way)?;
-            self.ports.push(port_number(hop.link, hop.end));
-            at = scenario.links[hop.link].ends[1 - hop.end];
-        }
-        self.ports.push(END);
-        Ok(start)
     }
 }
 
@@ -217,45 +239,48 @@ fn config(flow: &model::Flow) -> Result<tcp::Config, RunError> {
     Ok(config)
 }
 
-fn network(scenario: &Scenario, ways: Vec<u32>, interval: Interval) -> Result<Network, RunError> {
-    let mut kinds: Vec<(Identity, Identity)> = Vec::new();
-    let mut network = Network {
-        ports: Vec::with_capacity(2 * scenario.links.len()),
-        identity_of: Vec::with_capacity(2 * scenario.links.len()),
-        identities: Vec::new(),
-        ways,
-        changing: Vec::new(),
-    };
-    for link in &scenario.links {
-        for egress in &link.egress {
-            let queue = &egress.queue;
-            let kind = (queue.flows, queue.users);
-            let place = kinds.iter().position(|known| *known == kind);
-            let place = place.unwrap_or_else(|| {
-                kinds.push(kind);
-                network.identities.push(Identities {
-                    flow: numbers(scenario, kind.0).into_iter().map(FlowId).collect(),
-                    user: numbers(scenario, kind.1).into_iter().map(UserId).collect(),
-                });
-                kinds.len() - 1
-            });
-            network.identity_of.push(place as u32);
-            let number = network.ports.len() as u64;
-            let mut port = port(scenario, link, egress, number)?;
-            if !egress.changes.steps.is_empty() {
-                network.changing.push(Changing {
-                    port: number as u32,
-                    changes: egress.changes.clone(),
-                    made: 0,
-                });
+/// What every packet is at every port.
+struct Identities {
+    /// For each port, what makes a flow and a user there, as a place in `numbers`.
+    of_port: Vec<[usize; 2]>,
+    /// For each identity that occurs, see [`numbers`].
+    numbers: Vec<Vec<u32>>,
+}
+
+impl Identities {
+    fn find(scenario: &Scenario) -> Self {
+        let mut known: Vec<Identity> = Vec::new();
+        let mut of_port = Vec::with_capacity(2 * scenario.links.len());
+        for link in &scenario.links {
+            for egress in &link.egress {
+                let mut place = |identity: Identity| {
+                    let place = known.iter().position(|known| *known == identity);
+                    place.unwrap_or_else(|| {
+                        known.push(identity);
+                        known.len() - 1
+                    })
+                };
+                of_port.push([place(egress.queue.flows), place(egress.queue.users)]);
             }
-            if egress.measure {
-                port.counts = Some(Box::new(Counts::new(interval)));
-            }
-            network.ports.push(port);
+        }
+        let numbers = known
+            .into_iter()
+            .map(|identity| numbers(scenario, identity));
+        Self {
+            of_port,
+            numbers: numbers.collect(),
         }
     }
-    Ok(network)
+
+    /// The step through `port` of a packet whose flow and direction are `index`.
+    fn step(&self, port: u32, index: usize) -> Step {
+        let [flow, user] = self.of_port[port as usize].map(|place| self.numbers[place][index]);
+        Step {
+            port,
+            flow: FlowId(flow),
+            user: UserId(user),
+        }
+    }
 }
 
 /// A dense number for each flow and direction, equal where `identity` sees no difference. Both ends
@@ -279,6 +304,20 @@ fn numbers(scenario: &Scenario, identity: Identity) -> Vec<u32> {
         .enumerate()
         .map(|(index, ends)| number(index, ends) as u32);
     numbers.collect()
+}
+
+fn ports(scenario: &Scenario, interval: Interval) -> Result<Vec<Port>, RunError> {
+    let mut ports = Vec::with_capacity(2 * scenario.links.len());
+    for link in &scenario.links {
+        for egress in &link.egress {
+            let mut port = port(scenario, link, egress, ports.len() as u64)?;
+            if egress.measure {
+                port.counts = Some(Box::new(Counts::new(interval)));
+            }
+            ports.push(port);
+        }
+    }
+    Ok(ports)
 }
 
 fn port(

@@ -12,16 +12,24 @@ use crate::flow::{Flow, Kind};
 use crate::port::Port;
 use crate::tcp::Ack;
 
-/// The end of a way.
-pub const END: u32 = u32::MAX;
+/// A step of a way: the port, and what a packet that goes this way is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// The port's number; [`Step::END`] has none.
+    pub port: u32,
+    /// The flow's id at the port.
+    pub flow: FlowId,
+    /// The user's id at the port.
+    pub user: UserId,
+}
 
-/// What each packet of a flow is to the ports: flow and user, by the flow's number and direction.
-#[derive(Clone, Debug)]
-pub struct Identities {
-    /// The flow's id.
-    pub flow: Vec<FlowId>,
-    /// The user's id.
-    pub user: Vec<UserId>,
+impl Step {
+    /// Where a way ends.
+    pub const END: Self = Self {
+        port: u32::MAX,
+        flow: FlowId(0),
+        user: UserId(0),
+    };
 }
 
 /// Everything that a run changes.
@@ -30,12 +38,8 @@ pub struct World {
     arena: Arena,
     /// Every queue with its link.
     pub ports: Vec<Port>,
-    /// For each port, what makes a flow there, as a place in `identities`.
-    pub identity_of: Vec<u32>,
-    /// The identities that occur.
-    pub identities: Vec<Identities>,
-    /// Ports in the order in which packets go through them, each way ended by [`END`].
-    pub ways: Vec<u32>,
+    /// Every flow's ways, step by step, each way ended by [`Step::END`].
+    ways: Vec<Step>,
     changing: Vec<Changing>,
     /// Every flow.
     pub flows: Vec<Flow>,
@@ -101,20 +105,6 @@ impl Sources {
     }
 }
 
-/// What goes through a network.
-pub struct Network {
-    /// Every queue with its link.
-    pub ports: Vec<Port>,
-    /// See [`World::identity_of`].
-    pub identity_of: Vec<u32>,
-    /// See [`World::identities`].
-    pub identities: Vec<Identities>,
-    /// See [`World::ways`].
-    pub ways: Vec<u32>,
-    /// Ports whose rate changes.
-    pub changing: Vec<Changing>,
-}
-
 /// A port whose rate changes.
 pub struct Changing {
     /// Its number.
@@ -134,33 +124,22 @@ impl Changing {
 
 impl World {
     /// At time zero, with nothing under way.
-    pub fn new(network: Network, flows: Vec<Flow>, interval: Interval) -> Self {
+    pub fn new(ports: Vec<Port>, ways: Vec<Step>, flows: Vec<Flow>, interval: Interval) -> Self {
         let sources = Sources {
-            ports: network.ports.len() as u32,
+            ports: ports.len() as u32,
             flows: flows.len() as u32,
         };
-        let mut agenda = Agenda::new(sources.change() as usize + 1);
+        let mut agenda = Agenda::new(2 * ports.len(), 2 * flows.len() + 2);
         agenda.set(sources.sample(), Instant::ZERO);
-        let first = network.changing.iter().filter_map(Changing::next).min();
-        agenda.set_or_clear(sources.change(), first);
         for (flow, number) in flows.iter().zip(0..) {
             agenda.set(sources.send(number), flow.start);
         }
-        let Network {
-            ports,
-            identity_of,
-            identities,
-            ways,
-            changing,
-        } = network;
         Self {
             agenda,
             arena: Arena::default(),
             ports,
-            identity_of,
-            identities,
             ways,
-            changing,
+            changing: Vec::new(),
             flows,
             interval,
             now: Instant::ZERO,
@@ -174,6 +153,17 @@ impl World {
             ports: self.ports.len() as u32,
             flows: self.flows.len() as u32,
         }
+    }
+
+    /// Has the rates of `changing` change in time.
+    pub fn change_rates(&mut self, changing: Vec<Changing>) {
+        self.changing = changing;
+        self.await_change();
+    }
+
+    fn await_change(&mut self) {
+        let next = self.changing.iter().filter_map(Changing::next).min();
+        self.agenda.set_or_clear(self.sources().change(), next);
     }
 
     /// Goes on until `end`; packets are under way then.
@@ -244,8 +234,7 @@ impl World {
             self.agenda.set_or_clear(arrive, port.next_arrival());
             self.agenda.set_or_clear(transmit, port.next_departure());
         }
-        let next = self.changing.iter().filter_map(Changing::next).min();
-        self.agenda.set_or_clear(sources.change(), next);
+        self.await_change();
     }
 
     /// Forgets the packets that a port gave up.
@@ -282,25 +271,21 @@ impl World {
     /// To the next port of its way, or to its end.
     fn forward(&mut self, handle: Handle) {
         let transit = self.arena.get_mut(handle);
-        let number = self.ways[transit.step as usize];
-        if number == END {
+        let Step { port, flow, user } = self.ways[transit.step as usize];
+        if port == Step::END.port {
             let transit = self.arena.remove(handle);
             return self.deliver(transit);
         }
         transit.step += 1;
-        let back = matches!(transit.body, Body::Ack(_));
-        let index = 2 * transit.flow as usize + usize::from(back);
-        let identities = &self.identities[self.identity_of[number as usize] as usize];
-        let (flow, user) = (identities.flow[index], identities.user[index]);
         let (len, ecn) = (transit.len, transit.ecn);
-        let port = &mut self.ports[number as usize];
-        let wire = port.framing().wire(Bytes::new(u64::from(len)));
+        let queue = &mut self.ports[port as usize];
+        let wire = queue.framing().wire(Bytes::new(u64::from(len)));
         let packet = Packet::new(self.now, handle, flow, user, wire).with_ecn(ecn);
-        port.enqueue(self.now, packet);
-        if self.agenda.due(2 * number).is_none() {
-            self.transmit(number);
+        queue.enqueue(self.now, packet);
+        if self.agenda.due(self.sources().transmit(port)).is_none() {
+            self.transmit(port);
         } else {
-            self.bury(number);
+            self.bury(port);
         }
     }
 

@@ -1,34 +1,14 @@
-//! Neither end of a connection allocates after it is made.
+//! Neither end of a connection allocates after it is made, and a whole run not once it is warm.
 
+use makeway_core::sched::Discipline;
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_sim::tcp::{Ack, Config, Receiver, Segment, Sender, Variant};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use makeway_sim::{Options, run_in_full};
 use std::collections::VecDeque;
+use std::path::Path;
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes on to the system's allocator unchanged; counting touches only a
-// thread-local cell that needs no allocation itself.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: `ptr` came from `System`, with this layout.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+#[path = "../../core/tests/counting/mod.rs"]
+mod counting;
 
 #[test]
 fn neither_end_allocates_after_it_is_made() {
@@ -42,7 +22,7 @@ fn neither_end_allocates_after_it_is_made() {
         let mut data: VecDeque<Segment> = VecDeque::with_capacity(1000);
         let mut acks: VecDeque<Ack> = VecDeque::with_capacity(1000);
         sender.send_endless();
-        let before = ALLOCATIONS.get();
+        let before = counting::allocations();
         let mut now = Instant::ZERO;
         let mut count = 0;
         for _ in 0..2000 {
@@ -63,15 +43,30 @@ fn neither_end_allocates_after_it_is_made() {
                 sender.on_ack(now, &ack);
             }
         }
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{variant:?} allocates");
+        assert_eq!(counting::allocations() - before, 0, "{variant:?} allocates");
         assert!(sender.stats().fast_retransmits > 10, "{variant:?}");
         assert!(sender.stats().timeouts > 1, "{variant:?}");
     }
 }
 
+/// The series, the histograms and the counters are made with the world; queues, links and the arena
+/// grow to the most that they have held.
 #[test]
-fn the_counter_counts() {
-    let before = ALLOCATIONS.get();
-    drop(std::hint::black_box(vec![1u8]));
-    assert_eq!(ALLOCATIONS.get() - before, 1);
+fn a_run_allocates_nothing_once_it_is_warm() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
+    let text = include_str!("../../../scenarios/call-and-downloads.toml");
+    for discipline in Discipline::ALL {
+        let set = format!("link.line.queue.discipline={discipline}");
+        let set = [set, "duration=60s".into()];
+        let scenario = makeway_scenario::parse(text, "call.toml", folder, &set).unwrap();
+        let mut counts = Vec::with_capacity(1000);
+        let outcome = run_in_full(&scenario, &Options::default(), |_| {
+            counts.push(counting::allocations());
+        });
+        let packets = outcome.unwrap().hops;
+        let warm = counts[counts.len() / 3];
+        let later = counts[counts.len() - 1] - warm;
+        assert_eq!(later, 0, "{discipline}, {packets} hops");
+        assert!(packets > 100_000, "{packets}");
+    }
 }

@@ -44,6 +44,7 @@ impl Histogram {
     }
 
     /// Counts one sample.
+    #[inline]
     pub fn record(&mut self, sample: Duration) {
         let ns = sample.as_nanos();
         self.buckets[index(ns)] += 1;
@@ -113,6 +114,7 @@ impl Histogram {
     }
 }
 
+#[inline]
 fn index(ns: u64) -> usize {
     if ns < SUB {
         return ns as usize;
