@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Tally, quantiles};
-use makeway_report::interval::Interval;
+use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
 use makeway_scenario::model::{self, Egress, Scenario};
 
@@ -24,15 +24,6 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// TCP of every download, in the place of what its congestion control asks for.
     pub tcp: Option<tcp::Config>,
-}
-
-/// How far a run is, in its own time.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Time since the start of traffic.
-    pub elapsed: Duration,
-    /// Of this.
-    pub duration: Duration,
 }
 
 /// A report, and what else there is to know of a run in this world.
