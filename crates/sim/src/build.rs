@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
 use makeway_core::packet::{FlowId, UserId};
+use makeway_core::random::Rng;
 use makeway_core::sched::{self, Config, Discipline, Limits};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Duration, Instant};
@@ -17,32 +18,39 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::flow::{Flow, Kind, Stream, Tcp};
 use crate::port::{Counts, Port, Way};
-use crate::run::RunError;
+use crate::run::{Options, RunError};
 use crate::tcp::{self, Receiver, Sender, Variant};
 use crate::world::{END, Identities, Network, World};
+
+/// In a replication each flow begins later by a random time below this: without it a scenario that
+/// has no random source would be the same run again and again, and the sources' phases, which decide
+/// much at a full buffer (Floyd and Jacobson 1992), would never change. Chosen by us: many packets'
+/// time, and little of any warm-up.
+pub const PHASE: Duration = Duration::from_millis(100);
 
 /// The world of `scenario`.
 pub fn build(
     scenario: &Scenario,
     interval: Interval,
-    tcp: Option<&tcp::Config>,
+    options: &Options,
 ) -> Result<World, RunError> {
+    let seed = seed(scenario.seed, options.replication);
     let ways = Ways::find(scenario)?;
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (number, flow) in scenario.flows.iter().enumerate() {
         flows.push(Flow {
             ways: ways.starts[number],
-            start: Instant::ZERO + flow.start,
+            start: Instant::ZERO + flow.start + phase(seed, number, options.replication),
             stop: Instant::ZERO
                 + flow
                     .stop
                     .unwrap_or(scenario.duration)
                     .min(scenario.duration),
-            kind: kind(scenario, number, interval, tcp)?,
+            kind: kind(scenario, number, interval, options.tcp.as_ref(), seed)?,
         });
     }
     Ok(World::new(
-        network(scenario, ways.ports, interval)?,
+        network(scenario, ways.ports, interval, seed)?,
         flows,
         interval,
     ))
@@ -106,6 +114,7 @@ fn kind(
     number: usize,
     interval: Interval,
     tcp: Option<&tcp::Config>,
+    seed: u64,
 ) -> Result<Kind, RunError> {
     let flow = &scenario.flows[number];
     if let Source::Bulk {
@@ -127,10 +136,7 @@ fn kind(
             bytes: Bytes::new(interval),
         })));
     }
-    let seed = scenario
-        .seed
-        .wrapping_mul(1_000_003)
-        .wrapping_add(number as u64);
+    let seed = seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
     let mut departures =
         departures(&flow.source, seed).unwrap_or_else(|| Box::new(std::iter::empty()));
     Ok(Kind::Stream(Box::new(Stream {
@@ -153,7 +159,12 @@ fn variant(flow: &model::Flow, name: &str) -> Result<Variant, RunError> {
     }
 }
 
-fn network(scenario: &Scenario, ways: Vec<u32>, interval: Interval) -> Result<Network, RunError> {
+fn network(
+    scenario: &Scenario,
+    ways: Vec<u32>,
+    interval: Interval,
+    seed: u64,
+) -> Result<Network, RunError> {
     let mut kinds: Vec<(Identity, Identity)> = Vec::new();
     let mut network = Network {
         ports: Vec::with_capacity(2 * scenario.links.len()),
@@ -180,7 +191,7 @@ fn network(scenario: &Scenario, ways: Vec<u32>, interval: Interval) -> Result<Ne
             });
             network.identity_of.push(place as u32);
             let number = network.ports.len() as u64;
-            let mut port = port(scenario, link, egress, number)?;
+            let mut port = port(scenario, link, egress, number, seed)?;
             if egress.measure {
                 port.counts = Some(Box::new(Counts::new(interval)));
             }
@@ -218,6 +229,7 @@ fn port(
     link: &model::Link,
     egress: &Egress,
     number: u64,
+    seed: u64,
 ) -> Result<Port, RunError> {
     let queue = &egress.queue;
     let discipline: Discipline = queue
@@ -233,7 +245,7 @@ fn port(
     let mut config = Config::new(discipline, limits);
     config.users = most as u32;
     config.red.rate = egress.rate;
-    config.red.seed = scenario.seed.wrapping_add(number);
+    config.red.seed = seed.wrapping_add(number);
     for (name, weight) in &queue.weights {
         // Users are hosts, whose number is that of the node.
         if let Some(node) = scenario.nodes.iter().position(|node| node.name == *name) {
@@ -247,13 +259,32 @@ fn port(
         loss: Some(egress.loss)
             .filter(|loss| *loss > 0.0)
             .and_then(|loss| Bernoulli::new(loss).ok()),
-        rng: random(scenario.seed, number),
+        rng: random(seed, number),
     };
     Ok(Port::new(
         Shaper::new(egress.rate, scheduler),
         egress.framing,
         way,
     ))
+}
+
+/// The seed of a replication; that of the first is the scenario's own.
+fn seed(seed: u64, replication: u64) -> u64 {
+    match replication {
+        0 => seed,
+        // Twice through the generator: neither neighbours nor sums of the two have anything in common.
+        n => Rng::new(seed ^ Rng::new(n).next_u64()).next_u64(),
+    }
+}
+
+/// How much later a flow begins. It depends on nothing but seed and flow, so that it is the same
+/// whatever waits at the bottleneck.
+fn phase(seed: u64, flow: usize, replication: u64) -> Duration {
+    if replication == 0 {
+        return Duration::ZERO;
+    }
+    let own = seed ^ Rng::new(flow as u64).next_u64();
+    Duration::from_nanos(u64::from(Rng::new(own).below(PHASE.as_nanos() as u32)))
 }
 
 /// The random stream of a component: its own for each seed and number.

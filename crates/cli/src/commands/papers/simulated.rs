@@ -24,7 +24,7 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
     builtin::unpack(&scenarios)?;
     let options = Options {
         stop: stop_on_signals()?,
-        tcp: None,
+        ..Options::default()
     };
     let bar = ProgressBar::new(cells.len() as u64);
     let next = AtomicUsize::new(0);
