@@ -3,6 +3,9 @@
 use makeway_core::measure::Moments;
 use serde::Serialize;
 
+/// Digits behind the point: figures that are known better are not of interest.
+const MOST_DIGITS: f64 = 3.0;
+
 /// A mean over independent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
@@ -61,7 +64,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// `4.120 ± 0.031 Mbit/s`: the half-width has two digits, the mean as many behind the point.
+    /// `4.120 ± 0.031 Mbit/s`: the half-width has two digits, the mean as many behind the point; three
+    /// there at most, and no half-width is shortened to zero.
     pub fn show(self, estimate: &Estimate) -> String {
         self.write(estimate, "", self.per_cent())
     }
@@ -90,7 +94,8 @@ impl Unit {
         match half {
             None => format!("{sign}{}{unit}", number(mean, 2)),
             Some(half) if half > 0.0 => {
-                let digits = (1.0 - half.log10().floor()).clamp(0.0, 4.0) as usize;
+                let digits = (1.0 - half.log10().floor()).clamp(0.0, MOST_DIGITS) as usize;
+                let half = half.max(0.1_f64.powi(digits as i32));
                 format!("{sign}{mean:.digits$} ± {half:.digits$}{unit}")
             }
             Some(_) => format!("{sign}{} ± 0{unit}", number(mean, 3)),
@@ -164,7 +169,9 @@ mod tests {
             (Unit::Share, 0.2134, 0.0123, "21.3 ± 1.2 %"),
             (Unit::Share, 0.0, 0.0, "0 ± 0 %"),
             (Unit::Millis, 61.4, 12.3, "61 ± 12 ms"),
-            (Unit::Index, 0.98765, 0.001_23, "0.9877 ± 0.0012"),
+            (Unit::Index, 0.98765, 0.012_3, "0.988 ± 0.012"),
+            (Unit::Share, 1.0, 2e-5, "100.000 ± 0.002 %"),
+            (Unit::Millis, 8.552, 1e-5, "8.552 ± 0.001 ms"),
             (Unit::Packets, 4800.0, 120.0, "4800 ± 120"),
         ] {
             assert_eq!(unit.show(&estimate(mean, half)), text);

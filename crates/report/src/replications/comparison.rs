@@ -33,7 +33,11 @@ pub struct Difference {
 
 impl Comparison {
     /// Of variants that were run equally often. `values` names them.
-    pub fn new(key: String, values: Vec<String>, variants: Vec<Replications>) -> Self {
+    pub fn new(key: String, values: Vec<String>, mut variants: Vec<Replications>) -> Self {
+        // The key is what they differ in: a setting of none of them.
+        for variant in &mut variants {
+            variant.set.remove(&key);
+        }
         let differences = match (values.first(), variants.first()) {
             (Some(than), Some(first)) => values
                 .iter()

@@ -34,20 +34,26 @@ pub fn comparison(all: &Comparison) -> String {
     };
     let mut text = format!("{}\n{}", first.title, first.brief());
     for (difference, variant) in all.differences.iter().zip(all.variants.iter().skip(1)) {
-        let header = [&difference.than, &difference.value];
         let mut rows = table(&[
             "flows, queues",
             "figure",
-            header[0],
-            header[1],
+            &difference.than,
+            &difference.value,
             "difference",
-            header[1],
+            &format!("{} is", difference.value),
         ]);
         let mut last = "";
         for figure in &difference.figures {
             let of = |all: &Replications| {
                 let same = |f: &&Figure| f.of == figure.of && f.figure == figure.figure;
-                all.figures.iter().find(same).map(shown).unwrap_or_default()
+                let known = all
+                    .figures
+                    .iter()
+                    .find(same)
+                    .filter(|f| f.estimate.runs > 0);
+                known
+                    .map(|f| f.figure.unit().show_value(f.estimate.mean))
+                    .unwrap_or_default()
             };
             rows.add_row(vec![
                 Cell::new(if figure.of == last { "" } else { &figure.of }),
@@ -62,7 +68,8 @@ pub fn comparison(all: &Comparison) -> String {
             ]);
             last = &figure.of;
         }
-        text.push_str(&format!("\n\n{}\n{rows}", all.key));
+        let (value, than) = (&difference.value, &difference.than);
+        text.push_str(&format!("\n\n{}: {value} against {than}\n{rows}", all.key));
     }
     text.push_str("\n\n");
     text.push_str(PAIRED);

@@ -1,6 +1,6 @@
 //! Replications of a small lossy scenario.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
