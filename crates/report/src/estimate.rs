@@ -86,7 +86,7 @@ impl Unit {
         " %"
     }
 
-    fn write(self, estimate: &Estimate, sign: &str, share: &'static str) -> String {
+    fn write(self, estimate: &Estimate, sign: &'static str, share: &'static str) -> String {
         let (mean, half) = (estimate.mean, estimate.half_width);
         let largest = mean.abs().max(half.unwrap_or(0.0));
         let (scale, unit) = self.scale(largest, share);
@@ -95,7 +95,13 @@ impl Unit {
             None => format!("{sign}{}{unit}", number(mean, 2)),
             Some(half) if half > 0.0 => {
                 let digits = (1.0 - half.log10().floor()).clamp(0.0, MOST_DIGITS) as usize;
-                let half = half.max(0.1_f64.powi(digits as i32));
+                let last = 0.1_f64.powi(digits as i32);
+                let half = half.max(last);
+                // No "-0.00".
+                let (sign, mean) = match mean.abs() < last / 2.0 {
+                    true => ("", 0.0),
+                    false => (sign, mean),
+                };
                 format!("{sign}{mean:.digits$} ± {half:.digits$}{unit}")
             }
             Some(_) => format!("{sign}{} ± 0{unit}", number(mean, 3)),
@@ -179,6 +185,10 @@ mod tests {
         assert_eq!(
             Unit::Share.show_difference(&estimate(-0.21, 0.012)),
             "-21.0 ± 1.2 points"
+        );
+        assert_eq!(
+            Unit::Millis.show_difference(&estimate(-0.000_1, 0.012)),
+            "0.000 ± 0.012 ms"
         );
         assert_eq!(Unit::Rate.show(&Estimate::of([4.0e6])), "4 Mbit/s");
         assert_eq!(Unit::Packets.show_value(100.0), "100");

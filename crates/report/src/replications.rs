@@ -222,9 +222,17 @@ impl Replications {
         self.runs.len() >= LEAST && self.headlines().all(|f| f.settled(precision))
     }
 
-    /// Headline figures that are not as precise as was asked, as a sentence; none if all are.
-    pub fn unsettled(&self) -> Option<String> {
-        let precision = self.precision.as_ref().filter(|p| !p.reached)?;
+    /// Whether the headline figures are as precise as was asked, and which are not, as a sentence.
+    pub fn precise(&self) -> Option<String> {
+        let precision = self.precision.as_ref()?;
+        let asked = Unit::Share.show_value(precision.asked);
+        if precision.reached {
+            return Some(format!(
+                "Known to {asked} of their mean: goodput of each group, loss and mean delay of each stream \
+                 (a loss: or to {} of the packets).",
+                Unit::Share.show_value(LOSS_FLOOR)
+            ));
+        }
         let open: Vec<String> = self
             .headlines()
             .filter(|f| !f.settled(precision.asked))
@@ -233,7 +241,6 @@ impl Replications {
                 format!("{} of {} ({shown})", f.figure.name(), f.of)
             })
             .collect();
-        let asked = summary::percent(precision.asked);
         Some(match open.is_empty() {
             true => format!("{LEAST} runs at least are needed to tell a precision of {asked}."),
             false => format!(

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 use makeway_sim::{Options, Outcome, run_in_full};
 
@@ -115,4 +116,45 @@ fn replications_differ_where_a_scenario_has_nothing_random() {
         run(&set, 0).fingerprint
     });
     assert_eq!(seeds[0], seeds[1]);
+}
+
+/// Poisson packets of 1.2 ms each at half of the line's rate: 0.6 ms of waiting, 1.8 ms in all (M/D/1).
+const SINGLE_QUEUE: &str = r#"
+duration = "21s"
+warmup = "1s"
+[node.a]
+[node.b]
+[link.line]
+between = ["a", "b"]
+rate = "10mbit"
+framing = "ip"
+queue = { at = "a", discipline = "fifo", limit = "10000 packets" }
+[flow.poisson]
+kind = "poisson"
+from = "a"
+to = "b"
+rate = "5mbit"
+payload = "1460B"
+"#;
+
+#[test]
+fn intervals_hold_the_true_mean_about_as_often_as_they_say() {
+    let holds = |seed: u64| {
+        let set = [format!("seed={seed}")];
+        let scenario =
+            makeway_scenario::parse(SINGLE_QUEUE, "test.toml", Path::new("."), &set).unwrap();
+        let delays = (0..8).map(|replication| {
+            let options = Options {
+                replication,
+                ..Options::default()
+            };
+            let report = run_in_full(&scenario, &options, |_| {}).unwrap().report;
+            report.flows[0].datagrams.as_ref().unwrap().delay_ms.mean
+        });
+        let delay = Estimate::of(delays);
+        (delay.mean - 1.8).abs() <= delay.half_width.unwrap()
+    };
+    // 95 of 100 are expected, with a standard deviation of 2.2.
+    let held = (1..=100).filter(|seed| holds(*seed)).count();
+    assert!((89..=99).contains(&held), "{held} of 100");
 }

@@ -101,7 +101,7 @@ pub fn notes(all: &Replications) -> Vec<String> {
     if !all.complete {
         notes.push("It was cut short: these are the runs that were finished.".into());
     }
-    notes.extend(all.unsettled());
+    notes.extend(all.precise());
     if all.runs.len() > 1
         && all
             .runs

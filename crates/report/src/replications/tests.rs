@@ -98,12 +98,17 @@ fn a_precision_that_is_not_reached_names_what_is_open() {
         asked: 0.05,
         reached: false,
     });
-    let said = all.unsettled().unwrap();
+    let said = all.precise().unwrap();
     assert!(
         said.contains("After 5 runs") && said.contains("lost of video (10.00 ± 0.88 %)"),
         "{said}"
     );
     assert!(!said.contains("goodput"), "{said}");
+    all.precision = Some(Precision {
+        asked: 0.1,
+        reached: true,
+    });
+    assert!(all.precise().unwrap().starts_with("Known to 10 %"));
 }
 
 #[test]

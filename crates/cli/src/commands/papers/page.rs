@@ -262,7 +262,7 @@ fn table_one(r: &Results) -> Markup {
                     tr {
                         td { (d.to_uppercase()) ", Mbit/s / Jain" }
                         @for (i, n) in TABLE.iter().enumerate() {
-                            td { @if let Some(x) = r.get(&format!("testbed/{d}/{n}")) { (plain(&mean(x, data))) " / " (plain(&mean(x, fairness))) } }
+                            td { @if let Some(x) = r.get(&format!("testbed/{d}/{n}")) { (plain(&mean(x, data))) " / " @if x.len() > 1 { br; } (plain(&mean(x, fairness))) } }
                             td { (format!("{:.1} / {:.2}", shares[i], jains[i])) }
                         }
                     }
