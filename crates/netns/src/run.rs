@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use makeway_core::units::Duration;
-use makeway_report::interval::Interval;
+use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::departures;
 use makeway_scenario::model::{Scenario, Source, Tcp};
@@ -36,15 +36,6 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// What `rtp` streams carry; zeros where nothing is said.
     pub content: Vec<Content>,
-}
-
-/// How far a run is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Time since the start of traffic.
-    pub elapsed: Duration,
-    /// Of this.
-    pub duration: Duration,
 }
 
 /// A report, and which packets arrived.

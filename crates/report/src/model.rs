@@ -35,6 +35,21 @@ pub struct Report {
     pub queues: Vec<QueueReport>,
 }
 
+impl Report {
+    /// Without what happened over time: of many runs, figures are kept and series are not.
+    pub fn without_series(mut self) -> Self {
+        for flow in &mut self.flows {
+            flow.goodput_series_bps = Vec::new();
+            flow.loss_series = Vec::new();
+            flow.delay_series_ms = Vec::new();
+        }
+        for queue in &mut self.queues {
+            queue.backlog_series = Vec::new();
+        }
+        self
+    }
+}
+
 /// One flow, as its receiver saw it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {

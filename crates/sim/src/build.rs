@@ -6,6 +6,7 @@ use makeway_core::flow::Identity;
 use makeway_core::loss::LossyLink;
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{FlowId, UserId};
+use makeway_core::random::Rng;
 use makeway_core::sched;
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Duration, Instant};
@@ -18,7 +19,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::flow::{Flow, Kind, Stream, Tasks, Tcp};
 use crate::port::{Counts, Port, Way};
-use crate::run::RunError;
+use crate::run::{Options, RunError};
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
 use crate::world::{Changing, Step, World};
 
@@ -29,27 +30,42 @@ const TIMESTAMPS: u32 = 12;
 /// Random streams from here on are those of the times between tasks.
 const THINKING: u64 = 1 << 40;
 
+/// In a replication each flow begins later by a random time below this: without it a scenario that
+/// has no random source would be the same run again and again, and the sources' phases, which decide
+/// much at a full buffer (Floyd and Jacobson 1992), would never change. Chosen by us: many packets'
+/// time, and little of any warm-up.
+pub const PHASE: Duration = Duration::from_millis(100);
+
 /// The world of `scenario`.
 pub fn build(
     scenario: &Scenario,
     interval: Interval,
-    tcp: Option<&tcp::Config>,
+    options: &Options,
 ) -> Result<World, RunError> {
+    let seed = seed(scenario.seed, options.replication);
     let ways = Ways::find(scenario)?;
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (number, flow) in scenario.flows.iter().enumerate() {
+        let start = Instant::ZERO + flow.start + phase(seed, number, options.replication);
         flows.push(Flow {
             ways: ways.starts[number],
-            start: Instant::ZERO + flow.start,
+            start,
             stop: Instant::ZERO
                 + flow
                     .stop
                     .unwrap_or(scenario.duration)
                     .min(scenario.duration),
-            kind: kind(scenario, number, interval, tcp)?,
+            kind: kind(
+                scenario,
+                number,
+                start,
+                interval,
+                options.tcp.as_ref(),
+                seed,
+            )?,
         });
     }
-    let ports = ports(scenario, interval)?;
+    let ports = ports(scenario, interval, seed)?;
     let mut world = World::new(ports, ways.steps, flows, interval);
     world.change_rates(changing(scenario));
     Ok(world)
@@ -134,8 +150,10 @@ pub fn port_number(link: usize, end: usize) -> u32 {
 fn kind(
     scenario: &Scenario,
     number: usize,
+    start: Instant,
     interval: Interval,
     tcp: Option<&tcp::Config>,
+    seed: u64,
 ) -> Result<Kind, RunError> {
     let flow = &scenario.flows[number];
     if let Source::Bulk { bytes, think, .. } = &flow.source {
@@ -151,9 +169,9 @@ fn kind(
                 think: think.map(|think| think.as_nanos() as f64),
                 end: 0,
                 began: Instant::ZERO,
-                next: Some(Instant::ZERO + flow.start),
+                next: Some(start),
                 times: Histogram::new(),
-                rng: random(scenario.seed, THINKING + number as u64),
+                rng: random(seed, THINKING + number as u64),
             })
         });
         return Ok(Kind::Tcp(Box::new(Tcp {
@@ -169,10 +187,7 @@ fn kind(
             tasks,
         })));
     }
-    let seed = scenario
-        .seed
-        .wrapping_mul(1_000_003)
-        .wrapping_add(number as u64);
+    let seed = seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
     let mut departures =
         departures(&flow.source, seed).unwrap_or_else(|| Box::new(std::iter::empty()));
     Ok(Kind::Stream(Box::new(Stream {
@@ -306,11 +321,11 @@ fn numbers(scenario: &Scenario, identity: Identity) -> Vec<u32> {
     numbers.collect()
 }
 
-fn ports(scenario: &Scenario, interval: Interval) -> Result<Vec<Port>, RunError> {
+fn ports(scenario: &Scenario, interval: Interval, seed: u64) -> Result<Vec<Port>, RunError> {
     let mut ports = Vec::with_capacity(2 * scenario.links.len());
     for link in &scenario.links {
         for egress in &link.egress {
-            let mut port = port(scenario, link, egress, ports.len() as u64)?;
+            let mut port = port(scenario, link, egress, ports.len() as u64, seed)?;
             if egress.measure {
                 port.counts = Some(Box::new(Counts::new(interval)));
             }
@@ -325,10 +340,10 @@ fn port(
     link: &model::Link,
     egress: &Egress,
     number: u64,
+    seed: u64,
 ) -> Result<Port, RunError> {
     let most = scenario.nodes.len().max(2 * scenario.flows.len());
-    let seed = scenario.seed.wrapping_add(number);
-    let mut config = egress.scheduler(most as u32, seed);
+    let mut config = egress.scheduler(most as u32, seed.wrapping_add(number));
     for (name, weight) in &egress.queue.weights {
         // Users are hosts, whose number is that of the node.
         if let Some(node) = scenario.nodes.iter().position(|node| node.name == *name) {
@@ -340,13 +355,32 @@ fn port(
         delay: egress.delay,
         jitter: egress.jitter.as_nanos() as f64,
         loss: LossyLink::new(egress.loss),
-        rng: random(scenario.seed, number),
+        rng: random(seed, number),
     };
     Ok(Port::new(
         Shaper::new(egress.rate, scheduler),
         egress.framing,
         way,
     ))
+}
+
+/// The seed of a replication; that of the first is the scenario's own.
+fn seed(seed: u64, replication: u64) -> u64 {
+    match replication {
+        0 => seed,
+        // Twice through the generator: neither neighbours nor sums of the two have anything in common.
+        n => Rng::new(seed ^ Rng::new(n).next_u64()).next_u64(),
+    }
+}
+
+/// How much later a flow begins. It depends on nothing but seed and flow, so that it is the same
+/// whatever waits at the bottleneck.
+fn phase(seed: u64, flow: usize, replication: u64) -> Duration {
+    if replication == 0 {
+        return Duration::ZERO;
+    }
+    let own = seed ^ Rng::new(flow as u64).next_u64();
+    Duration::from_nanos(u64::from(Rng::new(own).below(PHASE.as_nanos() as u32)))
 }
 
 /// The random stream of a component: its own for each seed and number.

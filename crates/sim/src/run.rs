@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Tally, quantiles};
-use makeway_report::interval::Interval;
+use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report, TasksReport};
 use makeway_scenario::model::{self, Egress, Scenario};
 
@@ -24,15 +24,9 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// TCP of every download, in the place of what its congestion control asks for.
     pub tcp: Option<tcp::Config>,
-}
-
-/// How far a run is, in its own time.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Time since the start of traffic.
-    pub elapsed: Duration,
-    /// Of this.
-    pub duration: Duration,
+    /// Which of the runs that a seed stands for. 0 is the scenario as it is written; in each other
+    /// one all random streams are new, and flows begin up to [`PHASE`](crate::PHASE) later.
+    pub replication: u64,
 }
 
 /// A report, and what else there is to know of a run in this world.
@@ -113,7 +107,7 @@ pub fn run_in_full(
     mut progress: impl FnMut(Progress),
 ) -> Result<Outcome, RunError> {
     let interval = Interval::new(scenario.warmup, scenario.duration);
-    let mut world = build(scenario, interval, options.tcp.as_ref())?;
+    let mut world = build(scenario, interval, options)?;
     let mut ended = 0;
     while ended < interval.to() && !options.stop.load(Ordering::Relaxed) {
         ended = (ended + interval.step().as_nanos()).min(interval.to());

@@ -465,6 +465,7 @@ fn set_lazily(agenda: &mut Agenda, source: u32, due: Option<Instant>) {
 mod tests {
     use super::*;
     use crate::build::build;
+    use crate::run::Options;
     use std::path::Path;
 
     /// Nothing is lost but by a port that says so, at any time.
@@ -474,7 +475,7 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
         let scenario = makeway_scenario::parse(text, "call", folder, &[]).unwrap();
         let interval = Interval::new(scenario.warmup, scenario.duration);
-        let mut world = build(&scenario, interval, None).unwrap();
+        let mut world = build(&scenario, interval, &Options::default()).unwrap();
         for ms in (1..4000).step_by(7) {
             world.run_until(Instant::ZERO + Duration::from_millis(ms));
             let held = world.ports.iter().map(|port| port.backlog() as usize);
