@@ -54,6 +54,9 @@ fn length(full: bool) -> &'static str {
 fn calm(r: &Results) -> String {
     let runs = r.values().map(Vec::len).max().unwrap_or(0);
     if r.values().flatten().any(|report| report.world == "sim") {
+        if runs == 1 {
+            return "In simulated time, one run of each.".into();
+        }
         return format!(
             "In simulated time: each figure is the mean of {runs} replications, with the half-width of its 95 % interval; verdicts go by the means."
         );

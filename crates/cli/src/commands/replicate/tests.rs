@@ -110,11 +110,11 @@ fn a_signal_leaves_what_is_finished() {
     let none = asked(Some(50), None, 2).replications(&scenarios, &stop);
     assert!(none.unwrap().is_empty());
     // It comes while they run: what is there is whole, and not all of it.
-    let long = [scenario(&["duration=60s"])];
+    let long = [scenario(&["duration=200s"])];
     let stop = Arc::new(AtomicBool::new(false));
     let later = Arc::clone(&stop);
     let signal = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        std::thread::sleep(std::time::Duration::from_secs(1));
         later.store(true, Ordering::Relaxed);
     });
     let some = asked(Some(100_000), None, 2)
@@ -125,6 +125,14 @@ fn a_signal_leaves_what_is_finished() {
     assert!((1..100_000).contains(&runs));
     assert!(!some[0].complete && some[0].table().contains("cut short"));
     assert!(some[0].figures.iter().all(|f| f.values.len() == runs));
+    // The last one is a whole run, not the one that was cut.
+    let last = Options {
+        replication: runs as u64 - 1,
+        ..Options::default()
+    };
+    let whole = makeway_sim::run(&long[0], &last, |_| {}).unwrap();
+    let print = &some[0].runs[runs - 1].fingerprint;
+    assert_eq!(*print, whole.environment["fingerprint"]);
 }
 
 #[test]
