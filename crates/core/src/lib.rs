@@ -11,6 +11,7 @@
 //! - [`measure`]: what receivers and queues measure;
 //! - [`theory`]: the papers' closed forms.
 
+pub mod fetch;
 pub mod flow;
 pub mod framing;
 pub mod measure;

@@ -162,7 +162,7 @@ impl World {
         let port = &mut self.ports[number as usize];
         let waits = port.next_arrival().is_some();
         let next = port.transmit(self.now);
-        if !waits && let Some(at) = port.next_arrival() {
+        if !waits && let Some((at, _)) = port.next_arrival() {
             self.agenda.set(sources.arrive(number), at);
         }
         self.agenda.set_or_clear(sources.transmit(number), next);
@@ -181,7 +181,14 @@ impl World {
         let source = self.sources().arrive(number);
         let port = &mut self.ports[number as usize];
         let handle = port.arrive();
-        self.agenda.set_or_clear(source, port.next_arrival());
+        match port.next_arrival() {
+            Some((at, next)) => {
+                self.agenda.set(source, at);
+                // Of many packets under way it is not in the cache, and there is time until it comes.
+                self.arena.fetch(next);
+            }
+            None => self.agenda.clear(source),
+        }
         if let Some(handle) = handle {
             self.mark(number, handle);
             self.forward(handle);
