@@ -23,8 +23,8 @@ const VIDEO_PAYLOAD: u64 = 1400;
 const CBR_PAYLOAD: u64 = 160;
 /// VLC's pacing is about this coarse; chosen by us.
 const DEFAULT_PACE: Pace = Pace::Slice(Duration::from_millis(200));
-/// Chosen by us: more parallel flows than this are a typing error.
-const MOST_FLOWS: u64 = 10_000;
+/// Chosen by us: more parallel flows than this are a typing error. A world may have its own bound.
+const MOST_FLOWS: u64 = 1_000_000;
 
 /// A trace is held in memory: hours of frames, not devices or pipes without end.
 const LARGEST_TRACE: u64 = 64_000_000;

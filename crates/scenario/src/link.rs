@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
-use makeway_core::sched::Discipline;
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::{Bytes, Duration, Rate};
 
 use crate::document::{Entry, Item, Value};
@@ -281,7 +281,10 @@ fn limit(item: &Item, name: &str) -> Result<(u32, Bytes), ScenarioError> {
     }
     match (packets, bytes) {
         (Some(p), Some(b)) => Ok((p, b)),
-        (Some(p), None) => Ok((p, Bytes::new(u64::from(p) * LARGEST_PACKET))),
+        (Some(p), None) => {
+            let bytes = u64::from(p) * LARGEST_PACKET;
+            Ok((p, Bytes::new(bytes).min(Limits::MOST_BYTES)))
+        }
         (None, Some(b)) => {
             let most = b.get().div_ceil(SMALLEST_PACKET);
             Ok((most.min(u64::from(MOST_PACKETS)) as u32, b))
