@@ -6,6 +6,7 @@
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
+//! - [`fetch`]: asking for memory ahead of time;
 //! - [`random`]: random numbers that a seed repeats;
 //! - [`workload`]: made-up traffic, the same for the same seed;
 //! - [`measure`]: what receivers and queues measure;

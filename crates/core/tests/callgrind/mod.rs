@@ -10,7 +10,7 @@ pub fn instructions(collect: &str) -> Option<u64> {
         .args(["--tool=callgrind", "--collect-atstart=no"])
         .arg(format!("--toggle-collect={collect}"))
         .arg(format!("--callgrind-out-file={}", out.display()))
-        .arg(std::env::current_exe().unwrap())
+        .arg(std::env::current_exe().expect("a test knows its own file"))
         .args(["--exact", "counted", "--ignored", "--test-threads=1"])
         .output();
     let Ok(counted) = counted else {
