@@ -7,11 +7,13 @@
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
 //! - [`loss`]: random loss on a link;
+//! - [`fetch`]: asking for memory ahead of time;
 //! - [`random`]: random numbers that a seed repeats;
 //! - [`workload`]: made-up traffic, the same for the same seed;
 //! - [`measure`]: what receivers and queues measure;
 //! - [`theory`]: the papers' closed forms.
 
+pub mod fetch;
 pub mod flow;
 pub mod framing;
 pub mod loss;

@@ -5,7 +5,8 @@
 
 use makeway_core::sched::{Discipline, Drops, build};
 use makeway_core::workload::{Bench, Case};
-use std::process::Command;
+
+mod callgrind;
 
 const PAIRS: u64 = 20_000;
 
@@ -20,31 +21,9 @@ fn counted() {
 
 #[test]
 fn sqf_stays_within_its_instructions() {
-    let out = std::env::temp_dir().join(format!("makeway-callgrind-{}", std::process::id()));
-    let counted = Command::new("valgrind")
-        .args(["--tool=callgrind", "--collect-atstart=no"])
-        .arg("--toggle-collect=*makeway_core*Bench*run*")
-        .arg(format!("--callgrind-out-file={}", out.display()))
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "counted", "--ignored", "--test-threads=1"])
-        .output();
-    let Ok(counted) = counted else {
-        eprintln!("skipped: no valgrind here to count instructions with");
+    let Some(total) = callgrind::instructions("*makeway_core*Bench*run*") else {
         return;
     };
-    let _ = std::fs::remove_file(out);
-    let log = String::from_utf8_lossy(&counted.stderr);
-    assert!(counted.status.success(), "{log}");
-    let total = log
-        .lines()
-        .find_map(|line| {
-            line.split_once("Collected : ")?
-                .1
-                .trim()
-                .parse::<u64>()
-                .ok()
-        })
-        .unwrap_or_else(|| panic!("callgrind says no count: {log}"));
     let pair = total / PAIRS;
     eprintln!("sqf: {pair} instructions for each pair");
     assert!(

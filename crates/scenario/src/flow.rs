@@ -29,8 +29,8 @@ const CONGESTION_CONTROLS: [&str; 6] = ["cubic", "reno", "bbr", "newreno", "sack
 const CBR_PAYLOAD: u64 = 160;
 /// VLC's pacing is about this coarse; chosen by us.
 const DEFAULT_PACE: Pace = Pace::Slice(Duration::from_millis(200));
-/// Chosen by us: more parallel flows than this are a typing error.
-const MOST_FLOWS: u64 = 10_000;
+/// Chosen by us: more parallel flows than this are a typing error. A world may have its own bound.
+const MOST_FLOWS: u64 = 1_000_000;
 
 fn keys(kind: &str) -> &'static [&'static str] {
     match kind {

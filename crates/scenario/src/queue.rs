@@ -45,8 +45,6 @@ const MOST_PACKETS: u32 = 1_000_000;
 const LARGEST_PACKET: u64 = 73_000;
 /// An Ethernet frame at its smallest, to bound the packets that a limit in bytes holds.
 const SMALLEST_PACKET: u64 = 64;
-/// What a queue may hold, whatever its limit in packets.
-const MOST_BYTES: u64 = 4_000_000_000;
 
 /// What waits where nothing is written.
 pub(crate) fn default_queue() -> Queue {
@@ -69,7 +67,7 @@ fn queue_of(discipline: Discipline) -> Queue {
 
 /// Bytes that so many packets never exceed.
 fn bytes_of(packets: u32) -> Bytes {
-    Bytes::new((u64::from(packets) * LARGEST_PACKET).min(MOST_BYTES))
+    Bytes::new(u64::from(packets) * LARGEST_PACKET).min(Limits::MOST_BYTES)
 }
 
 /// The queues of both ends; one table, or an array of two.

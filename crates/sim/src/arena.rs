@@ -1,12 +1,14 @@
 //! Packets under way.
 
+use makeway_core::fetch::fetch;
 use makeway_core::packet::{Ecn, Handle};
 use makeway_core::units::Instant;
 
 use crate::tcp::{Ack, Segment};
 
-/// A packet of a flow.
+/// A packet of a flow, in one line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Transit {
     /// The flow it belongs to.
     pub flow: u32,
@@ -19,6 +21,8 @@ pub struct Transit {
     /// What it carries.
     pub body: Body,
 }
+
+const _: () = assert!(size_of::<Transit>() == 64);
 
 /// What a packet carries.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,10 @@ pub enum Body {
         sent: Instant,
     },
 }
+
+/// Packets from which fetching ahead pays: 64 bytes each fill a second-level cache of 256 KiB. Chosen
+/// by us.
+const FETCH_FROM: usize = 4096;
 
 /// Slots for packets. It grows to the most that were under way at once, and stays there.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +65,14 @@ impl Arena {
                 // Bounded by the limits of the queues and the windows of the flows.
                 Handle(self.slots.len() as u32 - 1)
             }
+        }
+    }
+
+    /// Asks the processor for a packet that will be looked at soon.
+    #[inline]
+    pub fn fetch(&self, handle: Handle) {
+        if self.slots.len() >= FETCH_FROM {
+            fetch(&self.slots, handle.0);
         }
     }
 

@@ -164,10 +164,10 @@ impl Port {
         self.shaper.next_departure()
     }
 
-    /// When the next packet comes to the far end.
+    /// When the next packet comes to the far end, and which.
     #[inline]
-    pub fn next_arrival(&self) -> Option<Instant> {
-        self.pipe.front().map(|(at, _)| *at)
+    pub fn next_arrival(&self) -> Option<(Instant, Handle)> {
+        self.pipe.front().copied()
     }
 
     /// The packet that comes to the far end now.

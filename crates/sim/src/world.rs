@@ -197,7 +197,7 @@ impl World {
         let port = &mut self.ports[number as usize];
         let waits = port.next_arrival().is_some();
         let next = port.transmit(self.now);
-        if !waits && let Some(at) = port.next_arrival() {
+        if !waits && let Some((at, _)) = port.next_arrival() {
             self.agenda.set(sources.arrive(number), at);
         }
         self.agenda.set_or_clear(sources.transmit(number), next);
@@ -231,7 +231,8 @@ impl World {
                 changing.made += 1;
             }
             let (transmit, arrive) = (sources.transmit(number), sources.arrive(number));
-            self.agenda.set_or_clear(arrive, port.next_arrival());
+            self.agenda
+                .set_or_clear(arrive, port.next_arrival().map(|(at, _)| at));
             self.agenda.set_or_clear(transmit, port.next_departure());
         }
         self.await_change();
@@ -249,7 +250,14 @@ impl World {
         let source = self.sources().arrive(number);
         let port = &mut self.ports[number as usize];
         let handle = port.arrive();
-        self.agenda.set_or_clear(source, port.next_arrival());
+        match port.next_arrival() {
+            Some((at, next)) => {
+                self.agenda.set(source, at);
+                // Of many packets under way it is not in the cache, and there is time until it comes.
+                self.arena.fetch(next);
+            }
+            None => self.agenda.clear(source),
+        }
         if let Some(handle) = handle {
             self.mark(number, handle);
             self.forward(handle);

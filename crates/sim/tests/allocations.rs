@@ -1,4 +1,4 @@
-//! Neither end of a connection allocates after it is made, and a whole run not once it is warm.
+//! Neither end of a connection allocates while it sends, and a whole run not once it is warm.
 
 use makeway_core::sched::Discipline;
 use makeway_core::units::{Bytes, Duration, Instant};

@@ -218,7 +218,7 @@ impl Config {
             return Err(ConfigError::Packets(packets));
         }
         // With the largest packet on top, a backlog still fits 32 bits.
-        if !(1..=u64::from(u32::MAX) - Packet::MAX_LEN.get()).contains(&bytes.get()) {
+        if !(Bytes::new(1)..=Limits::MOST_BYTES).contains(&bytes) {
             return Err(ConfigError::Bytes(bytes));
         }
         if !(1..=MOST).contains(&flows) {

@@ -60,6 +60,11 @@ pub struct Limits {
     pub flows: u32,
 }
 
+impl Limits {
+    /// 4080 MiB: with one packet more, backlogs are counted in 32 bits.
+    pub const MOST_BYTES: Bytes = Bytes::new(u32::MAX as u64 - Packet::MAX_LEN.get());
+}
+
 /// Packets given up, with the reason. Kept and reused by the caller, so that it stops allocating.
 #[derive(Clone, Debug, Default)]
 pub struct Drops(Vec<(Packet, DropReason)>);

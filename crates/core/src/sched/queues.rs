@@ -1,7 +1,8 @@
 //! A queue of packets for each flow, all in one pool, and the flows' order by backlog.
 
-use super::order::{NIL, Order, Place, fetch};
+use super::order::{NIL, Order, Place};
 use super::{Backlog, DropFrom, Limits};
+use crate::fetch::fetch;
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
 

@@ -1,7 +1,8 @@
 //! TCP as two state machines that are told the time, the segments and the acknowledgements.
 //!
 //! Data flows one way, from a [`Sender`] to a [`Receiver`]; there is no handshake and no end of the
-//! connection. Both allocate when they are made and never again. How to drive them:
+//! connection. Both allocate when they are made, and later only where more gaps are open at once than
+//! ever before, within a bound. How to drive them:
 //!
 //! 1. [`Sender::send`] gives the sender bytes; then [`Sender::poll_transmit`] until it returns nothing.
 //! 2. A segment that arrives goes to [`Receiver::on_segment`], and what that returns back to

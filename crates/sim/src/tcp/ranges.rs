@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Ranges `start..end` in ascending order, none touching another. Room for a number of them that is
-/// allocated here; a further one is refused, which TCP survives.
+/// Ranges `start..end` in ascending order, none touching another. There is a most; a further one is
+/// refused, which TCP survives. Memory is for a few and grows to that: of many connections few lose much.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     list: VecDeque<(u64, u64)>,
@@ -13,7 +13,7 @@ pub struct Ranges {
 impl Ranges {
     pub fn new(most: usize) -> Self {
         Self {
-            list: VecDeque::with_capacity(most),
+            list: VecDeque::with_capacity(most.min(8)),
             most,
         }
     }

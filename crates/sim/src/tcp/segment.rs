@@ -40,7 +40,7 @@ pub struct Ack {
     pub ece: bool,
 }
 
-const _: () = assert!(size_of::<Segment>() == 24 && size_of::<Ack>() <= 56);
+const _: () = assert!(size_of::<Segment>() == 24 && size_of::<Ack>() == 48);
 
 impl Ack {
     /// When the segment was sent that this acknowledgement answers, if there are timestamps.
@@ -51,32 +51,33 @@ impl Ack {
     /// The ranges that have arrived beyond `ack`, as offsets `start..end`, latest first.
     pub fn sacked(&self) -> impl Iterator<Item = (u64, u64)> {
         let at = self.ack;
-        let blocks = &self.sack.blocks[..usize::from(self.sack.count)];
-        blocks
-            .iter()
-            .map(move |&(start, end)| (at + u64::from(start), at + u64::from(end)))
+        let blocks = self
+            .sack
+            .0
+            .into_iter()
+            .take_while(|block| *block != NOTHING);
+        blocks.map(move |(start, end)| (at + u64::from(start), at + u64::from(end)))
     }
 }
 
 /// Up to three ranges (RFC 2018 §3, beside timestamps), relative to the acknowledged offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SackBlocks {
-    blocks: [(u32, u32); 3],
-    count: u8,
-}
+pub struct SackBlocks([(u32, u32); 3]);
+
+/// What follows the last block: no range begins at the acknowledged offset.
+const NOTHING: (u32, u32) = (0, 0);
 
 impl SackBlocks {
     /// Adds the range `start..end` beyond `ack`; a fourth is left out.
     pub(super) fn push(&mut self, ack: u64, (start, end): (u64, u64)) {
-        // Within the window, which is below 2^32 bytes.
-        if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
+        if let Some(block) = self.0.iter_mut().find(|block| **block == NOTHING) {
+            // Within the window, which is below 2^32 bytes.
             *block = ((start - ack) as u32, (end - ack) as u32);
-            self.count += 1;
         }
     }
 
     /// Whether there is none.
-    pub const fn is_empty(&self) -> bool {
-        self.count == 0
+    pub fn is_empty(&self) -> bool {
+        self.0[0] == NOTHING
     }
 }

@@ -17,14 +17,14 @@ use makeway_core::workload::{Bench, Case};
 use makeway_core::{packet::Packet, units::Instant};
 use serde::Serialize;
 
+use super::{Output, load, machine};
 use crate::text;
 
 /// Measures the schedulers: ns for each packet that comes and goes, making the packet included
 #[derive(Args)]
 pub struct Core {
-    /// Prints JSON instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Measures for a few seconds only, up to 65 536 flows
     #[arg(long)]
     quick: bool,
@@ -94,16 +94,15 @@ pub fn run(args: &Core) -> anyhow::Result<ExitCode> {
             let rows = measure(args, case, flows)?;
             report.rows.extend(rows);
         }
-        if !args.json {
+        if args.output.has_tables() {
             print_case(&report, case);
         }
     }
     report.targets = targets(&report.rows);
-    if args.json {
-        text::say!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
+    if args.output.has_tables() {
         print_end(&report);
     }
+    args.output.json(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -309,19 +308,4 @@ impl Scheduler for Nothing {
     fn backlog(&self) -> Backlog {
         Backlog::default()
     }
-}
-
-fn machine() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map_or("unknown processor", |(_, model)| model);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{model}, {cores} cores")
-}
-
-fn load() -> String {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').next().unwrap_or("unknown").into()
 }

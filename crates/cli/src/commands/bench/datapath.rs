@@ -18,6 +18,7 @@ use serde::Serialize;
 use link::Link;
 use traffic::{Flood, Tcp};
 
+use super::Output;
 use crate::text;
 
 /// Measure the datapath: accuracy of the shaper, packets a second against a loop that accepts
@@ -26,12 +27,11 @@ use crate::text;
 /// Runs for about two minutes in network namespaces of its own; no interface of this machine is touched.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  makeway bench datapath\n  makeway bench datapath --json > datapath.json"
+    after_help = "Examples:\n  makeway bench datapath\n  makeway bench datapath --json datapath.json"
 )]
 pub struct DatapathArgs {
-    /// Print JSON in the place of the tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
     /// Seconds of each measurement of the rate; a round of packets a second takes half of it.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
@@ -90,7 +90,7 @@ pub fn run(args: &DatapathArgs) -> anyhow::Result<ExitCode> {
     makeway_netns::enter_user_namespace()?;
     let link = Link::new()?;
     let say = |what: &str| {
-        if !args.json {
+        if args.output.has_tables() {
             eprintln!("measuring {what} ...");
         }
     };
@@ -112,10 +112,10 @@ pub fn run(args: &DatapathArgs) -> anyhow::Result<ExitCode> {
         throughput,
         idle_cpu_percent,
     };
-    match args.json {
-        true => text::say!("{}", serde_json::to_string_pretty(&results)?),
-        false => print(&results),
+    if args.output.has_tables() {
+        print(&results);
     }
+    args.output.json(&results)?;
     Ok(ExitCode::SUCCESS)
 }
 

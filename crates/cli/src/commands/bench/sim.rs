@@ -1,206 +1,290 @@
-//! `makeway bench sim`: packets a second of wall time through a simulated dumbbell, beside ns-2.
+//! `makeway bench sim`: packets a second of wall time through simulated dumbbells, beside ns-2; what
+//! many flows cost, memory, and many runs on all cores.
 
-use std::path::Path;
+mod cases;
+mod table;
+
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
-use makeway_scenario::Scenario;
-use makeway_sim::tcp::{Config, DelayedAck, Variant};
-use makeway_sim::{Options, run_in_full};
 use serde::Serialize;
 
-use crate::text;
+use self::cases::{Dumbbell, NS2, Sample, dumbbells};
+use super::{Output, load, machine};
 
 /// Measure the simulator: packets that its bottleneck forwards in a second of wall time, beside ns-2
-/// where `ns` is installed
+/// where `ns` is installed; memory; many runs on all cores
 ///
 /// All are run in turn, round after round, so that a machine that changes its speed changes all alike.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  makeway bench sim\n  makeway bench sim --json > sim.json")]
+#[command(after_help = "Examples:\n  makeway bench sim\n  makeway bench sim --json sim.json")]
 pub struct SimArgs {
-    /// Print JSON in the place of the table
-    #[arg(long)]
-    json: bool,
-    /// Rounds; the median counts
+    #[command(flatten)]
+    output: Output,
+    /// Rounds; the median counts. Of the largest dumbbell there are three at most
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    /// Run the case of this number once, and print the most memory that this process had, in kB
+    #[arg(long, hide = true, value_name = "N")]
+    peak_of: Option<usize>,
 }
 
-/// A dumbbell: its name, what it changes in the scenario, ns-2's arguments.
-const DUMBBELLS: [(&str, &[&str], [&str; 5]); 2] = [
-    (
-        "A: 10 Mbit/s, 20 flows",
-        &[],
-        ["10Mb", "100Mb", "20", "60", "100"],
-    ),
-    (
-        "B: 1 Gbit/s, 100 flows",
-        &[
-            "duration=5s",
-            "link.access.rate=10gbit",
-            "link.line.rate=1gbit",
-            "link.delivery.rate=10gbit",
-            "link.line.queue.limit=1667 packets",
-            "flow.download.count=100",
-            "flow.download.stagger=1ms",
-        ],
-        ["1Gb", "10Gb", "100", "5", "1667"],
-    ),
-];
+/// Packets a second of FIFO and NewReno, and of FIFO with SACK and delayed ACK, on A and on B.
+const SPEEDS: [[Option<f64>; 2]; 2] = [[Some(2.2e6), Some(1e6)], [Some(1.9e6), None]];
+/// What SQF may cost: at least this part of FIFO's packets a second.
+const SQF_SHARE: f64 = 0.8;
+/// The most memory on A, in MB.
+const PEAK: f64 = 10.0;
+/// Of `n` cores, many runs are so many times `n` as fast as on one.
+const EFFICIENCY: f64 = 0.9;
 
-/// What our simulator runs: name, discipline, variant, delayed acknowledgements, target on A and on B.
-type Kind = (&'static str, &'static str, Variant, bool, [Option<f64>; 2]);
-const KINDS: [Kind; 3] = [
-    (
-        "fifo, NewReno",
-        "fifo",
-        Variant::NewReno,
-        false,
-        [Some(2.2e6), Some(1.9e6)],
-    ),
-    (
-        "fifo, SACK, delayed ACK",
-        "fifo",
-        Variant::Sack,
-        true,
-        [Some(1e6), None],
-    ),
-    ("sqf, NewReno", "sqf", Variant::NewReno, false, [None, None]),
-];
+#[derive(Serialize)]
+struct Figures {
+    schema: u32,
+    command: &'static str,
+    commit: &'static str,
+    machine: String,
+    /// Mean number of runnable processes over the last minute, when the run began.
+    load: String,
+    rows: Vec<Row>,
+    replications: Replications,
+    targets: Vec<Target>,
+}
 
 #[derive(Serialize)]
 struct Row {
-    dumbbell: &'static str,
-    simulator: String,
+    dumbbell: String,
+    simulator: &'static str,
     /// Forwarded by the bottleneck, in one second of wall time: median, least, most.
     median: f64,
     least: f64,
     most: f64,
-    target: Option<f64>,
-    met: Option<bool>,
+    /// To build the world and to report.
+    setup_seconds: Option<f64>,
+    /// The most memory that a process of its own had, the program included.
+    peak_mb: Option<f64>,
+}
+
+/// The same small scenario again and again.
+#[derive(Serialize)]
+struct Replications {
+    runs: usize,
+    threads: usize,
+    /// Seconds on one thread, then on all.
+    one: f64,
+    all: f64,
+    /// Median of the rounds' ratios.
+    efficiency: f64,
+}
+
+#[derive(Serialize)]
+struct Target {
+    name: String,
+    target: f64,
+    measured: f64,
+    met: bool,
 }
 
 /// Runs it.
 pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
-    let mut rows = Vec::new();
-    for (n, (dumbbell, changes, ns2)) in DUMBBELLS.into_iter().enumerate() {
-        let mut samples = vec![Vec::new(); KINDS.len() + 1];
-        let scenarios = KINDS.map(|(_, discipline, ..)| scenario(changes, discipline));
-        for _ in 0..args.rounds {
-            for ((scenario, kind), samples) in scenarios.iter().zip(KINDS).zip(&mut samples) {
-                samples.push(forwarded(scenario.as_ref().map_err(Clone::clone), &kind)?);
-            }
-            samples[KINDS.len()].extend(ns2_forwarded(ns2)?);
-        }
-        let names = KINDS.map(|(name, ..)| format!("makeway, {name}"));
-        let names = names.into_iter().chain(["ns-2, DropTail, NewReno".into()]);
-        let targets = KINDS.map(|(.., targets)| targets[n]);
-        let targets = targets.into_iter().chain([None]);
-        for ((simulator, mut samples), target) in names.zip(samples).zip(targets) {
-            samples.sort_by(f64::total_cmp);
-            let Some(&least) = samples.first() else {
-                continue;
-            };
-            let median = samples[samples.len() / 2];
-            rows.push(Row {
-                dumbbell,
-                simulator,
-                median,
-                least,
-                most: samples[samples.len() - 1],
-                target,
-                met: target.map(|target| median >= target),
-            });
-        }
+    let dumbbells = dumbbells();
+    if let Some(number) = args.peak_of {
+        return peak_here(&dumbbells, number);
     }
-    match args.json {
-        true => text::say!("{}", serde_json::to_string_pretty(&rows)?),
-        false => print(&rows),
+    let mut figures = Figures {
+        schema: 1,
+        command: "makeway bench sim",
+        commit: env!("MAKEWAY_COMMIT"),
+        machine: machine(),
+        load: load(),
+        rows: Vec::new(),
+        replications: replicate(&dumbbells[0], args.rounds)?,
+        targets: Vec::new(),
+    };
+    let largest = dumbbells.len() - 1;
+    let mut number = 0;
+    for (n, dumbbell) in dumbbells.iter().enumerate() {
+        let rounds = if n == largest {
+            args.rounds.min(3)
+        } else {
+            args.rounds
+        };
+        figures.rows.extend(measure(dumbbell, rounds, number)?);
+        number += dumbbell.kinds.len();
     }
+    figures.targets = targets(&dumbbells, &figures);
+    if args.output.has_tables() {
+        table::print(&figures);
+    }
+    args.output.json(&figures)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn scenario(changes: &[&str], discipline: &str) -> Result<Scenario, String> {
-    let mut set: Vec<String> = changes.iter().map(|change| (*change).into()).collect();
-    set.push(format!("link.line.queue.discipline={discipline}"));
-    let text = include_str!("sim/dumbbell.toml");
-    makeway_scenario::parse(text, "dumbbell.toml", Path::new("."), &set).map_err(|e| e.to_string())
-}
-
-fn forwarded(scenario: Result<&Scenario, String>, kind: &Kind) -> anyhow::Result<f64> {
-    let scenario = scenario.map_err(anyhow::Error::msg)?;
-    let (_, _, variant, delayed, _) = *kind;
-    let mut tcp = Config::linux(variant);
-    if !delayed {
-        tcp.delayed_ack = DelayedAck::Off;
+/// The rows of `dumbbell`, whose cases are numbered from `number` on.
+fn measure(dumbbell: &Dumbbell, rounds: u32, number: usize) -> anyhow::Result<Vec<Row>> {
+    let scenarios = dumbbell.kinds.iter().map(|kind| dumbbell.scenario(kind));
+    let scenarios = scenarios.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut samples: Vec<Vec<Sample>> = dumbbell.kinds.iter().map(|_| Vec::new()).collect();
+    let mut ns2 = Vec::new();
+    for _ in 0..rounds {
+        for ((kind, scenario), samples) in dumbbell.kinds.iter().zip(&scenarios).zip(&mut samples) {
+            samples.push(kind.sample(scenario)?);
+        }
+        ns2.extend(dumbbell.ns2()?);
     }
-    let options = Options {
-        tcp: Some(tcp),
-        ..Options::default()
-    };
-    let begun = Instant::now();
-    let outcome = run_in_full(scenario, &options, |_| {})?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let line = outcome
-        .report
-        .queues
-        .first()
-        .context("no queue was measured")?;
-    Ok(line.packets_out as f64 / seconds)
+    let mut rows = Vec::new();
+    for (n, (kind, samples)) in dumbbell.kinds.iter().zip(samples).enumerate() {
+        let mut setups: Vec<f64> = samples.iter().map(|sample| sample.setup).collect();
+        let speeds = samples.iter().map(|sample| sample.speed).collect();
+        let mut row = row(dumbbell, kind.name, speeds);
+        row.setup_seconds = Some(median(&mut setups));
+        row.peak_mb = peak(number + n)?;
+        rows.push(row);
+    }
+    if !ns2.is_empty() {
+        rows.push(row(dumbbell, NS2, ns2));
+    }
+    Ok(rows)
 }
 
-/// `None` where ns-2 is not installed.
-fn ns2_forwarded(arguments: [&str; 5]) -> anyhow::Result<Option<f64>> {
-    let folder = tempfile::tempdir()?;
-    let script = folder.path().join("dumbbell.tcl");
-    std::fs::write(&script, include_str!("sim/dumbbell.tcl"))?;
-    let Ok(output) = Command::new("ns").arg(script).args(arguments).output() else {
-        return Ok(None);
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    let figures: Vec<f64> = text
-        .split_whitespace()
-        .filter_map(|f| f.parse().ok())
-        .collect();
-    match figures[..] {
-        [packets, ms] if ms > 0.0 => Ok(Some(packets / ms * 1e3)),
-        _ => Ok(None),
+fn row(dumbbell: &Dumbbell, simulator: &'static str, mut speeds: Vec<f64>) -> Row {
+    let median = median(&mut speeds);
+    Row {
+        dumbbell: dumbbell.name.clone(),
+        simulator,
+        median,
+        least: speeds[0],
+        most: speeds[speeds.len() - 1],
+        setup_seconds: None,
+        peak_mb: None,
     }
 }
 
-fn print(rows: &[Row]) {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_header([
-        "dumbbell",
-        "simulator",
-        "packets a second",
-        "least to most",
-        "target",
-    ]);
-    for row in rows {
-        let target = match (row.target, row.met) {
-            (Some(target), Some(true)) => format!("{:.1} M, met", target / 1e6),
-            (Some(target), _) => format!("{:.1} M, missed", target / 1e6),
-            _ => String::new(),
+/// Of one at least; sorts them.
+fn median(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+/// The most memory, in MB, of a process that does nothing but the case of this number.
+fn peak(number: usize) -> anyhow::Result<Option<f64>> {
+    let program = std::env::current_exe().context("this program cannot find itself")?;
+    let output = Command::new(program)
+        .args(["bench", "sim", "--peak-of", &number.to_string()])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "measuring memory: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let kib: Option<f64> = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+    Ok(kib.map(|kib| kib * 1.024 / 1e3))
+}
+
+fn peak_here(dumbbells: &[Dumbbell], number: usize) -> anyhow::Result<ExitCode> {
+    let mut cases = dumbbells
+        .iter()
+        .flat_map(|dumbbell| dumbbell.kinds.iter().map(move |kind| (dumbbell, kind)));
+    let (dumbbell, kind) = cases.nth(number).context("there is no such case")?;
+    kind.run(&dumbbell.scenario(kind)?)?;
+    // VmHWM of proc(5), in KiB.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    crate::text::say!("{}", peak.unwrap_or_default().trim_end_matches("kB").trim());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sixteen runs for each core, on one thread and on all.
+fn replicate(dumbbell: &Dumbbell, rounds: u32) -> anyhow::Result<Replications> {
+    let kind = &dumbbell.kinds[0];
+    let scenario = dumbbell.scenario(kind)?;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let runs = 16 * threads;
+    let seconds = |threads: usize| {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while next.fetch_add(1, Ordering::Relaxed) < runs {
+                kind.run(&scenario)?;
+            }
+            anyhow::Ok(())
         };
-        table.add_row([
-            row.dumbbell.to_owned(),
-            row.simulator.clone(),
-            format!("{:.2} M", row.median / 1e6),
-            format!("{:.2} to {:.2}", row.least / 1e6, row.most / 1e6),
-            target,
-        ]);
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            // A thread that panicked takes the program with it when the scope ends.
+            workers
+                .into_iter()
+                .try_for_each(|worker| worker.join().unwrap_or(Ok(())))
+        })?;
+        anyhow::Ok(begun.elapsed().as_secs_f64())
+    };
+    let (mut ones, mut alls, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let (one, all) = (seconds(1)?, seconds(threads)?);
+        ones.push(one);
+        alls.push(all);
+        ratios.push(one / (threads as f64 * all));
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
+    Ok(Replications {
+        runs,
+        threads,
+        one: median(&mut ones),
+        all: median(&mut alls),
+        efficiency: median(&mut ratios),
+    })
+}
+
+fn targets(dumbbells: &[Dumbbell], figures: &Figures) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for (dumbbell, speeds) in dumbbells.iter().zip(SPEEDS) {
+        let rows: Vec<&Row> = figures
+            .rows
+            .iter()
+            .filter(|row| row.dumbbell == dumbbell.name)
+            .collect();
+        let letter = &dumbbell.name[..1];
+        for (row, target) in rows.iter().zip(speeds) {
+            let name = format!("{letter}: {}, million packets a second", row.simulator);
+            targets.extend(target.map(|target| at_least(name, target / 1e6, row.median / 1e6)));
+        }
+        let share = rows[2].median / rows[0].median;
+        targets.push(at_least(
+            format!("{letter}: SQF, part of FIFO"),
+            SQF_SHARE,
+            share,
+        ));
     }
-    text::say!("{table}");
-    if !rows.iter().any(|row| row.simulator.starts_with("ns-2")) {
-        text::say!("ns-2 is not installed (Debian: ns2), so there is nothing beside it.");
+    for row in figures
+        .rows
+        .iter()
+        .filter(|row| row.dumbbell == dumbbells[0].name)
+    {
+        if let Some(peak) = row.peak_mb {
+            targets.push(Target {
+                name: format!("A: {}, most memory in MB", row.simulator),
+                target: PEAK,
+                measured: peak,
+                met: peak <= PEAK,
+            });
+        }
+    }
+    let name = format!(
+        "{} runs on {} cores, efficiency",
+        figures.replications.runs, figures.replications.threads
+    );
+    targets.push(at_least(name, EFFICIENCY, figures.replications.efficiency));
+    targets
+}
+
+fn at_least(name: String, target: f64, measured: f64) -> Target {
+    Target {
+        name,
+        target,
+        measured,
+        met: measured >= target,
     }
 }

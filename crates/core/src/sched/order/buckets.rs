@@ -17,7 +17,8 @@
 
 use super::bitmap::Bitmap;
 use super::tree::{Forest, Treap};
-use super::{Order, Place, fetch};
+use super::{Order, Place};
+use crate::fetch::fetch;
 
 /// Exact shortest and longest in constant time.
 #[derive(Clone, Debug)]
