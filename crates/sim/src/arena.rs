@@ -31,6 +31,10 @@ pub enum Body {
         seq: u64,
         /// When it was sent.
         sent: Instant,
+        /// RTP time of its frame.
+        timestamp: u32,
+        /// Last of its frame.
+        marker: bool,
     },
 }
 
@@ -59,6 +63,12 @@ impl Arena {
     }
 
     /// Looks at a packet.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> &Transit {
+        &self.slots[handle.0 as usize]
+    }
+
+    /// Looks at a packet, to change it.
     #[inline]
     pub fn get_mut(&mut self, handle: Handle) -> &mut Transit {
         &mut self.slots[handle.0 as usize]

@@ -19,14 +19,16 @@ use crate::flow::{Flow, Kind, Stream, Tcp};
 use crate::port::{Counts, Port, Way};
 use crate::run::RunError;
 use crate::tcp::{self, Receiver, Sender, Variant};
+use crate::trace::Trace;
 use crate::world::{END, Identities, Network, World};
 
 /// The world of `scenario`.
-pub fn build(
+pub fn build<T: Trace>(
     scenario: &Scenario,
     interval: Interval,
     tcp: Option<&tcp::Config>,
-) -> Result<World, RunError> {
+    trace: T,
+) -> Result<World<T>, RunError> {
     let ways = Ways::find(scenario)?;
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (number, flow) in scenario.flows.iter().enumerate() {
@@ -45,6 +47,7 @@ pub fn build(
         network(scenario, ways.ports, interval)?,
         flows,
         interval,
+        trace,
     ))
 }
 

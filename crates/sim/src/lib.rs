@@ -5,6 +5,7 @@
 //!
 //! - [`run`]: a scenario in, a report out;
 //! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;
+//! - [`trace`]: what happens to packets, as files that other programs read;
 //! - [`tcp`]: senders and receivers of TCP, as state machines.
 
 mod agenda;
@@ -14,6 +15,7 @@ mod flow;
 mod port;
 mod run;
 pub mod tcp;
+pub mod trace;
 mod world;
 
-pub use run::{Options, Outcome, Progress, RunError, run, run_in_full};
+pub use run::{Options, Outcome, Progress, RunError, run, run_in_full, run_traced};

@@ -33,8 +33,8 @@ pub struct Port {
     /// Packets on their way to the far end, in order, with the time of their arrival there.
     pipe: VecDeque<(Instant, Handle)>,
     drops: Drops,
-    /// Whatever was given up since the owner last looked.
-    pub lost: Vec<Handle>,
+    /// Whatever was given up since the owner last looked, and why.
+    pub lost: Vec<(Handle, &'static str)>,
     /// Kept where somebody wants to know.
     pub counts: Option<Box<Counts>>,
 }
@@ -103,10 +103,11 @@ impl Port {
         }
     }
 
-    /// Begins to send whatever may be sent at `now`; when there may be more.
-    pub fn transmit(&mut self, now: Instant) -> Option<Instant> {
+    /// Begins to send whatever may be sent at `now`, and tells `sent`; when there may be more.
+    pub fn transmit(&mut self, now: Instant, mut sent: impl FnMut(Handle)) -> Option<Instant> {
         while let Some(packet) = self.shaper.dequeue(now, &mut self.drops) {
-            let sent = match self.shaper.rate() {
+            sent(packet.handle);
+            let leaves = match self.shaper.rate() {
                 Some(_) => self.shaper.busy_until(),
                 None => now,
             };
@@ -117,7 +118,7 @@ impl Port {
                     counts.bytes_measured += packet.len().get();
                 }
             }
-            self.carry(sent, packet.handle);
+            self.carry(leaves, packet.handle);
         }
         if !self.drops.is_empty() {
             self.give_up();
@@ -151,7 +152,7 @@ impl Port {
     fn carry(&mut self, sent: Instant, handle: Handle) {
         let way = &mut self.way;
         if way.loss.is_some_and(|loss| loss.sample(&mut way.rng)) {
-            self.lost.push(handle);
+            self.lost.push((handle, "loss"));
             if let Some(counts) = &mut self.counts {
                 counts.dropped("loss");
             }
@@ -173,9 +174,10 @@ impl Port {
     #[cold]
     fn give_up(&mut self) {
         for (packet, reason) in self.drops.drain() {
-            self.lost.push(packet.handle);
+            let why = name(reason);
+            self.lost.push((packet.handle, why));
             if let Some(counts) = &mut self.counts {
-                counts.dropped(name(reason));
+                counts.dropped(why);
             }
         }
     }

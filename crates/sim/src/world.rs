@@ -10,6 +10,7 @@ use crate::arena::{Arena, Body, Transit};
 use crate::flow::{Flow, Kind};
 use crate::port::Port;
 use crate::tcp::{Ack, Segment};
+use crate::trace::{Trace, What};
 
 /// The end of a way.
 pub const END: u32 = u32::MAX;
@@ -26,7 +27,7 @@ pub struct Identities {
 }
 
 /// Everything that a run changes.
-pub struct World {
+pub struct World<T> {
     agenda: Agenda,
     arena: Arena,
     /// Every queue with its link.
@@ -43,6 +44,8 @@ pub struct World {
     now: Instant,
     hash: u64,
     hops: u64,
+    /// Is told what happens to packets.
+    pub trace: T,
 }
 
 /// Sources of the agenda, in this order: for each port its transmitter and its far end, for each
@@ -107,9 +110,9 @@ pub struct Network {
     pub ways: Vec<u32>,
 }
 
-impl World {
+impl<T: Trace> World<T> {
     /// At time zero, with nothing under way.
-    pub fn new(network: Network, flows: Vec<Flow>, interval: Interval) -> Self {
+    pub fn new(network: Network, flows: Vec<Flow>, interval: Interval, trace: T) -> Self {
         let sources = Sources {
             ports: network.ports.len() as u32,
             flows: flows.len() as u32,
@@ -137,6 +140,7 @@ impl World {
             now: Instant::ZERO,
             hash: 0,
             hops: 0,
+            trace,
         }
     }
 
@@ -176,7 +180,12 @@ impl World {
         let sources = self.sources();
         let port = &mut self.ports[number as usize];
         let waits = port.next_arrival().is_some();
-        let next = port.transmit(self.now);
+        let (arena, trace, now) = (&self.arena, &mut self.trace, self.now);
+        let next = port.transmit(now, |handle| {
+            if T::ON {
+                trace.note(now, number, What::Sent, handle, arena.get(handle));
+            }
+        });
         if !waits && let Some(at) = port.next_arrival() {
             self.agenda.set(sources.arrive(number), at);
         }
@@ -187,8 +196,12 @@ impl World {
     /// Forgets the packets that a port gave up.
     #[inline]
     fn bury(&mut self, number: u32) {
-        while let Some(handle) = self.ports[number as usize].lost.pop() {
-            self.arena.remove(handle);
+        while let Some((handle, why)) = self.ports[number as usize].lost.pop() {
+            let transit = self.arena.remove(handle);
+            if T::ON {
+                let what = What::Dropped(why);
+                self.trace.note(self.now, number, what, handle, &transit);
+            }
         }
     }
 
@@ -199,6 +212,11 @@ impl World {
         self.agenda.set_or_clear(source, port.next_arrival());
         if let Some(handle) = handle {
             self.mark(number, handle);
+            if T::ON {
+                let transit = self.arena.get(handle);
+                self.trace
+                    .note(self.now, number, What::Received, handle, transit);
+            }
             self.forward(handle);
         }
     }
@@ -221,6 +239,9 @@ impl World {
         let number = self.ways[transit.step as usize];
         if number == END {
             let transit = self.arena.remove(handle);
+            if T::ON {
+                self.trace.delivered(handle, &transit);
+            }
             return self.deliver(transit);
         }
         transit.step += 1;
@@ -229,6 +250,10 @@ impl World {
         let identities = &self.identities[self.identity_of[number as usize] as usize];
         let (flow, user) = (identities.flow[index], identities.user[index]);
         let len = transit.len;
+        if T::ON {
+            self.trace
+                .note(self.now, number, What::Queued, handle, transit);
+        }
         let port = &mut self.ports[number as usize];
         port.enqueue(self.now, handle, flow, user, len);
         if self.agenda.due(2 * number).is_none() {
@@ -246,6 +271,9 @@ impl World {
             len,
             body,
         });
+        if T::ON {
+            self.trace.created(self.now, handle);
+        }
         self.forward(handle);
     }
 
@@ -253,7 +281,7 @@ impl World {
         let (number, now, interval) = (transit.flow, self.now, self.interval);
         let flow = &mut self.flows[number as usize];
         match (&mut flow.kind, transit.body) {
-            (Kind::Stream(stream), Body::Datagram { seq, sent }) => {
+            (Kind::Stream(stream), Body::Datagram { seq, sent, .. }) => {
                 let payload = u64::from(transit.len) - HEADERS;
                 let (sent, now) = (sent.as_nanos(), now.as_nanos());
                 stream.received.count(interval, seq, payload, sent, now);
@@ -340,6 +368,8 @@ impl World {
                     let body = Body::Datagram {
                         seq: departure.seq,
                         sent: self.now,
+                        timestamp: departure.timestamp,
+                        marker: departure.marker,
                     };
                     self.send(number, len, body);
                 }
@@ -401,6 +431,7 @@ fn set_lazily(agenda: &mut Agenda, source: u32, due: Option<Instant>) {
 mod tests {
     use super::*;
     use crate::build::build;
+    use crate::trace::Off;
     use std::path::Path;
 
     /// Nothing is lost but by a port that says so, at any time.
@@ -410,7 +441,7 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
         let scenario = makeway_scenario::parse(text, "call", folder, &[]).unwrap();
         let interval = Interval::new(scenario.warmup, scenario.duration);
-        let mut world = build(&scenario, interval, None).unwrap();
+        let mut world = build(&scenario, interval, None, Off).unwrap();
         for ms in (1..4000).step_by(7) {
             world.run_until(Instant::ZERO + Duration::from_millis(ms));
             let held = world.ports.iter().map(|port| port.backlog() as usize);

@@ -9,6 +9,7 @@ mod plan;
 mod run;
 mod session;
 mod status;
+mod traces;
 mod up;
 mod validate;
 mod watch;

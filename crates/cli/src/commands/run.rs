@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use makeway_report::{html, json, summary, table};
 use maud::Markup;
 
 use super::session::{self, Session};
+use super::traces::Traces;
 use crate::text;
 
 /// Runs a scenario, prints a table, and writes report.json and report.html.
@@ -16,6 +18,8 @@ use crate::text;
   makeway run scenarios/call-and-downloads.toml
   makeway run scenarios/call-and-downloads.toml --set link.line.queue.discipline=fifo --out out
   makeway run scenarios/call-and-downloads.toml --world sim
+  makeway run FILE --world sim --pcap line=line.pcapng
+  makeway run FILE --world sim --pcap line:router=down.pcapng --pcap backbone=backbone.pcapng
   makeway run FILE --set duration=10s --json | jq .flows")]
 pub struct Run {
     /// The scenario file.
@@ -32,6 +36,8 @@ pub struct Run {
     /// Prints JSON instead of the table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    traces: Traces,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -48,6 +54,12 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;
     }
+    if !args.traces.is_empty() && args.world.contains(&World::Netns) {
+        bail!(
+            "traces are of the world sim: give `--world sim` (in the world netns, run tcpdump on its interfaces)"
+        );
+    }
+    let mut recorder = args.traces.open(&scenario)?;
     // The world that enters a user namespace comes first: it may only do so before any thread.
     let mut worlds = args.world.clone();
     worlds.sort();
@@ -59,7 +71,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
                 let session = Session::start()?;
                 session.run(&scenario, Vec::new(), "netns")?.report
             }
-            World::Sim => session::simulate(&scenario)?,
+            World::Sim => session::simulate(&scenario, recorder.take())?,
         });
     }
     let (text, page, table) = match &reports[..] {
