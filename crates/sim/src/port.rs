@@ -91,6 +91,8 @@ impl Port {
     }
 
     /// A packet of `len` bytes from the network header on comes to the queue.
+    // The world is compiled twice, with traces and without, and inlines what has one caller only.
+    #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, handle: Handle, flow: FlowId, user: UserId, len: u32) {
         let wire = self.framing.wire(Bytes::new(u64::from(len)));
         let packet = Packet::new(now, handle, flow, user, wire);
@@ -149,6 +151,7 @@ impl Port {
         self.pipe.len()
     }
 
+    #[inline(always)]
     fn carry(&mut self, sent: Instant, handle: Handle) {
         let way = &mut self.way;
         if way.loss.is_some_and(|loss| loss.sample(&mut way.rng)) {

@@ -180,12 +180,14 @@ impl<T: Trace> World<T> {
         let sources = self.sources();
         let port = &mut self.ports[number as usize];
         let waits = port.next_arrival().is_some();
-        let (arena, trace, now) = (&self.arena, &mut self.trace, self.now);
-        let next = port.transmit(now, |handle| {
-            if T::ON {
+        let next = if T::ON {
+            let (arena, trace, now) = (&self.arena, &mut self.trace, self.now);
+            port.transmit(now, |handle| {
                 trace.note(now, number, What::Sent, handle, arena.get(handle));
-            }
-        });
+            })
+        } else {
+            port.transmit(self.now, |_| ())
+        };
         if !waits && let Some(at) = port.next_arrival() {
             self.agenda.set(sources.arrive(number), at);
         }
