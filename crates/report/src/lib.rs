@@ -3,10 +3,11 @@
 //! - [`model`]: the report as a value;
 //! - [`interval`], [`flow`]: what every world counts;
 //! - [`summary`]: a row per group of flows, and a sentence;
-//! - [`table`], [`json`], [`html`]: the forms;
+//! - [`table`], [`json`], [`html`], [`csv`]: the forms;
 //! - [`chart`]: line charts as inline SVG.
 
 pub mod chart;
+pub mod csv;
 pub mod flow;
 pub mod html;
 pub mod interval;

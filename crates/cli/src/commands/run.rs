@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use makeway_report::{html, json, summary, table};
+use makeway_report::{csv, html, json, summary, table};
 use maud::Markup;
 
 use super::session::{self, Session};
 use super::traces::Traces;
 use crate::text;
 
-/// Runs a scenario, prints a table, and writes report.json and report.html.
+/// Runs a scenario, prints a table, and writes report.json, report.html and series.csv.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway run scenarios/call-and-downloads.toml
@@ -30,7 +30,7 @@ pub struct Run {
     /// Changes a value of the file: `link.line.rate=5mbit`, `flow.download.count=20`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Writes report.json and report.html into this folder.
+    /// Writes report.json, report.html and series.csv into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Prints JSON instead of the table.
@@ -90,6 +90,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.out {
         session::write(&folder.join("report.json"), &text)?;
         session::write(&folder.join("report.html"), &page)?;
+        session::write(&folder.join("series.csv"), &csv::series(&reports))?;
     }
     if args.json {
         text::say!("{}", text.trim_end());
