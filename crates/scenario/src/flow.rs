@@ -7,11 +7,12 @@ use makeway_core::units::{Bytes, Duration, Rate};
 use crate::document::Entry;
 use crate::error::{Origin, ScenarioError};
 use crate::model::{Flow, Frame, Link, Pace, Source};
+use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::read::Context;
 use crate::section::{Section, table};
 use crate::trace;
 
-const KINDS: [&str; 4] = ["bulk", "rtp", "cbr", "poisson"];
+const KINDS: [&str; 5] = ["bulk", "rtp", "cbr", "poisson", "pcap"];
 const COMMON: [&str; 7] = ["kind", "from", "to", "count", "start", "stagger", "stop"];
 /// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.
 const LARGEST_PAYLOAD: u64 = 1460;
@@ -34,6 +35,7 @@ fn keys(kind: &str) -> &'static [&'static str] {
         "bulk" => &["congestion_control", "bytes"],
         "rtp" => &["trace", "rate", "payload", "pace", "jitter"],
         "cbr" => &["rate", "payload", "jitter"],
+        "pcap" => &["file", "repeat"],
         _ => &["rate", "payload"],
     }
 }
@@ -48,7 +50,10 @@ pub(crate) fn read(
     let t = table(&entry.item, &path, &format!("[{path}]"))?;
     let every: Vec<&str> = t.entries.iter().map(|e| e.key.as_str()).collect();
     let any = Section::new(path.as_str(), &entry.origin, t, &every)?;
-    any.need("kind", "\"bulk\", \"rtp\", \"cbr\" or \"poisson\"")?;
+    any.need(
+        "kind",
+        "\"bulk\", \"rtp\", \"cbr\", \"poisson\" or \"pcap\"",
+    )?;
     let kind = any.choice("kind", &KINDS)?.unwrap_or_default();
     let known = [&COMMON[..], keys(&kind)].concat();
     let s = Section::new(path, &entry.origin, t, &known)?;
@@ -64,6 +69,7 @@ pub(crate) fn read(
             payload: payload(&s, CBR_PAYLOAD)?,
             jitter: s.read("jitter")?.unwrap_or_default(),
         },
+        "pcap" => capture(&s, cx)?,
         _ => Source::Poisson {
             rate: rate(&s)?,
             payload: payload(&s, CBR_PAYLOAD)?,
@@ -243,6 +249,34 @@ fn trace_file(
         ))
     })?;
     Ok((path, frames, period))
+}
+
+fn capture(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
+    s.need("file", "\"capture.pcapng\"")?;
+    let (text, origin) = s.string("file")?.unwrap_or(("", s.origin));
+    let file = cx.folder.join(text);
+    let about = |what: String| {
+        let name = s.name("file");
+        origin.error(format!("`{name}`: {}: {what}", file.display()))
+    };
+    let size = std::fs::metadata(&file).map(|m| if m.is_file() { m.len() } else { u64::MAX });
+    if size.is_ok_and(|n| n > LARGEST_CAPTURE) {
+        return Err(about(
+            "it is no file of 256 MB at most: `tcpdump -r FILE -s 64 -w SMALLER` keeps the headers, which is enough".into(),
+        ));
+    }
+    let bytes = std::fs::read(&file).map_err(|e| {
+        about(format!(
+            "it cannot be read ({e}): name it from the scenario's own folder"
+        ))
+    })?;
+    let packets = pcap::parse(&bytes).map_err(about)?;
+    let repeat = s.boolean("repeat")?.unwrap_or(false);
+    Ok(Source::Pcap {
+        period: repeat.then(|| pcap::period(&packets)),
+        packets: packets.into(),
+        file,
+    })
 }
 
 fn pace(s: &Section<'_>) -> Result<Pace, ScenarioError> {

@@ -10,6 +10,7 @@ mod explain;
 mod flow;
 mod link;
 pub mod model;
+mod pcap;
 mod read;
 pub mod routes;
 mod section;

@@ -138,6 +138,21 @@ impl<'a> Section<'a> {
         Ok(Some((s, &entry.item.origin)))
     }
 
+    /// `true` or `false`.
+    pub fn boolean(&self, key: &str) -> Result<Option<bool>, ScenarioError> {
+        match self.get(key).map(|entry| &entry.item) {
+            None => Ok(None),
+            Some(item) => match &item.value {
+                Value::Boolean(yes) => Ok(Some(*yes)),
+                other => Err(item.origin.error(format!(
+                    "`{}` is {}: write true or false",
+                    self.name(key),
+                    shown(other)
+                ))),
+            },
+        }
+    }
+
     /// A text among `choices`.
     pub fn choice(&self, key: &str, choices: &[&str]) -> Result<Option<String>, ScenarioError> {
         let Some((text, origin)) = self.string(key)? else {

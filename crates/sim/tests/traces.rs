@@ -102,7 +102,7 @@ struct Packet {
 impl Packet {
     fn tcp(&self) -> Option<(TcpHeader, u64)> {
         let (tcp, payload) = TcpHeader::from_slice(&self.rest).ok()?;
-        (self.ip.protocol == IpNumber::TCP).then(|| (tcp, payload.len() as u64))
+        (self.ip.protocol == IpNumber::TCP).then_some((tcp, payload.len() as u64))
     }
 
     fn udp(&self) -> Option<(UdpHeader, &[u8])> {
@@ -460,4 +460,29 @@ fn tshark_follows_the_connections() {
     let acknowledgements = rows.iter().filter(|row| row[0] == "client -> router");
     assert!({ acknowledgements }.any(|row| row[3] == "3145728"));
     assert!(rows.iter().any(|row| !row[4].is_empty()));
+}
+
+#[test]
+fn a_capture_that_is_replayed_gives_the_same_packets() {
+    let (file, _) = capture("lan:server");
+    let folder = std::env::temp_dir().join(format!("makeway-replay-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("server.pcapng"), &file).unwrap();
+    let flows = SCENARIO.find("[flow.download]").unwrap();
+    let text = SCENARIO[..flows].to_owned()
+        + "[flow.copy]\nkind = \"pcap\"\nfile = \"server.pcapng\"\nfrom = \"server\"\nto = \"client\"";
+    let scenario = makeway_scenario::parse(&text, "test.toml", &folder, &[]).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let (mut recorder, copy) = (Recorder::new(&scenario), Shared::default());
+    let place = Place::find(&scenario, "lan:server").unwrap();
+    let out = Box::new(copy.clone());
+    recorder.pcapng(&scenario, &place, "test", out).unwrap();
+    run_traced(&scenario, &Options::default(), recorder, |_| {}).unwrap();
+    let all = |file: &[u8]| -> Vec<(u64, u16)> {
+        let packets = packets(file);
+        packets.iter().map(|p| (p.at, p.ip.total_len)).collect()
+    };
+    let (original, copy) = (all(&file), all(&copy.take()));
+    assert!(original.len() > 4000);
+    assert_eq!(original, copy);
 }
