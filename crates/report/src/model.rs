@@ -42,7 +42,7 @@ pub struct FlowReport {
     pub name: String,
     /// Group, `download`.
     pub group: String,
-    /// `bulk`, `rtp`, `cbr`, `poisson`.
+    /// `bulk`, `rtp`, `cbr`, `poisson`, `pcap`.
     pub kind: String,
     /// Payload received, bit/s.
     pub goodput_bps: f64,

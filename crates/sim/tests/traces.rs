@@ -385,6 +385,79 @@ fn a_place_that_is_not_there_is_told_with_those_that_are() {
     assert!(error("line:server").contains("joins `router` and `client`"));
 }
 
+/// The lines of the trace of everything, by column, with the report of the run.
+fn lines() -> (Vec<Vec<String>>, Report) {
+    let scenario = scenario();
+    let (mut recorder, file) = (Recorder::new(&scenario), Shared::default());
+    let place = Place::everywhere(&scenario);
+    recorder.ns2(&scenario, &place, "test", Box::new(file.clone()));
+    let outcome = run_traced(&scenario, &Options::default(), recorder, |_| {}).unwrap();
+    let text = String::from_utf8(file.take()).unwrap();
+    let columns = |line: &str| line.split(' ').map(Into::into).collect();
+    (text.lines().map(columns).collect(), outcome.report)
+}
+
+#[test]
+fn a_text_trace_counts_what_the_report_counts() {
+    let (lines, report) = lines();
+    assert!(lines.iter().all(|line| line.len() == 12));
+    // Nodes by their place in the file: server 0, router 1, client 2.
+    let count = |event: &str| {
+        let at = lines
+            .iter()
+            .filter(|l| l[0] == event && l[2] == "1" && l[3] == "2");
+        at.count() as u64
+    };
+    let queue = &report.queues[0];
+    let dropped: u64 = queue.drops.values().sum();
+    assert!(queue.drops["loss"] > 0 && dropped > queue.drops["loss"]);
+    assert_eq!(count("d"), dropped);
+    assert_eq!(lines.iter().filter(|l| l[0] == "d").count() as u64, dropped);
+    assert_eq!(count("+"), queue.packets_in);
+    assert_eq!(count("-"), queue.packets_out);
+    assert_eq!(count("r"), queue.packets_out - queue.drops["loss"]);
+}
+
+#[test]
+fn a_text_trace_follows_each_packet_over_its_links() {
+    let (lines, _) = lines();
+    let time = |line: &[String]| line[1].parse::<f64>().unwrap();
+    assert!(lines.is_sorted_by_key(|line| (time(line) * 1e9).round() as u64));
+    let mut packets: BTreeMap<u64, Vec<&[String]>> = BTreeMap::new();
+    for line in &lines {
+        packets
+            .entry(line[11].parse().unwrap())
+            .or_default()
+            .push(line);
+    }
+    // No number is left out, and none is given twice.
+    assert_eq!(packets.keys().last(), Some(&(packets.len() as u64 - 1)));
+    for way in packets.values() {
+        let events: String = way.iter().map(|line| line[0].as_str()).collect();
+        assert!(
+            ["+-r+-r", "+-r+d", "+-r+-d"].contains(&events.as_str()),
+            "{events}"
+        );
+        // Type, size, flow, both ends and sequence number are the packet's own.
+        assert!(way.iter().all(|line| line[4..] == way[0][4..]), "{way:?}");
+        let forth = way[0][8] == format!("0.{}", 10_000 + way[0][7].parse::<u32>().unwrap());
+        let nodes = way.iter().map(|line| line[2].as_str()).collect::<String>();
+        let expected = if forth { "000111" } else { "222111" };
+        assert_eq!(nodes, expected[..nodes.len()]);
+    }
+    for (kind, size) in [
+        ("tcp", "1500"),
+        ("ack", "52"),
+        ("cbr", "201"),
+        ("poisson", "65"),
+    ] {
+        assert!(
+            lines.iter().any(|line| line[4] == kind && line[5] == size),
+            "{kind}"
+        );
+    }
+}
+
 /// The output of a program on a capture; nothing if the machine does not have it.
 fn read_by(program: &str, arguments: &[&str]) -> Option<String> {
     let (file, _) = capture("line");

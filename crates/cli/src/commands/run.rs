@@ -20,6 +20,7 @@ use crate::text;
   makeway run scenarios/call-and-downloads.toml --world sim
   makeway run FILE --world sim --pcap line=line.pcapng
   makeway run FILE --world sim --pcap line:router=down.pcapng --pcap backbone=backbone.pcapng
+  makeway run FILE --world sim --trace all.tr
   makeway run FILE --set duration=10s --json | jq .flows")]
 pub struct Run {
     /// The scenario file.

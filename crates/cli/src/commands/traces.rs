@@ -15,12 +15,16 @@ pub struct Traces {
     /// for more links. Only with --world sim.
     #[arg(long, value_name = "LINK[:NODE]=FILE")]
     pcap: Vec<String>,
+    /// Writes what happens to packets as text of ns-2: on all links, on one, or to what one node
+    /// sends. Again for more. Only with --world sim.
+    #[arg(long, value_name = "[LINK[:NODE]=]FILE")]
+    trace: Vec<String>,
 }
 
 impl Traces {
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        self.pcap.is_empty()
+        self.pcap.is_empty() && self.trace.is_empty()
     }
 
     /// Opens the files.
@@ -43,6 +47,17 @@ impl Traces {
             let place = Place::find(scenario, place).with_context(|| format!("--pcap {text}"))?;
             let out = create(Path::new(file), &mut files)?;
             recorder.pcapng(scenario, &place, file, Box::new(out))?;
+        }
+        for text in &self.trace {
+            let (place, file) = match text.split_once('=') {
+                Some((place, file)) => (
+                    Place::find(scenario, place).with_context(|| format!("--trace {text}"))?,
+                    file,
+                ),
+                None => (Place::everywhere(scenario), text.as_str()),
+            };
+            let out = create(Path::new(file), &mut files)?;
+            recorder.ns2(scenario, &place, file, Box::new(out));
         }
         Ok(Some(recorder))
     }

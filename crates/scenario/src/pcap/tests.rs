@@ -232,8 +232,10 @@ proptest! {
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..12),
         keep in any::<proptest::sample::Index>(),
         cut in any::<bool>(),
+        captured in 0..60_usize,
     ) {
-        let data = ethernet(0x0800, ipv4(300));
+        let mut data = ethernet(0x0800, ipv4(300));
+        data.truncate(captured);
         let mut file = match ng {
             true => {
                 let packets: Vec<_> = times.iter().map(|t| (u64::from(*t), data.clone())).collect();

@@ -1,12 +1,14 @@
 //! What happens to packets at ports, written as files that other programs read.
 //!
 //! - [`Recorder`]: is told by the world, and tells each file what concerns it;
+//! - `ns2`: a line of text for each event;
 //! - `pcapng`: packets with their headers, for Wireshark and its like.
 //!
 //! A world is compiled with a [`Trace`] of its own. That of a run without traces, [`Off`], says so in a
 //! constant, so such a run has no instruction of this. Files are the caller's: this writes to
 //! [`Write`], and the caller buffers.
 
+mod ns2;
 mod pcapng;
 
 use std::io::{self, Write};
@@ -98,6 +100,12 @@ pub enum PlaceError {
 pub struct Place(Vec<(usize, usize)>);
 
 impl Place {
+    /// Both ends of every link.
+    pub fn everywhere(scenario: &Scenario) -> Self {
+        let links = 0..scenario.links.len();
+        Self(links.flat_map(|link| [(link, 0), (link, 1)]).collect())
+    }
+
     /// `LINK`, which is both of its ends, or `LINK:NODE`, which is what the node sends.
     ///
     /// # Errors
@@ -158,6 +166,8 @@ struct Label {
 #[derive(Clone, Debug)]
 struct Ends {
     number: u32,
+    /// The sender's node, and the receiver's.
+    nodes: [usize; 2],
     /// The sender's address, and the receiver's.
     addresses: [Ipv4Addr; 2],
     port: u16,
@@ -193,6 +203,7 @@ impl Recorder {
             flows: flows
                 .map(|(number, flow)| Ends {
                     number: number as u32,
+                    nodes: [flow.from, flow.to],
                     addresses: [flow.from, flow.to].map(wire::node_address),
                     port: wire::port(number),
                     heard: None,
@@ -224,6 +235,18 @@ impl Recorder {
             Err(error) => return Err(failure(&name, &error)),
         }
         Ok(())
+    }
+
+    /// Writes what happens at `place` to `out` as text of ns-2; `name` is for errors.
+    pub fn ns2(
+        &mut self,
+        scenario: &Scenario,
+        place: &Place,
+        name: impl Into<String>,
+        out: Box<dyn Write + Send>,
+    ) {
+        let file = ns2::Ns2::new(scenario, out);
+        self.add(name.into(), place, Box::new(file));
     }
 
     fn add(&mut self, name: String, place: &Place, sink: Box<dyn Sink>) {
