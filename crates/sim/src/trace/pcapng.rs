@@ -6,18 +6,12 @@
 //! the first bytes are kept. What the queue dropped was not sent: the next packet of the interface counts
 //! it (`epb_dropcount`), and its statistics at the end do (`isb_ifdrop`).
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
 use makeway_core::units::Instant;
 use makeway_scenario::model::Scenario;
 use makeway_scenario::wire::{PREFIX, Rtp};
-use pcap_parser::pcapng::{
-    BOM_MAGIC, EPB_MAGIC, EnhancedPacketBlock, IDB_MAGIC, ISB_MAGIC, InterfaceDescriptionBlock,
-    InterfaceStatisticsBlock, OptionCode, PcapNGOption, SHB_MAGIC, SectionHeaderBlock,
-};
-use pcap_parser::{Linktype, ToVec};
 
 use super::{Ends, Seen, Sink, What};
 use crate::arena::Body;
@@ -38,9 +32,26 @@ const FIRST: u32 = 1;
 /// Largest IP packet.
 const LARGEST: usize = 65_535;
 
-/// `epb_dropcount`, `isb_ifrecv` and `isb_ifdrop`.
-const EPB_DROPCOUNT: OptionCode = OptionCode(4);
-/// `if_tsresol`: powers of ten.
+/// Types of blocks: section header, interface description, interface statistics, enhanced packet.
+const SHB: u32 = 0x0a0d_0d0a;
+const IDB: u32 = 1;
+const ISB: u32 = 5;
+const EPB: u32 = 6;
+/// In a section header, so that readers know the order of bytes.
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// Raw IPv4. Not 101, raw IP: of two such interfaces libpcap 1.10 says that they differ.
+const LINKTYPE: u32 = 228;
+/// Codes of options. They mean other things in other blocks.
+const COMMENT: u16 = 1;
+const SHB_USERAPPL: u16 = 4;
+const IF_NAME: u16 = 2;
+const IF_DESCRIPTION: u16 = 3;
+const IF_SPEED: u16 = 8;
+const IF_TSRESOL: u16 = 9;
+const EPB_DROPCOUNT: u16 = 4;
+const ISB_IFRECV: u16 = 4;
+const ISB_IFDROP: u16 = 5;
+/// `if_tsresol`: a power of ten.
 const NANOSECONDS: u8 = 9;
 
 /// A file of packets.
@@ -51,6 +62,8 @@ pub(super) struct PcapNg {
     payload: Vec<u8>,
     /// The packet that is being made.
     packet: Vec<u8>,
+    /// The block that is being made.
+    block: Block,
 }
 
 struct Interface {
@@ -68,48 +81,30 @@ impl PcapNg {
         ends: &[(usize, usize)],
         mut out: Box<dyn Write + Send>,
     ) -> io::Result<Self> {
-        let program = concat!("makeway ", env!("CARGO_PKG_VERSION"));
+        let mut block = Block::new(SHB, &[BYTE_ORDER]);
+        // Version 1.0, and of a length that is not known yet.
+        block.words(&[1, u32::MAX, u32::MAX]);
         let about = format!("{}, seed {}", scenario.title, scenario.seed);
-        let mut head = SectionHeaderBlock {
-            block_type: SHB_MAGIC,
-            block_len1: 0,
-            bom: BOM_MAGIC,
-            major_version: 1,
-            minor_version: 0,
-            section_len: -1,
-            options: vec![
-                text(OptionCode::Comment, &about),
-                text(OptionCode::ShbUserAppl, program),
-            ],
-            block_len2: 0,
-        };
-        write(&mut out, &mut head)?;
+        block.option(COMMENT, about.as_bytes());
+        block.option(
+            SHB_USERAPPL,
+            concat!("makeway ", env!("CARGO_PKG_VERSION")).as_bytes(),
+        );
+        block.write(&mut out)?;
         for (link, end) in ends {
             let link = &scenario.links[*link];
             let egress = &link.egress[*end];
             let names = [link.ends[*end], link.ends[1 - *end]].map(|node| &scenario.nodes[node]);
             let name = format!("{} -> {}", names[0].name, names[1].name);
             let about = format!("link {}, after {}", link.name, egress.queue.discipline);
-            let mut options = vec![
-                text(OptionCode::IfName, &name),
-                text(OptionCode::IfDescription, &about),
-            ];
+            block.begin(IDB, &[LINKTYPE, SNAPLEN as u32]);
+            block.option(IF_NAME, name.as_bytes());
+            block.option(IF_DESCRIPTION, about.as_bytes());
             if let Some(rate) = egress.rate {
-                options.push(number(OptionCode::IfSpeed, rate.bps()));
+                block.option(IF_SPEED, &rate.bps().to_le_bytes());
             }
-            let mut interface = InterfaceDescriptionBlock {
-                block_type: IDB_MAGIC,
-                block_len1: 0,
-                // Not RAW: of two such interfaces libpcap 1.10 says that they differ.
-                linktype: Linktype::IPV4,
-                reserved: 0,
-                snaplen: SNAPLEN as u32,
-                options,
-                block_len2: 0,
-                if_tsresol: NANOSECONDS,
-                if_tsoffset: 0,
-            };
-            write(&mut out, &mut interface)?;
+            block.option(IF_TSRESOL, &[NANOSECONDS]);
+            block.write(&mut out)?;
         }
         let interface = |(link, end): &(usize, usize)| Interface {
             port: port_number(*link, *end),
@@ -122,6 +117,7 @@ impl PcapNg {
             interfaces: ends.iter().map(interface).collect(),
             payload: vec![0; PREFIX + LARGEST],
             packet: Vec::with_capacity(2 * SNAPLEN),
+            block,
         })
     }
 
@@ -242,35 +238,67 @@ fn sequence(offset: u64) -> u32 {
 }
 
 /// High and low half of a moment, in ns of Unix.
-fn moment(at: Instant) -> (u32, u32) {
+fn moment(at: Instant) -> [u32; 2] {
     let ns = EPOCH * 1_000_000_000 + at.as_nanos();
-    ((ns >> 32) as u32, ns as u32)
+    [(ns >> 32) as u32, ns as u32]
 }
 
-fn text(code: OptionCode, value: &str) -> PcapNGOption<'_> {
-    // Its length has 16 bits; a title may be longer, and is left out then.
-    let value = Some(value).filter(|v| v.len() < 10_000).unwrap_or_default();
-    let value = value.as_bytes();
-    PcapNGOption {
-        code,
-        len: value.len() as u16,
-        value: Cow::Borrowed(value),
+/// A block in the making, little-endian: type, length, body, options, length again (section 3.1).
+/// By hand, since libraries allocate for each packet; the tests read it with one.
+struct Block {
+    bytes: Vec<u8>,
+    options: bool,
+}
+
+impl Block {
+    fn new(kind: u32, words: &[u32]) -> Self {
+        let mut block = Self {
+            bytes: Vec::with_capacity(4 * SNAPLEN),
+            options: false,
+        };
+        block.begin(kind, words);
+        block
     }
-}
 
-fn number(code: OptionCode, value: u64) -> PcapNGOption<'static> {
-    PcapNGOption {
-        code,
-        len: 8,
-        value: Cow::Owned(value.to_le_bytes().to_vec()),
+    /// Another one, with the first words of its body.
+    fn begin(&mut self, kind: u32, words: &[u32]) {
+        self.bytes.clear();
+        self.options = false;
+        self.words(&[kind, 0]);
+        self.words(words);
     }
-}
 
-fn write(out: &mut dyn Write, block: &mut impl ToVec) -> io::Result<()> {
-    let bytes = block
-        .to_vec()
-        .map_err(|error| io::Error::other(error.to_string()))?;
-    out.write_all(&bytes)
+    fn words(&mut self, words: &[u32]) {
+        for word in words {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Filled up to a whole word.
+    fn padded(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        // Its length has 16 bits: a longer title is left out.
+        if let Ok(len) = u16::try_from(value.len()) {
+            self.words(&[u32::from(len) << 16 | u32::from(code)]);
+            self.padded(value);
+            self.options = true;
+        }
+    }
+
+    fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.options {
+            // End of options.
+            self.words(&[0]);
+        }
+        let len = self.bytes.len() as u32 + 4;
+        self.bytes[4..8].copy_from_slice(&len.to_le_bytes());
+        self.words(&[len]);
+        out.write_all(&self.bytes)
+    }
 }
 
 impl Sink for PcapNg {
@@ -295,39 +323,24 @@ impl Sink for PcapNg {
         let interface = &mut self.interfaces[place];
         interface.sent += 1;
         let since = std::mem::take(&mut interface.since);
-        let options = (since > 0).then(|| number(EPB_DROPCOUNT, since));
-        let (ts_high, ts_low) = moment(seen.now);
-        let mut block = EnhancedPacketBlock {
-            block_type: EPB_MAGIC,
-            block_len1: 0,
-            if_id: place as u32,
-            ts_high,
-            ts_low,
-            caplen: self.packet.len() as u32,
-            origlen: seen.packet.len,
-            data: &self.packet,
-            options: options.into_iter().collect(),
-            block_len2: 0,
-        };
-        write(&mut self.out, &mut block)
+        let [high, low] = moment(seen.now);
+        let (kept, len) = (self.packet.len() as u32, seen.packet.len);
+        self.block.begin(EPB, &[place as u32, high, low, kept, len]);
+        self.block.padded(&self.packet);
+        if since > 0 {
+            self.block.option(EPB_DROPCOUNT, &since.to_le_bytes());
+        }
+        self.block.write(&mut self.out)
     }
 
     fn finish(&mut self, now: Instant) -> io::Result<()> {
-        let (ts_high, ts_low) = moment(now);
+        let [high, low] = moment(now);
         for (index, interface) in self.interfaces.iter().enumerate() {
-            let mut block = InterfaceStatisticsBlock {
-                block_type: ISB_MAGIC,
-                block_len1: 0,
-                if_id: index as u32,
-                ts_high,
-                ts_low,
-                options: vec![
-                    number(OptionCode::IsbIfRecv, interface.sent),
-                    number(OptionCode::IsbIfDrop, interface.dropped),
-                ],
-                block_len2: 0,
-            };
-            write(&mut self.out, &mut block)?;
+            self.block.begin(ISB, &[index as u32, high, low]);
+            self.block.option(ISB_IFRECV, &interface.sent.to_le_bytes());
+            self.block
+                .option(ISB_IFDROP, &interface.dropped.to_le_bytes());
+            self.block.write(&mut self.out)?;
         }
         self.out.flush()
     }
