@@ -29,6 +29,7 @@ impl Loss {
     }
 
     /// Whether nothing is ever lost.
+    #[inline]
     pub fn is_none(&self) -> bool {
         self.good <= 0.0 && (self.p <= 0.0 || self.bad <= 0.0)
     }
@@ -59,6 +60,7 @@ impl LossyLink {
     }
 
     /// Whether the next packet is lost; `uniform` gives numbers from 0 to 1, without 1.
+    #[inline]
     pub fn loses(&mut self, mut uniform: impl FnMut() -> f64) -> bool {
         if self.loss.is_none() {
             return false;

@@ -90,12 +90,14 @@ impl Packet {
 
     /// The same packet of a transport that says `ecn`.
     #[must_use]
+    #[inline]
     pub fn with_ecn(mut self, ecn: Ecn) -> Self {
         self.bits = self.len_u32() | (ecn as u32) << LEN_BITS;
         self
     }
 
     /// What it says of congestion.
+    #[inline]
     pub fn ecn(&self) -> Ecn {
         match self.bits >> LEN_BITS {
             0 => Ecn::NotCapable,

@@ -13,23 +13,11 @@ use makeway_core::units::Duration;
 use makeway_report::flow;
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Departure, EXTENSION};
+use makeway_scenario::wire::{MARKER, PREFIX, RTP_HEADER, Rtp, SEQUENCE, STAMP};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual, be_quick};
 
-/// RTP header (RFC 3550 section 5.1), then our extension.
-const RTP_HEADER: usize = 12;
-const PREFIX: usize = RTP_HEADER + EXTENSION;
-/// RTP version 2 with an extension.
-const VERSION: u8 = 2 << 6 | 1 << 4;
-/// A dynamic payload type (RFC 3551), for streams of zeros.
-const PAYLOAD_TYPE: u8 = 96;
-/// Our extension's name, and its length in words of 32 bits.
-const EXTENSION_HEADER: [u8; 4] = [b'm', b'w', 0, 4];
-/// Where in a packet the stamp and the sequence number are.
-const STAMP: usize = RTP_HEADER + 4;
-const SEQUENCE: usize = STAMP + 8;
-const MARKER: u8 = 0x80;
 /// Socket buffers asked for, so that no packet is lost in this machine.
 const BUFFER: libc::c_int = 8 << 20;
 /// Packets taken in one call.
@@ -103,7 +91,14 @@ pub(crate) fn send(
         last = epoch.elapsed();
         let size = RTP_HEADER + departure.payload as usize;
         let stamp = epoch.stamp();
-        header(&mut packet, &departure, stream.ssrc, stamp);
+        let header = Rtp {
+            seq: departure.seq,
+            timestamp: departure.timestamp,
+            marker: departure.marker,
+            ssrc: stream.ssrc,
+            stamp,
+        };
+        packet[..PREFIX].copy_from_slice(&header.to_bytes());
         if let Some((content, payload)) = stream
             .content
             .and_then(|c| Some((c, c.payload(departure.seq)?)))
@@ -131,17 +126,6 @@ fn lost_on_the_way(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::ENOBUFS | libc::ENOMEM | libc::EPERM | libc::ECONNREFUSED | libc::EAGAIN)
     )
-}
-
-fn header(packet: &mut [u8], departure: &Departure, ssrc: u32, stamp: u64) {
-    packet[0] = VERSION;
-    packet[1] = PAYLOAD_TYPE | if departure.marker { MARKER } else { 0 };
-    packet[2..4].copy_from_slice(&(departure.seq as u16).to_be_bytes());
-    packet[4..8].copy_from_slice(&departure.timestamp.to_be_bytes());
-    packet[8..12].copy_from_slice(&ssrc.to_be_bytes());
-    packet[RTP_HEADER..STAMP].copy_from_slice(&EXTENSION_HEADER);
-    packet[STAMP..SEQUENCE].copy_from_slice(&stamp.to_be_bytes());
-    packet[SEQUENCE..PREFIX].copy_from_slice(&departure.seq.to_be_bytes());
 }
 
 /// What arrived of one stream.

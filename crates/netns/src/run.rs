@@ -12,6 +12,7 @@ use makeway_report::model::Report;
 use makeway_scenario::departures::departures;
 use makeway_scenario::model::{Scenario, Source, Tcp};
 use makeway_scenario::routes::routes;
+use makeway_scenario::wire::{self, Rtp};
 
 use crate::bulk::{self, Demand, Fetched, Offer};
 use crate::clock::Epoch;
@@ -21,8 +22,6 @@ use crate::network::{BuildError, Network};
 use crate::results;
 use crate::topology::{MOST, node_address};
 
-/// Ports of flows: this and the flow's place in the scenario.
-const FIRST_PORT: usize = 10_000;
 /// From the start of the threads to the start of traffic, so that all are ready.
 const HEAD_START: u64 = 100_000_000;
 /// Longest wait for packets under way; and what is added to the longest way that is possible.
@@ -211,7 +210,7 @@ impl Sockets {
     fn add(&mut self, scenario: &Scenario, network: &Network, index: usize) -> io::Result<()> {
         let flow = &scenario.flows[index];
         let [from, to] = [network.node(flow.from), network.node(flow.to)];
-        let port = (FIRST_PORT + index) as u16;
+        let port = wire::port(index);
         let at = |node| SocketAddrV4::new(node_address(node), port);
         match &flow.source {
             Source::Bulk {
@@ -298,7 +297,7 @@ fn carry(
                     .min(scenario.duration);
                 let plan = [flow.start.as_nanos(), stop.as_nanos()];
                 let stream = Stream {
-                    ssrc: *index as u32 + 1,
+                    ssrc: Rtp::ssrc(*index),
                     content: options.content.iter().find(|c| c.flow == flow.name),
                 };
                 Some(scope.spawn(move || {

@@ -2,22 +2,16 @@
 
 use std::net::Ipv4Addr;
 
-/// Nodes and links are numbered inside 10.77.0.0/16 and 10.78.0.0/16.
-pub const MOST: usize = 32_000;
+use makeway_scenario::wire::address;
+pub use makeway_scenario::wire::node_address;
 
-/// The address that a node is known by: 10.78.0.0/16, on its loopback.
-pub fn node_address(node: usize) -> Ipv4Addr {
-    address(78, node + 1)
-}
+/// Nodes, known by an address on their loopback, and links are numbered inside 10.78.0.0/16 and
+/// 10.77.0.0/16.
+pub const MOST: usize = 32_000;
 
 /// The address of one end of a link: a /31 of 10.77.0.0/16.
 pub fn link_address(link: usize, end: usize) -> Ipv4Addr {
     address(77, 2 * link + end)
-}
-
-fn address(second: u8, n: usize) -> Ipv4Addr {
-    let [.., high, low] = n.to_be_bytes();
-    Ipv4Addr::new(10, second, high, low)
 }
 
 /// The name of the interface at one end of a link; the same in every namespace, so that logs

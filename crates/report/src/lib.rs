@@ -4,10 +4,11 @@
 //! - [`interval`], [`flow`]: what every world counts;
 //! - [`replications`]: many runs of one scenario; [`estimate`]: a mean with its interval;
 //! - [`summary`]: a row per group of flows, and a sentence;
-//! - [`table`], [`json`], [`html`]: the forms;
+//! - [`table`], [`json`], [`html`], [`csv`]: the forms;
 //! - [`chart`]: line charts as inline SVG.
 
 pub mod chart;
+pub mod csv;
 pub mod estimate;
 pub mod flow;
 pub mod html;

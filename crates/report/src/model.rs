@@ -57,7 +57,7 @@ pub struct FlowReport {
     pub name: String,
     /// Group, `download`.
     pub group: String,
-    /// `bulk`, `rtp`, `cbr`, `poisson`, `on-off`.
+    /// `bulk`, `rtp`, `cbr`, `poisson`, `on-off`, `pcap`.
     pub kind: String,
     /// Payload received, bit/s.
     pub goodput_bps: f64,

@@ -9,7 +9,7 @@ use crate::model::{DatagramReport, FlowReport, Quantiles, QueueReport, Report, T
 pub struct Group {
     /// Name in the scenario.
     pub name: String,
-    /// `bulk`, `rtp`, `cbr`, `poisson`.
+    /// `bulk`, `rtp`, `cbr`, `poisson`, `pcap`.
     pub kind: String,
     /// Flows in the group.
     pub flows: usize,

@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use makeway_core::units::{Bytes, Duration, Rate};
 use rand_distr::{Distribution, Exp1, Pareto, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 
-use crate::model::{Frame, Pace, Source};
+use crate::model::{Captured, Frame, Pace, Source};
 
 /// Headers of each packet: IPv4 20, UDP 8, RTP 12 bytes.
 pub const HEADERS: u64 = 40;
@@ -17,6 +18,8 @@ pub const LEAST_PAYLOAD: u64 = EXTENSION as u64;
 pub const EXTENSION: usize = 20;
 /// The largest packet that IPv4 carries.
 const LARGEST_PACKET: u64 = 65_535;
+/// Largest IP packet of a replayed capture.
+const MTU: u64 = 1500;
 /// RTP clock in Hz (RFC 3551 for video).
 const RTP_CLOCK: u64 = 90_000;
 /// A jittered packet waits this many standard deviations on average, so that its delay can be
@@ -42,7 +45,8 @@ pub struct Departure {
     pub marker: bool,
 }
 
-/// The endless departures of a datagram source; `None` for a bulk source.
+/// The departures of a datagram source, endless but for a capture that is played once; `None` for a
+/// bulk source.
 pub fn departures(
     source: &Source,
     seed: u64,
@@ -85,6 +89,9 @@ pub fn departures(
                 plain(at as u64, seq, payload)
             }))
         }
+        Source::Pcap {
+            packets, period, ..
+        } => replay(Arc::clone(packets), *period),
         Source::OnOff {
             rate,
             payload,
@@ -174,6 +181,43 @@ fn even(rate: Rate, payload: Bytes) -> impl Iterator<Item = Departure> + Send + 
 /// What is left of a planned gap while a late sender catches up; chosen by us.
 fn shortened(gap: u64) -> u64 {
     gap / 10 * 9
+}
+
+/// The packets of a capture, again after `period` if there is one. What offloads made longer than the
+/// MTU is cut, all pieces at the packet's time; what is shorter than our headers is padded to them.
+fn replay(
+    packets: Arc<[Captured]>,
+    period: Option<Duration>,
+) -> Box<dyn Iterator<Item = Departure> + Send> {
+    let rounds = match period {
+        Some(_) => u64::MAX,
+        None => 1,
+    };
+    let period = period.unwrap_or_default();
+    let (mut round, mut next, mut sent) = (0, 0, 0);
+    let mut seq = 0;
+    Box::new(std::iter::from_fn(move || {
+        if next == packets.len() {
+            (round, next) = (round + 1, 0);
+        }
+        if round == rounds {
+            return None;
+        }
+        let packet = packets.get(next)?;
+        let at = (period * round + packet.at).as_nanos();
+        let piece = (packet.bytes.get() - sent).min(MTU);
+        sent += piece;
+        let last = sent >= packet.bytes.get();
+        if last {
+            (next, sent) = (next + 1, 0);
+        }
+        let departure = Departure {
+            marker: last,
+            ..plain(at, seq, piece.max(HEADERS + LEAST_PAYLOAD) - HEADERS)
+        };
+        seq += 1;
+        Some(departure)
+    }))
 }
 
 fn plain(at: u64, seq: u64, payload: u64) -> Departure {
@@ -418,6 +462,54 @@ mod tests {
             "{} ms",
             variance.sqrt()
         );
+    }
+
+    fn replayed(packets: &[(u64, u64)], period: Option<Duration>) -> Vec<(u64, u64, u64)> {
+        let packet = |&(ms, bytes): &(u64, u64)| Captured {
+            at: Duration::from_millis(ms),
+            bytes: Bytes::new(bytes),
+        };
+        let source = Source::Pcap {
+            file: "capture.pcapng".into(),
+            packets: packets.iter().map(packet).collect(),
+            period,
+        };
+        let all = departures(&source, 1).unwrap().take(9);
+        all.map(|p| (p.at / 1_000_000, p.seq, p.payload + HEADERS))
+            .collect()
+    }
+
+    #[test]
+    fn a_capture_keeps_its_times_and_lengths() {
+        let sent = replayed(&[(0, 1500), (0, 300), (7, 60)], None);
+        assert_eq!(sent, [(0, 0, 1500), (0, 1, 300), (7, 2, 60)]);
+        assert_eq!(replayed(&[], None), []);
+    }
+
+    #[test]
+    fn short_packets_of_a_capture_are_padded_and_long_ones_cut() {
+        let sent = replayed(&[(0, 0), (1, 52), (2, 3010), (3, 3000)], None);
+        let lengths: Vec<_> = sent.iter().map(|(at, _, length)| (*at, *length)).collect();
+        assert_eq!(
+            lengths,
+            [
+                (0, 60),
+                (1, 60),
+                (2, 1500),
+                (2, 1500),
+                (2, 60),
+                (3, 1500),
+                (3, 1500)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_capture_repeats_after_its_period() {
+        let sent = replayed(&[(0, 100), (4, 1700)], Some(Duration::from_millis(10)));
+        let times: Vec<_> = sent.iter().map(|(at, ..)| *at).collect();
+        assert_eq!(times, [0, 4, 4, 10, 14, 14, 20, 24, 24]);
+        assert!(sent.iter().enumerate().all(|(n, p)| p.1 == n as u64));
     }
 
     #[test]

@@ -143,6 +143,24 @@ fn source_words(source: &Source) -> String {
             };
             format!("Poisson {rate}, payload {sizes}{payload}")
         }
+        Source::Pcap {
+            file,
+            packets,
+            period,
+        } => {
+            let bytes: u64 = packets.iter().map(|p| p.bytes.get()).sum();
+            let last = packets.last().map_or(0.0, |p| p.at.as_secs_f64());
+            format!(
+                "capture {}, {} packets of {} kB in {last:.3} s, {}",
+                file.display(),
+                packets.len(),
+                bytes.div_ceil(1000),
+                match period {
+                    Some(period) => format!("again every {:.3} s", period.as_secs_f64()),
+                    None => "played once".into(),
+                }
+            )
+        }
         Source::OnOff {
             rate,
             payload,

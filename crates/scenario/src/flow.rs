@@ -7,11 +7,12 @@ use makeway_core::units::{Bytes, Duration, Rate};
 use crate::document::Entry;
 use crate::error::ScenarioError;
 use crate::model::{Flow, Frame, Link, Pace, Source};
+use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::read::Context;
 use crate::section::{Section, table};
 use crate::{tcp, trace};
 
-const KINDS: [&str; 5] = ["bulk", "rtp", "cbr", "poisson", "on-off"];
+const KINDS: [&str; 6] = ["bulk", "rtp", "cbr", "poisson", "on-off", "pcap"];
 const COMMON: [&str; 7] = ["kind", "from", "to", "count", "start", "stagger", "stop"];
 /// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.
 const LARGEST_PAYLOAD: u64 = 1460;
@@ -38,6 +39,7 @@ fn keys(kind: &str) -> &'static [&'static str] {
         "rtp" => &["trace", "rate", "payload", "pace", "jitter"],
         "cbr" => &["rate", "payload", "jitter"],
         "on-off" => &["rate", "payload", "on", "off", "distribution", "shape"],
+        "pcap" => &["file", "repeat"],
         _ => &["rate", "payload", "sizes"],
     }
 }
@@ -54,7 +56,7 @@ pub(crate) fn read(
     let any = Section::new(path.as_str(), &entry.origin, t, &every)?;
     any.need(
         "kind",
-        "\"bulk\", \"rtp\", \"cbr\", \"poisson\" or \"on-off\"",
+        "\"bulk\", \"rtp\", \"cbr\", \"poisson\", \"on-off\" or \"pcap\"",
     )?;
     let kind = any.choice("kind", &KINDS)?.unwrap_or_default();
     let known = [&COMMON[..], keys(&kind)].concat();
@@ -72,6 +74,7 @@ pub(crate) fn read(
             jitter: s.read("jitter")?.unwrap_or_default(),
         },
         "on-off" => on_off(&s)?,
+        "pcap" => capture(&s, cx)?,
         _ => poisson(&s)?,
     };
     let count = s.integer("count", 0..=MOST_FLOWS)?.unwrap_or(1);
@@ -295,6 +298,34 @@ fn trace_file(
         ))
     })?;
     Ok((path, frames, period))
+}
+
+fn capture(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
+    s.need("file", "\"capture.pcapng\"")?;
+    let (text, origin) = s.string("file")?.unwrap_or(("", s.origin));
+    let file = cx.folder.join(text);
+    let about = |what: String| {
+        let name = s.name("file");
+        origin.error(format!("`{name}`: {}: {what}", file.display()))
+    };
+    let size = std::fs::metadata(&file).map(|m| if m.is_file() { m.len() } else { u64::MAX });
+    if size.is_ok_and(|n| n > LARGEST_CAPTURE) {
+        return Err(about(
+            "it is no file of 256 MB at most: `tcpdump -r FILE -s 64 -w SMALLER` keeps the headers, which is enough".into(),
+        ));
+    }
+    let bytes = std::fs::read(&file).map_err(|e| {
+        about(format!(
+            "it cannot be read ({e}): name it from the scenario's own folder"
+        ))
+    })?;
+    let packets = pcap::parse(&bytes).map_err(about)?;
+    let repeat = s.boolean("repeat")?.unwrap_or(false);
+    Ok(Source::Pcap {
+        period: repeat.then(|| pcap::period(&packets)),
+        packets: packets.into(),
+        file,
+    })
 }
 
 fn pace(s: &Section<'_>) -> Result<Pace, ScenarioError> {

@@ -1,7 +1,7 @@
 //! The scenario file: nodes, links, disciplines, flows, what to measure.
 //!
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
-//! [`explain`] says it in words. What every world needs of it: [`routes`], [`departures`]. The format is described in `docs/scenario.md`.
+//! [`explain`] says it in words. What every world needs of it: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
 
 mod changes;
 pub mod departures;
@@ -11,12 +11,14 @@ mod explain;
 mod flow;
 mod link;
 pub mod model;
+mod pcap;
 mod queue;
 mod read;
 pub mod routes;
 mod section;
 mod tcp;
 mod trace;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::path::Path;

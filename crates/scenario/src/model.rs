@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
@@ -223,6 +224,15 @@ pub enum Source {
         /// Shape of a Pareto distribution of both times, above 1; `None`: exponential.
         shape: Option<f64>,
     },
+    /// The IP packets of a capture, as UDP packets of the same lengths at the same times.
+    Pcap {
+        /// The file, resolved against the scenario's folder.
+        file: PathBuf,
+        /// Its packets by time, one at least, the first at zero.
+        packets: Arc<[Captured]>,
+        /// After so much time it begins again; `None`: it is played once.
+        period: Option<Duration>,
+    },
 }
 
 impl Source {
@@ -234,6 +244,7 @@ impl Source {
             Self::Cbr { .. } => "cbr",
             Self::Poisson { .. } => "poisson",
             Self::OnOff { .. } => "on-off",
+            Self::Pcap { .. } => "pcap",
         }
     }
 }
@@ -276,6 +287,15 @@ pub struct Frame {
     pub bytes: Bytes,
     /// `I`, `P`, `B` for video, `A` for audio.
     pub kind: char,
+}
+
+/// An IP packet of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// After the first packet of the capture.
+    pub at: Duration,
+    /// Length of the IP packet.
+    pub bytes: Bytes,
 }
 
 /// How the packets of a stream are spread in time.

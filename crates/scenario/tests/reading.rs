@@ -267,3 +267,49 @@ proptest! {
         let _ = read(&documented(), &[&set]);
     }
 }
+
+#[test]
+fn a_capture_is_read_from_the_scenarios_folder_and_told_with_its_line() {
+    let folder = std::env::temp_dir().join(format!("makeway-captures-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // A pcap of raw IP: the headers of two packets of 1500 B, half a second apart.
+    let ip = [0x45, 0, 5, 0xdc, 0, 0, 0, 0];
+    let head = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 101];
+    let mut capture: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
+    for us in [0, 500_000] {
+        capture.extend([7, us, 8, 1500_u32].into_iter().flat_map(u32::to_le_bytes));
+        capture.extend(ip);
+    }
+    std::fs::write(folder.join("two.pcap"), &capture).unwrap();
+    std::fs::write(folder.join("cut.pcap"), &capture[..60]).unwrap();
+    let text = documented().replacen(
+        "kind = \"cbr\"\nfrom = \"server\"\nto = \"client\"\nrate = \"80kbit\"",
+        "kind = \"pcap\"\nfrom = \"server\"\nto = \"client\"\nfile = \"two.pcap\"",
+        1,
+    );
+    let line = 1 + text.lines().position(|l| l.contains("two.pcap")).unwrap();
+    let read = |text: &str| parse(text, "call.toml", &folder, &[]);
+    let scenario = read(&text).unwrap();
+    let Source::Pcap {
+        packets, period, ..
+    } = &scenario.flows[1].source
+    else {
+        panic!("{:?}", scenario.flows[1].source)
+    };
+    assert_eq!(packets[1].bytes, Bytes::new(1500));
+    assert_eq!(packets[1].at, Duration::from_millis(500));
+    assert_eq!(*period, None);
+    let words = explain(&scenario);
+    assert!(
+        words.contains("2 packets of 3 kB in 0.500 s, played once"),
+        "{words}"
+    );
+    let repeated = read(&text.replace("\"two.pcap\"", "\"two.pcap\"\nrepeat = true")).unwrap();
+    assert!(explain(&repeated).contains("again every 1.000 s"));
+
+    let error = read(&text.replace("two.", "cut.")).unwrap_err().to_string();
+    let start = format!("call.toml:{line}: `flow.voice.file`: ");
+    assert!(error.starts_with(&start), "{error}");
+    assert!(error.contains("cut.pcap: it is cut off, or broken, in the record after the first 1"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

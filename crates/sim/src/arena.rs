@@ -37,6 +37,10 @@ pub enum Body {
         seq: u64,
         /// When it was sent.
         sent: Instant,
+        /// RTP time of its frame.
+        timestamp: u32,
+        /// Last of its frame.
+        marker: bool,
     },
 }
 
@@ -78,8 +82,20 @@ impl Arena {
 
     /// Looks at a packet.
     #[inline]
+    pub fn get(&self, handle: Handle) -> &Transit {
+        &self.slots[handle.0 as usize]
+    }
+
+    /// Looks at a packet, to change it.
+    #[inline]
     pub fn get_mut(&mut self, handle: Handle) -> &mut Transit {
         &mut self.slots[handle.0 as usize]
+    }
+
+    /// Marks a packet; whether it was not marked before.
+    pub fn mark(&mut self, handle: Handle) -> bool {
+        let ecn = &mut self.get_mut(handle).ecn;
+        std::mem::replace(ecn, Ecn::Marked) != Ecn::Marked
     }
 
     /// Takes a packet out.

@@ -21,6 +21,7 @@ use crate::flow::{Flow, Kind, Stream, Tasks, Tcp};
 use crate::port::{Counts, Port, Way};
 use crate::run::{Options, RunError};
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
+use crate::trace::Trace;
 use crate::world::{Changing, Step, World};
 
 /// IPv4 and TCP.
@@ -37,11 +38,12 @@ const THINKING: u64 = 1 << 40;
 pub const PHASE: Duration = Duration::from_millis(100);
 
 /// The world of `scenario`.
-pub fn build(
+pub fn build<T: Trace>(
     scenario: &Scenario,
     interval: Interval,
     options: &Options,
-) -> Result<World, RunError> {
+    trace: T,
+) -> Result<World<T>, RunError> {
     let seed = seed(scenario.seed, options.replication);
     let ways = Ways::find(scenario)?;
     let mut flows = Vec::with_capacity(scenario.flows.len());
@@ -66,7 +68,7 @@ pub fn build(
         });
     }
     let ports = ports(scenario, interval, seed)?;
-    let mut world = World::new(ports, ways.steps, flows, interval);
+    let mut world = World::new(ports, ways.steps, flows, interval, trace);
     world.change_rates(changing(scenario));
     Ok(world)
 }

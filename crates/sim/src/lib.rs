@@ -5,6 +5,7 @@
 //!
 //! - [`run`]: a scenario in, a report out;
 //! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;
+//! - [`trace`]: what happens to packets, as files that other programs read;
 //! - [`tcp`]: senders and receivers of TCP, as state machines.
 
 mod agenda;
@@ -14,8 +15,9 @@ mod flow;
 mod port;
 mod run;
 pub mod tcp;
+pub mod trace;
 mod world;
 
 pub use build::PHASE;
 pub use makeway_report::interval::Progress;
-pub use run::{Options, Outcome, RunError, run, run_in_full};
+pub use run::{Options, Outcome, RunError, run, run_in_full, run_traced};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use makeway_core::framing::Framing;
 use makeway_core::loss::LossyLink;
 use makeway_core::measure::Histogram;
-use makeway_core::packet::{DropReason, Ecn, Handle, Packet};
+use makeway_core::packet::{DropReason, Handle, Packet};
 use makeway_core::sched::{Drops, Scheduler};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Duration, Instant, Rate};
@@ -36,10 +36,8 @@ pub struct Port {
     /// Whether the last of them is the one that was sent last.
     last_is_carried: bool,
     drops: Drops,
-    /// Whatever was given up since the owner last looked.
-    pub lost: Vec<Handle>,
-    /// Whatever left with a mark since the owner last looked.
-    pub marked: Vec<Handle>,
+    /// Whatever was given up since the owner last looked, and why.
+    pub lost: Vec<(Handle, &'static str)>,
     /// Kept where somebody wants to know.
     pub counts: Option<Box<Counts>>,
 }
@@ -95,7 +93,6 @@ impl Port {
             last_is_carried: false,
             drops: Drops::with_capacity(8),
             lost: Vec::with_capacity(8),
-            marked: Vec::with_capacity(8),
             counts: None,
         }
     }
@@ -106,6 +103,8 @@ impl Port {
     }
 
     /// A packet comes to the queue.
+    // The world is compiled twice, with traces and without, and inlines what has one caller only.
+    #[inline(always)]
     pub fn enqueue(&mut self, now: Instant, packet: Packet) {
         if let Some(counts) = &mut self.counts {
             counts.packets_in += 1;
@@ -116,24 +115,28 @@ impl Port {
         }
     }
 
-    /// Begins to send whatever may be sent at `now`; when there may be more.
-    pub fn transmit(&mut self, now: Instant) -> Option<Instant> {
+    /// Begins to send whatever may be sent at `now`; when there may be more. `sent` hears of each, and says
+    /// whether it was marked here.
+    pub fn transmit(
+        &mut self,
+        now: Instant,
+        mut sent: impl FnMut(&Packet) -> bool,
+    ) -> Option<Instant> {
         while let Some(packet) = self.shaper.dequeue(now, &mut self.drops) {
-            let sent = match self.shaper.rate() {
+            let marked = sent(&packet);
+            let leaves = match self.shaper.rate() {
                 Some(_) => self.shaper.busy_until(),
                 None => now,
             };
             if let Some(counts) = &mut self.counts {
                 counts.packets_out += 1;
+                counts.marks += u64::from(marked);
                 counts.sojourn.record(now.saturating_since(packet.arrived));
                 if counts.interval.measures(now.as_nanos()) {
                     counts.bytes_measured += packet.len().get();
                 }
             }
-            if packet.ecn() == Ecn::Marked {
-                self.marked.push(packet.handle);
-            }
-            self.carry(sent, packet.handle);
+            self.carry(leaves, packet.handle);
         }
         if !self.drops.is_empty() {
             self.give_up();
@@ -187,12 +190,13 @@ impl Port {
         self.pipe.len()
     }
 
+    #[inline(always)]
     fn carry(&mut self, sent: Instant, handle: Handle) {
         let way = &mut self.way;
         let rng = &mut way.rng;
         self.last_is_carried = !way.loss.loses(|| StandardUniform.sample(rng));
         if !self.last_is_carried {
-            self.lost.push(handle);
+            self.lost.push((handle, "loss"));
             if let Some(counts) = &mut self.counts {
                 counts.dropped("loss");
             }
@@ -214,9 +218,10 @@ impl Port {
     #[cold]
     fn give_up(&mut self) {
         for (packet, reason) in self.drops.drain() {
-            self.lost.push(packet.handle);
+            let why = name(reason);
+            self.lost.push((packet.handle, why));
             if let Some(counts) = &mut self.counts {
-                counts.dropped(name(reason));
+                counts.dropped(why);
             }
         }
     }

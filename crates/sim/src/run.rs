@@ -15,6 +15,7 @@ use crate::build::{build, longest_way, port_number};
 use crate::flow::Kind;
 use crate::port::Port;
 use crate::tcp;
+use crate::trace::{Off, Recorder, Trace};
 use crate::world::World;
 
 /// How to run.
@@ -73,6 +74,14 @@ pub enum RunError {
         /// What is wrong.
         why: String,
     },
+    /// A trace could not go on.
+    #[error("the trace {name} cannot be written: {why}")]
+    Trace {
+        /// Its file.
+        name: String,
+        /// What the system said.
+        why: String,
+    },
 }
 
 impl RunError {
@@ -104,14 +113,38 @@ pub fn run(
 pub fn run_in_full(
     scenario: &Scenario,
     options: &Options,
+    progress: impl FnMut(Progress),
+) -> Result<Outcome, RunError> {
+    go(scenario, options, Off, progress)
+}
+
+/// As [`run_in_full`], and `recorder` writes what happens to packets. A run that is stopped ends its
+/// traces in order.
+///
+/// # Errors
+/// As [`run`], and whatever keeps a trace from being written.
+pub fn run_traced(
+    scenario: &Scenario,
+    options: &Options,
+    recorder: Recorder,
+    progress: impl FnMut(Progress),
+) -> Result<Outcome, RunError> {
+    go(scenario, options, recorder, progress)
+}
+
+fn go<T: Trace>(
+    scenario: &Scenario,
+    options: &Options,
+    trace: T,
     mut progress: impl FnMut(Progress),
 ) -> Result<Outcome, RunError> {
     let interval = Interval::new(scenario.warmup, scenario.duration);
-    let mut world = build(scenario, interval, options)?;
+    let mut world = build(scenario, interval, options, trace)?;
     let mut ended = 0;
     while ended < interval.to() && !options.stop.load(Ordering::Relaxed) {
         ended = (ended + interval.step().as_nanos()).min(interval.to());
         world.run_until(Instant::from_nanos(ended));
+        world.trace.check()?;
         progress(Progress {
             elapsed: Duration::from_nanos(ended),
             duration: scenario.duration,
@@ -122,6 +155,7 @@ pub fn run_in_full(
     if complete {
         world.run_until(Instant::from_nanos(ended) + longest_way(scenario));
     }
+    world.trace.finish()?;
     let tally = Tally { interval, ended };
     Ok(Outcome {
         report: report(scenario, &world, tally, complete),
@@ -130,7 +164,7 @@ pub fn run_in_full(
     })
 }
 
-fn report(scenario: &Scenario, world: &World, tally: Tally, complete: bool) -> Report {
+fn report<T: Trace>(scenario: &Scenario, world: &World<T>, tally: Tally, complete: bool) -> Report {
     let flows = scenario.flows.iter().zip(&world.flows);
     Report {
         format: FORMAT,
@@ -175,7 +209,7 @@ fn flow_report(flow: &model::Flow, kind: &Kind, tally: Tally) -> FlowReport {
     report
 }
 
-fn queues(scenario: &Scenario, world: &World, tally: Tally) -> Vec<QueueReport> {
+fn queues<T>(scenario: &Scenario, world: &World<T>, tally: Tally) -> Vec<QueueReport> {
     let mut queues = Vec::new();
     for (index, link) in scenario.links.iter().enumerate() {
         for end in 0..2 {

@@ -11,6 +11,7 @@ use crate::arena::{Arena, Body, Transit};
 use crate::flow::{Flow, Kind};
 use crate::port::Port;
 use crate::tcp::Ack;
+use crate::trace::{Trace, What};
 
 /// A step of a way: the port, and what a packet that goes this way is there.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ impl Step {
 }
 
 /// Everything that a run changes.
-pub struct World {
+pub struct World<T> {
     agenda: Agenda,
     arena: Arena,
     /// Every queue with its link.
@@ -47,6 +48,8 @@ pub struct World {
     now: Instant,
     hash: u64,
     hops: u64,
+    /// Is told what happens to packets.
+    pub trace: T,
 }
 
 /// Sources of the agenda, in this order: for each port its transmitter and its far end, for each
@@ -122,9 +125,15 @@ impl Changing {
     }
 }
 
-impl World {
+impl<T: Trace> World<T> {
     /// At time zero, with nothing under way.
-    pub fn new(ports: Vec<Port>, ways: Vec<Step>, flows: Vec<Flow>, interval: Interval) -> Self {
+    pub fn new(
+        ports: Vec<Port>,
+        ways: Vec<Step>,
+        flows: Vec<Flow>,
+        interval: Interval,
+        trace: T,
+    ) -> Self {
         let sources = Sources {
             ports: ports.len() as u32,
             flows: flows.len() as u32,
@@ -145,6 +154,7 @@ impl World {
             now: Instant::ZERO,
             hash: 0,
             hops: 0,
+            trace,
         }
     }
 
@@ -196,26 +206,20 @@ impl World {
         let sources = self.sources();
         let port = &mut self.ports[number as usize];
         let waits = port.next_arrival().is_some();
-        let next = port.transmit(self.now);
+        let (arena, trace, now) = (&mut self.arena, &mut self.trace, self.now);
+        let next = port.transmit(now, |packet| {
+            let marked = packet.ecn() == Ecn::Marked && arena.mark(packet.handle);
+            if T::ON {
+                let transit = arena.get(packet.handle);
+                trace.note(now, number, What::Sent, packet.handle, transit);
+            }
+            marked
+        });
         if !waits && let Some((at, _)) = port.next_arrival() {
             self.agenda.set(sources.arrive(number), at);
         }
         self.agenda.set_or_clear(sources.transmit(number), next);
         self.bury(number);
-        self.take_marks(number);
-    }
-
-    /// Remembers the marks that packets left a port with.
-    #[inline]
-    fn take_marks(&mut self, number: u32) {
-        let port = &mut self.ports[number as usize];
-        while let Some(handle) = port.marked.pop() {
-            let ecn = &mut self.arena.get_mut(handle).ecn;
-            if let Some(counts) = &mut port.counts {
-                counts.marks += u64::from(*ecn == Ecn::Capable);
-            }
-            *ecn = Ecn::Marked;
-        }
     }
 
     /// Makes the changes of rates that are due.
@@ -241,8 +245,12 @@ impl World {
     /// Forgets the packets that a port gave up.
     #[inline]
     fn bury(&mut self, number: u32) {
-        while let Some(handle) = self.ports[number as usize].lost.pop() {
-            self.arena.remove(handle);
+        while let Some((handle, why)) = self.ports[number as usize].lost.pop() {
+            let transit = self.arena.remove(handle);
+            if T::ON {
+                let what = What::Dropped(why);
+                self.trace.note(self.now, number, what, handle, &transit);
+            }
         }
     }
 
@@ -260,6 +268,11 @@ impl World {
         }
         if let Some(handle) = handle {
             self.mark(number, handle);
+            if T::ON {
+                let transit = self.arena.get(handle);
+                self.trace
+                    .note(self.now, number, What::Received, handle, transit);
+            }
             self.forward(handle);
         }
     }
@@ -282,10 +295,17 @@ impl World {
         let Step { port, flow, user } = self.ways[transit.step as usize];
         if port == Step::END.port {
             let transit = self.arena.remove(handle);
+            if T::ON {
+                self.trace.delivered(handle, &transit);
+            }
             return self.deliver(transit);
         }
         transit.step += 1;
         let (len, ecn) = (transit.len, transit.ecn);
+        if T::ON {
+            self.trace
+                .note(self.now, port, What::Queued, handle, transit);
+        }
         let queue = &mut self.ports[port as usize];
         let wire = queue.framing().wire(Bytes::new(u64::from(len)));
         let packet = Packet::new(self.now, handle, flow, user, wire).with_ecn(ecn);
@@ -306,6 +326,9 @@ impl World {
             ecn,
             body,
         });
+        if T::ON {
+            self.trace.created(self.now, handle);
+        }
         self.forward(handle);
     }
 
@@ -313,7 +336,7 @@ impl World {
         let (number, now, interval) = (transit.flow, self.now, self.interval);
         let flow = &mut self.flows[number as usize];
         match (&mut flow.kind, transit.body) {
-            (Kind::Stream(stream), Body::Datagram { seq, sent }) => {
+            (Kind::Stream(stream), Body::Datagram { seq, sent, .. }) => {
                 let payload = u64::from(transit.len) - HEADERS;
                 let (sent, now) = (sent.as_nanos(), now.as_nanos());
                 stream.received.count(interval, seq, payload, sent, now);
@@ -416,6 +439,8 @@ impl World {
                     let body = Body::Datagram {
                         seq: departure.seq,
                         sent: self.now,
+                        timestamp: departure.timestamp,
+                        marker: departure.marker,
                     };
                     self.send(number, len, Ecn::NotCapable, body);
                 }
@@ -474,6 +499,7 @@ mod tests {
     use super::*;
     use crate::build::build;
     use crate::run::Options;
+    use crate::trace::Off;
     use std::path::Path;
 
     /// Nothing is lost but by a port that says so, at any time.
@@ -483,7 +509,7 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
         let scenario = makeway_scenario::parse(text, "call", folder, &[]).unwrap();
         let interval = Interval::new(scenario.warmup, scenario.duration);
-        let mut world = build(&scenario, interval, &Options::default()).unwrap();
+        let mut world = build(&scenario, interval, &Options::default(), Off).unwrap();
         for ms in (1..4000).step_by(7) {
             world.run_until(Instant::ZERO + Duration::from_millis(ms));
             let held = world.ports.iter().map(|port| port.backlog() as usize);

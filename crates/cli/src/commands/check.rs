@@ -123,6 +123,18 @@ fn source(source: &Source) -> Value {
             "payload": payload.get(),
             "jitter_ms": jitter.as_millis_f64(),
         }),
+        Source::Pcap {
+            file,
+            packets,
+            period,
+        } => json!({
+            "kind": "pcap",
+            "file": file,
+            "packets": packets.len(),
+            "bytes": packets.iter().map(|p| p.bytes.get()).sum::<u64>(),
+            "duration_s": packets.last().map_or(0.0, |p| p.at.as_secs_f64()),
+            "period_s": period.map(|p| p.as_secs_f64()),
+        }),
         Source::Poisson {
             rate,
             payload,

@@ -11,6 +11,7 @@ mod replicate;
 mod run;
 mod session;
 mod status;
+mod traces;
 mod up;
 mod validate;
 mod watch;

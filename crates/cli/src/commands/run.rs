@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clap::{Args, ValueEnum};
-use makeway_report::{html, json, summary, table};
+use makeway_report::{csv, html, json, summary, table};
 use maud::Markup;
 
 use super::replicate::Replicate;
 use super::session::{self, Session};
+use super::traces::Traces;
 use crate::text;
 
-/// Runs a scenario, prints a table, and writes report.json and report.html.
+/// Runs a scenario, prints a table, and writes report.json, report.html and series.csv.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway run scenarios/call-and-downloads.toml
@@ -21,7 +22,10 @@ use crate::text;
   makeway run FILE --set duration=10s --json | jq .flows
   makeway run FILE --world sim --runs 20
   makeway run FILE --world sim --precision 0.05
-  makeway run FILE --world sim --runs 10 --compare link.line.queue.discipline=fifo,sqf")]
+  makeway run FILE --world sim --runs 10 --compare link.line.queue.discipline=fifo,sqf
+  makeway run FILE --world sim --pcap line=line.pcapng
+  makeway run FILE --world sim --pcap line:router=down.pcapng --pcap backbone=backbone.pcapng
+  makeway run FILE --world sim --trace all.tr")]
 pub struct Run {
     /// The scenario file.
     file: PathBuf,
@@ -31,7 +35,7 @@ pub struct Run {
     /// Changes a value of the file: `link.line.rate=5mbit`, `flow.download.count=20`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Writes report.json and report.html into this folder.
+    /// Writes report.json, report.html and series.csv into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Prints JSON instead of the table.
@@ -39,6 +43,8 @@ pub struct Run {
     json: bool,
     #[command(flatten)]
     replicate: Replicate,
+    #[command(flatten)]
+    traces: Traces,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -58,6 +64,12 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;
     }
+    if !args.traces.is_empty() && args.world.contains(&World::Netns) {
+        bail!(
+            "traces are of the world sim: give `--world sim` (in the world netns, run tcpdump on its interfaces)"
+        );
+    }
+    let mut recorder = args.traces.open(&scenario)?;
     // The world that enters a user namespace comes first: it may only do so before any thread.
     let mut worlds = args.world.clone();
     worlds.sort();
@@ -69,7 +81,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
                 let session = Session::start()?;
                 session.run(&scenario, Vec::new(), "netns")?.report
             }
-            World::Sim => session::simulate(&scenario)?,
+            World::Sim => session::simulate(&scenario, recorder.take())?,
         });
     }
     let (text, page, table) = match &reports[..] {
@@ -88,6 +100,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.out {
         session::write(&folder.join("report.json"), &text)?;
         session::write(&folder.join("report.html"), &page)?;
+        session::write(&folder.join("series.csv"), &csv::series(&reports))?;
     }
     if args.json {
         text::say!("{}", text.trim_end());

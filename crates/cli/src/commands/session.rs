@@ -11,6 +11,7 @@ use makeway_core::units::Duration;
 use makeway_netns::{Content, Options, Outcome};
 use makeway_report::model::Report;
 use makeway_scenario::Scenario;
+use makeway_sim::trace::Recorder;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// A process that may make namespaces and stops its runs on Ctrl-C.
@@ -55,19 +56,23 @@ impl Session {
     }
 }
 
-/// Runs one scenario in simulated time, as [`Session::run`].
+/// Runs one scenario in simulated time, as [`Session::run`], with the traces of `recorder`.
 ///
 /// # Errors
-/// The scenario needs what this world does not have.
-pub fn simulate(scenario: &Scenario) -> anyhow::Result<Report> {
+/// The scenario needs what this world does not have, or a trace cannot be written.
+pub fn simulate(scenario: &Scenario, recorder: Option<Recorder>) -> anyhow::Result<Report> {
     let options = makeway_sim::Options {
         stop: stop_on_signals()?,
         ..makeway_sim::Options::default()
     };
     let bar = bar(scenario, "sim")?;
-    let report = makeway_sim::run(scenario, &options, |progress| {
+    let progress = |progress: makeway_sim::Progress| {
         show(&bar, progress.elapsed, progress.duration);
-    })?;
+    };
+    let report = match recorder {
+        None => makeway_sim::run(scenario, &options, progress)?,
+        Some(recorder) => makeway_sim::run_traced(scenario, &options, recorder, progress)?.report,
+    };
     bar.finish_and_clear();
     Ok(report)
 }

@@ -1,0 +1,77 @@
+//! Traces of the world `sim`: the files that `makeway run` is asked for.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use makeway_scenario::Scenario;
+use makeway_sim::trace::{Place, Recorder};
+
+#[derive(Args)]
+pub struct Traces {
+    /// Writes what a link sends as pcapng, for Wireshark; with :NODE only what that node sends. Again
+    /// for more links. Only with --world sim.
+    #[arg(long, value_name = "LINK[:NODE]=FILE")]
+    pcap: Vec<String>,
+    /// Writes what happens to packets as text of ns-2: on all links, on one, or to what one node
+    /// sends. Again for more. Only with --world sim.
+    #[arg(long, value_name = "[LINK[:NODE]=]FILE")]
+    trace: Vec<String>,
+}
+
+impl Traces {
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.pcap.is_empty() && self.trace.is_empty()
+    }
+
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// A link is not in the scenario, or a file cannot be written.
+    pub fn open(&self, scenario: &Scenario) -> anyhow::Result<Option<Recorder>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let mut recorder = Recorder::new(scenario);
+        let mut files: Vec<PathBuf> = Vec::new();
+        for text in &self.pcap {
+            let (place, file) = text
+                .split_once('=')
+                .filter(|(_, file)| !file.is_empty())
+                .with_context(|| {
+                    format!("--pcap {text}: write a link and a file, like `line=line.pcapng`")
+                })?;
+            let place = Place::find(scenario, place).with_context(|| format!("--pcap {text}"))?;
+            let out = create(Path::new(file), &mut files)?;
+            recorder.pcapng(scenario, &place, file, Box::new(out))?;
+        }
+        for text in &self.trace {
+            let (place, file) = match text.split_once('=') {
+                Some((place, file)) => (
+                    Place::find(scenario, place).with_context(|| format!("--trace {text}"))?,
+                    file,
+                ),
+                None => (Place::everywhere(scenario), text.as_str()),
+            };
+            let out = create(Path::new(file), &mut files)?;
+            recorder.ns2(scenario, &place, file, Box::new(out));
+        }
+        Ok(Some(recorder))
+    }
+}
+
+/// A file for one trace.
+fn create(path: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<BufWriter<File>> {
+    if files.iter().any(|other| other == path) {
+        bail!(
+            "two traces would write {}: give each a file of its own",
+            path.display()
+        );
+    }
+    files.push(path.to_owned());
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(BufWriter::with_capacity(1 << 18, file))
+}

@@ -1,0 +1,233 @@
+//! Captures as sources: pcap and pcapng files, of which each IP packet's time and length count.
+
+use makeway_core::units::{Bytes, Duration};
+use pcap_parser::nom;
+use pcap_parser::pcap::{
+    parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified, parse_pcap_header,
+};
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, PcapBlockOwned, PcapNGSlice};
+
+use crate::model::Captured;
+
+/// A capture is held in memory while it is read; cut to headers this is a million packets.
+pub(crate) const LARGEST_CAPTURE: u64 = 256_000_000;
+/// Longest time from the first packet to the last: a year. More is a broken clock.
+const LONGEST: u64 = 366 * 86_400 * 1_000_000_000;
+/// Longest packet: what offloads make is below 1 MB.
+const LARGEST_PACKET: u64 = 1_000_000;
+/// Begins a pcapng file.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// Reads a capture: its IP packets by time, the first at zero. On error: what is wrong.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Captured>, String> {
+    let mut found = Found::default();
+    if bytes.starts_with(&SECTION) {
+        pcapng(bytes, &mut found)?;
+    } else {
+        pcap(bytes, &mut found)?;
+    }
+    found.packets()
+}
+
+/// After so much time a capture begins again: its last packet lasts as long as the mean of the others;
+/// a millisecond at least.
+pub(crate) fn period(packets: &[Captured]) -> Duration {
+    let span = packets.last().map_or(Duration::ZERO, |last| last.at);
+    let gaps = packets.len().saturating_sub(1).max(1) as u64;
+    (span + span / gaps).max(Duration::from_millis(1))
+}
+
+/// Packets in the order of the file: time in ns since 1970, length.
+#[derive(Default)]
+struct Found {
+    packets: Vec<(u128, u64)>,
+    /// Records so far, those of other protocols included.
+    records: usize,
+}
+
+impl Found {
+    fn add(&mut self, ns: u128, linktype: i32, data: &[u8], original: u32) -> Result<(), String> {
+        self.records += 1;
+        let Some(start) =
+            network_header(linktype, data).map_err(|e| format!("packet {}: {e}", self.records))?
+        else {
+            return Ok(());
+        };
+        let Some(length) = ip_length(&data[start..], u64::from(original), start as u64) else {
+            return Ok(());
+        };
+        if length > LARGEST_PACKET {
+            return Err(format!(
+                "packet {} is said to be {length} B long: 1 MB is the most",
+                self.records
+            ));
+        }
+        self.packets.push((ns, length));
+        Ok(())
+    }
+
+    fn packets(mut self) -> Result<Vec<Captured>, String> {
+        // Packets of several interfaces may be a little out of order.
+        self.packets.sort_by_key(|(at, _)| *at);
+        let (Some((first, _)), Some((last, _))) = (self.packets.first(), self.packets.last())
+        else {
+            return Err(format!(
+                "there is no IP packet among its {} records",
+                self.records
+            ));
+        };
+        let first = *first;
+        if last - first > u128::from(LONGEST) {
+            return Err(format!(
+                "{} days lie between its first packet and its last: a year is the most",
+                (last - first) / (86_400 * 1_000_000_000)
+            ));
+        }
+        let packets = self.packets.into_iter();
+        Ok(packets
+            .map(|(at, length)| Captured {
+                at: Duration::from_nanos((at - first) as u64),
+                bytes: Bytes::new(length),
+            })
+            .collect())
+    }
+
+    /// Why the file cannot be read on.
+    fn broken(&self, error: &nom::Err<pcap_parser::PcapError<&[u8]>>) -> String {
+        match error {
+            nom::Err::Incomplete(_) => format!(
+                "it is cut off, or broken, in the record after the first {} (`tcpdump -r FILE -w WHOLE` keeps what is whole)",
+                self.records
+            ),
+            _ => format!("the record after the first {} is broken", self.records),
+        }
+    }
+}
+
+fn pcap(bytes: &[u8], found: &mut Found) -> Result<(), String> {
+    let (mut rest, header) = parse_pcap_header(bytes)
+        .map_err(|_| "it is no capture: neither pcap nor pcapng begins so".to_owned())?;
+    let unit = if header.is_nanosecond_precision() {
+        1
+    } else {
+        1000
+    };
+    // The upper bits say how long a checksum frames have.
+    let linktype = header.network.0 & 0x0fff_ffff;
+    while !rest.is_empty() {
+        let read = if header.is_modified_format() {
+            parse_pcap_frame_modified(rest)
+        } else if header.is_bigendian() {
+            parse_pcap_frame_be(rest)
+        } else {
+            parse_pcap_frame(rest)
+        };
+        let (after, packet) = read.map_err(|error| found.broken(&error))?;
+        rest = after;
+        let ns = u128::from(packet.ts_sec) * 1_000_000_000 + u128::from(packet.ts_usec) * unit;
+        found.add(ns, linktype, packet.data, packet.origlen)?;
+    }
+    Ok(())
+}
+
+fn pcapng(bytes: &[u8], found: &mut Found) -> Result<(), String> {
+    let blocks = PcapNGSlice::from_slice(bytes).map_err(|error| found.broken(&error))?;
+    // Of the section: the link type, and units of time in a second.
+    let mut interfaces: Vec<(i32, u128)> = Vec::new();
+    for block in blocks {
+        let block = block.map_err(|error| found.broken(&error))?;
+        match block {
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                interfaces.push((interface.linktype.0, resolution(interface.if_tsresol)?));
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let Some((linktype, units)) = interfaces.get(packet.if_id as usize) else {
+                    return Err(format!(
+                        "the record after the first {} is of interface {}, which it does not describe",
+                        found.records, packet.if_id
+                    ));
+                };
+                let at = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
+                let ns = at * 1_000_000_000 / units;
+                found.add(ns, *linktype, packet.packet_data(), packet.origlen)?;
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(_)) => {
+                return Err(
+                    "it has packets without a time (simple packet blocks): capture with tcpdump or dumpcap".into(),
+                );
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `if_tsresol`: units in a second, a power of 10 or of 2.
+fn resolution(option: u8) -> Result<u128, String> {
+    let exponent = u32::from(option & 0x7f);
+    let units = match option & 0x80 {
+        0 => 10_u128.checked_pow(exponent),
+        _ => 2_u128.checked_pow(exponent),
+    };
+    units.ok_or_else(|| format!("its resolution of time {option:#04x} is finer than any clock"))
+}
+
+/// Where the IP header is in a packet of a link type; nothing if it has none.
+fn network_header(linktype: i32, data: &[u8]) -> Result<Option<usize>, String> {
+    let u16_at = |at: usize| Some(u16::from_be_bytes([*data.get(at)?, *data.get(at + 1)?]));
+    Ok(match linktype {
+        // Ethernet, with VLAN tags.
+        1 => {
+            let mut at = 12;
+            while let Some(0x8100 | 0x88a8 | 0x9100) = u16_at(at) {
+                at += 4;
+            }
+            is_ip(u16_at(at)).then_some(at + 2)
+        }
+        // BSD's loopback: a word with the family, of either order.
+        0 | 108 => Some(4),
+        // Linux's "any", two versions.
+        113 => is_ip(u16_at(14)).then_some(16),
+        276 => is_ip(u16_at(0)).then_some(20),
+        // Raw IP, by all its numbers.
+        12 | 14 | 101 | 228 | 229 => Some(0),
+        _ => {
+            return Err(format!(
+                "its link type {linktype} is unknown here: capture Ethernet, raw IP, loopback or Linux's `any`"
+            ));
+        }
+    }
+    .filter(|start| *start <= data.len()))
+}
+
+fn is_ip(ethertype: Option<u16>) -> bool {
+    matches!(ethertype, Some(0x0800 | 0x86dd))
+}
+
+/// The length that an IP header tells, padding of the link left out. Offloads leave it zero where it
+/// does not fit: then what was captured says it.
+fn ip_length(ip: &[u8], original: u64, start: u64) -> Option<u64> {
+    let field = |at: usize| {
+        Some(u64::from(u16::from_be_bytes([
+            *ip.get(at)?,
+            *ip.get(at + 1)?,
+        ])))
+    };
+    let told = match ip.first()? >> 4 {
+        4 => field(2)?,
+        6 => match field(4)? {
+            0 => 0,
+            payload => payload + 40,
+        },
+        _ => return None,
+    };
+    match told {
+        0 => Some(original.saturating_sub(start)),
+        told => Some(told),
+    }
+}
+
+#[cfg(test)]
+mod tests;
