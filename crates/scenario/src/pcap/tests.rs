@@ -183,6 +183,18 @@ fn the_last_packet_lasts_as_long_as_the_others() {
 }
 
 #[test]
+fn headers_that_were_cut_off_are_no_packets() {
+    let whole = [ethernet(0x0800, ipv4(300)), ethernet(0x86dd, ipv6(260))];
+    for (data, needed) in whole.into_iter().zip([14 + 4, 14 + 6]) {
+        for captured in 0..data.len() {
+            let packet = (1, 0, data[..captured].to_vec(), 314);
+            let read = parse(&pcap_file(0xa1b2_c3d4, 1, &[packet]));
+            assert_eq!(read.is_ok(), captured >= needed, "{captured}");
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let good = pcap_file(
         0xa1b2_c3d4,
