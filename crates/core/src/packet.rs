@@ -115,6 +115,7 @@ impl Packet {
         understood
     }
 
+    #[inline]
     pub(crate) fn len_u32(&self) -> u32 {
         self.bits & ((1 << LEN_BITS) - 1)
     }

@@ -308,7 +308,10 @@ impl<T: Trace> World<T> {
         }
         let queue = &mut self.ports[port as usize];
         let wire = queue.framing().wire(Bytes::new(u64::from(len)));
-        let packet = Packet::new(self.now, handle, flow, user, wire).with_ecn(ecn);
+        let mut packet = Packet::new(self.now, handle, flow, user, wire);
+        if ecn != Ecn::NotCapable {
+            packet = packet.with_ecn(ecn);
+        }
         queue.enqueue(self.now, packet);
         if self.agenda.due(self.sources().transmit(port)).is_none() {
             self.transmit(port);

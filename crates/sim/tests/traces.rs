@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
+use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
 use makeway_report::model::Report;
 use makeway_scenario::Scenario;
 use makeway_sim::trace::{Place, Recorder};
@@ -81,12 +81,15 @@ impl Write for Shared {
 
 /// The capture at `place`, with the report of the run.
 fn capture(place: &str) -> (Vec<u8>, Report) {
-    let scenario = scenario();
-    let (mut recorder, file) = (Recorder::new(&scenario), Shared::default());
-    let place = Place::find(&scenario, place).unwrap();
+    capture_of(&scenario(), place)
+}
+
+fn capture_of(scenario: &Scenario, place: &str) -> (Vec<u8>, Report) {
+    let (mut recorder, file) = (Recorder::new(scenario), Shared::default());
+    let place = Place::find(scenario, place).unwrap();
     let out = Box::new(file.clone());
-    recorder.pcapng(&scenario, &place, "test", out).unwrap();
-    let outcome = run_traced(&scenario, &Options::default(), recorder, |_| {}).unwrap();
+    recorder.pcapng(scenario, &place, "test", out).unwrap();
+    let outcome = run_traced(scenario, &Options::default(), recorder, |_| {}).unwrap();
     (file.take(), outcome.report)
 }
 
@@ -167,6 +170,33 @@ fn lengths_and_checksums_of_a_capture_are_right() {
     let from_server = packets.iter().find(|packet| packet.interface == 0).unwrap();
     assert_eq!(from_server.ip.time_to_live, 63);
     assert_eq!(from_server.ip.source, [10, 78, 0, 1]);
+}
+
+#[test]
+fn marks_and_a_connection_without_timestamps_are_seen() {
+    let set = [
+        "link.line.queue.discipline=red",
+        "link.line.queue.ecn=true",
+        "flow.download.tcp={preset=\"ns2\",window=\"60kB\",ecn=true}",
+        "flow.download.congestion_control=sack",
+    ];
+    let set = set.map(String::from);
+    let scenario = makeway_scenario::parse(SCENARIO, "test.toml", Path::new("."), &set).unwrap();
+    let (file, report) = capture_of(&scenario, "line");
+    let packets = packets(&file);
+    let mut marks = 0;
+    for packet in &packets {
+        if let Some((tcp, len)) = packet.tcp() {
+            let from_server = packet.interface == 0;
+            // Data has no option, an acknowledgement none but SACK's.
+            assert!(!from_server || (tcp.header_len() == 20 && len == 1000));
+            assert!(from_server || (tcp.header_len() - 20) % 8 % 4 == 0 && len == 0);
+            assert!(from_server || packet.ip.ecn == IpEcn::NotEct);
+            marks += u64::from(packet.ip.ecn == IpEcn::CongestionExperienced);
+        }
+    }
+    assert!(marks > 10);
+    assert_eq!(marks, report.queues[0].marks);
 }
 
 #[test]

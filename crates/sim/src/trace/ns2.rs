@@ -12,7 +12,7 @@
 //! | from, to, source, destination | places of the nodes in the scenario, from 0 |
 //! | type | `tcp`, `ack`, or the kind of the flow |
 //! | size | bytes from the IP header on |
-//! | flags | first `E`: congestion echoed, fourth `A`: window reduced, as ns-2 has them |
+//! | flags | `C` congestion echoed, `A` window reduced, `E` marked, `N` understands marks: first, fourth, fifth, seventh, as ns-2 has them |
 //! | flow | its place in the scenario, from 0 |
 //! | seq | of TCP an offset in bytes, where ns-2 counts segments; else the packet's number |
 //! | id | of the packet, the same on every link |
@@ -20,6 +20,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use makeway_core::packet::Ecn;
 use makeway_core::units::Instant;
 use makeway_scenario::model::Scenario;
 
@@ -64,17 +65,18 @@ impl Sink for Ns2 {
             What::Dropped(_) => 'd',
         };
         let number = seen.flow.number;
-        let (kind, flags, seq) = match seen.packet.body {
-            Body::Segment(segment) => {
-                let flags = if segment.cwr { "---A---" } else { "-------" };
-                ("tcp", flags, segment.seq)
-            }
-            Body::Ack(ack) => {
-                let flags = if ack.ece { "E------" } else { "-------" };
-                ("ack", flags, ack.ack)
-            }
-            Body::Datagram { seq, .. } => (self.kinds[number as usize], "-------", seq),
+        let ecn = seen.packet.ecn;
+        let (kind, [echoes, reduced], seq) = match seen.packet.body {
+            Body::Segment(segment) => ("tcp", [false, segment.cwr], segment.seq),
+            Body::Ack(ack) => ("ack", [ack.ece, false], ack.ack),
+            Body::Datagram { seq, .. } => (self.kinds[number as usize], [false; 2], seq),
         };
+        let flag = |set, letter| if set { letter } else { '-' };
+        let (c, a) = (flag(echoes, 'C'), flag(reduced, 'A'));
+        let (e, n) = (
+            flag(ecn == Ecn::Marked, 'E'),
+            flag(ecn != Ecn::NotCapable, 'N'),
+        );
         let back = usize::from(matches!(seen.packet.body, Body::Ack(_)));
         let (source, destination) = (seen.flow.nodes[back], seen.flow.nodes[1 - back]);
         let [from, to] = self.ends[seen.port as usize];
@@ -89,7 +91,7 @@ impl Sink for Ns2 {
         // To a String: it cannot fail.
         let _ = writeln!(
             self.line,
-            "{event} {s}.{ns:09} {from} {to} {kind} {size} {flags} {number} {source}.{port} {destination}.{port} {seq} {id}"
+            "{event} {s}.{ns:09} {from} {to} {kind} {size} {c}--{a}{e}-{n} {number} {source}.{port} {destination}.{port} {seq} {id}"
         );
         self.out.write_all(self.line.as_bytes())
     }

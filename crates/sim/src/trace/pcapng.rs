@@ -8,12 +8,13 @@
 
 use std::io::{self, Write};
 
-use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
+use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
+use makeway_core::packet::Ecn;
 use makeway_core::units::Instant;
 use makeway_scenario::model::Scenario;
 use makeway_scenario::wire::{PREFIX, Rtp};
 
-use super::{Ends, Seen, Sink, What};
+use super::{Seen, Sink, What};
 use crate::arena::Body;
 use crate::build::port_number;
 use crate::tcp::{Ack, Segment};
@@ -22,6 +23,8 @@ use crate::tcp::{Ack, Segment};
 const EPOCH: u64 = 946_684_800;
 /// Bytes kept of a packet: the longest headers are 80, tcpdump's old default is 96.
 const SNAPLEN: usize = 96;
+/// IPv4 and TCP without options.
+const BARE_HEADERS: u32 = 40;
 /// What a sender gives its packets, as Linux.
 const TTL: u8 = 64;
 /// Windows go over the wire divided by 2^7, as Linux's default buffers make it (RFC 7323 §2). There is
@@ -139,13 +142,18 @@ impl PcapNg {
         let ttl = (TTL + 1).saturating_sub(seen.label.hops);
         let mut ip = Ipv4Header::new(transport.try_into().ok()?, ttl, protocol, from, to).ok()?;
         ip.identification = seen.label.id as u16;
+        ip.ecn = match seen.packet.ecn {
+            Ecn::NotCapable => IpEcn::NotEct,
+            Ecn::Capable => IpEcn::Ect0,
+            Ecn::Marked => IpEcn::CongestionExperienced,
+        };
         ip.header_checksum = ip.calc_header_checksum();
 
         self.packet.clear();
         self.packet.extend_from_slice(&ip.to_bytes());
         let port = seen.flow.port;
         let mut tcp = match seen.packet.body {
-            Body::Segment(segment) => data(seen.flow, &segment),
+            Body::Segment(segment) => data(seen, &segment),
             Body::Ack(ack) => acknowledgement(seen, &ack),
             Body::Datagram {
                 seq,
@@ -184,13 +192,17 @@ impl PcapNg {
     }
 }
 
-fn data(flow: &Ends, segment: &Segment) -> TcpHeader {
+fn data(seen: &Seen<'_>, segment: &Segment) -> TcpHeader {
+    let flow = seen.flow;
     let mut tcp = TcpHeader::new(flow.port, flow.port, sequence(segment.seq), u16::MAX);
     tcp.ack = true;
     tcp.acknowledgment_number = FIRST;
     tcp.cwr = segment.cwr;
     let heard = flow.heard.map_or(0, timestamp);
-    options(&mut tcp, &[stamps(segment.sent_at, heard)]);
+    // A connection without timestamps has no options.
+    if seen.packet.len > segment.len + BARE_HEADERS {
+        options(&mut tcp, &[stamps(segment.sent_at, heard)]);
+    }
     tcp
 }
 
@@ -200,16 +212,20 @@ fn acknowledgement(seen: &Seen<'_>, ack: &Ack) -> TcpHeader {
     tcp.ack = true;
     tcp.acknowledgment_number = sequence(ack.ack);
     tcp.ece = ack.ece;
-    let stamps = stamps(seen.label.created, ack.echo().map_or(0, timestamp));
+    let heard = ack.echo().map(timestamp);
+    let stamps = heard.map(|heard| stamps(seen.label.created, heard));
     let mut blocks = ack
         .sacked()
         .map(|(from, to)| (sequence(from), sequence(to)));
     match blocks.next() {
-        None => options(&mut tcp, &[stamps]),
+        None => options(&mut tcp, stamps.as_slice()),
         Some(first) => {
             let others = [blocks.next(), blocks.next(), None];
             let sack = TcpOptionElement::SelectiveAcknowledgement(first, others);
-            options(&mut tcp, &[stamps, sack]);
+            match stamps {
+                Some(stamps) => options(&mut tcp, &[stamps, sack]),
+                None => options(&mut tcp, &[sack]),
+            }
         }
     }
     tcp
@@ -220,7 +236,7 @@ fn options(tcp: &mut TcpHeader, elements: &[TcpOptionElement]) {
     use TcpOptionElement::Noop;
     // Three words and seven: they fit.
     let _ = match elements {
-        [stamps] => tcp.set_options(&[Noop, Noop, stamps.clone()]),
+        [only] => tcp.set_options(&[Noop, Noop, only.clone()]),
         [stamps, sack] => tcp.set_options(&[Noop, Noop, stamps.clone(), Noop, Noop, sack.clone()]),
         _ => Ok(()),
     };
