@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use makeway_core::framing::Framing;
 use makeway_core::units::{Bytes, Duration, Rate};
@@ -116,8 +117,8 @@ pub enum Source {
     Rtp {
         /// The trace file, resolved against the scenario's folder.
         trace: PathBuf,
-        /// Frames in order, two at least, repeated to the end of the scenario.
-        frames: Vec<Frame>,
+        /// Frames in order, two at least, repeated to the end of the scenario; one for all flows of a group.
+        frames: Arc<[Frame]>,
         /// After so much time the trace begins again; later than every [`Frame::at`].
         period: Duration,
         /// Largest RTP payload in bytes.
