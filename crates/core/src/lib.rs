@@ -6,6 +6,7 @@
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
+//! - [`loss`]: random loss on a link;
 //! - [`fetch`]: asking for memory ahead of time;
 //! - [`random`]: random numbers that a seed repeats;
 //! - [`workload`]: made-up traffic, the same for the same seed;
@@ -15,6 +16,7 @@
 pub mod fetch;
 pub mod flow;
 pub mod framing;
+pub mod loss;
 pub mod measure;
 pub mod packet;
 pub mod random;

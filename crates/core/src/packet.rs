@@ -33,6 +33,21 @@ macro_rules! index {
 index!(FlowId);
 index!(UserId);
 
+/// What a packet says of congestion (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ecn {
+    /// Its transport would not understand a mark.
+    #[default]
+    NotCapable,
+    /// It may be marked in the place of being dropped.
+    Capable,
+    /// Congestion experienced: it is marked.
+    Marked,
+}
+
+/// A packet's length is below 2^24.
+const LEN_BITS: u32 = 24;
+
 /// A packet held or moved by a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -44,12 +59,13 @@ pub struct Packet {
     pub flow: FlowId,
     /// Its user; zero where there is no hierarchy.
     pub user: UserId,
-    len: u32,
+    /// Length in the lower 24 bits, [`Ecn`] above.
+    bits: u32,
 }
 
 impl Packet {
     /// 16 MiB - 1 B: no link carries a larger packet.
-    pub const MAX_LEN: Bytes = Bytes::new((1 << 24) - 1);
+    pub const MAX_LEN: Bytes = Bytes::new((1 << LEN_BITS) - 1);
 
     /// A packet of `len` bytes as the discipline counts them.
     ///
@@ -68,18 +84,43 @@ impl Packet {
             handle,
             flow,
             user,
-            len,
+            bits: len,
         }
     }
 
+    /// The same packet of a transport that says `ecn`.
+    #[must_use]
+    pub fn with_ecn(mut self, ecn: Ecn) -> Self {
+        self.bits = self.len_u32() | (ecn as u32) << LEN_BITS;
+        self
+    }
+
+    /// What it says of congestion.
+    pub fn ecn(&self) -> Ecn {
+        match self.bits >> LEN_BITS {
+            0 => Ecn::NotCapable,
+            1 => Ecn::Capable,
+            _ => Ecn::Marked,
+        }
+    }
+
+    /// Marks it, if that is understood; whether it is marked now.
+    pub fn mark(&mut self) -> bool {
+        let understood = self.ecn() != Ecn::NotCapable;
+        if understood {
+            *self = self.with_ecn(Ecn::Marked);
+        }
+        understood
+    }
+
     pub(crate) fn len_u32(&self) -> u32 {
-        self.len
+        self.bits & ((1 << LEN_BITS) - 1)
     }
 
     /// Length in bytes.
     #[inline]
     pub fn len(&self) -> Bytes {
-        Bytes::new(u64::from(self.len))
+        Bytes::new(u64::from(self.len_u32()))
     }
 }
 
@@ -98,4 +139,27 @@ pub enum DropReason {
     Forced,
     /// Packets have stayed longer than the target for an interval (CoDel).
     Sojourn,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_leaves_the_length_as_it_is_and_only_where_it_is_understood() {
+        let packet = |ecn| {
+            let (arrived, len) = (Instant::ZERO, Packet::MAX_LEN);
+            Packet::new(arrived, Handle(0), FlowId(0), UserId(0), len).with_ecn(ecn)
+        };
+        for (ecn, after) in [
+            (Ecn::NotCapable, Ecn::NotCapable),
+            (Ecn::Capable, Ecn::Marked),
+            (Ecn::Marked, Ecn::Marked),
+        ] {
+            let mut packet = packet(ecn);
+            assert_eq!(packet.ecn(), ecn);
+            assert_eq!(packet.mark(), after == Ecn::Marked);
+            assert_eq!((packet.ecn(), packet.len()), (after, Packet::MAX_LEN));
+        }
+    }
 }

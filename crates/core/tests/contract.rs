@@ -53,6 +53,7 @@ prop_compose! {
             by_bytes,
             mean_packet: Bytes::new(mean),
             rate: rate.map(Rate::from_bps),
+            ecn: false,
             seed,
         }
     }
@@ -67,6 +68,7 @@ prop_compose! {
         CoDelParams {
             target: Duration::from_micros((interval / part).max(1)),
             interval: Duration::from_micros(interval),
+            ecn: false,
         }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
-use makeway_core::flow::Identity;
-use makeway_core::sched::{Config, Discipline, Limits};
 use makeway_core::units::Duration;
-use makeway_gateway::datapath::{Datapath, DatapathConfig, DatapathHandle, Impairments, Stats};
+use makeway_gateway::datapath::{
+    Change, Datapath, DatapathConfig, DatapathHandle, Impairments, Stats,
+};
 use makeway_gateway::rules::{Direction, Rules};
 use makeway_report::interval::Interval;
 use makeway_report::model::{Quantiles, QueueReport};
@@ -34,6 +34,8 @@ pub(crate) struct Queue {
     egress: Egress,
     datapath: DatapathHandle,
     backlog: Vec<f64>,
+    /// Changes of the rate that were made.
+    changed: u64,
     begin: Option<Stats>,
     end: Option<Stats>,
     /// The tool that made its rule.
@@ -78,6 +80,7 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>
                 egress: egress.clone(),
                 datapath,
                 backlog: Vec::new(),
+                changed: 0,
                 begin: None,
                 end: None,
                 tool,
@@ -91,20 +94,13 @@ fn is_needed(egress: &Egress) -> bool {
     egress.rate.is_some()
         || egress.delay > Duration::ZERO
         || egress.jitter > Duration::ZERO
-        || egress.loss > 0.0
+        || !egress.loss.is_none()
         || egress.measure
 }
 
 fn config(scenario: &Scenario, egress: &Egress, seed: u64) -> Result<DatapathConfig, String> {
     let queue = &egress.queue;
-    let discipline: Discipline = queue.discipline.parse().map_err(|e| format!("{e}"))?;
-    let identity = |name: &str| name.parse::<Identity>().map_err(|e| e.to_string());
     let flows = u32::try_from(scenario.flows.len() * 2 + SPARE_FLOWS).map_err(|e| e.to_string())?;
-    let limits = Limits {
-        packets: queue.packets,
-        bytes: queue.bytes,
-        flows,
-    };
     let mut weights = Vec::new();
     for (name, &weight) in &queue.weights {
         let node = scenario.nodes.iter().position(|node| node.name == *name);
@@ -114,11 +110,11 @@ fn config(scenario: &Scenario, egress: &Egress, seed: u64) -> Result<DatapathCon
     Ok(DatapathConfig {
         queue_num: 0,
         any_queue: true,
-        scheduler: Config::new(discipline, limits),
+        scheduler: egress.scheduler(flows, seed),
         rate: egress.rate,
         framing: egress.framing,
-        identity: identity(&queue.flows)?,
-        users: identity(&queue.users)?,
+        identity: queue.flows,
+        users: queue.users,
         weights,
         impairments: Impairments {
             loss: egress.loss,
@@ -135,8 +131,9 @@ pub(crate) fn longest_way(scenario: &Scenario) -> Duration {
     for egress in scenario.links.iter().flat_map(|link| &link.egress) {
         longest += egress.delay + egress.jitter * 6;
         if let Some(rate) = egress.rate {
-            let most = u64::from(egress.queue.packets).saturating_mul(1600);
-            let held = egress.queue.bytes.get().min(most);
+            let limits = egress.queue.scheduler.limits;
+            let most = u64::from(limits.packets).saturating_mul(1600);
+            let held = limits.bytes.get().min(most);
             longest += makeway_core::units::Bytes::new(held) / rate;
         }
     }
@@ -149,6 +146,28 @@ impl Queue {
         let held = self.snapshot()?.backlog_packets;
         self.backlog.push(held as f64);
         Ok(())
+    }
+
+    /// Makes the last change of the rate that is due `at` ns after the start of traffic.
+    pub(crate) fn follow(&mut self, at: u64) -> Result<(), QueueError> {
+        let mut due = None;
+        while let Some((when, rate)) = self.egress.changes.nth(self.changed)
+            && when.as_nanos() <= at
+        {
+            due = Some(rate);
+            self.changed += 1;
+        }
+        let Some(rate) = due else {
+            return Ok(());
+        };
+        let change = Change {
+            rate: Some(Some(rate)),
+            ..Change::default()
+        };
+        self.datapath.set(change).map_err(|error| QueueError {
+            queue: self.name.clone(),
+            why: error.to_string(),
+        })
     }
 
     /// The measured interval begins.
@@ -178,7 +197,8 @@ impl Queue {
         let seconds = end.seconds - begin.seconds;
         let bits = end.bytes_out.saturating_sub(begin.bytes_out) as f64 * 8.0;
         let throughput_bps = if seconds > 0.0 { bits / seconds } else { 0.0 };
-        let rate_bps = self.egress.rate.map_or(0, |rate| rate.bps());
+        let [from, to] = [interval.from(), interval.to()].map(Duration::from_nanos);
+        let rate_bps = self.egress.mean_bps(from, to).round() as u64;
         let utilisation = match rate_bps {
             0 => 0.0,
             bps => throughput_bps / bps as f64,
@@ -192,6 +212,7 @@ impl Queue {
             utilisation,
             packets_in: total.packets_in,
             packets_out: total.packets_out,
+            marks: 0,
             drops,
             sojourn_ms: Quantiles {
                 mean: total.sojourn.mean_ms,

@@ -19,5 +19,6 @@ pub mod topology;
 
 pub use datagram::Content;
 pub use egress::QueueError;
+pub use makeway_report::interval::Progress;
 pub use namespace::{UserNamespaceError, enter_user_namespace};
-pub use run::{Arrivals, Options, Outcome, Progress, RunError, run, run_in_full};
+pub use run::{Arrivals, Options, Outcome, RunError, run, run_in_full};

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use makeway_core::units::Duration;
-use makeway_report::interval::Interval;
+use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{Scenario, Source};
+use makeway_scenario::model::{Scenario, Source, Tcp};
 use makeway_scenario::routes::routes;
 
 use crate::bulk::{self, Demand, Fetched, Offer};
@@ -36,15 +36,6 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// What `rtp` streams carry; zeros where nothing is said.
     pub content: Vec<Content>,
-}
-
-/// How far a run is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Time since the start of traffic.
-    pub elapsed: Duration,
-    /// Of this.
-    pub duration: Duration,
 }
 
 /// A report, and which packets arrived.
@@ -78,6 +69,16 @@ pub enum RunError {
         what: &'static str,
         /// How many.
         count: usize,
+    },
+    /// Only a model of TCP, or of a source, can do it.
+    #[error("{place}: flow `{flow}`: the world netns {what}, or run it with --world sim")]
+    OnlyModelled {
+        /// Where it was written.
+        place: String,
+        /// The flow.
+        flow: String,
+        /// What it does not have, and what to change.
+        what: &'static str,
     },
     /// A flow has no way to its receiver.
     #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]
@@ -152,6 +153,13 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     }
     let routes = routes(scenario);
     for flow in &scenario.flows {
+        if let Some(what) = not_here(&flow.source) {
+            return Err(RunError::OnlyModelled {
+                place: flow.place.clone(),
+                flow: flow.name.clone(),
+                what,
+            });
+        }
         if flow.from == flow.to || routes[flow.from][flow.to].is_none() {
             return Err(RunError::NoWay {
                 flow: flow.name.clone(),
@@ -161,6 +169,20 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
         }
     }
     Ok(())
+}
+
+/// What of a source this world does not have.
+fn not_here(source: &Source) -> Option<&'static str> {
+    match source {
+        Source::Bulk { tcp, .. } if *tcp != Tcp::default() => {
+            Some("has the kernel's TCP: leave `tcp` out")
+        }
+        Source::Bulk { think: Some(_), .. } => Some("repeats no task: leave `think` out"),
+        Source::Poisson {
+            exponential: true, ..
+        } => Some("sends packets of one size: leave `sizes` out"),
+        _ => None,
+    }
 }
 
 /// Open sockets of all flows, each in its node's namespace, in the order of the scenario.
@@ -195,6 +217,7 @@ impl Sockets {
             Source::Bulk {
                 congestion_control,
                 bytes,
+                ..
             } => {
                 let here = at(flow.from);
                 self.offers.push(Offer {
@@ -308,7 +331,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Samples the queues step by step. False if the run was stopped early.
+/// Samples the queues step by step, and changes their rates. False if the run was stopped early.
 fn watch(
     queues: &mut [Queue],
     epoch: Epoch,
@@ -334,6 +357,7 @@ fn watch(
         if at.is_multiple_of(step) {
             queues.iter_mut().try_for_each(Queue::sample)?;
         }
+        queues.iter_mut().try_for_each(|queue| queue.follow(at))?;
         progress(Progress {
             elapsed: Duration::from_nanos(at),
             duration: Duration::from_nanos(interval.to()),

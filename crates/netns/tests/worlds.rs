@@ -7,13 +7,18 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
+use makeway_core::loss::Loss;
+use makeway_core::sched::{Config, Discipline, Limits};
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_netns::{Options, run};
 use makeway_report::model::Report;
-use makeway_scenario::model::{Egress, Flow, Frame, Link, Node, Pace, Queue, Scenario, Source};
+use makeway_scenario::model::{
+    Changes, Egress, Flow, Frame, Link, Node, Pace, Queue, Scenario, Source, Tcp,
+};
 
-const CHECKS: [(&str, fn()); 8] = [
+const CHECKS: [(&str, fn()); 10] = [
     (
         "delay_is_the_sum_of_the_links",
         delay_is_the_sum_of_the_links,
@@ -43,6 +48,14 @@ const CHECKS: [(&str, fn()); 8] = [
         a_stop_gives_a_partial_report,
     ),
     ("two_runs_go_side_by_side", two_runs_go_side_by_side),
+    (
+        "a_rate_changes_when_it_should",
+        a_rate_changes_when_it_should,
+    ),
+    (
+        "what_only_a_model_can_do_is_refused",
+        what_only_a_model_can_do_is_refused,
+    ),
 ];
 
 /// All checks one after the other on the main thread: only a lone thread may enter a user
@@ -69,16 +82,22 @@ fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
         rate: rate.map(|rate| rate.parse().unwrap()),
         framing: Framing::ETHERNET,
         queue: Queue {
-            discipline: "fifo".into(),
-            packets: 50,
-            bytes: Bytes::new(1_000_000),
-            flows: "5-tuple".into(),
-            users: "dst-host".into(),
+            scheduler: Config::new(
+                Discipline::Fifo,
+                Limits {
+                    packets: 50,
+                    bytes: Bytes::new(1_000_000),
+                    flows: 1,
+                },
+            ),
+            flows: Identity::FiveTuple,
+            users: Identity::DstHost,
             weights: BTreeMap::new(),
         },
         delay: Duration::from_millis(delay_ms),
         jitter: Duration::ZERO,
-        loss: 0.0,
+        loss: Loss::default(),
+        changes: Changes::default(),
         measure: rate.is_some(),
     }
 }
@@ -110,6 +129,7 @@ fn flow(name: &str, source: Source) -> Flow {
     Flow {
         name: name.into(),
         group: name.into(),
+        place: "test".into(),
         from: 0,
         to: 2,
         start: Duration::ZERO,
@@ -130,6 +150,8 @@ fn bulk(congestion_control: &str) -> Source {
     Source::Bulk {
         congestion_control: congestion_control.into(),
         bytes: None,
+        think: None,
+        tcp: Tcp::default(),
     }
 }
 
@@ -189,9 +211,45 @@ fn a_bulk_transfer_gets_the_rate() {
     assert!((queue.utilisation - 1.0).abs() < 0.01, "{queue:?}");
 }
 
+fn a_rate_changes_when_it_should() {
+    let mut line = egress(Some("8mbit"), 2);
+    let at = Duration::from_millis;
+    line.changes = Changes {
+        steps: vec![
+            (at(2000), Rate::from_bps(2_000_000)),
+            (at(3500), Rate::from_bps(6_000_000)),
+        ],
+        every: None,
+    };
+    let mut scenario = scenario(line, 5);
+    scenario.flows.push(flow("download", bulk("cubic")));
+    let series = &report(&scenario).flows[0].goodput_series_bps;
+    // Steps of 100 ms, of which the first three after a change drain what is under way.
+    for (from, to, mbit) in [(13, 20, 8.0), (23, 35, 2.0), (42, 50, 6.0)] {
+        let mean = series[from..to].iter().sum::<f64>() / (to - from) as f64;
+        let most = mbit * 1e6 * 1448.0 / 1538.0;
+        assert!((mean / most - 1.0).abs() < 0.08, "{mean} of {most}");
+    }
+}
+
+fn what_only_a_model_can_do_is_refused() {
+    let mut scenario = scenario(egress(Some("8mbit"), 2), 2);
+    let mut modelled = bulk("cubic");
+    if let Source::Bulk { tcp, .. } = &mut modelled {
+        tcp.ecn = true;
+    }
+    scenario.flows.push(flow("download", modelled));
+    let error = run(&scenario, Options::default(), |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("download") && text.contains("leave `tcp` out"),
+        "{text}"
+    );
+}
+
 fn configured_loss_is_measured_loss() {
     let mut line = egress(None, 1);
-    line.loss = 0.05;
+    line.loss = Loss::bernoulli(0.05);
     let mut scenario = scenario(line, 5);
     // 2000 packets of 250 bytes a second for four seconds.
     scenario.flows.push(flow("probe", cbr("4mbit", 210)));
@@ -220,7 +278,7 @@ fn bursts_show_in_delay_variation() {
 fn sqf_protects_what_fifo_breaks() {
     let suffered = |discipline: &str| {
         let mut line = egress(Some("10mbit"), 1);
-        line.queue.discipline = discipline.into();
+        line.queue.scheduler.discipline = discipline.parse().unwrap();
         let mut scenario = scenario(line, 5);
         let pace = Pace::Slice(Duration::from_millis(200));
         scenario.flows.push(flow("video", video(pace)));

@@ -10,6 +10,9 @@ const TEXT: RGBColor = RGBColor(1, 1, 1);
 const AXIS: RGBColor = RGBColor(2, 2, 2);
 const GRID: RGBColor = RGBColor(3, 3, 3);
 
+/// Half the width of a whisker's ends, as a share of the x axis.
+const CAP: f64 = 0.007;
+
 /// One curve.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -21,6 +24,10 @@ pub struct Series {
     pub marks: bool,
     /// Dashed: for what a paper printed, or an ideal.
     pub dashed: bool,
+    /// Points are not joined.
+    pub dots: bool,
+    /// Half-widths of the points' intervals, in their order; empty: none.
+    pub whiskers: Vec<f64>,
 }
 
 /// A chart of some curves.
@@ -46,6 +53,8 @@ impl Series {
             points,
             marks: false,
             dashed: false,
+            dots: false,
+            whiskers: Vec::new(),
         }
     }
 
@@ -55,6 +64,19 @@ impl Series {
             marks: true,
             ..Self::line(name, points)
         }
+    }
+
+    /// Points that are not joined.
+    pub fn dots(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            dots: true,
+            ..Self::marked(name, points)
+        }
+    }
+
+    /// With the interval of each point: half-widths, zero where there is none.
+    pub fn with_whiskers(self, whiskers: Vec<f64>) -> Self {
+        Self { whiskers, ..self }
     }
 
     /// A dashed line.
@@ -76,6 +98,16 @@ impl Series {
                 .map(|(i, v)| (at(i), *v))
                 .collect(),
         )
+    }
+}
+
+impl Series {
+    /// x, lower and upper end of each whisker. No figure that is drawn is below zero, so none ends there.
+    fn intervals(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let known = self.points.iter().zip(&self.whiskers);
+        known
+            .filter(|((x, y), half)| x.is_finite() && y.is_finite() && **half > 0.0)
+            .map(|((x, y), half)| (*x, (y - half).max(0.0), y + half))
     }
 }
 
@@ -114,6 +146,12 @@ impl Chart {
         let left = finite().map(|p| p.0).fold(f64::INFINITY, f64::min);
         let right = finite().map(|p| p.0).fold(f64::NEG_INFINITY, f64::max);
         let top = finite().map(|p| p.1).fold(self.y_at_least, f64::max);
+        let top = self
+            .series
+            .iter()
+            .flat_map(Series::intervals)
+            .map(|w| w.2)
+            .fold(top, f64::max);
         if left > right {
             return Ok(());
         }
@@ -152,7 +190,19 @@ impl Chart {
                     .copied()
                     .filter(|(x, y)| x.is_finite() && y.is_finite())
             };
-            if series.dashed {
+            for (x, low, high) in series.intervals() {
+                let cap = (right - left) * CAP;
+                for bar in [
+                    [(x, low), (x, high)],
+                    [(x - cap, low), (x + cap, low)],
+                    [(x - cap, high), (x + cap, high)],
+                ] {
+                    chart.draw_series([PathElement::new(bar, style)])?;
+                }
+            }
+            if series.dots {
+                // Only marks.
+            } else if series.dashed {
                 chart.draw_series(DashedLineSeries::new(points(), 6, 4, style))?;
             } else {
                 chart.draw_series(LineSeries::new(points(), style))?;
@@ -230,6 +280,18 @@ mod tests {
                 .into_string()
                 .contains("Nothing was measured")
         );
+    }
+
+    #[test]
+    fn a_whisker_is_within_the_axes() {
+        let mut chart = chart(vec![(1.0, 2.0), (20.0, 5.0)]);
+        let lines = |chart: &Chart| chart.figure().into_string().matches("<polyline").count();
+        let before = lines(&chart);
+        chart.series[0].whiskers = vec![3.0, 0.0];
+        // A bar and two ends; none for the point without an interval.
+        assert_eq!(lines(&chart), before + 3);
+        let ends: Vec<_> = chart.series[0].intervals().collect();
+        assert_eq!(ends, [(1.0, 0.0, 5.0)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which moments of a run are measured, and the steps of its series.
+//! Which moments of a run are measured, the steps of its series, and how far it is.
 
 use makeway_core::units::Duration;
 
@@ -63,4 +63,13 @@ impl Interval {
     pub fn to(&self) -> u64 {
         self.to
     }
+}
+
+/// How far a run is, in its own time.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Time since the start of traffic.
+    pub elapsed: Duration,
+    /// Of this.
+    pub duration: Duration,
 }

@@ -2,16 +2,19 @@
 //!
 //! - [`model`]: the report as a value;
 //! - [`interval`], [`flow`]: what every world counts;
+//! - [`replications`]: many runs of one scenario; [`estimate`]: a mean with its interval;
 //! - [`summary`]: a row per group of flows, and a sentence;
 //! - [`table`], [`json`], [`html`]: the forms;
 //! - [`chart`]: line charts as inline SVG.
 
 pub mod chart;
+pub mod estimate;
 pub mod flow;
 pub mod html;
 pub mod interval;
 pub mod json;
 pub mod model;
+pub mod replications;
 #[cfg(test)]
 mod sample;
 pub mod summary;

@@ -35,6 +35,21 @@ pub struct Report {
     pub queues: Vec<QueueReport>,
 }
 
+impl Report {
+    /// Without what happened over time: of many runs, figures are kept and series are not.
+    pub fn without_series(mut self) -> Self {
+        for flow in &mut self.flows {
+            flow.goodput_series_bps = Vec::new();
+            flow.loss_series = Vec::new();
+            flow.delay_series_ms = Vec::new();
+        }
+        for queue in &mut self.queues {
+            queue.backlog_series = Vec::new();
+        }
+        self
+    }
+}
+
 /// One flow, as its receiver saw it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
@@ -42,12 +57,15 @@ pub struct FlowReport {
     pub name: String,
     /// Group, `download`.
     pub group: String,
-    /// `bulk`, `rtp`, `cbr`, `poisson`.
+    /// `bulk`, `rtp`, `cbr`, `poisson`, `on-off`.
     pub kind: String,
     /// Payload received, bit/s.
     pub goodput_bps: f64,
     /// Datagram flows only.
     pub datagrams: Option<DatagramReport>,
+    /// Downloads with an end only.
+    #[serde(default)]
+    pub tasks: Option<TasksReport>,
     /// Goodput over time: one value a `series_step_s`, bit/s.
     pub goodput_series_bps: Vec<f64>,
     /// Lost share over time, 0 to 1, in the same steps; empty for bulk.
@@ -56,6 +74,15 @@ pub struct FlowReport {
     pub delay_series_ms: Vec<f64>,
     /// Length of a step in seconds.
     pub series_step_s: f64,
+}
+
+/// Tasks of a download, each of so many bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TasksReport {
+    /// Begun and ended inside the measured interval.
+    pub done: u64,
+    /// From the beginning of a task until its last byte had arrived, in ms.
+    pub completion_ms: Quantiles,
 }
 
 /// A datagram flow: loss by sequence number, RFC 3393 delay variation, one-way delay.
@@ -93,7 +120,7 @@ pub struct QueueReport {
     pub name: String,
     /// Discipline.
     pub discipline: String,
-    /// Rate on the wire, bit/s; zero if not limited.
+    /// Rate on the wire, bit/s, the mean where it changes; zero if not limited.
     pub rate_bps: u64,
     /// Sent on the wire over the measured interval, bit/s.
     pub throughput_bps: f64,
@@ -103,6 +130,9 @@ pub struct QueueReport {
     pub packets_in: u64,
     /// Packets sent on, over the whole run.
     pub packets_out: u64,
+    /// Packets marked (RFC 3168), over the whole run.
+    #[serde(default)]
+    pub marks: u64,
     /// Packets given up, by reason, over the whole run.
     pub drops: BTreeMap<String, u64>,
     /// Sojourn time in ms.

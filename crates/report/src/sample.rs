@@ -20,6 +20,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
         group: name.into(),
         kind: "rtp".into(),
         goodput_bps: bps * (1.0 - loss),
+        tasks: None,
         datagrams: Some(DatagramReport {
             sent: 1000,
             received: (1000.0 * (1.0 - loss)) as u64,
@@ -66,6 +67,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
             utilisation: 0.96,
             packets_in: 5000,
             packets_out: 4800,
+            marks: 0,
             drops: BTreeMap::from([("longest-queue".into(), 200)]),
             sojourn_ms: Quantiles {
                 mean: 20.0,

@@ -2,7 +2,7 @@
 
 use makeway_core::measure::jain;
 
-use crate::model::{DatagramReport, FlowReport, Quantiles, QueueReport, Report};
+use crate::model::{DatagramReport, FlowReport, Quantiles, QueueReport, Report, TasksReport};
 
 /// Flows of one group, taken together.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Group {
     pub goodput_bps: f64,
     /// Jain's index over their goodputs; `None` for a single flow, or if nothing was received.
     pub jain: Option<f64>,
+    /// Downloads with an end: counts summed, means weighted by tasks, quantiles of the worst flow.
+    pub tasks: Option<TasksReport>,
     /// Datagram flows: counts summed, means weighted by packets, quantiles of the worst flow.
     pub datagrams: Option<DatagramReport>,
 }
@@ -43,10 +45,35 @@ pub fn group(report: &Report, name: &str) -> Group {
         jain: (flows.len() > 1)
             .then(|| jain(flows.iter().map(|f| f.goodput_bps)))
             .flatten(),
+        tasks: flows.iter().filter_map(|f| f.tasks).reduce(both),
         datagrams: flows
             .iter()
             .filter_map(|f| f.datagrams.as_ref())
             .fold(None, merge),
+    }
+}
+
+fn both(sum: TasksReport, next: TasksReport) -> TasksReport {
+    let weights = (sum.done as f64, next.done as f64);
+    TasksReport {
+        done: sum.done + next.done,
+        completion_ms: worst(sum.completion_ms, next.completion_ms, weights),
+    }
+}
+
+/// How the tasks of a group went, in a sentence.
+pub fn tasks(group: &str, tasks: &TasksReport) -> String {
+    let TasksReport {
+        done,
+        completion_ms: times,
+    } = tasks;
+    match done {
+        0 => format!("{group}: no task was begun and done in the measured time."),
+        _ => format!(
+            "{group}: {done} tasks done, in {} on average, {} at most.",
+            millis(times.mean),
+            millis(times.max)
+        ),
     }
 }
 
@@ -205,6 +232,27 @@ mod tests {
         assert_eq!((merged.sent, merged.received), (2000, 1800));
         assert!((merged.loss - 0.1).abs() < 1e-12);
         assert_eq!(merged.delay_ms.p99, 60.0);
+    }
+
+    #[test]
+    fn tasks_are_summed_and_told() {
+        let mut report = sample::report("fifo", 0.0);
+        for (flow, (done, mean)) in report.flows.iter_mut().zip([(3, 100.0), (1, 300.0)]) {
+            let completion_ms = Quantiles {
+                mean,
+                max: 2.0 * mean,
+                ..Quantiles::default()
+            };
+            flow.tasks = Some(TasksReport {
+                done,
+                completion_ms,
+            });
+        }
+        let said = group(&report, "download").tasks.unwrap();
+        assert_eq!(
+            tasks("download", &said),
+            "download: 4 tasks done, in 150 ms on average, 600 ms at most."
+        );
     }
 
     #[test]

@@ -70,6 +70,15 @@ pub fn run(report: &Report) -> String {
         ]);
     }
     let mut text = format!("{}\n\n{flows}\n\n{queues}", report.title);
+    for group in summary::groups(report) {
+        if let Some(tasks) = &group.tasks {
+            text.push_str(&format!("\n\n{}", summary::tasks(&group.name, tasks)));
+        }
+    }
+    let marks: u64 = report.queues.iter().map(|q| q.marks).sum();
+    if marks > 0 {
+        text.push_str(&format!("\n\n{marks} packets were marked (ECN)."));
+    }
     if !report.complete {
         text.push_str("\n\nThe run was cut short: these are the figures until then.");
     }

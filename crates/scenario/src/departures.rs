@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use makeway_core::units::{Bytes, Duration, Rate};
-use rand_distr::{Distribution, Exp1, StandardNormal};
+use rand_distr::{Distribution, Exp1, Pareto, StandardNormal};
 use rand_pcg::Pcg64Mcg;
 
 use crate::model::{Frame, Pace, Source};
@@ -16,6 +16,8 @@ pub const HEADERS: u64 = 40;
 pub const LEAST_PAYLOAD: u64 = EXTENSION as u64;
 /// RTP header extension (RFC 3550 section 5.3.1): its own 4 bytes, a stamp and a sequence number.
 pub const EXTENSION: usize = 20;
+/// The largest packet that IPv4 carries.
+const LARGEST_PACKET: u64 = 65_535;
 /// RTP clock in Hz (RFC 3551 for video).
 const RTP_CLOCK: u64 = 90_000;
 /// A jittered packet waits this many standard deviations on average, so that its delay can be
@@ -65,16 +67,93 @@ pub fn departures(
             payload,
             jitter,
         } => jittered(even(*rate, *payload), *jitter, rng),
-        Source::Poisson { rate, payload } => {
+        Source::Poisson {
+            rate,
+            payload,
+            exponential,
+        } => {
             let gap = spacing(*rate, *payload);
             let mut rng = rng;
             let mut at = 0.0;
-            let payload = payload.get().max(LEAST_PAYLOAD);
+            let (payload, exponential) = (payload.get().max(LEAST_PAYLOAD), *exponential);
             Box::new((0..).map(move |seq| {
                 let unit: f64 = Exp1.sample(&mut rng);
                 at += unit * gap;
+                let payload = match exponential {
+                    true => exponential_size(payload, &mut rng),
+                    false => payload,
+                };
                 plain(at as u64, seq, payload)
             }))
+        }
+        Source::OnOff {
+            rate,
+            payload,
+            on,
+            off,
+            shape,
+        } => {
+            let gap = spacing(*rate, *payload);
+            let payload = payload.get().max(LEAST_PAYLOAD);
+            let times = [on, off].map(|mean| Times::new(*mean, *shape));
+            Box::new(on_and_off(gap, payload, times, rng))
+        }
+    })
+}
+
+/// A payload such that packets are exponential, of `payload` and headers on average.
+fn exponential_size(payload: u64, rng: &mut Pcg64Mcg) -> u64 {
+    let unit: f64 = Exp1.sample(rng);
+    let packet = (unit * (payload + HEADERS) as f64) as u64;
+    packet.clamp(HEADERS + LEAST_PAYLOAD, LARGEST_PACKET) - HEADERS
+}
+
+/// A distribution of times.
+enum Times {
+    /// With this mean in ns.
+    Exponential(f64),
+    Pareto(Pareto<f64>),
+}
+
+impl Times {
+    fn new(mean: Duration, shape: Option<f64>) -> Self {
+        let ns = mean.as_nanos() as f64;
+        let pareto = shape.and_then(|shape| Pareto::new(ns * (shape - 1.0) / shape, shape).ok());
+        pareto.map_or(Self::Exponential(ns), Self::Pareto)
+    }
+
+    fn sample(&self, rng: &mut Pcg64Mcg) -> f64 {
+        match self {
+            Self::Exponential(mean) => {
+                let unit: f64 = Exp1.sample(rng);
+                unit * mean
+            }
+            Self::Pareto(pareto) => pareto.sample(rng),
+        }
+    }
+}
+
+/// Bursts of as many packets as fit the time on, one at least, as the sources of ns-2.
+fn on_and_off(
+    gap: f64,
+    payload: u64,
+    [on, off]: [Times; 2],
+    mut rng: Pcg64Mcg,
+) -> impl Iterator<Item = Departure> + Send {
+    let mut left = 0u64;
+    let mut next = 0.0;
+    (0..).map(move |seq| {
+        if left == 0 {
+            // A flow begins off: many of them are not in step.
+            next += off.sample(&mut rng);
+            left = ((on.sample(&mut rng) / gap).round() as u64).max(1);
+        }
+        let at = next;
+        left -= 1;
+        next += gap;
+        Departure {
+            gap: shortened(gap as u64),
+            ..plain(at as u64, seq, payload)
         }
     })
 }
@@ -355,8 +434,43 @@ mod tests {
             departures(&cbr, 1).unwrap().nth(500).unwrap().at,
             1_000_000_000
         );
-        let poisson = departures(&Source::Poisson { rate, payload }, 1).unwrap();
-        let end = { poisson }.nth(20_000).unwrap().at as f64 / 1e9;
-        assert!((end - 40.0).abs() < 1.0, "{end} s");
+        for exponential in [false, true] {
+            let poisson = Source::Poisson {
+                rate,
+                payload,
+                exponential,
+            };
+            let packets: Vec<_> = departures(&poisson, 1).unwrap().take(20_000).collect();
+            let end = packets[19_999].at as f64 / 1e9;
+            assert!((end - 40.0).abs() < 1.0, "{end} s");
+            let bytes: u64 = packets.iter().map(|p| p.payload + HEADERS).sum();
+            // The least packet of 64 B lifts a mean of 250 B by 7.
+            let mean = bytes as f64 / 20_000.0 - if exponential { 7.3 } else { 0.0 };
+            assert!((mean - 250.0).abs() < 5.0, "{mean} B");
+        }
+    }
+
+    #[test]
+    fn on_and_off_times_have_their_means() {
+        // 1 Mbit/s in packets of 250 B, 100 ms on and 300 ms off: a quarter of the time, bursts of 50.
+        for shape in [None, Some(2.5)] {
+            let source = Source::OnOff {
+                rate: Rate::from_bps(1_000_000),
+                payload: Bytes::new(210),
+                on: Duration::from_millis(100),
+                off: Duration::from_millis(300),
+                shape,
+            };
+            let packets: Vec<_> = departures(&source, 3).unwrap().take(500_000).collect();
+            let seconds = packets[499_999].at as f64 / 1e9;
+            let rate = 500_000.0 * 2000.0 / seconds;
+            assert!((rate / 250_000.0 - 1.0).abs() < 0.05, "{shape:?} {rate}");
+            let bursts = gaps(&packets)
+                .iter()
+                .filter(|gap| **gap > 2_100_000)
+                .count();
+            let mean = 500_000.0 / bursts as f64;
+            assert!((mean / 50.0 - 1.0).abs() < 0.05, "{shape:?} {mean}");
+        }
     }
 }

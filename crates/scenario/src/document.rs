@@ -35,6 +35,16 @@ pub(crate) struct Entry {
     pub item: Item,
 }
 
+impl Item {
+    /// The items of an array, or the item alone.
+    pub fn one_or_more(&self) -> &[Item] {
+        match &self.value {
+            Value::Array(items) => items,
+            _ => std::slice::from_ref(self),
+        }
+    }
+}
+
 impl Table {
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)

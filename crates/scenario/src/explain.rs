@@ -66,7 +66,7 @@ fn egress_words(e: &Egress) -> String {
     if e.measure {
         words.push(format!(
             "{} of {} packets by {}, measured",
-            e.queue.discipline, e.queue.packets, e.queue.flows
+            e.queue.scheduler.discipline, e.queue.scheduler.limits.packets, e.queue.flows
         ));
     }
     if e.delay.as_nanos() > 0 {
@@ -75,8 +75,21 @@ fn egress_words(e: &Egress) -> String {
     if e.jitter.as_nanos() > 0 {
         words.push(format!("jitter {}", e.jitter));
     }
-    if e.loss > 0.0 {
-        words.push(format!("loss {}", e.loss));
+    if !e.loss.is_none() {
+        let bursts = match e.loss.p > 0.0 {
+            true => format!(" in bursts (p {}, r {})", e.loss.p, e.loss.r),
+            false => String::new(),
+        };
+        words.push(format!("loss {}{bursts}", e.loss.mean()));
+    }
+    if let Some((last, _)) = e.changes.steps.last() {
+        let again = e
+            .changes
+            .every
+            .map(|every| format!(", again every {every}"));
+        let again = again.unwrap_or_default();
+        let steps = e.changes.steps.len();
+        words.push(format!("{steps} changes of the rate until {last}{again}"));
     }
     words.join(", ")
 }
@@ -86,9 +99,14 @@ fn source_words(source: &Source) -> String {
         Source::Bulk {
             congestion_control,
             bytes,
-        } => match bytes {
-            Some(bytes) => format!("TCP {congestion_control}, {bytes}"),
-            None => format!("TCP {congestion_control}, without end"),
+            think,
+            ..
+        } => match (bytes, think) {
+            (Some(bytes), Some(think)) => {
+                format!("TCP {congestion_control}, tasks of {bytes}, {think} apart on average")
+            }
+            (Some(bytes), None) => format!("TCP {congestion_control}, {bytes}"),
+            (None, _) => format!("TCP {congestion_control}, without end"),
         },
         Source::Rtp {
             trace,
@@ -113,6 +131,30 @@ fn source_words(source: &Source) -> String {
             payload,
             jitter,
         } => format!("constant {rate}, payload {payload}, source jitter {jitter}"),
-        Source::Poisson { rate, payload } => format!("Poisson {rate}, payload {payload}"),
+        Source::Poisson {
+            rate,
+            payload,
+            exponential,
+        } => {
+            let sizes = if *exponential {
+                "exponential, mean "
+            } else {
+                ""
+            };
+            format!("Poisson {rate}, payload {sizes}{payload}")
+        }
+        Source::OnOff {
+            rate,
+            payload,
+            on,
+            off,
+            shape,
+        } => {
+            let times = match shape {
+                Some(shape) => format!("Pareto of shape {shape}"),
+                None => "exponential".into(),
+            };
+            format!("{rate} for {on}, then nothing for {off} ({times} times), payload {payload}")
+        }
     }
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use makeway_core::units::{Bytes, Duration, Rate};
 
 use crate::document::Entry;
-use crate::error::{Origin, ScenarioError};
+use crate::error::ScenarioError;
 use crate::model::{Flow, Frame, Link, Pace, Source};
 use crate::read::Context;
 use crate::section::{Section, table};
-use crate::trace;
+use crate::{tcp, trace};
 
-const KINDS: [&str; 4] = ["bulk", "rtp", "cbr", "poisson"];
+const KINDS: [&str; 5] = ["bulk", "rtp", "cbr", "poisson", "on-off"];
 const COMMON: [&str; 7] = ["kind", "from", "to", "count", "start", "stagger", "stop"];
 /// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.
 const LARGEST_PAYLOAD: u64 = 1460;
@@ -19,6 +19,12 @@ const LARGEST_PAYLOAD: u64 = 1460;
 const SMALLEST_PAYLOAD: u64 = 24;
 /// Near to what media tools send; chosen by us.
 const VIDEO_PAYLOAD: u64 = 1400;
+/// Where sizes are exponential: a hundred-thousandth of them reach what IP carries.
+const LARGEST_MEAN: u64 = 6000;
+/// Of ns-2 and of measurements of web traffic.
+const PARETO_SHAPE: f64 = 1.5;
+/// Those of Linux, then those of a model.
+const CONGESTION_CONTROLS: [&str; 6] = ["cubic", "reno", "bbr", "newreno", "sack", "tahoe"];
 /// A G.711 packet of 20 ms; chosen by us.
 const CBR_PAYLOAD: u64 = 160;
 /// VLC's pacing is about this coarse; chosen by us.
@@ -26,15 +32,13 @@ const DEFAULT_PACE: Pace = Pace::Slice(Duration::from_millis(200));
 /// Chosen by us: more parallel flows than this are a typing error. A world may have its own bound.
 const MOST_FLOWS: u64 = 1_000_000;
 
-/// A trace is held in memory: hours of frames, not devices or pipes without end.
-const LARGEST_TRACE: u64 = 64_000_000;
-
 fn keys(kind: &str) -> &'static [&'static str] {
     match kind {
-        "bulk" => &["congestion_control", "bytes"],
+        "bulk" => &["congestion_control", "bytes", "think", "tcp"],
         "rtp" => &["trace", "rate", "payload", "pace", "jitter"],
         "cbr" => &["rate", "payload", "jitter"],
-        _ => &["rate", "payload"],
+        "on-off" => &["rate", "payload", "on", "off", "distribution", "shape"],
+        _ => &["rate", "payload", "sizes"],
     }
 }
 
@@ -48,7 +52,10 @@ pub(crate) fn read(
     let t = table(&entry.item, &path, &format!("[{path}]"))?;
     let every: Vec<&str> = t.entries.iter().map(|e| e.key.as_str()).collect();
     let any = Section::new(path.as_str(), &entry.origin, t, &every)?;
-    any.need("kind", "\"bulk\", \"rtp\", \"cbr\" or \"poisson\"")?;
+    any.need(
+        "kind",
+        "\"bulk\", \"rtp\", \"cbr\", \"poisson\" or \"on-off\"",
+    )?;
     let kind = any.choice("kind", &KINDS)?.unwrap_or_default();
     let known = [&COMMON[..], keys(&kind)].concat();
     let s = Section::new(path, &entry.origin, t, &known)?;
@@ -64,10 +71,8 @@ pub(crate) fn read(
             payload: payload(&s, CBR_PAYLOAD)?,
             jitter: s.read("jitter")?.unwrap_or_default(),
         },
-        _ => Source::Poisson {
-            rate: rate(&s)?,
-            payload: payload(&s, CBR_PAYLOAD)?,
-        },
+        "on-off" => on_off(&s)?,
+        _ => poisson(&s)?,
     };
     let count = s.integer("count", 0..=MOST_FLOWS)?.unwrap_or(1);
     let first: Duration = s.read("start")?.unwrap_or_default();
@@ -83,6 +88,7 @@ pub(crate) fn read(
                 format!("{}-{}", entry.key, i + 1)
             },
             group: entry.key.clone(),
+            place: entry.origin.to_string(),
             from,
             to,
             start: first + stagger * i,
@@ -98,10 +104,6 @@ fn node(s: &Section<'_>, key: &str, cx: &Context<'_>) -> Result<usize, ScenarioE
     cx.node(text, &s.name(key), origin)
 }
 
-fn origin<'a>(s: &Section<'a>, key: &str) -> &'a Origin {
-    s.get(key).map_or(s.origin, |e| &e.item.origin)
-}
-
 /// A path of links joins both ends.
 fn reach(
     s: &Section<'_>,
@@ -112,7 +114,7 @@ fn reach(
 ) -> Result<(), ScenarioError> {
     let (a, b) = (&cx.nodes[from].name, &cx.nodes[to].name);
     if from == to {
-        return Err(origin(s, "to").error(format!(
+        return Err(s.at("to").error(format!(
             "`{}` goes from `{a}` to itself: a flow needs two nodes",
             s.path
         )));
@@ -144,13 +146,13 @@ fn times(
     cx: &Context<'_>,
 ) -> Result<(), ScenarioError> {
     if last >= cx.duration {
-        return Err(origin(s, "start").error(format!(
+        return Err(s.at("start").error(format!(
             "`{}` starts at {last}, when the scenario of {} is over: start it earlier",
             s.path, cx.duration
         )));
     }
     match stop {
-        Some(stop) if stop <= last => Err(origin(s, "stop").error(format!(
+        Some(stop) if stop <= last => Err(s.at("stop").error(format!(
             "`{}` is {stop}, not later than its start at {last}: stop it later",
             s.name("stop")
         ))),
@@ -160,18 +162,79 @@ fn times(
 
 fn bulk(s: &Section<'_>) -> Result<Source, ScenarioError> {
     let congestion_control = s
-        .choice("congestion_control", &["reno", "cubic", "bbr"])?
+        .choice("congestion_control", &CONGESTION_CONTROLS)?
         .unwrap_or_else(|| "cubic".into());
     let bytes: Option<Bytes> = s.read("bytes")?;
     if bytes == Some(Bytes::ZERO) {
-        return Err(origin(s, "bytes").error(format!(
+        return Err(s.at("bytes").error(format!(
             "`{}` is zero: write a size like \"10MB\", or leave it out for a download without end",
             s.name("bytes")
+        )));
+    }
+    let think: Option<Duration> = s.read("think")?;
+    if think.is_some() && bytes.is_none() {
+        return Err(s.at("think").error(format!(
+            "`{}` is the time between tasks, and a download without end is none: write `bytes = \"1MB\"`",
+            s.name("think")
         )));
     }
     Ok(Source::Bulk {
         congestion_control,
         bytes,
+        think,
+        tcp: tcp::read(s)?,
+    })
+}
+
+fn poisson(s: &Section<'_>) -> Result<Source, ScenarioError> {
+    let exponential =
+        s.choice("sizes", &["constant", "exponential"])?.as_deref() == Some("exponential");
+    let most = match exponential {
+        true => LARGEST_MEAN,
+        false => LARGEST_PAYLOAD,
+    };
+    Ok(Source::Poisson {
+        rate: rate(s)?,
+        payload: payload_up_to(s, CBR_PAYLOAD, most)?,
+        exponential,
+    })
+}
+
+fn on_off(s: &Section<'_>) -> Result<Source, ScenarioError> {
+    let time = |key: &str| -> Result<Duration, ScenarioError> {
+        s.need(key, "\"500ms\"")?;
+        let time: Duration = s.read(key)?.unwrap_or_default();
+        if time == Duration::ZERO {
+            return Err(s.at(key).error(format!(
+                "`{}` is zero: write the mean time, like \"500ms\"",
+                s.name(key)
+            )));
+        }
+        Ok(time)
+    };
+    let pareto = s
+        .choice("distribution", &["exponential", "pareto"])?
+        .as_deref()
+        == Some("pareto");
+    let shape: Option<f64> = s.read("shape")?;
+    if shape.is_some() && !pareto {
+        return Err(s.at("shape").error(format!(
+            "`{}` is of a Pareto distribution: write `distribution = \"pareto\"` too",
+            s.name("shape")
+        )));
+    }
+    if shape.is_some_and(|shape| !(shape > 1.0 && shape <= 10.0)) {
+        return Err(s.at("shape").error(format!(
+            "`{}` should be above 1, so that there is a mean, and 10 at most",
+            s.name("shape")
+        )));
+    }
+    Ok(Source::OnOff {
+        rate: rate(s)?,
+        payload: payload(s, CBR_PAYLOAD)?,
+        on: time("on")?,
+        off: time("off")?,
+        shape: pareto.then(|| shape.unwrap_or(PARETO_SHAPE)),
     })
 }
 
@@ -179,7 +242,7 @@ fn rate(s: &Section<'_>) -> Result<Rate, ScenarioError> {
     s.need("rate", "\"2mbit\"")?;
     let rate: Rate = s.read("rate")?.unwrap_or_default();
     if rate.bps() < 100 {
-        return Err(origin(s, "rate").error(format!(
+        return Err(s.at("rate").error(format!(
             "`{}` is {rate}: write a rate of 100bit or more, like \"2mbit\"",
             s.name("rate")
         )));
@@ -188,13 +251,18 @@ fn rate(s: &Section<'_>) -> Result<Rate, ScenarioError> {
 }
 
 fn payload(s: &Section<'_>, default: u64) -> Result<Bytes, ScenarioError> {
+    payload_up_to(s, default, LARGEST_PAYLOAD)
+}
+
+fn payload_up_to(s: &Section<'_>, default: u64, most: u64) -> Result<Bytes, ScenarioError> {
     let payload = s.read("payload")?.unwrap_or(Bytes::new(default));
-    if (SMALLEST_PAYLOAD..=LARGEST_PAYLOAD).contains(&payload.get()) {
+    if (SMALLEST_PAYLOAD..=most).contains(&payload.get()) {
         return Ok(payload);
     }
-    Err(origin(s, "payload").error(format!(
-        "`{}` is {payload}: write a size from {SMALLEST_PAYLOAD}B to {LARGEST_PAYLOAD}B, so that a packet fits 1500 B",
-        s.name("payload")
+    Err(s.at("payload").error(format!(
+        "`{}` is {payload}: write a size from {SMALLEST_PAYLOAD}B to {most}B, so that a packet fits {} B",
+        s.name("payload"),
+        most + 40
     )))
 }
 
@@ -218,23 +286,7 @@ fn trace_file(
     cx: &Context<'_>,
 ) -> Result<(PathBuf, Vec<Frame>, Duration), ScenarioError> {
     s.need("trace", "\"traces/mpeg2-5m.csv\"")?;
-    let (text, origin) = s.string("trace")?.unwrap_or(("", s.origin));
-    let path = cx.folder.join(text);
-    let size = std::fs::metadata(&path).map(|m| if m.is_file() { m.len() } else { u64::MAX });
-    if size.is_ok_and(|n| n > LARGEST_TRACE) {
-        return Err(origin.error(format!(
-            "`{}`: {} is no trace: name a CSV file of 64 MB at most",
-            s.name("trace"),
-            path.display()
-        )));
-    }
-    let csv = std::fs::read_to_string(&path).map_err(|e| {
-        origin.error(format!(
-            "`{}`: the trace {} cannot be read ({e}): name it from the scenario's own folder",
-            s.name("trace"),
-            path.display()
-        ))
-    })?;
+    let (csv, path, origin) = cx.file(s, "trace")?;
     let (frames, period) = trace::parse(&csv).map_err(|(line, message)| {
         origin.error(format!(
             "`{}`: {}:{line}: {message}",

@@ -3,6 +3,7 @@
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
 //! [`explain`] says it in words. What every world needs of it: [`routes`], [`departures`]. The format is described in `docs/scenario.md`.
 
+mod changes;
 pub mod departures;
 mod document;
 mod error;
@@ -10,9 +11,11 @@ mod explain;
 mod flow;
 mod link;
 pub mod model;
+mod queue;
 mod read;
 pub mod routes;
 mod section;
+mod tcp;
 mod trace;
 
 use std::collections::BTreeMap;

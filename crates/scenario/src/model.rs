@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
+use makeway_core::loss::Loss;
+use makeway_core::sched::Config;
 use makeway_core::units::{Bytes, Duration, Rate};
 
 /// One experiment.
@@ -53,6 +56,8 @@ pub struct Link {
 pub struct Egress {
     /// Rate on the wire; `None`: not limited.
     pub rate: Option<Rate>,
+    /// How the rate changes; with a rate only.
+    pub changes: Changes,
     /// What a packet costs on the wire.
     pub framing: Framing,
     /// The discipline and its limits; only with a rate does it ever hold a packet for long.
@@ -61,25 +66,78 @@ pub struct Egress {
     pub delay: Duration,
     /// Standard deviation of Gaussian extra delay; order is kept.
     pub jitter: Duration,
-    /// Bernoulli loss probability, 0 to 1.
-    pub loss: f64,
+    /// Random loss.
+    pub loss: Loss,
     /// Reported by name: its backlog, drops, sojourn time. At least the bottlenecks.
     pub measure: bool,
+}
+
+impl Egress {
+    /// The mean rate in bit/s from `from` to `to`, after the start of traffic; zero where it is not
+    /// limited, or where there is no time between.
+    pub fn mean_bps(&self, from: Duration, to: Duration) -> f64 {
+        let (mut bits, mut at, mut rate) = (0.0, Duration::ZERO, self.rate.unwrap_or_default());
+        let mut until = |until: Duration, rate: Rate| {
+            let [start, end] = [at, until].map(|t| t.clamp(from, to.max(from)).as_secs_f64());
+            bits += rate.bps() as f64 * (end - start);
+            at = until;
+        };
+        for (next, after) in (0..).map_while(|n| self.changes.nth(n)) {
+            if next >= to {
+                break;
+            }
+            until(next, rate);
+            rate = after;
+        }
+        until(to.max(from), rate);
+        let seconds = to.as_secs_f64() - from.as_secs_f64();
+        if seconds > 0.0 { bits / seconds } else { 0.0 }
+    }
+
+    /// The discipline for a world where so many flows, and users, can come by.
+    pub fn scheduler(&self, flows: u32, seed: u64) -> Config {
+        let mut config = self.queue.scheduler.clone();
+        config.limits.flows = flows;
+        config.users = flows;
+        config.red.rate = self.rate;
+        config.red.seed = seed;
+        config
+    }
+}
+
+/// The rates that a link takes, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// When, from the start of traffic, and to what; each later than the one before it. The least is
+    /// 1 bit/s, in the place of an outage.
+    pub steps: Vec<(Duration, Rate)>,
+    /// After so much time they come again; later than the last of them. `None`: its rate stays.
+    pub every: Option<Duration>,
+}
+
+impl Changes {
+    /// The `n`th change from 0, all rounds counted.
+    pub fn nth(&self, n: u64) -> Option<(Duration, Rate)> {
+        let in_round = self.steps.len() as u64;
+        let round = n.checked_div(in_round)?;
+        let (at, rate) = self.steps[(n % in_round) as usize];
+        match (round, self.every) {
+            (0, _) => Some((at, rate)),
+            (_, Some(every)) => Some((at + every * round, rate)),
+            (_, None) => None,
+        }
+    }
 }
 
 /// A discipline with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// Name as `makeway up --discipline` takes it: `fq-codel`, say.
-    pub discipline: String,
-    /// Limit in packets.
-    pub packets: u32,
-    /// Limit in bytes.
-    pub bytes: Bytes,
-    /// Name of the flow identity: 5-tuple, src-port, src-host, dst-host, host-pair.
-    pub flows: String,
-    /// Name of the user identity of `hier`: src-host, dst-host.
-    pub users: String,
+    /// What it is, its limits and parameters; [`Egress::scheduler`] has the rest.
+    pub scheduler: Config,
+    /// What makes a flow.
+    pub flows: Identity,
+    /// What makes a user of `hier`: `src-host`, `dst-host`.
+    pub users: Identity,
     /// Weights of users by node name; 1 where none is given.
     pub weights: BTreeMap<String, u32>,
 }
@@ -91,6 +149,8 @@ pub struct Flow {
     pub name: String,
     /// The name of its group in the file: `download`.
     pub group: String,
+    /// Where the group was written: `call.toml:12`.
+    pub place: String,
     /// Index of the sending node.
     pub from: usize,
     /// Index of the receiving node.
@@ -106,12 +166,17 @@ pub struct Flow {
 /// What a flow sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// A continuous download over the kernel's TCP.
+    /// A download over TCP.
     Bulk {
-        /// `reno`, `cubic`, `bbr`.
+        /// `reno`, `cubic`, `bbr` of Linux; `tahoe`, `newreno`, `sack` where TCP is a model.
         congestion_control: String,
-        /// Ends after so many bytes; `None`: never.
+        /// A task of so many bytes; `None`: without end.
         bytes: Option<Bytes>,
+        /// When a task is done, the next one begins after an exponential time of this mean. `None`:
+        /// there is one.
+        think: Option<Duration>,
+        /// The rest, where TCP is a model.
+        tcp: Tcp,
     },
     /// RTP over UDP, replayed from a trace of frames.
     Rtp {
@@ -141,8 +206,23 @@ pub enum Source {
     Poisson {
         /// Mean rate of the IP packets.
         rate: Rate,
+        /// Payload of a packet; the mean, where sizes are exponential.
+        payload: Bytes,
+        /// Whether sizes are exponential too.
+        exponential: bool,
+    },
+    /// Packets of one size, evenly while it is on, then none; times are random.
+    OnOff {
+        /// Rate of the IP packets while it is on.
+        rate: Rate,
         /// Payload of a packet.
         payload: Bytes,
+        /// Mean time on.
+        on: Duration,
+        /// Mean time off.
+        off: Duration,
+        /// Shape of a Pareto distribution of both times, above 1; `None`: exponential.
+        shape: Option<f64>,
     },
 }
 
@@ -154,8 +234,38 @@ impl Source {
             Self::Rtp { .. } => "rtp",
             Self::Cbr { .. } => "cbr",
             Self::Poisson { .. } => "poisson",
+            Self::OnOff { .. } => "on-off",
         }
     }
+}
+
+/// TCP, where it is a model. What is `None` is as the preset has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// What the rest is taken from.
+    pub preset: Preset,
+    /// Payload of a full segment.
+    pub mss: Option<Bytes>,
+    /// The receiver's window.
+    pub window: Option<Bytes>,
+    /// Congestion window at the start, in segments.
+    pub initial_window: Option<u32>,
+    /// How long an acknowledgement waits for a second segment; zero: not at all.
+    pub delayed_ack: Option<Duration>,
+    /// Least retransmission timeout.
+    pub min_rto: Option<Duration>,
+    /// Whether it understands marks.
+    pub ecn: bool,
+}
+
+/// Whose TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// A Linux host with its defaults.
+    #[default]
+    Linux,
+    /// One-way TCP of ns-2's validation tests: 1000 B, a window of 20, no delayed acknowledgements.
+    Ns2,
 }
 
 /// A coded frame of a trace.

@@ -1,13 +1,13 @@
 //! From the tree to a checked [`Scenario`].
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use makeway_core::units::Duration;
 
 use crate::document::{Entry, Table};
 use crate::error::{Origin, ScenarioError, did_you_mean, list};
-use crate::model::{Link, Node, Scenario};
+use crate::model::{Flow, Link, Node, Scenario};
 use crate::section::{Section, table};
 use crate::{flow, link};
 
@@ -36,6 +36,37 @@ impl Context<'_> {
     }
 }
 
+/// What a scenario names is held in memory: hours of frames, not devices or pipes without end.
+const LARGEST_FILE: u64 = 64_000_000;
+
+impl Context<'_> {
+    /// The text of the file that `key` names, its path, and where it is named.
+    pub fn file<'a>(
+        &self,
+        s: &Section<'a>,
+        key: &str,
+    ) -> Result<(String, PathBuf, &'a Origin), ScenarioError> {
+        let (name, origin) = s.string(key)?.unwrap_or(("", s.origin));
+        let path = self.folder.join(name);
+        let size = std::fs::metadata(&path).map(|m| if m.is_file() { m.len() } else { u64::MAX });
+        if size.is_ok_and(|n| n > LARGEST_FILE) {
+            return Err(origin.error(format!(
+                "`{}`: {} is no trace: name a file of 64 MB at most",
+                s.name(key),
+                path.display()
+            )));
+        }
+        let text = std::fs::read_to_string(&path).map_err(|e| {
+            origin.error(format!(
+                "`{}`: {} cannot be read ({e}): name it from the scenario's own folder",
+                s.name(key),
+                path.display()
+            ))
+        })?;
+        Ok((text, path, origin))
+    }
+}
+
 const KEYS: [&str; 7] = [
     "title", "duration", "warmup", "seed", "node", "link", "flow",
 ];
@@ -59,10 +90,12 @@ pub(crate) fn scenario(
     let duration: Duration = top.read("duration")?.unwrap_or_default();
     let warmup: Duration = top.read("warmup")?.unwrap_or_default();
     if duration == Duration::ZERO {
-        return Err(at(&top, "duration").error("`duration` is zero: write a time like \"60s\""));
+        return Err(top
+            .at("duration")
+            .error("`duration` is zero: write a time like \"60s\""));
     }
     if warmup >= duration {
-        return Err(at(&top, "warmup").error(format!(
+        return Err(top.at("warmup").error(format!(
             "`warmup` of {warmup} leaves nothing to measure of a `duration` of {duration}: make it shorter"
         )));
     }
@@ -80,6 +113,7 @@ pub(crate) fn scenario(
         .map(|entry| flow::read(entry, &cx, &links))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
+    no_two_of_a_name(&flows)?;
     Ok(Scenario {
         title,
         duration,
@@ -92,13 +126,26 @@ pub(crate) fn scenario(
     })
 }
 
+/// `count` makes names of its own.
+fn no_two_of_a_name(flows: &[Flow]) -> Result<(), ScenarioError> {
+    let mut known = BTreeMap::new();
+    for flow in flows {
+        if let Some(other) = known.insert(&flow.name, &flow.group) {
+            return Err(ScenarioError {
+                place: flow.place.clone(),
+                message: format!(
+                    "[flow.{other}] and [flow.{}] both make a flow `{}`: rename one",
+                    flow.group, flow.name
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn folder_name(file: &str) -> String {
     let stem = Path::new(file).file_stem();
     stem.map_or_else(|| file.into(), |s| s.to_string_lossy().into_owned())
-}
-
-fn at<'a>(top: &Section<'a>, key: &str) -> &'a Origin {
-    top.get(key).map_or(top.origin, |e| &e.item.origin)
 }
 
 /// The named tables under `kind`, in the order of the file.

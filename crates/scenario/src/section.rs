@@ -56,6 +56,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Where the value of `key` was written, or the table where it was not.
+    pub fn at(&self, key: &str) -> &'a Origin {
+        self.get(key).map_or(self.origin, |e| &e.item.origin)
+    }
+
     /// The entry, or an error that says what to write.
     pub fn need(&self, key: &str, example: &str) -> Result<&'a Entry, ScenarioError> {
         self.get(key).ok_or_else(|| {
@@ -136,6 +141,41 @@ impl<'a> Section<'a> {
         };
         let s = string(&entry.item, &self.name(key))?;
         Ok(Some((s, &entry.item.origin)))
+    }
+
+    /// A number from 0 to 1.
+    pub fn probability(&self, key: &str) -> Result<Option<f64>, ScenarioError> {
+        let probability: Option<f64> = self.read(key)?;
+        match probability {
+            Some(p) if !(0.0..=1.0).contains(&p) => Err(self.at(key).error(format!(
+                "`{}` is a probability: write a number from 0 to 1, like 0.01 for 1 %",
+                self.name(key)
+            ))),
+            p => Ok(p),
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn boolean(&self, key: &str) -> Result<Option<bool>, ScenarioError> {
+        match self.get(key).map(|entry| &entry.item) {
+            None => Ok(None),
+            Some(Item {
+                value: Value::Boolean(b),
+                ..
+            }) => Ok(Some(*b)),
+            Some(item) => Err(item.origin.error(format!(
+                "`{}` is {}: write true or false",
+                self.name(key),
+                shown(&item.value)
+            ))),
+        }
+    }
+
+    /// Which of the two nodes of a link `key` names: 0 or 1.
+    pub fn end(&self, key: &str, nodes: [&str; 2]) -> Result<usize, ScenarioError> {
+        self.need(key, &format!("\"{}\"", nodes[0]))?;
+        let named = self.choice(key, &nodes)?;
+        Ok(usize::from(named.as_deref() == Some(nodes[1])))
     }
 
     /// A text among `choices`.

@@ -43,7 +43,10 @@ fn the_documented_example_reads_and_is_short() {
     let line = &s.links[1].egress[0];
     assert_eq!(line.rate, Some(Rate::from_bps(10_000_000)));
     assert_eq!(
-        (line.queue.discipline.as_str(), line.queue.packets),
+        (
+            line.queue.scheduler.discipline.name(),
+            line.queue.scheduler.limits.packets
+        ),
         ("sqf", 50)
     );
     assert!(line.measure && !s.links[1].egress[1].measure);
@@ -104,6 +107,57 @@ fn errors_say_where_what_and_what_would_be_right() {
         ("kind = \"bulk\"", "kind = \"bulk\"\nstart = \"1min\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nstop = \"0s\""),
         ("rate = \"80kbit\"", "rate = \"80kbit\"\npayload = \"9kB\""),
+        ("rate = \"10mbit\"", "rate = \"10mbit\"\nloss = { p = 0.1 }"),
+        ("rate = \"10mbit\"", "rate = \"10mbit\"\nloss = { p = 0.1, r = 2 }"),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\nchanges = { at = \"router\" }",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\nchanges = { at = \"router\", steps = [[\"5s\", \"1mbit\"], [\"4s\", \"1mbit\"]] }",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\nchanges = { at = \"router\", steps = [[\"5s\", \"1mbit\"]], every = \"5s\" }",
+        ),
+        (
+            "delay = \"10ms\"",
+            "changes = { at = \"server\", steps = [[\"5s\", \"1mbit\"]] }",
+        ),
+        (
+            "rate = \"10mbit\"",
+            "rate = \"10mbit\"\nchanges = { at = \"router\", file = \"none.csv\" }",
+        ),
+        ("delay = \"10ms\"", "delay = \"-1ms\""),
+        ("discipline = \"sqf\"", "discipline = \"red\", ecn = 1"),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"red\", red = { min = 9, max = 5 }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"red\", red = { weight = 1.5 }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"fifo\", codel = { target = \"0ms\" }",
+        ),
+        ("kind = \"bulk\"", "kind = \"bulk\"\nthink = \"1s\""),
+        (
+            "kind = \"bulk\"",
+            "kind = \"bulk\"\ntcp = { preset = \"ns3\" }",
+        ),
+        ("kind = \"bulk\"", "kind = \"bulk\"\ntcp = { mss = \"0B\" }"),
+        ("kind = \"cbr\"", "kind = \"on-off\"\non = \"1s\""),
+        (
+            "kind = \"cbr\"",
+            "kind = \"on-off\"\non = \"1s\"\noff = \"1s\"\nshape = 1.2",
+        ),
+        (
+            "[flow.download]",
+            "[flow.d-1]\nkind = \"bulk\"\nfrom = \"server\"\nto = \"client\"\n[flow.d]\ncount = 2",
+        ),
     ]
     .iter()
     .map(|(from, to)| error(from, to))
@@ -124,7 +178,7 @@ fn settings_change_any_value_and_are_told_apart_from_the_file() {
     .unwrap();
     assert_eq!(s.flows.len(), 4);
     assert_eq!(s.flows[2].name, "download-3");
-    assert_eq!(s.links[1].egress[0].queue.discipline, "fq");
+    assert_eq!(s.links[1].egress[0].queue.scheduler.discipline.name(), "fq");
     assert_eq!(s.set["duration"], "30s");
 
     let wrong: Vec<String> = [

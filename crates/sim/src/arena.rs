@@ -1,7 +1,7 @@
 //! Packets under way.
 
 use makeway_core::fetch::fetch;
-use makeway_core::packet::Handle;
+use makeway_core::packet::{Ecn, Handle};
 use makeway_core::units::Instant;
 
 use crate::tcp::{Ack, Segment};
@@ -16,6 +16,8 @@ pub struct Transit {
     pub step: u32,
     /// Length from the network header on, in bytes.
     pub len: u32,
+    /// What it says of congestion.
+    pub ecn: Ecn,
     /// What it carries.
     pub body: Body,
 }

@@ -3,46 +3,89 @@
 use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
+use makeway_core::loss::LossyLink;
+use makeway_core::measure::Histogram;
 use makeway_core::packet::{FlowId, UserId};
-use makeway_core::sched::{self, Config, Discipline, Limits};
+use makeway_core::random::Rng;
+use makeway_core::sched;
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Bytes, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{self, Egress, Scenario, Source};
+use makeway_scenario::model::{self, Egress, Preset, Scenario, Source};
 use makeway_scenario::routes::Graph;
-use rand_distr::Bernoulli;
 use rand_pcg::Pcg64Mcg;
 
-use crate::flow::{Flow, Kind, Stream, Tcp};
+use crate::flow::{Flow, Kind, Stream, Tasks, Tcp};
 use crate::port::{Counts, Port, Way};
-use crate::run::RunError;
-use crate::tcp::{self, Receiver, Sender, Variant};
-use crate::world::{Step, World};
+use crate::run::{Options, RunError};
+use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
+use crate::world::{Changing, Step, World};
+
+/// IPv4 and TCP.
+const TCP_HEADERS: u32 = 40;
+/// RFC 7323, padded.
+const TIMESTAMPS: u32 = 12;
+/// Random streams from here on are those of the times between tasks.
+const THINKING: u64 = 1 << 40;
+
+/// In a replication each flow begins later by a random time below this: without it a scenario that
+/// has no random source would be the same run again and again, and the sources' phases, which decide
+/// much at a full buffer (Floyd and Jacobson 1992), would never change. Chosen by us: many packets'
+/// time, and little of any warm-up.
+pub const PHASE: Duration = Duration::from_millis(100);
 
 /// The world of `scenario`.
 pub fn build(
     scenario: &Scenario,
     interval: Interval,
-    tcp: Option<&tcp::Config>,
+    options: &Options,
 ) -> Result<World, RunError> {
+    let seed = seed(scenario.seed, options.replication);
     let ways = Ways::find(scenario)?;
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (number, flow) in scenario.flows.iter().enumerate() {
+        let start = Instant::ZERO + flow.start + phase(seed, number, options.replication);
         flows.push(Flow {
             ways: ways.starts[number],
-            start: Instant::ZERO + flow.start,
+            start,
             stop: Instant::ZERO
                 + flow
                     .stop
                     .unwrap_or(scenario.duration)
                     .min(scenario.duration),
-            kind: kind(scenario, number, interval, tcp)?,
+            kind: kind(
+                scenario,
+                number,
+                start,
+                interval,
+                options.tcp.as_ref(),
+                seed,
+            )?,
         });
     }
-    let ports = ports(scenario, interval)?;
-    Ok(World::new(ports, ways.steps, flows, interval))
+    let ports = ports(scenario, interval, seed)?;
+    let mut world = World::new(ports, ways.steps, flows, interval);
+    world.change_rates(changing(scenario));
+    Ok(world)
+}
+
+/// The ports whose rates change.
+fn changing(scenario: &Scenario) -> Vec<Changing> {
+    let mut all = Vec::new();
+    for (index, link) in scenario.links.iter().enumerate() {
+        for (end, egress) in link.egress.iter().enumerate() {
+            if !egress.changes.steps.is_empty() {
+                all.push(Changing {
+                    port: port_number(index, end),
+                    changes: egress.changes.clone(),
+                    made: 0,
+                });
+            }
+        }
+    }
+    all
 }
 
 /// The ways of all flows.
@@ -55,7 +98,7 @@ struct Ways {
 impl Ways {
     fn find(scenario: &Scenario) -> Result<Self, RunError> {
         let graph = Graph::new(scenario);
-        let identities = Identities::find(scenario)?;
+        let identities = Identities::find(scenario);
         let mut ways = Self {
             steps: Vec::new(),
             starts: vec![[0; 2]; scenario.flows.len()],
@@ -107,33 +150,44 @@ pub fn port_number(link: usize, end: usize) -> u32 {
 fn kind(
     scenario: &Scenario,
     number: usize,
+    start: Instant,
     interval: Interval,
     tcp: Option<&tcp::Config>,
+    seed: u64,
 ) -> Result<Kind, RunError> {
     let flow = &scenario.flows[number];
-    if let Source::Bulk {
-        congestion_control,
-        bytes,
-    } = &flow.source
-    {
-        let linux = tcp::Config::linux(variant(flow, congestion_control)?);
-        let config = tcp.copied().unwrap_or(linux);
+    if let Source::Bulk { bytes, think, .. } = &flow.source {
+        let modelled = config(flow)?;
+        let config = tcp.copied().unwrap_or(modelled);
         let mut sender = Sender::new(&config);
-        match bytes {
-            Some(bytes) => sender.send(*bytes),
-            None => sender.send_endless(),
+        if bytes.is_none() {
+            sender.send_endless();
         }
+        let tasks = bytes.map(|bytes| {
+            Box::new(Tasks {
+                bytes: bytes.get(),
+                think: think.map(|think| think.as_nanos() as f64),
+                end: 0,
+                began: Instant::ZERO,
+                next: Some(start),
+                times: Histogram::new(),
+                rng: random(seed, THINKING + number as u64),
+            })
+        });
         return Ok(Kind::Tcp(Box::new(Tcp {
             sender,
             receiver: Receiver::new(&config),
             delivered: 0,
             bytes: Bytes::new(interval),
+            headers: match config.timestamps {
+                true => TCP_HEADERS + TIMESTAMPS,
+                false => TCP_HEADERS,
+            },
+            ecn: config.ecn,
+            tasks,
         })));
     }
-    let seed = scenario
-        .seed
-        .wrapping_mul(1_000_003)
-        .wrapping_add(number as u64);
+    let seed = seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
     let mut departures =
         departures(&flow.source, seed).unwrap_or_else(|| Box::new(std::iter::empty()));
     Ok(Kind::Stream(Box::new(Stream {
@@ -144,16 +198,60 @@ fn kind(
     })))
 }
 
-fn variant(flow: &model::Flow, name: &str) -> Result<Variant, RunError> {
-    match name {
+/// TCP as the scenario has it; the default where the flow has none.
+fn config(flow: &model::Flow) -> Result<tcp::Config, RunError> {
+    let Source::Bulk {
+        congestion_control,
+        tcp,
+        ..
+    } = &flow.source
+    else {
+        return Ok(tcp::Config::linux(Variant::Cubic));
+    };
+    let variant = match (congestion_control.as_str(), tcp.preset) {
         // Linux's reno recovers by SACK.
-        "reno" => Ok(Variant::Sack),
-        "cubic" => Ok(Variant::Cubic),
-        _ => Err(RunError::CongestionControl {
-            flow: flow.name.clone(),
-            name: name.into(),
-        }),
+        ("reno", Preset::Linux) | ("sack", _) => Variant::Sack,
+        ("reno", Preset::Ns2) => Variant::Reno,
+        ("cubic", _) => Variant::Cubic,
+        ("newreno", _) => Variant::NewReno,
+        ("tahoe", _) => Variant::Tahoe,
+        (name, _) => {
+            return Err(RunError::CongestionControl {
+                place: flow.place.clone(),
+                flow: flow.name.clone(),
+                name: name.into(),
+            });
+        }
+    };
+    let mut config = match tcp.preset {
+        Preset::Linux => tcp::Config::linux(variant),
+        Preset::Ns2 => tcp::Config::ns2(variant),
+    };
+    if let Some(mss) = tcp.mss {
+        config.mss = mss.get() as u32;
     }
+    if let Some(window) = tcp.window {
+        config.window = window;
+    }
+    if tcp.preset == Preset::Ns2 {
+        config.initial_ssthresh = config.window;
+    }
+    if let Some(initial) = tcp.initial_window {
+        config.initial_window = initial;
+    }
+    if let Some(delay) = tcp.delayed_ack {
+        config.delayed_ack = match delay {
+            Duration::ZERO => DelayedAck::Off,
+            delay => DelayedAck::EverySecond(delay),
+        };
+    }
+    if let Some(min_rto) = tcp.min_rto {
+        config.min_rto = min_rto;
+        // As Linux has it, where the preset is Linux's.
+        config.min_rto_margin = config.min_rto_margin.min(min_rto);
+    }
+    config.ecn = tcp.ecn;
+    Ok(config)
 }
 
 /// What every packet is at every port.
@@ -165,31 +263,28 @@ struct Identities {
 }
 
 impl Identities {
-    fn find(scenario: &Scenario) -> Result<Self, RunError> {
+    fn find(scenario: &Scenario) -> Self {
         let mut known: Vec<Identity> = Vec::new();
         let mut of_port = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
             for egress in &link.egress {
-                let mut place = |name: &str| {
-                    let identity = name
-                        .parse::<Identity>()
-                        .map_err(|error| RunError::queue(link, error))?;
+                let mut place = |identity: Identity| {
                     let place = known.iter().position(|known| *known == identity);
-                    Ok(place.unwrap_or_else(|| {
+                    place.unwrap_or_else(|| {
                         known.push(identity);
                         known.len() - 1
-                    }))
+                    })
                 };
-                of_port.push([place(&egress.queue.flows)?, place(&egress.queue.users)?]);
+                of_port.push([place(egress.queue.flows), place(egress.queue.users)]);
             }
         }
         let numbers = known
             .into_iter()
             .map(|identity| numbers(scenario, identity));
-        Ok(Self {
+        Self {
             of_port,
             numbers: numbers.collect(),
-        })
+        }
     }
 
     /// The step through `port` of a packet whose flow and direction are `index`.
@@ -226,11 +321,11 @@ fn numbers(scenario: &Scenario, identity: Identity) -> Vec<u32> {
     numbers.collect()
 }
 
-fn ports(scenario: &Scenario, interval: Interval) -> Result<Vec<Port>, RunError> {
+fn ports(scenario: &Scenario, interval: Interval, seed: u64) -> Result<Vec<Port>, RunError> {
     let mut ports = Vec::with_capacity(2 * scenario.links.len());
     for link in &scenario.links {
         for egress in &link.egress {
-            let mut port = port(scenario, link, egress, ports.len() as u64)?;
+            let mut port = port(scenario, link, egress, ports.len() as u64, seed)?;
             if egress.measure {
                 port.counts = Some(Box::new(Counts::new(interval)));
             }
@@ -245,23 +340,11 @@ fn port(
     link: &model::Link,
     egress: &Egress,
     number: u64,
+    seed: u64,
 ) -> Result<Port, RunError> {
-    let queue = &egress.queue;
-    let discipline: Discipline = queue
-        .discipline
-        .parse()
-        .map_err(|error| RunError::queue(link, error))?;
     let most = scenario.nodes.len().max(2 * scenario.flows.len());
-    let limits = Limits {
-        packets: queue.packets,
-        bytes: queue.bytes,
-        flows: most as u32,
-    };
-    let mut config = Config::new(discipline, limits);
-    config.users = most as u32;
-    config.red.rate = egress.rate;
-    config.red.seed = scenario.seed.wrapping_add(number);
-    for (name, weight) in &queue.weights {
+    let mut config = egress.scheduler(most as u32, seed.wrapping_add(number));
+    for (name, weight) in &egress.queue.weights {
         // Users are hosts, whose number is that of the node.
         if let Some(node) = scenario.nodes.iter().position(|node| node.name == *name) {
             config.weights.push((UserId(node as u32), *weight));
@@ -271,16 +354,33 @@ fn port(
     let way = Way {
         delay: egress.delay,
         jitter: egress.jitter.as_nanos() as f64,
-        loss: Some(egress.loss)
-            .filter(|loss| *loss > 0.0)
-            .and_then(|loss| Bernoulli::new(loss).ok()),
-        rng: random(scenario.seed, number),
+        loss: LossyLink::new(egress.loss),
+        rng: random(seed, number),
     };
     Ok(Port::new(
         Shaper::new(egress.rate, scheduler),
         egress.framing,
         way,
     ))
+}
+
+/// The seed of a replication; that of the first is the scenario's own.
+fn seed(seed: u64, replication: u64) -> u64 {
+    match replication {
+        0 => seed,
+        // Twice through the generator: neither neighbours nor sums of the two have anything in common.
+        n => Rng::new(seed ^ Rng::new(n).next_u64()).next_u64(),
+    }
+}
+
+/// How much later a flow begins. It depends on nothing but seed and flow, so that it is the same
+/// whatever waits at the bottleneck.
+fn phase(seed: u64, flow: usize, replication: u64) -> Duration {
+    if replication == 0 {
+        return Duration::ZERO;
+    }
+    let own = seed ^ Rng::new(flow as u64).next_u64();
+    Duration::from_nanos(u64::from(Rng::new(own).below(PHASE.as_nanos() as u32)))
 }
 
 /// The random stream of a component: its own for each seed and number.
@@ -294,7 +394,7 @@ pub fn longest_way(scenario: &Scenario) -> Duration {
     for egress in scenario.links.iter().flat_map(|link| &link.egress) {
         longest += egress.delay + egress.jitter * 6;
         if let Some(rate) = egress.rate {
-            longest += egress.queue.bytes / rate;
+            longest += egress.queue.scheduler.limits.bytes / rate;
         }
     }
     longest

@@ -1,8 +1,12 @@
 //! The two ends of a flow.
 
-use makeway_core::units::Instant;
+use makeway_core::measure::Histogram;
+use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Bytes, Received, Sent};
+use makeway_report::interval::Interval;
 use makeway_scenario::departures::Departure;
+use rand_distr::{Distribution, Exp1};
+use rand_pcg::Pcg64Mcg;
 
 use crate::tcp::{Receiver, Sender};
 
@@ -36,6 +40,74 @@ pub struct Tcp {
     pub delivered: u64,
     /// Those, in the measured interval and by step.
     pub bytes: Bytes,
+    /// IP and TCP headers of each packet.
+    pub headers: u32,
+    /// Whether data says that it understands marks.
+    pub ecn: bool,
+    /// A download with an end.
+    pub tasks: Option<Box<Tasks>>,
+}
+
+impl Tcp {
+    /// When the sender has something to do, unless an acknowledgement comes.
+    pub fn next(&self) -> Option<Instant> {
+        let task = self.tasks.as_ref().and_then(|tasks| tasks.next);
+        let task = task.filter(|at| *at != Instant::FAR_FUTURE);
+        match (self.sender.next_timeout(), task) {
+            (Some(timer), Some(task)) => Some(timer.min(task)),
+            (timer, task) => timer.or(task),
+        }
+    }
+
+    /// The next task begins, if it is time.
+    pub fn begin_task(&mut self, now: Instant) {
+        if let Some(tasks) = &mut self.tasks
+            && tasks.next.is_some_and(|at| at <= now)
+        {
+            tasks.next = None;
+            tasks.began = now;
+            tasks.end += tasks.bytes;
+            self.sender
+                .send(makeway_core::units::Bytes::new(tasks.bytes));
+        }
+    }
+}
+
+/// Downloads of so many bytes one after the other, over one connection.
+pub struct Tasks {
+    /// Of each.
+    pub bytes: u64,
+    /// Mean time from the end of one to the beginning of the next, in ns; nothing where there is one.
+    pub think: Option<f64>,
+    /// Offset behind the last byte of the latest.
+    pub end: u64,
+    /// When the latest began.
+    pub began: Instant,
+    /// When the next begins, after the latest has ended.
+    pub next: Option<Instant>,
+    /// How long they took.
+    pub times: Histogram,
+    /// The random stream of the times between.
+    pub rng: Pcg64Mcg,
+}
+
+impl Tasks {
+    /// The latest has ended, if all of it has been `delivered`.
+    pub fn deliver(&mut self, now: Instant, delivered: u64, interval: Interval) {
+        if delivered < self.end || self.next.is_some() {
+            return;
+        }
+        if interval.measures(self.began.as_nanos()) && interval.measures(now.as_nanos()) {
+            self.times.record(now.saturating_since(self.began));
+        }
+        self.next = Some(match self.think {
+            None => Instant::FAR_FUTURE,
+            Some(mean) => {
+                let unit: f64 = Exp1.sample(&mut self.rng);
+                now + Duration::from_nanos((unit * mean) as u64)
+            }
+        });
+    }
 }
 
 /// A stream of datagrams, and what its ends count.

@@ -16,4 +16,6 @@ mod run;
 pub mod tcp;
 mod world;
 
-pub use run::{Options, Outcome, Progress, RunError, run, run_in_full};
+pub use build::PHASE;
+pub use makeway_report::interval::Progress;
+pub use run::{Options, Outcome, RunError, run, run_in_full};

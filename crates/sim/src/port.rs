@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use makeway_core::framing::Framing;
+use makeway_core::loss::LossyLink;
 use makeway_core::measure::Histogram;
-use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::packet::{DropReason, Ecn, Handle, Packet};
 use makeway_core::sched::{Drops, Scheduler};
 use makeway_core::shaper::Shaper;
-use makeway_core::units::{Bytes, Duration, Instant};
+use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::interval::Interval;
-use rand_distr::{Bernoulli, Distribution, StandardNormal};
+use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
 
 /// What happens to packets between the transmitter and the far end.
@@ -19,8 +20,8 @@ pub struct Way {
     pub delay: Duration,
     /// Standard deviation of the delay, Gaussian, in ns; order is kept.
     pub jitter: f64,
-    /// Loss, if there is any.
-    pub loss: Option<Bernoulli>,
+    /// Random loss.
+    pub loss: LossyLink,
     /// The random stream of this port.
     pub rng: Pcg64Mcg,
 }
@@ -32,9 +33,13 @@ pub struct Port {
     way: Way,
     /// Packets on their way to the far end, in order, with the time of their arrival there.
     pipe: VecDeque<(Instant, Handle)>,
+    /// Whether the last of them is the one that was sent last.
+    last_is_carried: bool,
     drops: Drops,
     /// Whatever was given up since the owner last looked.
     pub lost: Vec<Handle>,
+    /// Whatever left with a mark since the owner last looked.
+    pub marked: Vec<Handle>,
     /// Kept where somebody wants to know.
     pub counts: Option<Box<Counts>>,
 }
@@ -49,6 +54,8 @@ pub struct Counts {
     pub packets_out: u64,
     /// Bytes on the wire that the link sent inside the measured interval.
     pub bytes_measured: u64,
+    /// Packets that were marked here.
+    pub marks: u64,
     /// Packets given up, by reason.
     pub drops: BTreeMap<&'static str, u64>,
     /// Time from arrival to the start of transmission.
@@ -65,6 +72,7 @@ impl Counts {
             packets_in: 0,
             packets_out: 0,
             bytes_measured: 0,
+            marks: 0,
             drops: BTreeMap::new(),
             sojourn: Histogram::new(),
             backlog: Vec::with_capacity(interval.steps().len()),
@@ -84,16 +92,21 @@ impl Port {
             framing,
             way,
             pipe: VecDeque::new(),
+            last_is_carried: false,
             drops: Drops::with_capacity(8),
             lost: Vec::with_capacity(8),
+            marked: Vec::with_capacity(8),
             counts: None,
         }
     }
 
-    /// A packet of `len` bytes from the network header on comes to the queue.
-    pub fn enqueue(&mut self, now: Instant, handle: Handle, flow: FlowId, user: UserId, len: u32) {
-        let wire = self.framing.wire(Bytes::new(u64::from(len)));
-        let packet = Packet::new(now, handle, flow, user, wire);
+    /// What packets cost on the wire.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// A packet comes to the queue.
+    pub fn enqueue(&mut self, now: Instant, packet: Packet) {
         if let Some(counts) = &mut self.counts {
             counts.packets_in += 1;
         }
@@ -117,11 +130,37 @@ impl Port {
                     counts.bytes_measured += packet.len().get();
                 }
             }
+            if packet.ecn() == Ecn::Marked {
+                self.marked.push(packet.handle);
+            }
             self.carry(sent, packet.handle);
         }
         if !self.drops.is_empty() {
             self.give_up();
         }
+        self.shaper.next_departure()
+    }
+
+    /// The link has `rate` from now on; what is left of the packet being sent goes at it.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        let before = self.shaper.busy_until();
+        self.shaper.set_rate(now, Some(rate));
+        let after = self.shaper.busy_until();
+        if before <= now || !self.last_is_carried {
+            return;
+        }
+        let earliest = match self.pipe.len() {
+            0 | 1 => now,
+            n => self.pipe[n - 2].0,
+        };
+        if let Some((at, _)) = self.pipe.back_mut() {
+            let later = after.saturating_since(before);
+            *at = (*at + later - before.saturating_since(after)).max(earliest);
+        }
+    }
+
+    /// When a packet may leave next.
+    pub fn next_departure(&self) -> Option<Instant> {
         self.shaper.next_departure()
     }
 
@@ -150,7 +189,9 @@ impl Port {
 
     fn carry(&mut self, sent: Instant, handle: Handle) {
         let way = &mut self.way;
-        if way.loss.is_some_and(|loss| loss.sample(&mut way.rng)) {
+        let rng = &mut way.rng;
+        self.last_is_carried = !way.loss.loses(|| StandardUniform.sample(rng));
+        if !self.last_is_carried {
             self.lost.push(handle);
             if let Some(counts) = &mut self.counts {
                 counts.dropped("loss");

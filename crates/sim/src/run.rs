@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Tally, quantiles};
-use makeway_report::interval::Interval;
-use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
+use makeway_report::interval::{Interval, Progress};
+use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report, TasksReport};
 use makeway_scenario::model::{self, Egress, Scenario};
 
 use crate::build::{build, longest_way, port_number};
@@ -24,15 +24,9 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// TCP of every download, in the place of what its congestion control asks for.
     pub tcp: Option<tcp::Config>,
-}
-
-/// How far a run is, in its own time.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Time since the start of traffic.
-    pub elapsed: Duration,
-    /// Of this.
-    pub duration: Duration,
+    /// Which of the runs that a seed stands for. 0 is the scenario as it is written; in each other
+    /// one all random streams are new, and flows begin up to [`PHASE`](crate::PHASE) later.
+    pub replication: u64,
 }
 
 /// A report, and what else there is to know of a run in this world.
@@ -61,9 +55,11 @@ pub enum RunError {
     },
     /// There is no model of a congestion control.
     #[error(
-        "flow `{flow}`: the world sim has no congestion control `{name}`: choose reno or cubic, or the world netns"
+        "{place}: flow `{flow}`: the world sim has no congestion control `{name}`: choose cubic, reno, newreno, sack or tahoe, or the world netns"
     )]
     CongestionControl {
+        /// Where it was written.
+        place: String,
         /// Its name.
         flow: String,
         /// What it asked for.
@@ -111,7 +107,7 @@ pub fn run_in_full(
     mut progress: impl FnMut(Progress),
 ) -> Result<Outcome, RunError> {
     let interval = Interval::new(scenario.warmup, scenario.duration);
-    let mut world = build(scenario, interval, options.tcp.as_ref())?;
+    let mut world = build(scenario, interval, options)?;
     let mut ended = 0;
     while ended < interval.to() && !options.stop.load(Ordering::Relaxed) {
         ended = (ended + interval.step().as_nanos()).min(interval.to());
@@ -167,7 +163,13 @@ fn flow_report(flow: &model::Flow, kind: &Kind, tally: Tally) -> FlowReport {
         ..FlowReport::default()
     };
     match kind {
-        Kind::Tcp(tcp) => tally.bulk(&mut report, &tcp.bytes),
+        Kind::Tcp(tcp) => {
+            tally.bulk(&mut report, &tcp.bytes);
+            report.tasks = tcp.tasks.as_ref().map(|tasks| TasksReport {
+                done: tasks.times.count(),
+                completion_ms: quantiles(&tasks.times),
+            });
+        }
         Kind::Stream(stream) => tally.datagram(&mut report, &stream.sent, &stream.received),
     }
     report
@@ -188,7 +190,8 @@ fn queues(scenario: &Scenario, world: &World, tally: Tally) -> Vec<QueueReport> 
 
 fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Option<QueueReport> {
     let counts = port.counts.as_ref()?;
-    let rate_bps = egress.rate.map_or(0, |rate| rate.bps());
+    let [from, to] = [tally.interval.from(), tally.ended].map(Duration::from_nanos);
+    let rate_bps = egress.mean_bps(from, to).round() as u64;
     let seconds = tally.seconds();
     let throughput_bps = match seconds > 0.0 {
         true => counts.bytes_measured as f64 * 8.0 / seconds,
@@ -198,7 +201,7 @@ fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Opt
     backlog_series.truncate(tally.steps());
     Some(QueueReport {
         name,
-        discipline: egress.queue.discipline.clone(),
+        discipline: egress.queue.scheduler.discipline.name().into(),
         rate_bps,
         throughput_bps,
         utilisation: match rate_bps {
@@ -207,6 +210,7 @@ fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Opt
         },
         packets_in: counts.packets_in,
         packets_out: counts.packets_out,
+        marks: counts.marks,
         drops: counts
             .drops
             .iter()

@@ -1,18 +1,16 @@
 //! The network and its traffic, event by event.
 
-use makeway_core::packet::{FlowId, Handle, UserId};
-use makeway_core::units::{Duration, Instant};
+use makeway_core::packet::{Ecn, FlowId, Handle, Packet, UserId};
+use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Departure, HEADERS};
+use makeway_scenario::model::Changes;
 
 use crate::agenda::Agenda;
 use crate::arena::{Arena, Body, Transit};
 use crate::flow::{Flow, Kind};
 use crate::port::Port;
-use crate::tcp::{Ack, Segment};
-
-/// Headers of a TCP packet: IPv4 20, TCP 20, timestamps 12 bytes (RFC 7323).
-pub const TCP_HEADERS: u32 = 52;
+use crate::tcp::Ack;
 
 /// A step of a way: the port, and what a packet that goes this way is there.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +40,7 @@ pub struct World {
     pub ports: Vec<Port>,
     /// Every flow's ways, step by step, each way ended by [`Step::END`].
     ways: Vec<Step>,
+    changing: Vec<Changing>,
     /// Every flow.
     pub flows: Vec<Flow>,
     interval: Interval,
@@ -51,7 +50,7 @@ pub struct World {
 }
 
 /// Sources of the agenda, in this order: for each port its transmitter and its far end, for each
-/// flow its sender and its receiver, then the clock of the series.
+/// flow its sender and its receiver, then the clock of the series and the changes of rates.
 #[derive(Clone, Copy)]
 struct Sources {
     ports: u32,
@@ -64,6 +63,7 @@ enum Event {
     Send(u32),
     Receive(u32),
     Sample,
+    Change,
 }
 
 impl Sources {
@@ -87,16 +87,38 @@ impl Sources {
         2 * (self.ports + self.flows)
     }
 
+    fn change(self) -> u32 {
+        self.sample() + 1
+    }
+
     #[inline]
     fn event(self, source: u32) -> Event {
         let (index, second) = (source / 2, source % 2 == 1);
         match (index.checked_sub(self.ports), second) {
             (None, false) => Event::Transmit(index),
             (None, true) => Event::Arrive(index),
-            (Some(flow), _) if flow == self.flows => Event::Sample,
+            (Some(flow), false) if flow == self.flows => Event::Sample,
+            (Some(flow), true) if flow == self.flows => Event::Change,
             (Some(flow), false) => Event::Send(flow),
             (Some(flow), true) => Event::Receive(flow),
         }
+    }
+}
+
+/// A port whose rate changes.
+pub struct Changing {
+    /// Its number.
+    pub port: u32,
+    /// To what and when.
+    pub changes: Changes,
+    /// Changes that were made.
+    pub made: u64,
+}
+
+impl Changing {
+    fn next(&self) -> Option<Instant> {
+        let (at, _) = self.changes.nth(self.made)?;
+        Some(Instant::ZERO + at)
     }
 }
 
@@ -107,7 +129,7 @@ impl World {
             ports: ports.len() as u32,
             flows: flows.len() as u32,
         };
-        let mut agenda = Agenda::new(2 * ports.len(), 2 * flows.len() + 1);
+        let mut agenda = Agenda::new(2 * ports.len(), 2 * flows.len() + 2);
         agenda.set(sources.sample(), Instant::ZERO);
         for (flow, number) in flows.iter().zip(0..) {
             agenda.set(sources.send(number), flow.start);
@@ -117,6 +139,7 @@ impl World {
             arena: Arena::default(),
             ports,
             ways,
+            changing: Vec::new(),
             flows,
             interval,
             now: Instant::ZERO,
@@ -132,6 +155,17 @@ impl World {
         }
     }
 
+    /// Has the rates of `changing` change in time.
+    pub fn change_rates(&mut self, changing: Vec<Changing>) {
+        self.changing = changing;
+        self.await_change();
+    }
+
+    fn await_change(&mut self) {
+        let next = self.changing.iter().filter_map(Changing::next).min();
+        self.agenda.set_or_clear(self.sources().change(), next);
+    }
+
     /// Goes on until `end`; packets are under way then.
     pub fn run_until(&mut self, end: Instant) {
         let sources = self.sources();
@@ -143,6 +177,7 @@ impl World {
                 Event::Send(flow) => self.sender_due(flow),
                 Event::Receive(flow) => self.receiver_due(flow),
                 Event::Sample => self.sample(),
+                Event::Change => self.change(),
             }
         }
     }
@@ -167,6 +202,40 @@ impl World {
         }
         self.agenda.set_or_clear(sources.transmit(number), next);
         self.bury(number);
+        self.take_marks(number);
+    }
+
+    /// Remembers the marks that packets left a port with.
+    #[inline]
+    fn take_marks(&mut self, number: u32) {
+        let port = &mut self.ports[number as usize];
+        while let Some(handle) = port.marked.pop() {
+            let ecn = &mut self.arena.get_mut(handle).ecn;
+            if let Some(counts) = &mut port.counts {
+                counts.marks += u64::from(*ecn == Ecn::Capable);
+            }
+            *ecn = Ecn::Marked;
+        }
+    }
+
+    /// Makes the changes of rates that are due.
+    fn change(&mut self) {
+        let sources = self.sources();
+        for changing in &mut self.changing {
+            let number = changing.port;
+            let port = &mut self.ports[number as usize];
+            while let Some((at, rate)) = changing.changes.nth(changing.made)
+                && Instant::ZERO + at <= self.now
+            {
+                port.set_rate(self.now, rate);
+                changing.made += 1;
+            }
+            let (transmit, arrive) = (sources.transmit(number), sources.arrive(number));
+            self.agenda
+                .set_or_clear(arrive, port.next_arrival().map(|(at, _)| at));
+            self.agenda.set_or_clear(transmit, port.next_departure());
+        }
+        self.await_change();
     }
 
     /// Forgets the packets that a port gave up.
@@ -216,8 +285,11 @@ impl World {
             return self.deliver(transit);
         }
         transit.step += 1;
-        let len = transit.len;
-        self.ports[port as usize].enqueue(self.now, handle, flow, user, len);
+        let (len, ecn) = (transit.len, transit.ecn);
+        let queue = &mut self.ports[port as usize];
+        let wire = queue.framing().wire(Bytes::new(u64::from(len)));
+        let packet = Packet::new(self.now, handle, flow, user, wire).with_ecn(ecn);
+        queue.enqueue(self.now, packet);
         if self.agenda.due(self.sources().transmit(port)).is_none() {
             self.transmit(port);
         } else {
@@ -225,12 +297,13 @@ impl World {
         }
     }
 
-    fn send(&mut self, flow: u32, len: u32, body: Body) {
+    fn send(&mut self, flow: u32, len: u32, ecn: Ecn, body: Body) {
         let back = matches!(body, Body::Ack(_));
         let handle = self.arena.insert(Transit {
             flow,
             step: self.flows[flow as usize].ways[usize::from(back)],
             len,
+            ecn,
             body,
         });
         self.forward(handle);
@@ -246,11 +319,18 @@ impl World {
                 stream.received.count(interval, seq, payload, sent, now);
             }
             (Kind::Tcp(tcp), Body::Segment(segment)) => {
-                let ack = tcp.receiver.on_segment(now, &segment, false);
+                let marked = transit.ecn == Ecn::Marked;
+                let ack = tcp.receiver.on_segment(now, &segment, marked);
                 let delivered = tcp.receiver.delivered().get();
                 tcp.bytes
                     .count(interval, delivered - tcp.delivered, now.as_nanos());
                 tcp.delivered = delivered;
+                if let Some(tasks) = &mut tcp.tasks {
+                    tasks.deliver(now, delivered, interval);
+                    let next = tasks.next;
+                    let source = self.sources().send(number);
+                    set_lazily(&mut self.agenda, source, next);
+                }
                 self.acknowledge(number, ack);
             }
             (Kind::Tcp(tcp), Body::Ack(ack)) => {
@@ -263,13 +343,15 @@ impl World {
 
     /// Sends an acknowledgement, if there is one, and sets the receiver's timer.
     fn acknowledge(&mut self, number: u32, ack: Option<Ack>) {
-        if let Some(ack) = ack {
-            self.send(number, ack_len(&ack), Body::Ack(ack));
-        }
         let source = self.sources().receive(number);
-        if let Kind::Tcp(tcp) = &self.flows[number as usize].kind {
-            let due = tcp.receiver.next_timeout();
-            set_lazily(&mut self.agenda, source, due);
+        let Kind::Tcp(tcp) = &self.flows[number as usize].kind else {
+            return;
+        };
+        let headers = tcp.headers;
+        set_lazily(&mut self.agenda, source, tcp.receiver.next_timeout());
+        if let Some(ack) = ack {
+            let len = headers + sack_len(&ack);
+            self.send(number, len, Ecn::NotCapable, Body::Ack(ack));
         }
     }
 
@@ -286,11 +368,16 @@ impl World {
             }
             match tcp.sender.poll_transmit(self.now) {
                 Some(segment) => {
-                    let len = segment_len(&segment);
-                    self.send(number, len, Body::Segment(segment));
+                    let len = segment.len + tcp.headers;
+                    // RFC 3168 §6.1.5: what is sent again is not capable.
+                    let ecn = match tcp.ecn && !segment.retransmitted {
+                        true => Ecn::Capable,
+                        false => Ecn::NotCapable,
+                    };
+                    self.send(number, len, ecn, Body::Segment(segment));
                 }
                 None => {
-                    let due = tcp.sender.next_timeout();
+                    let due = tcp.next();
                     return set_lazily(&mut self.agenda, source, due);
                 }
             }
@@ -303,11 +390,13 @@ impl World {
         let flow = &mut self.flows[number as usize];
         match &mut flow.kind {
             Kind::Tcp(tcp) => {
-                match tcp.sender.next_timeout() {
-                    Some(due) if due > self.now => return self.agenda.set(source, due),
-                    Some(_) => tcp.sender.on_timeout(self.now),
-                    None => {}
+                if let Some(due) = tcp.next()
+                    && due > self.now
+                {
+                    return self.agenda.set(source, due);
                 }
+                tcp.begin_task(self.now);
+                tcp.sender.on_timeout(self.now);
                 self.agenda.clear(source);
                 self.pump(number);
             }
@@ -328,7 +417,7 @@ impl World {
                         seq: departure.seq,
                         sent: self.now,
                     };
-                    self.send(number, len, body);
+                    self.send(number, len, Ecn::NotCapable, body);
                 }
             }
         }
@@ -360,15 +449,11 @@ impl World {
     }
 }
 
-fn segment_len(segment: &Segment) -> u32 {
-    segment.len + TCP_HEADERS
-}
-
-/// With SACK, 4 bytes and 8 for each block more (RFC 2018).
-fn ack_len(ack: &Ack) -> u32 {
+/// Bytes of the SACK option: 4, and 8 for each block (RFC 2018 §3).
+fn sack_len(ack: &Ack) -> u32 {
     match ack.sacked().count() as u32 {
-        0 => TCP_HEADERS,
-        n => TCP_HEADERS + 4 + 8 * n,
+        0 => 0,
+        n => 4 + 8 * n,
     }
 }
 
@@ -388,6 +473,7 @@ fn set_lazily(agenda: &mut Agenda, source: u32, due: Option<Instant>) {
 mod tests {
     use super::*;
     use crate::build::build;
+    use crate::run::Options;
     use std::path::Path;
 
     /// Nothing is lost but by a port that says so, at any time.
@@ -397,7 +483,7 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
         let scenario = makeway_scenario::parse(text, "call", folder, &[]).unwrap();
         let interval = Interval::new(scenario.warmup, scenario.duration);
-        let mut world = build(&scenario, interval, None).unwrap();
+        let mut world = build(&scenario, interval, &Options::default()).unwrap();
         for ms in (1..4000).step_by(7) {
             world.run_until(Instant::ZERO + Duration::from_millis(ms));
             let held = world.ports.iter().map(|port| port.backlog() as usize);

@@ -41,11 +41,16 @@ fn value(s: &Scenario) -> Value {
             "rate_bps": e.rate.map(|r| r.bps()),
             "delay_ms": e.delay.as_millis_f64(),
             "jitter_ms": e.jitter.as_millis_f64(),
-            "loss": e.loss,
-            "discipline": e.queue.discipline,
-            "limit_packets": e.queue.packets,
-            "limit_bytes": e.queue.bytes.get(),
-            "flows": e.queue.flows,
+            "loss": e.loss.mean(),
+            "loss_model": { "p": e.loss.p, "r": e.loss.r, "bad": e.loss.bad, "good": e.loss.good },
+            "changes": e.changes.steps.iter()
+                .map(|(at, rate)| json!([at.as_secs_f64(), rate.bps()]))
+                .collect::<Vec<_>>(),
+            "changes_every_s": e.changes.every.map(|every| every.as_secs_f64()),
+            "discipline": e.queue.scheduler.discipline.name(),
+            "limit_packets": e.queue.scheduler.limits.packets,
+            "limit_bytes": e.queue.scheduler.limits.bytes.get(),
+            "flows": e.queue.flows.name(),
             "measured": e.measure,
         })
     };
@@ -78,10 +83,14 @@ fn source(source: &Source) -> Value {
         Source::Bulk {
             congestion_control,
             bytes,
+            think,
+            tcp,
         } => json!({
             "kind": "bulk",
             "congestion_control": congestion_control,
             "bytes": bytes.map(|b| b.get()),
+            "think_s": think.map(|think| think.as_secs_f64()),
+            "ecn": tcp.ecn,
         }),
         Source::Rtp {
             trace,
@@ -114,8 +123,24 @@ fn source(source: &Source) -> Value {
             "payload": payload.get(),
             "jitter_ms": jitter.as_millis_f64(),
         }),
-        Source::Poisson { rate, payload } => json!({
+        Source::Poisson {
+            rate,
+            payload,
+            exponential,
+        } => json!({
             "kind": "poisson", "rate_bps": rate.bps(), "payload": payload.get(),
+            "sizes": if *exponential { "exponential" } else { "constant" },
+        }),
+        Source::OnOff {
+            rate,
+            payload,
+            on,
+            off,
+            shape,
+        } => json!({
+            "kind": "on-off", "rate_bps": rate.bps(), "payload": payload.get(),
+            "on_s": on.as_secs_f64(), "off_s": off.as_secs_f64(),
+            "shape": shape,
         }),
     }
 }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use makeway_report::{html, json, summary, table};
 use maud::Markup;
 
+use super::replicate::Replicate;
 use super::session::{self, Session};
 use crate::text;
 
@@ -16,7 +18,10 @@ use crate::text;
   makeway run scenarios/call-and-downloads.toml
   makeway run scenarios/call-and-downloads.toml --set link.line.queue.discipline=fifo --out out
   makeway run scenarios/call-and-downloads.toml --world sim
-  makeway run FILE --set duration=10s --json | jq .flows")]
+  makeway run FILE --set duration=10s --json | jq .flows
+  makeway run FILE --world sim --runs 20
+  makeway run FILE --world sim --precision 0.05
+  makeway run FILE --world sim --runs 10 --compare link.line.queue.discipline=fifo,sqf")]
 pub struct Run {
     /// The scenario file.
     file: PathBuf,
@@ -32,6 +37,8 @@ pub struct Run {
     /// Prints JSON instead of the table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    replicate: Replicate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -44,6 +51,9 @@ enum World {
 
 /// Runs it. Exit status 1 if the scenario is refused, 130 if the run was cut short.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
+    if args.replicate.wanted() {
+        return replicate(args);
+    }
     let scenario = makeway_scenario::load(&args.file, &args.set)?;
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;
@@ -87,4 +97,29 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     Ok(session::exit_code(
         reports.iter().all(|report| report.complete),
     ))
+}
+
+/// Many runs in the place of one.
+fn replicate(args: &Run) -> anyhow::Result<ExitCode> {
+    ensure!(
+        args.world == [World::Sim],
+        "`--runs`, `--precision` and `--compare` repeat a scenario in simulated time: add `--world sim`"
+    );
+    if let Some(folder) = &args.out {
+        session::make_folder(folder)?;
+    }
+    let found = match args.replicate.run(&args.file, &args.set)? {
+        Ok(found) => found,
+        Err(code) => return Ok(code),
+    };
+    if let Some(folder) = &args.out {
+        session::write(&folder.join("report.json"), &found.json)?;
+        session::write(&folder.join("report.html"), &found.html)?;
+    }
+    if args.json {
+        text::say!("{}", found.json.trim_end());
+    } else {
+        text::say!("{}", found.table);
+    }
+    Ok(session::exit_code(found.complete))
 }

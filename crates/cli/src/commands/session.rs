@@ -62,7 +62,7 @@ impl Session {
 pub fn simulate(scenario: &Scenario) -> anyhow::Result<Report> {
     let options = makeway_sim::Options {
         stop: stop_on_signals()?,
-        tcp: None,
+        ..makeway_sim::Options::default()
     };
     let bar = bar(scenario, "sim")?;
     let report = makeway_sim::run(scenario, &options, |progress| {

@@ -75,6 +75,7 @@ pub fn run(args: &Validate) -> anyhow::Result<ExitCode> {
         let options = Options {
             stop: stop.clone(),
             tcp: setup.tcp,
+            ..Options::default()
         };
         let report = makeway_sim::run(&scenario, &options, |_| {})?;
         if !report.complete {

@@ -22,7 +22,8 @@
 //! Cost per packet: O(1), as `fifo`, and a few comparisons.
 //!
 //! Departures from the RFC: the largest packet is the largest that was sent or dropped so far, as in the
-//! authors' code for ns-2, since there is no interface to ask for its MTU.
+//! authors' code for ns-2, since there is no interface to ask for its MTU. Of marks the RFC says nothing:
+//! one counts as a drop, and the packet leaves, as in Linux.
 
 use super::fifo::Fifo;
 use super::{Backlog, Drops, Limits, Scheduler};
@@ -36,14 +37,17 @@ pub struct CoDelParams {
     pub target: Duration,
     /// How long it may have more: the longest usual round trip; 1 us to 4 s.
     pub interval: Duration,
+    /// Packets that understand a mark are marked in the place of being dropped.
+    pub ecn: bool,
 }
 
 impl Default for CoDelParams {
-    /// 5 ms in 100 ms (RFC 8289 §4.2, §4.3).
+    /// 5 ms in 100 ms (RFC 8289 §4.2, §4.3), without marks.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(5),
             interval: Duration::from_millis(100),
+            ecn: false,
         }
     }
 }
@@ -142,8 +146,12 @@ impl Control {
             // Below the target: the dropping ends.
             self.dropping = ok_to_drop;
             while self.dropping && now >= self.drop_next {
-                drops.push(pkt, DropReason::Sojourn);
                 self.count = self.count.saturating_add(1);
+                if law.params.ecn && pkt.mark() {
+                    self.drop_next = law.params.control_law(self.drop_next, self.count);
+                    break;
+                }
+                drops.push(pkt, DropReason::Sojourn);
                 (pkt, ok_to_drop) = self.next(now, law, pop())?;
                 if ok_to_drop {
                     self.drop_next = law.params.control_law(self.drop_next, self.count);
@@ -152,8 +160,10 @@ impl Control {
                 }
             }
         } else if ok_to_drop {
-            drops.push(pkt, DropReason::Sojourn);
-            (pkt, _) = self.next(now, law, pop())?;
+            if !(law.params.ecn && pkt.mark()) {
+                drops.push(pkt, DropReason::Sojourn);
+                (pkt, _) = self.next(now, law, pop())?;
+            }
             self.dropping = true;
             // Soon after the last cycle, the rate of drops that it ended with is a good beginning.
             let delta = self.count.saturating_sub(self.last_count);
@@ -192,7 +202,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{FlowId, Handle, UserId};
+    use crate::packet::{Ecn, FlowId, Handle, UserId};
     use crate::sched::testing::limits;
 
     fn codel() -> CoDel {
@@ -284,6 +294,26 @@ mod tests {
         assert_eq!(drop_times(&mut first, 1430..1576, 6), [1530, 1575]);
         // Later than 1464 ms and 16 intervals.
         assert_eq!(drop_times(&mut late, 2970..3171, 6), [3070, 3170]);
+    }
+
+    #[test]
+    fn what_understands_a_mark_is_marked_when_it_would_be_dropped_and_leaves() {
+        let mut codel = codel();
+        codel.law.params.ecn = true;
+        let mut marked = |ms| {
+            let mut drops = Drops::default();
+            codel.fifo = Fifo::new(limits(10, 10_000));
+            let came = at(ms) - Duration::from_millis(6);
+            for _ in 0..5 {
+                let pkt = Packet::new(came, Handle(0), FlowId(0), UserId(0), Bytes::new(1000));
+                codel.enqueue(came, pkt.with_ecn(Ecn::Capable), &mut drops);
+            }
+            let pkt = codel.dequeue(at(ms), &mut drops).unwrap();
+            assert!(drops.is_empty());
+            pkt.ecn() == Ecn::Marked
+        };
+        let times: Vec<u64> = (1000..1470).filter(|ms| marked(*ms)).collect();
+        assert_eq!(times, [1100, 1200, 1271, 1329, 1379, 1424, 1464]);
     }
 
     #[test]

@@ -203,7 +203,11 @@ pub enum ConfigError {
 }
 
 impl Config {
-    fn check(&self) -> Result<(), ConfigError> {
+    /// Whether [`build`] would make it.
+    ///
+    /// # Errors
+    /// A value out of its range.
+    pub fn check(&self) -> Result<(), ConfigError> {
         const MOST: u32 = 1 << 30;
         let Limits {
             packets,

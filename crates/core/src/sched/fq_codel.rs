@@ -42,11 +42,15 @@ pub struct FqCoDelParams {
 }
 
 impl Default for FqCoDelParams {
-    /// 1514 B, an Ethernet frame without its checksum (RFC 8290 §5.2), and CoDel's own defaults.
+    /// 1514 B, an Ethernet frame without its checksum (RFC 8290 §5.2), CoDel's own defaults, and marks
+    /// (§5.2.7).
     fn default() -> Self {
         Self {
             quantum: Bytes::new(1514),
-            codel: CoDelParams::default(),
+            codel: CoDelParams {
+                ecn: true,
+                ..CoDelParams::default()
+            },
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | `p_b`, `p_a` | [`RedParams::p_b`], [`RedParams::p_a`] |
 //! | `count`, -1 below `min_th` | `count`, `None` |
 //! | `q_time`, `m = f(time - q_time)` | `idle_since`, [`RedParams::idle_packets`] |
-//! | mark | drop, [`DropReason::Early`] or [`DropReason::Forced`] |
+//! | mark | mark with `ecn`, else drop: [`DropReason::Early`]; or [`DropReason::Forced`] |
 //!
 //! No float: the average has 48 bits behind the binary point, probabilities have 64. With weights of 2^-20 or
 //! more the average stays within 2^-29 of a packet (or byte) of the real number, and `(1 - w_q)^m` by
@@ -25,8 +25,8 @@
 //! beside the idle time, as in ns-2: else an average above the thresholds would last while packets come
 //! faster than the line's. The idle time begins again with such a packet if it is dropped. A packet that
 //! the full buffer refuses sets `count` to 0 (ns-2). By bytes, `count` is bytes over the mean packet's and
-//! it is `p_a` that the packet's size scales (ns-2; the paper counts packets and scales `p_b`). Nothing is
-//! marked: there is no ECN. From ns-2 it departs where that drops nothing early while the queue holds at
+//! it is `p_a` that the packet's size scales (ns-2; the paper counts packets and scales `p_b`). Above the
+//! upper threshold what could be marked is dropped (RFC 3168 §7). From ns-2 it departs where that drops nothing early while the queue holds at
 //! most one packet, nor the first packet above `min_th`, and where it cuts `count` in bytes to whole packets.
 
 use super::fifo::Fifo;
@@ -57,13 +57,15 @@ pub struct RedParams {
     /// Rate of the line, to know how many packets an idle time would have sent. `None`: idle time is
     /// not made up for.
     pub rate: Option<Rate>,
+    /// Packets that understand a mark are marked in the place of being dropped early.
+    pub ecn: bool,
     /// Seed of the drops.
     pub seed: u64,
 }
 
 impl Default for RedParams {
     /// Floyd's own in ns-2: 5 and 15 packets, w_q 0.002, max_p 0.1, gentle, `wait`, by packets, 500 B.
-    /// No rate.
+    /// No rate, no marks.
     fn default() -> Self {
         Self {
             min: 5,
@@ -75,6 +77,7 @@ impl Default for RedParams {
             by_bytes: false,
             mean_packet: Bytes::new(500),
             rate: None,
+            ecn: false,
             seed: 1,
         }
     }
@@ -285,14 +288,17 @@ impl Red {
 }
 
 impl Scheduler for Red {
-    fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
+    fn enqueue(&mut self, now: Instant, mut pkt: Packet, drops: &mut Drops) {
         let refusal = self.fifo.refusal(&pkt);
         if refusal == Some(DropReason::TooLarge) {
             return drops.push(pkt, DropReason::TooLarge);
         }
         self.estimate(now);
         if let Some(reason) = self.judge(&pkt) {
-            return drops.push(pkt, reason);
+            let marked = reason == DropReason::Early && self.params.ecn && pkt.mark();
+            if !marked {
+                return drops.push(pkt, reason);
+            }
         }
         if let Some(reason) = refusal {
             self.count = self.count.map(|_| 0);
@@ -321,6 +327,7 @@ impl Scheduler for Red {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Ecn;
     use crate::sched::testing::{limits, packet};
     use crate::units::Duration;
 
@@ -502,6 +509,22 @@ mod tests {
         let (small, large) = (lost(50), lost(1000));
         assert!((12_000..=15_000).contains(&large), "{large}");
         assert!((600..=750).contains(&small), "{small}");
+    }
+
+    #[test]
+    fn what_understands_a_mark_is_marked_below_the_upper_threshold_and_dropped_above() {
+        for (q, early) in [(10, true), (40, false)] {
+            let mut red = red(q, |params| params.ecn = true);
+            let mut drops = Drops::default();
+            for n in 0..50 {
+                let pkt = packet(n, 0, 1000).with_ecn(Ecn::Capable);
+                red.average = Average::of(q);
+                red.enqueue(Instant::ZERO, pkt, &mut drops);
+            }
+            let held = std::iter::from_fn(|| red.fifo.pop());
+            let marked = held.filter(|pkt| pkt.ecn() == Ecn::Marked).count();
+            assert_eq!((marked > 0, drops.is_empty()), (early, early));
+        }
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 
 use fastrand::Rng;
+use makeway_core::loss::{Loss, LossyLink};
 use makeway_core::units::{Duration, Instant, Rate};
 
 /// Impairments of a link behind the shaper.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Impairments {
-    /// Each packet is lost with this probability, 0 to 1.
-    pub loss: f64,
+    /// Random loss.
+    pub loss: Loss,
     /// Propagation delay.
     pub delay: Duration,
     /// Standard deviation of Gaussian delay around it. Packets never overtake: one that drew a
@@ -34,6 +35,7 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Line {
     impairments: Impairments,
+    lossy: LossyLink,
     rng: Rng,
     held: VecDeque<(Instant, u32)>,
     capacity: usize,
@@ -53,6 +55,7 @@ impl Line {
         };
         Self {
             impairments,
+            lossy: LossyLink::new(impairments.loss),
             rng: Rng::with_seed(seed),
             held: VecDeque::with_capacity(capacity as usize),
             capacity: capacity as usize,
@@ -70,12 +73,8 @@ impl Line {
     }
 
     pub fn enter(&mut self, now: Instant, id: u32) -> Fate {
-        let Impairments {
-            loss,
-            delay,
-            jitter,
-        } = self.impairments;
-        if loss > 0.0 && self.rng.f64() < loss {
+        let Impairments { delay, jitter, .. } = self.impairments;
+        if self.lossy.loses(|| self.rng.f64()) {
             return Fate::Lost;
         }
         if self.capacity == 0 {
@@ -174,7 +173,7 @@ mod tests {
     #[test]
     fn loss_is_as_frequent_as_asked_and_the_same_for_the_same_seed() {
         let lossy = Impairments {
-            loss: 0.1,
+            loss: Loss::bernoulli(0.1),
             ..Impairments::default()
         };
         let run = || -> Vec<Fate> {

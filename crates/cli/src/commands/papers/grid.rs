@@ -41,8 +41,8 @@ impl Cell {
     }
 }
 
-/// Finished reports by [`Cell::name`].
-pub type Results = BTreeMap<String, Report>;
+/// Finished reports by [`Cell::name`]: one in the world netns, one for each replication in sim.
+pub type Results = BTreeMap<String, Vec<Report>>;
 
 /// A run in which the sender was ever later than this has sent a burst that is not in the trace, so
 /// it is repeated: at the video's rate it is one packet. Chosen by us; figures are not looked at.
@@ -69,7 +69,7 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
     let mut waiting: Vec<&Cell> = Vec::new();
     for cell in cells {
         match kept(cell, folder) {
-            Some(report) => drop(results.insert(cell.name.clone(), report)),
+            Some(report) => drop(results.insert(cell.name.clone(), vec![report])),
             None => waiting.push(cell),
         }
     }
@@ -100,7 +100,7 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
             progress.done(done.cell);
             let finished = done.place.join("report.json").exists();
             match kept(done.cell, folder) {
-                Some(report) => drop(results.insert(done.cell.name.clone(), report)),
+                Some(report) => drop(results.insert(done.cell.name.clone(), vec![report])),
                 None if finished => waiting.push(done.cell),
                 None => bail!(
                     "{} failed ({status}): {}",
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn every_cell_is_a_scenario_that_reads() {
         for full in [false, true] {
-            for cell in super::super::sqf::cells(full) {
+            for cell in super::super::sqf::cells(full, false) {
                 let text = FILES
                     .iter()
                     .find(|(name, _)| name.ends_with(cell.file))

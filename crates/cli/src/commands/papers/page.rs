@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use makeway_report::chart::{Chart, Series};
+use makeway_report::estimate::Estimate;
 use makeway_report::html as report_html;
-use makeway_report::summary::percent;
+use makeway_report::model::Report;
 use maud::{Markup, html};
 
 use super::claim::{Claim, Verdict};
 use super::grid::{Results, lateness};
-use super::sqf::{self, JITTERED, PAPER, TABLE, data, fairness, jitter, loss};
+use super::sqf::{self, JITTERED, PAPER, TABLE, data, fairness, jitter, loss, mean, plain, share};
 
 const TITLE: &str = "Self-prioritization of audio and video traffic, run again";
 const SOURCE: &str = "T. Bonald, L. Muscariello, N. Ostallo, ICC 2011";
@@ -49,9 +50,18 @@ fn length(full: bool) -> &'static str {
     }
 }
 
-/// What the machine did to the runs.
+/// What the machine did to the runs, or how many there are where it does nothing to them.
 fn calm(r: &Results) -> String {
-    let worst = r.values().map(lateness).fold(0.0, f64::max);
+    let runs = r.values().map(Vec::len).max().unwrap_or(0);
+    if r.values().flatten().any(|report| report.world == "sim") {
+        if runs == 1 {
+            return "In simulated time, one run of each.".into();
+        }
+        return format!(
+            "In simulated time: each figure is the mean of {runs} replications, with the half-width of its 95 % interval; verdicts go by the means."
+        );
+    }
+    let worst = r.values().flatten().map(lateness).fold(0.0, f64::max);
     format!(
         "A run is repeated, twice at most, if the sender ever left a packet more than 2.5 ms late; the worst of those shown was {worst:.1} ms late."
     )
@@ -92,12 +102,12 @@ pub fn markdown(claims: &[Claim], r: &Results, full: bool) -> String {
     for (discipline, shares, jains) in PAPER {
         let _ = write!(out, "| {} |", discipline.to_uppercase());
         for (i, n) in TABLE.iter().enumerate() {
-            if let Some(report) = r.get(&format!("testbed/{discipline}/{n}")) {
+            if let Some(runs) = r.get(&format!("testbed/{discipline}/{n}")) {
                 let _ = write!(
                     out,
-                    " {:.2} / {:.2} ({} / {}) |",
-                    data(report),
-                    fairness(report),
+                    " {} / {} ({} / {}) |",
+                    plain(&mean(runs, data)),
+                    plain(&mean(runs, fairness)),
                     shares[i],
                     jains[i]
                 );
@@ -190,18 +200,12 @@ fn fig4() -> Chart {
     }
 }
 
-fn by_downloads(
-    r: &Results,
-    title: &str,
-    unit: &str,
-    figure: impl Fn(&makeway_report::model::Report) -> f64,
-) -> Chart {
+fn by_downloads(r: &Results, title: &str, unit: &str, figure: impl Fn(&Report) -> f64) -> Chart {
     let series = DISCIPLINES
         .iter()
         .map(|d| {
-            let runs = sqf::testbed(r, d);
-            let points = runs.iter().map(|(n, x)| (f64::from(*n), figure(x)));
-            Series::marked(d.to_uppercase(), points.collect())
+            let figures = sqf::testbed(r, d, &figure);
+            with_intervals(d.to_uppercase(), &figures, 1.0)
         })
         .collect();
     Chart {
@@ -213,11 +217,21 @@ fn by_downloads(
     }
 }
 
+/// Means, and whiskers where there are several runs.
+fn with_intervals(name: String, figures: &[(u32, Estimate)], factor: f64) -> Series {
+    let points = figures
+        .iter()
+        .map(|(x, e)| (f64::from(*x), e.mean * factor));
+    let halves = figures
+        .iter()
+        .map(|f| f.1.half_width.unwrap_or(0.0) * factor);
+    Series::marked(name, points.collect()).with_whiskers(halves.collect())
+}
+
 fn fig8(r: &Results) -> Chart {
     let series = JITTERED.map(|(mbit, n)| {
         let figures = sqf::jittered(r, mbit, n);
-        let points = figures.iter().map(|(d, l)| (f64::from(*d), l * 100.0));
-        Series::marked(format!("{mbit} Mbit/s, n = {n}"), points.collect())
+        with_intervals(format!("{mbit} Mbit/s, n = {n}"), &figures, 100.0)
     });
     Chart {
         title: "Fig. 8: video loss under SQF".into(),
@@ -251,7 +265,7 @@ fn table_one(r: &Results) -> Markup {
                     tr {
                         td { (d.to_uppercase()) ", Mbit/s / Jain" }
                         @for (i, n) in TABLE.iter().enumerate() {
-                            td { @if let Some(x) = r.get(&format!("testbed/{d}/{n}")) { (format!("{:.2} / {:.2}", data(x), fairness(x))) } }
+                            td { @if let Some(x) = r.get(&format!("testbed/{d}/{n}")) { (plain(&mean(x, data))) " / " @if x.len() > 1 { br; } (plain(&mean(x, fairness))) } }
                             td { (format!("{:.1} / {:.2}", shares[i], jains[i])) }
                         }
                     }
@@ -259,7 +273,7 @@ fn table_one(r: &Results) -> Markup {
                 tr {
                     td { "SQF, video lost" }
                     @for n in TABLE {
-                        td { @if let Some(x) = r.get(&format!("testbed/sqf/{n}")) { (percent(loss(x, "video"))) } }
+                        td { @if let Some(x) = r.get(&format!("testbed/sqf/{n}")) { (share(&mean(x, |x| loss(x, "video")))) } }
                         td {}
                     }
                 }

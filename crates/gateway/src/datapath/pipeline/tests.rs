@@ -1,3 +1,4 @@
+use makeway_core::loss::Loss;
 use proptest::prelude::*;
 
 use super::super::impair::Impairments;
@@ -193,7 +194,7 @@ proptest! {
         loss in 0.0f64..0.5,
     ) {
         let mut config = config(limit, Some(Rate::from_bps(8_000_000)));
-        config.impairments = Impairments { loss, delay: Duration::from_millis(3), ..Default::default() };
+        config.impairments = Impairments { loss: Loss::bernoulli(loss), delay: Duration::from_millis(3), ..Default::default() };
         let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
         let mut verdicts = Verdicts::new(1, 4096);
         let mut now = Instant::ZERO;

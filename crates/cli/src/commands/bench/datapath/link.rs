@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::sched::{Config, Discipline, Limits};
 use makeway_core::units::{Bytes, Rate};
@@ -130,16 +131,22 @@ fn scenario() -> model::Scenario {
         rate: None,
         framing: Framing::default(),
         queue: model::Queue {
-            discipline: "fifo".into(),
-            packets: 1000,
-            bytes: Bytes::new(2_000_000),
-            flows: "5-tuple".into(),
-            users: "src-host".into(),
+            scheduler: Config::new(
+                Discipline::Fifo,
+                Limits {
+                    packets: 1000,
+                    bytes: Bytes::new(2_000_000),
+                    flows: 1,
+                },
+            ),
+            flows: Identity::FiveTuple,
+            users: Identity::SrcHost,
             weights: Default::default(),
         },
         delay: Default::default(),
         jitter: Default::default(),
-        loss: 0.0,
+        loss: Default::default(),
+        changes: Default::default(),
         measure: false,
     };
     model::Scenario {

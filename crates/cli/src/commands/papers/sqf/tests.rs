@@ -60,7 +60,7 @@ fn report(flows: Vec<FlowReport>) -> Report {
 /// What the paper tells, as figures.
 fn perfect() -> Results {
     let mut r = Results::new();
-    for cell in cells(false) {
+    for cell in cells(false, false) {
         let parts: Vec<&str> = cell.name.split('/').collect();
         let n: u32 = parts.last().and_then(|p| p.parse().ok()).unwrap_or(10);
         let flows = match parts[..] {
@@ -99,7 +99,7 @@ fn perfect() -> Results {
                 .collect(),
             _ => vec![stream("video", 0.0, 0.4)],
         };
-        r.insert(cell.name, report(flows));
+        r.insert(cell.name, vec![report(flows)]);
     }
     r
 }
@@ -124,7 +124,7 @@ fn the_papers_own_figures_are_reproduced() {
 fn a_verdict_follows_its_figures() {
     let spoil = |name: &str, group: &str, loss: f64, jitter: f64| {
         let mut r = perfect();
-        let flows = &mut r.get_mut(name).unwrap().flows;
+        let flows = &mut r.get_mut(name).unwrap()[0].flows;
         let flow = flows.iter_mut().find(|f| f.group == group).unwrap();
         *flow = stream(group, loss, jitter);
         r
@@ -141,7 +141,7 @@ fn a_verdict_follows_its_figures() {
     assert_eq!(verdict(&r, "sqf.pfq"), Verdict::Differs);
     let mut r = spoil("jitter/100/8/5/1", "video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Reproduced);
-    let flows = &mut r.get_mut("jitter/100/8/10/1").unwrap().flows;
+    let flows = &mut r.get_mut("jitter/100/8/10/1").unwrap()[0].flows;
     flows[0] = stream("video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Differs);
     let r = spoil("users/hier", "bob-video", 0.2, 0.4);
@@ -149,7 +149,7 @@ fn a_verdict_follows_its_figures() {
     let r = spoil("streams/three", "video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig3.multi"), Verdict::Differs);
     let mut r = perfect();
-    for flow in &mut r.get_mut("testbed/sqf/7").unwrap().flows {
+    for flow in &mut r.get_mut("testbed/sqf/7").unwrap()[0].flows {
         flow.goodput_bps *= 1.05;
     }
     assert_eq!(verdict(&r, "sqf.table1"), Verdict::Differs);
@@ -175,4 +175,74 @@ fn the_page_and_the_summary_name_every_claim() {
     for key in ["id", "world", "verdict", "paper", "ours", "ideal", "why"] {
         assert!(json[0].get(key).is_some(), "{key}");
     }
+}
+
+/// Three runs of each set-up, of which `spoilt` changes the last.
+fn replicated(spoilt: impl Fn(&mut Results)) -> Results {
+    let mut last = perfect();
+    spoilt(&mut last);
+    let mut r = perfect();
+    for (name, runs) in &mut r {
+        runs.push(runs[0].clone());
+        runs.push(last[name][0].clone());
+    }
+    r
+}
+
+#[test]
+fn a_verdict_goes_by_the_mean_of_replications_and_says_the_interval() {
+    let lose = |loss| {
+        replicated(move |r| {
+            let flows = &mut r.get_mut("testbed/sqf/13").unwrap()[0].flows;
+            let flow = flows.iter_mut().find(|f| f.group == "video").unwrap();
+            *flow = stream("video", loss, 0.4);
+        })
+    };
+    let of = |r: &Results| {
+        claims(r)
+            .into_iter()
+            .find(|c| c.id == "sqf.fig6.sqf")
+            .unwrap()
+    };
+    // A run in three loses 0.2 %: the mean is below a packet in a thousand, its interval is not.
+    let below = of(&lose(0.002));
+    assert_eq!(below.verdict, Verdict::Reproduced);
+    assert!(
+        below.ours.contains("0.07 ± 0.29 % of the video"),
+        "{below:#?}"
+    );
+    let above = of(&lose(0.004));
+    assert_eq!(above.verdict, Verdict::Differs);
+    assert!(above.why.contains("0.13 ± 0.57 % at n = 13"), "{above:#?}");
+}
+
+#[test]
+fn the_page_draws_intervals_of_replications_only() {
+    let spoil = |r: &mut Results| {
+        for runs in r.values_mut() {
+            runs[0].flows.iter_mut().for_each(|f| f.goodput_bps *= 1.02);
+        }
+    };
+    let lines = |r: &Results| {
+        let page = page::html(&claims(r), r, false);
+        page.matches("<polyline").count()
+    };
+    assert!(lines(&replicated(spoil)) > lines(&perfect()) + 10);
+    let text = |r: &Results| page::markdown(&claims(r), r, false);
+    assert!(text(&replicated(spoil)).contains("4.13 ± 0.12 / 1 ± 0"));
+    assert!(!text(&perfect()).contains('±'));
+}
+
+#[test]
+fn replications_take_the_place_of_seeds_and_of_nothing_else() {
+    let names = |replicated| {
+        let cells = cells(true, replicated);
+        cells.into_iter().map(|c| c.name).collect::<Vec<_>>()
+    };
+    let gone: Vec<_> = names(false)
+        .into_iter()
+        .filter(|name| !names(true).contains(name))
+        .collect();
+    assert_eq!(gone.len(), 2 * 2 * DELTAS.len());
+    assert!(gone.iter().all(|name| name.starts_with("jitter/10/")));
 }

@@ -1,0 +1,266 @@
+//! `changes` of a link: the rates that it takes one after the other.
+//!
+//! Written as steps, or in a file: CSV with the columns `time_s,mbit`, or a trace of Mahimahi (R. Netravali
+//! et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015), of which each line is a
+//! millisecond at which 1500 B may leave.
+
+use makeway_core::units::{Duration, Rate};
+
+use crate::document::{Item, Value};
+use crate::error::ScenarioError;
+use crate::model::Changes;
+use crate::read::Context;
+use crate::section::{Section, read, table};
+
+const KEYS: [&str; 4] = ["at", "steps", "file", "every"];
+const HEADER: &str = "time_s,mbit";
+/// The rate that stands for an outage: what is left of a packet goes when the link is back.
+const OUTAGE: Rate = Rate::from_bps(1);
+/// Chosen by us: a day of changes each 10 ms.
+const MOST_STEPS: usize = 10_000_000;
+/// A trace of Mahimahi becomes a rate for each tenth of a second; chosen by us.
+const BIN_MS: u64 = 100;
+const OPPORTUNITY_BITS: u64 = 1500 * 8;
+
+/// The changes of both ends; one table, or an array of two.
+pub(crate) fn changes(
+    s: &Section<'_>,
+    ends: [usize; 2],
+    cx: &Context<'_>,
+) -> Result<[Changes; 2], ScenarioError> {
+    let mut changes = [Changes::default(), Changes::default()];
+    let Some(entry) = s.get("changes") else {
+        return Ok(changes);
+    };
+    for item in entry.item.one_or_more() {
+        let (end, read) = one(s, item, ends, cx)?;
+        if !changes[end].steps.is_empty() {
+            return Err(item.origin.error(format!(
+                "`{}` changes twice at `{}`: keep one for each end",
+                s.path, cx.nodes[ends[end]].name
+            )));
+        }
+        changes[end] = read;
+    }
+    Ok(changes)
+}
+
+fn one(
+    s: &Section<'_>,
+    item: &Item,
+    ends: [usize; 2],
+    cx: &Context<'_>,
+) -> Result<(usize, Changes), ScenarioError> {
+    let name = s.name("changes");
+    let names = ends.map(|i| cx.nodes[i].name.as_str());
+    let example = format!(
+        "{{ at = \"{}\", steps = [[\"40s\", \"2.5mbit\"]] }}",
+        names[0]
+    );
+    let t = table(item, &name, &example)?;
+    let c = Section::new(name, &item.origin, t, &KEYS)?;
+    let end = c.end("at", names)?;
+    let every: Option<Duration> = c.read("every")?;
+    let mut changes = match (c.get("steps"), c.get("file")) {
+        (Some(steps), None) => Changes {
+            steps: steps_of(&steps.item, &c.name("steps"))?,
+            every: None,
+        },
+        (None, Some(_)) => from_file(&c, cx)?,
+        _ => {
+            return Err(c.origin.error(format!(
+                "`{}` needs either `steps` or `file`: write {example}",
+                c.path
+            )));
+        }
+    };
+    let last = changes.steps.last().map_or(Duration::ZERO, |step| step.0);
+    if let Some(every) = every {
+        if every <= last {
+            return Err(c.at("every").error(format!(
+                "`{}` is {every}, not later than the last change at {last}: make it longer",
+                c.name("every")
+            )));
+        }
+        changes.every = Some(every);
+    }
+    Ok((end, changes))
+}
+
+fn steps_of(item: &Item, name: &str) -> Result<Vec<(Duration, Rate)>, ScenarioError> {
+    let wrong = |item: &Item| {
+        item.origin.error(format!(
+            "`{name}` should be pairs of a time and a rate, like [[\"40s\", \"2.5mbit\"], [\"60s\", \"600kbit\"]]"
+        ))
+    };
+    let Value::Array(items) = &item.value else {
+        return Err(wrong(item));
+    };
+    let mut steps: Vec<(Duration, Rate)> = Vec::with_capacity(items.len());
+    for pair in items {
+        let (at, rate) = match &pair.value {
+            Value::Array(pair) => match &pair[..] {
+                [at, rate] => (read(at, name)?, read::<Rate>(rate, name)?),
+                _ => return Err(wrong(item)),
+            },
+            _ => return Err(wrong(pair)),
+        };
+        if steps.last().is_some_and(|(last, _)| *last >= at) {
+            return Err(pair
+                .origin
+                .error(format!("`{name}`: {at} is not later than the step before")));
+        }
+        steps.push((at, rate.max(OUTAGE)));
+    }
+    match steps.is_empty() {
+        true => Err(wrong(item)),
+        false => Ok(steps),
+    }
+}
+
+fn from_file(c: &Section<'_>, cx: &Context<'_>) -> Result<Changes, ScenarioError> {
+    let (text, path, origin) = cx.file(c, "file")?;
+    parse(&text).map_err(|(line, message)| {
+        origin.error(format!(
+            "`{}`: {}:{line}: {message}",
+            c.name("file"),
+            path.display()
+        ))
+    })
+}
+
+/// On error: the line, from 1, and what is wrong.
+fn parse(text: &str) -> Result<Changes, (usize, String)> {
+    let mut lines = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .peekable();
+    match lines.peek() {
+        None => Err((1, format!("the file is empty: begin with `{HEADER}`"))),
+        Some((_, HEADER)) => csv(lines.skip(1)),
+        Some((_, line)) if line.bytes().all(|c| c.is_ascii_digit()) => mahimahi(lines),
+        Some((n, line)) => Err((
+            *n,
+            format!(
+                "`{line}` should be the header `{HEADER}`, or a trace of Mahimahi: a time in ms on each line"
+            ),
+        )),
+    }
+}
+
+fn csv<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (usize, String)> {
+    let mut changes = Changes::default();
+    let mut end = 1;
+    for (n, line) in lines {
+        end = n;
+        let number = |text: &str, most: f64| {
+            let number: Option<f64> = text.trim().parse().ok();
+            number.filter(|x| (0.0..=most).contains(x))
+        };
+        let pair = line
+            .split_once(',')
+            .and_then(|(at, rate)| Some((number(at, 1e6)?, number(rate, 1e6)?)));
+        let Some((at, mbit)) = pair else {
+            return Err((
+                n,
+                format!("`{line}` should be a time in s and a rate in Mbit/s"),
+            ));
+        };
+        let at = Duration::from_nanos((at * 1e9).round() as u64);
+        if changes.steps.last().is_some_and(|(last, _)| *last >= at) {
+            return Err((n, "a change must be later than the one before it".into()));
+        }
+        if changes.steps.len() == MOST_STEPS {
+            return Err((n, format!("there are more than {MOST_STEPS} changes")));
+        }
+        let rate = Rate::from_bps((mbit * 1e6).round() as u64);
+        changes.steps.push((at, rate.max(OUTAGE)));
+    }
+    match changes.steps.is_empty() {
+        true => Err((end, "there is no change".into())),
+        false => Ok(changes),
+    }
+}
+
+/// The trace repeats after its last line, as with Mahimahi.
+fn mahimahi<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (usize, String)> {
+    let mut bins: Vec<u64> = Vec::new();
+    let mut last = 0;
+    for (n, line) in lines {
+        let Some(ms) = line.parse::<u64>().ok().filter(|ms| *ms >= last) else {
+            return Err((
+                n,
+                format!("`{line}` should be a time in ms, no earlier than the one before"),
+            ));
+        };
+        last = ms;
+        // The opportunity at a multiple of the bin ends it.
+        let bin = usize::try_from(ms.saturating_sub(1) / BIN_MS).unwrap_or(usize::MAX);
+        if bin >= MOST_STEPS {
+            return Err((
+                n,
+                format!("{ms} ms is beyond {MOST_STEPS} tenths of a second"),
+            ));
+        }
+        if bin >= bins.len() {
+            bins.resize(bin + 1, 0);
+        }
+        bins[bin] += OPPORTUNITY_BITS;
+    }
+    let steps = bins.iter().zip(0u64..).map(|(bits, n)| {
+        let rate = Rate::from_bps(bits * 1000 / BIN_MS);
+        (Duration::from_millis(n * BIN_MS), rate.max(OUTAGE))
+    });
+    Ok(Changes {
+        steps: steps.collect(),
+        every: Some(Duration::from_millis(bins.len() as u64 * BIN_MS)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mbit(bps: u64) -> Rate {
+        Rate::from_bps(bps * 1_000_000)
+    }
+
+    #[test]
+    fn a_table_of_rates_reads_and_zero_is_an_outage() {
+        let changes = parse("# lte\ntime_s,mbit\n0,5\n0.5,0\n2,7\n").unwrap();
+        let at = Duration::from_millis;
+        let steps = [(at(0), mbit(5)), (at(500), OUTAGE), (at(2000), mbit(7))];
+        assert_eq!(changes.steps, steps);
+        assert_eq!(changes.nth(3), None);
+    }
+
+    #[test]
+    fn a_trace_of_mahimahi_becomes_rates_that_repeat() {
+        // Ten opportunities in the first 100 ms, none in the second, five in the third: 1.2, 0, 0.6 Mbit/s.
+        let times = (1..=10).map(|n| n * 10).chain((1..=5).map(|n| 200 + n));
+        let text: String = times.map(|ms| format!("{ms}\n")).collect();
+        let changes = parse(&text).unwrap();
+        let rates: Vec<u64> = changes.steps.iter().map(|(_, rate)| rate.bps()).collect();
+        assert_eq!(rates, [1_200_000, 1, 600_000]);
+        let (at, rate) = changes.nth(5).unwrap();
+        assert_eq!((at, rate.bps()), (Duration::from_millis(500), 600_000));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, line) in [
+            ("", 1),
+            ("rate\n", 1),
+            ("time_s,mbit\n", 1),
+            ("time_s,mbit\n0,5\n\n0,6\n", 4),
+            ("time_s,mbit\n0,-5\n", 2),
+            ("time_s,mbit\n0;5\n", 2),
+            ("5\n3\n", 2),
+            ("5\n99999999999999\n", 2),
+        ] {
+            assert_eq!(parse(text).unwrap_err().0, line, "{text}");
+        }
+    }
+}

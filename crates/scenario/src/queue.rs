@@ -1,0 +1,281 @@
+//! `queue` of a link: what waits at an end, and how.
+
+use std::collections::BTreeMap;
+
+use makeway_core::flow::Identity;
+use makeway_core::sched::{CoDelParams, Config, Discipline, DropFrom, Limits, RedParams};
+use makeway_core::units::{Bytes, Fraction};
+
+use crate::document::{Item, Value};
+use crate::error::{ScenarioError, list};
+use crate::model::Queue;
+use crate::read::Context;
+use crate::section::{Section, shown, table};
+
+const KEYS: [&str; 11] = [
+    "at",
+    "discipline",
+    "limit",
+    "flows",
+    "users",
+    "weights",
+    "quantum",
+    "drop_from",
+    "ecn",
+    "red",
+    "codel",
+];
+const RED_KEYS: [&str; 8] = [
+    "min",
+    "max",
+    "weight",
+    "max_p",
+    "gentle",
+    "wait",
+    "by",
+    "mean_packet",
+];
+const CODEL_KEYS: [&str; 2] = ["target", "interval"];
+
+/// As Linux's default transmit queue; chosen by us where a link names none.
+const DEFAULT_PACKETS: u32 = 1000;
+/// Chosen by us: slots are allocated when the scheduler is made.
+const MOST_PACKETS: u32 = 1_000_000;
+/// The largest IP packet in ATM cells, rounded up.
+const LARGEST_PACKET: u64 = 73_000;
+/// An Ethernet frame at its smallest, to bound the packets that a limit in bytes holds.
+const SMALLEST_PACKET: u64 = 64;
+
+/// What waits where nothing is written.
+pub(crate) fn default_queue() -> Queue {
+    queue_of(Discipline::Fifo)
+}
+
+fn queue_of(discipline: Discipline) -> Queue {
+    let limits = Limits {
+        packets: DEFAULT_PACKETS,
+        bytes: bytes_of(DEFAULT_PACKETS),
+        flows: 1,
+    };
+    Queue {
+        scheduler: Config::new(discipline, limits),
+        flows: Identity::FiveTuple,
+        users: Identity::DstHost,
+        weights: BTreeMap::new(),
+    }
+}
+
+/// Bytes that so many packets never exceed.
+fn bytes_of(packets: u32) -> Bytes {
+    Bytes::new(u64::from(packets) * LARGEST_PACKET).min(Limits::MOST_BYTES)
+}
+
+/// The queues of both ends; one table, or an array of two.
+pub(crate) fn queues(
+    s: &Section<'_>,
+    ends: [usize; 2],
+    cx: &Context<'_>,
+) -> Result<[Option<Queue>; 2], ScenarioError> {
+    let mut queues = [None, None];
+    let Some(entry) = s.get("queue") else {
+        return Ok(queues);
+    };
+    for item in entry.item.one_or_more() {
+        let (end, queue) = queue(s, item, ends, cx)?;
+        if queues[end].is_some() {
+            return Err(item.origin.error(format!(
+                "`{}` has two queues at `{}`: keep one for each end",
+                s.path, cx.nodes[ends[end]].name
+            )));
+        }
+        queues[end] = Some(queue);
+    }
+    Ok(queues)
+}
+
+fn queue(
+    s: &Section<'_>,
+    item: &Item,
+    ends: [usize; 2],
+    cx: &Context<'_>,
+) -> Result<(usize, Queue), ScenarioError> {
+    let name = s.name("queue");
+    let names = ends.map(|i| cx.nodes[i].name.as_str());
+    let example = format!(
+        "{{ at = \"{}\", discipline = \"sqf\", limit = \"50 packets\" }}",
+        names[0]
+    );
+    let t = table(item, &name, &example)?;
+    let q = Section::new(name, &item.origin, t, &KEYS)?;
+    let end = q.end("at", names)?;
+    q.need("discipline", "\"sqf\"")?;
+    let discipline = q.read("discipline")?.unwrap_or(Discipline::Fifo);
+    let mut queue = queue_of(discipline);
+    if let Some(flows) = q.read("flows")? {
+        queue.flows = flows;
+    }
+    let hosts = [Identity::SrcHost, Identity::DstHost];
+    if let Some(users) = q.choice("users", &hosts.map(Identity::name))? {
+        queue.users = hosts[usize::from(users == hosts[1].name())];
+    }
+    if let Some(entry) = q.get("weights") {
+        queue.weights = weights(&entry.item, &q.name("weights"), cx)?;
+    }
+    let scheduler = &mut queue.scheduler;
+    if let Some(entry) = q.get("limit") {
+        let limits = &mut scheduler.limits;
+        (limits.packets, limits.bytes) = limit(&entry.item, &q.name("limit"))?;
+    }
+    parameters(&q, scheduler)?;
+    scheduler
+        .check()
+        .map_err(|error| q.origin.error(format!("`{}`: {error}", q.path)))?;
+    Ok((end, queue))
+}
+
+/// What only some disciplines have. The others leave it aside, so that one file serves to compare them.
+fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError> {
+    if let Some(quantum) = q.read("quantum")? {
+        config.quantum = quantum;
+        config.fq_codel.quantum = quantum;
+    }
+    if let Some(from) = q.choice("drop_from", &["head", "tail"])? {
+        config.drop_from = match from.as_str() {
+            "tail" => DropFrom::Tail,
+            _ => DropFrom::Head,
+        };
+    }
+    if let Some(ecn) = q.boolean("ecn")? {
+        config.red.ecn = ecn;
+        config.codel.ecn = ecn;
+        config.fq_codel.codel.ecn = ecn;
+    }
+    if let Some(entry) = q.get("red") {
+        red(&entry.item, &q.name("red"), &mut config.red)?;
+    }
+    if let Some(entry) = q.get("codel") {
+        let name = q.name("codel");
+        codel(&entry.item, &name, &mut config.codel)?;
+        codel(&entry.item, &name, &mut config.fq_codel.codel)?;
+    }
+    Ok(())
+}
+
+fn red(item: &Item, name: &str, params: &mut RedParams) -> Result<(), ScenarioError> {
+    let t = table(item, name, "{ min = 5, max = 15 }")?;
+    let s = Section::new(name, &item.origin, t, &RED_KEYS)?;
+    let thresholds = 1..=1 << 30;
+    if let Some(min) = s.integer("min", thresholds.clone())? {
+        params.min = min as u32;
+    }
+    if let Some(max) = s.integer("max", thresholds)? {
+        params.max = max as u32;
+    }
+    if let Some(weight) = fraction(&s, "weight")? {
+        params.weight = weight;
+    }
+    if let Some(max_p) = fraction(&s, "max_p")? {
+        params.max_p = max_p;
+    }
+    if let Some(gentle) = s.boolean("gentle")? {
+        params.gentle = gentle;
+    }
+    if let Some(wait) = s.boolean("wait")? {
+        params.wait = wait;
+    }
+    if let Some(by) = s.choice("by", &["packets", "bytes"])? {
+        params.by_bytes = by == "bytes";
+    }
+    if let Some(mean) = s.read("mean_packet")? {
+        params.mean_packet = mean;
+    }
+    Ok(())
+}
+
+/// Digits behind the point that are read: 10^-12 is about the least step of a [`Fraction`].
+fn fraction(s: &Section<'_>, key: &str) -> Result<Option<Fraction>, ScenarioError> {
+    const STEPS: u64 = 1_000_000_000_000;
+    Ok(s.probability(key)?
+        .map(|p| Fraction::ratio((p * STEPS as f64).round() as u64, STEPS)))
+}
+
+fn codel(item: &Item, name: &str, params: &mut CoDelParams) -> Result<(), ScenarioError> {
+    let t = table(item, name, "{ target = \"5ms\", interval = \"100ms\" }")?;
+    let s = Section::new(name, &item.origin, t, &CODEL_KEYS)?;
+    if let Some(target) = s.read("target")? {
+        params.target = target;
+    }
+    if let Some(interval) = s.read("interval")? {
+        params.interval = interval;
+    }
+    Ok(())
+}
+
+/// `"50 packets"`, `"75kB"`, or both in an array: whichever is reached first.
+fn limit(item: &Item, name: &str) -> Result<(u32, Bytes), ScenarioError> {
+    let (mut packets, mut bytes) = (None, None);
+    for part in item.one_or_more() {
+        let text = match &part.value {
+            Value::String(s) => s.trim(),
+            Value::Scalar(s) => s.as_str(),
+            _ => "",
+        };
+        let wrong = || {
+            part.origin.error(format!(
+                "`{name}` is {}: write \"50 packets\" (1 to {MOST_PACKETS}), \"75kB\" (2kB to 1GB), or [\"50 packets\", \"75kB\"]",
+                shown(&part.value)
+            ))
+        };
+        let slot_taken = if let Some(n) = text
+            .strip_suffix("packets")
+            .or_else(|| text.strip_suffix("packet"))
+        {
+            let n = n.trim().parse::<u32>().map_err(|_| wrong())?;
+            if !(1..=MOST_PACKETS).contains(&n) {
+                return Err(wrong());
+            }
+            packets.replace(n).is_some()
+        } else {
+            let b: Bytes = text.parse().map_err(|_| wrong())?;
+            if !(2_000..=1_000_000_000).contains(&b.get()) {
+                return Err(wrong());
+            }
+            bytes.replace(b).is_some()
+        };
+        if slot_taken {
+            return Err(wrong());
+        }
+    }
+    match (packets, bytes) {
+        (Some(p), Some(b)) => Ok((p, b)),
+        (Some(p), None) => Ok((p, bytes_of(p))),
+        (None, Some(b)) => {
+            let most = b.get().div_ceil(SMALLEST_PACKET);
+            Ok((most.min(u64::from(MOST_PACKETS)) as u32, b))
+        }
+        (None, None) => Err(item.origin.error(format!(
+            "`{name}` is empty: write \"50 packets\" or \"75kB\""
+        ))),
+    }
+}
+
+fn weights(
+    item: &Item,
+    name: &str,
+    cx: &Context<'_>,
+) -> Result<BTreeMap<String, u32>, ScenarioError> {
+    let example = format!(
+        "{{ {} = 2 }}",
+        list(cx.nodes.first().map(|n| n.name.as_str()))
+    );
+    let t = table(item, name, &example)?;
+    let keys: Vec<&str> = t.entries.iter().map(|e| e.key.as_str()).collect();
+    let s = Section::new(name, &item.origin, t, &keys)?;
+    let mut weights = BTreeMap::new();
+    for entry in &t.entries {
+        cx.node(&entry.key, name, &entry.origin)?;
+        let weight = s.integer(&entry.key, 1..=1000)?.unwrap_or(1);
+        weights.insert(entry.key.clone(), weight as u32);
+    }
+    Ok(weights)
+}
