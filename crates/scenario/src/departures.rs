@@ -269,7 +269,7 @@ fn jittered(
 
 /// Frames cut in packets and spread by [`Pace`]; the trace repeats for ever.
 struct Paced {
-    frames: Vec<Frame>,
+    frames: Arc<[Frame]>,
     /// After it the trace repeats, in ns.
     period: u64,
     payload: u64,
@@ -283,7 +283,7 @@ struct Paced {
 }
 
 impl Paced {
-    fn new(frames: Vec<Frame>, period: Duration, payload: u64, pace: Pace) -> Self {
+    fn new(frames: Arc<[Frame]>, period: Duration, payload: u64, pace: Pace) -> Self {
         Self {
             period: period.as_nanos().max(1_000_000),
             frames,
@@ -369,7 +369,7 @@ impl Iterator for Paced {
 mod tests {
     use super::*;
 
-    fn trace() -> Vec<Frame> {
+    fn trace() -> Arc<[Frame]> {
         // 25 frames a second; each fifth is ten packets, the others two.
         (0..50)
             .map(|n| Frame {

@@ -276,7 +276,7 @@ fn rtp(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
     }
     Ok(Source::Rtp {
         trace,
-        frames,
+        frames: frames.into(),
         period,
         payload: payload(s, VIDEO_PAYLOAD)?,
         pace: pace(s)?,

@@ -182,8 +182,8 @@ pub enum Source {
     Rtp {
         /// The trace file, resolved against the scenario's folder.
         trace: PathBuf,
-        /// Frames in order, two at least, repeated to the end of the scenario.
-        frames: Vec<Frame>,
+        /// Frames in order, two at least, repeated to the end of the scenario; one for all flows of a group.
+        frames: Arc<[Frame]>,
         /// After so much time the trace begins again; later than every [`Frame::at`].
         period: Duration,
         /// Largest RTP payload in bytes.

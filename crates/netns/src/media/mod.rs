@@ -235,7 +235,7 @@ fn replace<'a>(
             ..
         } = &mut flow.source
         {
-            *frames = trace.clone();
+            *frames = trace.as_slice().into();
             *period = length;
             *payload = Bytes::new(Content::size(&[0; PAYLOAD]) as u64);
         }
