@@ -1,7 +1,7 @@
 //! Instructions of a small run, counted by callgrind: they do not depend on the machine's load.
 //!
 //! The bound is for the profile that `cargo test` builds (`opt-level = 1`), with overflow checks; a
-//! release build needs about half. It is a twentieth above what was counted last (1619, rustc 1.95): a
+//! release build needs about half. It is a twentieth above what was counted last (1674, rustc 1.95): a
 //! change that needs more raises it and says why.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
@@ -44,4 +44,4 @@ fn a_hop_stays_within_its_instructions() {
 }
 
 /// Instructions for each hop, TCP's and the sources' share included.
-const BOUND: u64 = 1700;
+const BOUND: u64 = 1760;
