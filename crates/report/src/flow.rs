@@ -179,7 +179,8 @@ fn lost(sent: u64, received: u64) -> f64 {
     }
 }
 
-fn per_second(bytes: u64, seconds: f64) -> f64 {
+/// Bit/s of `bytes` in `seconds`; zero in no time.
+pub fn per_second(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 {
         bytes as f64 * 8.0 / seconds
     } else {

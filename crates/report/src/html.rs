@@ -26,7 +26,7 @@ pub fn page(title: &str, means: &[String], body: Markup) -> String {
                     @for sentence in means { p.means { (sentence) } }
                 }
                 main { (body) }
-                footer { "Made by makeway " (env!("CARGO_PKG_VERSION")) ". Rates are of payload unless they say otherwise." }
+                footer { "Made by makeway " (env!("CARGO_PKG_VERSION")) ". Goodput is payload that arrived; as IP counts headers, and what was sent twice; queues count the wire, framing included." }
             }
         }
     }
@@ -127,13 +127,14 @@ fn group_table(report: &Report) -> Markup {
     html! {
         div.scroll { table {
             thead { tr {
-                th { "group" } th { "flows" } th { "goodput" } th { "Jain" } th { "lost" } th { "delay p50" }
-                th { "delay p99" } th { "IPDV mean" } th { "IPDV p99" }
+                th { "group" } th { "flows" } th { "goodput" } th { "as IP" } th { "Jain" } th { "lost" }
+                th { "delay p50" } th { "delay p99" } th { "IPDV mean" } th { "IPDV p99" }
             } }
             tbody {
                 @for g in summary::groups(report) {
                     tr {
                         td { (g.name) } td { (g.flows) } td { (rate(g.goodput_bps)) }
+                        td { @if let Some(ip) = g.ip_bps { (rate(ip)) } }
                         td { @if let Some(j) = g.jain { (format!("{j:.3}")) } }
                         @match &g.datagrams {
                             Some(d) => {
@@ -146,6 +147,9 @@ fn group_table(report: &Report) -> Markup {
                 }
             }
         } }
+        @for g in summary::groups(report) {
+            @if let Some(tasks) = &g.tasks { p { (summary::tasks(&g.name, tasks)) } }
+        }
     }
 }
 
@@ -154,7 +158,7 @@ fn queue_table(queues: &[QueueReport]) -> Markup {
         div.scroll { table {
             thead { tr {
                 th { "queue" } th { "discipline" } th { "rate on the wire" } th { "used" } th { "packets in" } th { "out" }
-                th { "dropped" } th { "sojourn p50" } th { "p99" }
+                th { "dropped" } th { "marked" } th { "sojourn p50" } th { "p99" }
             } }
             tbody {
                 @for q in queues {
@@ -166,6 +170,7 @@ fn queue_table(queues: &[QueueReport]) -> Markup {
                         td {
                             @for (reason, n) in q.drops.iter().filter(|(_, n)| **n > 0) { (n) " " (reason) " " }
                         }
+                        td { @if q.marks > 0 { (q.marks) } }
                         td { (millis(q.sojourn_ms.p50)) } td { (millis(q.sojourn_ms.p99)) }
                     }
                 }

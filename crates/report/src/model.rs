@@ -61,6 +61,9 @@ pub struct FlowReport {
     pub kind: String,
     /// Payload received, bit/s.
     pub goodput_bps: f64,
+    /// IP packets received, bit/s: headers, and what was sent twice, included. Where the world counts it.
+    #[serde(default)]
+    pub ip_bps: Option<f64>,
     /// Datagram flows only.
     pub datagrams: Option<DatagramReport>,
     /// Downloads with an end only.

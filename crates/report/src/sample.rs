@@ -20,6 +20,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
         group: name.into(),
         kind: "rtp".into(),
         goodput_bps: bps * (1.0 - loss),
+        ip_bps: None,
         tasks: None,
         datagrams: Some(DatagramReport {
             sent: 1000,

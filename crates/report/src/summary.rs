@@ -15,6 +15,8 @@ pub struct Group {
     pub flows: usize,
     /// Payload received by all of them, bit/s.
     pub goodput_bps: f64,
+    /// IP packets received by all of them, bit/s, where the world counts it.
+    pub ip_bps: Option<f64>,
     /// Jain's index over their goodputs; `None` for a single flow, or if nothing was received.
     pub jain: Option<f64>,
     /// Downloads with an end: counts summed, means weighted by tasks, quantiles of the worst flow.
@@ -42,6 +44,7 @@ pub fn group(report: &Report, name: &str) -> Group {
         kind: flows.first().map(|f| f.kind.clone()).unwrap_or_default(),
         flows: flows.len(),
         goodput_bps: flows.iter().map(|f| f.goodput_bps).sum(),
+        ip_bps: flows.iter().map(|f| f.ip_bps).sum(),
         jain: (flows.len() > 1)
             .then(|| jain(flows.iter().map(|f| f.goodput_bps)))
             .flatten(),

@@ -52,6 +52,7 @@ pub fn build<T: Trace>(
         flows.push(Flow {
             ways: ways.starts[number],
             start,
+            ip_bytes: 0,
             stop: Instant::ZERO
                 + flow
                     .stop

@@ -18,6 +18,8 @@ pub struct Flow {
     pub start: Instant,
     /// When its sender falls silent.
     pub stop: Instant,
+    /// Bytes of its packets that came to the receiver inside the measured interval, headers included.
+    pub ip_bytes: u64,
     /// What it is.
     pub kind: Kind,
 }

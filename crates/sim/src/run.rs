@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_core::units::{Duration, Instant};
-use makeway_report::flow::{Tally, quantiles};
+use makeway_report::flow::{Tally, per_second, quantiles};
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report, TasksReport};
 use makeway_scenario::model::{self, Egress, Scenario};
 
 use crate::build::{build, longest_way, port_number};
-use crate::flow::Kind;
+use crate::flow::{Flow, Kind};
 use crate::port::Port;
 use crate::tcp;
 use crate::trace::{Off, Recorder, Trace};
@@ -183,20 +183,21 @@ fn report<T: Trace>(scenario: &Scenario, world: &World<T>, tally: Tally, complet
         complete,
         warnings: Vec::new(),
         flows: flows
-            .map(|(flow, ends)| flow_report(flow, &ends.kind, tally))
+            .map(|(flow, ends)| flow_report(flow, ends, tally))
             .collect(),
         queues: queues(scenario, world, tally),
     }
 }
 
-fn flow_report(flow: &model::Flow, kind: &Kind, tally: Tally) -> FlowReport {
+fn flow_report(flow: &model::Flow, ends: &Flow, tally: Tally) -> FlowReport {
     let mut report = FlowReport {
         name: flow.name.clone(),
         group: flow.group.clone(),
         kind: flow.source.kind().into(),
+        ip_bps: Some(per_second(ends.ip_bytes, tally.seconds())),
         ..FlowReport::default()
     };
-    match kind {
+    match &ends.kind {
         Kind::Tcp(tcp) => {
             tally.bulk(&mut report, &tcp.bytes);
             report.tasks = tcp.tasks.as_ref().map(|tasks| TasksReport {
@@ -227,10 +228,7 @@ fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Opt
     let [from, to] = [tally.interval.from(), tally.ended].map(Duration::from_nanos);
     let rate_bps = egress.mean_bps(from, to).round() as u64;
     let seconds = tally.seconds();
-    let throughput_bps = match seconds > 0.0 {
-        true => counts.bytes_measured as f64 * 8.0 / seconds,
-        false => 0.0,
-    };
+    let throughput_bps = per_second(counts.bytes_measured, seconds);
     let mut backlog_series = counts.backlog.clone();
     backlog_series.truncate(tally.steps());
     Some(QueueReport {

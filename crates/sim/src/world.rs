@@ -338,6 +338,10 @@ impl<T: Trace> World<T> {
     fn deliver(&mut self, transit: Transit) {
         let (number, now, interval) = (transit.flow, self.now, self.interval);
         let flow = &mut self.flows[number as usize];
+        let is_data = !matches!(transit.body, Body::Ack(_));
+        if is_data && interval.measures(now.as_nanos()) {
+            flow.ip_bytes += u64::from(transit.len);
+        }
         match (&mut flow.kind, transit.body) {
             (Kind::Stream(stream), Body::Datagram { seq, sent, .. }) => {
                 let payload = u64::from(transit.len) - HEADERS;

@@ -131,6 +131,9 @@ fn every_discipline_fills_the_line_and_sqf_keeps_the_call_whole() {
             "{discipline}: {:?}",
             queue(&report)
         );
+        // Framing is IP's own, and what left the queue came to the receivers.
+        let ip: f64 = report.flows.iter().filter_map(|flow| flow.ip_bps).sum();
+        assert!((ip / queue(&report).throughput_bps - 1.0).abs() < 1e-3);
         let call = report.flows.last().unwrap().datagrams.clone().unwrap();
         match discipline {
             "fifo" => assert!(call.loss > 0.0 && call.delay_ms.p50 > 50.0),
