@@ -223,11 +223,11 @@ impl Model {
             self.largest = self.largest.max(pkt.len().get());
             let queue = self.held.iter().filter(|h| of_it(h.pkt.flow.0));
             let behind: u64 = queue.map(|h| h.pkt.len().get()).sum();
-            let stands = behind > self.largest;
             let params = match self.config.discipline {
                 Discipline::FqCoDel => self.config.fq_codel.codel,
                 _ => self.config.codel,
             };
+            let stands = behind > params.mtu.map_or(self.largest, Bytes::get);
             if self.codels[which as usize].sends(now, &pkt, stands, &params) {
                 return pkt;
             }
