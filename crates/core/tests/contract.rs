@@ -169,6 +169,7 @@ contract! {
     red: Discipline::Red, built;
     codel: Discipline::CoDel, built;
     fq_codel: Discipline::FqCoDel, built;
+    prio: Discipline::Prio, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }
