@@ -22,7 +22,7 @@
 use super::order::NIL;
 use super::{Backlog, Drops, Limits, Scheduler};
 use crate::packet::{DropReason, Packet, UserId};
-use crate::units::{Bytes, Instant};
+use crate::units::Instant;
 
 /// Strict priority, first in first out within a level.
 #[derive(Clone, Debug)]
