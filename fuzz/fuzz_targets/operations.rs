@@ -31,6 +31,8 @@ fuzz_target!(|bytes: &[u8]| {
     let codel = CoDelParams {
         target: Duration::from_nanos((interval.as_nanos() / (1 + u64::from(head[10]))).max(1000)),
         interval,
+        mtu: (head[15] < 64).then(|| Bytes::new(u64::from(head[14]) * 16)),
+        ecn: false,
     };
     let min = 1 + u32::from(head[11] % 16);
     let red = RedParams {
@@ -43,6 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
         by_bytes: head[12] & 128 > 0,
         mean_packet: Bytes::new(1 + u64::from(head[14]) * 8),
         rate: (head[15] > 0).then(|| Rate::from_bps(u64::from(head[15]) * 1_000_000)),
+        ecn: false,
         seed: u64::from(head[8]),
     };
     let config = Config {

@@ -63,6 +63,11 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn prio(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Prio, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn red(bencher: Bencher, flows: u32) {
                 discipline(bencher, Discipline::Red, flows);
             }

@@ -64,10 +64,12 @@ prop_compose! {
     fn codel()(
         interval in prop_oneof![3 => 1u64..3000, 1 => Just(100_000u64)],
         part in prop_oneof![1u64..20, 500u64..1000],
+        mtu in prop_oneof![3 => Just(None), 1 => (0u64..3000).prop_map(Some)],
     ) -> CoDelParams {
         CoDelParams {
             target: Duration::from_micros((interval / part).max(1)),
             interval: Duration::from_micros(interval),
+            mtu: mtu.map(Bytes::new),
             ecn: false,
         }
     }
@@ -167,6 +169,7 @@ contract! {
     red: Discipline::Red, built;
     codel: Discipline::CoDel, built;
     fq_codel: Discipline::FqCoDel, built;
+    prio: Discipline::Prio, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

@@ -136,7 +136,7 @@ pub struct Queue {
     pub scheduler: Config,
     /// What makes a flow.
     pub flows: Identity,
-    /// What makes a user of `hier`: `src-host`, `dst-host`.
+    /// What makes a user of `hier` and `prio`: `src-host`, `dst-host`.
     pub users: Identity,
     /// Weights of users by node name; 1 where none is given.
     pub weights: BTreeMap<String, u32>,

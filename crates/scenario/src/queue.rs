@@ -35,7 +35,7 @@ const RED_KEYS: [&str; 8] = [
     "by",
     "mean_packet",
 ];
-const CODEL_KEYS: [&str; 2] = ["target", "interval"];
+const CODEL_KEYS: [&str; 3] = ["target", "interval", "mtu"];
 
 /// As Linux's default transmit queue; chosen by us where a link names none.
 const DEFAULT_PACKETS: u32 = 1000;
@@ -207,6 +207,9 @@ fn codel(item: &Item, name: &str, params: &mut CoDelParams) -> Result<(), Scenar
     }
     if let Some(interval) = s.read("interval")? {
         params.interval = interval;
+    }
+    if let Some(mtu) = s.read("mtu")? {
+        params.mtu = Some(mtu);
     }
     Ok(())
 }

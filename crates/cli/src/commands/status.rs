@@ -149,7 +149,7 @@ pub fn headline(one: &DirectionStatus) -> String {
     if let Some(bps) = one.stats.rate_bps {
         let _ = write!(out, " at {}", Rate::from_bps(bps));
     }
-    if one.stats.discipline == "hier" {
+    if matches!(one.stats.discipline.as_str(), "hier" | "prio") {
         let _ = write!(out, ", users by {}", one.users_by);
     }
     let _ = write!(

@@ -52,16 +52,16 @@ pub struct Up {
     down: Option<Rate>,
     /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
     /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
-    /// in each); in order of arrival: fifo, red, codel.
+    /// in each), prio (the host of the largest weight); in order of arrival: fifo, red, codel.
     #[arg(long, default_value = "sqf")]
     discipline: Discipline,
     /// What makes a flow: 5-tuple, src-port, src-host, dst-host, host-pair.
     #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
     flows: Identity,
-    /// What makes a user of hier [default: src-host of what leaves, dst-host of what comes].
+    /// What makes a user of hier or prio [default: src-host of what leaves, dst-host of what comes].
     #[arg(long, value_name = "IDENTITY")]
     users: Option<Identity>,
-    /// Share of a user of hier, 1 to 65536; 1 where none is given. May be repeated.
+    /// Share of a user of hier, level of one of prio, 1 to 65536; 1 where none is given. May be repeated.
     #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
     weight: Vec<(IpAddr, u32)>,
     /// Most that waits: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
@@ -137,9 +137,10 @@ fn set(args: &Up) -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Up) -> anyhow::Result<UpConfig> {
-    if !args.weight.is_empty() && args.discipline.name() != "hier" {
+    let has_users = matches!(args.discipline, Discipline::Hier | Discipline::Prio);
+    if !args.weight.is_empty() && !has_users {
         bail!(
-            "--weight is for users, and {} has none: use --discipline hier",
+            "--weight is for users, and {} has none: use --discipline hier or prio",
             args.discipline
         );
     }
@@ -238,7 +239,7 @@ fn direction(what: &str, one: &DirectionStatus) -> String {
     let rate = Rate::from_bps(one.stats.rate_bps.unwrap_or_default());
     let discipline = &one.stats.discipline;
     let by_user = match discipline.as_str() {
-        "hier" => format!("users by {}, ", one.users_by),
+        "hier" | "prio" => format!("users by {}, ", one.users_by),
         _ => String::new(),
     };
     format!(

@@ -12,7 +12,7 @@
 //! | `control_law` | [`CoDelParams::control_law`] |
 //! | `first_above_time_`, `drop_next_` | `first_above`, `drop_next` |
 //! | `count_`, `lastcount_`, `dropping_` | `count`, `last_count`, `dropping` |
-//! | `bytes()`, `MAXPACKET` | the bytes behind a packet, `largest` |
+//! | `bytes()`, `MAXPACKET` | the bytes behind a packet, [`CoDelParams::mtu`] or `largest` |
 //!
 //! The control law is exact: `interval / sqrt(count)`, rounded down to a nanosecond, is the integer square
 //! root of `interval^2 / count`. Linux keeps a reciprocal root of 16 bits and improves it by one Newton
@@ -21,8 +21,8 @@
 //!
 //! Cost per packet: O(1), as `fifo`, and a few comparisons.
 //!
-//! Departures from the RFC: the largest packet is the largest that was sent or dropped so far, as in the
-//! authors' code for ns-2, since there is no interface to ask for its MTU. Of marks the RFC says nothing:
+//! Departures from the RFC: unless it is given, the largest packet is the largest that was sent or dropped
+//! so far, as in the authors' code for ns-2, since there is no interface to ask for its MTU. Of marks the RFC says nothing:
 //! one counts as a drop, and the packet leaves, as in Linux.
 
 use super::fifo::Fifo;
@@ -37,16 +37,19 @@ pub struct CoDelParams {
     pub target: Duration,
     /// How long it may have more: the longest usual round trip; 1 us to 4 s.
     pub interval: Duration,
+    /// Nothing is dropped while no more than this is behind it; `None`: than the largest packet so far.
+    pub mtu: Option<Bytes>,
     /// Packets that understand a mark are marked in the place of being dropped.
     pub ecn: bool,
 }
 
 impl Default for CoDelParams {
-    /// 5 ms in 100 ms (RFC 8289 §4.2, §4.3), without marks.
+    /// 5 ms in 100 ms (RFC 8289 §4.2, §4.3), the largest packet so far, without marks.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(5),
             interval: Duration::from_millis(100),
+            mtu: None,
             ecn: false,
         }
     }
@@ -190,7 +193,8 @@ impl Control {
         };
         law.largest = law.largest.max(pkt.len());
         let sojourn = now.saturating_since(pkt.arrived);
-        if sojourn < law.params.target || behind <= law.largest {
+        let little = law.params.mtu.unwrap_or(law.largest);
+        if sojourn < law.params.target || behind <= little {
             self.first_above = None;
             return Some((pkt, false));
         }
@@ -281,6 +285,19 @@ mod tests {
             assert_eq!(depart(&mut codel, ms, 1 + ms as u32 % 2, 500), 0);
         }
         assert_eq!(drop_times(&mut codel, 1000..1101, 500), [1100]);
+    }
+
+    #[test]
+    fn what_may_stand_behind_a_packet_can_be_said() {
+        let drops = |n, mtu| {
+            let mut codel = codel();
+            codel.law.params.mtu = Some(Bytes::new(mtu));
+            let all = (1000..1102).map(|ms| depart(&mut codel, ms, n, 500));
+            all.sum::<usize>()
+        };
+        // Of two packets, 1000 B are behind the first.
+        assert_eq!((drops(2, 999), drops(2, 1000)), (1, 0));
+        assert_eq!((drops(6, 4999), drops(6, 5000)), (1, 0));
     }
 
     #[test]

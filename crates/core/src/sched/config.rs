@@ -7,6 +7,7 @@ use super::fq_codel::{FqCoDel, FqCoDelParams};
 use super::hier::Hier;
 use super::order::Buckets;
 use super::pfq::Pfq;
+use super::prio::Prio;
 use super::red::{Red, RedParams};
 use super::sqf::Sqf;
 use super::{Limits, Scheduler};
@@ -34,11 +35,13 @@ pub enum Discipline {
     CoDel,
     /// Flow queue CoDel: fair queueing, new flows first, CoDel in each.
     FqCoDel,
+    /// Strict priority between users.
+    Prio,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -47,6 +50,7 @@ impl Discipline {
         Self::Red,
         Self::CoDel,
         Self::FqCoDel,
+        Self::Prio,
     ];
 
     /// The name in files and on the command line.
@@ -60,6 +64,7 @@ impl Discipline {
             Self::Red => "red",
             Self::CoDel => "codel",
             Self::FqCoDel => "fq-codel",
+            Self::Prio => "prio",
         }
     }
 }
@@ -119,9 +124,9 @@ pub struct Config {
     /// Bytes that a flow (`fq`, `pfq`) or a user of weight 1 (`hier`) may send in a round; 64 B to
     /// 1 MiB.
     pub quantum: Bytes,
-    /// Users of `hier`: every [`UserId`] is below it.
+    /// Users of `hier` and `prio`: every [`UserId`] is below it.
     pub users: u32,
-    /// Weights of the users of `hier` that do not have weight 1.
+    /// Weights of the users of `hier`, levels of those of `prio`, where they are not 1.
     pub weights: Vec<(UserId, u32)>,
     /// Of `red`.
     pub red: RedParams,
@@ -308,6 +313,7 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::Red => Box::new(Red::new(limits, config.red.clone())),
         Discipline::CoDel => Box::new(CoDel::new(limits, config.codel)),
         Discipline::FqCoDel => Box::new(FqCoDel::new(limits, config.fq_codel)),
+        Discipline::Prio => Box::new(Prio::new(limits, config.users, &config.weights)),
     })
 }
 

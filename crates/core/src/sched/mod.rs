@@ -8,6 +8,7 @@ pub mod fq_codel;
 pub mod hier;
 pub mod order;
 pub mod pfq;
+pub mod prio;
 mod queues;
 pub mod red;
 mod ring;

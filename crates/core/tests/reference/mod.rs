@@ -114,6 +114,32 @@ impl Model {
                 let held = (self.held.len() as u64, self.total().get());
                 self.red.arrive(now, held, pkt.len().get(), full, seen)
             }
+            Discipline::Prio => {
+                // What is lower, the newest of the lowest level first, as long as it is in the way.
+                let level = self.level(&pkt);
+                let mut spare: Vec<usize> = (0..self.held.len())
+                    .filter(|at| self.level(&self.held[*at].pkt) < level)
+                    .collect();
+                spare.sort_by_key(|at| (self.level(&self.held[*at].pkt), usize::MAX - at));
+                let (mut packets, mut bytes) = (self.held.len(), self.total());
+                let mut gone = Vec::new();
+                for at in spare {
+                    if packets < limits.packets as usize && bytes + pkt.len() <= limits.bytes {
+                        break;
+                    }
+                    packets -= 1;
+                    bytes -= self.held[at].pkt.len();
+                    gone.push(at);
+                }
+                let fits = packets < limits.packets as usize && bytes + pkt.len() <= limits.bytes;
+                if fits {
+                    let dropped: Vec<Packet> = gone.iter().map(|at| self.held[*at].pkt).collect();
+                    self.held.retain(|h| !dropped.contains(&h.pkt));
+                    let events = dropped.into_iter().map(|pkt| (pkt, Some(DropReason::Tail)));
+                    self.events.extend(events);
+                }
+                (!fits).then_some(DropReason::Tail)
+            }
             _ => None,
         };
         if refused.is_some() {
@@ -165,6 +191,15 @@ impl Model {
                 None => self.drr(),
             },
             Discipline::Hier => self.hierarchy(),
+            Discipline::Prio => {
+                let levels = self.held.iter().map(|h| self.level(&h.pkt));
+                let highest = levels.max();
+                let is_highest = |h: &Held| Some(self.level(&h.pkt)) == highest;
+                self.held
+                    .iter()
+                    .position(is_highest)
+                    .expect("something is held")
+            }
         };
         let sent = self.remove(at);
         if self.held.is_empty() && self.config.discipline == Discipline::Pfq {
@@ -223,11 +258,11 @@ impl Model {
             self.largest = self.largest.max(pkt.len().get());
             let queue = self.held.iter().filter(|h| of_it(h.pkt.flow.0));
             let behind: u64 = queue.map(|h| h.pkt.len().get()).sum();
-            let stands = behind > self.largest;
             let params = match self.config.discipline {
                 Discipline::FqCoDel => self.config.fq_codel.codel,
                 _ => self.config.codel,
             };
+            let stands = behind > params.mtu.map_or(self.largest, Bytes::get);
             if self.codels[which as usize].sends(now, &pkt, stands, &params) {
                 return pkt;
             }
@@ -305,6 +340,7 @@ impl Model {
                 }
             }
             Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
+            Discipline::Prio => {}
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);
@@ -402,6 +438,14 @@ impl Model {
     fn bytes_of_user(&self, user: u32) -> u64 {
         let of = |h: &&Held| self.owner[h.pkt.flow.0 as usize] == user;
         self.held.iter().filter(of).map(|h| h.pkt.len().get()).sum()
+    }
+
+    /// The weight of the user that made the packet's flow active, or that of its own.
+    fn level(&self, pkt: &Packet) -> u32 {
+        match self.is_held(pkt.flow.0) {
+            true => self.weight(self.owner[pkt.flow.0 as usize]),
+            false => self.weight(pkt.user.0),
+        }
     }
 
     fn weight(&self, user: u32) -> u32 {

@@ -43,6 +43,18 @@ pub enum DelayedAck {
     EverySecond(Duration),
 }
 
+/// What a sender takes half of when a loss shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Halved {
+    /// What is sent and not acknowledged, no more than the window: FlightSize (RFC 5681 eq. (4)).
+    Outstanding,
+    /// The congestion window, as ns-2 does, whether it is in use or not.
+    Window,
+    /// What is thought to be in the network still, less by what was selectively acknowledged and what
+    /// is lost: `pipe` of RFC 6675, as ns-3 does.
+    Pipe,
+}
+
 /// Both ends of a connection. A window below one segment counts as one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -59,6 +71,8 @@ pub struct Config {
     /// Full segments that one acknowledgement may count for in the growth of Reno's window, and of
     /// any window in slow start: L of RFC 3465 §2.2, 1 in RFC 5681 eq. (2).
     pub growth_limit: u32,
+    /// What is halved at a loss; after a timeout never the pipe.
+    pub halved: Halved,
     /// When the receiver acknowledges.
     pub delayed_ack: DelayedAck,
     /// Retransmission timeout before the first measurement.
@@ -83,7 +97,7 @@ pub struct Config {
 
 impl Config {
     /// One-way TCP of ns-2.35 as its validation tests have it: segments of 1000 B (headers are the
-    /// caller's affair), a window of 20, an acknowledgement for each segment, a clock of 0.1 s,
+    /// caller's affair), a window of 20, half of the window after a loss, an acknowledgement for each segment, a clock of 0.1 s,
     /// timeouts of 1 to 64 s, and a window of 1 to start with.
     ///
     /// The package's own defaults are newer: clock 0.01 s, least timeout 0.2 s, initial window 2,
@@ -96,6 +110,7 @@ impl Config {
             initial_ssthresh: Bytes::new(20_000),
             window: Bytes::new(20_000),
             growth_limit: 1,
+            halved: Halved::Window,
             delayed_ack: DelayedAck::Off,
             initial_rto: Duration::from_secs(6),
             min_rto: Duration::from_secs(1),
@@ -119,6 +134,7 @@ impl Config {
             initial_ssthresh: Bytes::new(u64::MAX),
             window: Bytes::new(3 << 20),
             growth_limit: 2,
+            halved: Halved::Outstanding,
             delayed_ack: DelayedAck::EverySecond(Duration::from_millis(40)),
             initial_rto: Duration::from_secs(1),
             min_rto: Duration::from_millis(200),

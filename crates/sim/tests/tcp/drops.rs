@@ -6,7 +6,7 @@
 
 use crate::pipe::{Pipe, drops, untouched};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
-use makeway_sim::tcp::{Config, Stats, Variant};
+use makeway_sim::tcp::{Config, Halved, Stats, Variant};
 
 const RTT: Duration = Duration::from_millis(200);
 
@@ -30,10 +30,14 @@ impl Seen {
 }
 
 fn lose(variant: Variant, lost: &'static [u64]) -> Seen {
+    lose_with(&Config::ns2(variant), lost)
+}
+
+fn lose_with(config: &Config, lost: &'static [u64]) -> Seen {
     let config = Config {
         window: Bytes::new(100_000),
         initial_ssthresh: Bytes::new(100_000),
-        ..Config::ns2(variant)
+        ..*config
     };
     // 1 ms for each segment: a window is sent within a round trip.
     let rate = Rate::from_bps(8_000_000);
@@ -121,4 +125,19 @@ fn selective_acknowledgements_fill_all_gaps_in_a_round_trip() {
             assert!(seen.spread() < RTT + RTT / 4, "{lost:?}: {}", seen.spread());
         }
     }
+}
+
+#[test]
+fn half_is_of_the_window_of_what_is_outstanding_or_of_the_pipe() {
+    let ssthresh = |halved| {
+        let config = Config {
+            halved,
+            ..Config::ns2(Variant::Sack)
+        };
+        lose_with(&config, ONE).ssthresh
+    };
+    // 15 segments are outstanding, three have arrived beyond the lost one.
+    assert_eq!(ssthresh(Halved::Window), 7_000);
+    assert_eq!(ssthresh(Halved::Outstanding), 7_000);
+    assert_eq!(ssthresh(Halved::Pipe), 5_000);
 }

@@ -4,7 +4,6 @@
 //! The two agree to the last segment of ten seconds, but for
 //! - Tahoe, four losses and limited transmit: ns-2 lets out what it has sent before, and RFC 3042
 //!   new data alone;
-//! - Reno and two losses: ns-2 halves the window, and RFC 5681 what is outstanding, which is less;
 //! - NewReno and two losses: ns-2 leaves recovery with the window that a partial acknowledgement
 //!   deflated, and RFC 6582 with ssthresh;
 //! - SACK and two losses or more: ns-2 fills a gap as soon as anything beyond has arrived, RFC 6675
@@ -111,7 +110,7 @@ fn segments_leave_when_ns2_sends_them() {
                 let what = format!("{agent} {lost:?} {limited_transmit}");
                 let apart = match (variant, lost) {
                     (Variant::Tahoe, lost) => limited_transmit && lost.len() == 4,
-                    (Variant::Reno | Variant::NewReno, [14, 28]) => !limited_transmit,
+                    (Variant::NewReno, [14, 28]) => !limited_transmit,
                     (Variant::Sack, lost) => lost.len() > 1,
                     _ => false,
                 };

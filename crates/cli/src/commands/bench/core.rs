@@ -134,13 +134,14 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
     fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
         build(&bench.config(which)).context("cannot make the discipline of the bench")
     }
-    let all: [(&str, Make); 11] = [
+    let all: [(&str, Make); 12] = [
         ("nothing", |_| Ok(Box::new(Nothing))),
         ("fifo", |b| discipline(b, Discipline::Fifo)),
         ("fq", |b| discipline(b, Discipline::Fq)),
         ("pfq", |b| discipline(b, Discipline::Pfq)),
         ("sqf", |b| discipline(b, Discipline::Sqf)),
         ("hier", |b| discipline(b, Discipline::Hier)),
+        ("prio", |b| discipline(b, Discipline::Prio)),
         ("red", |b| discipline(b, Discipline::Red)),
         ("codel", |b| discipline(b, Discipline::CoDel)),
         ("fq-codel", |b| discipline(b, Discipline::FqCoDel)),

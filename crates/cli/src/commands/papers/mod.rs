@@ -1,9 +1,9 @@
 //! `makeway papers`: runs a paper's experiments again and judges its statements.
 
 mod claim;
-mod grid;
+pub mod grid;
 mod page;
-mod simulated;
+pub mod simulated;
 mod sqf;
 
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::Sender;
 use crate::tcp::scoreboard::DUP_THRESH;
-use crate::tcp::{Ack, Variant};
+use crate::tcp::{Ack, Halved, Variant};
 use makeway_core::units::Instant;
 
 impl Sender {
@@ -131,6 +131,9 @@ impl Sender {
             Variant::Reno | Variant::NewReno if self.recovery.is_some() => self.window.reduced,
             _ => self.window.cwnd,
         };
-        window.min(self.max - self.una)
+        match self.halved {
+            Halved::Window => window.min(self.receive_window),
+            Halved::Outstanding | Halved::Pipe => window.min(self.max - self.una),
+        }
     }
 }

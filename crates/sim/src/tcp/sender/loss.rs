@@ -1,7 +1,7 @@
 //! Losses: fast retransmit, the recoveries, the timer.
 
 use super::Sender;
-use crate::tcp::{Segment, Variant};
+use crate::tcp::{Halved, Segment, Variant};
 use makeway_core::units::Instant;
 
 impl Sender {
@@ -39,7 +39,10 @@ impl Sender {
     /// Fast retransmit: the segment at `una` is lost.
     pub(super) fn enter_recovery(&mut self, now: Instant) {
         self.stats.fast_retransmits += 1;
-        let flight = self.flight_size();
+        let flight = match self.halved {
+            Halved::Pipe if self.variant.uses_sack() => self.scoreboard.pipe(self.max),
+            _ => self.flight_size(),
+        };
         self.window.reduce(flight);
         self.partial = false;
         self.timed = None;

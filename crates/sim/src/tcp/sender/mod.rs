@@ -13,7 +13,7 @@ mod loss;
 use super::congestion::Window;
 use super::rto::Rto;
 use super::scoreboard::Scoreboard;
-use super::{Config, Segment, Variant};
+use super::{Config, Halved, Segment, Variant};
 use makeway_core::units::{Bytes, Duration, Instant};
 
 /// Sends a stream of bytes.
@@ -29,6 +29,7 @@ pub struct Sender {
     window: Window,
     mss: u32,
     variant: Variant,
+    halved: Halved,
     timestamps: bool,
     limited_transmit: bool,
     ecn: bool,
@@ -93,6 +94,7 @@ impl Sender {
             window: Window::new(config),
             mss,
             variant: config.variant,
+            halved: config.halved,
             timestamps: config.timestamps,
             limited_transmit: config.limited_transmit,
             ecn: config.ecn,

@@ -1,0 +1,88 @@
+//! One change at a time: what makes ours differ from theirs. The tables of docs/validation.md.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{CellAlignment, Table};
+use makeway_core::measure::Moments;
+use makeway_sim::tcp::{Config, Halved, Variant};
+
+use super::oracle::Bench;
+use super::oracles::ns3::{self, FIGURES, FQ_CODEL, ns3};
+use crate::text;
+
+/// A name, what it sets in the scenario, TCP.
+type Change = (&'static str, Vec<&'static str>, Config);
+
+/// Prints them.
+///
+/// # Errors
+/// A run was stopped.
+pub fn run(bench: &Bench) -> anyhow::Result<()> {
+    let seeds = ns3::SEEDS;
+    text::say!(
+        "Twenty downloads as ns-3 has them, and with one thing changed; means of {seeds} seeds"
+    );
+    let with = |config: fn(&mut Config)| {
+        let mut tcp = ns3();
+        config(&mut tcp);
+        tcp
+    };
+    let linux = Config::linux(Variant::Sack);
+    let tcp: Vec<(&'static str, Config)> = vec![
+        ("as ns-3", ns3()),
+        ("growth by bytes", with(|tcp| tcp.growth_limit = 2)),
+        (
+            "half of FlightSize",
+            with(|tcp| tcp.halved = Halved::Outstanding),
+        ),
+        (
+            "no limited transmit",
+            with(|tcp| tcp.limited_transmit = false),
+        ),
+        ("no SACK", with(|tcp| tcp.variant = Variant::NewReno)),
+        ("initial window 1", with(|tcp| tcp.initial_window = 1)),
+        ("as Linux", linux),
+    ];
+    let all = |set: &[&'static str]| -> Vec<Change> {
+        let changes = tcp.iter();
+        changes
+            .map(|(name, tcp)| (*name, set.to_vec(), *tcp))
+            .collect()
+    };
+    let mut pfifo = all(&[]);
+    pfifo.insert(1, ("no framing", vec!["link.line.framing=ip"], ns3()));
+    print(bench, "pfifo", &pfifo)?;
+    let mut fq_codel = all(&FQ_CODEL);
+    let [discipline, limit, quantum, mtu] = FQ_CODEL;
+    let own = [
+        ("quantum 1514 B", vec![discipline, limit, mtu]),
+        ("two packets behind", vec![discipline, limit, quantum]),
+        ("both", vec![discipline, limit]),
+    ];
+    fq_codel.splice(1..1, own.map(|(name, set)| (name, set, ns3())));
+    print(bench, "FqCoDel", &fq_codel)
+}
+
+fn print(bench: &Bench, queue: &str, changes: &[Change]) -> anyhow::Result<()> {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    let mut head = vec![queue.to_owned()];
+    head.extend(FIGURES.map(|(what, unit)| format!("{what} {unit}")));
+    table.set_header(head);
+    for (name, set, tcp) in changes {
+        let means = ns3::means(bench, set, tcp)?;
+        let mut cells = vec![(*name).to_owned()];
+        cells.extend(means.iter().map(cell));
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    text::say!("{table}");
+    Ok(())
+}
+
+fn cell(runs: &Moments) -> String {
+    let behind = if runs.mean() < 20.0 { 4 } else { 1 };
+    let half = runs.interval95().unwrap_or_default();
+    format!("{:.behind$} ± {half:.behind$}", runs.mean())
+}

@@ -1,0 +1,258 @@
+//! A value that somebody else knows, how ours is got, and what is thought of both.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use makeway_core::measure::Moments;
+use makeway_report::model::Report;
+use makeway_scenario::Scenario;
+use makeway_sim::Options;
+use makeway_sim::tcp::Config;
+use serde::Serialize;
+use std::path::Path;
+
+/// A value that somebody else knows.
+pub struct Question {
+    /// One line.
+    pub what: String,
+    /// Who says so.
+    pub source: &'static str,
+    /// Of the values.
+    pub unit: &'static str,
+    /// From, to: a value with a tolerance, a spread, or what several agree on. `None`: another run of
+    /// ours says.
+    pub expected: Option<[f64; 2]>,
+    /// Where it is known to differ: the heading in docs/validation.md.
+    pub section: Option<&'static str>,
+}
+
+/// What we got.
+pub enum Ours {
+    /// A value, to lie in the range.
+    Value(f64),
+    /// Independent runs: the range must meet the 95 % interval of their mean.
+    Runs(Moments),
+    /// Beside what was found for the range.
+    Beside([f64; 2], f64),
+    /// Nothing, since something is not here, and how to get it.
+    NotHere(&'static str),
+}
+
+/// Finds answers.
+type Answer = dyn Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync;
+
+/// Questions, and the work that answers all of them.
+pub struct Case {
+    /// In the order of the answers.
+    pub questions: Vec<Question>,
+    /// Does it.
+    pub answer: Box<Answer>,
+}
+
+impl Case {
+    /// Of one question.
+    pub fn one(
+        question: Question,
+        answer: impl Fn(&Bench) -> anyhow::Result<Ours> + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(vec![question], move |bench| Ok(vec![answer(bench)?]))
+    }
+
+    /// Of several questions.
+    pub fn of(
+        questions: Vec<Question>,
+        answer: impl Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync + 'static,
+    ) -> Self {
+        let answer = Box::new(answer);
+        Self { questions, answer }
+    }
+}
+
+/// `value` give or take `share` of it.
+pub fn around(value: f64, share: f64) -> Option<[f64; 2]> {
+    Some([value * (1.0 - share), value * (1.0 + share)])
+}
+
+/// Where scenarios are run.
+pub struct Bench {
+    /// Set, it ends every run.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// A signal ended a run.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped")]
+pub struct Stopped;
+
+impl Bench {
+    /// Reads a scenario that the program carries.
+    ///
+    /// # Errors
+    /// A mistake in it.
+    pub fn scenario(&self, text: &str, set: &[String]) -> anyhow::Result<Scenario> {
+        Ok(makeway_scenario::parse(
+            text,
+            "validate",
+            Path::new("."),
+            set,
+        )?)
+    }
+
+    /// Runs it in simulated time, every download by `tcp` if that is given.
+    ///
+    /// # Errors
+    /// [`Stopped`], or what this world cannot do.
+    pub fn run(&self, scenario: &Scenario, tcp: Option<Config>) -> anyhow::Result<Report> {
+        let options = Options {
+            stop: Arc::clone(&self.stop),
+            tcp,
+            ..Options::default()
+        };
+        let report = makeway_sim::run(scenario, &options, |_| {})?;
+        if !report.complete {
+            return Err(Stopped.into());
+        }
+        Ok(report)
+    }
+
+    /// The same with the seeds 1 to `seeds`: what `measure` says of each.
+    ///
+    /// # Errors
+    /// As [`Bench::run`].
+    pub fn replicate(
+        &self,
+        scenario: &Scenario,
+        seeds: u64,
+        measure: impl Fn(&Report) -> f64,
+    ) -> anyhow::Result<Moments> {
+        let mut moments = Moments::new();
+        for seed in 1..=seeds {
+            let scenario = Scenario {
+                seed,
+                ..scenario.clone()
+            };
+            moments.record(measure(&self.run(&scenario, None)?));
+        }
+        Ok(moments)
+    }
+}
+
+/// What is thought of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// Ours is theirs.
+    #[serde(rename = "holds")]
+    Holds,
+    /// It is not, and docs/validation.md says why.
+    #[serde(rename = "differs")]
+    Differs,
+    /// It is not.
+    #[serde(rename = "missed")]
+    Missed,
+    /// What is needed is not here.
+    #[serde(rename = "not here")]
+    NotHere,
+}
+
+impl Verdict {
+    /// As in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Differs => "differs",
+            Self::Missed => "missed",
+            Self::NotHere => "not here",
+        }
+    }
+}
+
+/// A line of the table.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub what: String,
+    pub source: &'static str,
+    pub unit: &'static str,
+    pub expected: Option<[f64; 2]>,
+    pub ours: Option<f64>,
+    /// Half of the 95 % interval of ours, where it is a mean of several runs.
+    pub interval: Option<f64>,
+    pub verdict: Verdict,
+    /// The heading in docs/validation.md, or what to do.
+    pub why: &'static str,
+}
+
+impl Row {
+    /// Judges.
+    pub fn new(question: &Question, ours: &Ours) -> Self {
+        let mut row = Self {
+            what: question.what.clone(),
+            source: question.source,
+            unit: question.unit,
+            expected: question.expected,
+            ours: None,
+            interval: None,
+            verdict: Verdict::NotHere,
+            why: "",
+        };
+        let (value, half) = match ours {
+            Ours::NotHere(how) => {
+                row.why = how;
+                return row;
+            }
+            Ours::Value(value) => (*value, 0.0),
+            Ours::Runs(runs) => {
+                row.interval = runs.interval95();
+                (runs.mean(), row.interval.unwrap_or_default())
+            }
+            Ours::Beside(expected, value) => {
+                row.expected = Some(*expected);
+                (*value, 0.0)
+            }
+        };
+        row.ours = Some(value);
+        let [from, to] = row.expected.unwrap_or([value; 2]);
+        let meets = value + half >= from && value - half <= to;
+        row.verdict = match (meets, question.section) {
+            (true, _) => Verdict::Holds,
+            (false, None) => Verdict::Missed,
+            (false, Some(section)) => {
+                row.why = section;
+                Verdict::Differs
+            }
+        };
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(expected: [f64; 2], section: Option<&'static str>, ours: &Ours) -> Verdict {
+        let question = Question {
+            what: String::new(),
+            source: "",
+            unit: "",
+            expected: Some(expected),
+            section,
+        };
+        Row::new(&question, ours).verdict
+    }
+
+    #[test]
+    fn a_value_is_held_against_its_range_and_a_mean_against_its_interval() {
+        let mut runs = Moments::new();
+        [1.0, 2.0, 3.0].into_iter().for_each(|x| runs.record(x));
+        // 2 give or take 2.484.
+        let runs = Ours::Runs(runs);
+        assert_eq!(verdict([4.4, 4.4], None, &runs), Verdict::Holds);
+        assert_eq!(verdict([4.5, 4.6], None, &runs), Verdict::Missed);
+        let value = Ours::Value(2.0);
+        assert_eq!(verdict([2.0, 3.0], None, &value), Verdict::Holds);
+        assert_eq!(verdict([2.1, 3.0], Some("why"), &value), Verdict::Differs);
+        let beside = Ours::Beside([5.0, 6.0], 2.0);
+        assert_eq!(verdict([0.0, 9.0], None, &beside), Verdict::Missed);
+        let not_here = Ours::NotHere("install it");
+        assert_eq!(verdict([0.0, 9.0], None, &not_here), Verdict::NotHere);
+    }
+}
