@@ -113,19 +113,10 @@ fn worst(a: Quantiles, b: Quantiles, (wa, wb): (f64, f64)) -> Quantiles {
     }
 }
 
-/// The queue that the run is about: of the slowest links, the one that carried most.
+/// The queue that the run is about: behind the link that was used most.
 pub fn bottleneck(report: &Report) -> Option<&QueueReport> {
-    let slowest = report
-        .queues
-        .iter()
-        .map(|q| q.rate_bps)
-        .filter(|&r| r > 0)
-        .min()?;
-    report
-        .queues
-        .iter()
-        .filter(|q| q.rate_bps == slowest)
-        .max_by(|a, b| a.throughput_bps.total_cmp(&b.throughput_bps))
+    let limited = report.queues.iter().filter(|q| q.rate_bps > 0);
+    limited.max_by(|a, b| a.utilisation.total_cmp(&b.utilisation))
 }
 
 /// The name that tells runs apart on a page: the discipline at the bottleneck, and that time was
@@ -256,6 +247,16 @@ mod tests {
             tasks("download", &said),
             "download: 4 tasks done, in 150 ms on average, 600 ms at most."
         );
+    }
+
+    #[test]
+    fn the_bottleneck_is_the_link_that_is_used_most_and_not_the_slowest() {
+        let mut report = sample::report("sqf", 0.0);
+        let mut uplink = report.queues[0].clone();
+        uplink.name = "client -> router".into();
+        (uplink.rate_bps, uplink.utilisation) = (1_000_000, 0.2);
+        report.queues.push(uplink);
+        assert_eq!(bottleneck(&report).unwrap().name, "router -> client");
     }
 
     #[test]

@@ -69,7 +69,10 @@ pub fn run(report: &Report) -> String {
             right(millis(q.sojourn_ms.p99)),
         ]);
     }
-    let mut text = format!("{}\n\n{flows}\n\n{queues}", report.title);
+    let mut text = format!(
+        "{}, in the world {}\n\n{flows}\n\n{queues}",
+        report.title, report.world
+    );
     for group in summary::groups(report) {
         if let Some(tasks) = &group.tasks {
             text.push_str(&format!("\n\n{}", summary::tasks(&group.name, tasks)));

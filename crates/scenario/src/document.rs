@@ -201,9 +201,45 @@ fn put(
     }
     match &mut entry.item.value {
         Value::Table(inner) => put(inner, rest, item, origin, path),
-        _ => Err(origin.error(format!(
-            "`{key}` is a value in the file, not a table: it has no `{}`",
-            rest.join(".")
-        ))),
+        Value::Array(items) => put_in_each(items, rest, &item, origin, path),
+        _ => Err(no_table(key, rest, origin)),
     }
+}
+
+/// In every table of an array, or in the one whose place a number gives, from 0.
+fn put_in_each(
+    items: &mut [Item],
+    keys: &[&str],
+    item: &Item,
+    origin: &Origin,
+    path: &str,
+) -> Result<(), ScenarioError> {
+    let (items, keys) = match keys.split_first() {
+        Some((place, rest)) if place.bytes().all(|c| c.is_ascii_digit()) => {
+            let count = items.len();
+            let picked = place.parse().ok().and_then(|n: usize| items.get_mut(n));
+            let picked = picked.ok_or_else(|| {
+                origin.error(format!(
+                    "`{path}`: there is no place {place} in an array of {count}, counted from 0"
+                ))
+            })?;
+            (std::slice::from_mut(picked), rest)
+        }
+        _ => (items, keys),
+    };
+    for place in items {
+        match &mut place.value {
+            _ if keys.is_empty() => *place = item.clone(),
+            Value::Table(inner) => put(inner, keys, item.clone(), origin, path)?,
+            _ => return Err(no_table("an item of the array", keys, origin)),
+        }
+    }
+    Ok(())
+}
+
+fn no_table(key: &str, rest: &[&str], origin: &Origin) -> ScenarioError {
+    origin.error(format!(
+        "`{key}` is a value in the file, not a table: it has no `{}`",
+        rest.join(".")
+    ))
 }

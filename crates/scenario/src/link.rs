@@ -16,6 +16,7 @@ const KEYS: [&str; 8] = [
     "between", "rate", "changes", "framing", "delay", "jitter", "loss", "queue",
 ];
 const LOSS_KEYS: [&str; 4] = ["p", "r", "bad", "good"];
+const FRAMINGS: &str = "\"ethernet\", \"ip\" or { overhead = 44, mpu = 84, cells = \"atm\" }";
 const FRAMING_KEYS: [&str; 3] = ["overhead", "mpu", "cells"];
 
 pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioError> {
@@ -145,14 +146,16 @@ fn framing(s: &Section<'_>) -> Result<Framing, ScenarioError> {
     };
     let name = s.name("framing");
     if let Value::String(_) = entry.item.value {
-        let choice = s.choice("framing", &["ethernet", "ip"])?;
-        return Ok(match choice.as_deref() {
-            Some("ip") => Framing::default(),
-            _ => Framing::ETHERNET,
-        });
+        return match s.string("framing")? {
+            Some(("ethernet", _)) => Ok(Framing::ETHERNET),
+            Some(("ip", _)) => Ok(Framing::default()),
+            _ => Err(entry.item.origin.error(format!(
+                "`{name}` is {}: write {FRAMINGS}",
+                shown(&entry.item.value)
+            ))),
+        };
     }
-    let example = "\"ethernet\", \"ip\" or { overhead = 44, mpu = 84, cells = \"atm\" }";
-    let t = table(&entry.item, &name, example)?;
+    let t = table(&entry.item, &name, FRAMINGS)?;
     let f = Section::new(name, &entry.item.origin, t, &FRAMING_KEYS)?;
     let overhead: i32 = f.read("overhead")?.unwrap_or(0);
     if !(-64..=256).contains(&overhead) {

@@ -30,7 +30,10 @@ impl Context<'_> {
                 origin.error(format!(
                     "`{name}`: there is no node `{text}` (nodes: {}){}",
                     list(names.clone()),
-                    did_you_mean(text, names)
+                    match did_you_mean(text, names) {
+                        hint if hint.is_empty() => format!("; write [node.{text}] to have one"),
+                        hint => hint,
+                    }
                 ))
             })
     }

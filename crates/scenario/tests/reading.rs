@@ -132,6 +132,8 @@ fn errors_say_where_what_and_what_would_be_right() {
             "rate = \"10mbit\"\nchanges = { at = \"router\", file = \"none.csv\" }",
         ),
         ("delay = \"10ms\"", "delay = \"-1ms\""),
+        ("rate = \"10mbit\"", "rate = \"10mbit\"\nframing = \"atm\""),
+        ("at = \"router\"", "at = \"router\", weights = { alice = 2 }"),
         ("discipline = \"sqf\"", "discipline = \"red\", ecn = 1"),
         (
             "discipline = \"sqf\"",
@@ -182,6 +184,21 @@ fn settings_change_any_value_and_are_told_apart_from_the_file() {
     assert_eq!(s.flows[2].name, "download-3");
     assert_eq!(s.links[1].egress[0].queue.scheduler.discipline.name(), "fq");
     assert_eq!(s.set["duration"], "30s");
+
+    // Of an array each table is meant, or the one at a place.
+    let both = documented().replace(
+        "queue = { at = \"router\", discipline = \"sqf\", limit = \"50 packets\" }",
+        "queue = [{ at = \"router\", discipline = \"sqf\" }, { at = \"client\", discipline = \"sqf\" }]",
+    );
+    let names = |set: &str| {
+        let s = read(&both, &[set]).unwrap();
+        let egress = &s.links[1].egress;
+        [0, 1].map(|end| egress[end].queue.scheduler.discipline.name())
+    };
+    assert_eq!(names("link.line.queue.discipline=fq"), ["fq", "fq"]);
+    assert_eq!(names("link.line.queue.1.discipline=fq"), ["sqf", "fq"]);
+    let error = read(&both, &["link.line.queue.2.discipline=fq"]).unwrap_err();
+    assert!(error.to_string().contains("no place 2"), "{error}");
 
     let wrong: Vec<String> = [
         "flow.downlod.count=3",

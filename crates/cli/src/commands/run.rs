@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use makeway_report::{csv, html, json, summary, table};
 use maud::Markup;
@@ -61,13 +61,12 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         return replicate(args);
     }
     let scenario = makeway_scenario::load(&args.file, &args.set)?;
+    ensure!(
+        args.traces.is_empty() || !args.world.contains(&World::Netns),
+        "traces are of the world sim: give `--world sim` (in the world netns, run tcpdump on its interfaces)"
+    );
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;
-    }
-    if !args.traces.is_empty() && args.world.contains(&World::Netns) {
-        bail!(
-            "traces are of the world sim: give `--world sim` (in the world netns, run tcpdump on its interfaces)"
-        );
     }
     let mut recorder = args.traces.open(&scenario)?;
     // The world that enters a user namespace comes first: it may only do so before any thread.
@@ -117,6 +116,10 @@ fn replicate(args: &Run) -> anyhow::Result<ExitCode> {
     ensure!(
         args.world == [World::Sim],
         "`--runs`, `--precision` and `--compare` repeat a scenario in simulated time: add `--world sim`"
+    );
+    ensure!(
+        args.traces.is_empty(),
+        "a trace is of one run: leave out `--runs`, `--precision` and `--compare`, or `--pcap` and `--trace`"
     );
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;
