@@ -43,6 +43,18 @@ pub enum DelayedAck {
     EverySecond(Duration),
 }
 
+/// What the first two duplicate acknowledgements let out beyond the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LimitedTransmit {
+    /// Nothing.
+    Off,
+    /// A segment each that was never sent (RFC 3042).
+    New,
+    /// A segment each, after a timeout one that was sent before, as ns-2 does; with selective
+    /// acknowledgements as [`LimitedTransmit::New`].
+    Any,
+}
+
 /// What a sender takes half of when a loss shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Halved {
@@ -89,8 +101,8 @@ pub struct Config {
     /// Whether segments carry timestamps (RFC 7323), so that every acknowledgement measures; without
     /// them one segment is timed at a time, and none that was sent twice (Karn, RFC 6298 §3).
     pub timestamps: bool,
-    /// Whether the first two duplicate acknowledgements let new data out (RFC 3042).
-    pub limited_transmit: bool,
+    /// What the first two duplicate acknowledgements let out.
+    pub limited_transmit: LimitedTransmit,
     /// Whether marks are echoed, and taken for losses (RFC 3168).
     pub ecn: bool,
 }
@@ -118,7 +130,7 @@ impl Config {
             min_rto_margin: Duration::ZERO,
             tick: Duration::from_millis(100),
             timestamps: false,
-            limited_transmit: false,
+            limited_transmit: LimitedTransmit::Off,
             ecn: false,
         }
     }
@@ -142,7 +154,7 @@ impl Config {
             min_rto_margin: Duration::from_millis(200),
             tick: Duration::ZERO,
             timestamps: true,
-            limited_transmit: true,
+            limited_transmit: LimitedTransmit::New,
             ecn: false,
         }
     }

@@ -35,7 +35,7 @@ mod scoreboard;
 mod segment;
 mod sender;
 
-pub use config::{Config, DelayedAck, Halved, Variant};
+pub use config::{Config, DelayedAck, Halved, LimitedTransmit, Variant};
 pub use receiver::Receiver;
 pub use segment::{Ack, SackBlocks, Segment};
 pub use sender::{Sender, Stats};

@@ -2,7 +2,7 @@
 
 use crate::pipe::{Fate, Pipe, untouched};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
-use makeway_sim::tcp::{Config, DelayedAck, Variant};
+use makeway_sim::tcp::{Config, DelayedAck, LimitedTransmit, Variant};
 use proptest::prelude::*;
 
 fn config() -> impl Strategy<Value = Config> {
@@ -21,7 +21,10 @@ fn config() -> impl Strategy<Value = Config> {
                     true => DelayedAck::EverySecond(Duration::from_millis(40)),
                     false => DelayedAck::Off,
                 },
-                limited_transmit: limited,
+                limited_transmit: match limited {
+                    true => LimitedTransmit::New,
+                    false => LimitedTransmit::Off,
+                },
                 timestamps: times,
                 ecn,
                 ..base

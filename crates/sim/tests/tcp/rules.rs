@@ -2,7 +2,7 @@
 
 use crate::pipe::{Fate, LOST, Pipe, untouched};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
-use makeway_sim::tcp::{Config, DelayedAck, Receiver, Segment, Sender, Variant};
+use makeway_sim::tcp::{Config, DelayedAck, LimitedTransmit, Receiver, Segment, Sender, Variant};
 
 fn at_ms(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
@@ -34,7 +34,10 @@ fn the_first_two_duplicates_let_a_new_segment_out_each() {
     for variant in Variant::ALL {
         for on in [true, false] {
             let config = Config {
-                limited_transmit: on,
+                limited_transmit: match on {
+                    true => LimitedTransmit::New,
+                    false => LimitedTransmit::Off,
+                },
                 ..linux(variant)
             };
             let (mut sender, mut receiver, sent) = ten_out(&config);
@@ -132,7 +135,7 @@ fn late_duplicates_after_a_timeout_start_no_recovery() {
 fn a_partial_acknowledgement_deflates_by_what_it_acknowledges() {
     // RFC 6582 §3.2 (3): segments 0 and 5 of ten are lost.
     let config = Config {
-        limited_transmit: false,
+        limited_transmit: LimitedTransmit::Off,
         ..linux(Variant::NewReno)
     };
     let (mut sender, mut receiver, sent) = ten_out(&config);

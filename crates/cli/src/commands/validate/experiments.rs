@@ -3,7 +3,7 @@
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, Table};
 use makeway_core::measure::Moments;
-use makeway_sim::tcp::{Config, Halved, Variant};
+use makeway_sim::tcp::{Config, Halved, LimitedTransmit, Variant};
 
 use super::oracle::Bench;
 use super::oracles::ns3::{self, FIGURES, FQ_CODEL, ns3};
@@ -36,7 +36,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
         ),
         (
             "no limited transmit",
-            with(|tcp| tcp.limited_transmit = false),
+            with(|tcp| tcp.limited_transmit = LimitedTransmit::Off),
         ),
         ("no SACK", with(|tcp| tcp.variant = Variant::NewReno)),
         ("initial window 1", with(|tcp| tcp.initial_window = 1)),

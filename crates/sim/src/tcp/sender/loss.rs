@@ -1,6 +1,7 @@
 //! Losses: fast retransmit, the recoveries, the timer.
 
 use super::Sender;
+use crate::tcp::scoreboard::DUP_THRESH;
 use crate::tcp::{Halved, Segment, Variant};
 use makeway_core::units::Instant;
 
@@ -53,6 +54,8 @@ impl Sender {
             Variant::Tahoe => {
                 self.window.collapse();
                 self.start_over();
+                // Those that are still to come are not the first.
+                self.dup_acks = DUP_THRESH;
                 self.recover = Some(self.max);
                 return;
             }

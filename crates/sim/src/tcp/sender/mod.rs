@@ -12,8 +12,8 @@ mod loss;
 
 use super::congestion::Window;
 use super::rto::Rto;
-use super::scoreboard::Scoreboard;
-use super::{Config, Halved, Segment, Variant};
+use super::scoreboard::{DUP_THRESH, Scoreboard};
+use super::{Config, Halved, LimitedTransmit, Segment, Variant};
 use makeway_core::units::{Bytes, Duration, Instant};
 
 /// Sends a stream of bytes.
@@ -31,7 +31,7 @@ pub struct Sender {
     variant: Variant,
     halved: Halved,
     timestamps: bool,
-    limited_transmit: bool,
+    limited_transmit: LimitedTransmit,
     ecn: bool,
 
     /// The first missing segment goes out before anything else, whatever the window.
@@ -239,14 +239,20 @@ impl Sender {
     #[inline]
     fn allowance(&self) -> u64 {
         if self.dup_acks == 0
-            || !self.limited_transmit
+            || self.limited_transmit == LimitedTransmit::Off
             || self.recovery.is_some()
-            || self.nxt < self.max
+            || (self.nxt < self.max && !self.lets_out_again())
             || self.variant.uses_sack()
         {
             return 0;
         }
         u64::from(self.dup_acks.min(2)) * u64::from(self.mss)
+    }
+
+    /// Whether limited transmit lets out what was sent before.
+    #[inline]
+    fn lets_out_again(&self) -> bool {
+        self.limited_transmit == LimitedTransmit::Any && self.dup_acks < DUP_THRESH
     }
 
     /// Bytes in the network, as each variant knows it.
@@ -258,7 +264,7 @@ impl Sender {
             self.scoreboard.pipe(self.max)
         } else if self.nxt < self.max {
             self.nxt - self.una - self.scoreboard.below_resent()
-        } else if self.limited_transmit {
+        } else if self.limited_transmit != LimitedTransmit::Off {
             self.max - self.una - self.scoreboard.total()
         } else {
             self.max - self.una

@@ -1,6 +1,6 @@
 # Downloads through RED, for ns-2.35. Arguments, each KEY=VALUE: see the defaults. Prints the payload
 # in Mbit/s, the share of packets dropped at the queue, its mean length in packets, Jain's index.
-array set o {agent TCP/Newreno sink TCPSink gentle true size 1000 window 100 seed 1 seconds 600 flows 9 minrto 0.2 tick 0.01 iw 2 lt 1 bytes false mean 500 limit 50 stagger 0.1 rttvar 1}
+array set o {agent TCP/Newreno sink TCPSink gentle true size 1000 window 100 seed 1 seconds 600 flows 9 minrto 0.2 tick 0.01 iw 2 lt 1 bytes false mean 500 limit 50 stagger 0.1 fix false}
 foreach pair $argv { set kv [split $pair =]; set o([lindex $kv 0]) [lindex $kv 1] }
 ns-random $o(seed)
 set ns [new Simulator]
@@ -18,6 +18,7 @@ Agent/TCP set minrto_ $o(minrto)
 Agent/TCP set tcpTick_ $o(tick)
 Agent/TCP set windowInit_ $o(iw)
 Agent/TCP set singledup_ $o(lt)
+Agent/TCP set LimTransmitFix_ $o(fix)
 set near [$ns node]
 set far [$ns node]
 $ns duplex-link $near $far 1.5Mb 10ms RED

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use makeway_core::units::{Bytes, Duration, Instant};
-use makeway_sim::tcp::{Config, DelayedAck, Receiver, Sender, Variant};
+use makeway_sim::tcp::{Config, DelayedAck, LimitedTransmit, Receiver, Sender, Variant};
 
 use crate::commands::validate::oracle::{Case, Ours, Question, around};
 
@@ -39,7 +39,7 @@ fn pftk((b, delayed_ack, loss, packets): (u32, DelayedAck, f64, f64)) -> Case {
         let tcp = Config {
             delayed_ack,
             growth_limit: 1,
-            limited_transmit: false,
+            limited_transmit: LimitedTransmit::Off,
             min_rto_margin: Duration::from_millis(300),
             ..Config::linux(Variant::NewReno)
         };
