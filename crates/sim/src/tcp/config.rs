@@ -83,6 +83,8 @@ pub struct Config {
     /// Full segments that one acknowledgement may count for in the growth of Reno's window, and of
     /// any window in slow start: L of RFC 3465 §2.2, 1 in RFC 5681 eq. (2).
     pub growth_limit: u32,
+    /// Whether CUBIC's slow start ends when round trips grow (HyStart).
+    pub hystart: bool,
     /// What is halved at a loss; after a timeout never the pipe.
     pub halved: Halved,
     /// When the receiver acknowledges.
@@ -122,6 +124,7 @@ impl Config {
             initial_ssthresh: Bytes::new(20_000),
             window: Bytes::new(20_000),
             growth_limit: 1,
+            hystart: false,
             halved: Halved::Window,
             delayed_ack: DelayedAck::Off,
             initial_rto: Duration::from_secs(6),
@@ -146,6 +149,7 @@ impl Config {
             initial_ssthresh: Bytes::new(u64::MAX),
             window: Bytes::new(3 << 20),
             growth_limit: 2,
+            hystart: true,
             halved: Halved::Outstanding,
             delayed_ack: DelayedAck::EverySecond(Duration::from_millis(40)),
             initial_rto: Duration::from_secs(1),

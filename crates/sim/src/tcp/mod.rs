@@ -17,13 +17,14 @@
 //! | NewReno's partial acknowledgements and `recover` | RFC 6582 | `sender::loss` |
 //! | recovery by selective acknowledgements | RFC 6675, RFC 2018 | `scoreboard`, `sender::loss` |
 //! | CUBIC | RFC 9438 | `congestion::cubic` |
+//! | HyStart | Ha, Rhee 2011, as in Linux | `congestion::hystart` |
 //! | retransmission timer, timestamps | RFC 6298, RFC 7323 | `rto` |
 //! | limited transmit | RFC 3042 | `sender` |
 //! | congestion marks | RFC 3168 | `sender::acks`, `receiver` |
 //! | delayed acknowledgements | RFC 5681 §4.2 | `receiver` |
 //!
 //! Not modelled: connection set-up and end, Nagle's algorithm, zero windows (the receiving
-//! application reads at once), reneging receivers, and of Linux HyStart, RACK, tail loss probes,
+//! application reads at once), reneging receivers, and of Linux RACK, tail loss probes,
 //! proportional rate reduction and pacing.
 
 mod config;

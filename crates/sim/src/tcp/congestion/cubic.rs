@@ -14,7 +14,7 @@
 //! last bit, the cube root included, so that a run is the same on every machine.
 //!
 //! Departures: the reduction is of the bytes outstanding at most (§4.6 allows that), the least window
-//! that of RFC 5681. No HyStart++ (§4.10), no undoing of a spurious reduction (§4.9).
+//! that of RFC 5681. HyStart in the place of HyStart++ (§4.10), as Linux has it; no undoing of a spurious reduction (§4.9).
 
 use makeway_core::units::{Duration, Instant};
 

@@ -1,10 +1,12 @@
 //! The congestion window: slow start, and what grows it beyond.
 
 mod cubic;
+mod hystart;
 mod reno;
 
 use super::{Config, Variant};
 use cubic::Cubic;
+use hystart::HyStart;
 use makeway_core::units::{Duration, Instant};
 use reno::Reno;
 
@@ -21,6 +23,8 @@ pub struct Window {
     limit: u64,
     initial: u64,
     growth: Growth,
+    /// Where slow start may end before a loss.
+    hystart: Option<HyStart>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +50,7 @@ impl Window {
             limit,
             initial,
             growth,
+            hystart: (config.hystart && config.variant == Variant::Cubic).then(HyStart::new),
         }
     }
 
@@ -63,6 +68,19 @@ impl Window {
                 cubic.growth(self.cwnd, acked, now, srtt.unwrap_or(Duration::ZERO))
             }
         };
+    }
+
+    /// An acknowledgement up to `una` measured a round trip, with data sent up to `nxt`.
+    #[inline]
+    pub fn on_round_trip(&mut self, now: Instant, rtt: Duration, una: u64, nxt: u64) {
+        if self.cwnd >= self.ssthresh {
+            return;
+        }
+        if let Some(hystart) = &mut self.hystart
+            && hystart.update(now, rtt, una, nxt, self.cwnd / self.mss)
+        {
+            self.ssthresh = self.cwnd;
+        }
     }
 
     /// A loss or a mark while `flight` bytes were outstanding: sets the threshold, not the window.

@@ -76,6 +76,8 @@ impl Sender {
     fn measure(&mut self, now: Instant, ack: &Ack) {
         if let Some(sent) = ack.echo() {
             self.rto.sample(sent, now);
+            let rtt = now.saturating_since(sent);
+            self.window.on_round_trip(now, rtt, self.una, self.nxt);
         } else if let Some((end, sent)) = self.timed
             && self.una >= end
         {
