@@ -22,30 +22,8 @@ const MOST_STEPS: usize = 10_000_000;
 const BIN_MS: u64 = 100;
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
 
-/// The changes of both ends; one table, or an array of two.
+/// One end's.
 pub(crate) fn changes(
-    s: &Section<'_>,
-    ends: [usize; 2],
-    cx: &Context<'_>,
-) -> Result<[Changes; 2], ScenarioError> {
-    let mut changes = [Changes::default(), Changes::default()];
-    let Some(entry) = s.get("changes") else {
-        return Ok(changes);
-    };
-    for item in entry.item.one_or_more() {
-        let (end, read) = one(s, item, ends, cx)?;
-        if !changes[end].steps.is_empty() {
-            return Err(item.origin.error(format!(
-                "`{}` changes twice at `{}`: keep one for each end",
-                s.path, cx.nodes[ends[end]].name
-            )));
-        }
-        changes[end] = read;
-    }
-    Ok(changes)
-}
-
-fn one(
     s: &Section<'_>,
     item: &Item,
     ends: [usize; 2],

@@ -8,7 +8,7 @@ use crate::changes::changes;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
 use crate::model::{Egress, Link};
-use crate::queue::{default_queue, queues};
+use crate::queue::{default_queue, queue};
 use crate::read::Context;
 use crate::section::{Section, read as read_item, shown, string, table};
 
@@ -29,11 +29,11 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioErro
     let delay = s.pair::<Duration>("delay")?.unwrap_or_default();
     let jitter = s.pair::<Duration>("jitter")?.unwrap_or_default();
     let loss = losses(&s)?;
-    let queues = queues(&s, ends, cx)?;
-    let changes = changes(&s, ends, cx)?;
+    let queues = at_ends(&s, "queue", ends, cx, queue)?;
+    let changes = at_ends(&s, "changes", ends, cx, changes)?;
     let egress = [0, 1].map(|i| Egress {
         rate: rate[i],
-        changes: changes[i].clone(),
+        changes: changes[i].clone().unwrap_or_default(),
         framing,
         queue: queues[i].clone().unwrap_or_else(default_queue),
         delay: delay[i],
@@ -61,6 +61,31 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioErro
         ends,
         egress,
     })
+}
+
+/// What `key` says of both ends: one table, or an array of two, each read by `read`.
+fn at_ends<T>(
+    s: &Section<'_>,
+    key: &str,
+    ends: [usize; 2],
+    cx: &Context<'_>,
+    read: impl Fn(&Section<'_>, &Item, [usize; 2], &Context<'_>) -> Result<(usize, T), ScenarioError>,
+) -> Result<[Option<T>; 2], ScenarioError> {
+    let mut both = [None, None];
+    let Some(entry) = s.get(key) else {
+        return Ok(both);
+    };
+    for item in entry.item.one_or_more() {
+        let (end, one) = read(s, item, ends, cx)?;
+        if both[end].replace(one).is_some() {
+            return Err(item.origin.error(format!(
+                "`{}` is there twice for `{}`: keep one for each end",
+                s.name(key),
+                cx.nodes[ends[end]].name
+            )));
+        }
+    }
+    Ok(both)
 }
 
 fn ends(s: &Section<'_>, cx: &Context<'_>) -> Result<[usize; 2], ScenarioError> {

@@ -70,30 +70,8 @@ fn bytes_of(packets: u32) -> Bytes {
     Bytes::new(u64::from(packets) * LARGEST_PACKET).min(Limits::MOST_BYTES)
 }
 
-/// The queues of both ends; one table, or an array of two.
-pub(crate) fn queues(
-    s: &Section<'_>,
-    ends: [usize; 2],
-    cx: &Context<'_>,
-) -> Result<[Option<Queue>; 2], ScenarioError> {
-    let mut queues = [None, None];
-    let Some(entry) = s.get("queue") else {
-        return Ok(queues);
-    };
-    for item in entry.item.one_or_more() {
-        let (end, queue) = queue(s, item, ends, cx)?;
-        if queues[end].is_some() {
-            return Err(item.origin.error(format!(
-                "`{}` has two queues at `{}`: keep one for each end",
-                s.path, cx.nodes[ends[end]].name
-            )));
-        }
-        queues[end] = Some(queue);
-    }
-    Ok(queues)
-}
-
-fn queue(
+/// One end's.
+pub(crate) fn queue(
     s: &Section<'_>,
     item: &Item,
     ends: [usize; 2],

@@ -1,6 +1,6 @@
 //! What holds whatever the network does.
 
-use crate::pipe::{Fate, Pipe, untouched};
+use crate::pipe::{Fate, Pipe};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use makeway_sim::tcp::{Config, DelayedAck, LimitedTransmit, Variant};
 use proptest::prelude::*;
@@ -105,13 +105,9 @@ proptest! {
     ) {
         let bytes = (thousandths * u64::from(config.mss)).div_ceil(1000);
         let window = config.window.get().max(u64::from(config.mss));
-        let mut pipe = Pipe::new(
-            &config,
+        let mut pipe = Pipe::lossless(&config,
             Rate::from_bps(20_000_000),
-            Duration::from_millis(20),
-            |_, _| Fate::default(),
-            untouched,
-        );
+            Duration::from_millis(20));
         pipe.sender.send(Bytes::new(bytes));
         prop_assert!(pipe.run(Instant::ZERO + Duration::from_secs(100_000)));
         let stats = pipe.sender.stats();

@@ -206,12 +206,10 @@ fn marks_are_answered_once_in_a_window() {
 fn a_window_that_rested_starts_again_from_the_initial_one() {
     // RFC 5681 §4.1.
     let config = linux(Variant::Sack);
-    let mut pipe = Pipe::new(
+    let mut pipe = Pipe::lossless(
         &config,
         Rate::from_bps(100_000_000),
         Duration::from_millis(50),
-        |_, _| Fate::default(),
-        untouched,
     );
     pipe.sender.send(Bytes::new(200 * 1448));
     assert!(pipe.run(at_ms(60_000)));
@@ -224,12 +222,10 @@ fn a_window_that_rested_starts_again_from_the_initial_one() {
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     let config = linux(Variant::Reno);
-    let mut pipe = Pipe::new(
+    let mut pipe = Pipe::lossless(
         &config,
         Rate::from_bps(100_000_000),
         Duration::from_millis(50),
-        |_, _| Fate::default(),
-        untouched,
     );
     for _ in 0..50 {
         pipe.sender.send(Bytes::new(1448));
