@@ -1,106 +1,30 @@
-//! The experiments and statements of Bonald, Muscariello, Ostallo, "Self-Prioritization of Audio
+//! The statements of Bonald, Muscariello, Ostallo, "Self-Prioritization of Audio
 //! and Video Traffic", ICC 2011. Every verdict follows from the figures of this run alone; where a
 //! set-up is run several times, from their means.
+//!
+//! - [`runs`]: the experiments;
+//! - [`figures`]: what they are judged by;
+//! - here: each statement, theirs and ours.
 
-use makeway_core::theory::sqf::Line;
-use makeway_report::estimate::{Estimate, Unit};
+mod figures;
+mod runs;
+
+use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::{bottleneck, group, percent};
 
 use super::claim::{Claim, Verdict};
-use super::grid::{Cell, Results};
+use super::grid::Results;
+pub use figures::{
+    Figures, data, fairness, jitter, jittered, line, loss, mean, plain, share, testbed,
+};
+use figures::{at, least, ms, rising, row, worst};
+use runs::SLICED;
+pub use runs::{JITTERED, TABLE, cells};
 
-/// Numbers of downloads in Table I.
-pub const TABLE: [u32; 5] = [1, 5, 10, 15, 20];
-/// Source jitter of Fig. 8 in ms; chosen by us around the paper's threshold of 5 ms.
-pub const DELTAS: [u32; 6] = [0, 1, 2, 5, 10, 20];
-/// Line rates in Mbit/s and numbers of downloads of Fig. 8; the paper does not state the latter.
-pub const JITTERED: [(u32, u32); 5] = [(10, 1), (10, 5), (10, 8), (10, 10), (100, 8)];
-/// Seeds of Fig. 8: near its threshold one run loses nothing and the next all, so the middle one of
-/// three counts where the verdict is taken.
-fn seeds(mbit: u32, n: u32) -> std::ops::RangeInclusive<u32> {
-    match (mbit, n) {
-        (10, 8 | 10) => 1..=3,
-        _ => 1..=1,
-    }
-}
-
-/// Downloads beside a stream that is paced more coarsely, to show what its peak rate does.
-const SLICED: [u32; 3] = [10, 15, 20];
 /// "Negligible": a packet in a thousand.
 const NEGLIGIBLE: f64 = 0.001;
 const TESTBED: &str = "testbed of section V: 100 Mbit/s servers, a 10 Mbit/s line with 50 packets of buffer, n downloads beside a 5 Mbit/s video and 64 kbit/s audio";
-
-/// Numbers of downloads that `discipline` is run with.
-pub fn downloads(discipline: &str, full: bool) -> Vec<u32> {
-    if full || discipline == "sqf" {
-        (1..=20).collect()
-    } else {
-        TABLE.to_vec()
-    }
-}
-
-/// Everything that is run. Shortened, a run measures 20 s. Where all is `replicated`, nothing needs seeds.
-pub fn cells(full: bool, replicated: bool) -> Vec<Cell> {
-    let seconds = if full { 605 } else { 25 };
-    let cell = |name: String, file, set: Vec<String>| Cell {
-        name,
-        file,
-        set,
-        seconds,
-        weight: 1,
-    };
-    let mut cells = Vec::new();
-    for discipline in ["fifo", "fq", "pfq", "sqf"] {
-        for n in downloads(discipline, full) {
-            cells.push(cell(
-                format!("testbed/{discipline}/{n}"),
-                "testbed.toml",
-                vec![
-                    format!("link.line.queue.discipline={discipline}"),
-                    format!("flow.download.count={n}"),
-                ],
-            ));
-        }
-    }
-    for (mbit, n) in JITTERED {
-        for delta in DELTAS {
-            let one = |seed: &u32| !replicated || *seed == 1;
-            for seed in seeds(mbit, n).filter(one) {
-                let set = vec![
-                    format!("link.line.rate=[\"{mbit}mbit\", \"100mbit\"]"),
-                    format!("flow.download.count={n}"),
-                    format!("flow.video.jitter={delta}ms"),
-                    format!("seed={seed}"),
-                ];
-                let name = format!("jitter/{mbit}/{n}/{delta}/{seed}");
-                let shortened = if mbit > 10 { 15 } else { 25 };
-                cells.push(Cell {
-                    seconds: if full { 605 } else { shortened },
-                    // A stall of some milliseconds is all that it takes at 100 Mbit/s: nothing runs beside it.
-                    weight: if mbit > 10 { 4 } else { 1 },
-                    ..cell(name, "jitter.toml", set)
-                });
-            }
-        }
-    }
-    cells.push(cell("streams/three".into(), "streams.toml", vec![]));
-    let one = vec!["flow.video.count=1".into(), "flow.video.rate=6mbit".into()];
-    cells.push(cell("streams/one".into(), "streams.toml", one));
-    cells.push(cell("users/hier".into(), "users.toml", vec![]));
-    let flat = vec!["link.line.queue.discipline=sqf".into()];
-    cells.push(cell("users/sqf".into(), "users.toml", flat));
-    for n in SLICED {
-        let set = vec![
-            format!("flow.download.count={n}"),
-            "flow.video.pace=200ms".into(),
-        ];
-        cells.push(cell(format!("slices/{n}"), "testbed.toml", set));
-    }
-    let unpaced = vec!["flow.video.pace=burst".into()];
-    cells.push(cell("unpaced".into(), "testbed.toml", unpaced));
-    cells
-}
 
 /// Every statement, in the order of the paper.
 pub fn claims(r: &Results) -> Vec<Claim> {
@@ -118,111 +42,6 @@ pub fn claims(r: &Results) -> Vec<Claim> {
         fig8(r),
         users(r),
     ]
-}
-
-/// Fig. 3 and 4: 10 Mbit/s of 1250 B packets, 200 packets of buffer.
-pub fn line(downloads: u32) -> Line {
-    Line {
-        capacity: 1000.0,
-        buffer: 200.0,
-        downloads,
-    }
-}
-
-/// Loss of a stream, 0 to 1.
-pub fn loss(report: &Report, stream: &str) -> f64 {
-    group(report, stream).datagrams.map_or(f64::NAN, |d| d.loss)
-}
-
-/// Mean absolute IPDV of a stream in ms.
-pub fn jitter(report: &Report, stream: &str) -> f64 {
-    group(report, stream)
-        .datagrams
-        .map_or(f64::NAN, |d| d.ipdv_ms.mean)
-}
-
-/// Goodput of all downloads in Mbit/s.
-pub fn data(report: &Report) -> f64 {
-    group(report, "download").goodput_bps / 1e6
-}
-
-/// Jain's index over the downloads; 1 for a single one.
-pub fn fairness(report: &Report) -> f64 {
-    group(report, "download").jain.unwrap_or(1.0)
-}
-
-/// A figure of a set-up: the mean over its runs.
-pub fn mean(runs: &[Report], figure: impl Fn(&Report) -> f64) -> Estimate {
-    Estimate::of(runs.iter().map(figure))
-}
-
-/// A figure by the number of downloads.
-type Figures = Vec<(u32, Estimate)>;
-
-/// A figure of `discipline` on the testbed by the number of downloads.
-pub fn testbed(r: &Results, discipline: &str, figure: impl Fn(&Report) -> f64) -> Figures {
-    (1..=20)
-        .filter_map(|n| {
-            let runs = r.get(&format!("testbed/{discipline}/{n}"))?;
-            Some((n, mean(runs, &figure)))
-        })
-        .collect()
-}
-
-fn at<'a>(r: &'a Results, discipline: &str, n: u32) -> &'a [Report] {
-    &r[&format!("testbed/{discipline}/{n}")]
-}
-
-fn worst(figures: &[(u32, Estimate)]) -> Estimate {
-    let figures = figures.iter().map(|f| f.1);
-    let worst = figures.max_by(|a, b| a.mean.total_cmp(&b.mean));
-    worst.unwrap_or_else(|| Estimate::of([]))
-}
-
-fn least(figures: &[(u32, Estimate)]) -> Estimate {
-    let figures = figures.iter().map(|f| f.1);
-    let least = figures.min_by(|a, b| a.mean.total_cmp(&b.mean));
-    least.unwrap_or_else(|| Estimate::of([]))
-}
-
-/// `0.41 at n = 1, ...` at the numbers of Table I.
-fn row(figures: &[(u32, Estimate)], shown: impl Fn(&Estimate) -> String) -> String {
-    figures
-        .iter()
-        .filter(|(n, _)| TABLE.contains(n))
-        .map(|(n, x)| format!("{} at n = {n}", shown(x)))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// `3.2 %`, and with its interval where there are several runs.
-pub fn share(x: &Estimate) -> String {
-    match x.half_width {
-        Some(_) => Unit::Share.show(x),
-        None => percent(x.mean),
-    }
-}
-
-/// `0.41 ms`, likewise.
-fn ms(x: &Estimate) -> String {
-    match x.half_width {
-        Some(_) => Unit::Millis.show(x),
-        None => format!("{:.2} ms", x.mean),
-    }
-}
-
-/// `0.41`, likewise.
-pub fn plain(x: &Estimate) -> String {
-    match x.half_width {
-        Some(_) => Unit::Index.show(x),
-        None => format!("{:.2}", x.mean),
-    }
-}
-
-/// Each figure is at least the one before it, less `slack` of it.
-fn rising(figures: &[(u32, Estimate)], slack: f64) -> bool {
-    let pairs = figures.windows(2).map(|w| (w[0].1.mean, w[1].1.mean));
-    pairs.into_iter().all(|(a, b)| b >= a * (1.0 - slack))
 }
 
 fn fig3_probability() -> Claim {
@@ -567,22 +386,6 @@ fn table1(r: &Results) -> Claim {
         },
         setup: TESTBED,
     }
-}
-
-/// Loss of the video in Fig. 8's set-up by delta in ms: the median of its seeds, each the mean of its
-/// replications.
-pub fn jittered(r: &Results, mbit: u32, n: u32) -> Figures {
-    DELTAS
-        .iter()
-        .filter_map(|d| {
-            let name = |seed| format!("jitter/{mbit}/{n}/{d}/{seed}");
-            let seeds = seeds(mbit, n).filter_map(|seed| r.get(&name(seed)));
-            let each = seeds.map(|runs| mean(runs, |x| loss(x, "video")));
-            let mut losses: Vec<Estimate> = each.collect();
-            losses.sort_by(|a, b| a.mean.total_cmp(&b.mean));
-            Some((*d, *losses.get(losses.len() / 2)?))
-        })
-        .collect()
 }
 
 /// The smallest delta from which on the video loses more than [`NEGLIGIBLE`]: a loss that a larger

@@ -2,6 +2,7 @@
 
 use makeway_report::model::{DatagramReport, FORMAT, FlowReport, Quantiles, QueueReport, Report};
 
+use super::runs::DELTAS;
 use super::*;
 use crate::commands::papers::page;
 
