@@ -42,6 +42,8 @@ pub enum Ours {
 pub struct Case {
     /// In the order of the answers.
     pub questions: Vec<Question>,
+    /// It runs in real time, so nothing else runs beside it.
+    pub alone: bool,
     /// Does it.
     pub answer: Box<dyn Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync>,
 }
@@ -60,8 +62,11 @@ impl Case {
         questions: Vec<Question>,
         answer: impl Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync + 'static,
     ) -> Self {
-        let answer = Box::new(answer);
-        Self { questions, answer }
+        Self {
+            questions,
+            alone: false,
+            answer: Box::new(answer),
+        }
     }
 }
 

@@ -67,7 +67,10 @@ pub fn cases(run: bool) -> Vec<Case> {
         };
         return vec![Case::one(question, |_| Ok(Ours::NotHere(HOW)))];
     }
-    vec![Case::of(questions, |_| answers())]
+    vec![Case {
+        alone: true,
+        ..Case::of(questions, |_| answers())
+    }]
 }
 
 fn setups() -> impl Iterator<Item = (&'static str, &'static str)> {
