@@ -128,3 +128,50 @@ fn answer(cases: &[Case], bench: &Bench) -> anyhow::Result<Vec<Vec<Ours>>> {
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, answer)| answer).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows_with(only: &str) -> Vec<Row> {
+        let args = Validate {
+            json: None,
+            only: Some(only.into()),
+            worlds: false,
+            experiments: false,
+        };
+        let bench = Bench {
+            stop: std::sync::Arc::default(),
+        };
+        rows(&args, &bench).unwrap()
+    }
+
+    #[test]
+    fn nothing_that_is_quick_is_missed() {
+        // The others are a matter of optimised code.
+        for (only, rows, holding) in [
+            ("RFC 6298", 6, 6),
+            ("segments", 16, 12),
+            ("NewReno at 0.05", 2, 2),
+        ] {
+            let seen = rows_with(only);
+            let holds = |row: &&Row| row.verdict == Verdict::Holds;
+            assert_eq!(
+                (seen.len(), seen.iter().filter(holds).count()),
+                (rows, holding),
+                "{seen:?}"
+            );
+            assert!(seen.iter().all(|row| row.verdict != Verdict::Missed));
+        }
+    }
+
+    #[test]
+    fn whatever_may_differ_has_its_section_in_the_docs() {
+        let docs = include_str!("../../../../../docs/validation.md");
+        for case in oracles::all(true) {
+            for section in case.questions.iter().filter_map(|q| q.section) {
+                assert!(docs.contains(&format!("\n## {section}\n")), "{section}");
+            }
+        }
+    }
+}

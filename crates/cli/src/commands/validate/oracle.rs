@@ -1,5 +1,6 @@
 //! A value that somebody else knows, how ours is got, and what is thought of both.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,7 +10,6 @@ use makeway_scenario::Scenario;
 use makeway_sim::Options;
 use makeway_sim::tcp::Config;
 use serde::Serialize;
-use std::path::Path;
 
 /// A value that somebody else knows.
 pub struct Question {
@@ -38,6 +38,9 @@ pub enum Ours {
     NotHere(&'static str),
 }
 
+/// The work: an answer for each question.
+pub type Answer = Box<dyn Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync>;
+
 /// Questions, and the work that answers all of them.
 pub struct Case {
     /// In the order of the answers.
@@ -45,7 +48,7 @@ pub struct Case {
     /// It runs in real time, so nothing else runs beside it.
     pub alone: bool,
     /// Does it.
-    pub answer: Box<dyn Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync>,
+    pub answer: Answer,
 }
 
 impl Case {

@@ -53,7 +53,7 @@ pub fn cases(run: bool) -> Vec<Case> {
                 source: SOURCE,
                 unit,
                 expected: None,
-                section: Some("Simulated TCP against the kernel's"),
+                section: None,
             });
         }
     }
