@@ -4,8 +4,10 @@
 
 use std::path::Path;
 
+use makeway_core::units::{Bytes, Duration};
 use makeway_report::model::{QueueReport, Report};
 use makeway_scenario::Scenario;
+use makeway_sim::tcp::{Config, Variant};
 use makeway_sim::{Options, Outcome, run_in_full};
 
 fn scenario(text: &str, set: &[&str]) -> Scenario {
@@ -123,7 +125,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
 
 #[test]
 fn every_discipline_fills_the_line_and_sqf_keeps_the_call_whole() {
-    for discipline in ["fifo", "fq", "pfq", "sqf", "hier"] {
+    for discipline in ["fifo", "fq", "pfq", "sqf", "hier", "prio"] {
         let set = format!("link.line.queue.discipline={discipline}");
         let report = report(DUMBBELL, &[&set]);
         assert!(
@@ -291,4 +293,123 @@ fn tasks_follow_one_another_and_are_timed() {
     assert_eq!(once.flows[0].tasks.unwrap().done, 1);
     let bits: f64 = once.flows[0].goodput_bps * once.seconds;
     assert_eq!(bits.round(), 8e6);
+}
+
+/// Small packets before large ones: 0.1 load of 100 B, 0.7 of 1500 B.
+const TWO_CLASSES: &str = r#"
+title = "two classes"
+duration = "500s"
+warmup = "0s"
+[node.first]
+[node.second]
+[node.router]
+[node.client]
+[link.first]
+between = ["first", "router"]
+framing = "ip"
+[link.second]
+between = ["second", "router"]
+framing = "ip"
+[link.line]
+between = ["router", "client"]
+rate = "10mbit"
+framing = "ip"
+queue = { at = "router", discipline = "prio", limit = "10000 packets", users = "src-host", weights = { first = 2 } }
+[flow.small]
+kind = "poisson"
+from = "first"
+to = "client"
+rate = "1mbit"
+payload = "60B"
+[flow.large]
+kind = "poisson"
+from = "second"
+to = "client"
+rate = "7mbit"
+payload = "1460B"
+"#;
+
+#[test]
+fn waits_under_priority_are_cobhams_and_under_fifo_those_of_m_g_1() {
+    // W0 = 0.424 ms: W0 / (1 - 0.1), that over (1 - 0.8); W0 / (1 - 0.8).
+    for (discipline, small, large) in [("prio", 0.4711, 2.3556), ("fifo", 2.12, 2.12)] {
+        let set = format!("link.line.queue.discipline={discipline}");
+        let report = report(TWO_CLASSES, &[&set]);
+        let seen = [0, 1].map(|n| report.flows[n].datagrams.as_ref().unwrap().delay_ms.mean);
+        // Less the packet's own time at 10 Mbit/s.
+        let waits = [seen[0] - 0.08, seen[1] - 1.2];
+        for (wait, expected) in waits.into_iter().zip([small, large]) {
+            let apart = (wait / expected - 1.0).abs();
+            assert!(apart < 0.04, "{discipline}: {wait} ms for {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_short_buffer_loses_what_m_m_1_10_says() {
+    let set = [
+        "link.line.rate=40mbit",
+        "flow.poisson.sizes=exponential",
+        "flow.poisson.payload=5960B",
+        "flow.poisson.rate=36mbit",
+        // Ten with the one in service.
+        "link.line.queue.limit=9 packets",
+    ];
+    let report = report(SINGLE_QUEUE, &set);
+    let lost = queue(&report).drops["tail"] as f64 / queue(&report).packets_in as f64;
+    // (1 - a) a^10 / (1 - a^11) for a = 0.9.
+    assert!((lost / 0.050_814 - 1.0).abs() < 0.02, "{lost}");
+}
+
+/// Nine downloads through 1.5 Mbit/s and 26 ms, as ns-2's RED has them.
+const NINE_DOWNLOADS: &str = r#"
+title = "RED"
+duration = "600s"
+warmup = "0s"
+[node.server]
+[node.client]
+[link.line]
+between = ["server", "client"]
+rate = "1.5mbit"
+framing = "ip"
+delay = "13ms"
+queue = { at = "server", discipline = "red", limit = "50 packets", red = { min = 5, max = 15, weight = 0.002, max_p = 0.1, mean_packet = "500B" } }
+[flow.download]
+kind = "bulk"
+from = "server"
+to = "client"
+count = 9
+stagger = "11ms"
+"#;
+
+#[test]
+fn red_drops_and_holds_what_it_does_in_ns_2() {
+    // ns-2.35 with its defaults, a window of 100 and no limited transmit, 20 seeds: 1.4370 to 1.4378 Mbit/s
+    // of payload, 8.99 to 9.19 % dropped, 15.75 to 15.79 packets on average.
+    let tcp = Config {
+        window: Bytes::new(100_000),
+        initial_ssthresh: Bytes::new(100_000),
+        initial_window: 2,
+        initial_rto: Duration::from_secs(3),
+        min_rto: Duration::from_millis(200),
+        tick: Duration::from_millis(10),
+        ..Config::ns2(Variant::NewReno)
+    };
+    let options = Options {
+        tcp: Some(tcp),
+        ..Options::default()
+    };
+    let scenario = scenario(NINE_DOWNLOADS, &[]);
+    let report = run_in_full(&scenario, &options, |_| {}).unwrap().report;
+    let queue = queue(&report);
+    let payload: f64 = report.flows.iter().map(|flow| flow.goodput_bps / 1e6).sum();
+    let dropped = queue.drops.values().sum::<u64>() as f64 / queue.packets_in as f64;
+    let mean = queue.packets_out as f64 * queue.sojourn_ms.mean / 1e3 / 600.0;
+    for (what, seen, expected) in [
+        ("payload", payload, 1.4374),
+        ("dropped", dropped, 0.0912),
+        ("mean queue", mean, 15.78),
+    ] {
+        assert!((seen / expected - 1.0).abs() < 0.02, "{what}: {seen}");
+    }
 }

@@ -130,3 +130,48 @@ fn segments_leave_when_ns2_sends_them() {
         }
     }
 }
+
+/// What `ns2-segments` prints: agent and losses, then times and numbers.
+const SEGMENTS: &str = include_str!("segments.txt");
+
+#[test]
+fn segments_leave_when_ns2_sent_them_where_it_was_installed() {
+    let mut lines = SEGMENTS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .peekable();
+    let mut held = 0;
+    while let Some(head) = lines.next() {
+        let (agent, lost) = head.split_once(' ').expect("agent and losses");
+        let mut theirs: Vec<Event> = Vec::new();
+        while let Some(line) = lines.next_if(|line| line.starts_with(' ')) {
+            theirs.extend(line.split_whitespace().map(|word| {
+                let (at, number) = word.split_once(':').expect("a time and a number");
+                (at.parse().expect("us"), number.parse().expect("a number"))
+            }));
+        }
+        let lost: Vec<usize> = lost
+            .split(' ')
+            .map(|n| n.parse().expect("a packet"))
+            .collect();
+        let variant = match (agent, lost.len()) {
+            ("TCP", _) => Variant::Tahoe,
+            ("TCP/Reno", _) => Variant::Reno,
+            // The others are apart, see above.
+            ("TCP/Newreno", 1 | 3 | 4) => Variant::NewReno,
+            ("TCP/Sack1", 1) => Variant::Sack,
+            _ => continue,
+        };
+        let config = Config {
+            window: Bytes::new(28_000),
+            initial_ssthresh: Bytes::new(28_000),
+            ..Config::ns2(variant)
+        };
+        let same = |(a, b): &(&Event, &Event)| a.1 == b.1 && a.0.abs_diff(b.0) <= 10;
+        let ours = ours(&config, &lost);
+        let alike = ours.iter().zip(&theirs).take_while(same).count();
+        assert_eq!((alike, theirs.len()), (300, 300), "{head}");
+        held += 1;
+    }
+    assert_eq!(held, 12);
+}

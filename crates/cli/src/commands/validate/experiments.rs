@@ -1,12 +1,12 @@
 //! One change at a time: what makes ours differ from theirs. The tables of docs/validation.md.
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
 use makeway_core::measure::Moments;
+use makeway_report::table::{right, table};
 use makeway_sim::tcp::{Config, Halved, LimitedTransmit, Variant};
 
 use super::oracle::Bench;
 use super::oracles::ns3::{self, FIGURES, FQ_CODEL, ns3};
+use super::oracles::red;
 use crate::text;
 
 /// A name, what it sets in the scenario, TCP.
@@ -59,26 +59,40 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
         ("both", vec![discipline, limit]),
     ];
     fq_codel.splice(1..1, own.map(|(name, set)| (name, set, ns3())));
-    print(bench, "FqCoDel", &fq_codel)
+    print(bench, "FqCoDel", &fq_codel)?;
+    text::say!(
+        "Nine downloads through RED, by what limited transmit lets out; means of {seeds} seeds"
+    );
+    for (name, limited) in [
+        ("nothing", LimitedTransmit::Off),
+        ("new data (RFC 3042)", LimitedTransmit::New),
+        ("any data (ns-2)", LimitedTransmit::Any),
+    ] {
+        show(name, &red::FIGURES, &red::experiment(bench, limited)?);
+    }
+    Ok(())
 }
 
 fn print(bench: &Bench, queue: &str, changes: &[Change]) -> anyhow::Result<()> {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    let mut head = vec![queue.to_owned()];
-    head.extend(FIGURES.map(|(what, unit)| format!("{what} {unit}")));
-    table.set_header(head);
-    for (name, set, tcp) in changes {
-        let means = ns3::means(bench, set, tcp)?;
-        let mut cells = vec![(*name).to_owned()];
-        cells.extend(means.iter().map(cell));
+    let each = changes.iter();
+    let rows: anyhow::Result<Vec<_>> = each
+        .map(|(name, set, tcp)| Ok((*name, ns3::means(bench, set, tcp)?)))
+        .collect();
+    show(queue, &FIGURES, &rows?);
+    Ok(())
+}
+
+fn show(name: &str, figures: &[(&str, &str)], rows: &[(&str, [Moments; 4])]) {
+    let mut head = vec![name.to_owned()];
+    head.extend(figures.iter().map(|(what, unit)| format!("{what} {unit}")));
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    let mut table = table(&head);
+    for (name, means) in rows {
+        let mut cells = vec![(*name).into()];
+        cells.extend(means.iter().map(|runs| right(cell(runs))));
         table.add_row(cells);
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     text::say!("{table}");
-    Ok(())
 }
 
 fn cell(runs: &Moments) -> String {

@@ -1,5 +1,6 @@
 //! A value that somebody else knows, how ours is got, and what is thought of both.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,7 +10,6 @@ use makeway_scenario::Scenario;
 use makeway_sim::Options;
 use makeway_sim::tcp::Config;
 use serde::Serialize;
-use std::path::Path;
 
 /// A value that somebody else knows.
 pub struct Question {
@@ -38,15 +38,17 @@ pub enum Ours {
     NotHere(&'static str),
 }
 
-/// Finds answers.
-type Answer = dyn Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync;
+/// The work: an answer for each question.
+pub type Answer = Box<dyn Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync>;
 
 /// Questions, and the work that answers all of them.
 pub struct Case {
     /// In the order of the answers.
     pub questions: Vec<Question>,
+    /// It runs in real time, so nothing else runs beside it.
+    pub alone: bool,
     /// Does it.
-    pub answer: Box<Answer>,
+    pub answer: Answer,
 }
 
 impl Case {
@@ -63,8 +65,11 @@ impl Case {
         questions: Vec<Question>,
         answer: impl Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync + 'static,
     ) -> Self {
-        let answer = Box::new(answer);
-        Self { questions, answer }
+        Self {
+            questions,
+            alone: false,
+            answer: Box::new(answer),
+        }
     }
 }
 

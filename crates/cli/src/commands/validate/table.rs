@@ -2,27 +2,21 @@
 
 use std::fmt::Write;
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
+use makeway_report::table::{right, table};
 
 use super::oracle::{Row, Verdict};
 
 /// A line for each oracle, then how many hold, and where to read of the others.
 pub fn of(rows: &[Row]) -> String {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_header(["what", "expected", "ours", "", "verdict"]);
+    let mut table = table(&["what", "expected", "ours", "", "verdict"]);
     for row in rows {
         table.add_row([
-            row.what.clone(),
-            row.expected.map_or_else(String::new, range),
-            ours(row),
+            row.what.as_str().into(),
+            right(row.expected.map_or_else(String::new, range)),
+            right(ours(row)),
             row.unit.into(),
             row.verdict.name().into(),
         ]);
-    }
-    for column in table.column_iter_mut().skip(1).take(2) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let mut out = format!("{table}\n{} hold", count(Verdict::Holds));

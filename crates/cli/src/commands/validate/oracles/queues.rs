@@ -1,6 +1,6 @@
 //! Single queues whose waits and losses have a closed form.
 //!
-//! Each is run with ten seeds, and the 95 % interval of their mean has to reach the value, or half a
+//! Each is run with twenty seeds, and the 95 % interval of their mean has to reach the value, or half a
 //! percent around it: of so many intervals one in twenty would miss by chance.
 
 use makeway_core::measure::Moments;
@@ -10,7 +10,7 @@ use crate::commands::validate::oracle::{Bench, Case, Ours, Question, around};
 
 const QUEUE: &str = include_str!("../queue.toml");
 const PRIORITY: &str = include_str!("../priority.toml");
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 20;
 const TOLERANCE: f64 = 0.005;
 
 /// M/D/1, M/M/1, M/M/1/10, priorities.

@@ -23,7 +23,10 @@ struct Setup {
     sections: [Option<&'static str>; 4],
 }
 
-const FIGURES: [(&str, &str); 4] = [
+const SECTION: &str = "RED and limited transmit";
+
+/// What is measured, and its unit.
+pub const FIGURES: [(&str, &str); 4] = [
     ("payload", "Mbit/s"),
     ("dropped", "%"),
     ("mean queue", "packets"),
@@ -72,18 +75,37 @@ fn case(setup: &'static Setup) -> Case {
         section,
     });
     Case::of(questions.collect(), |bench| {
-        let means = means(bench, setup)?;
+        let means = means(bench, setup, (setup.tcp)())?;
         Ok(means.map(Ours::Runs).into())
     })
 }
 
-fn means(bench: &Bench, setup: &Setup) -> anyhow::Result<[Moments; 4]> {
+/// The figures of each setup with another limited transmit, by name.
+///
+/// # Errors
+/// A run was stopped.
+pub fn experiment(
+    bench: &Bench,
+    limited_transmit: LimitedTransmit,
+) -> anyhow::Result<Vec<(&'static str, [Moments; 4])>> {
+    let setups = SETUPS.iter();
+    let each = setups.map(|setup| {
+        let tcp = Config {
+            limited_transmit,
+            ..(setup.tcp)()
+        };
+        Ok((setup.name, means(bench, setup, tcp)?))
+    });
+    each.collect()
+}
+
+fn means(bench: &Bench, setup: &Setup, tcp: Config) -> anyhow::Result<[Moments; 4]> {
     let set: Vec<String> = setup.set.iter().map(|s| (*s).into()).collect();
     let scenario = bench.scenario(SCENARIO, &set)?;
     let mut means = [Moments::new(); 4];
     for seed in 1..=SEEDS {
         let scenario = random_starts(&scenario, seed);
-        let report = bench.run(&scenario, Some((setup.tcp)()))?;
+        let report = bench.run(&scenario, Some(tcp))?;
         let seen = figures(&report);
         means.iter_mut().zip(seen).for_each(|(m, x)| m.record(x));
     }
@@ -127,7 +149,7 @@ const SETUPS: [Setup; 6] = [
             [14.79, 14.83],
             [0.989, 1.0],
         ],
-        sections: [None; 4],
+        sections: [Some(SECTION), None, None, None],
     },
     // sink=TCPSink/DelAck
     Setup {
@@ -138,7 +160,7 @@ const SETUPS: [Setup; 6] = [
         },
         set: &[],
         theirs: [[1.4058, 1.4085], [7.26, 7.38], [15.16, 15.25], [0.999, 1.0]],
-        sections: [None; 4],
+        sections: [Some(SECTION), None, None, None],
     },
     // size=512
     Setup {
@@ -146,7 +168,7 @@ const SETUPS: [Setup; 6] = [
         tcp: || sized(512, 100),
         set: &[],
         theirs: [[1.3747, 1.3760], [8.37, 8.45], [15.36, 15.39], [0.999, 1.0]],
-        sections: [None; 4],
+        sections: [Some(SECTION), None, None, None],
     },
     // agent=TCP/Sack1 sink=TCPSink/Sack1
     Setup {
@@ -154,7 +176,7 @@ const SETUPS: [Setup; 6] = [
         tcp: || ns2(Variant::Sack),
         set: &[],
         theirs: [[1.4274, 1.4286], [9.76, 9.96], [15.93, 15.97], [0.997, 1.0]],
-        sections: [None; 4],
+        sections: [Some(SECTION), None, None, None],
     },
     // window=8
     Setup {

@@ -56,7 +56,7 @@ pub fn cases(run: bool) -> Vec<Case> {
                 source: SOURCE,
                 unit,
                 expected: None,
-                section: Some("Simulated TCP against the kernel's"),
+                section: None,
             });
         }
     }
@@ -70,7 +70,10 @@ pub fn cases(run: bool) -> Vec<Case> {
         };
         return vec![Case::one(question, |_| Ok(Ours::NotHere(HOW)))];
     }
-    vec![Case::of(questions, |_| answers())]
+    vec![Case {
+        alone: true,
+        ..Case::of(questions, |_| answers())
+    }]
 }
 
 fn setups() -> impl Iterator<Item = (&'static str, &'static str)> {
