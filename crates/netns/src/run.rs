@@ -286,11 +286,7 @@ fn carry(
             .iter()
             .filter_map(|(index, socket)| {
                 let flow = &scenario.flows[*index];
-                let seed = scenario
-                    .seed
-                    .wrapping_mul(1_000_003)
-                    .wrapping_add(*index as u64);
-                let packets = departures(&flow.source, seed)?;
+                let packets = departures(&flow.source, scenario.seed, *index)?;
                 let stop = flow
                     .stop
                     .unwrap_or(scenario.duration)

@@ -136,7 +136,7 @@ pub struct QueueReport {
     /// Packets marked (RFC 3168), over the whole run.
     #[serde(default)]
     pub marks: u64,
-    /// Packets given up, by reason, over the whole run.
+    /// Packets given up, by reason, over the whole run; `loss` are those that were sent on and lost on their way.
     pub drops: BTreeMap<String, u64>,
     /// Sojourn time in ms.
     pub sojourn_ms: Quantiles,
@@ -144,4 +144,12 @@ pub struct QueueReport {
     pub backlog_series: Vec<f64>,
     /// Length of a step in seconds.
     pub series_step_s: f64,
+}
+
+impl QueueReport {
+    /// Packets that the queue gave up; those that the link lost are not among them.
+    pub fn dropped(&self) -> u64 {
+        let given_up = self.drops.iter().filter(|(reason, _)| *reason != "loss");
+        given_up.map(|(_, n)| n).sum()
+    }
 }

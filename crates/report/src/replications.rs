@@ -66,7 +66,7 @@ pub struct Precision {
 pub struct Run {
     /// The scenario's seed.
     pub seed: u64,
-    /// Which run of this seed.
+    /// Which run of this seed, from 1; 0 is the run that is not replicated.
     pub replication: u64,
     /// Of the run, from its report.
     pub fingerprint: String,
@@ -207,7 +207,7 @@ impl Replications {
         let fingerprint = report.environment.get("fingerprint");
         self.runs.push(Run {
             seed: report.seed,
-            replication: self.runs.len() as u64,
+            replication: self.runs.len() as u64 + 1,
             fingerprint: fingerprint.cloned().unwrap_or_default(),
         });
     }
@@ -304,7 +304,7 @@ fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
         if queue.rate_bps > 0 {
             add(Measure::Utilisation, queue.utilisation);
         }
-        add(Measure::Drops, queue.drops.values().sum::<u64>() as f64);
+        add(Measure::Drops, queue.dropped() as f64);
         add(Measure::SojournMeanMs, queue.sojourn_ms.mean);
     }
     figures

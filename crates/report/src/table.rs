@@ -64,7 +64,7 @@ pub fn run(report: &Report) -> String {
             }),
             right(q.packets_in.to_string()),
             right(q.packets_out.to_string()),
-            right(q.drops.values().sum::<u64>().to_string()),
+            right(q.dropped().to_string()),
             right(millis(q.sojourn_ms.p50)),
             right(millis(q.sojourn_ms.p99)),
         ]);

@@ -162,11 +162,12 @@ fn csv<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (us
     }
 }
 
-/// The trace repeats after its last line, as with Mahimahi.
+/// The trace repeats after its last line, so the last of its tenths of a second may be shorter.
 fn mahimahi<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (usize, String)> {
     let mut bins: Vec<u64> = Vec::new();
-    let mut last = 0;
+    let (mut last, mut end) = (0, 1);
     for (n, line) in lines {
+        end = n;
         let Some(ms) = line.parse::<u64>().ok().filter(|ms| *ms >= last) else {
             return Err((
                 n,
@@ -187,13 +188,18 @@ fn mahimahi<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes
         }
         bins[bin] += OPPORTUNITY_BITS;
     }
+    if last == 0 {
+        return Err((end, "the trace has no length: its last line is 0 ms".into()));
+    }
     let steps = bins.iter().zip(0u64..).map(|(bits, n)| {
-        let rate = Rate::from_bps(bits * 1000 / BIN_MS);
-        (Duration::from_millis(n * BIN_MS), rate.max(OUTAGE))
+        let from = n * BIN_MS;
+        let rate = Rate::from_bps(bits * 1000 / (last - from).min(BIN_MS));
+        (Duration::from_millis(from), rate.max(OUTAGE))
     });
     Ok(Changes {
         steps: steps.collect(),
-        every: Some(Duration::from_millis(bins.len() as u64 * BIN_MS)),
+        // One rate for ever needs no change.
+        every: (bins.len() > 1).then(|| Duration::from_millis(last)),
     })
 }
 
@@ -216,14 +222,19 @@ mod tests {
 
     #[test]
     fn a_trace_of_mahimahi_becomes_rates_that_repeat() {
-        // Ten opportunities in the first 100 ms, none in the second, five in the third: 1.2, 0, 0.6 Mbit/s.
+        // Ten opportunities in the first 100 ms, none in the second, five in the 5 ms that are left:
+        // 1.2, 0, 12 Mbit/s.
         let times = (1..=10).map(|n| n * 10).chain((1..=5).map(|n| 200 + n));
         let text: String = times.map(|ms| format!("{ms}\n")).collect();
         let changes = parse(&text).unwrap();
         let rates: Vec<u64> = changes.steps.iter().map(|(_, rate)| rate.bps()).collect();
-        assert_eq!(rates, [1_200_000, 1, 600_000]);
+        assert_eq!(rates, [1_200_000, 1, 12_000_000]);
         let (at, rate) = changes.nth(5).unwrap();
-        assert_eq!((at, rate.bps()), (Duration::from_millis(500), 600_000));
+        assert_eq!((at, rate.bps()), (Duration::from_millis(405), 12_000_000));
+        // The least of traces: a packet each millisecond.
+        let changes = parse("1\n").unwrap();
+        assert_eq!(changes.steps, [(Duration::ZERO, mbit(12))]);
+        assert_eq!(changes.every, None);
     }
 
     #[test]
@@ -236,6 +247,7 @@ mod tests {
             ("time_s,mbit\n0,-5\n", 2),
             ("time_s,mbit\n0;5\n", 2),
             ("5\n3\n", 2),
+            ("0\n0\n", 2),
             ("5\n99999999999999\n", 2),
         ] {
             assert_eq!(parse(text).unwrap_err().0, line, "{text}");

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use makeway_core::random::Rng;
 use makeway_core::units::{Bytes, Duration, Rate};
 use rand_distr::{Distribution, Exp1, Pareto, StandardNormal};
 use rand_pcg::Pcg64Mcg;
@@ -46,12 +47,13 @@ pub struct Departure {
 }
 
 /// The departures of a datagram source, endless but for a capture that is played once; `None` for a
-/// bulk source.
+/// bulk source. What is random depends on `seed` and `flow`, the flow's number, alone.
 pub fn departures(
     source: &Source,
     seed: u64,
+    flow: usize,
 ) -> Option<Box<dyn Iterator<Item = Departure> + Send>> {
-    let rng = Pcg64Mcg::new(u128::from(seed) << 64 | 0x6d61_6b65_7761_7921);
+    let rng = stream(seed, flow);
     Some(match source {
         Source::Bulk { .. } => return None,
         Source::Rtp {
@@ -105,6 +107,13 @@ pub fn departures(
             Box::new(on_and_off(gap, payload, times, rng))
         }
     })
+}
+
+/// The random stream of a flow. Both halves of the generator's state are mixed: streams whose seeds
+/// differ by a bit would be alike.
+fn stream(seed: u64, flow: usize) -> Pcg64Mcg {
+    let mut rng = Rng::new(seed ^ Rng::new(flow as u64).next_u64());
+    Pcg64Mcg::new(u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()))
 }
 
 /// A payload such that packets are exponential, of `payload` and headers on average.
@@ -389,7 +398,7 @@ mod tests {
             pace,
             jitter,
         };
-        departures(&source, 1).unwrap().take(900).collect()
+        departures(&source, 1, 0).unwrap().take(900).collect()
     }
 
     fn gaps(packets: &[Departure]) -> Vec<u64> {
@@ -474,7 +483,7 @@ mod tests {
             packets: packets.iter().map(packet).collect(),
             period,
         };
-        let all = departures(&source, 1).unwrap().take(9);
+        let all = departures(&source, 1, 0).unwrap().take(9);
         all.map(|p| (p.at / 1_000_000, p.seq, p.payload + HEADERS))
             .collect()
     }
@@ -522,7 +531,7 @@ mod tests {
             jitter: Duration::ZERO,
         };
         assert_eq!(
-            departures(&cbr, 1).unwrap().nth(500).unwrap().at,
+            departures(&cbr, 1, 0).unwrap().nth(500).unwrap().at,
             1_000_000_000
         );
         for exponential in [false, true] {
@@ -531,13 +540,36 @@ mod tests {
                 payload,
                 exponential,
             };
-            let packets: Vec<_> = departures(&poisson, 1).unwrap().take(20_000).collect();
+            let packets: Vec<_> = departures(&poisson, 1, 0).unwrap().take(20_000).collect();
             let end = packets[19_999].at as f64 / 1e9;
             assert!((end - 40.0).abs() < 1.0, "{end} s");
             let bytes: u64 = packets.iter().map(|p| p.payload + HEADERS).sum();
             // The least packet of 64 B lifts a mean of 250 B by 7.
             let mean = bytes as f64 / 20_000.0 - if exponential { 7.3 } else { 0.0 };
             assert!((mean - 250.0).abs() < 5.0, "{mean} B");
+        }
+    }
+
+    #[test]
+    fn flows_are_independent_of_each_other() {
+        // Arrivals of 100 flows in each ms: of a Poisson process the variance is the mean, known to 2.2 %
+        // from 4000 of them.
+        let source = Source::Poisson {
+            rate: Rate::from_bps(200_000),
+            payload: Bytes::new(210),
+            exponential: false,
+        };
+        for seed in 1..=3 {
+            let mut arrivals = vec![0.0f64; 4000];
+            for flow in 0..100 {
+                let times = departures(&source, seed, flow).unwrap();
+                for at in times.map(|p| p.at / 1_000_000).take_while(|ms| *ms < 4000) {
+                    arrivals[at as usize] += 1.0;
+                }
+            }
+            let mean = arrivals.iter().sum::<f64>() / 4000.0;
+            let variance = arrivals.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 3999.0;
+            assert!((variance / mean - 1.0).abs() < 0.09, "{variance} {mean}");
         }
     }
 
@@ -552,7 +584,7 @@ mod tests {
                 off: Duration::from_millis(300),
                 shape,
             };
-            let packets: Vec<_> = departures(&source, 3).unwrap().take(500_000).collect();
+            let packets: Vec<_> = departures(&source, 3, 0).unwrap().take(500_000).collect();
             let seconds = packets[499_999].at as f64 / 1e9;
             let rate = 500_000.0 * 2000.0 / seconds;
             assert!((rate / 250_000.0 - 1.0).abs() < 0.05, "{shape:?} {rate}");

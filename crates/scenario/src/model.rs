@@ -79,7 +79,9 @@ impl Egress {
         let (mut bits, mut at, mut rate) = (0.0, Duration::ZERO, self.rate.unwrap_or_default());
         let mut until = |until: Duration, rate: Rate| {
             let [start, end] = [at, until].map(|t| t.clamp(from, to.max(from)).as_secs_f64());
-            bits += rate.bps() as f64 * (end - start);
+            // 1 bit/s stands for an outage.
+            let bps = rate.bps() as f64;
+            bits += if bps > 1.0 { bps } else { 0.0 } * (end - start);
             at = until;
         };
         for (next, after) in (0..).map_while(|n| self.changes.nth(n)) {

@@ -66,7 +66,7 @@ impl Arena {
             }
             None => {
                 self.slots.push(packet);
-                // Bounded by the limits of the queues and the windows of the flows.
+                // Bounded by the queues' limits, the flows' windows, and what streams send in a link's delay.
                 Handle(self.slots.len() as u32 - 1)
             }
         }
@@ -103,6 +103,11 @@ impl Arena {
     pub fn remove(&mut self, handle: Handle) -> Transit {
         self.free.push(handle.0);
         self.slots[handle.0 as usize]
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.slots.len() == self.free.len()
     }
 
     /// Packets under way.

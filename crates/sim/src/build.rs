@@ -48,16 +48,14 @@ pub fn build<T: Trace>(
     let ways = Ways::find(scenario)?;
     let mut flows = Vec::with_capacity(scenario.flows.len());
     for (number, flow) in scenario.flows.iter().enumerate() {
-        let start = Instant::ZERO + flow.start + phase(seed, number, options.replication);
+        let phase = phase(seed, number, options.replication);
+        let start = Instant::ZERO + flow.start + phase;
+        let stop = flow.stop.unwrap_or(scenario.duration) + phase;
         flows.push(Flow {
             ways: ways.starts[number],
             start,
             ip_bytes: 0,
-            stop: Instant::ZERO
-                + flow
-                    .stop
-                    .unwrap_or(scenario.duration)
-                    .min(scenario.duration),
+            stop: Instant::ZERO + stop.min(scenario.duration),
             kind: kind(
                 scenario,
                 number,
@@ -141,7 +139,30 @@ impl Ways {
                 ways.steps.push(Step::END);
             }
         }
-        Ok(ways)
+        let mut flows = scenario.flows.iter().zip(&ways.starts);
+        let timeless = flows.find(|(flow, starts)| {
+            matches!(flow.source, Source::Bulk { .. })
+                && !starts.iter().any(|start| ways.takes_time(scenario, *start))
+        });
+        match timeless {
+            Some((flow, _)) => Err(RunError::NoTime {
+                place: flow.place.clone(),
+                flow: flow.name.clone(),
+            }),
+            None => Ok(ways),
+        }
+    }
+
+    /// Whether packets need any time on the way that begins at `start`.
+    fn takes_time(&self, scenario: &Scenario, start: u32) -> bool {
+        let way = self.steps[start as usize..].iter();
+        let mut ports = way
+            .map(|step| step.port)
+            .take_while(|port| *port != Step::END.port);
+        ports.any(|port| {
+            let egress = &scenario.links[port as usize / 2].egress[port as usize % 2];
+            egress.rate.is_some() || egress.delay > Duration::ZERO
+        })
     }
 }
 
@@ -190,9 +211,8 @@ fn kind(
             tasks,
         })));
     }
-    let seed = seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
     let mut departures =
-        departures(&flow.source, seed).unwrap_or_else(|| Box::new(std::iter::empty()));
+        departures(&flow.source, seed, number).unwrap_or_else(|| Box::new(std::iter::empty()));
     Ok(Kind::Stream(Box::new(Stream {
         next: departures.next(),
         departures,
@@ -389,16 +409,4 @@ fn phase(seed: u64, flow: usize, replication: u64) -> Duration {
 /// The random stream of a component: its own for each seed and number.
 fn random(seed: u64, component: u64) -> Pcg64Mcg {
     Pcg64Mcg::new(u128::from(seed) << 64 | u128::from(component) << 1 | 1)
-}
-
-/// The longest that a packet may be under way through all queues of the scenario.
-pub fn longest_way(scenario: &Scenario) -> Duration {
-    let mut longest = Duration::ZERO;
-    for egress in scenario.links.iter().flat_map(|link| &link.egress) {
-        longest += egress.delay + egress.jitter * 6;
-        if let Some(rate) = egress.rate {
-            longest += egress.queue.scheduler.limits.bytes / rate;
-        }
-    }
-    longest
 }

@@ -33,8 +33,9 @@ pub struct Port {
     way: Way,
     /// Packets on their way to the far end, in order, with the time of their arrival there.
     pipe: VecDeque<(Instant, Handle)>,
-    /// Whether the last of them is the one that was sent last.
+    /// Whether the last of them is the one that was sent last, and its delay.
     last_is_carried: bool,
+    last_delay: Duration,
     drops: Drops,
     /// Whatever was given up since the owner last looked, and why.
     pub lost: Vec<(Handle, &'static str)>,
@@ -91,6 +92,7 @@ impl Port {
             way,
             pipe: VecDeque::new(),
             last_is_carried: false,
+            last_delay: Duration::ZERO,
             drops: Drops::with_capacity(8),
             lost: Vec::with_capacity(8),
             counts: None,
@@ -157,8 +159,7 @@ impl Port {
             n => self.pipe[n - 2].0,
         };
         if let Some((at, _)) = self.pipe.back_mut() {
-            let later = after.saturating_since(before);
-            *at = (*at + later - before.saturating_since(after)).max(earliest);
+            *at = (after + self.last_delay).max(earliest);
         }
     }
 
@@ -208,6 +209,7 @@ impl Port {
             let ns = delay.as_nanos() as f64 + normal * way.jitter;
             delay = Duration::from_nanos(ns.max(0.0) as u64);
         }
+        self.last_delay = delay;
         let mut at = sent + delay;
         if let Some((last, _)) = self.pipe.back() {
             at = at.max(*last);

@@ -11,7 +11,7 @@ use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report, TasksReport};
 use makeway_scenario::model::{self, Egress, Scenario};
 
-use crate::build::{build, longest_way, port_number};
+use crate::build::{build, port_number};
 use crate::flow::{Flow, Kind};
 use crate::port::Port;
 use crate::tcp;
@@ -53,6 +53,16 @@ pub enum RunError {
         from: String,
         /// Its receiver.
         to: String,
+    },
+    /// A download could send for ever at one moment.
+    #[error(
+        "{place}: flow `{flow}`: its packets take no time there and back: give a link on its way a rate or a delay"
+    )]
+    NoTime {
+        /// Where it was written.
+        place: String,
+        /// Its name.
+        flow: String,
     },
     /// There is no model of a congestion control.
     #[error(
@@ -143,7 +153,10 @@ fn go<T: Trace>(
     let mut ended = 0;
     while ended < interval.to() && !options.stop.load(Ordering::Relaxed) {
         ended = (ended + interval.step().as_nanos()).min(interval.to());
-        world.run_until(Instant::from_nanos(ended));
+        world.run_until(Instant::from_nanos(ended), &options.stop);
+        if options.stop.load(Ordering::Relaxed) {
+            ended = ended.min(world.now().as_nanos());
+        }
         world.trace.check()?;
         progress(Progress {
             elapsed: Duration::from_nanos(ended),
@@ -153,7 +166,7 @@ fn go<T: Trace>(
     // Senders are silent; what is under way arrives.
     let complete = ended == interval.to();
     if complete {
-        world.run_until(Instant::from_nanos(ended) + longest_way(scenario));
+        world.drain(&options.stop);
     }
     world.trace.finish()?;
     let tally = Tally { interval, ended };

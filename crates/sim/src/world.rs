@@ -1,5 +1,7 @@
 //! The network and its traffic, event by event.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use makeway_core::packet::{Ecn, FlowId, Handle, Packet, UserId};
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_report::interval::Interval;
@@ -176,10 +178,15 @@ impl<T: Trace> World<T> {
         self.agenda.set_or_clear(self.sources().change(), next);
     }
 
-    /// Goes on until `end`; packets are under way then.
-    pub fn run_until(&mut self, end: Instant) {
+    /// Goes on until `end`, or until `stop` is seen; packets are under way then.
+    pub fn run_until(&mut self, end: Instant, stop: &AtomicBool) {
         let sources = self.sources();
+        let mut events = 0u16;
         while let Some((now, source)) = self.agenda.next_before(end) {
+            events = events.wrapping_add(1);
+            if events == 0 && stop.load(Ordering::Relaxed) {
+                return;
+            }
             self.now = now;
             match sources.event(source) {
                 Event::Transmit(port) => self.transmit(port),
@@ -190,6 +197,21 @@ impl<T: Trace> World<T> {
                 Event::Change => self.change(),
             }
         }
+    }
+
+    /// Goes on until everything that is under way has come to its end. Senders are silent.
+    pub fn drain(&mut self, stop: &AtomicBool) {
+        while !self.arena.is_empty()
+            && !stop.load(Ordering::Relaxed)
+            && let Some((next, _)) = self.agenda.next_before(Instant::FAR_FUTURE)
+        {
+            self.run_until(next + Duration::from_nanos(1), stop);
+        }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
     }
 
     /// A number that is the same for the same run: of every arrival's time, port and packet.
@@ -226,6 +248,9 @@ impl<T: Trace> World<T> {
     fn change(&mut self) {
         let sources = self.sources();
         for changing in &mut self.changing {
+            if changing.next().is_none_or(|at| at > self.now) {
+                continue;
+            }
             let number = changing.port;
             let port = &mut self.ports[number as usize];
             while let Some((at, rate)) = changing.changes.nth(changing.made)
@@ -433,7 +458,9 @@ impl<T: Trace> World<T> {
             Kind::Stream(stream) => {
                 let start = flow.start;
                 let due = |next: Departure| start + Duration::from_nanos(next.at);
-                let ready = stream.next.filter(|next| due(*next) <= self.now);
+                let ready = stream
+                    .next
+                    .filter(|next| due(*next) <= self.now && self.now < flow.stop);
                 if ready.is_some() {
                     stream.next = stream.departures.next();
                     let sent = self.now.as_nanos();
@@ -477,7 +504,8 @@ impl<T: Trace> World<T> {
             }
         }
         let next = self.now + self.interval.step();
-        self.agenda.set(self.sources().sample(), next);
+        let next = Some(next).filter(|next| next.as_nanos() < self.interval.to());
+        self.agenda.set_or_clear(self.sources().sample(), next);
     }
 }
 
@@ -518,7 +546,10 @@ mod tests {
         let interval = Interval::new(scenario.warmup, scenario.duration);
         let mut world = build(&scenario, interval, &Options::default(), Off).unwrap();
         for ms in (1..4000).step_by(7) {
-            world.run_until(Instant::ZERO + Duration::from_millis(ms));
+            world.run_until(
+                Instant::ZERO + Duration::from_millis(ms),
+                &AtomicBool::new(false),
+            );
             let held = world.ports.iter().map(|port| port.backlog() as usize);
             let flying = world.ports.iter().map(Port::on_the_way);
             assert_eq!(

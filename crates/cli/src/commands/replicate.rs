@@ -130,7 +130,7 @@ impl Replicate {
         let work = |number: usize| {
             let options = Options {
                 stop: Arc::clone(stop),
-                replication: (number / scenarios.len()) as u64,
+                replication: (number / scenarios.len()) as u64 + 1,
                 ..Options::default()
             };
             makeway_sim::run(&scenarios[number % scenarios.len()], &options, |_| {})

@@ -171,7 +171,7 @@ fn json_has_every_run_and_no_series() {
     let text = all.json();
     assert!(!text.contains("series"));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(value["runs"][2]["replication"], 2);
+    assert_eq!(value["runs"][2]["replication"], 3);
     assert_eq!(value["runs"][2]["fingerprint"], "0000000000000002");
     assert_eq!(value["figures"][0]["figure"], "goodput_bps");
     assert_eq!(value["figures"][0]["values"].as_array().unwrap().len(), 3);

@@ -37,7 +37,7 @@ pub fn run(
     let work = |number: usize| {
         let options = Options {
             stop: Arc::clone(&stop),
-            replication: (number % runs) as u64,
+            replication: (number % runs) as u64 + 1,
             ..Options::default()
         };
         makeway_sim::run(&loaded[number / runs], &options, |_| {}).map(Report::without_series)
