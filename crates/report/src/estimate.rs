@@ -32,16 +32,6 @@ impl Estimate {
         }
     }
 
-    /// The half-width as a share of the mean; none with fewer than two runs.
-    pub fn relative(&self) -> Option<f64> {
-        let half = self.half_width?;
-        Some(if half == 0.0 {
-            0.0
-        } else {
-            half / self.mean.abs()
-        })
-    }
-
     /// Whether zero is outside the interval: for differences.
     pub fn certain(&self) -> bool {
         self.half_width.is_some_and(|half| self.mean.abs() > half)
@@ -148,7 +138,6 @@ mod tests {
         let e = Estimate::of([1.0, 2.0, 3.0]);
         assert_eq!((e.mean, e.runs), (2.0, 3));
         assert!((e.half_width.unwrap() - 4.302_653 / 3_f64.sqrt()).abs() < 1e-5);
-        assert!((e.relative().unwrap() - 1.242_069).abs() < 1e-5);
         assert!(!e.certain());
     }
 
@@ -164,7 +153,7 @@ mod tests {
         assert!(Estimate::of([5.0, 5.0]).certain());
         let zero = Estimate::of([0.0, 0.0]);
         assert!(!zero.certain());
-        assert_eq!(zero.relative(), Some(0.0));
+        assert_eq!(zero.half_width, Some(0.0));
     }
 
     #[test]

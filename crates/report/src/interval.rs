@@ -11,8 +11,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// From the end of `warmup` to `duration`. The series begin with traffic and have about 200
-    /// steps: 100 ms up to 20 s, then half seconds and seconds.
+    /// From the end of `warmup` to `duration`. The series begin with traffic and have
+    /// steps of 100 ms up to 20 s, of half a second up to 100 s, then of seconds.
     pub fn new(warmup: Duration, duration: Duration) -> Self {
         let step = match duration.as_nanos() {
             0..=20_000_000_000 => 100_000_000,

@@ -35,7 +35,7 @@ pub struct Run {
     /// Changes a value of the file: `link.line.rate=5mbit`, `flow.download.count=20`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Writes report.json, report.html and series.csv into this folder.
+    /// Writes report.json, report.html and, of a single run, series.csv into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Prints JSON instead of the table.

@@ -4,10 +4,14 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use makeway_scenario::Scenario;
+use makeway_scenario::wire::FIRST_PORT;
 use makeway_sim::trace::{Place, Recorder};
+
+/// Ports that flows may have.
+const MOST_PORTS: usize = 65_536 - FIRST_PORT;
 
 #[derive(Args)]
 pub struct Traces {
@@ -35,6 +39,11 @@ impl Traces {
         if self.is_empty() {
             return Ok(None);
         }
+        ensure!(
+            self.pcap.is_empty() || scenario.flows.len() <= MOST_PORTS,
+            "a capture tells flows by their ports, of which there are {MOST_PORTS}: this scenario has {} flows",
+            scenario.flows.len()
+        );
         let mut recorder = Recorder::new(scenario);
         let mut files: Vec<PathBuf> = Vec::new();
         for text in &self.pcap {
