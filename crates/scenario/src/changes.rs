@@ -6,10 +6,10 @@
 
 use makeway_core::units::{Duration, Rate};
 
+use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::ScenarioError;
 use crate::model::Changes;
-use crate::read::Context;
 use crate::section::{Section, read, table};
 
 const KEYS: [&str; 4] = ["at", "steps", "file", "every"];

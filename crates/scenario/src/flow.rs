@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use makeway_core::units::{Bytes, Duration, Rate};
 
+use crate::context::Context;
 use crate::document::Entry;
 use crate::error::ScenarioError;
 use crate::model::{Flow, Frame, Link, Pace, Source};
 use crate::pcap::{self, LARGEST_CAPTURE};
-use crate::read::Context;
 use crate::section::{Section, table};
 use crate::{tcp, trace};
 

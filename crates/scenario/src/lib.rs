@@ -4,6 +4,7 @@
 //! [`explain`] says it in words. What every world needs of it: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
 
 mod changes;
+mod context;
 pub mod departures;
 mod document;
 mod error;

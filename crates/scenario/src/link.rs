@@ -5,11 +5,11 @@ use makeway_core::loss::Loss;
 use makeway_core::units::{Duration, Rate};
 
 use crate::changes::changes;
+use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
 use crate::model::{Egress, Link};
 use crate::queue::{default_queue, queue};
-use crate::read::Context;
 use crate::section::{Section, read as read_item, shown, string, table};
 
 const KEYS: [&str; 8] = [

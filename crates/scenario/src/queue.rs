@@ -6,10 +6,10 @@ use makeway_core::flow::Identity;
 use makeway_core::sched::{CoDelParams, Config, Discipline, DropFrom, Limits, RedParams};
 use makeway_core::units::{Bytes, Fraction};
 
+use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::{ScenarioError, list};
 use crate::model::Queue;
-use crate::read::Context;
 use crate::section::{Section, shown, table};
 
 const KEYS: [&str; 11] = [

@@ -1,74 +1,16 @@
 //! From the tree to a checked [`Scenario`].
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use makeway_core::units::Duration;
 
+use crate::context::Context;
 use crate::document::{Entry, Table};
-use crate::error::{Origin, ScenarioError, did_you_mean, list};
+use crate::error::{Origin, ScenarioError};
 use crate::model::{Flow, Link, Node, Scenario};
 use crate::section::{Section, table};
 use crate::{flow, link};
-
-/// What flows and links are read against.
-pub(crate) struct Context<'a> {
-    pub nodes: Vec<Node>,
-    pub duration: Duration,
-    /// Where the scenario's file is: traces are named from here.
-    pub folder: &'a Path,
-}
-
-impl Context<'_> {
-    /// The index of the node that `text` names.
-    pub fn node(&self, text: &str, name: &str, origin: &Origin) -> Result<usize, ScenarioError> {
-        let names = self.nodes.iter().map(|n| n.name.as_str());
-        self.nodes
-            .iter()
-            .position(|n| n.name == text)
-            .ok_or_else(|| {
-                origin.error(format!(
-                    "`{name}`: there is no node `{text}` (nodes: {}){}",
-                    list(names.clone()),
-                    match did_you_mean(text, names) {
-                        hint if hint.is_empty() => format!("; write [node.{text}] to have one"),
-                        hint => hint,
-                    }
-                ))
-            })
-    }
-}
-
-/// What a scenario names is held in memory: hours of frames, not devices or pipes without end.
-const LARGEST_FILE: u64 = 64_000_000;
-
-impl Context<'_> {
-    /// The text of the file that `key` names, its path, and where it is named.
-    pub fn file<'a>(
-        &self,
-        s: &Section<'a>,
-        key: &str,
-    ) -> Result<(String, PathBuf, &'a Origin), ScenarioError> {
-        let (name, origin) = s.string(key)?.unwrap_or(("", s.origin));
-        let path = self.folder.join(name);
-        let size = std::fs::metadata(&path).map(|m| if m.is_file() { m.len() } else { u64::MAX });
-        if size.is_ok_and(|n| n > LARGEST_FILE) {
-            return Err(origin.error(format!(
-                "`{}`: {} is no trace: name a file of 64 MB at most",
-                s.name(key),
-                path.display()
-            )));
-        }
-        let text = std::fs::read_to_string(&path).map_err(|e| {
-            origin.error(format!(
-                "`{}`: {} cannot be read ({e}): name it from the scenario's own folder",
-                s.name(key),
-                path.display()
-            ))
-        })?;
-        Ok((text, path, origin))
-    }
-}
 
 const KEYS: [&str; 7] = [
     "title", "duration", "warmup", "seed", "node", "link", "flow",

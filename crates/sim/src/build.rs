@@ -1,6 +1,8 @@
 //! From a scenario to a world at time zero.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use makeway_core::flow::Identity;
 use makeway_core::loss::LossyLink;
@@ -17,9 +19,9 @@ use makeway_scenario::model::{self, Egress, Preset, Scenario, Source};
 use makeway_scenario::routes::Graph;
 use rand_pcg::Pcg64Mcg;
 
+use crate::error::RunError;
 use crate::flow::{Flow, Kind, Stream, Tasks, Tcp};
-use crate::port::{Counts, Port, Way};
-use crate::run::{Options, RunError};
+use crate::port::{Counts, Port, Way, port_number};
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
 use crate::trace::Trace;
 use crate::world::{Changing, Step, World};
@@ -36,6 +38,18 @@ const THINKING: u64 = 1 << 40;
 /// much at a full buffer (Floyd and Jacobson 1992), would never change. Chosen by us: many packets'
 /// time, and little of any warm-up.
 pub const PHASE: Duration = Duration::from_millis(100);
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Set to true from anywhere, it ends the run early, with a report of what there was.
+    pub stop: Arc<AtomicBool>,
+    /// TCP of every download, in the place of what its congestion control asks for.
+    pub tcp: Option<tcp::Config>,
+    /// Which of the runs that a seed stands for. 0 is the scenario as it is written; in each other
+    /// one all random streams are new, and flows begin up to [`PHASE`](crate::PHASE) later.
+    pub replication: u64,
+}
 
 /// The world of `scenario`.
 pub fn build<T: Trace>(
@@ -164,11 +178,6 @@ impl Ways {
             egress.rate.is_some() || egress.delay > Duration::ZERO
         })
     }
-}
-
-/// The egress of an end of a link.
-pub fn port_number(link: usize, end: usize) -> u32 {
-    (2 * link + end) as u32
 }
 
 fn kind(

@@ -11,6 +11,7 @@
 mod agenda;
 mod arena;
 mod build;
+mod error;
 mod flow;
 mod port;
 mod run;
@@ -18,6 +19,7 @@ pub mod tcp;
 pub mod trace;
 mod world;
 
-pub use build::PHASE;
+pub use build::{Options, PHASE};
+pub use error::RunError;
 pub use makeway_report::interval::Progress;
-pub use run::{Options, Outcome, RunError, run, run_in_full, run_traced};
+pub use run::{Outcome, run, run_in_full, run_traced};

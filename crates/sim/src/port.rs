@@ -13,6 +13,11 @@ use makeway_report::interval::Interval;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
 
+/// The number of the port at an end of a link, counted as in the scenario.
+pub fn port_number(link: usize, end: usize) -> u32 {
+    (2 * link + end) as u32
+}
+
 /// What happens to packets between the transmitter and the far end.
 #[derive(Clone, Debug)]
 pub struct Way {

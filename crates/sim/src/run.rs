@@ -1,9 +1,7 @@
 //! One run: a scenario and its seed in, a report out.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Tally, per_second, quantiles};
@@ -11,24 +9,12 @@ use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report, TasksReport};
 use makeway_scenario::model::{self, Egress, Scenario};
 
-use crate::build::{build, port_number};
+use crate::build::{Options, build};
+use crate::error::RunError;
 use crate::flow::{Flow, Kind};
-use crate::port::Port;
-use crate::tcp;
+use crate::port::{Port, port_number};
 use crate::trace::{Off, Recorder, Trace};
 use crate::world::World;
-
-/// How to run.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Set to true from anywhere, it ends the run early, with a report of what there was.
-    pub stop: Arc<AtomicBool>,
-    /// TCP of every download, in the place of what its congestion control asks for.
-    pub tcp: Option<tcp::Config>,
-    /// Which of the runs that a seed stands for. 0 is the scenario as it is written; in each other
-    /// one all random streams are new, and flows begin up to [`PHASE`](crate::PHASE) later.
-    pub replication: u64,
-}
 
 /// A report, and what else there is to know of a run in this world.
 #[derive(Clone, Debug)]
@@ -39,68 +25,6 @@ pub struct Outcome {
     pub fingerprint: u64,
     /// Packets that came to the far end of a link.
     pub hops: u64,
-}
-
-/// Why a scenario cannot be run in this world.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// A flow has no way to its receiver.
-    #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]
-    NoWay {
-        /// Its name.
-        flow: String,
-        /// Its sender.
-        from: String,
-        /// Its receiver.
-        to: String,
-    },
-    /// A download could send for ever at one moment.
-    #[error(
-        "{place}: flow `{flow}`: its packets take no time there and back: give a link on its way a rate or a delay"
-    )]
-    NoTime {
-        /// Where it was written.
-        place: String,
-        /// Its name.
-        flow: String,
-    },
-    /// There is no model of a congestion control.
-    #[error(
-        "{place}: flow `{flow}`: the world sim has no congestion control `{name}`: choose cubic, reno, newreno, sack or tahoe, or the world netns"
-    )]
-    CongestionControl {
-        /// Where it was written.
-        place: String,
-        /// Its name.
-        flow: String,
-        /// What it asked for.
-        name: String,
-    },
-    /// A queue cannot be as it is asked for.
-    #[error("link `{link}`: {why}")]
-    Queue {
-        /// The link.
-        link: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// A trace could not go on.
-    #[error("the trace {name} cannot be written: {why}")]
-    Trace {
-        /// Its file.
-        name: String,
-        /// What the system said.
-        why: String,
-    },
-}
-
-impl RunError {
-    pub(crate) fn queue(link: &model::Link, why: impl fmt::Display) -> Self {
-        Self::Queue {
-            link: link.name.clone(),
-            why: why.to_string(),
-        }
-    }
 }
 
 /// Runs `scenario` in simulated time and reports.

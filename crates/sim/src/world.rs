@@ -532,8 +532,7 @@ fn set_lazily(agenda: &mut Agenda, source: u32, due: Option<Instant>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::build;
-    use crate::run::Options;
+    use crate::build::{Options, build};
     use crate::trace::Off;
     use std::path::Path;
 

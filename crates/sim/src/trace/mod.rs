@@ -20,8 +20,8 @@ use makeway_scenario::model::Scenario;
 use makeway_scenario::wire;
 
 use crate::arena::{Body, Transit};
-use crate::build::port_number;
-use crate::run::RunError;
+use crate::error::RunError;
+use crate::port::port_number;
 
 /// What a world tells.
 pub(crate) trait Trace {

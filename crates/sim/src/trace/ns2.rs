@@ -26,7 +26,7 @@ use makeway_scenario::model::Scenario;
 
 use super::{Seen, Sink, What};
 use crate::arena::Body;
-use crate::build::port_number;
+use crate::port::port_number;
 
 /// A file of lines.
 pub(super) struct Ns2 {

@@ -16,7 +16,7 @@ use makeway_scenario::wire::{PREFIX, Rtp};
 
 use super::{Seen, Sink, What};
 use crate::arena::Body;
-use crate::build::port_number;
+use crate::port::port_number;
 use crate::tcp::{Ack, Segment};
 
 /// Time zero of every simulation, in seconds of Unix: 2000-01-01 00:00:00 UTC, chosen by us.

@@ -1,0 +1,67 @@
+//! Why a scenario cannot be run.
+
+use std::fmt;
+
+use makeway_scenario::model;
+
+/// Why a scenario cannot be run in this world.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// A flow has no way to its receiver.
+    #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]
+    NoWay {
+        /// Its name.
+        flow: String,
+        /// Its sender.
+        from: String,
+        /// Its receiver.
+        to: String,
+    },
+    /// A download could send for ever at one moment.
+    #[error(
+        "{place}: flow `{flow}`: its packets take no time there and back: give a link on its way a rate or a delay"
+    )]
+    NoTime {
+        /// Where it was written.
+        place: String,
+        /// Its name.
+        flow: String,
+    },
+    /// There is no model of a congestion control.
+    #[error(
+        "{place}: flow `{flow}`: the world sim has no congestion control `{name}`: choose cubic, reno, newreno, sack or tahoe, or the world netns"
+    )]
+    CongestionControl {
+        /// Where it was written.
+        place: String,
+        /// Its name.
+        flow: String,
+        /// What it asked for.
+        name: String,
+    },
+    /// A queue cannot be as it is asked for.
+    #[error("link `{link}`: {why}")]
+    Queue {
+        /// The link.
+        link: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A trace could not go on.
+    #[error("the trace {name} cannot be written: {why}")]
+    Trace {
+        /// Its file.
+        name: String,
+        /// What the system said.
+        why: String,
+    },
+}
+
+impl RunError {
+    pub(crate) fn queue(link: &model::Link, why: impl fmt::Display) -> Self {
+        Self::Queue {
+            link: link.name.clone(),
+            why: why.to_string(),
+        }
+    }
+}
