@@ -83,12 +83,23 @@ pub struct Config {
     /// Full segments that one acknowledgement may count for in the growth of Reno's window, and of
     /// any window in slow start: L of RFC 3465 §2.2, 1 in RFC 5681 eq. (2).
     pub growth_limit: u32,
+    /// Whether the window is counted in whole segments, as Linux does: it grows by one when as many
+    /// are acknowledged as it takes, and a reduction leaves no fraction.
+    pub whole_segments: bool,
+    /// Whether the window grows by what was not known to have arrived, and so by what ends a recovery
+    /// by selective acknowledgements too (Linux, `tcp_cong_control`); else by what is acknowledged,
+    /// outside of those.
+    pub counts_delivered: bool,
     /// Whether CUBIC's slow start ends when round trips grow (HyStart).
     pub hystart: bool,
     /// What is halved at a loss; after a timeout never the pipe.
     pub halved: Halved,
     /// When the receiver acknowledges.
     pub delayed_ack: DelayedAck,
+    /// Acknowledgements that are not delayed at the start of a connection, after a segment that has
+    /// arrived before, and after `min_rto` of silence: Linux's quick acknowledgements, of which it has 16
+    /// (`TCP_MAX_QUICKACKS`, `tcp_enter_quickack_mode` in `net/ipv4/tcp_input.c`).
+    pub quick_acks: u32,
     /// Retransmission timeout before the first measurement.
     pub initial_rto: Duration,
     /// Least retransmission timeout.
@@ -124,9 +135,12 @@ impl Config {
             initial_ssthresh: Bytes::new(20_000),
             window: Bytes::new(20_000),
             growth_limit: 1,
+            whole_segments: false,
+            counts_delivered: false,
             hystart: false,
             halved: Halved::Window,
             delayed_ack: DelayedAck::Off,
+            quick_acks: 0,
             initial_rto: Duration::from_secs(6),
             min_rto: Duration::from_secs(1),
             max_rto: Duration::from_secs(64),
@@ -148,10 +162,14 @@ impl Config {
             initial_window: 10,
             initial_ssthresh: Bytes::new(u64::MAX),
             window: Bytes::new(3 << 20),
-            growth_limit: 2,
+            // Without selective acknowledgements an acknowledgement says too much at once.
+            growth_limit: if variant.uses_sack() { u32::MAX } else { 2 },
+            whole_segments: true,
+            counts_delivered: true,
             hystart: true,
-            halved: Halved::Outstanding,
+            halved: Halved::Window,
             delayed_ack: DelayedAck::EverySecond(Duration::from_millis(40)),
+            quick_acks: 16,
             initial_rto: Duration::from_secs(1),
             min_rto: Duration::from_millis(200),
             max_rto: Duration::from_secs(120),

@@ -22,6 +22,13 @@ pub struct Receiver {
     window: u32,
     /// The longest wait of an acknowledgement; nothing where each segment has its own.
     delay: Option<Duration>,
+    /// Acknowledgements that are still not to be delayed, and the most there are.
+    quick: u32,
+    quick_acks: u32,
+    /// After so long without a segment there are that many again.
+    silence: Duration,
+    /// The last segment came then.
+    last: Instant,
     sack: bool,
     timestamps: bool,
     ecn: bool,
@@ -46,6 +53,10 @@ impl Receiver {
                 DelayedAck::Off => None,
                 DelayedAck::EverySecond(delay) => Some(delay),
             },
+            quick: config.quick_acks,
+            quick_acks: config.quick_acks,
+            silence: config.min_rto,
+            last: Instant::FAR_FUTURE,
             sack: config.variant.uses_sack(),
             timestamps: config.timestamps,
             ecn: config.ecn,
@@ -66,6 +77,11 @@ impl Receiver {
         if segment.seq <= self.last_ack {
             self.recent = self.recent.max(segment.sent_at);
         }
+        // Linux compares with the timeout of its own sender, no less than this.
+        if now.saturating_since(self.last) > self.silence {
+            self.quick = self.quick_acks;
+        }
+        self.last = now;
         let end = segment.end();
         if segment.seq > self.next {
             self.hold(segment.seq, end);
@@ -73,6 +89,7 @@ impl Receiver {
         }
         if end <= self.next {
             // It has arrived before; the acknowledgement may be what was lost.
+            self.quick = self.quick_acks;
             return Some(self.acknowledge());
         }
         self.next = end;
@@ -81,7 +98,7 @@ impl Receiver {
             return Some(self.acknowledge());
         }
         match self.delay {
-            Some(delay) if self.expires == Instant::FAR_FUTURE => {
+            Some(delay) if self.expires == Instant::FAR_FUTURE && self.quick == 0 => {
                 self.expires = now + delay;
                 None
             }
@@ -109,6 +126,7 @@ impl Receiver {
     fn acknowledge(&mut self) -> Ack {
         self.expires = Instant::FAR_FUTURE;
         self.last_ack = self.next;
+        self.quick = self.quick.saturating_sub(1);
         let mut sack = SackBlocks::default();
         if self.sack && !self.held.is_empty() {
             for range in self.latest.into_iter().flatten() {
@@ -182,7 +200,10 @@ mod tests {
 
     #[test]
     fn every_second_segment_is_acknowledged_and_a_single_one_after_the_delay() {
-        let mut receiver = Receiver::new(&Config::linux(Variant::Reno));
+        let mut receiver = Receiver::new(&Config {
+            quick_acks: 0,
+            ..Config::linux(Variant::Reno)
+        });
         assert_eq!(receiver.on_segment(at_ms(10), &segment(0), false), None);
         assert_eq!(receiver.next_timeout(), Some(at_ms(50)));
         let ack = receiver.on_segment(at_ms(11), &segment(1), false).unwrap();
@@ -199,6 +220,23 @@ mod tests {
         let ack = receiver.on_timeout(at_ms(60)).unwrap();
         assert_eq!((in_segments(&ack).0, ack.echo()), (3, Some(at_ms(2))));
         assert_eq!(receiver.on_timeout(at_ms(99)), None);
+    }
+
+    #[test]
+    fn the_first_are_acknowledged_at_once_and_so_are_those_after_a_copy_or_a_silence() {
+        let mut receiver = Receiver::new(&Config {
+            quick_acks: 2,
+            ..Config::linux(Variant::Reno)
+        });
+        let mut quick = |at, n| receiver.on_segment(at_ms(at), &segment(n), false).is_some();
+        assert_eq!([quick(1, 0), quick(2, 1), quick(3, 2)], [true, true, false]);
+        // Its own acknowledgement is one of the two.
+        assert!(quick(4, 0));
+        assert_eq!([quick(5, 3), quick(6, 4)], [true, false]);
+        assert_eq!(
+            [quick(206, 5), quick(407, 6), quick(408, 7), quick(409, 8)],
+            [true, true, true, false]
+        );
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use crate::pipe::{Fate, LOST, Pipe, untouched};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
-use makeway_sim::tcp::{Config, DelayedAck, LimitedTransmit, Receiver, Segment, Sender, Variant};
+use makeway_sim::tcp::{
+    Config, DelayedAck, Halved, LimitedTransmit, Receiver, Segment, Sender, Variant,
+};
 
 fn at_ms(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
@@ -24,6 +26,10 @@ fn ten_out(config: &Config) -> (Sender, Receiver, Vec<Segment>) {
 fn linux(variant: Variant) -> Config {
     Config {
         delayed_ack: DelayedAck::Off,
+        // As the RFCs have it.
+        halved: Halved::Outstanding,
+        whole_segments: false,
+        counts_delivered: false,
         ..Config::linux(variant)
     }
 }

@@ -19,6 +19,9 @@ fn throughput(
         initial_ssthresh: Bytes::new(150 * 1448),
         delayed_ack,
         growth_limit: 1,
+        quick_acks: 0,
+        whole_segments: false,
+        counts_delivered: false,
         min_rto: Duration::from_millis(400),
         min_rto_margin: Duration::ZERO,
         ..Config::linux(variant)

@@ -22,6 +22,9 @@ pub struct Window {
     /// The most that one acknowledgement adds in slow start.
     limit: u64,
     initial: u64,
+    whole: bool,
+    /// Acknowledged and not grown by yet, where segments are whole.
+    counted: u64,
     growth: Growth,
     /// Where slow start may end before a loss.
     hystart: Option<HyStart>,
@@ -49,6 +52,8 @@ impl Window {
             mss,
             limit,
             initial,
+            whole: config.whole_segments,
+            counted: 0,
             growth,
             hystart: (config.hystart && config.variant == Variant::Cubic).then(HyStart::new),
         }
@@ -57,6 +62,10 @@ impl Window {
     /// `acked` new bytes were acknowledged, outside of a recovery, and the window was in use.
     #[inline]
     pub fn grow(&mut self, acked: u64, now: Instant, srtt: Option<Duration>) {
+        if self.whole {
+            self.grow_whole(acked, now, srtt);
+            return;
+        }
         if self.cwnd < self.ssthresh {
             // RFC 5681 eq. (2), with RFC 3465 §2.2: cwnd += min(N, L * SMSS).
             self.cwnd += acked.min(self.limit);
@@ -68,6 +77,41 @@ impl Window {
                 cubic.growth(self.cwnd, acked, now, srtt.unwrap_or(Duration::ZERO))
             }
         };
+    }
+
+    /// Linux's `tcp_slow_start` and `tcp_cong_avoid_ai` (`net/ipv4/tcp_cong.c`), with `snd_cwnd_cnt` in
+    /// bytes; CUBIC's growth is paid in segments.
+    #[inline]
+    fn grow_whole(&mut self, acked: u64, now: Instant, srtt: Option<Duration>) {
+        let mut acked = acked.min(self.limit);
+        if self.cwnd < self.ssthresh {
+            let slow = acked.min(self.ssthresh - self.cwnd) / self.mss * self.mss;
+            self.cwnd += slow;
+            acked -= slow;
+            if acked == 0 {
+                return;
+            }
+        }
+        match &mut self.growth {
+            Growth::Reno(_) => {
+                if self.counted >= self.cwnd {
+                    self.counted = 0;
+                    self.cwnd += self.mss;
+                }
+                self.counted += acked;
+                if self.counted >= self.cwnd {
+                    let segments = self.counted / self.cwnd;
+                    self.counted -= segments * self.cwnd;
+                    self.cwnd += segments * self.mss;
+                }
+            }
+            Growth::Cubic(cubic) => {
+                self.counted += cubic.growth(self.cwnd, acked, now, srtt.unwrap_or(Duration::ZERO));
+                let segments = self.counted / self.mss;
+                self.counted -= segments * self.mss;
+                self.cwnd += segments * self.mss;
+            }
+        }
     }
 
     /// An acknowledgement up to `una` measured a round trip, with data sent up to `nxt`.
@@ -91,6 +135,11 @@ impl Window {
             // RFC 9438 §4.6.
             Growth::Cubic(cubic) => cubic.reduced(flight),
         };
+        self.counted = 0;
+        let reduced = match self.whole {
+            true => reduced / self.mss * self.mss,
+            false => reduced,
+        };
         self.reduced = reduced.max(2 * self.mss);
         // Slow start ends at whole segments, as in ns-2 and Linux.
         self.ssthresh = self.reduced / self.mss * self.mss;
@@ -110,5 +159,33 @@ impl Window {
         if let Growth::Cubic(cubic) = &mut self.growth {
             cubic.on_idle(idle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_segments_grow_by_one_when_a_window_is_acknowledged_and_leave_no_fraction() {
+        let mss = 1448;
+        let mut window = Window::new(&Config::linux(Variant::Sack));
+        window.reduce(5 * mss);
+        window.cwnd = window.reduced;
+        assert_eq!((window.cwnd, window.ssthresh), (2 * mss, 2 * mss));
+        let mut grown = |acked| {
+            window.grow(acked * mss, Instant::ZERO, None);
+            window.cwnd / mss
+        };
+        assert_eq!([1, 1, 1, 1, 1, 5].map(&mut grown), [2, 3, 3, 3, 4, 5]);
+        // The count starts anew at a reduction: one of five is left from before.
+        window.reduce(window.cwnd);
+        window.cwnd = 2 * mss;
+        window.grow(mss, Instant::ZERO, None);
+        assert_eq!(window.cwnd, 2 * mss);
+        // CUBIC's 0.7, rounded down.
+        let mut cubic = Window::new(&Config::linux(Variant::Cubic));
+        cubic.reduce(9 * mss);
+        assert_eq!(cubic.reduced, 6 * mss);
     }
 }

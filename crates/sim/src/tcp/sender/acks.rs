@@ -16,10 +16,11 @@ impl Sender {
         let same_window = self.receive_window == u64::from(ack.window);
         self.receive_window = u64::from(ack.window);
         let flight = self.flight_size();
+        let known = self.scoreboard.total();
         let newly_sacked = !ack.sack.is_empty() && self.update_scoreboard(ack);
         if ack.ack > self.una {
             let marked = ack.ece && self.ecn;
-            self.on_new_ack(now, ack, marked);
+            self.on_new_ack(now, ack, marked, known);
         } else if self.max > self.una {
             // RFC 5681 §2; with selective acknowledgements RFC 6675 §2: it brings news.
             let duplicate = match self.variant.uses_sack() {
@@ -47,7 +48,7 @@ impl Sender {
     }
 
     #[inline]
-    fn on_new_ack(&mut self, now: Instant, ack: &Ack, marked: bool) {
+    fn on_new_ack(&mut self, now: Instant, ack: &Ack, marked: bool, known: u64) {
         let acked = ack.ack - self.una;
         self.una = ack.ack;
         self.nxt = self.nxt.max(self.una);
@@ -60,8 +61,12 @@ impl Sender {
             None => true,
             Some(point) => self.on_ack_in_recovery(acked, point),
         };
+        let counts = match self.counts_delivered {
+            true => (acked + self.scoreboard.total()).saturating_sub(known),
+            false => acked,
+        };
         if grows && self.cwnd_limited && !marked {
-            self.window.grow(acked, now, self.rto.srtt());
+            self.window.grow(counts, now, self.rto.srtt());
         }
         // RFC 6298 (5.2), (5.3); RFC 6582 §3.2: of partial ones, at the first only.
         if self.una == self.max {

@@ -88,7 +88,7 @@ impl Sender {
             self.window.cwnd = self.window.reduced;
             self.recovery = None;
             self.retransmit = false;
-            return !self.variant.uses_sack();
+            return !self.variant.uses_sack() || self.counts_delivered;
         }
         if self.variant == Variant::NewReno {
             // RFC 6582 §3.2 (3), partial: the next gap, and what was acknowledged is deflated.

@@ -37,6 +37,9 @@ pub const FIGURES: [(&str, &str); 4] = [
 pub fn ns3() -> Config {
     Config {
         growth_limit: 1,
+        quick_acks: 0,
+        whole_segments: false,
+        counts_delivered: false,
         halved: Halved::Pipe,
         delayed_ack: DelayedAck::EverySecond(Duration::from_millis(200)),
         min_rto: Duration::from_secs(1),

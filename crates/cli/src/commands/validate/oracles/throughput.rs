@@ -39,6 +39,9 @@ fn pftk((b, delayed_ack, loss, packets): (u32, DelayedAck, f64, f64)) -> Case {
         let tcp = Config {
             delayed_ack,
             growth_limit: 1,
+            quick_acks: 0,
+            whole_segments: false,
+            counts_delivered: false,
             limited_transmit: LimitedTransmit::Off,
             min_rto_margin: Duration::from_millis(300),
             ..Config::linux(Variant::NewReno)
