@@ -108,10 +108,19 @@ impl Bench {
     /// # Errors
     /// [`Stopped`], or what this world cannot do.
     pub fn run(&self, scenario: &Scenario, tcp: Option<Config>) -> anyhow::Result<Report> {
+        self.replication(scenario, tcp, 0)
+    }
+
+    fn replication(
+        &self,
+        scenario: &Scenario,
+        tcp: Option<Config>,
+        replication: u64,
+    ) -> anyhow::Result<Report> {
         let options = Options {
             stop: Arc::clone(&self.stop),
             tcp,
-            ..Options::default()
+            replication,
         };
         let report = makeway_sim::run(scenario, &options, |_| {})?;
         if !report.complete {
@@ -120,23 +129,19 @@ impl Bench {
         Ok(report)
     }
 
-    /// The same with the seeds 1 to `seeds`: what `measure` says of each.
+    /// So many replications of it: what `measure` says of each.
     ///
     /// # Errors
     /// As [`Bench::run`].
     pub fn replicate(
         &self,
         scenario: &Scenario,
-        seeds: u64,
+        runs: u64,
         measure: impl Fn(&Report) -> f64,
     ) -> anyhow::Result<Moments> {
         let mut moments = Moments::new();
-        for seed in 1..=seeds {
-            let scenario = Scenario {
-                seed,
-                ..scenario.clone()
-            };
-            moments.record(measure(&self.run(&scenario, None)?));
+        for replication in 1..=runs {
+            moments.record(measure(&self.replication(scenario, None, replication)?));
         }
         Ok(moments)
     }

@@ -1,6 +1,6 @@
 //! Single queues whose waits and losses have a closed form.
 //!
-//! Each is run with twenty seeds, and the 95 % interval of their mean has to reach the value, or half a
+//! Each has twenty replications, and the 95 % interval of their mean has to reach the value, or half a
 //! percent around it: of so many intervals one in twenty would miss by chance.
 
 use makeway_core::measure::Moments;
@@ -10,7 +10,7 @@ use crate::commands::validate::oracle::{Bench, Case, Ours, Question, around};
 
 const QUEUE: &str = include_str!("../queue.toml");
 const PRIORITY: &str = include_str!("../priority.toml");
-const SEEDS: u64 = 20;
+const RUNS: u64 = 20;
 const TOLERANCE: f64 = 0.005;
 
 /// M/D/1, M/M/1, M/M/1/10, priorities.
@@ -67,7 +67,7 @@ fn single(what: String, source: &'static str, wait: f64, set: Vec<String>) -> Ca
     };
     Case::one(question, move |bench| {
         let wait = |report: &Report| report.queues[0].sojourn_ms.mean;
-        let runs = bench.replicate(&bench.scenario(QUEUE, &set)?, SEEDS, wait)?;
+        let runs = bench.replicate(&bench.scenario(QUEUE, &set)?, RUNS, wait)?;
         Ok(Ours::Runs(runs))
     })
 }
@@ -87,7 +87,7 @@ fn m_m_1_10() -> Case {
             let queue = &report.queues[0];
             queue.drops.values().sum::<u64>() as f64 / queue.packets_in as f64
         };
-        let runs = bench.replicate(&bench.scenario(QUEUE, &set)?, SEEDS, loss)?;
+        let runs = bench.replicate(&bench.scenario(QUEUE, &set)?, RUNS, loss)?;
         Ok(Ours::Runs(runs))
     })
 }
@@ -124,7 +124,7 @@ fn wait(
     flow: &str,
     transmission: f64,
 ) -> anyhow::Result<Ours> {
-    let runs: Moments = bench.replicate(scenario, SEEDS, |report| {
+    let runs: Moments = bench.replicate(scenario, RUNS, |report| {
         let stream = report.flows.iter().find(|f| f.name == flow);
         let stream = stream.and_then(|f| f.datagrams.as_ref());
         stream.map_or(f64::NAN, |s| s.delay_ms.mean - transmission)
