@@ -80,9 +80,13 @@ fn a_precision_that_cannot_be_reached_ends_at_the_most_and_says_so() {
 }
 
 #[test]
-fn the_first_replication_is_the_run_without_replications() {
+fn runs_are_the_replications_from_one_on() {
     let all = found(&asked(Some(2), None, 2), &[scenario(&[])]);
-    let single = makeway_sim::run(&scenario(&[]), &Options::default(), |_| {}).unwrap();
+    let first = Options {
+        replication: 1,
+        ..Options::default()
+    };
+    let single = makeway_sim::run(&scenario(&[]), &first, |_| {}).unwrap();
     assert_eq!(
         all[0].runs[0].fingerprint,
         single.environment["fingerprint"]
@@ -127,7 +131,7 @@ fn a_signal_leaves_what_is_finished() {
     assert!(some[0].figures.iter().all(|f| f.values.len() == runs));
     // The last one is a whole run, not the one that was cut.
     let last = Options {
-        replication: runs as u64 - 1,
+        replication: runs as u64,
         ..Options::default()
     };
     let whole = makeway_sim::run(&long[0], &last, |_| {}).unwrap();
