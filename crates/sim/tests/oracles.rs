@@ -28,25 +28,7 @@ fn queue(report: &Report) -> &QueueReport {
 }
 
 /// Poisson arrivals of 1500 B at a line of 10 Mbit/s.
-const SINGLE_QUEUE: &str = r#"
-title = "one queue"
-duration = "2000s"
-warmup = "0s"
-seed = 1
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "10mbit"
-framing = "ip"
-queue = { at = "a", discipline = "fifo", limit = "10000 packets" }
-[flow.poisson]
-kind = "poisson"
-from = "a"
-to = "b"
-rate = "8mbit"
-payload = "1460B"
-"#;
+const SINGLE_QUEUE: &str = include_str!("queue.toml");
 
 #[test]
 fn waits_are_those_of_m_d_1() {

@@ -118,31 +118,18 @@ fn replications_differ_where_a_scenario_has_nothing_random() {
     assert_eq!(seeds[0], seeds[1]);
 }
 
-/// Poisson packets of 1.2 ms each at half of the line's rate: 0.6 ms of waiting, 1.8 ms in all (M/D/1).
-const SINGLE_QUEUE: &str = r#"
-duration = "21s"
-warmup = "1s"
-[node.a]
-[node.b]
-[link.line]
-between = ["a", "b"]
-rate = "10mbit"
-framing = "ip"
-queue = { at = "a", discipline = "fifo", limit = "10000 packets" }
-[flow.poisson]
-kind = "poisson"
-from = "a"
-to = "b"
-rate = "5mbit"
-payload = "1460B"
-"#;
-
 #[test]
 fn intervals_hold_the_true_mean_about_as_often_as_they_say() {
     let holds = |seed: u64| {
-        let set = [format!("seed={seed}")];
-        let scenario =
-            makeway_scenario::parse(SINGLE_QUEUE, "test.toml", Path::new("."), &set).unwrap();
+        // At half of the line's rate: 0.6 ms of waiting, 1.8 ms in all (M/D/1).
+        let set = [
+            format!("seed={seed}"),
+            "duration=21s".into(),
+            "warmup=1s".into(),
+            "flow.poisson.rate=5mbit".into(),
+        ];
+        let text = include_str!("queue.toml");
+        let scenario = makeway_scenario::parse(text, "test.toml", Path::new("."), &set).unwrap();
         let delays = (0..8).map(|replication| {
             let options = Options {
                 replication,

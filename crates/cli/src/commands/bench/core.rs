@@ -17,7 +17,7 @@ use makeway_core::workload::{Bench, Case};
 use makeway_core::{packet::Packet, units::Instant};
 use serde::Serialize;
 
-use super::{Output, load, machine};
+use super::{Origin, Output};
 use crate::text;
 
 /// Measures the schedulers: ns for each packet that comes and goes, making the packet included
@@ -41,12 +41,8 @@ pub struct Core {
 
 #[derive(Serialize)]
 struct Report {
-    schema: u32,
-    command: &'static str,
-    commit: &'static str,
-    machine: String,
-    /// Mean number of runnable processes over the last minute, when the run began.
-    load: String,
+    #[serde(flatten)]
+    origin: Origin,
     rows: Vec<Row>,
     targets: Vec<Target>,
 }
@@ -78,11 +74,7 @@ const TARGETS: [(u32, f64); 3] = [(1024, 25.0), (65_536, 45.0), (1 << 20, 120.0)
 
 pub fn run(args: &Core) -> anyhow::Result<ExitCode> {
     let mut report = Report {
-        schema: 1,
-        command: "makeway bench core",
-        commit: env!("MAKEWAY_COMMIT"),
-        machine: machine(),
-        load: load(),
+        origin: Origin::new("makeway bench core"),
         rows: Vec::new(),
         targets: Vec::new(),
     };
@@ -282,12 +274,7 @@ fn print_end(report: &Report) {
     text::say!(
         "`nothing` only makes the packets; `sqf-heaps` and `sqf-tree` are published structures."
     );
-    text::say!(
-        "{}, load {}, commit {}",
-        report.machine,
-        report.load,
-        report.commit
-    );
+    text::say!("{}", report.origin);
 }
 
 /// Looks at each packet and forgets it: what the traffic itself costs.

@@ -4,6 +4,7 @@ mod core;
 mod datapath;
 mod sim;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,6 +61,42 @@ impl Output {
                 .with_context(|| format!("{} cannot be written", file.display()))?,
         }
         Ok(())
+    }
+}
+
+/// What figures of speed belong to.
+#[derive(Serialize)]
+struct Origin {
+    schema: u32,
+    command: &'static str,
+    commit: &'static str,
+    machine: String,
+    /// Mean number of runnable processes over the last minute, when the run began.
+    load: String,
+}
+
+impl Origin {
+    /// This program on this machine, now.
+    fn new(command: &'static str) -> Self {
+        Self {
+            schema: 1,
+            command,
+            commit: env!("MAKEWAY_COMMIT"),
+            machine: machine(),
+            load: load(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            machine,
+            load,
+            commit,
+            ..
+        } = self;
+        write!(f, "{machine}, load {load}, commit {commit}")
     }
 }
 

@@ -14,7 +14,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::cases::{Dumbbell, NS2, Sample, dumbbells};
-use super::{Output, load, machine};
+use super::{Origin, Output};
 
 /// Measure the simulator: packets that its bottleneck forwards in a second of wall time, beside ns-2
 /// where `ns` is installed; memory; many runs on all cores
@@ -44,12 +44,8 @@ const EFFICIENCY: f64 = 0.9;
 
 #[derive(Serialize)]
 struct Figures {
-    schema: u32,
-    command: &'static str,
-    commit: &'static str,
-    machine: String,
-    /// Mean number of runnable processes over the last minute, when the run began.
-    load: String,
+    #[serde(flatten)]
+    origin: Origin,
     rows: Vec<Row>,
     replications: Replications,
     targets: Vec<Target>,
@@ -96,11 +92,7 @@ pub fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         return peak_here(&dumbbells, number);
     }
     let mut figures = Figures {
-        schema: 1,
-        command: "makeway bench sim",
-        commit: env!("MAKEWAY_COMMIT"),
-        machine: machine(),
-        load: load(),
+        origin: Origin::new("makeway bench sim"),
         rows: Vec::new(),
         replications: replicate(&dumbbells[0], args.rounds)?,
         targets: Vec::new(),

@@ -8,12 +8,7 @@ use super::{Figures, Row};
 use crate::text;
 
 pub fn print(figures: &Figures) {
-    text::say!(
-        "{}, load {}, commit {}",
-        figures.machine,
-        figures.load,
-        figures.commit
-    );
+    text::say!("{}", figures.origin);
     let mut rows = table(&[
         "dumbbell",
         "simulator",
