@@ -67,6 +67,18 @@ pub enum Halved {
     Pipe,
 }
 
+/// How a sender with selective acknowledgements finds what is lost, and how fast it sends it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Lost is what three segments have arrived beyond; the window is reduced at once (RFC 6675).
+    Sack,
+    /// The same, but the window is reduced by what arrives (RFC 6937), as ns-3 does.
+    SackPrr,
+    /// Lost is what was sent before something that has arrived, retransmissions too; a probe before the
+    /// timer expires (RFC 8985); the window as [`Recovery::SackPrr`]. So Linux does.
+    RackPrr,
+}
+
 /// Both ends of a connection. A window below one segment counts as one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -90,6 +102,11 @@ pub struct Config {
     /// by selective acknowledgements too (Linux, `tcp_cong_control`); else by what is acknowledged,
     /// outside of those.
     pub counts_delivered: bool,
+    /// What selective acknowledgements are used for.
+    pub recovery: Recovery,
+    /// Whether CUBIC, once its Reno-friendly window has reached the window before the loss, lets it grow
+    /// as Reno's (RFC 9438 §4.3); Linux does not.
+    pub cubic_catches_up: bool,
     /// Whether CUBIC's slow start ends when round trips grow (HyStart).
     pub hystart: bool,
     /// What is halved at a loss; after a timeout never the pipe.
@@ -137,6 +154,8 @@ impl Config {
             growth_limit: 1,
             whole_segments: false,
             counts_delivered: false,
+            recovery: Recovery::Sack,
+            cubic_catches_up: true,
             hystart: false,
             halved: Halved::Window,
             delayed_ack: DelayedAck::Off,
@@ -166,6 +185,8 @@ impl Config {
             growth_limit: if variant.uses_sack() { u32::MAX } else { 2 },
             whole_segments: true,
             counts_delivered: true,
+            recovery: Recovery::RackPrr,
+            cubic_catches_up: false,
             hystart: true,
             halved: Halved::Window,
             delayed_ack: DelayedAck::EverySecond(Duration::from_millis(40)),

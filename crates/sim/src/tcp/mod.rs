@@ -16,6 +16,8 @@
 //! | slow start, congestion avoidance, fast retransmit, Reno | RFC 5681 | `congestion`, `sender` |
 //! | NewReno's partial acknowledgements and `recover` | RFC 6582 | `sender::loss` |
 //! | recovery by selective acknowledgements | RFC 6675, RFC 2018 | `scoreboard`, `sender::loss` |
+//! | losses by the order of sending, tail loss probes | RFC 8985 | `rack`, `sender::loss`, `sender::timer` |
+//! | proportional rate reduction | RFC 6937 | `prr` |
 //! | CUBIC | RFC 9438 | `congestion::cubic` |
 //! | HyStart | Ha, Rhee 2011, as in Linux | `congestion::hystart` |
 //! | retransmission timer, timestamps | RFC 6298, RFC 7323 | `rto` |
@@ -24,11 +26,13 @@
 //! | delayed acknowledgements | RFC 5681 §4.2 | `receiver` |
 //!
 //! Not modelled: connection set-up and end, Nagle's algorithm, zero windows (the receiving
-//! application reads at once), reneging receivers, and of Linux RACK, tail loss probes,
-//! proportional rate reduction and pacing.
+//! application reads at once), reneging receivers, and of Linux the undoing of what was not needed
+//! (F-RTO, Eifel, duplicate selective acknowledgements) and pacing.
 
 mod config;
 mod congestion;
+mod prr;
+mod rack;
 mod ranges;
 mod receiver;
 mod rto;
@@ -36,7 +40,7 @@ mod scoreboard;
 mod segment;
 mod sender;
 
-pub use config::{Config, DelayedAck, Halved, LimitedTransmit, Variant};
+pub use config::{Config, DelayedAck, Halved, LimitedTransmit, Recovery, Variant};
 pub use receiver::Receiver;
 pub use segment::{Ack, SackBlocks, Segment};
 pub use sender::{Sender, Stats};

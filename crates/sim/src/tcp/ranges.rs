@@ -18,6 +18,11 @@ impl Ranges {
         }
     }
 
+    /// Becomes equal to `other`, in the memory that it has.
+    pub fn copy(&mut self, other: &Self) {
+        self.list.clone_from(&other.list);
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -81,11 +86,37 @@ impl Ranges {
         removed
     }
 
+    /// Takes away `start..end`, all of which is in the set, and which may leave one range too many.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        let at = self.list.partition_point(|r| r.1 <= start);
+        let Some(&(s, e)) = self.list.get(at) else {
+            return;
+        };
+        match (s < start, end < e) {
+            (true, true) => {
+                self.list[at].1 = start;
+                self.list.insert(at + 1, (end, e));
+            }
+            (true, false) => self.list[at].1 = start,
+            (false, true) => self.list[at].0 = end,
+            (false, false) => drop(self.list.remove(at)),
+        }
+    }
+
     /// Bytes of `start..end` that are in the set.
     pub fn covered(&self, start: u64, end: u64) -> u64 {
         let from = self.list.partition_point(|r| r.1 <= start);
         let inside = self.list.range(from..).take_while(|r| r.0 < end);
         inside.map(|r| r.1.min(end) - r.0.max(start)).sum()
+    }
+
+    /// The first gap at or after `at`, or what is missing from there to `end`; empty if nothing is.
+    pub fn missing(&self, at: u64, end: u64) -> (u64, u64) {
+        let (start, stop) = self.gap(at).unwrap_or_else(|| {
+            let top = self.last().map_or(at, |r| r.1);
+            (at.max(top), end)
+        });
+        (start, stop.min(end).max(start))
     }
 
     /// The first gap at or after `at` that a range follows.
@@ -108,18 +139,21 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_are_the_bytes_put_in(
-            ops in proptest::collection::vec((0u64..60, 1u64..12, any::<bool>()), 1..60)
+            ops in proptest::collection::vec((0u64..60, 1u64..12, 0u8..3), 1..60)
         ) {
             let mut ranges = Ranges::new(40);
             let mut bytes = [false; 80];
             let mut floor = 0;
             for (start, len, cut) in ops {
                 let (start, end) = (start.max(floor), (start + len).max(floor + 1));
-                if cut {
+                if cut == 0 {
                     floor = floor.max(start.min(floor + 5));
                     let gone = bytes[..floor as usize].iter().filter(|b| **b).count() as u64;
                     bytes[..floor as usize].fill(false);
                     prop_assert_eq!(ranges.remove_below(floor), gone);
+                } else if cut == 1 && bytes[start as usize..end as usize].iter().all(|b| *b) {
+                    bytes[start as usize..end as usize].fill(false);
+                    ranges.remove(start, end);
                 } else {
                     let before = bytes.iter().filter(|b| **b).count() as u64;
                     bytes[start as usize..end as usize].fill(true);

@@ -169,11 +169,33 @@ impl Scoreboard {
 
     /// The first missing bytes at or after `at`, at most a segment, as offset and length.
     pub fn missing_from(&self, at: u64, max: u64) -> (u64, u32) {
-        let (start, end) = self.ranges.gap(at).unwrap_or_else(|| {
-            let top = self.ranges.last().map_or(at, |r| r.1);
-            (at.max(top), max)
-        });
-        (start, end.saturating_sub(start).min(self.mss) as u32)
+        let (start, end) = self.ranges.missing(at, max);
+        (start, (end - start).min(self.mss) as u32)
+    }
+
+    /// Everything before is acknowledged.
+    pub fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Where what has arrived ends.
+    pub fn highest(&self) -> u64 {
+        self.ranges.last().map_or(self.una, |range| range.1)
+    }
+
+    /// What has arrived beyond the first gap.
+    pub fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
+    /// Whether all of `start..end` has arrived.
+    pub fn has(&self, start: u64, end: u64) -> bool {
+        end <= self.una || self.arrived_between(start, end) == end - start
+    }
+
+    /// Bytes of `start..end` that have arrived, beyond the first gap.
+    pub fn arrived_between(&self, start: u64, end: u64) -> u64 {
+        self.ranges.covered(start, end)
     }
 }
 

@@ -4,5 +4,6 @@ mod drops;
 mod ns2;
 mod pipe;
 mod properties;
+mod recovery;
 mod rules;
 mod throughput;

@@ -3,7 +3,7 @@
 use crate::pipe::{Fate, LOST, Pipe, untouched};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use makeway_sim::tcp::{
-    Config, DelayedAck, Halved, LimitedTransmit, Receiver, Segment, Sender, Variant,
+    Config, DelayedAck, Halved, LimitedTransmit, Receiver, Recovery, Segment, Sender, Variant,
 };
 
 fn at_ms(ms: u64) -> Instant {
@@ -30,8 +30,40 @@ fn linux(variant: Variant) -> Config {
         halved: Halved::Outstanding,
         whole_segments: false,
         counts_delivered: false,
+        recovery: Recovery::Sack,
         ..Config::linux(variant)
     }
+}
+
+#[test]
+fn what_ends_a_recovery_grows_the_window_by_what_had_not_arrived_before() {
+    // The first of ten is lost. Its retransmission acknowledges all ten, of which nine were known.
+    let cwnd = |counts_delivered| {
+        let config = Config {
+            counts_delivered,
+            limited_transmit: LimitedTransmit::Off,
+            ..linux(Variant::Sack)
+        };
+        let (mut sender, mut receiver, sent) = ten_out(&config);
+        let mut again = Vec::new();
+        for segment in &sent[1..] {
+            let ack = receiver.on_segment(at_ms(50), segment, false).unwrap();
+            sender.on_ack(at_ms(100), &ack);
+            again.extend(
+                drain(&mut sender, at_ms(100))
+                    .into_iter()
+                    .filter(|s| s.seq == 0),
+            );
+        }
+        let ack = receiver.on_segment(at_ms(150), &again[0], false).unwrap();
+        assert!(sender.in_recovery());
+        sender.on_ack(at_ms(200), &ack);
+        assert!(!sender.in_recovery());
+        sender.cwnd().get()
+    };
+    // A fifth of a segment in a window of five.
+    assert_eq!(cwnd(false), 5 * 1448);
+    assert_eq!(cwnd(true), 5 * 1448 + 1448 / 5);
 }
 
 #[test]

@@ -29,6 +29,8 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 #[derive(Clone, Debug)]
 pub struct Cubic {
     mss: f64,
+    /// alpha once W_est has made up for the reduction: 1 in §4.3.
+    alpha_later: f64,
     w_max: f64,
     k: f64,
     w_est: f64,
@@ -40,9 +42,10 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    pub fn new(mss: u64) -> Self {
+    pub fn new(mss: u64, catches_up: bool) -> Self {
         Self {
             mss: mss as f64,
+            alpha_later: if catches_up { 1.0 } else { ALPHA },
             w_max: 0.0,
             k: 0.0,
             w_est: 0.0,
@@ -61,8 +64,12 @@ impl Cubic {
             None => self.begin(now, w),
         };
         let t = now.saturating_since(epoch).as_secs_f64();
-        // Eq. (4): alpha is 1 once W_est has made up for the reduction.
-        let alpha = if self.w_est < self.prior { ALPHA } else { 1.0 };
+        // Eq. (4).
+        let alpha = if self.w_est < self.prior {
+            ALPHA
+        } else {
+            self.alpha_later
+        };
         let segments = acked as f64 / self.mss;
         self.w_est += alpha * segments / w;
         let growth = if self.w_cubic(t) < self.w_est {
@@ -174,7 +181,7 @@ mod tests {
     #[test]
     fn the_window_follows_the_cubic_function() {
         // W_max 1000 segments: K = cbrt(1000 * 0.3 / 0.4) = 9.086 s.
-        let mut cubic = Cubic::new(MSS);
+        let mut cubic = Cubic::new(MSS, true);
         let cwnd = cubic.reduced(1000 * MSS);
         assert_eq!(cwnd, 700 * MSS);
         let rtt = Duration::from_millis(100);
@@ -195,7 +202,7 @@ mod tests {
     fn over_short_paths_it_grows_as_reno_would() {
         // 1 ms and 20 segments: the cubic function hardly moves in 0.2 s. 14 segments after the
         // reduction; 0.529 each round trip, the whole of one from 20 segments on.
-        let mut cubic = Cubic::new(MSS);
+        let mut cubic = Cubic::new(MSS, true);
         let cwnd = cubic.reduced(20 * MSS);
         let seen = windows(&mut cubic, cwnd, Duration::from_millis(1), 30);
         let (_, at_10) = seen[9];
@@ -206,7 +213,7 @@ mod tests {
 
     #[test]
     fn after_a_timeout_the_window_starts_at_its_plateau() {
-        let mut cubic = Cubic::new(MSS);
+        let mut cubic = Cubic::new(MSS, true);
         cubic.reduced(1000 * MSS);
         cubic.on_timeout();
         cubic.growth(700 * MSS, MSS, Instant::ZERO, Duration::ZERO);
@@ -215,7 +222,7 @@ mod tests {
 
     #[test]
     fn idle_time_moves_the_curve() {
-        let mut cubic = Cubic::new(MSS);
+        let mut cubic = Cubic::new(MSS, true);
         let cwnd = cubic.reduced(1000 * MSS);
         cubic.growth(cwnd, MSS, Instant::ZERO, Duration::ZERO);
         let mut rested = cubic.clone();
@@ -230,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_shrinking_share_is_given_up_faster() {
-        let mut cubic = Cubic::new(MSS);
+        let mut cubic = Cubic::new(MSS, true);
         cubic.reduced(100 * MSS);
         assert_eq!(cubic.w_max, 100.0);
         cubic.reduced(80 * MSS);

@@ -42,7 +42,7 @@ impl Window {
         let limit = u64::from(config.growth_limit.max(1)) * mss;
         let initial = u64::from(config.initial_window.max(1)) * mss;
         let growth = match config.variant {
-            Variant::Cubic => Growth::Cubic(Cubic::new(mss)),
+            Variant::Cubic => Growth::Cubic(Cubic::new(mss, config.cubic_catches_up)),
             _ => Growth::Reno(Reno::new(mss, limit)),
         };
         Self {

@@ -28,7 +28,7 @@ impl Sender {
                 false => same_window,
             };
             if duplicate {
-                self.on_duplicate(now);
+                self.on_duplicate(now, self.scoreboard.total() - known);
             }
         }
         if ack.ece {
@@ -42,6 +42,12 @@ impl Sender {
         if self.variant.uses_sack() {
             for (start, end) in ack.sacked().filter(|block| block.1 <= self.max) {
                 new += self.scoreboard.sacked(start, end);
+                if self.recovery.is_some()
+                    && let Some(rack) = &mut self.rack
+                    && start >= self.una
+                {
+                    rack.arrived(start, end);
+                }
             }
         }
         new > 0
@@ -57,12 +63,15 @@ impl Sender {
             self.scoreboard.advance(self.una);
         }
         self.measure(now, ack);
-        let grows = match self.recovery {
+        self.end_probe(ack);
+        let mut grows = match self.recovery {
             None => true,
             Some(point) => self.on_ack_in_recovery(acked, point),
         };
+        let delivered = (acked + self.scoreboard.total()).saturating_sub(known);
+        grows &= !self.look_for_losses(now, delivered, true);
         let counts = match self.counts_delivered {
-            true => (acked + self.scoreboard.total()).saturating_sub(known),
+            true => delivered,
             false => acked,
         };
         if grows && self.cwnd_limited && !marked {
@@ -72,7 +81,7 @@ impl Sender {
         if self.una == self.max {
             self.expires = Instant::FAR_FUTURE;
         } else if !self.keeps_timer() {
-            self.expires = now + self.rto.value();
+            self.restart_timer(now);
         }
     }
 
@@ -82,6 +91,9 @@ impl Sender {
         if let Some(sent) = ack.echo() {
             self.rto.sample(sent, now);
             let rtt = now.saturating_since(sent);
+            if let Some(rack) = &mut self.rack {
+                rack.on_round_trip(rtt);
+            }
             self.window.on_round_trip(now, rtt, self.una, self.nxt);
         } else if let Some((end, sent)) = self.timed
             && self.una >= end
@@ -91,21 +103,28 @@ impl Sender {
         }
     }
 
-    fn on_duplicate(&mut self, now: Instant) {
+    /// `arrived` bytes were selectively acknowledged.
+    fn on_duplicate(&mut self, now: Instant, arrived: u64) {
         self.dup_acks += 1;
+        if self.rack.is_some() {
+            self.look_for_losses(now, arrived, false);
+            self.restart_timer_on_duplicate(now);
+            return;
+        }
         if self.recovery.is_some() {
             if !self.variant.uses_sack() {
                 // RFC 5681 §3.2 (4): a segment has left the network.
                 self.window.cwnd += u64::from(self.mss);
             }
-            return;
-        }
-        // RFC 6675 §5 (1), (2); RFC 5681 §3.2 (2).
-        let lost = self.dup_acks >= DUP_THRESH
-            || (self.variant.uses_sack() && self.scoreboard.first_is_lost());
-        if lost && self.may_recover() {
+        } else if self.is_lost() && self.may_recover() {
             self.enter_recovery(now);
         }
+        self.reduce_by(arrived, false);
+    }
+
+    /// The first segment, by RFC 6675 §5 (1), (2); RFC 5681 §3.2 (2).
+    fn is_lost(&self) -> bool {
+        self.dup_acks >= DUP_THRESH || (self.variant.uses_sack() && self.scoreboard.first_is_lost())
     }
 
     /// RFC 6582 §3.2 (1): the duplicates may come from what was sent again without need, unless

@@ -1,6 +1,8 @@
 //! Losses: fast retransmit, the recoveries, the timer.
 
 use super::Sender;
+use super::timer::{Probe, Timer};
+use crate::tcp::rack::News;
 use crate::tcp::scoreboard::DUP_THRESH;
 use crate::tcp::{Halved, Segment, Variant};
 use makeway_core::units::Instant;
@@ -11,18 +13,35 @@ impl Sender {
         if now < self.expires {
             return;
         }
+        match self.timer {
+            Timer::Retransmission => {}
+            Timer::Reordering => return self.enter_recovery(now),
+            Timer::Probe => {
+                self.probe = Probe::Due;
+                return;
+            }
+        }
         self.stats.timeouts += 1;
-        // RFC 5681 §3.1: held if this segment was sent again by the timer before.
-        if self.timed_out_at != Some(self.una) {
+        // RFC 5681 §3.1: held if this segment was sent again by the timer before; Linux, in a fast
+        // recovery.
+        let held = self.rack.is_some() && self.recovery.is_some() && !self.slow_starts;
+        if self.timed_out_at != Some(self.una) && !held {
             let flight = self.flight_size();
             self.window.reduce(flight);
         }
         self.timed_out_at = Some(self.una);
         self.window.collapse();
-        self.start_over();
-        // RFC 6582 §3.2 (4), RFC 6675 §5.1.
-        self.recover = Some(self.max);
-        self.recovery = None;
+        if let Some(rack) = &mut self.rack {
+            rack.begin_after_timeout(&self.scoreboard, self.max);
+            self.recovery = Some(self.max);
+            self.slow_starts = true;
+            self.probe = Probe::None;
+        } else {
+            self.start_over();
+            // RFC 6582 §3.2 (4), RFC 6675 §5.1.
+            self.recover = Some(self.max);
+            self.recovery = None;
+        }
         // RFC 6298 (5.5), (5.6).
         self.rto.back_off();
         self.expires = now + self.rto.value();
@@ -47,6 +66,7 @@ impl Sender {
         self.window.reduce(flight);
         self.partial = false;
         self.timed = None;
+        self.timer = Timer::Retransmission;
         // Not in RFC 6298; Linux and ns-2 do: else what began before the retransmission expires
         // before its acknowledgement can come.
         self.expires = now + self.rto.value();
@@ -68,12 +88,68 @@ impl Sender {
             }
             // RFC 6675 §5 (4.2).
             Variant::Sack | Variant::Cubic => {
-                self.window.cwnd = self.window.reduced;
+                match &mut self.prr {
+                    Some(prr) => prr.begin(self.window.cwnd),
+                    None => self.window.cwnd = self.window.reduced,
+                }
                 self.scoreboard.start_over();
             }
         }
         self.recovery = Some(self.max);
-        self.retransmit = true;
+        if let Some(rack) = &mut self.rack {
+            rack.begin(&self.scoreboard);
+            self.slow_starts = false;
+            self.probe = Probe::None;
+            self.reduce_by(0, false);
+        } else {
+            self.retransmit = true;
+        }
+    }
+
+    /// Proportional rate reduction: the window of a recovery after `arrived` new bytes.
+    pub(super) fn reduce_by(&mut self, arrived: u64, progress: bool) {
+        if self.prr.is_none() || self.recovery.is_none() || self.slow_starts {
+            return;
+        }
+        let pipe = self.pipe();
+        let mss = u64::from(self.mss);
+        if let Some(prr) = &mut self.prr {
+            let target = self.window.reduced;
+            self.window.cwnd = prr.window(pipe, target, arrived, mss, progress);
+        }
+    }
+
+    /// RFC 8985 §6.2 on an acknowledgement of `arrived` new bytes; `progress` if the first gap is closed.
+    /// Whether the window must not grow, with or without it.
+    pub(super) fn look_for_losses(&mut self, now: Instant, arrived: u64, progress: bool) -> bool {
+        let Some(rack) = &mut self.rack else {
+            self.reduce_by(arrived, progress);
+            return false;
+        };
+        let mut news = News::default();
+        if self.recovery.is_some() {
+            news = rack.update(&self.scoreboard);
+            // Linux: after a timeout, what is lost again begins a fast recovery.
+            if self.slow_starts && news.lost_again {
+                self.window.reduce(self.window.cwnd);
+                self.slow_starts = false;
+                if let Some(prr) = &mut self.prr {
+                    prr.begin(self.window.cwnd);
+                }
+            }
+        } else if self.scoreboard.first_is_lost() {
+            self.enter_recovery(now);
+        }
+        self.reduce_by(arrived, progress && !news.lost);
+        self.recovery.is_some() && !self.slow_starts
+    }
+
+    /// Bytes in the network in a recovery.
+    pub(super) fn pipe(&self) -> u64 {
+        match &self.rack {
+            Some(rack) => rack.pipe(&self.scoreboard, self.max),
+            None => self.scoreboard.pipe(self.max),
+        }
     }
 
     fn three_segments(&self) -> u64 {
@@ -85,7 +161,9 @@ impl Sender {
     pub(super) fn on_ack_in_recovery(&mut self, acked: u64, point: u64) -> bool {
         if self.una >= point || self.variant == Variant::Reno {
             // RFC 5681 §3.2 (6); RFC 6582 §3.2 (3), the second way; RFC 6675 §5 (A).
-            self.window.cwnd = self.window.reduced;
+            if !std::mem::take(&mut self.slow_starts) {
+                self.window.cwnd = self.window.reduced;
+            }
             self.recovery = None;
             self.retransmit = false;
             return !self.variant.uses_sack() || self.counts_delivered;
@@ -99,7 +177,7 @@ impl Sender {
                 self.window.cwnd += mss;
             }
         }
-        false
+        self.slow_starts
     }
 
     /// Whether a partial acknowledgement leaves the timer as it is.
@@ -121,12 +199,17 @@ impl Sender {
     /// RFC 6675 §5 (C): what `NextSeg()` says while the pipe has room.
     pub(super) fn next_in_recovery(&mut self, now: Instant) -> Option<Segment> {
         let mss = u64::from(self.mss);
-        if self.scoreboard.pipe(self.max) + mss > self.window.cwnd {
+        if self.pipe() + mss > self.window.cwnd {
             self.cwnd_limited = true;
             return None;
         }
         // (1)
-        if let Some(lost) = self.scoreboard.next_lost() {
+        if let Some(rack) = &mut self.rack {
+            if let Some((seq, len)) = rack.next_lost(self.una) {
+                rack.on_resent(seq, seq + u64::from(len), self.max);
+                return Some(self.emit(now, seq, len));
+            }
+        } else if let Some(lost) = self.scoreboard.next_lost() {
             return Some(self.fill(now, lost));
         }
         // (2)
@@ -135,6 +218,10 @@ impl Sender {
             let seq = self.max;
             self.nxt = seq + len;
             return Some(self.emit(now, seq, len as u32));
+        }
+        if self.rack.is_some() {
+            self.cwnd_limited = false;
+            return None;
         }
         // (3)
         if let Some(hole) = self.scoreboard.next_hole() {

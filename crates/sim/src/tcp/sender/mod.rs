@@ -9,12 +9,16 @@
 
 mod acks;
 mod loss;
+mod timer;
 
 use super::congestion::Window;
+use super::prr::Prr;
+use super::rack::Rack;
 use super::rto::Rto;
 use super::scoreboard::{DUP_THRESH, Scoreboard};
-use super::{Config, Halved, LimitedTransmit, Segment, Variant};
+use super::{Config, Halved, LimitedTransmit, Recovery, Segment, Variant};
 use makeway_core::units::{Bytes, Duration, Instant};
+use timer::{Probe, Timer};
 
 /// Sends a stream of bytes.
 #[derive(Clone, Debug)]
@@ -53,8 +57,21 @@ pub struct Sender {
     /// `una` at the last timeout.
     timed_out_at: Option<u64>,
     scoreboard: Scoreboard,
+    /// The window in a recovery, where it is not reduced at once.
+    prr: Option<Prr>,
+    /// Losses by the order of sending.
+    rack: Option<Box<Rack>>,
+    /// With `rack`: the recovery is from a timeout, and the window grows.
+    slow_starts: bool,
+    /// A tail loss probe is to go out, or has.
+    probe: Probe,
 
     rto: Rto,
+    /// A single segment may wait so long for its acknowledgement: TLP.max_ack_delay of RFC 8985 §7.2,
+    /// in Linux the least timeout.
+    max_ack_delay: Duration,
+    /// What happens at `expires`.
+    timer: Timer,
     expires: Instant,
     last_sent: Instant,
     /// Without timestamps: the end of the segment that is timed, and when it was sent.
@@ -71,6 +88,8 @@ pub struct Stats {
     pub retransmitted: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
+    /// Tail loss probes.
+    pub probes: u64,
     /// Fast retransmits, each of them the start of a recovery.
     pub fast_retransmits: u64,
     /// Reductions for congestion marks.
@@ -86,6 +105,10 @@ impl Sender {
             0
         };
         let mss = config.mss.max(1);
+        let recovery = match config.variant.uses_sack() {
+            true => config.recovery,
+            false => Recovery::Sack,
+        };
         Self {
             una: 0,
             nxt: 0,
@@ -110,7 +133,13 @@ impl Sender {
             reduced_at: None,
             timed_out_at: None,
             scoreboard: Scoreboard::new(mss, most_ranges),
+            prr: (recovery != Recovery::Sack).then(Prr::default),
+            rack: (recovery == Recovery::RackPrr).then(|| Box::new(Rack::new(mss, most_ranges))),
+            slow_starts: false,
+            probe: Probe::None,
             rto: Rto::new(config),
+            max_ack_delay: config.min_rto,
+            timer: Timer::Retransmission,
             expires: Instant::FAR_FUTURE,
             last_sent: Instant::ZERO,
             timed: None,
@@ -133,6 +162,9 @@ impl Sender {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         if self.retransmit {
             return Some(self.retransmit_first(now));
+        }
+        if self.probe == Probe::Due {
+            return self.probe_tail(now);
         }
         if self.recovery.is_some() && self.variant.uses_sack() {
             return self.next_in_recovery(now);
@@ -263,7 +295,7 @@ impl Sender {
         if self.scoreboard.is_empty() && !(self.recovery.is_some() && self.variant.uses_sack()) {
             self.nxt - self.una
         } else if self.recovery.is_some() {
-            self.scoreboard.pipe(self.max)
+            self.pipe()
         } else if self.nxt < self.max {
             self.nxt - self.una - self.scoreboard.below_resent()
         } else if self.limited_transmit != LimitedTransmit::Off {
@@ -298,9 +330,14 @@ impl Sender {
             }
         }
         self.max = self.max.max(end);
+        if self.recovery.is_some()
+            && let Some(prr) = &mut self.prr
+        {
+            prr.on_sent(u64::from(len));
+        }
         // RFC 6298 (5.1).
         if self.expires == Instant::FAR_FUTURE {
-            self.expires = now + self.rto.value();
+            self.restart_timer(now);
         }
         self.last_sent = now;
         Segment {
