@@ -2,7 +2,7 @@
 
 use makeway_core::measure::Moments;
 use makeway_report::table::{right, table};
-use makeway_sim::tcp::{Config, Halved, LimitedTransmit, Variant};
+use makeway_sim::tcp::{Config, Halved, LimitedTransmit, Recovery, Variant};
 
 use super::oracle::Bench;
 use super::oracles::ns3::{self, FIGURES, FQ_CODEL, ns3};
@@ -38,6 +38,12 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
             "no limited transmit",
             with(|tcp| tcp.limited_transmit = LimitedTransmit::Off),
         ),
+        (
+            "growth at a recovery's end",
+            with(|tcp| tcp.counts_delivered = true),
+        ),
+        ("reduced at once", with(|tcp| tcp.recovery = Recovery::Sack)),
+        ("RACK", with(|tcp| tcp.recovery = Recovery::RackPrr)),
         ("no SACK", with(|tcp| tcp.variant = Variant::NewReno)),
         ("initial window 1", with(|tcp| tcp.initial_window = 1)),
         ("as Linux", linux),

@@ -34,7 +34,7 @@ use oracle::{Bench, Case, Ours, Row, Stopped, Verdict};
   makeway validate --json validation.json
   makeway validate --only ns-3
   makeway validate --experiments     why some of them differ
-  makeway validate --worlds          and simulated TCP against the kernel's: some minutes of real time")]
+  makeway validate --worlds          and simulated TCP against the kernel's: ten minutes of real time")]
 pub struct Validate {
     /// Writes the table as JSON: an array of what, source, unit, expected, ours, interval, verdict, why.
     #[arg(long, value_name = "FILE")]

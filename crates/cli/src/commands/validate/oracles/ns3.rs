@@ -6,7 +6,7 @@ use makeway_core::units::Duration;
 use makeway_core::workload::Rng;
 use makeway_report::model::Report;
 use makeway_scenario::Scenario;
-use makeway_sim::tcp::{Config, DelayedAck, Halved, Variant};
+use makeway_sim::tcp::{Config, DelayedAck, Halved, Recovery, Variant};
 
 use crate::commands::validate::oracle::{Bench, Case, Ours, Question};
 
@@ -33,13 +33,15 @@ pub const FIGURES: [(&str, &str); 4] = [
 ];
 
 /// TCP of ns-3: the window grows by a segment for each acknowledgement, of which delayed ones are half as
-/// many; after a loss it is half of what is thought to be in the network; a least timeout of 1 s.
+/// many; after a loss it goes down to half of what is thought to be in the network, as fast as data
+/// arrives; a least timeout of 1 s.
 pub fn ns3() -> Config {
     Config {
         growth_limit: 1,
         quick_acks: 0,
         whole_segments: false,
         counts_delivered: false,
+        recovery: Recovery::SackPrr,
         halved: Halved::Pipe,
         delayed_ack: DelayedAck::EverySecond(Duration::from_millis(200)),
         min_rto: Duration::from_secs(1),
