@@ -39,11 +39,10 @@ pub fn run(bench: &Bench) -> anyhow::Result<()> {
             with(|tcp| tcp.limited_transmit = LimitedTransmit::Off),
         ),
         (
-            "growth at a recovery's end",
-            with(|tcp| tcp.counts_delivered = true),
+            "no growth at a recovery's end",
+            with(|tcp| tcp.counts_delivered = false),
         ),
         ("reduced at once", with(|tcp| tcp.recovery = Recovery::Sack)),
-        ("RACK", with(|tcp| tcp.recovery = Recovery::RackPrr)),
         ("no SACK", with(|tcp| tcp.variant = Variant::NewReno)),
         ("initial window 1", with(|tcp| tcp.initial_window = 1)),
         ("as Linux", linux),

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
 use indicatif::ProgressBar;
 
@@ -87,6 +87,10 @@ fn rows(args: &Validate, bench: &Bench) -> anyhow::Result<Vec<Row>> {
             questions.any(|q| q.what.contains(only) || q.source.contains(only))
         };
         cases.retain(has);
+        ensure!(
+            !cases.is_empty(),
+            "--only {only:?} leaves nothing: makeway validate prints the lines to choose from"
+        );
     }
     let answers = answer(&cases, bench)?;
     let judged = cases.iter().zip(&answers).flat_map(|(case, ours)| {
