@@ -69,7 +69,8 @@ impl Sender {
             Some(point) => self.on_ack_in_recovery(acked, point),
         };
         let delivered = (acked + self.scoreboard.total()).saturating_sub(known);
-        grows &= !self.look_for_losses(now, delivered, true);
+        self.look_for_losses(now, delivered, true);
+        grows &= self.recovery.is_none() || self.slow_starts;
         let counts = match self.counts_delivered {
             true => delivered,
             false => acked,

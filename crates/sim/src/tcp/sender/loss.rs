@@ -120,19 +120,18 @@ impl Sender {
     }
 
     /// RFC 8985 §6.2 on an acknowledgement of `arrived` new bytes; `progress` if the first gap is closed.
-    /// Whether the window must not grow, with or without it.
-    pub(super) fn look_for_losses(&mut self, now: Instant, arrived: u64, progress: bool) -> bool {
-        let Some(rack) = &mut self.rack else {
-            self.reduce_by(arrived, progress);
-            return false;
-        };
+    pub(super) fn look_for_losses(&mut self, now: Instant, arrived: u64, progress: bool) {
         let mut news = News::default();
+        let Some(rack) = &mut self.rack else {
+            return self.reduce_by(arrived, progress);
+        };
         if self.recovery.is_some() {
             news = rack.update(&self.scoreboard);
             // Linux: after a timeout, what is lost again begins a fast recovery.
             if self.slow_starts && news.lost_again {
                 self.window.reduce(self.window.cwnd);
                 self.slow_starts = false;
+                self.stats.fast_retransmits += 1;
                 if let Some(prr) = &mut self.prr {
                     prr.begin(self.window.cwnd);
                 }
@@ -141,7 +140,6 @@ impl Sender {
             self.enter_recovery(now);
         }
         self.reduce_by(arrived, progress && !news.lost);
-        self.recovery.is_some() && !self.slow_starts
     }
 
     /// Bytes in the network in a recovery.
