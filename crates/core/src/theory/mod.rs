@@ -1,4 +1,5 @@
 //! The papers' closed forms, one file a paper.
 
+pub mod ncq;
 pub mod poisson;
 pub mod sqf;
