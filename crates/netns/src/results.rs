@@ -6,6 +6,7 @@ use makeway_core::measure::Histogram;
 use makeway_report::flow::Tally;
 use makeway_report::interval::Interval;
 use makeway_report::model::{FORMAT, FlowReport, Report};
+use makeway_report::summary::asi;
 use makeway_scenario::model::{Flow, Scenario, Source};
 
 use crate::datagram::Sent;
@@ -47,6 +48,9 @@ pub(crate) fn outcome(
             _ => {
                 if let Some((sent, received)) = datagrams.next() {
                     tally.datagram(&mut report, &sent.counts, &received.counts);
+                    if let Some(voice) = flow.voice {
+                        tally.voice(&mut report, voice.encoder_delay);
+                    }
                     if received.local_loss > 0 {
                         warnings.push(format!(
                             "flow `{}`: {} packets were lost by the receiver's own socket, not by \
@@ -78,6 +82,7 @@ pub(crate) fn outcome(
         seconds: tally.seconds(),
         complete: traffic.complete,
         warnings,
+        asi: asi(&flows),
         flows,
         queues: reports,
     };

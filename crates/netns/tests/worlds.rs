@@ -135,6 +135,7 @@ fn flow(name: &str, source: Source) -> Flow {
         start: Duration::ZERO,
         stop: None,
         source,
+        voice: None,
     }
 }
 

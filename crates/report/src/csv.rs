@@ -22,6 +22,7 @@ pub fn series(reports: &[Report]) -> String {
             put("goodput_bps", &flow.goodput_series_bps);
             put("loss", &flow.loss_series);
             put("delay_max_ms", &flow.delay_series_ms);
+            put("tasks_done", &flow.tasks_series);
         }
         for queue in &report.queues {
             let of = ["queue", queue.name.as_str(), "backlog_packets"];
@@ -52,10 +53,14 @@ mod tests {
 
     #[test]
     fn every_value_of_every_series_has_a_line() {
-        let report = sample::report("sqf", 0.25);
+        let mut report = sample::report("sqf", 0.25);
+        report.flows[0].tasks_series = vec![0.0, 3.0];
         let text = series(std::slice::from_ref(&report));
         let flows = report.flows.iter().map(|flow| {
-            flow.goodput_series_bps.len() + flow.loss_series.len() + flow.delay_series_ms.len()
+            flow.goodput_series_bps.len()
+                + flow.loss_series.len()
+                + flow.delay_series_ms.len()
+                + flow.tasks_series.len()
         });
         let queues = report.queues.iter().map(|queue| queue.backlog_series.len());
         let values = flows.sum::<usize>() + queues.sum::<usize>();
@@ -64,6 +69,7 @@ mod tests {
         assert!(lines.iter().all(|line| line.split(',').count() == 6));
         assert!(lines.contains(&"netns,1,flow,download-1,goodput_bps,2100000"));
         assert!(lines.contains(&"netns,0,flow,video,loss,0.25"));
+        assert!(lines.contains(&"netns,1,flow,download-1,tasks_done,3"));
         assert!(lines.contains(&"netns,1,flow,audio,delay_max_ms,60"));
         assert!(lines.contains(&"netns,1,queue,router -> client,backlog_packets,48"));
     }

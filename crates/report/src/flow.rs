@@ -1,10 +1,10 @@
 //! What a flow's two ends count, and the report of it. Times are ns after the start of traffic.
 
-use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence};
+use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence, mos, r_factor};
 use makeway_core::units::{Duration, Instant};
 
 use crate::interval::Interval;
-use crate::model::{DatagramReport, FlowReport, Quantiles};
+use crate::model::{DatagramReport, FlowReport, Quantiles, QueueingReport, VoiceReport};
 
 /// What the sender of a datagram flow counts.
 #[derive(Clone, Debug)]
@@ -124,6 +124,39 @@ impl Bytes {
     }
 }
 
+/// One-way delays of a flow of which no distribution is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delays {
+    count: u64,
+    /// Ns.
+    sum: u128,
+    least: u64,
+    most: u64,
+}
+
+impl Delays {
+    /// A packet took `ns`.
+    #[inline]
+    pub fn count(&mut self, ns: u64) {
+        self.least = match self.count {
+            0 => ns,
+            _ => self.least.min(ns),
+        };
+        self.most = self.most.max(ns);
+        self.sum += u128::from(ns);
+        self.count += 1;
+    }
+
+    /// Above the least; `None` without packets.
+    pub fn queueing(&self) -> Option<QueueingReport> {
+        let above = |ns: f64| (ns - self.least as f64) / 1e6;
+        (self.count > 0).then(|| QueueingReport {
+            mean_ms: above(self.sum as f64 / self.count as f64),
+            max_ms: above(self.most as f64),
+        })
+    }
+}
+
 /// Puts what was counted into reports: a measured interval, and when the run really ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
@@ -163,6 +196,37 @@ impl Tally {
             delay_ms: quantiles(&received.delay),
             ipdv_ms: quantiles(received.ipdv.absolute()),
         });
+        let delay = &received.delay;
+        let above = |d: Duration| d.as_millis_f64() - delay.min().as_millis_f64();
+        report.queueing = (delay.count() > 0).then(|| QueueingReport {
+            mean_ms: above(delay.mean()),
+            max_ms: above(delay.max()),
+        });
+    }
+
+    /// How a datagram flow sounds that is a call of `encoder_delay`.
+    pub fn voice(&self, report: &mut FlowReport, encoder_delay: Duration) {
+        report.voice = report.datagrams.as_ref().map(|datagrams| {
+            let mouth_to_ear_ms = encoder_delay.as_millis_f64() + datagrams.delay_ms.mean;
+            let r_factor = r_factor(mouth_to_ear_ms, datagrams.loss);
+            VoiceReport {
+                mouth_to_ear_ms,
+                r_factor,
+                mos: mos(r_factor),
+            }
+        });
+    }
+
+    /// Tasks done by the end of each step, of those done in it.
+    pub fn tasks(&self, report: &mut FlowReport, steps: &[u64]) {
+        let mut done = 0;
+        let steps = steps.iter().take(self.steps());
+        report.tasks_series = steps
+            .map(|tasks| {
+                done += tasks;
+                done as f64
+            })
+            .collect();
     }
 
     /// Steps that the series have.
@@ -195,5 +259,64 @@ pub fn quantiles(histogram: &Histogram) -> Quantiles {
         p50: histogram.quantile(0.5).as_millis_f64(),
         p99: histogram.quantile(0.99).as_millis_f64(),
         max: histogram.max().as_millis_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally() -> Tally {
+        let interval = Interval::new(Duration::ZERO, Duration::from_millis(400));
+        Tally {
+            interval,
+            ended: interval.to(),
+        }
+    }
+
+    /// Packets every 20 ms that take 50 ms and `more[n]`; those of `None` are lost.
+    fn stream(more: &[Option<u64>]) -> FlowReport {
+        let tally = tally();
+        let (mut sent, mut received) = (Sent::new(tally.interval), Received::new(tally.interval));
+        for (n, more) in (0..).zip(more) {
+            let at = n * 20_000_000;
+            sent.count(tally.interval, at);
+            if let Some(ms) = more {
+                received.count(tally.interval, n, 80, at, at + (50 + ms) * 1_000_000);
+            }
+        }
+        let mut report = FlowReport::default();
+        tally.datagram(&mut report, &sent, &received);
+        report
+    }
+
+    #[test]
+    fn a_call_is_judged_by_its_delay_its_loss_and_its_encoder() {
+        let mut report = stream(&[Some(0), None, Some(80), Some(40)]);
+        tally().voice(&mut report, Duration::from_millis(10));
+        let call = report.voice.unwrap();
+        assert_eq!(call.mouth_to_ear_ms, 100.0);
+        // 93.2 - 2.4 - 30 ln(1 + 15 / 4)
+        assert!((call.r_factor - 44.055).abs() < 0.001, "{call:?}");
+        assert!((call.mos - mos(call.r_factor)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn queueing_is_above_the_least_delay_whoever_counts_it() {
+        let queueing = stream(&[Some(0), Some(80), Some(40)]).queueing.unwrap();
+        assert_eq!((queueing.mean_ms, queueing.max_ms), (40.0, 80.0));
+        let mut delays = Delays::default();
+        assert_eq!(delays.queueing(), None);
+        for ms in [90, 50, 130] {
+            delays.count(ms * 1_000_000);
+        }
+        assert_eq!(delays.queueing(), Some(queueing));
+    }
+
+    #[test]
+    fn tasks_done_add_up_over_the_steps() {
+        let mut report = FlowReport::default();
+        tally().tasks(&mut report, &[0, 2, 0, 1]);
+        assert_eq!(report.tasks_series, [0.0, 2.0, 2.0, 3.0]);
     }
 }

@@ -48,6 +48,7 @@ pub fn run(report: &Report) -> String {
                 (per_stream(report, "Loss over time", "% of packets", |f| f.loss_series.iter().map(|l| l * 100.0).collect()).figure())
                 (per_stream(report, "Largest one-way delay", "ms", |f| f.delay_series_ms.clone()).figure())
             }
+            @if has_tasks(report) { (tasks(std::slice::from_ref(report)).figure()) }
             (backlog(std::slice::from_ref(report)).figure())
         }
         section { h2 { "Queues" } (queue_table(&report.queues)) }
@@ -74,6 +75,7 @@ pub fn compare(title: &str, means: &[String], reports: &[Report], more: Markup) 
                 }).figure())
             }
             (over_time(reports, "Goodput of all downloads", "Mbit/s", |r| Some(bulk_series(r))).figure())
+            @if reports.iter().any(has_tasks) { (tasks(reports).figure()) }
             (backlog(reports).figure())
         }
         section {
@@ -116,6 +118,7 @@ fn card(report: &Report) -> Markup {
                         dt { (group.name) " lost" } dd { (percent(d.loss)) }
                         dt { (group.name) " delay, p99" } dd { (millis(d.delay_ms.p99)) }
                     }
+                    @if let Some(call) = &group.voice { dt { (group.name) " MOS" } dd { (format!("{:.2}", call.mos)) } }
                 }
                 dt { "downloads" } dd { (rate(bulk)) }
             }
@@ -149,7 +152,9 @@ fn group_table(report: &Report) -> Markup {
         } }
         @for g in summary::groups(report) {
             @if let Some(tasks) = &g.tasks { p { (summary::tasks(&g.name, tasks)) } }
+            @if let Some(voice) = summary::voice(&g) { p { (voice) } }
         }
+        @if let Some(asi) = summary::satisfaction(report) { p { (asi) } }
     }
 }
 
@@ -200,16 +205,32 @@ fn goodput(report: &Report) -> Chart {
 
 /// Goodput of all bulk flows together in Mbit/s, and the length of a step in seconds.
 fn bulk_series(report: &Report) -> (Vec<f64>, f64) {
+    let (bps, step) = summed(report, |f| &f.goodput_series_bps);
+    (bps.into_iter().map(|bps| bps / 1e6).collect(), step)
+}
+
+/// A series of all bulk flows together, and the length of a step in seconds.
+fn summed(report: &Report, of: impl Fn(&FlowReport) -> &[f64]) -> (Vec<f64>, f64) {
     let mut sum: Vec<f64> = Vec::new();
     let mut step = 1.0;
     for f in report.flows.iter().filter(|f| f.kind == "bulk") {
         step = f.series_step_s;
-        sum.resize(sum.len().max(f.goodput_series_bps.len()), 0.0);
-        for (total, bps) in sum.iter_mut().zip(&f.goodput_series_bps) {
-            *total += bps / 1e6;
+        sum.resize(sum.len().max(of(f).len()), 0.0);
+        for (total, value) in sum.iter_mut().zip(of(f)) {
+            *total += value;
         }
     }
     (sum, step)
+}
+
+fn has_tasks(report: &Report) -> bool {
+    report.flows.iter().any(|f| f.tasks.is_some())
+}
+
+fn tasks(reports: &[Report]) -> Chart {
+    over_time(reports, "Tasks done", "tasks", |r| {
+        Some(summed(r, |f| &f.tasks_series))
+    })
 }
 
 fn per_stream(

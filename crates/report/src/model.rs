@@ -29,6 +29,10 @@ pub struct Report {
     /// Sentences about what makes figures doubtful: loss in this machine, flows that ended early.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Application Satisfaction Index over all flows ([`makeway_core::measure::asi`]), 0 to 1; none where a
+    /// flow's queueing delay is not known.
+    #[serde(default)]
+    pub asi: Option<f64>,
     /// Flows in the order of the scenario.
     pub flows: Vec<FlowReport>,
     /// Measured queues.
@@ -42,6 +46,7 @@ impl Report {
             flow.goodput_series_bps = Vec::new();
             flow.loss_series = Vec::new();
             flow.delay_series_ms = Vec::new();
+            flow.tasks_series = Vec::new();
         }
         for queue in &mut self.queues {
             queue.backlog_series = Vec::new();
@@ -66,6 +71,12 @@ pub struct FlowReport {
     pub ip_bps: Option<f64>,
     /// Datagram flows only.
     pub datagrams: Option<DatagramReport>,
+    /// Calls only: flows of which the scenario says so.
+    #[serde(default)]
+    pub voice: Option<VoiceReport>,
+    /// Where the world knows when the flow's packets were sent.
+    #[serde(default)]
+    pub queueing: Option<QueueingReport>,
     /// Downloads with an end only.
     #[serde(default)]
     pub tasks: Option<TasksReport>,
@@ -75,8 +86,31 @@ pub struct FlowReport {
     pub loss_series: Vec<f64>,
     /// Largest one-way delay in each step, ms; empty for bulk.
     pub delay_series_ms: Vec<f64>,
+    /// Tasks done by the end of each step; empty for flows that are none.
+    #[serde(default)]
+    pub tasks_series: Vec<f64>,
     /// Length of a step in seconds.
     pub series_step_s: f64,
+}
+
+/// How a call sounds, by the E-model (ITU-T G.107) for G.711. Of several calls: the means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VoiceReport {
+    /// Mean time from the mouth to the ear in ms: one-way delay and the encoder's.
+    pub mouth_to_ear_ms: f64,
+    /// R-factor, 93.2 at best.
+    pub r_factor: f64,
+    /// Mean opinion score, 1 to 4.5.
+    pub mos: f64,
+}
+
+/// One-way delay above the least that a packet of the flow had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueingReport {
+    /// Mean in ms.
+    pub mean_ms: f64,
+    /// Largest in ms.
+    pub max_ms: f64,
 }
 
 /// Tasks of a download, each of so many bytes.

@@ -103,6 +103,9 @@ pub enum Measure {
     Utilisation,
     Drops,
     SojournMeanMs,
+    RFactor,
+    Mos,
+    Asi,
 }
 
 impl Measure {
@@ -121,6 +124,9 @@ impl Measure {
             Self::Utilisation => "used",
             Self::Drops => "dropped",
             Self::SojournMeanMs => "sojourn mean",
+            Self::RFactor => "R-factor",
+            Self::Mos => "MOS",
+            Self::Asi => "ASI",
         }
     }
 
@@ -128,7 +134,7 @@ impl Measure {
     pub const fn unit(self) -> Unit {
         match self {
             Self::GoodputBps | Self::ThroughputBps => Unit::Rate,
-            Self::Jain => Unit::Index,
+            Self::Jain | Self::RFactor | Self::Mos | Self::Asi => Unit::Index,
             Self::Loss | Self::Utilisation => Unit::Share,
             Self::Drops => Unit::Packets,
             _ => Unit::Millis,
@@ -296,8 +302,13 @@ fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
             add(Measure::DelayP99Ms, delay(d.delay_ms.p99));
             add(Measure::IpdvMeanMs, delay(d.ipdv_ms.mean));
             add(Measure::IpdvP99Ms, delay(d.ipdv_ms.p99));
+            if let Some(call) = &group.voice {
+                add(Measure::RFactor, (d.sent > 0).then_some(call.r_factor));
+                add(Measure::Mos, (d.sent > 0).then_some(call.mos));
+            }
         }
     }
+    figures.push(("all flows".into(), Measure::Asi, report.asi));
     for queue in &report.queues {
         let mut add = |measure, value| figures.push((queue.name.clone(), measure, Some(value)));
         add(Measure::ThroughputBps, queue.throughput_bps);

@@ -20,8 +20,6 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
         group: name.into(),
         kind: "rtp".into(),
         goodput_bps: bps * (1.0 - loss),
-        ip_bps: None,
-        tasks: None,
         datagrams: Some(DatagramReport {
             sent: 1000,
             received: (1000.0 * (1.0 - loss)) as u64,
@@ -43,6 +41,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
         loss_series: vec![loss, loss],
         delay_series_ms: vec![30.0, 60.0],
         series_step_s: 1.0,
+        ..FlowReport::default()
     };
     Report {
         format: FORMAT,
@@ -54,6 +53,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
         seconds: 2.0,
         complete: true,
         warnings: Vec::new(),
+        asi: None,
         flows: vec![
             bulk(1),
             bulk(2),

@@ -1,8 +1,10 @@
 //! A report in brief: one row per group of flows, and what it means in a sentence.
 
-use makeway_core::measure::jain;
+use makeway_core::measure::{self, Service, jain};
 
-use crate::model::{DatagramReport, FlowReport, Quantiles, QueueReport, Report, TasksReport};
+use crate::model::{
+    DatagramReport, FlowReport, Quantiles, QueueReport, Report, TasksReport, VoiceReport,
+};
 
 /// Flows of one group, taken together.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +25,8 @@ pub struct Group {
     pub tasks: Option<TasksReport>,
     /// Datagram flows: counts summed, means weighted by packets, quantiles of the worst flow.
     pub datagrams: Option<DatagramReport>,
+    /// Calls: means of all of them.
+    pub voice: Option<VoiceReport>,
 }
 
 /// Groups in the order of the scenario.
@@ -53,7 +57,57 @@ pub fn group(report: &Report, name: &str) -> Group {
             .iter()
             .filter_map(|f| f.datagrams.as_ref())
             .fold(None, merge),
+        voice: mean_call(&flows),
     }
+}
+
+fn mean_call(flows: &[&FlowReport]) -> Option<VoiceReport> {
+    let calls: Vec<VoiceReport> = flows.iter().filter_map(|f| f.voice).collect();
+    let mean = |of: fn(&VoiceReport) -> f64| calls.iter().map(of).sum::<f64>() / calls.len() as f64;
+    (!calls.is_empty()).then(|| VoiceReport {
+        mouth_to_ear_ms: mean(|call| call.mouth_to_ear_ms),
+        r_factor: mean(|call| call.r_factor),
+        mos: mean(|call| call.mos),
+    })
+}
+
+/// Application Satisfaction Index of `flows`, those that received nothing aside. `None` where a flow's
+/// queueing delay is not known, or nothing waited.
+pub fn asi(flows: &[FlowReport]) -> Option<f64> {
+    let active = flows.iter().filter(|f| f.goodput_bps > 0.0);
+    let known: Option<Vec<_>> = active.map(|f| Some((f.goodput_bps, f.queueing?))).collect();
+    let known = known?;
+    let most = known.iter().map(|(_, q)| q.max_ms).fold(0.0, f64::max);
+    let services: Vec<Service> = known
+        .iter()
+        .map(|(data, queueing)| Service {
+            delay: queueing.mean_ms,
+            data: *data,
+        })
+        .collect();
+    measure::asi(&services, most)
+}
+
+/// How the calls of a group sound, in a sentence.
+pub fn voice(group: &Group) -> Option<String> {
+    let call = group.voice?;
+    let lost = group.datagrams.as_ref().map_or(0.0, |d| d.loss);
+    Some(format!(
+        "{}: R-factor {:.1}, MOS {:.2} (E-model for G.711: {} from mouth to ear, {} lost).",
+        group.name,
+        call.r_factor,
+        call.mos,
+        millis(call.mouth_to_ear_ms),
+        percent(lost)
+    ))
+}
+
+/// How satisfied all flows are, in a sentence.
+pub fn satisfaction(report: &Report) -> Option<String> {
+    let asi = report.asi?;
+    Some(format!(
+        "Application Satisfaction Index of all flows: {asi:.3}."
+    ))
 }
 
 fn both(sum: TasksReport, next: TasksReport) -> TasksReport {
@@ -201,6 +255,7 @@ pub fn millis(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::QueueingReport;
     use crate::sample;
 
     #[test]
@@ -247,6 +302,46 @@ mod tests {
             tasks("download", &said),
             "download: 4 tasks done, in 150 ms on average, 600 ms at most."
         );
+    }
+
+    #[test]
+    fn calls_of_a_group_are_averaged_and_told() {
+        let mut report = sample::report("fifo", 0.02);
+        for (flow, (r_factor, mos)) in report.flows[2..].iter_mut().zip([(90.0, 4.3), (70.0, 3.6)])
+        {
+            flow.group = "calls".into();
+            flow.voice = Some(VoiceReport {
+                mouth_to_ear_ms: 110.0,
+                r_factor,
+                mos,
+            });
+        }
+        let said = voice(&group(&report, "calls")).unwrap();
+        assert!(said.starts_with("calls: R-factor 80.0, MOS 3.95"), "{said}");
+        assert!(
+            said.contains("110 ms") && said.contains("2.0 % lost"),
+            "{said}"
+        );
+        assert_eq!(voice(&group(&report, "download")), None);
+    }
+
+    #[test]
+    fn satisfaction_needs_the_delay_of_every_flow_that_received_something() {
+        let mut flows = sample::report("fifo", 0.0).flows.split_off(2);
+        assert_eq!(asi(&flows), None);
+        for (flow, (bps, mean_ms)) in flows.iter_mut().zip([(99.0, 50.0), (1.0, 2.0)]) {
+            flow.goodput_bps = bps;
+            flow.queueing = Some(QueueingReport {
+                mean_ms,
+                max_ms: 2.0 * mean_ms,
+            });
+        }
+        // |50 - 99| + |2 - 1| of 2 * 100.
+        assert!((asi(&flows).unwrap() - 0.75).abs() < 1e-12);
+        flows.push(FlowReport::default());
+        assert!(asi(&flows).is_some());
+        flows[2].goodput_bps = 1.0;
+        assert_eq!(asi(&flows), None);
     }
 
     #[test]

@@ -77,6 +77,12 @@ pub fn run(report: &Report) -> String {
         if let Some(tasks) = &group.tasks {
             text.push_str(&format!("\n\n{}", summary::tasks(&group.name, tasks)));
         }
+        if let Some(voice) = summary::voice(&group) {
+            text.push_str(&format!("\n\n{voice}"));
+        }
+    }
+    if let Some(asi) = summary::satisfaction(report) {
+        text.push_str(&format!("\n\n{asi}"));
     }
     let marks: u64 = report.queues.iter().map(|q| q.marks).sum();
     if marks > 0 {

@@ -48,11 +48,15 @@ pub fn explain(s: &Scenario) -> String {
         };
         let _ = writeln!(
             out,
-            "  {:<12} {times}{} -> {}: {}",
+            "  {:<12} {times}{} -> {}: {}{}",
             flow.group,
             s.nodes[flow.from].name,
             s.nodes[flow.to].name,
-            source_words(&flow.source)
+            source_words(&flow.source),
+            match flow.voice {
+                Some(voice) => format!(", a call with {} before it is sent", voice.encoder_delay),
+                None => String::new(),
+            }
         );
     }
     out

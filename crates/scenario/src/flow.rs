@@ -7,7 +7,7 @@ use makeway_core::units::{Bytes, Duration, Rate};
 use crate::context::Context;
 use crate::document::Entry;
 use crate::error::ScenarioError;
-use crate::model::{Flow, Frame, Link, Pace, Source};
+use crate::model::{Flow, Frame, Link, Pace, Source, Voice};
 use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::section::{Section, table};
 use crate::{tcp, trace};
@@ -28,6 +28,8 @@ const PARETO_SHAPE: f64 = 1.5;
 const CONGESTION_CONTROLS: [&str; 6] = ["cubic", "reno", "bbr", "newreno", "sack", "tahoe"];
 /// A G.711 packet of 20 ms; chosen by us.
 const CBR_PAYLOAD: u64 = 160;
+/// A packet of 10 ms: as the NCQ paper has it, section 5.2.3.
+const ENCODER_DELAY: Duration = Duration::from_millis(10);
 /// VLC's pacing is about this coarse; chosen by us.
 const DEFAULT_PACE: Pace = Pace::Slice(Duration::from_millis(200));
 /// Chosen by us: more parallel flows than this are a typing error. A world may have its own bound.
@@ -36,11 +38,19 @@ const MOST_FLOWS: u64 = 1_000_000;
 fn keys(kind: &str) -> &'static [&'static str] {
     match kind {
         "bulk" => &["congestion_control", "bytes", "think", "tcp"],
-        "rtp" => &["trace", "rate", "payload", "pace", "jitter"],
-        "cbr" => &["rate", "payload", "jitter"],
-        "on-off" => &["rate", "payload", "on", "off", "distribution", "shape"],
-        "pcap" => &["file", "repeat"],
-        _ => &["rate", "payload", "sizes"],
+        "rtp" => &["trace", "rate", "payload", "pace", "jitter", "voice"],
+        "cbr" => &["rate", "payload", "jitter", "voice"],
+        "on-off" => &[
+            "rate",
+            "payload",
+            "on",
+            "off",
+            "distribution",
+            "shape",
+            "voice",
+        ],
+        "pcap" => &["file", "repeat", "voice"],
+        _ => &["rate", "payload", "sizes", "voice"],
     }
 }
 
@@ -77,6 +87,7 @@ pub(crate) fn read(
         "pcap" => capture(&s, cx)?,
         _ => poisson(&s)?,
     };
+    let voice = voice(&s)?;
     let count = s.integer("count", 0..=MOST_FLOWS)?.unwrap_or(1);
     let first: Duration = s.read("start")?.unwrap_or_default();
     let stagger: Duration = s.read("stagger")?.unwrap_or_default();
@@ -97,6 +108,7 @@ pub(crate) fn read(
             start: first + stagger * i,
             stop,
             source: source.clone(),
+            voice,
         })
         .collect())
 }
@@ -239,6 +251,18 @@ fn on_off(s: &Section<'_>) -> Result<Source, ScenarioError> {
         off: time("off")?,
         shape: pareto.then(|| shape.unwrap_or(PARETO_SHAPE)),
     })
+}
+
+fn voice(s: &Section<'_>) -> Result<Option<Voice>, ScenarioError> {
+    let Some(entry) = s.get("voice") else {
+        return Ok(None);
+    };
+    let name = s.name("voice");
+    let t = table(&entry.item, &name, "{ encoder_delay = \"10ms\" }")?;
+    let v = Section::new(name.as_str(), &entry.item.origin, t, &["encoder_delay"])?;
+    Ok(Some(Voice {
+        encoder_delay: v.read("encoder_delay")?.unwrap_or(ENCODER_DELAY),
+    }))
 }
 
 fn rate(s: &Section<'_>) -> Result<Rate, ScenarioError> {

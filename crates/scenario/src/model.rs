@@ -163,6 +163,15 @@ pub struct Flow {
     pub stop: Option<Duration>,
     /// What it sends.
     pub source: Source,
+    /// Whether it is a call, whose quality is reported.
+    pub voice: Option<Voice>,
+}
+
+/// A call in G.711.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Voice {
+    /// From the mouth until a packet is sent: what fills it, and the encoder.
+    pub encoder_delay: Duration,
 }
 
 /// What a flow sends.

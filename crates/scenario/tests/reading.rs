@@ -35,6 +35,22 @@ fn error(from: &str, to: &str) -> String {
 }
 
 #[test]
+fn a_call_has_an_encoder_delay_which_is_known_if_not_given() {
+    let voice = |value: &str| {
+        let text = documented().replacen("kind = \"cbr\"", &format!("kind = \"cbr\"\n{value}"), 1);
+        let scenario = read(&text, &[]).unwrap();
+        let words = explain(&scenario);
+        let call = scenario.flows.last().unwrap().voice;
+        assert_eq!(words.contains("a call with"), call.is_some(), "{words}");
+        call.map(|voice| voice.encoder_delay)
+    };
+    assert_eq!(voice(""), None);
+    assert_eq!(voice("voice = {}"), Some(Duration::from_millis(10)));
+    let given = voice("voice = { encoder_delay = \"35ms\" }");
+    assert_eq!(given, Some(Duration::from_millis(35)));
+}
+
+#[test]
 fn the_documented_example_reads_and_is_short() {
     let text = documented();
     assert!(text.lines().filter(|l| !l.is_empty()).count() < 30);
@@ -148,6 +164,12 @@ fn errors_say_where_what_and_what_would_be_right() {
             "discipline = \"fifo\", codel = { target = \"0ms\" }",
         ),
         ("kind = \"bulk\"", "kind = \"bulk\"\nthink = \"1s\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\nvoice = {}"),
+        ("kind = \"cbr\"", "kind = \"cbr\"\nvoice = true"),
+        (
+            "kind = \"cbr\"",
+            "kind = \"cbr\"\nvoice = { encoder = \"10ms\" }",
+        ),
         (
             "kind = \"bulk\"",
             "kind = \"bulk\"\ntcp = { preset = \"ns3\" }",

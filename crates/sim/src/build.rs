@@ -12,7 +12,7 @@ use makeway_core::random::Rng;
 use makeway_core::sched;
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Duration, Instant};
-use makeway_report::flow::{Bytes, Received, Sent};
+use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::departures;
 use makeway_scenario::model::{self, Egress, Preset, Scenario, Source};
@@ -204,6 +204,7 @@ fn kind(
                 began: Instant::ZERO,
                 next: Some(start),
                 times: Histogram::new(),
+                steps: interval.steps(),
                 rng: random(seed, THINKING + number as u64),
             })
         });
@@ -212,6 +213,7 @@ fn kind(
             receiver: Receiver::new(&config),
             delivered: 0,
             bytes: Bytes::new(interval),
+            delays: Delays::default(),
             headers: match config.timestamps {
                 true => TCP_HEADERS + TIMESTAMPS,
                 false => TCP_HEADERS,

@@ -2,7 +2,7 @@
 
 use makeway_core::measure::Histogram;
 use makeway_core::units::{Duration, Instant};
-use makeway_report::flow::{Bytes, Received, Sent};
+use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::Departure;
 use rand_distr::{Distribution, Exp1};
@@ -42,6 +42,8 @@ pub struct Tcp {
     pub delivered: u64,
     /// Those, in the measured interval and by step.
     pub bytes: Bytes,
+    /// One-way delays of the segments that were sent in the measured interval.
+    pub delays: Delays,
     /// IP and TCP headers of each packet.
     pub headers: u32,
     /// Whether data says that it understands marks.
@@ -89,6 +91,8 @@ pub struct Tasks {
     pub next: Option<Instant>,
     /// How long they took.
     pub times: Histogram,
+    /// Those done, by step.
+    pub steps: Vec<u64>,
     /// The random stream of the times between.
     pub rng: Pcg64Mcg,
 }
@@ -101,6 +105,9 @@ impl Tasks {
         }
         if interval.measures(self.began.as_nanos()) && interval.measures(now.as_nanos()) {
             self.times.record(now.saturating_since(self.began));
+        }
+        if let Some(step) = self.steps.get_mut(interval.step_of(now.as_nanos())) {
+            *step += 1;
         }
         self.next = Some(match self.think {
             None => Instant::FAR_FUTURE,

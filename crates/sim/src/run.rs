@@ -7,6 +7,7 @@ use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Tally, per_second, quantiles};
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report, TasksReport};
+use makeway_report::summary::asi;
 use makeway_scenario::model::{self, Egress, Scenario};
 
 use crate::build::{Options, build};
@@ -103,6 +104,9 @@ fn go<T: Trace>(
 
 fn report<T: Trace>(scenario: &Scenario, world: &World<T>, tally: Tally, complete: bool) -> Report {
     let flows = scenario.flows.iter().zip(&world.flows);
+    let flows: Vec<FlowReport> = flows
+        .map(|(flow, ends)| flow_report(flow, ends, tally))
+        .collect();
     Report {
         format: FORMAT,
         title: scenario.title.clone(),
@@ -119,9 +123,8 @@ fn report<T: Trace>(scenario: &Scenario, world: &World<T>, tally: Tally, complet
         seconds: tally.seconds(),
         complete,
         warnings: Vec::new(),
-        flows: flows
-            .map(|(flow, ends)| flow_report(flow, ends, tally))
-            .collect(),
+        asi: asi(&flows),
+        flows,
         queues: queues(scenario, world, tally),
     }
 }
@@ -137,12 +140,21 @@ fn flow_report(flow: &model::Flow, ends: &Flow, tally: Tally) -> FlowReport {
     match &ends.kind {
         Kind::Tcp(tcp) => {
             tally.bulk(&mut report, &tcp.bytes);
+            report.queueing = tcp.delays.queueing();
+            if let Some(tasks) = &tcp.tasks {
+                tally.tasks(&mut report, &tasks.steps);
+            }
             report.tasks = tcp.tasks.as_ref().map(|tasks| TasksReport {
                 done: tasks.times.count(),
                 completion_ms: quantiles(&tasks.times),
             });
         }
-        Kind::Stream(stream) => tally.datagram(&mut report, &stream.sent, &stream.received),
+        Kind::Stream(stream) => {
+            tally.datagram(&mut report, &stream.sent, &stream.received);
+            if let Some(voice) = flow.voice {
+                tally.voice(&mut report, voice.encoder_delay);
+            }
+        }
     }
     report
 }

@@ -375,6 +375,10 @@ impl<T: Trace> World<T> {
             }
             (Kind::Tcp(tcp), Body::Segment(segment)) => {
                 let marked = transit.ecn == Ecn::Marked;
+                if interval.measures(segment.sent_at.as_nanos()) {
+                    tcp.delays
+                        .count(now.saturating_since(segment.sent_at).as_nanos());
+                }
                 let ack = tcp.receiver.on_segment(now, &segment, marked);
                 let delivered = tcp.receiver.delivered().get();
                 tcp.bytes

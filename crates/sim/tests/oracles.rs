@@ -327,6 +327,10 @@ fn tasks_follow_one_another_and_are_timed() {
         (1036.0..1300.0).contains(&tasks.completion_ms.p50),
         "{tasks:?}"
     );
+    let over_time = &report.flows[0].tasks_series;
+    assert!(over_time.is_sorted());
+    let last = over_time.last().copied().unwrap_or_default();
+    assert!((0.0..2.0).contains(&(last - tasks.done as f64)), "{last}");
     let cycle = tasks.completion_ms.mean / 1e3 + 0.5;
     let expected = 600.0 / cycle;
     assert!(

@@ -1,6 +1,7 @@
 //! Statistics of made-up runs, whose means and intervals are known.
 
 use super::*;
+use crate::model::VoiceReport;
 use crate::sample;
 
 /// Replications of which the loss of both streams is given.
@@ -52,6 +53,28 @@ fn figures_are_those_of_the_table() {
         ["download", "video", "audio", "router -> client"].map(of),
         [2, 7, 7, 4]
     );
+}
+
+#[test]
+fn calls_have_their_quality_and_all_flows_their_satisfaction() {
+    let mut report = sample::report("fifo", 0.5);
+    report.asi = Some(0.75);
+    report.flows[3].voice = Some(VoiceReport {
+        mouth_to_ear_ms: 110.0,
+        r_factor: 80.0,
+        mos: 4.03,
+    });
+    let mut all = Replications::new(&report);
+    report.asi = None;
+    report.flows[3].datagrams.as_mut().unwrap().sent = 0;
+    all.add(&report);
+    for (of, measure, value) in [
+        ("audio", Measure::RFactor, 80.0),
+        ("audio", Measure::Mos, 4.03),
+        ("all flows", Measure::Asi, 0.75),
+    ] {
+        assert_eq!(figure(&all, of, measure).values, [Some(value), None]);
+    }
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn report(flows: Vec<FlowReport>) -> Report {
         seed: 1,
         seconds: 30.0,
         complete: true,
+        asi: None,
         flows,
         queues: vec![QueueReport {
             rate_bps: 10_000_000,
