@@ -104,9 +104,8 @@ mod tests {
                 let again = form(&of(&scaled), unit).unwrap();
                 prop_assert!((again - got).abs() < 1e-9);
             }
-            if let [printed, ours] = [asi_as_printed, asi].map(|form| form(&services, 1.0)) {
-                prop_assert!(ours <= printed.map(|p| p + 1e-12));
-            }
+            let [ours, printed] = [asi, asi_as_printed].map(|form| form(&services, 1.0));
+            prop_assert!(ours <= printed.map(|index| index + 1e-12));
         }
     }
 }
