@@ -17,6 +17,7 @@ mod port;
 mod run;
 pub mod tcp;
 pub mod trace;
+pub mod wlan;
 mod world;
 
 pub use build::{Options, PHASE};

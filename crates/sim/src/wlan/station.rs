@@ -1,0 +1,459 @@
+//! One station: when it sends, what it answers, when it gives up (IEEE 802.11-2020 clause 10.3).
+//!
+//! | standard | here |
+//! | --- | --- |
+//! | backoff counter, CW (10.3.3) | [`Backoff::Slots`], `window` |
+//! | SSRC, SLRC of a frame (10.3.4.4) | `Job::tries`: short, long |
+//! | NAV (10.3.2.4) | `reserved` |
+//! | DIFS or EIFS (10.3.2.3) | `space`, from `idle_since` on |
+
+use makeway_core::packet::Handle;
+use makeway_core::random::Rng;
+use makeway_core::units::{Duration, Instant};
+
+use super::config::Config;
+
+/// What a station is given to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The station that it is for.
+    pub to: u16,
+    /// The packet in it.
+    pub handle: Handle,
+    /// Its length with MAC header and check sequence.
+    pub bytes: u32,
+}
+
+/// What a station did, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Taken from the layer above: as many as acknowledged and given up, and the one in hand.
+    pub taken: u64,
+    /// Acknowledged by their receiver.
+    pub acknowledged: u64,
+    /// Given up after the last try.
+    pub given_up: u64,
+    /// Of those: their receiver had them, and it was its acknowledgements that were lost.
+    pub given_up_delivered: u64,
+    /// Data sent, every try.
+    pub data: u64,
+    /// Data and RTS without an answer.
+    pub failures: u64,
+    /// RTS sent.
+    pub rts: u64,
+    /// Acknowledgements and CTS sent.
+    pub answers: u64,
+    /// Handed to the layer above.
+    pub received: u64,
+    /// Received again, since the acknowledgement was lost.
+    pub duplicates: u64,
+    /// Heard and not understood.
+    pub garbled: u64,
+}
+
+/// Frames as they are on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Rts,
+    Cts,
+    Data,
+    Ack,
+}
+
+/// A frame on the air.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Signal {
+    pub kind: Kind,
+    pub from: u16,
+    pub to: u16,
+    /// How long the exchange goes on behind it, in its duration field.
+    pub duration: Duration,
+    /// Of data: the sender's count, and what is sent.
+    pub sequence: u32,
+    pub frame: Frame,
+}
+
+/// What a signal that has ended was for a listener.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Heard<'a> {
+    /// It only had energy, or was missed while the listener sent.
+    Energy,
+    /// It could not be understood.
+    Garbled,
+    /// It was understood.
+    Frame(&'a Signal),
+}
+
+/// What the layer above is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The frame in hand has been acknowledged.
+    Acknowledged,
+    /// It is given up.
+    GivenUp(Job),
+    /// A frame has come.
+    Received,
+}
+
+/// The frame in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    pub frame: Frame,
+    /// Whether its receiver has handed it up.
+    pub delivered: bool,
+    /// Failures, short and long.
+    tries: [u32; 2],
+}
+
+/// How far the way to the next try is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backoff {
+    /// There is none.
+    Done,
+    /// The channel is idle: after the space, without a slot (10.3.4.2).
+    Direct,
+    /// So many idle slots.
+    Slots(u32),
+}
+
+/// What the timer is for.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// Backoff; nothing where the channel is busy.
+    Contend,
+    /// An answer, a SIFS after the question.
+    Answer(Signal),
+    /// Data, a SIFS after the CTS.
+    Data,
+    /// No answer to an RTS or to data. Nothing while one may be coming in.
+    Await(Kind),
+}
+
+/// A signal that a station tries to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lock {
+    pub from: u16,
+    pub since: Instant,
+    pub ok: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Station {
+    id: u16,
+    rng: Rng,
+    /// What is on the air from here.
+    pub sending: Option<Kind>,
+    /// Signals heard.
+    pub signals: u16,
+    pub lock: Option<Lock>,
+    idle_since: Instant,
+    space: Duration,
+    reserved: Instant,
+    sent: Instant,
+    backoff: Backoff,
+    /// Since when slots are counted.
+    counting: Option<Instant>,
+    window: u32,
+    pub job: Option<Job>,
+    next: Next,
+    /// When the timer runs out.
+    pub due: Option<Instant>,
+    sequence: u32,
+    /// For each sender the sequence number of its latest data (10.3.2.14).
+    latest: Vec<u32>,
+    pub counts: Counts,
+}
+
+impl Station {
+    pub fn new(id: u16, stations: usize, config: &Config, rng: Rng) -> Self {
+        Self {
+            id,
+            rng,
+            sending: None,
+            signals: 0,
+            lock: None,
+            idle_since: Instant::ZERO,
+            space: config.difs,
+            reserved: Instant::ZERO,
+            sent: Instant::ZERO,
+            backoff: Backoff::Done,
+            counting: None,
+            window: config.cw[0],
+            job: None,
+            next: Next::Contend,
+            due: None,
+            sequence: 0,
+            latest: vec![0; stations],
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes a frame in hand, where there is none.
+    pub fn send(&mut self, now: Instant, config: &Config, frame: Frame) {
+        self.counts.taken += 1;
+        self.sequence = self.sequence.wrapping_add(1);
+        self.job = Some(Job {
+            frame,
+            delivered: false,
+            tries: [0; 2],
+        });
+        if self.backoff == Backoff::Done {
+            self.backoff = match self.free() && self.reserved <= now {
+                true => Backoff::Direct,
+                false => self.draw(),
+            };
+            self.contend(now, config);
+        }
+    }
+
+    /// The channel becomes busy.
+    pub fn busy(&mut self, now: Instant, config: &Config) {
+        // Whoever begins in this moment cannot know.
+        let Some(start) = self.counting.filter(|_| self.due != Some(now)) else {
+            return;
+        };
+        self.backoff = match self.backoff {
+            Backoff::Slots(slots) => {
+                let passed = now.saturating_since(start).as_nanos() / config.slot.as_nanos();
+                Backoff::Slots(slots - passed as u32)
+            }
+            _ => self.draw(),
+        };
+        (self.counting, self.due) = (None, None);
+    }
+
+    /// A signal begins that it tries to read: it may be the answer, if one is due.
+    pub fn begins(&mut self, now: Instant, config: &Config) {
+        let awaits = matches!(self.next, Next::Await(_));
+        if awaits && now <= self.sent + config.sifs + config.slot {
+            self.due = None;
+        }
+    }
+
+    /// A signal ends, which was `heard` here.
+    pub fn ends(&mut self, now: Instant, config: &Config, heard: Heard<'_>) -> [Option<Told>; 2] {
+        self.signals -= 1;
+        if self.signals == 0 {
+            self.idle_since = now;
+        }
+        let mut told = [None; 2];
+        match heard {
+            Heard::Energy => {}
+            Heard::Garbled => {
+                self.counts.garbled += 1;
+                self.space = config.eifs;
+                if matches!(self.next, Next::Await(_)) && self.due.is_none() {
+                    told[0] = self.fails(config);
+                }
+            }
+            Heard::Frame(signal) => {
+                self.space = config.difs;
+                told = self.reads(now, config, signal);
+            }
+        }
+        self.contend(now, config);
+        told
+    }
+
+    fn reads(&mut self, now: Instant, config: &Config, signal: &Signal) -> [Option<Told>; 2] {
+        let mine = signal.to == self.id;
+        let partner = self.job.is_some_and(|job| job.frame.to == signal.from);
+        match (self.next, signal.kind) {
+            (Next::Await(Kind::Rts), Kind::Cts) if mine && partner => {
+                (self.next, self.due) = (Next::Data, Some(now + config.sifs));
+                return [None; 2];
+            }
+            (Next::Await(Kind::Data), Kind::Ack) if mine && partner => {
+                self.counts.acknowledged += 1;
+                self.finish(config);
+                return [Some(Told::Acknowledged), None];
+            }
+            _ => {}
+        }
+        // Any other frame says that there is no answer (10.3.2.11).
+        let failed = match self.next {
+            Next::Await(_) => self.fails(config),
+            _ => None,
+        };
+        let received = match signal.kind {
+            _ if !mine => {
+                self.reserved = self.reserved.max(now + signal.duration);
+                None
+            }
+            Kind::Rts if self.reserved <= now => {
+                let rest = config.sifs + config.answer_time();
+                let duration = signal.duration.as_nanos().saturating_sub(rest.as_nanos());
+                let duration = Duration::from_nanos(duration);
+                self.answer(now, config, Kind::Cts, signal, duration);
+                None
+            }
+            Kind::Data => {
+                self.answer(now, config, Kind::Ack, signal, Duration::ZERO);
+                let latest = &mut self.latest[signal.from as usize];
+                let new = std::mem::replace(latest, signal.sequence) != signal.sequence;
+                self.counts.received += u64::from(new);
+                self.counts.duplicates += u64::from(!new);
+                new.then_some(Told::Received)
+            }
+            _ => None,
+        };
+        [failed, received]
+    }
+
+    fn answer(
+        &mut self,
+        now: Instant,
+        config: &Config,
+        kind: Kind,
+        question: &Signal,
+        duration: Duration,
+    ) {
+        self.next = Next::Answer(Signal {
+            kind,
+            from: self.id,
+            to: question.from,
+            duration,
+            ..*question
+        });
+        (self.counting, self.due) = (None, Some(now + config.sifs));
+    }
+
+    /// The timer has run out: what goes on the air, and for how long; or what is given up.
+    pub fn timer(
+        &mut self,
+        now: Instant,
+        config: &Config,
+    ) -> (Option<(Signal, Duration)>, Option<Told>) {
+        self.due = None;
+        let signal = match self.next {
+            Next::Contend => {
+                (self.counting, self.backoff) = (None, Backoff::Done);
+                match self.job {
+                    // The backoff behind a frame, with nothing to send.
+                    None => return (None, None),
+                    Some(job) if u64::from(job.frame.bytes) > config.rts_threshold => {
+                        self.rts(config, job.frame)
+                    }
+                    Some(job) => self.data(config, job.frame),
+                }
+            }
+            Next::Answer(signal) => {
+                self.counts.answers += 1;
+                (signal, config.answer_time())
+            }
+            Next::Data => match self.job {
+                Some(job) => self.data(config, job.frame),
+                None => return (None, None),
+            },
+            Next::Await(_) => {
+                let told = self.fails(config);
+                self.contend(now, config);
+                return (None, told);
+            }
+        };
+        self.sending = Some(signal.0.kind);
+        self.lock = None;
+        self.space = config.difs;
+        self.next = Next::Contend;
+        (Some(signal), None)
+    }
+
+    fn data(&mut self, config: &Config, frame: Frame) -> (Signal, Duration) {
+        self.counts.data += 1;
+        let duration = config.sifs + config.answer_time();
+        let time = config.data_time(u64::from(frame.bytes));
+        (self.signal(Kind::Data, frame, duration), time)
+    }
+
+    fn rts(&mut self, config: &Config, frame: Frame) -> (Signal, Duration) {
+        self.counts.rts += 1;
+        let data = config.data_time(u64::from(frame.bytes));
+        let duration = config.sifs * 3 + config.answer_time() * 2 + data;
+        (self.signal(Kind::Rts, frame, duration), config.rts_time())
+    }
+
+    fn signal(&self, kind: Kind, frame: Frame, duration: Duration) -> Signal {
+        Signal {
+            kind,
+            from: self.id,
+            to: frame.to,
+            duration,
+            sequence: self.sequence,
+            frame,
+        }
+    }
+
+    /// What was on the air from here has ended.
+    pub fn sent(&mut self, now: Instant, config: &Config) {
+        self.sent = now;
+        if self.signals == 0 {
+            self.idle_since = now;
+        }
+        if let Some(kind @ (Kind::Rts | Kind::Data)) = self.sending.take() {
+            (self.next, self.due) = (Next::Await(kind), Some(now + config.timeout));
+        }
+        self.contend(now, config);
+    }
+
+    /// There was no answer.
+    fn fails(&mut self, config: &Config) -> Option<Told> {
+        self.counts.failures += 1;
+        let asked = matches!(self.next, Next::Await(Kind::Rts));
+        let Some(job) = &mut self.job else {
+            return None;
+        };
+        let long = !asked && u64::from(job.frame.bytes) > config.rts_threshold;
+        let limit = match long {
+            true => config.long_retries,
+            false => config.short_retries,
+        };
+        let tries = &mut job.tries[usize::from(long)];
+        *tries += 1;
+        if *tries >= limit {
+            let job = *job;
+            self.counts.given_up += 1;
+            self.counts.given_up_delivered += u64::from(job.delivered);
+            self.finish(config);
+            return Some(Told::GivenUp(job));
+        }
+        self.window = (2 * self.window + 1).min(config.cw[1]);
+        self.retreat();
+        None
+    }
+
+    /// The frame in hand is done with; a backoff follows whatever became of it.
+    fn finish(&mut self, config: &Config) {
+        self.job = None;
+        self.window = config.cw[0];
+        self.retreat();
+    }
+
+    fn retreat(&mut self) {
+        (self.next, self.due, self.counting) = (Next::Contend, None, None);
+        self.backoff = self.draw();
+    }
+
+    fn draw(&mut self) -> Backoff {
+        Backoff::Slots(self.rng.below(self.window + 1))
+    }
+
+    /// Whether the channel is idle and nothing else is to be done first.
+    fn free(&self) -> bool {
+        self.signals == 0 && self.sending.is_none() && matches!(self.next, Next::Contend)
+    }
+
+    /// Counts slots from when it may, unless it does.
+    fn contend(&mut self, now: Instant, config: &Config) {
+        let slots = match self.backoff {
+            Backoff::Slots(slots) => slots,
+            Backoff::Direct => 0,
+            Backoff::Done => return,
+        };
+        if self.free() && self.counting.is_none() {
+            let idle = self.idle_since + self.space;
+            let start = now.max(idle).max(self.reserved + config.difs);
+            self.counting = Some(start);
+            self.due = Some(start + config.slot * u64::from(slots));
+        }
+    }
+}
