@@ -9,7 +9,7 @@
 //! | τ, p | [`Dcf::attempts`], [`Dcf::collisions`] |
 //!
 //! The paper's chain counts a busy time as a slot for everybody, where the standard freezes the others:
-//! it is up to 1 % above a DCF by the letter. Frames are tried for ever.
+//! with five to ten stations it is about 1 % above a DCF by the letter. Frames are tried for ever.
 
 /// A cell. Times have one unit, whichever it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn saturation_throughput_is_that_of_others() {
-        // Computed by others for these cells, to 1 %: their figures follow a frozen backoff.
+        // Given by others for these cells; by what model is not known, so to 1 %.
         for (stations, ifs, mbit) in [
             (1, 50.0, 6.236),
             (5, 50.0, 6.473),
