@@ -45,8 +45,11 @@ pub enum Ecn {
     Marked,
 }
 
-/// A packet's length is below 2^24.
+/// A packet's length is below 2^24; [`Ecn`] has two bits above it, then comes one for control.
 const LEN_BITS: u32 = 24;
+const LEN: u32 = (1 << LEN_BITS) - 1;
+const ECN: u32 = 0b11 << LEN_BITS;
+const CONTROL: u32 = 1 << (LEN_BITS + 2);
 
 /// A packet held or moved by a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +62,13 @@ pub struct Packet {
     pub flow: FlowId,
     /// Its user; zero where there is no hierarchy.
     pub user: UserId,
-    /// Length in the lower 24 bits, [`Ecn`] above.
+    /// Length in the lower 24 bits, [`Ecn`] above, then whether it is control.
     bits: u32,
 }
 
 impl Packet {
     /// 16 MiB - 1 B: no link carries a larger packet.
-    pub const MAX_LEN: Bytes = Bytes::new((1 << LEN_BITS) - 1);
+    pub const MAX_LEN: Bytes = Bytes::new(LEN as u64);
 
     /// A packet of `len` bytes as the discipline counts them.
     ///
@@ -92,14 +95,28 @@ impl Packet {
     #[must_use]
     #[inline]
     pub fn with_ecn(mut self, ecn: Ecn) -> Self {
-        self.bits = self.len_u32() | (ecn as u32) << LEN_BITS;
+        self.bits = self.bits & !ECN | (ecn as u32) << LEN_BITS;
         self
+    }
+
+    /// The same packet, said to carry no data of its own: a TCP segment without payload.
+    #[must_use]
+    #[inline]
+    pub fn with_control(mut self) -> Self {
+        self.bits |= CONTROL;
+        self
+    }
+
+    /// Whether it carries no data of its own.
+    #[inline]
+    pub fn is_control(&self) -> bool {
+        self.bits & CONTROL != 0
     }
 
     /// What it says of congestion.
     #[inline]
     pub fn ecn(&self) -> Ecn {
-        match self.bits >> LEN_BITS {
+        match (self.bits & ECN) >> LEN_BITS {
             0 => Ecn::NotCapable,
             1 => Ecn::Capable,
             _ => Ecn::Marked,
@@ -117,7 +134,7 @@ impl Packet {
 
     #[inline]
     pub(crate) fn len_u32(&self) -> u32 {
-        self.bits & ((1 << LEN_BITS) - 1)
+        self.bits & LEN
     }
 
     /// Length in bytes.
@@ -163,6 +180,16 @@ mod tests {
             assert_eq!(packet.ecn(), ecn);
             assert_eq!(packet.mark(), after == Ecn::Marked);
             assert_eq!((packet.ecn(), packet.len()), (after, Packet::MAX_LEN));
+            assert!(!packet.is_control());
         }
+    }
+
+    #[test]
+    fn control_is_said_beside_length_and_mark() {
+        let len = Bytes::new(40);
+        let packet = Packet::new(Instant::ZERO, Handle(0), FlowId(0), UserId(0), len);
+        let ack = packet.with_control().with_ecn(Ecn::Marked);
+        assert!(ack.is_control());
+        assert_eq!((ack.ecn(), ack.len()), (Ecn::Marked, len));
     }
 }

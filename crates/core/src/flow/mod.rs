@@ -3,9 +3,11 @@
 //! Source: T. Bonald, L. Muscariello, N. Ostallo, "Self-Prioritization of Audio and Video Traffic",
 //! ICC 2011, section III.A: a flow is the 5-tuple or a part of it, as the link's place asks.
 
+mod control;
 mod key;
 mod table;
 
+pub use control::is_control;
 pub use key::FlowKey;
 pub use table::{FlowTable, Held};
 
