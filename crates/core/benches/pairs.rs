@@ -83,6 +83,11 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn ncq(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Ncq, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn sqf_heaps(bencher: Bencher, flows: u32) {
                 let bench = bench(flows);
                 let config = bench.config(Discipline::Sqf);

@@ -10,7 +10,7 @@
 //! carried to the next packet, so the rate is exact over time.
 
 use crate::packet::Packet;
-use crate::sched::{Backlog, Drops, Scheduler};
+use crate::sched::{Backlog, Counts, Drops, Scheduler};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// How far a backlogged shaper that woke late goes back: 10 ms, chosen by us. It covers the latency
@@ -148,6 +148,10 @@ impl Scheduler for Shaper {
 
     fn backlog(&self) -> Backlog {
         self.scheduler.backlog()
+    }
+
+    fn counts(&self) -> Counts {
+        self.scheduler.counts()
     }
 }
 

@@ -1,20 +1,36 @@
 //! No discipline allocates after it is made.
 
-use makeway_core::sched::{Config, Discipline, Drops, Limits, build};
-use makeway_core::units::{Bytes, Duration, Instant};
+use makeway_core::sched::{Config, Discipline, Drops, Limits, LowRate, NcqParams, build};
+use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
 use makeway_core::workload::Workload;
 
 mod counting;
 
 #[test]
 fn no_discipline_allocates_after_it_is_made() {
-    for discipline in Discipline::ALL {
-        let limits = Limits {
-            packets: 500,
-            bytes: Bytes::new(200_000),
-            flows: 64,
-        };
-        let mut scheduler = build(&Config::new(discipline, limits)).unwrap();
+    let limits = Limits {
+        packets: 500,
+        bytes: Bytes::new(200_000),
+        flows: 64,
+    };
+    let mut configs: Vec<Config> = Discipline::ALL
+        .map(|discipline| Config::new(discipline, limits))
+        .into();
+    let mut variants = Config::new(Discipline::Ncq, limits);
+    variants.ncq = NcqParams {
+        window: Some(1000),
+        probabilistic: true,
+        extra_wait: Some(Fraction::ratio(1, 100)),
+        low_rate: Some(LowRate {
+            rate: Rate::from_bps(64_000),
+            burst: Bytes::new(3000),
+        }),
+        push_out: true,
+        ..NcqParams::default()
+    };
+    configs.push(variants);
+    for config in configs {
+        let mut scheduler = build(&config).unwrap();
         let mut drops = Drops::with_capacity(500);
         let mut workload = Workload::new(1, 64, 64);
         let before = counting::allocations();
@@ -29,10 +45,6 @@ fn no_discipline_allocates_after_it_is_made() {
             drops.drain().for_each(drop);
         }
         while scheduler.dequeue(now, &mut drops).is_some() {}
-        assert_eq!(
-            counting::allocations() - before,
-            0,
-            "{discipline} allocates"
-        );
+        assert_eq!(counting::allocations() - before, 0, "{config:?} allocates");
     }
 }

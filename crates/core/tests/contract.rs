@@ -2,11 +2,13 @@
 
 mod reference;
 
+use makeway_core::framing::{Cells, Framing};
 use makeway_core::packet::UserId;
 use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
 use makeway_core::sched::{
-    CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Limits, RedParams, Scheduler, build,
+    CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Limits, LowRate, NcqParams,
+    RedParams, Scheduler, build,
 };
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use proptest::prelude::*;
@@ -21,8 +23,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => 100_000u32..400_000,
     ];
     prop_oneof![
-        5 => (any::<u32>(), any::<u32>(), size)
-            .prop_map(|(flow, user, len)| Op::Enqueue { flow, user, len }),
+        5 => (any::<u32>(), any::<u32>(), size, proptest::bool::weighted(0.2))
+            .prop_map(|(flow, user, len, control)| Op::Enqueue { flow, user, len, control }),
         3 => Just(Op::Dequeue),
         1 => (0u64..1_000_000).prop_map(|ns| Op::Advance(Duration::from_nanos(ns))),
     ]
@@ -76,6 +78,47 @@ prop_compose! {
 }
 
 prop_compose! {
+    /// Every variant, with thresholds and windows that a few packets reach.
+    fn ncq()(
+        length in prop_oneof![Just(130u64), 1u64..2000],
+        framing in prop_oneof![
+            Just(Framing::default()),
+            Just(Framing::ETHERNET),
+            Just(Framing { overhead: 8, mpu: 0, cells: Cells::Atm }),
+        ],
+        threshold in prop_oneof![0u64..=100, Just(50u64)],
+        window in prop_oneof![Just(None), (1u32..40).prop_map(Some)],
+        probabilistic: bool,
+        extra_wait in prop_oneof![Just(None), (1u64..200).prop_map(Some)],
+        control: bool,
+        low_rate in prop_oneof![
+            Just(None),
+            (1_000_000u64..10_000_000_000, 1u64..4000).prop_map(Some),
+        ],
+        keep_order: bool,
+        push_out: bool,
+        seed: u64,
+    ) -> NcqParams {
+        NcqParams {
+            length: Bytes::new(length),
+            framing,
+            threshold: Fraction::ratio(threshold, 100),
+            window,
+            probabilistic,
+            extra_wait: extra_wait.filter(|_| window.is_some()).map(|n| Fraction::ratio(n, 200)),
+            control,
+            low_rate: low_rate.map(|(bps, bytes)| LowRate {
+                rate: Rate::from_bps(bps),
+                burst: Bytes::new(bytes),
+            }),
+            keep_order,
+            push_out,
+            seed,
+        }
+    }
+}
+
+prop_compose! {
     fn config(discipline: Discipline)(
         packets in prop_oneof![1u32..12, 12u32..100],
         bytes in prop_oneof![1u64..20_000, 500_000u64..5_000_000],
@@ -86,6 +129,7 @@ prop_compose! {
         tail: bool,
         red in red(),
         codel in codel(),
+        ncq in ncq(),
     ) -> Config {
         let limits = Limits { packets, bytes: Bytes::new(bytes), flows };
         let weights = weights.into_iter().map(|(user, weight)| (UserId(user % users), weight));
@@ -97,6 +141,7 @@ prop_compose! {
             red,
             codel,
             fq_codel: FqCoDelParams { quantum: Bytes::new(quantum), codel },
+            ncq,
             ..Config::new(discipline, limits)
         }
     }
@@ -105,10 +150,16 @@ prop_compose! {
 /// Flows and users inside what the configuration has.
 fn fit(ops: &[Op], config: &Config) -> Vec<Op> {
     let fit = |op: &Op| match *op {
-        Op::Enqueue { flow, user, len } => Op::Enqueue {
+        Op::Enqueue {
+            flow,
+            user,
+            len,
+            control,
+        } => Op::Enqueue {
             flow: flow % config.limits.flows,
             user: user % config.users,
             len,
+            control,
         },
         other => other,
     };
@@ -148,6 +199,7 @@ macro_rules! contract {
                             flow: rng.below(32),
                             user: rng.below(4),
                             len: 1 + rng.below(1514),
+                            control: rng.below(4) == 0,
                         },
                         _ => Op::Dequeue,
                     })
@@ -170,6 +222,7 @@ contract! {
     codel: Discipline::CoDel, built;
     fq_codel: Discipline::FqCoDel, built;
     prio: Discipline::Prio, built;
+    ncq: Discipline::Ncq, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

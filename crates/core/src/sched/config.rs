@@ -5,6 +5,7 @@ use super::fifo::Fifo;
 use super::fq::Fq;
 use super::fq_codel::{FqCoDel, FqCoDelParams};
 use super::hier::Hier;
+use super::ncq::{LowRate, Ncq, NcqParams};
 use super::order::Buckets;
 use super::pfq::Pfq;
 use super::prio::Prio;
@@ -37,11 +38,13 @@ pub enum Discipline {
     FqCoDel,
     /// Strict priority between users.
     Prio,
+    /// Non-congestive queuing: short packets first, within a threshold.
+    Ncq,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -51,6 +54,7 @@ impl Discipline {
         Self::CoDel,
         Self::FqCoDel,
         Self::Prio,
+        Self::Ncq,
     ];
 
     /// The name in files and on the command line.
@@ -65,6 +69,7 @@ impl Discipline {
             Self::CoDel => "codel",
             Self::FqCoDel => "fq-codel",
             Self::Prio => "prio",
+            Self::Ncq => "ncq",
         }
     }
 }
@@ -134,6 +139,8 @@ pub struct Config {
     pub codel: CoDelParams,
     /// Of `fq-codel`.
     pub fq_codel: FqCoDelParams,
+    /// Of `ncq`.
+    pub ncq: NcqParams,
 }
 
 impl Config {
@@ -141,7 +148,7 @@ impl Config {
     pub const DEFAULT_QUANTUM: Bytes = Bytes::new(1538);
 
     /// The defaults: drop from the head of the longest queue, a quantum of one full Ethernet frame on
-    /// the wire, as many users as flows, each of weight 1; for `red`, `codel` and `fq-codel` what was
+    /// the wire, as many users as flows, each of weight 1; for `red`, `codel`, `fq-codel` and `ncq` what was
     /// published with them.
     pub fn new(discipline: Discipline, limits: Limits) -> Self {
         Self {
@@ -154,6 +161,7 @@ impl Config {
             red: RedParams::default(),
             codel: CoDelParams::default(),
             fq_codel: FqCoDelParams::default(),
+            ncq: NcqParams::default(),
         }
     }
 }
@@ -205,6 +213,24 @@ pub enum ConfigError {
     /// The target of CoDel is out of range.
     #[error("a target of {0} is outside 1us to the interval of {1}")]
     Target(Duration, Duration),
+    /// The length that short packets of NCQ are below is out of range.
+    #[error("a length of {0} for the short packets of ncq is outside 1 B to 16 MiB")]
+    ShortLength(Bytes),
+    /// The window of NCQ is out of range.
+    #[error("a window of {0} packets for ncq is outside 1 to 2^20")]
+    Window(u32),
+    /// NCQ's threshold is to follow its outcome, and can't.
+    #[error("an extra wait of 0 for ncq would favour nobody: give a share above it, like 0.01")]
+    ExtraWait,
+    /// NCQ's threshold is to follow its outcome, which all that ever came would hide.
+    #[error("an extra wait for ncq needs a window of packets to be measured in, like 1000")]
+    ExtraWaitOfAll,
+    /// The rate of NCQ's low-rate flows is zero.
+    #[error("a low rate of {0} for ncq is nobody's: give one above it, or none")]
+    LowRate(Rate),
+    /// The burst of NCQ's low-rate flows is out of range.
+    #[error("a burst of {0} for the low-rate flows of ncq is outside 1 B to 16 MiB")]
+    Burst(Bytes),
 }
 
 impl Config {
@@ -247,7 +273,8 @@ impl Config {
         }
         self.red.check()?;
         self.codel.check()?;
-        self.fq_codel.codel.check()
+        self.fq_codel.codel.check()?;
+        self.ncq.check()
     }
 }
 
@@ -286,6 +313,32 @@ impl CoDelParams {
     }
 }
 
+impl NcqParams {
+    fn check(&self) -> Result<(), ConfigError> {
+        let lengths = Bytes::new(1)..=Packet::MAX_LEN;
+        if !lengths.contains(&self.length) {
+            return Err(ConfigError::ShortLength(self.length));
+        }
+        if let Some(window) = self.window
+            && !(1..=1 << 20).contains(&window)
+        {
+            return Err(ConfigError::Window(window));
+        }
+        match (self.extra_wait, self.window) {
+            (Some(share), _) if share == Fraction::default() => return Err(ConfigError::ExtraWait),
+            (Some(_), None) => return Err(ConfigError::ExtraWaitOfAll),
+            _ => {}
+        }
+        match self.low_rate {
+            Some(LowRate { rate, .. }) if rate.bps() == 0 => Err(ConfigError::LowRate(rate)),
+            Some(LowRate { burst, .. }) if !lengths.contains(&burst) => {
+                Err(ConfigError::Burst(burst))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Makes the discipline that `config` describes; all its memory is allocated here.
 ///
 /// # Errors
@@ -314,6 +367,7 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::CoDel => Box::new(CoDel::new(limits, config.codel)),
         Discipline::FqCoDel => Box::new(FqCoDel::new(limits, config.fq_codel)),
         Discipline::Prio => Box::new(Prio::new(limits, config.users, &config.weights)),
+        Discipline::Ncq => Box::new(Ncq::new(limits, config.ncq.clone())),
     })
 }
 
@@ -360,5 +414,20 @@ mod tests {
         assert!(refused(|c| c.codel.interval = Duration::from_secs(5)).contains("5s"));
         assert!(refused(|c| c.codel.target = Duration::from_secs(1)).contains("of 1s"));
         assert!(refused(|c| c.fq_codel.codel.target = Duration::ZERO).contains("of 0ns"));
+        assert!(refused(|c| c.ncq.length = Bytes::ZERO).contains("length of 0 B"));
+        assert!(refused(|c| c.ncq.window = Some(0)).contains("window of 0 packets"));
+        assert!(refused(|c| c.ncq.window = Some(1 << 21)).contains("window of 2097152"));
+        assert!(refused(|c| c.ncq.extra_wait = Some(Fraction::default())).contains("wait of 0"));
+        assert!(refused(|c| c.ncq.extra_wait = Some(Fraction::ONE)).contains("needs a window"));
+        let low_rate = |bps, bytes| LowRate {
+            rate: Rate::from_bps(bps),
+            burst: Bytes::new(bytes),
+        };
+        let mut config = good.clone();
+        for (bps, bytes, name) in [(0, 1500, "rate of 0bit"), (1, 0, "burst of 0 B")] {
+            config.ncq.low_rate = Some(low_rate(bps, bytes));
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
     }
 }

@@ -30,6 +30,12 @@ impl Fifo {
         }
     }
 
+    /// Adds `pkt`, which the caller knows to fit.
+    pub(super) fn push(&mut self, pkt: Packet) {
+        self.bytes += pkt.len();
+        self.queue.push_back(pkt);
+    }
+
     /// The packet at the head.
     pub(super) fn pop(&mut self) -> Option<Packet> {
         let pkt = self.queue.pop_front()?;
@@ -37,13 +43,16 @@ impl Fifo {
         Some(pkt)
     }
 
+    /// The packet that came last.
+    pub(super) fn pop_last(&mut self) -> Option<Packet> {
+        let pkt = self.queue.pop_back()?;
+        self.bytes -= pkt.len();
+        Some(pkt)
+    }
+
     /// Why `pkt` would be refused now.
     pub(super) fn refusal(&self, pkt: &Packet) -> Option<DropReason> {
-        if pkt.len() > self.limits.bytes {
-            return Some(DropReason::TooLarge);
-        }
-        let full = self.queue.len() >= self.limits.packets as usize;
-        (full || self.bytes + pkt.len() > self.limits.bytes).then_some(DropReason::Tail)
+        self.limits.refusal(self.backlog(), pkt)
     }
 }
 
@@ -52,8 +61,7 @@ impl Scheduler for Fifo {
         if let Some(reason) = self.refusal(&pkt) {
             return drops.push(pkt, reason);
         }
-        self.bytes += pkt.len();
-        self.queue.push_back(pkt);
+        self.push(pkt);
     }
 
     fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {

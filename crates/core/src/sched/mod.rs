@@ -6,6 +6,7 @@ pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
 pub mod hier;
+pub mod ncq;
 pub mod order;
 pub mod pfq;
 pub mod prio;
@@ -17,10 +18,12 @@ pub mod sqf;
 pub use codel::CoDelParams;
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
 pub use fq_codel::FqCoDelParams;
+pub use ncq::{LowRate, NcqParams};
 pub use red::RedParams;
 
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
+use std::ops::AddAssign;
 
 /// A queueing discipline. It holds packets, decides their order and which to give up.
 ///
@@ -39,6 +42,27 @@ pub trait Scheduler {
 
     /// What is held now.
     fn backlog(&self) -> Backlog;
+
+    /// What it did that departures do not show, since it was made.
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
+}
+
+/// What a discipline counts beside what comes and goes; only `ncq` has anything to count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that were given priority.
+    pub favoured: u64,
+    /// Packets that left behind a later one of their flow (RFC 4737 §3.3).
+    pub reordered: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.favoured += other.favoured;
+        self.reordered += other.reordered;
+    }
 }
 
 /// Packets and bytes held.
@@ -64,6 +88,15 @@ pub struct Limits {
 impl Limits {
     /// 4080 MiB: with one packet more, backlogs are counted in 32 bits.
     pub const MOST_BYTES: Bytes = Bytes::new(u32::MAX as u64 - Packet::MAX_LEN.get());
+
+    /// Why `pkt` would be refused by who holds `held` and gives nothing up.
+    fn refusal(&self, held: Backlog, pkt: &Packet) -> Option<DropReason> {
+        if pkt.len() > self.bytes {
+            return Some(DropReason::TooLarge);
+        }
+        let full = held.packets >= self.packets || held.bytes + pkt.len() > self.bytes;
+        full.then_some(DropReason::Tail)
+    }
 }
 
 /// Packets given up, with the reason. Kept and reused by the caller, so that it stops allocating.

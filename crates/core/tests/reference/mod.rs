@@ -4,18 +4,25 @@
 //! looking at every packet.
 
 mod codel;
+mod ncq;
 mod red;
 
 use codel::CoDel;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{Config, Discipline, DropFrom, Drops, Scheduler};
 use makeway_core::units::{Bytes, Duration, Instant};
+use ncq::Ncq;
 use red::Red;
 
 /// What is done to a discipline.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    Enqueue { flow: u32, user: u32, len: u32 },
+    Enqueue {
+        flow: u32,
+        user: u32,
+        len: u32,
+        control: bool,
+    },
     Dequeue,
     Advance(Duration),
 }
@@ -29,6 +36,7 @@ impl Op {
                 flow: u32::from(b[1]) % config.limits.flows,
                 user: u32::from(b[2]) % config.users,
                 len: (1 + u32::from(b[3]) + u32::from(b[4]) * 7) << (b[0] >> 6 << 2),
+                control: b[1] >= 128,
             },
             4..7 => Op::Dequeue,
             _ => Op::Advance(Duration::from_nanos(u64::from(b[1]) << (b[2] % 32))),
@@ -62,6 +70,7 @@ pub struct Model {
     /// The largest packet that CoDel has looked at.
     largest: u64,
     red: Red,
+    ncq: Ncq,
     events: Vec<Event>,
 }
 
@@ -95,6 +104,7 @@ impl Model {
             codels: vec![CoDel::default(); flows],
             largest: 0,
             red: Red::new(&config.red),
+            ncq: Ncq::new(&config.ncq, flows),
             events: Vec::new(),
         }
     }
@@ -108,6 +118,7 @@ impl Model {
         }
         let full = self.held.len() + 1 > limits.packets as usize
             || self.total() + pkt.len() > limits.bytes;
+        let mut first = false;
         let refused = match self.config.discipline {
             Discipline::Fifo | Discipline::CoDel => full.then_some(DropReason::Tail),
             Discipline::Red => {
@@ -140,12 +151,16 @@ impl Model {
                 }
                 (!fits).then_some(DropReason::Tail)
             }
+            Discipline::Ncq => {
+                let fits = self.ncq(now, &pkt, full, &mut first);
+                (!fits).then_some(DropReason::Tail)
+            }
             _ => None,
         };
         if refused.is_some() {
             return vec![(pkt, refused)];
         }
-        self.arrive(pkt);
+        self.arrive(pkt, first);
         while self.held.len() > limits.packets as usize || self.total() > limits.bytes {
             let longest = self.longest();
             if self.config.discipline == Discipline::FqCoDel {
@@ -191,6 +206,7 @@ impl Model {
                 None => self.drr(),
             },
             Discipline::Hier => self.hierarchy(),
+            Discipline::Ncq => self.held.iter().position(|h| h.priority).unwrap_or(0),
             Discipline::Prio => {
                 let levels = self.held.iter().map(|h| self.level(&h.pkt));
                 let highest = levels.max();
@@ -202,6 +218,9 @@ impl Model {
             }
         };
         let sent = self.remove(at);
+        if self.config.discipline == Discipline::Ncq {
+            self.ncq.send(&sent, self.unfavoured().len());
+        }
         if self.held.is_empty() && self.config.discipline == Discipline::Pfq {
             self.active.clear();
             self.granted = false;
@@ -210,6 +229,45 @@ impl Model {
             self.red.idle_since = now;
         }
         Some(sent)
+    }
+
+    /// Whether NCQ takes `pkt` in, and puts it `first`; in the place of the last unfavoured ones, if it does so.
+    fn ncq(&mut self, now: Instant, pkt: &Packet, full: bool, first: &mut bool) -> bool {
+        let push_out = self.config.ncq.push_out;
+        let could = self.ncq.could_be_favoured(now, pkt);
+        if full && !push_out {
+            return false;
+        }
+        let of_it = |h: &&Held| h.pkt.flow == pkt.flow && !h.priority;
+        let waiting = self.held.iter().filter(of_it).count();
+        *first = self.ncq.is_favoured(could, waiting);
+        let limits = self.config.limits;
+        let (mut packets, mut bytes) = (self.held.len() + 1, self.total() + pkt.len());
+        let mut gone = Vec::new();
+        for at in self.unfavoured().into_iter().rev() {
+            if packets > limits.packets as usize || bytes > limits.bytes {
+                packets -= 1;
+                bytes -= self.held[at].pkt.len();
+                gone.push(at);
+            }
+        }
+        let fits = packets <= limits.packets as usize && bytes <= limits.bytes;
+        if !fits || (full && !*first) {
+            return false;
+        }
+        for at in gone {
+            let dropped = self.remove(at);
+            self.events.push((dropped, Some(DropReason::Tail)));
+        }
+        let waiting = self.unfavoured().len();
+        self.ncq.take(pkt, could, *first, waiting);
+        true
+    }
+
+    /// Where the packets without priority are.
+    fn unfavoured(&self) -> Vec<usize> {
+        let all = 0..self.held.len();
+        all.filter(|at| !self.held[*at].priority).collect()
     }
 
     /// RFC 8290 §4.2, one flow after the other. Some in the lists may be empty.
@@ -315,12 +373,12 @@ impl Model {
         }
     }
 
-    fn arrive(&mut self, pkt: Packet) {
+    fn arrive(&mut self, pkt: Packet, first: bool) {
         let flow = pkt.flow.0 as usize;
         if !self.is_held(pkt.flow.0) {
             self.owner[flow] = pkt.user.0;
         }
-        let mut priority = false;
+        let mut priority = first;
         match self.config.discipline {
             Discipline::Fq => self.activate(pkt.flow.0),
             Discipline::Hier => self.activate(self.owner[flow]),
@@ -340,7 +398,7 @@ impl Model {
                 }
             }
             Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
-            Discipline::Prio => {}
+            Discipline::Prio | Discipline::Ncq => {}
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);
@@ -472,11 +530,21 @@ pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[O
     let mut now = Instant::ZERO;
     let (mut trace, mut last_sent) = (Vec::new(), vec![None; config.limits.flows as usize]);
     let (mut packets, mut bytes) = (0u32, Bytes::ZERO);
+    let keeps_order = config.discipline != Discipline::Ncq || config.ncq.keep_order;
+    let mut reordered = 0;
     for (n, op) in ops.iter().enumerate() {
         match *op {
-            Op::Enqueue { flow, user, len } => {
+            Op::Enqueue {
+                flow,
+                user,
+                len,
+                control,
+            } => {
                 let (handle, len) = (Handle(n as u32), Bytes::new(u64::from(len)));
-                let pkt = Packet::new(now, handle, FlowId(flow), UserId(user), len);
+                let mut pkt = Packet::new(now, handle, FlowId(flow), UserId(user), len);
+                if control {
+                    pkt = pkt.with_control();
+                }
                 scheduler.enqueue(now, pkt, &mut drops);
                 let dropped: Vec<Event> = drops.drain().map(|(p, why)| (p, Some(why))).collect();
                 let seen = dropped
@@ -512,8 +580,14 @@ pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[O
                 }
                 trace.extend(dropped);
                 if let Some(pkt) = sent {
-                    let last = last_sent[pkt.flow.0 as usize].replace(pkt.handle);
-                    assert!(last < Some(pkt.handle), "order in flow at step {n}");
+                    // RFC 4737 §3.3
+                    let next_expected = &mut last_sent[pkt.flow.0 as usize];
+                    if *next_expected < Some(pkt.handle) {
+                        *next_expected = Some(pkt.handle);
+                    } else {
+                        assert!(!keeps_order, "order in flow at step {n}");
+                        reordered += 1;
+                    }
                     trace.push((pkt, None));
                 }
             }
@@ -529,6 +603,8 @@ pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[O
         let next = scheduler.next_departure();
         assert_eq!(next.is_some(), packets > 0, "next departure at step {n}");
         assert!(next.is_none_or(|t| t <= now), "nobody waits here");
+        let counted = scheduler.counts().reordered;
+        assert_eq!(counted, reordered, "reordering at step {n}");
     }
     trace
 }

@@ -1,0 +1,300 @@
+//! Non-congestive queuing: short packets leave first, as long as no more than a share of all packets does.
+//!
+//! Source: L. Mamatas, V. Tsaoussidis, "Differentiating Services with Non-Congestive Queuing (NCQ)", IEEE
+//! Transactions on Computers 58(5), 2009, section 3; the variants are those that section 6 leaves open.
+//!
+//! | paper | here |
+//! | --- | --- |
+//! | `packetLength < 130` | [`NcqParams::length`], of the IP packet |
+//! | `received_packets`, `favored_packets` | [`Share`] `received`, `favoured` |
+//! | `ncqthresh` | [`NcqParams::threshold`] |
+//! | high priority, normal priority | the queues `favoured`, `normal` |
+//! | non-congestive packet | candidate |
+//!
+//! Cost per packet: O(1): a multiplication, and the counters of its flow, which may be far away. With a window one byte
+//! of it is read and written; with low rates there is a division of 128 bits, with chances a random number.
+//!
+//! Departures from the paper: a packet that a full buffer refuses is neither received nor favoured, so that the
+//! threshold is a share of what is served. What a full buffer gives up the paper does not say: the packet that comes,
+//! as DropTail does, or by [`NcqParams::push_out`] the last unfavoured one. That packets of a flow may change
+//! their order is counted, see [`Counts`], and may be forbidden.
+
+mod outcome;
+mod shares;
+#[cfg(test)]
+mod tests;
+
+use super::fifo::Fifo;
+use super::{Backlog, Counts, Drops, Limits, Scheduler};
+use crate::framing::Framing;
+use crate::packet::{DropReason, Packet};
+use crate::random::Rng;
+use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
+use outcome::Outcome;
+use shares::{Share, Shares};
+
+/// Who is favoured, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NcqParams {
+    /// IP packets shorter than this may be favoured; 1 B to 16 MiB.
+    pub length: Bytes,
+    /// What an IP packet costs on the wire, where packets are given with their length there. Cells and the
+    /// smallest packet hide some bytes: what costs no more than the longest short packet is short.
+    pub framing: Framing,
+    /// Packets are favoured while those that were are a smaller share of all than this; 0 to 1.
+    pub threshold: Fraction,
+    /// That share is one of so many last packets, 1 to 2^20, of which `threshold * window`, rounded up, may be
+    /// favoured. `None`: of all that ever came, as in the paper.
+    pub window: Option<u32>,
+    /// A candidate is favoured by chance, so that of more candidates than the threshold allows each has the same one.
+    pub probabilistic: bool,
+    /// The threshold follows what it does: unfavoured packets wait longer by this share than they would without
+    /// priority; above 0, with a window only. `threshold` is where it begins. `None`: it stays, as in the paper.
+    pub extra_wait: Option<Fraction>,
+    /// Packets that carry no data of their own (acknowledgements) are candidates too. The paper's are not.
+    pub control: bool,
+    /// Flows whose packets are candidates whatever their length. `None`: length alone decides, as in the paper.
+    pub low_rate: Option<LowRate>,
+    /// No packet is favoured that would overtake one of its own flow.
+    pub keep_order: bool,
+    /// A favoured packet that finds the buffer full takes the place of the unfavoured one that came last, as ns-2's
+    /// priority queue has it.
+    pub push_out: bool,
+    /// Seed of the chances.
+    pub seed: u64,
+}
+
+/// Flows that send little: whatever they send fits a bucket of `burst` that drains at `rate` (the generic cell rate
+/// algorithm, ITU-T I.371). Twice as much is remembered at most, so that a flow that slows down is soon known for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LowRate {
+    /// On the wire; above 0.
+    pub rate: Rate,
+    /// On the wire, 1 B to 16 MiB; at least the flow's largest packet.
+    pub burst: Bytes,
+}
+
+impl Default for NcqParams {
+    /// 130 B and 5 %: the largest threshold of the paper's experiments, where the gain is the largest and the cost is
+    /// still hard to see (Fig. 2, 8). No variant.
+    fn default() -> Self {
+        Self {
+            length: Bytes::new(130),
+            framing: Framing::default(),
+            threshold: Fraction::ratio(5, 100),
+            window: None,
+            probabilistic: false,
+            extra_wait: None,
+            control: false,
+            low_rate: None,
+            keep_order: false,
+            push_out: false,
+            seed: 1,
+        }
+    }
+}
+
+/// Two queues in one buffer, the first of which goes first.
+#[derive(Clone, Debug)]
+pub struct Ncq {
+    favoured: Fifo,
+    normal: Fifo,
+    limits: Limits,
+    params: NcqParams,
+    /// On the wire: what is shorter is short.
+    length: Bytes,
+    threshold: Fraction,
+    shares: Shares,
+    outcome: Option<Outcome>,
+    bucket: Option<Bucket>,
+    flows: Vec<Flow>,
+    counts: Counts,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Packets in the normal queue.
+    waiting: u32,
+    /// The first of them that were overtaken by a favoured packet.
+    overtaken: u32,
+    /// When its bucket is empty.
+    drained: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rate: Rate,
+    /// How long a full one drains.
+    depth: Duration,
+}
+
+impl Ncq {
+    /// No packets; as many as `limits` allow, in both queues together.
+    pub fn new(limits: Limits, params: NcqParams) -> Self {
+        let longest_short = Bytes::new(params.length.get().saturating_sub(1));
+        Self {
+            favoured: Fifo::new(limits),
+            normal: Fifo::new(limits),
+            limits,
+            length: params.framing.wire(longest_short) + Bytes::new(1),
+            threshold: params.threshold,
+            shares: Shares::new(params.window),
+            outcome: params
+                .extra_wait
+                .map(|target| Outcome::new(target, params.window.unwrap_or(1))),
+            bucket: params.low_rate.map(|low| Bucket {
+                rate: low.rate,
+                depth: low.burst / low.rate,
+            }),
+            flows: vec![Flow::default(); limits.flows as usize],
+            counts: Counts::default(),
+            rng: Rng::new(params.seed),
+            params,
+        }
+    }
+
+    /// `ncqthresh` now.
+    pub fn threshold(&self) -> Fraction {
+        self.threshold
+    }
+
+    /// Whether `pkt` is non-congestive.
+    fn is_candidate(&mut self, now: Instant, pkt: &Packet) -> bool {
+        let flow = &mut self.flows[pkt.flow.0 as usize];
+        let is_slow = self
+            .bucket
+            .is_some_and(|bucket| flow.fill(now, pkt, bucket));
+        if pkt.is_control() && !self.params.control {
+            return false;
+        }
+        pkt.len() < self.length || is_slow
+    }
+
+    /// Whether the threshold lets a candidate go first.
+    fn is_within_threshold(&mut self, seen: Share) -> bool {
+        let allowed = u128::from(self.threshold.scaled()) * u128::from(seen.received);
+        if self.params.probabilistic {
+            // threshold / (candidates / received) is the chance.
+            let random = self.rng.next_u64() >> (64 - Fraction::BITS);
+            return u128::from(random) * u128::from(seen.candidates) < allowed;
+        }
+        // favoured / received < threshold, whose last step may be rounded up: 10 of 200 are no less than 0.05.
+        let favoured = u128::from(seen.favoured) << Fraction::BITS;
+        favoured + u128::from(seen.received / 2) < allowed
+    }
+
+    /// Section 3, the condition.
+    fn is_favoured(&mut self, pkt: &Packet, is_candidate: bool) -> bool {
+        let waiting = self.flows[pkt.flow.0 as usize].waiting;
+        if !is_candidate || (self.params.keep_order && waiting > 0) {
+            return false;
+        }
+        let within = self.is_within_threshold(self.shares.with_next(true));
+        if let Some(outcome) = &mut self.outcome
+            && !within
+        {
+            outcome.confine();
+        }
+        within
+    }
+
+    /// Gives up the unfavoured packet that came last.
+    fn push_out(&mut self, drops: &mut Drops) {
+        let Some(last) = self.normal.pop_last() else {
+            return;
+        };
+        let flow = &mut self.flows[last.flow.0 as usize];
+        flow.waiting -= 1;
+        flow.overtaken = flow.overtaken.min(flow.waiting);
+        drops.push(last, DropReason::Tail);
+    }
+}
+
+impl Flow {
+    /// Pours `pkt` in the flow's bucket; whether it fits.
+    fn fill(&mut self, now: Instant, pkt: &Packet, bucket: Bucket) -> bool {
+        let drained = self.drained.max(now) + pkt.len() / bucket.rate;
+        self.drained = drained.min(now + bucket.depth * 2);
+        drained.saturating_since(now) <= bucket.depth
+    }
+}
+
+impl Scheduler for Ncq {
+    fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
+        if pkt.len() > self.limits.bytes {
+            return drops.push(pkt, DropReason::TooLarge);
+        }
+        let is_candidate = self.is_candidate(now, &pkt);
+        let mut refusal = self.limits.refusal(self.backlog(), &pkt);
+        if let Some(reason) = refusal
+            && !self.params.push_out
+        {
+            return drops.push(pkt, reason);
+        }
+        let is_favoured = self.is_favoured(&pkt, is_candidate);
+        if let Some(reason) = refusal {
+            let has_place = self.limits.refusal(self.favoured.backlog(), &pkt).is_none();
+            if !is_favoured || !has_place {
+                return drops.push(pkt, reason);
+            }
+        }
+        while refusal.is_some() {
+            self.push_out(drops);
+            refusal = self.limits.refusal(self.backlog(), &pkt);
+        }
+        // Section 3, what is counted and where the packet goes.
+        self.shares.count(is_candidate, is_favoured);
+        let flow = &mut self.flows[pkt.flow.0 as usize];
+        if is_favoured {
+            self.counts.favoured += 1;
+            flow.overtaken = flow.waiting;
+            self.favoured.push(pkt);
+        } else {
+            flow.waiting += 1;
+            self.normal.push(pkt);
+        }
+        if let Some(outcome) = &mut self.outcome {
+            if is_favoured {
+                outcome.overtook(pkt.len(), self.normal.backlog().packets);
+            }
+            self.threshold = outcome.received(self.threshold);
+        }
+    }
+
+    fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {
+        let sent = match self.favoured.pop() {
+            Some(pkt) => pkt,
+            None => {
+                let pkt = self.normal.pop()?;
+                let flow = &mut self.flows[pkt.flow.0 as usize];
+                flow.waiting -= 1;
+                if flow.overtaken > 0 {
+                    flow.overtaken -= 1;
+                    self.counts.reordered += 1;
+                }
+                pkt
+            }
+        };
+        if let Some(outcome) = &mut self.outcome {
+            outcome.served(sent.len(), self.normal.backlog().packets);
+        }
+        Some(sent)
+    }
+
+    fn next_departure(&self) -> Option<Instant> {
+        (self.backlog().packets > 0).then_some(Instant::ZERO)
+    }
+
+    fn backlog(&self) -> Backlog {
+        let (favoured, normal) = (self.favoured.backlog(), self.normal.backlog());
+        Backlog {
+            packets: favoured.packets + normal.packets,
+            bytes: favoured.bytes + normal.bytes,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}
