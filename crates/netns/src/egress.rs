@@ -213,6 +213,8 @@ impl Queue {
             packets_in: total.packets_in,
             packets_out: total.packets_out,
             marks: 0,
+            favoured: total.favoured,
+            reordered: total.reordered,
             drops,
             sojourn_ms: Quantiles {
                 mean: total.sojourn.mean_ms,

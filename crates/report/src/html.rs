@@ -163,7 +163,7 @@ fn queue_table(queues: &[QueueReport]) -> Markup {
         div.scroll { table {
             thead { tr {
                 th { "queue" } th { "discipline" } th { "rate on the wire" } th { "used" } th { "packets in" } th { "out" }
-                th { "dropped" } th { "marked" } th { "sojourn p50" } th { "p99" }
+                th { "dropped" } th { "marked" } th { "favoured" } th { "reordered" } th { "sojourn p50" } th { "p99" }
             } }
             tbody {
                 @for q in queues {
@@ -176,6 +176,7 @@ fn queue_table(queues: &[QueueReport]) -> Markup {
                             @for (reason, n) in q.drops.iter().filter(|(_, n)| **n > 0) { (n) " " (reason) " " }
                         }
                         td { @if q.marks > 0 { (q.marks) } }
+                        td { @if q.favoured > 0 { (q.favoured) } } td { @if q.reordered > 0 { (q.reordered) } }
                         td { (millis(q.sojourn_ms.p50)) } td { (millis(q.sojourn_ms.p99)) }
                     }
                 }

@@ -170,6 +170,12 @@ pub struct QueueReport {
     /// Packets marked (RFC 3168), over the whole run.
     #[serde(default)]
     pub marks: u64,
+    /// Packets given priority (NCQ), over the whole run.
+    #[serde(default)]
+    pub favoured: u64,
+    /// Packets sent behind a later one of their flow (RFC 4737 §3.3; NCQ), over the whole run.
+    #[serde(default)]
+    pub reordered: u64,
     /// Packets given up, by reason, over the whole run; `loss` are those that were sent on and lost on their way.
     pub drops: BTreeMap<String, u64>,
     /// Sojourn time in ms.

@@ -69,6 +69,8 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
             packets_in: 5000,
             packets_out: 4800,
             marks: 0,
+            favoured: 0,
+            reordered: 0,
             drops: BTreeMap::from([("longest-queue".into(), 200)]),
             sojourn_ms: Quantiles {
                 mean: 20.0,

@@ -88,6 +88,12 @@ pub fn run(report: &Report) -> String {
     if marks > 0 {
         text.push_str(&format!("\n\n{marks} packets were marked (ECN)."));
     }
+    for queue in report.queues.iter().filter(|q| q.favoured > 0) {
+        text.push_str(&format!(
+            "\n\n{}: {} packets went first, {} left behind a later one of their flow.",
+            queue.name, queue.favoured, queue.reordered
+        ));
+    }
     if !report.complete {
         text.push_str("\n\nThe run was cut short: these are the figures until then.");
     }

@@ -103,6 +103,8 @@ impl Egress {
         config.users = flows;
         config.red.rate = self.rate;
         config.red.seed = seed;
+        config.ncq.framing = self.framing;
+        config.ncq.seed = seed;
         config
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
-use makeway_core::sched::{CoDelParams, Config, Discipline, DropFrom, Limits, RedParams};
+use makeway_core::sched::{
+    CoDelParams, Config, Discipline, DropFrom, Limits, LowRate, NcqParams, RedParams,
+};
 use makeway_core::units::{Bytes, Fraction};
 
 use crate::context::Context;
@@ -12,7 +14,7 @@ use crate::error::{ScenarioError, list};
 use crate::model::Queue;
 use crate::section::{Section, shown, table};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "at",
     "discipline",
     "limit",
@@ -24,6 +26,7 @@ const KEYS: [&str; 11] = [
     "ecn",
     "red",
     "codel",
+    "ncq",
 ];
 const RED_KEYS: [&str; 8] = [
     "min",
@@ -36,6 +39,18 @@ const RED_KEYS: [&str; 8] = [
     "mean_packet",
 ];
 const CODEL_KEYS: [&str; 3] = ["target", "interval", "mtu"];
+const NCQ_KEYS: [&str; 9] = [
+    "threshold",
+    "length",
+    "window",
+    "probabilistic",
+    "extra_wait",
+    "control",
+    "low_rate",
+    "keep_order",
+    "push_out",
+];
+const LOW_RATE_KEYS: [&str; 2] = ["rate", "burst"];
 
 /// As Linux's default transmit queue; chosen by us where a link names none.
 const DEFAULT_PACKETS: u32 = 1000;
@@ -136,6 +151,9 @@ fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError>
         codel(&entry.item, &name, &mut config.codel)?;
         codel(&entry.item, &name, &mut config.fq_codel.codel)?;
     }
+    if let Some(entry) = q.get("ncq") {
+        ncq(&entry.item, &q.name("ncq"), &mut config.ncq)?;
+    }
     Ok(())
 }
 
@@ -190,6 +208,50 @@ fn codel(item: &Item, name: &str, params: &mut CoDelParams) -> Result<(), Scenar
         params.mtu = Some(mtu);
     }
     Ok(())
+}
+
+fn ncq(item: &Item, name: &str, params: &mut NcqParams) -> Result<(), ScenarioError> {
+    let t = table(item, name, "{ threshold = 0.05, length = \"130B\" }")?;
+    let s = Section::new(name, &item.origin, t, &NCQ_KEYS)?;
+    if let Some(threshold) = fraction(&s, "threshold")? {
+        params.threshold = threshold;
+    }
+    if let Some(length) = s.read("length")? {
+        params.length = length;
+    }
+    if let Some(window) = s.integer("window", 1..=1 << 20)? {
+        params.window = Some(window as u32);
+    }
+    if let Some(probabilistic) = s.boolean("probabilistic")? {
+        params.probabilistic = probabilistic;
+    }
+    if let Some(extra_wait) = fraction(&s, "extra_wait")? {
+        params.extra_wait = Some(extra_wait);
+    }
+    if let Some(control) = s.boolean("control")? {
+        params.control = control;
+    }
+    if let Some(entry) = s.get("low_rate") {
+        params.low_rate = Some(low_rate(&entry.item, &s.name("low_rate"))?);
+    }
+    if let Some(keep_order) = s.boolean("keep_order")? {
+        params.keep_order = keep_order;
+    }
+    if let Some(push_out) = s.boolean("push_out")? {
+        params.push_out = push_out;
+    }
+    Ok(())
+}
+
+fn low_rate(item: &Item, name: &str) -> Result<LowRate, ScenarioError> {
+    let t = table(item, name, "{ rate = \"64kbit\", burst = \"3kB\" }")?;
+    let s = Section::new(name, &item.origin, t, &LOW_RATE_KEYS)?;
+    s.need("rate", "\"64kbit\"")?;
+    s.need("burst", "\"3kB\"")?;
+    Ok(LowRate {
+        rate: s.read("rate")?.unwrap_or_default(),
+        burst: s.read("burst")?.unwrap_or_default(),
+    })
 }
 
 /// `"50 packets"`, `"75kB"`, or both in an array: whichever is reached first.

@@ -6,7 +6,7 @@ use makeway_core::framing::Framing;
 use makeway_core::loss::LossyLink;
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{DropReason, Handle, Packet};
-use makeway_core::sched::{Drops, Scheduler};
+use makeway_core::sched::{self, Drops, Scheduler};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::interval::Interval;
@@ -188,6 +188,11 @@ impl Port {
     /// Packets in the queue.
     pub fn backlog(&self) -> u32 {
         self.shaper.backlog().packets
+    }
+
+    /// What its discipline counts.
+    pub fn discipline_counts(&self) -> sched::Counts {
+        self.shaper.counts()
     }
 
     /// Packets on the link.

@@ -178,6 +178,7 @@ fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Opt
     let rate_bps = egress.mean_bps(from, to).round() as u64;
     let seconds = tally.seconds();
     let throughput_bps = per_second(counts.bytes_measured, seconds);
+    let discipline = port.discipline_counts();
     let mut backlog_series = counts.backlog.clone();
     backlog_series.truncate(tally.steps());
     Some(QueueReport {
@@ -192,6 +193,8 @@ fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Opt
         packets_in: counts.packets_in,
         packets_out: counts.packets_out,
         marks: counts.marks,
+        favoured: discipline.favoured,
+        reordered: discipline.reordered,
         drops: counts
             .drops
             .iter()

@@ -327,6 +327,7 @@ impl<T: Trace> World<T> {
         }
         transit.step += 1;
         let (len, ecn) = (transit.len, transit.ecn);
+        let is_control = matches!(transit.body, Body::Ack(_));
         if T::ON {
             self.trace
                 .note(self.now, port, What::Queued, handle, transit);
@@ -336,6 +337,9 @@ impl<T: Trace> World<T> {
         let mut packet = Packet::new(self.now, handle, flow, user, wire);
         if ecn != Ecn::NotCapable {
             packet = packet.with_ecn(ecn);
+        }
+        if is_control {
+            packet = packet.with_control();
         }
         queue.enqueue(self.now, packet);
         if self.agenda.due(self.sources().transmit(port)).is_none() {

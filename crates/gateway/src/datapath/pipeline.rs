@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::net::IpAddr;
 
-use makeway_core::flow::{FlowKey, FlowTable, Identity};
+use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
-use makeway_core::sched::{self, ConfigError, Discipline, Drops, Scheduler};
+use makeway_core::sched::{self, ConfigError, Counts, Discipline, Drops, Scheduler};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
@@ -141,6 +141,8 @@ pub(super) struct Pipeline {
     recent: Recent,
     largest: u64,
     refused: u64,
+    /// Of disciplines that were replaced.
+    counts: Counts,
     drops: Drops,
     order: Order,
 }
@@ -210,6 +212,8 @@ impl Pipeline {
         scheduler.limits.flows = flows;
         scheduler.red.rate = config.rate;
         scheduler.red.seed = config.seed;
+        scheduler.ncq.framing = config.framing;
+        scheduler.ncq.seed = config.seed;
         let mut users = Users {
             identity: config.users,
             weights: config.weights.clone(),
@@ -237,6 +241,7 @@ impl Pipeline {
             },
             largest: 0,
             refused: 0,
+            counts: Counts::default(),
             drops: Drops::with_capacity(BATCH),
             order: Order::default(),
             config: scheduler,
@@ -272,7 +277,11 @@ impl Pipeline {
         flow.backlog_packets += 1;
         flow.backlog_bytes += bytes.get();
         flow.last_seen = now;
-        let packet = Packet::new(now, Handle(queued.id), held.id, user, bytes);
+        let mut packet = Packet::new(now, Handle(queued.id), held.id, user, bytes);
+        // Nobody else asks, and it is a second look at the headers.
+        if self.discipline == Discipline::Ncq && is_control(queued.headers) {
+            packet = packet.with_control();
+        }
         self.shaper.enqueue(now, packet, &mut self.drops);
         self.give_up(verdicts);
         // What finds the link idle leaves at once: a burst must not fill the buffer before it.
@@ -346,11 +355,13 @@ impl Pipeline {
         if let Some(discipline) = change.discipline {
             let mut config = self.config.clone();
             config.discipline = discipline;
-            // A RED that runs already keeps the rate that it was made with.
+            // A RED that runs already keeps the rate that it was made with, an NCQ its framing.
             config.red.rate = change.rate.unwrap_or(self.shaper.rate());
+            config.ncq.framing = change.framing.unwrap_or(self.framing);
             self.users.prepare(&mut config);
             let new = sched::build(&config)?;
-            self.shaper.replace(now, new, &mut self.drops);
+            let old = self.shaper.replace(now, new, &mut self.drops);
+            self.counts += old.counts();
             self.config = config;
             self.discipline = discipline;
             self.give_up(verdicts);
@@ -372,6 +383,8 @@ impl Pipeline {
 
     pub fn stats(&self, now: Instant) -> Stats {
         let backlog = self.shaper.backlog();
+        let mut counts = self.counts;
+        counts += self.shaper.counts();
         let mut recent = self.recent.windows[0].clone();
         recent.merge(&self.recent.windows[1]);
         if now.saturating_since(self.recent.since) > Duration::from_secs(2) {
@@ -398,6 +411,8 @@ impl Pipeline {
             backlog_bytes: backlog.bytes.get(),
             delayed_packets: self.line.len() as u64,
             verdicts_refused: self.refused,
+            favoured: counts.favoured,
+            reordered: counts.reordered,
             sojourn: sojourn(&self.sojourns),
             sojourn_recent: sojourn(&recent),
             flows_seen: self.flows_seen,

@@ -37,6 +37,12 @@ pub struct Stats {
     /// Verdicts that the kernel refused: packets that it had given up already, as it does when the
     /// interface goes away.
     pub verdicts_refused: u64,
+    /// Packets that were given priority (NCQ).
+    #[serde(default)]
+    pub favoured: u64,
+    /// Packets that left behind a later one of their flow (NCQ).
+    #[serde(default)]
+    pub reordered: u64,
     /// Time in the discipline of the packets that left it.
     pub sojourn: Sojourn,
     /// The same over the last one to two seconds.
