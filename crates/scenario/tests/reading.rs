@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_core::framing::Framing;
+use makeway_core::sched::{LowRate, NcqParams};
+use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use makeway_scenario::model::{Pace, Source};
 use makeway_scenario::{Scenario, ScenarioError, explain, load, parse};
 use proptest::prelude::*;
@@ -163,6 +165,34 @@ fn errors_say_where_what_and_what_would_be_right() {
             "discipline = \"sqf\"",
             "discipline = \"fifo\", codel = { target = \"0ms\" }",
         ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"ncq\", ncq = { treshold = 0.05 }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"ncq\", ncq = { threshold = 5 }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"ncq\", ncq = { length = 130 }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"ncq\", ncq = { window = 0 }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"ncq\", ncq = { extra_wait = 0.01 }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"ncq\", ncq = { low_rate = \"64kbit\" }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"ncq\", ncq = { low_rate = { rate = \"64kbit\" } }",
+        ),
         ("kind = \"bulk\"", "kind = \"bulk\"\nthink = \"1s\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nvoice = {}"),
         ("kind = \"cbr\"", "kind = \"cbr\"\nvoice = true"),
@@ -189,6 +219,32 @@ fn errors_say_where_what_and_what_would_be_right() {
     .map(|(from, to)| error(from, to))
     .collect();
     insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn every_parameter_of_ncq_reaches_the_discipline_with_the_links_framing() {
+    let written = "discipline = \"ncq\", ncq = { threshold = 0.03, length = \"200B\", window = 500, \
+        probabilistic = true, extra_wait = 0.01, control = true, \
+        low_rate = { rate = \"64kbit\", burst = \"3kB\" }, keep_order = true, push_out = true }";
+    let text = documented().replacen("discipline = \"sqf\"", written, 1);
+    let s = read(&text, &[]).unwrap();
+    let expected = NcqParams {
+        length: Bytes::new(200),
+        framing: Framing::ETHERNET,
+        threshold: Fraction::ratio(3, 100),
+        window: Some(500),
+        probabilistic: true,
+        extra_wait: Some(Fraction::ratio(1, 100)),
+        control: true,
+        low_rate: Some(LowRate {
+            rate: Rate::from_bps(64_000),
+            burst: Bytes::new(3000),
+        }),
+        keep_order: true,
+        push_out: true,
+        seed: 7,
+    };
+    assert_eq!(s.links[1].egress[0].scheduler(4, 7).ncq, expected);
 }
 
 #[test]
