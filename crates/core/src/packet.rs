@@ -6,13 +6,19 @@ use crate::units::{Bytes, Instant};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u32);
 
-/// A user (subscriber, host) of the hierarchical disciplines: a dense index like [`FlowId`].
+/// A user (subscriber, host) of the hierarchical disciplines: a dense index like [`FlowId`], below
+/// [`UserId::MOST`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserId(pub u32);
 
 /// What a world calls its packet: an index in its arena, the identifier of the kernel's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
+
+impl UserId {
+    /// 2^21: so many users can be told apart.
+    pub const MOST: u32 = 1 << USER_BITS;
+}
 
 macro_rules! index {
     ($id:ident) => {
@@ -45,11 +51,18 @@ pub enum Ecn {
     Marked,
 }
 
-/// A packet's length is below 2^24; [`Ecn`] has two bits above it, then comes one for control.
+/// What a packet carries in the way of tickets ([`crate::ticket`]) or of a service profile: a code whose meaning
+/// is known to those who share it. 0: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u16);
+
+/// [`Packet`] keeps five things in 64 bits: from the lowest on length, [`Ecn`], control, user and tag.
 const LEN_BITS: u32 = 24;
-const LEN: u32 = (1 << LEN_BITS) - 1;
-const ECN: u32 = 0b11 << LEN_BITS;
-const CONTROL: u32 = 1 << (LEN_BITS + 2);
+const ECN_BITS: u32 = 2;
+const CONTROL_AT: u32 = LEN_BITS + ECN_BITS;
+const USER_BITS: u32 = 21;
+const USER_AT: u32 = CONTROL_AT + 1;
+const TAG_AT: u32 = USER_AT + USER_BITS;
 
 /// A packet held or moved by a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,34 +73,32 @@ pub struct Packet {
     pub handle: Handle,
     /// Its flow.
     pub flow: FlowId,
-    /// Its user; zero where there is no hierarchy.
-    pub user: UserId,
-    /// Length in the lower 24 bits, [`Ecn`] above, then whether it is control.
-    bits: u32,
+    /// Length, [`Ecn`], control, user, tag.
+    bits: u64,
 }
+
+const _: () = assert!(size_of::<Packet>() == 24 && TAG_AT + u16::BITS == u64::BITS);
 
 impl Packet {
     /// 16 MiB - 1 B: no link carries a larger packet.
-    pub const MAX_LEN: Bytes = Bytes::new(LEN as u64);
+    pub const MAX_LEN: Bytes = Bytes::new((1 << LEN_BITS) - 1);
 
-    /// A packet of `len` bytes as the discipline counts them.
+    /// A packet of `len` bytes as the discipline counts them; `user` is zero where there is no hierarchy.
     ///
     /// # Panics
-    /// If `len` is zero or above [`Packet::MAX_LEN`].
+    /// If `len` is zero or above [`Packet::MAX_LEN`], or `user` not below [`UserId::MOST`].
     #[inline]
     pub fn new(arrived: Instant, handle: Handle, flow: FlowId, user: UserId, len: Bytes) -> Self {
         assert!(
             (Bytes::new(1)..=Self::MAX_LEN).contains(&len),
             "a packet of {len} is outside 1 B to 16 MiB"
         );
-        // Below 2^24.
-        let len = len.get() as u32;
+        assert!(user.0 < UserId::MOST, "user {} is not below 2^21", user.0);
         Self {
             arrived,
             handle,
             flow,
-            user,
-            bits: len,
+            bits: len.get() | u64::from(user.0) << USER_AT,
         }
     }
 
@@ -95,7 +106,7 @@ impl Packet {
     #[must_use]
     #[inline]
     pub fn with_ecn(mut self, ecn: Ecn) -> Self {
-        self.bits = self.bits & !ECN | (ecn as u32) << LEN_BITS;
+        self.set(LEN_BITS, ECN_BITS, ecn as u64);
         self
     }
 
@@ -103,20 +114,48 @@ impl Packet {
     #[must_use]
     #[inline]
     pub fn with_control(mut self) -> Self {
-        self.bits |= CONTROL;
+        self.set(CONTROL_AT, 1, 1);
         self
     }
 
     /// Whether it carries no data of its own.
     #[inline]
     pub fn is_control(&self) -> bool {
-        self.bits & CONTROL != 0
+        self.bits & 1 << CONTROL_AT != 0
+    }
+
+    /// The same packet with `tag`.
+    #[must_use]
+    #[inline]
+    pub fn with_tag(mut self, tag: Tag) -> Self {
+        self.set(TAG_AT, u16::BITS, tag.0.into());
+        self
+    }
+
+    /// What it carries beside its payload.
+    #[inline]
+    pub fn tag(&self) -> Tag {
+        // The uppermost 16 bits.
+        Tag((self.bits >> TAG_AT) as u16)
+    }
+
+    /// Its user.
+    #[inline]
+    pub fn user(&self) -> UserId {
+        // 21 bits.
+        UserId((self.bits >> USER_AT) as u32 & (UserId::MOST - 1))
+    }
+
+    #[inline]
+    fn set(&mut self, at: u32, bits: u32, value: u64) {
+        let mask = ((1 << bits) - 1) << at;
+        self.bits = self.bits & !mask | value << at;
     }
 
     /// What it says of congestion.
     #[inline]
     pub fn ecn(&self) -> Ecn {
-        match (self.bits & ECN) >> LEN_BITS {
+        match self.bits >> LEN_BITS & ((1 << ECN_BITS) - 1) {
             0 => Ecn::NotCapable,
             1 => Ecn::Capable,
             _ => Ecn::Marked,
@@ -134,7 +173,7 @@ impl Packet {
 
     #[inline]
     pub(crate) fn len_u32(&self) -> u32 {
-        self.bits & LEN
+        self.bits as u32 & ((1 << LEN_BITS) - 1)
     }
 
     /// Length in bytes.
@@ -166,21 +205,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_leaves_the_length_as_it_is_and_only_where_it_is_understood() {
-        let packet = |ecn| {
-            let (arrived, len) = (Instant::ZERO, Packet::MAX_LEN);
-            Packet::new(arrived, Handle(0), FlowId(0), UserId(0), len).with_ecn(ecn)
-        };
+    fn a_mark_is_made_only_where_it_is_understood() {
         for (ecn, after) in [
             (Ecn::NotCapable, Ecn::NotCapable),
             (Ecn::Capable, Ecn::Marked),
             (Ecn::Marked, Ecn::Marked),
         ] {
-            let mut packet = packet(ecn);
-            assert_eq!(packet.ecn(), ecn);
+            let (handle, len) = (Handle(0), Packet::MAX_LEN);
+            let mut packet =
+                Packet::new(Instant::ZERO, handle, FlowId(0), UserId(0), len).with_ecn(ecn);
             assert_eq!(packet.mark(), after == Ecn::Marked);
-            assert_eq!((packet.ecn(), packet.len()), (after, Packet::MAX_LEN));
-            assert!(!packet.is_control());
+            assert_eq!(packet.ecn(), after);
+        }
+    }
+
+    #[test]
+    fn what_a_packet_holds_is_held_apart() {
+        let most = UserId(UserId::MOST - 1);
+        for (len, user, tag) in [
+            (Bytes::new(1), most, Tag(u16::MAX)),
+            (Packet::MAX_LEN, UserId(0), Tag(u16::MAX)),
+            (Packet::MAX_LEN, most, Tag(0)),
+        ] {
+            for ecn in [Ecn::NotCapable, Ecn::Capable, Ecn::Marked] {
+                let packet = Packet::new(Instant::ZERO, Handle(0), FlowId(0), user, len)
+                    .with_tag(Tag(1))
+                    .with_ecn(Ecn::Marked)
+                    .with_tag(tag)
+                    .with_ecn(ecn);
+                assert_eq!(
+                    (packet.len(), packet.ecn(), packet.user(), packet.tag()),
+                    (len, ecn, user, tag)
+                );
+            }
         }
     }
 

@@ -199,7 +199,7 @@ impl Scheduler for Hier {
         }
         let flow = pkt.flow.0;
         if self.pool.bytes(flow) == 0 {
-            self.owner[flow as usize] = pkt.user.0;
+            self.owner[flow as usize] = pkt.user().0;
         }
         let moved = self.pool.push(pkt);
         self.update(&moved);
@@ -243,12 +243,7 @@ impl Scheduler for Hier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::testing::{limits, packet};
-
-    fn of(user: u32, mut pkt: Packet) -> Packet {
-        pkt.user = UserId(user);
-        pkt
-    }
+    use crate::sched::testing::{limits, of, packet};
 
     #[test]
     fn a_user_of_many_flows_gets_no_more_and_each_users_stream_is_first_inside_its_share() {
@@ -269,14 +264,14 @@ mod tests {
         }
         let first = |user| {
             sent.iter()
-                .find(|p| p.user == UserId(user))
+                .find(|p| p.user() == UserId(user))
                 .unwrap()
                 .handle
                 .0
         };
         assert_eq!((first(0), first(1)), (18, 19));
         let bytes = |user| -> u64 {
-            let of_user = sent[..10].iter().filter(|p| p.user == UserId(user));
+            let of_user = sent[..10].iter().filter(|p| p.user() == UserId(user));
             of_user.map(|p| p.len().get()).sum()
         };
         assert!(bytes(0).abs_diff(bytes(1)) <= 1500);
@@ -291,7 +286,7 @@ mod tests {
             hier.enqueue(Instant::ZERO, of(n % 2, packet(n, n % 2, 1000)), &mut drops);
         }
         let sent = (0..20).filter_map(|_| hier.dequeue(Instant::ZERO, &mut drops));
-        assert_eq!(sent.filter(|p| p.user == UserId(1)).count(), 15);
+        assert_eq!(sent.filter(|p| p.user() == UserId(1)).count(), 15);
     }
 
     #[test]

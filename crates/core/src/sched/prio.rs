@@ -175,7 +175,7 @@ impl Scheduler for Prio {
             return drops.push(pkt, DropReason::TooLarge);
         }
         let level = match self.flows[pkt.flow.0 as usize] {
-            Flow { packets: 0, .. } => self.of_user[pkt.user.0 as usize],
+            Flow { packets: 0, .. } => self.of_user[pkt.user().0 as usize],
             Flow { level, .. } => level,
         };
         if !self.fits(&pkt, Backlog::default()) {
@@ -209,12 +209,7 @@ impl Scheduler for Prio {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::testing::{limits, packet};
-
-    fn of(user: u32, mut pkt: Packet) -> Packet {
-        pkt.user = UserId(user);
-        pkt
-    }
+    use crate::sched::testing::{limits, of, packet};
 
     /// Two users of weight 1, one of 5, one of 2.
     fn prio(packets: u32, bytes: u64) -> Prio {

@@ -97,7 +97,7 @@ mod tests {
             assert!(
                 packets(1)
                     .iter()
-                    .any(|p| p.flow.0 == flow && p.user.0 == flow % 3)
+                    .any(|p| p.flow.0 == flow && p.user().0 == flow % 3)
             );
         }
     }

@@ -444,7 +444,7 @@ impl Pipeline {
             flow.counters.drops[cause as usize] += 1;
             self.total.drops[cause as usize] += 1;
         }
-        self.release(packet.flow, packet.user);
+        self.release(packet.flow, packet.user());
         match fate {
             Fate::Now => self.accept(packet.handle.0, verdicts),
             Fate::Kept => {}
@@ -465,7 +465,7 @@ impl Pipeline {
             flow.backlog_bytes -= packet.len().get();
             flow.counters.drops[cause] += 1;
             self.total.drops[cause] += 1;
-            self.release(packet.flow, packet.user);
+            self.release(packet.flow, packet.user());
             self.discard(packet.handle.0, verdicts);
         }
         self.drops = drops;
