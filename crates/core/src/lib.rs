@@ -9,6 +9,7 @@
 //! - [`loss`]: random loss on a link;
 //! - [`fetch`]: asking for memory ahead of time;
 //! - [`random`]: random numbers that a seed repeats;
+//! - [`ticket`]: shares of a link that packets carry;
 //! - [`workload`]: made-up traffic, the same for the same seed;
 //! - [`measure`]: what receivers and queues measure;
 //! - [`theory`]: the papers' closed forms.
@@ -23,5 +24,6 @@ pub mod random;
 pub mod sched;
 pub mod shaper;
 pub mod theory;
+pub mod ticket;
 pub mod units;
 pub mod workload;

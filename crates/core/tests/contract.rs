@@ -8,8 +8,9 @@ use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
 use makeway_core::sched::{
     CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Limits, LowRate, NcqParams,
-    RedParams, Scheduler, build,
+    RedParams, RioParams, Scheduler, TredParams, build,
 };
+use makeway_core::ticket::{Codec, Scale};
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use proptest::prelude::*;
 use reference::{Op, check};
@@ -22,9 +23,10 @@ fn op() -> impl Strategy<Value = Op> {
         // Beyond the window of the buckets.
         1 => 100_000u32..400_000,
     ];
+    let tag = prop_oneof![3 => 0u16..4, 3 => 10u16..40, 1 => any::<u16>()];
     prop_oneof![
-        5 => (any::<u32>(), any::<u32>(), size, proptest::bool::weighted(0.2))
-            .prop_map(|(flow, user, len, control)| Op::Enqueue { flow, user, len, control }),
+        5 => (any::<u32>(), any::<u32>(), size, proptest::bool::weighted(0.2), tag)
+            .prop_map(|(flow, user, len, control, tag)| Op::Enqueue { flow, user, len, control, tag }),
         3 => Just(Op::Dequeue),
         1 => (0u64..1_000_000).prop_map(|ns| Op::Advance(Duration::from_nanos(ns))),
     ]
@@ -119,6 +121,26 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn tred()(
+        bits in 2u32..=16,
+        logarithmic: bool,
+        k in prop_oneof![Just(140u32), 101u32..1000],
+        exponent in 1u32..8,
+        interval in 1u64..100,
+        window in 100u64..100_000,
+    ) -> TredParams {
+        let scale = if logarithmic { Scale::Logarithmic } else { Scale::Linear };
+        TredParams {
+            codec: Codec::new(bits, scale).expect("bits in range"),
+            k,
+            exponent,
+            interval: Duration::from_millis(interval),
+            window: Duration::from_millis(window),
+        }
+    }
+}
+
+prop_compose! {
     fn config(discipline: Discipline)(
         packets in prop_oneof![1u32..12, 12u32..100],
         bytes in prop_oneof![1u64..20_000, 500_000u64..5_000_000],
@@ -128,6 +150,8 @@ prop_compose! {
         quantum in prop_oneof![64u64..600, 1500u64..4000],
         tail: bool,
         red in red(),
+        tred in tred(),
+        rio in [red(), red()],
         codel in codel(),
         ncq in ncq(),
     ) -> Config {
@@ -139,6 +163,8 @@ prop_compose! {
             users,
             weights: weights.collect(),
             red,
+            tred,
+            rio: { let [inside, outside] = rio; RioParams { inside, outside } },
             codel,
             fq_codel: FqCoDelParams { quantum: Bytes::new(quantum), codel },
             ncq,
@@ -155,11 +181,13 @@ fn fit(ops: &[Op], config: &Config) -> Vec<Op> {
             user,
             len,
             control,
+            tag,
         } => Op::Enqueue {
             flow: flow % config.limits.flows,
             user: user % config.users,
             len,
             control,
+            tag,
         },
         other => other,
     };
@@ -200,6 +228,7 @@ macro_rules! contract {
                             user: rng.below(4),
                             len: 1 + rng.below(1514),
                             control: rng.below(4) == 0,
+                            tag: rng.below(40) as u16,
                         },
                         _ => Op::Dequeue,
                     })
@@ -223,6 +252,8 @@ contract! {
     fq_codel: Discipline::FqCoDel, built;
     prio: Discipline::Prio, built;
     ncq: Discipline::Ncq, built;
+    tred: Discipline::Tred, built;
+    rio: Discipline::Rio, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

@@ -10,9 +10,12 @@ use super::order::Buckets;
 use super::pfq::Pfq;
 use super::prio::Prio;
 use super::red::{Red, RedParams};
+use super::rio::{Rio, RioParams};
 use super::sqf::Sqf;
+use super::tred::{Tred, TredParams};
 use super::{Limits, Scheduler};
 use crate::packet::{Packet, UserId};
+use crate::ticket::Tsw;
 use crate::units::{Bytes, Duration, Fraction, Rate};
 use std::fmt;
 use std::str::FromStr;
@@ -40,11 +43,15 @@ pub enum Discipline {
     Prio,
     /// Non-congestive queuing: short packets first, within a threshold.
     Ncq,
+    /// Ticket-based random early detection.
+    Tred,
+    /// Random early detection with in and out.
+    Rio,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -55,6 +62,8 @@ impl Discipline {
         Self::FqCoDel,
         Self::Prio,
         Self::Ncq,
+        Self::Tred,
+        Self::Rio,
     ];
 
     /// The name in files and on the command line.
@@ -70,6 +79,8 @@ impl Discipline {
             Self::FqCoDel => "fq-codel",
             Self::Prio => "prio",
             Self::Ncq => "ncq",
+            Self::Tred => "tred",
+            Self::Rio => "rio",
         }
     }
 }
@@ -133,8 +144,12 @@ pub struct Config {
     pub users: u32,
     /// Weights of the users of `hier`, levels of those of `prio`, where they are not 1.
     pub weights: Vec<(UserId, u32)>,
-    /// Of `red`.
+    /// Of `red`, and of `tred`, which is RED but for its tickets.
     pub red: RedParams,
+    /// Of `tred`, the rest.
+    pub tred: TredParams,
+    /// Of `rio`.
+    pub rio: RioParams,
     /// Of `codel`.
     pub codel: CoDelParams,
     /// Of `fq-codel`.
@@ -149,6 +164,7 @@ impl Config {
 
     /// The defaults: drop from the head of the longest queue, a quantum of one full Ethernet frame on
     /// the wire, as many users as flows, each of weight 1; for `red`, `codel`, `fq-codel` and `ncq` what was
+    /// the wire, as many users as flows (2^22 at most), each of weight 1; for `red`, `codel` and `fq-codel` what was
     /// published with them.
     pub fn new(discipline: Discipline, limits: Limits) -> Self {
         Self {
@@ -156,9 +172,11 @@ impl Config {
             limits,
             drop_from: DropFrom::default(),
             quantum: Self::DEFAULT_QUANTUM,
-            users: limits.flows,
+            users: limits.flows.min(UserId::MOST),
             weights: Vec::new(),
             red: RedParams::default(),
+            tred: TredParams::default(),
+            rio: RioParams::default(),
             codel: CoDelParams::default(),
             fq_codel: FqCoDelParams::default(),
             ncq: NcqParams::default(),
@@ -182,7 +200,7 @@ pub enum ConfigError {
     #[error("a quantum of {0} is outside 64 B to 1 MiB")]
     Quantum(Bytes),
     /// The number of users is out of range.
-    #[error("{0} users are outside 1 to 2^30")]
+    #[error("{0} users are outside 1 to 2^22")]
     Users(u32),
     /// A weight is out of range.
     #[error("a weight of {1} for user {0} is outside 1 to 65536")]
@@ -207,6 +225,15 @@ pub enum ConfigError {
     /// The line of RED has no rate.
     #[error("a line of {0} for red sends nothing: give its rate, or none")]
     LineRate(Rate),
+    /// K of TRED is out of range.
+    #[error("a K of {0} hundredths for tred is outside 101 to 10000")]
+    TredK(u32),
+    /// The exponent of TRED is out of range.
+    #[error("an exponent of {0} for tred is outside 1 to 64")]
+    TredExponent(u32),
+    /// A time of TRED is out of range.
+    #[error("a time of {0} for tred is outside 1ms to 1h")]
+    TredTime(Duration),
     /// The interval of CoDel is out of range.
     #[error("an interval of {0} is outside 1us to 4s")]
     Interval(Duration),
@@ -260,7 +287,7 @@ impl Config {
                 return Err(ConfigError::Quantum(quantum));
             }
         }
-        if !(1..=MOST).contains(&self.users) {
+        if !(1..=UserId::MOST).contains(&self.users) {
             return Err(ConfigError::Users(self.users));
         }
         for &(UserId(user), weight) in &self.weights {
@@ -272,6 +299,9 @@ impl Config {
             }
         }
         self.red.check()?;
+        self.tred.check()?;
+        self.rio.inside.check()?;
+        self.rio.outside.check()?;
         self.codel.check()?;
         self.fq_codel.codel.check()?;
         self.ncq.check()
@@ -297,6 +327,23 @@ impl RedParams {
             Some(rate) if rate.bps() == 0 => Err(ConfigError::LineRate(rate)),
             _ => Ok(()),
         }
+    }
+}
+
+impl TredParams {
+    fn check(&self) -> Result<(), ConfigError> {
+        if !(101..=10_000).contains(&self.k) {
+            return Err(ConfigError::TredK(self.k));
+        }
+        if !(1..=64).contains(&self.exponent) {
+            return Err(ConfigError::TredExponent(self.exponent));
+        }
+        for time in [self.interval, self.window] {
+            if !(Duration::from_millis(1)..=Tsw::MOST_WINDOW).contains(&time) {
+                return Err(ConfigError::TredTime(time));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -368,6 +415,8 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::FqCoDel => Box::new(FqCoDel::new(limits, config.fq_codel)),
         Discipline::Prio => Box::new(Prio::new(limits, config.users, &config.weights)),
         Discipline::Ncq => Box::new(Ncq::new(limits, config.ncq.clone())),
+        Discipline::Tred => Box::new(Tred::new(limits, config.red.clone(), config.tred)),
+        Discipline::Rio => Box::new(Rio::new(limits, config.rio.clone())),
     })
 }
 
@@ -401,6 +450,7 @@ mod tests {
         assert!(refused(|c| c.limits.flows = 0).contains("0 flows"));
         assert!(refused(|c| c.quantum = Bytes::new(63)).contains("63 B"));
         assert!(refused(|c| c.users = 0).contains("0 users"));
+        assert!(refused(|c| c.users = UserId::MOST + 1).contains("outside 1 to 2^22"));
         assert!(refused(|c| c.weights.push((UserId(1), 0))).contains("weight of 0"));
         assert!(refused(|c| c.weights.push((UserId(64), 1))).contains("user 64"));
         assert!(refused(|c| c.fq_codel.quantum = Bytes::new(63)).contains("63 B"));
@@ -411,6 +461,11 @@ mod tests {
         assert!(refused(|c| c.red.max_p = Fraction::default()).contains("probability of 0 "));
         assert!(refused(|c| c.red.mean_packet = Bytes::ZERO).contains("packet of 0 B"));
         assert!(refused(|c| c.red.rate = Some(Rate::from_bps(0))).contains("0bit"));
+        assert!(refused(|c| c.tred.k = 100).contains("K of 100"));
+        assert!(refused(|c| c.tred.exponent = 0).contains("exponent of 0"));
+        assert!(refused(|c| c.tred.window = Duration::ZERO).contains("0ns"));
+        assert!(refused(|c| c.tred.interval = Duration::from_secs(3601)).contains("3601s"));
+        assert!(refused(|c| c.rio.inside.min = 0).contains("0 and 40 packets"));
         assert!(refused(|c| c.codel.interval = Duration::from_secs(5)).contains("5s"));
         assert!(refused(|c| c.codel.target = Duration::from_secs(1)).contains("of 1s"));
         assert!(refused(|c| c.fq_codel.codel.target = Duration::ZERO).contains("of 0ns"));

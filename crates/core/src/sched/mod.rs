@@ -13,13 +13,17 @@ pub mod prio;
 mod queues;
 pub mod red;
 mod ring;
+pub mod rio;
 pub mod sqf;
+pub mod tred;
 
 pub use codel::CoDelParams;
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
 pub use fq_codel::FqCoDelParams;
 pub use ncq::{LowRate, NcqParams};
 pub use red::RedParams;
+pub use rio::RioParams;
+pub use tred::TredParams;
 
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
@@ -144,6 +148,11 @@ pub(crate) mod testing {
     pub fn packet(handle: u32, flow: u32, len: u64) -> Packet {
         let (handle, flow) = (Handle(handle), FlowId(flow));
         Packet::new(Instant::ZERO, handle, flow, UserId(0), Bytes::new(len))
+    }
+
+    /// The same packet, of `user`.
+    pub fn of(user: u32, pkt: Packet) -> Packet {
+        Packet::new(pkt.arrived, pkt.handle, pkt.flow, UserId(user), pkt.len())
     }
 
     /// Everything that `scheduler` sends after `packets` came at once.

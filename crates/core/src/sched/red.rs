@@ -191,7 +191,7 @@ impl Average {
 }
 
 /// A probability of one, in steps of 2^-64.
-const ONE: u128 = 1 << 64;
+pub(super) const ONE: u128 = 1 << 64;
 
 /// Half of 2^-48, to round to the nearest step.
 const HALF: u128 = 1 << (Fraction::BITS - 1);
@@ -215,10 +215,9 @@ fn times(a: u128, b: u128) -> u128 {
     (a * b + (1 << 63)) >> 64
 }
 
-/// Random early detection.
+/// Whether an arriving packet is dropped early: an average and its chances, over somebody's queue.
 #[derive(Clone, Debug)]
-pub struct Red {
-    fifo: Fifo,
+pub(super) struct Early {
     params: RedParams,
     average: Average,
     /// Packets or bytes since the last drop; `None` while the average is below the thresholds.
@@ -228,11 +227,9 @@ pub struct Red {
     rng: Rng,
 }
 
-impl Red {
-    /// An empty queue that holds no more than `limits`.
-    pub fn new(limits: Limits, params: RedParams) -> Self {
+impl Early {
+    pub fn new(params: RedParams) -> Self {
         Self {
-            fifo: Fifo::new(limits),
             average: Average::default(),
             count: None,
             idle_since: Instant::ZERO,
@@ -241,14 +238,8 @@ impl Red {
         }
     }
 
-    /// The average queue.
-    pub fn average(&self) -> Average {
-        self.average
-    }
-
-    /// Fig. 2, "calculate the new average queue size".
-    fn estimate(&mut self, now: Instant) {
-        let held = self.fifo.backlog();
+    /// Fig. 2, "calculate the new average queue size", for a packet that finds `held`.
+    pub fn estimate(&mut self, now: Instant, held: Backlog) {
         let weight = self.params.weight;
         if held.packets == 0 {
             let m = self.params.idle_packets(self.idle_since, now);
@@ -263,8 +254,9 @@ impl Red {
         self.average.sample(weight, q);
     }
 
-    /// Fig. 2, the rest: whether the arriving packet goes.
-    fn judge(&mut self, pkt: &Packet) -> Option<DropReason> {
+    /// Fig. 2, the rest: whether the arriving packet goes. `weigh` is given its probability, from 0 to 2^64, and says
+    /// what it is for this packet.
+    pub fn judge(&mut self, len: Bytes, weigh: impl FnOnce(u128) -> u128) -> Option<DropReason> {
         if self.params.is_below(self.average) {
             self.count = None;
             return None;
@@ -273,44 +265,87 @@ impl Red {
             self.count = Some(0);
             return Some(DropReason::Forced);
         }
-        let one = if self.params.by_bytes {
-            pkt.len().get()
-        } else {
-            1
-        };
+        let one = if self.params.by_bytes { len.get() } else { 1 };
         let count = self.count.map_or(0, |count| count.saturating_add(one));
         let p_b = self.params.p_b(self.average);
-        let p_a = self.params.p_a(p_b, count, pkt.len());
+        let p_a = weigh(self.params.p_a(p_b, count, len));
         let drop = u128::from(self.rng.next_u64()) < p_a;
         self.count = Some(if drop { 0 } else { count });
         drop.then_some(DropReason::Early)
     }
+
+    /// Marks the packet in the place of dropping it for `reason`, if it may be.
+    pub fn marks(&self, pkt: &mut Packet, reason: DropReason) -> bool {
+        reason == DropReason::Early && self.params.ecn && pkt.mark()
+    }
+
+    /// The buffer had no room for a packet that chance let in.
+    pub fn refused(&mut self) {
+        self.count = self.count.map(|_| 0);
+    }
+
+    /// The last packet of the queue is being sent.
+    pub fn emptied(&mut self, now: Instant) {
+        self.idle_since = now;
+    }
 }
 
-impl Scheduler for Red {
-    fn enqueue(&mut self, now: Instant, mut pkt: Packet, drops: &mut Drops) {
+/// Random early detection.
+#[derive(Clone, Debug)]
+pub struct Red {
+    fifo: Fifo,
+    early: Early,
+}
+
+impl Red {
+    /// An empty queue that holds no more than `limits`.
+    pub fn new(limits: Limits, params: RedParams) -> Self {
+        Self {
+            fifo: Fifo::new(limits),
+            early: Early::new(params),
+        }
+    }
+
+    /// The average queue.
+    pub fn average(&self) -> Average {
+        self.early.average
+    }
+
+    /// Takes `pkt`, whose probability to be dropped early is what `weigh` makes of RED's.
+    pub(super) fn offer(
+        &mut self,
+        now: Instant,
+        mut pkt: Packet,
+        drops: &mut Drops,
+        weigh: impl FnOnce(u128) -> u128,
+    ) {
         let refusal = self.fifo.refusal(&pkt);
         if refusal == Some(DropReason::TooLarge) {
             return drops.push(pkt, DropReason::TooLarge);
         }
-        self.estimate(now);
-        if let Some(reason) = self.judge(&pkt) {
-            let marked = reason == DropReason::Early && self.params.ecn && pkt.mark();
-            if !marked {
-                return drops.push(pkt, reason);
-            }
+        self.early.estimate(now, self.fifo.backlog());
+        if let Some(reason) = self.early.judge(pkt.len(), weigh)
+            && !self.early.marks(&mut pkt, reason)
+        {
+            return drops.push(pkt, reason);
         }
         if let Some(reason) = refusal {
-            self.count = self.count.map(|_| 0);
+            self.early.refused();
             return drops.push(pkt, reason);
         }
         self.fifo.enqueue(now, pkt, drops);
+    }
+}
+
+impl Scheduler for Red {
+    fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
+        self.offer(now, pkt, drops, |p| p);
     }
 
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops) -> Option<Packet> {
         let sent = self.fifo.pop()?;
         if self.fifo.backlog().packets == 0 {
-            self.idle_since = now;
+            self.early.emptied(now);
         }
         Some(sent)
     }
@@ -347,13 +382,15 @@ mod tests {
         let mut params = RedParams::default();
         change(&mut params);
         let mut red = Red::new(limits(50, 100_000), params);
-        red.average = Average::of(q);
+        red.early.average = Average::of(q);
         red
     }
 
     /// What happens to `n` packets of `len`.
     fn verdicts(red: &mut Red, n: u32, len: u64) -> Vec<Option<DropReason>> {
-        (0..n).map(|n| red.judge(&packet(n, 0, len))).collect()
+        (0..n)
+            .map(|_| red.early.judge(Bytes::new(len), |p| p))
+            .collect()
     }
 
     /// Arrivals from each drop to the next.
@@ -413,13 +450,13 @@ mod tests {
         let mut red = Red::new(limits(50, 100_000), params);
         let mut drops = Drops::default();
         red.enqueue(Instant::ZERO, packet(0, 0, 1000), &mut drops);
-        red.average = Average::of(10);
+        red.early.average = Average::of(10);
         let at = |us| Instant::ZERO + Duration::from_micros(us);
         red.dequeue(at(7000), &mut drops);
         red.enqueue(at(507_900), packet(1, 0, 1000), &mut drops);
         let mut expected = Average::of(10);
         expected.decay(Fraction::ratio(2, 1000), 501);
-        assert!(red.average.0.abs_diff(expected.0) <= 2);
+        assert!(red.early.average.0.abs_diff(expected.0) <= 2);
     }
 
     #[test]
@@ -430,7 +467,7 @@ mod tests {
             ..RedParams::default()
         };
         let mut red = Red::new(limits(50, 100_000), params);
-        red.average = Average::of(40);
+        red.early.average = Average::of(40);
         let mut drops = Drops::default();
         let mut n = 0;
         while red.backlog().packets == 0 && n < 1000 {
@@ -448,7 +485,7 @@ mod tests {
         // a drop already has count 1. With `wait` 1/p_b to 2/p_b, less one.
         for (wait, range) in [(false, 1..=19), (true, 20..=39)] {
             let mut red = red(10, |_| {});
-            red.params.wait = wait;
+            red.early.params.wait = wait;
             let spacings = spacings(&verdicts(&mut red, 100_000, 1000));
             assert!(spacings.iter().all(|s| range.contains(s)), "{wait}");
             for spacing in range.clone() {
@@ -478,7 +515,7 @@ mod tests {
     fn nothing_goes_early_below_the_lower_threshold_and_everything_above_the_upper() {
         let all = |q, gentle, verdict: Option<DropReason>| {
             let mut red = red(q, |_| {});
-            red.params.gentle = gentle;
+            red.early.params.gentle = gentle;
             let verdicts = verdicts(&mut red, 1000, 1000);
             verdicts.iter().all(|v| *v == verdict)
         };
@@ -518,7 +555,7 @@ mod tests {
             let mut drops = Drops::default();
             for n in 0..50 {
                 let pkt = packet(n, 0, 1000).with_ecn(Ecn::Capable);
-                red.average = Average::of(q);
+                red.early.average = Average::of(q);
                 red.enqueue(Instant::ZERO, pkt, &mut drops);
             }
             let held = std::iter::from_fn(|| red.fifo.pop());

@@ -97,9 +97,12 @@ impl Bench {
             ..Config::new(discipline, limits)
         };
         // Between the thresholds, where RED has most to do, but next to no chance of a drop.
-        config.red.min = 1;
-        config.red.max = packets + 1;
-        config.red.max_p = Fraction::ratio(1, 1 << 40);
+        let rio = &mut config.rio;
+        for red in [&mut config.red, &mut rio.inside, &mut rio.outside] {
+            red.min = 1;
+            red.max = packets + 1;
+            red.max_p = Fraction::ratio(1, 1 << 40);
+        }
         config
     }
 

@@ -6,13 +6,15 @@
 mod codel;
 mod ncq;
 mod red;
+mod tred;
 
 use codel::CoDel;
-use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::packet::{DropReason, FlowId, Handle, Packet, Tag, UserId};
 use makeway_core::sched::{Config, Discipline, DropFrom, Drops, Scheduler};
 use makeway_core::units::{Bytes, Duration, Instant};
 use ncq::Ncq;
 use red::Red;
+use tred::Tred;
 
 /// What is done to a discipline.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,7 @@ pub enum Op {
         user: u32,
         len: u32,
         control: bool,
+        tag: u16,
     },
     Dequeue,
     Advance(Duration),
@@ -37,6 +40,7 @@ impl Op {
                 user: u32::from(b[2]) % config.users,
                 len: (1 + u32::from(b[3]) + u32::from(b[4]) * 7) << (b[0] >> 6 << 2),
                 control: b[1] >= 128,
+                tag: u16::from(b[3]) << (b[0] >> 3 & 7) >> 7,
             },
             4..7 => Op::Dequeue,
             _ => Op::Advance(Duration::from_nanos(u64::from(b[1]) << (b[2] % 32))),
@@ -71,6 +75,9 @@ pub struct Model {
     largest: u64,
     red: Red,
     ncq: Ncq,
+    tred: Tred,
+    /// Of `rio`: packets inside their profile, and all.
+    rio: [Red; 2],
     events: Vec<Event>,
 }
 
@@ -105,6 +112,8 @@ impl Model {
             largest: 0,
             red: Red::new(&config.red),
             ncq: Ncq::new(&config.ncq, flows),
+            tred: Tred::new(config.tred),
+            rio: [&config.rio.inside, &config.rio.outside].map(Red::new),
             events: Vec::new(),
         }
     }
@@ -113,6 +122,10 @@ impl Model {
     /// real numbers are too close to call, see [`red`].
     pub fn enqueue(&mut self, now: Instant, pkt: Packet, seen: Option<DropReason>) -> Vec<Event> {
         let limits = self.config.limits;
+        let factor = match self.config.discipline {
+            Discipline::Tred => self.tred.factor(now, &pkt),
+            _ => 1.0,
+        };
         if pkt.len() > limits.bytes {
             return vec![(pkt, Some(DropReason::TooLarge))];
         }
@@ -121,9 +134,24 @@ impl Model {
         let mut first = false;
         let refused = match self.config.discipline {
             Discipline::Fifo | Discipline::CoDel => full.then_some(DropReason::Tail),
-            Discipline::Red => {
+            Discipline::Red | Discipline::Tred => {
                 let held = (self.held.len() as u64, self.total().get());
-                self.red.arrive(now, held, pkt.len().get(), full, seen)
+                self.red
+                    .arrive(now, held, pkt.len().get(), full, seen, factor)
+            }
+            Discipline::Rio => {
+                let of_in = self.held.iter().filter(|h| h.pkt.tag() != Tag(0));
+                let bytes = of_in.clone().map(|h| h.pkt.len().get()).sum();
+                let held_in = (of_in.count() as u64, bytes);
+                let held = (self.held.len() as u64, self.total().get());
+                let len = pkt.len().get();
+                let [inside, outside] = &mut self.rio;
+                if pkt.tag() == Tag(0) {
+                    outside.arrive(now, held, len, full, seen, 1.0)
+                } else {
+                    outside.average(now, held);
+                    inside.arrive(now, held_in, len, full, seen, 1.0)
+                }
             }
             Discipline::Prio => {
                 // What is lower, the newest of the lowest level first, as long as it is in the way.
@@ -192,7 +220,7 @@ impl Model {
             return None;
         }
         let at = match self.config.discipline {
-            Discipline::Fifo | Discipline::Red => 0,
+            Discipline::Fifo | Discipline::Red | Discipline::Tred | Discipline::Rio => 0,
             Discipline::CoDel => return Some(self.codel(now, 0, |_| true)),
             Discipline::FqCoDel => return self.fq_codel(now),
             Discipline::Sqf => self.shortest_of(|_| true),
@@ -227,6 +255,10 @@ impl Model {
         }
         if self.held.is_empty() {
             self.red.idle_since = now;
+            self.rio[1].idle_since = now;
+        }
+        if sent.tag() != Tag(0) && self.held.iter().all(|h| h.pkt.tag() == Tag(0)) {
+            self.rio[0].idle_since = now;
         }
         Some(sent)
     }
@@ -376,7 +408,7 @@ impl Model {
     fn arrive(&mut self, pkt: Packet, first: bool) {
         let flow = pkt.flow.0 as usize;
         if !self.is_held(pkt.flow.0) {
-            self.owner[flow] = pkt.user.0;
+            self.owner[flow] = pkt.user().0;
         }
         let mut priority = first;
         match self.config.discipline {
@@ -398,7 +430,7 @@ impl Model {
                 }
             }
             Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
-            Discipline::Prio | Discipline::Ncq => {}
+            Discipline::Prio | Discipline::Ncq | Discipline::Tred | Discipline::Rio => {}
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);
@@ -502,7 +534,7 @@ impl Model {
     fn level(&self, pkt: &Packet) -> u32 {
         match self.is_held(pkt.flow.0) {
             true => self.weight(self.owner[pkt.flow.0 as usize]),
-            false => self.weight(pkt.user.0),
+            false => self.weight(pkt.user().0),
         }
     }
 
@@ -539,9 +571,11 @@ pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[O
                 user,
                 len,
                 control,
+                tag,
             } => {
                 let (handle, len) = (Handle(n as u32), Bytes::new(u64::from(len)));
                 let mut pkt = Packet::new(now, handle, FlowId(flow), UserId(user), len);
+                pkt = pkt.with_tag(Tag(tag));
                 if control {
                     pkt = pkt.with_control();
                 }

@@ -1,8 +1,8 @@
 //! RED in real numbers, with the discipline's own random numbers.
 //!
 //! Floats and the discipline's fixed point may fall on different sides of a threshold or of a random
-//! number that they come very close to. So each packet is judged twice, with an average that is a little
-//! too short and a little too long ([`CLOSE`]), and the reference goes on from those judgements that are the
+//! number that they come very close to. So each packet is judged three times, with an average that is a little
+//! too short, as it is, and a little too long ([`CLOSE`]), and the reference goes on from those judgements that are the
 //! discipline's. Everything else grows with the average, so the two bound what may be. Where they agree, as
 //! they nearly always do, the discipline has to agree with them.
 
@@ -10,6 +10,10 @@ use makeway_core::packet::DropReason;
 use makeway_core::random::Rng;
 use makeway_core::sched::RedParams;
 use makeway_core::units::Instant;
+
+/// Relative error of what TRED makes of a probability: its ratio has 24 bits behind the point at least where the
+/// result matters, to the power of at most 8 here.
+const CLOSE_FACTOR: f64 = 1e-4;
 
 /// Relative error of the average that is allowed. Weights are 2^-20 at least, averages that matter 1 at
 /// least: the discipline promises 2^-29 then, 2e-9.
@@ -43,7 +47,7 @@ impl Red {
         }
     }
 
-    /// Why a packet of `len` goes, if it does; `held` are packets and bytes.
+    /// Why a packet of `len` goes, if it does; `held` are packets and bytes. By `factor` its probability is multiplied.
     pub fn arrive(
         &mut self,
         now: Instant,
@@ -51,25 +55,16 @@ impl Red {
         len: u64,
         full: bool,
         seen: Option<DropReason>,
+        factor: f64,
     ) -> Option<DropReason> {
-        let weight = self.params.weight.as_f64();
-        if held.0 == 0 {
-            if let Some(rate) = self.params.rate {
-                let packet = (self.params.mean_packet / rate).as_nanos();
-                let m = now.saturating_since(self.idle_since).as_nanos() / packet;
-                if m > 0 {
-                    // (1 - w)^m
-                    self.avg *= ((-weight).ln_1p() * m as f64).exp();
-                }
-            }
-            self.idle_since = now;
-        }
-        let q = if self.params.by_bytes { held.1 } else { held.0 };
-        self.avg += weight * (q as f64 - self.avg);
+        let error = if factor == 1.0 { 0.0 } else { CLOSE_FACTOR };
+        self.average(now, held);
         let mut all = Vec::new();
         for world in &self.worlds {
-            for avg in [self.avg * (1.0 - CLOSE), self.avg * (1.0 + CLOSE)] {
-                let judged = self.judge(world.clone(), avg, len, full);
+            for sign in [-1.0, 0.0, 1.0] {
+                let avg = self.avg * (1.0 + sign * CLOSE);
+                let factor = factor * (1.0 + sign * error);
+                let judged = self.judge(world.clone(), avg, len, full, factor);
                 if !all.contains(&judged) {
                     all.push(judged);
                 }
@@ -84,7 +79,32 @@ impl Red {
         verdict
     }
 
-    fn judge(&self, mut w: World, avg: f64, len: u64, full: bool) -> (World, Option<DropReason>) {
+    /// The average, for a packet that finds `held`.
+    pub fn average(&mut self, now: Instant, held: (u64, u64)) {
+        let weight = self.params.weight.as_f64();
+        if held.0 == 0 {
+            if let Some(rate) = self.params.rate {
+                let packet = (self.params.mean_packet / rate).as_nanos();
+                let m = now.saturating_since(self.idle_since).as_nanos() / packet;
+                if m > 0 {
+                    // (1 - w)^m
+                    self.avg *= ((-weight).ln_1p() * m as f64).exp();
+                }
+            }
+            self.idle_since = now;
+        }
+        let q = if self.params.by_bytes { held.1 } else { held.0 };
+        self.avg += weight * (q as f64 - self.avg);
+    }
+
+    fn judge(
+        &self,
+        mut w: World,
+        avg: f64,
+        len: u64,
+        full: bool,
+        factor: f64,
+    ) -> (World, Option<DropReason>) {
         let RedParams {
             gentle,
             wait,
@@ -122,6 +142,9 @@ impl Red {
             };
             if by_bytes && p_a < 1.0 {
                 p_a *= len as f64 / mean;
+            }
+            if p_a > 0.0 {
+                p_a = p_a.min(1.0) * factor;
             }
             // 2^-64 of 64 random bits.
             let random = w.rng.next_u64() as f64 / 18_446_744_073_709_551_616.0;

@@ -1,0 +1,289 @@
+//! Ticket-based RED: RED whose chances depend on the tickets of the packet, so that flows which carry few for what
+//! they send give way first, and shares of the link come out as tickets were issued.
+//!
+//! Source: M. Zhang, R. Wang, L. Peterson, A. Krishnamurthy, "Probabilistic Packet Scheduling: Achieving
+//! Proportional Share Bandwidth Allocation", Princeton TR-632-01, 2001, section 2.4.2. Who writes tickets on
+//! packets: [`crate::ticket`].
+//!
+//! | paper | here |
+//! | --- | --- |
+//! | `AvgQLen`, `p`, the thresholds | those of [`Red`] |
+//! | `InTkt` | [`Packet::tag`] by `codec` |
+//! | `MinTkt` over some interval | [`Least`], over one to two times `interval` |
+//! | `ExpectTktRate`, `ExpectPktRate` by TSW | `expect_tickets`, `expect_bytes`, over `window` |
+//! | `K` | `k`, in hundredths |
+//! | `(ExpectTkt / InTkt)^3` | [`Tred::weigh`], to the power of `exponent` |
+//!
+//! Cost per packet: RED's, and the tag's: four divisions of 128 bits, three of them for a packet that counts for
+//! `ExpectTkt`, one where RED has a probability.
+//!
+//! Departures from the paper: tickets are for each 1000 bytes and `ExpectPktRate` counts bytes, see
+//! [`crate::ticket`]. A packet without tickets does not count for `MinTkt`, and goes as soon as RED has any
+//! probability. The exponent may be another than 3 (docs/disciplines/tred.md says what it does).
+
+use super::red::{ONE, Red, RedParams};
+use super::{Backlog, Drops, Limits, Scheduler};
+use crate::packet::Packet;
+use crate::ticket::{Codec, Tickets, Tsw};
+use crate::units::{Bytes, Duration, Instant};
+
+/// What TRED has beside [`RedParams`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TredParams {
+    /// What tags mean.
+    pub codec: Codec,
+    /// K in hundredths: packets that carry up to K times the least tickets count for what is expected; above 100,
+    /// up to 10 000.
+    pub k: u32,
+    /// Power of `ExpectTkt / InTkt`; 1 to 64.
+    pub exponent: u32,
+    /// The least tickets are those of this time and up to as much before it; 1 ms to an hour.
+    pub interval: Duration,
+    /// TSW's window for what is expected; 1 ms to an hour.
+    pub window: Duration,
+}
+
+impl Default for TredParams {
+    /// The paper's: 8 bits, K = 1.4, the third power, a window of 60 s. The interval, of which it says nothing, is 1 s.
+    fn default() -> Self {
+        Self {
+            codec: Codec::default(),
+            k: 140,
+            exponent: 3,
+            interval: Duration::from_secs(1),
+            window: Tsw::WINDOW,
+        }
+    }
+}
+
+/// Ticket-based random early detection.
+#[derive(Clone, Debug)]
+pub struct Tred {
+    red: Red,
+    tickets: Expected,
+}
+
+impl Tred {
+    /// An empty queue that holds no more than `limits`.
+    pub fn new(limits: Limits, red: RedParams, params: TredParams) -> Self {
+        Self {
+            red: Red::new(limits, red),
+            tickets: Expected::new(params),
+        }
+    }
+}
+
+impl Scheduler for Tred {
+    fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
+        let tickets = &mut self.tickets;
+        let came = tickets.params.codec.decode(pkt.tag());
+        tickets.count(now, came, pkt.len());
+        self.red.offer(now, pkt, drops, |p| tickets.weigh(p, came));
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+        self.red.dequeue(now, drops)
+    }
+
+    fn next_departure(&self) -> Option<Instant> {
+        self.red.next_departure()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.red.backlog()
+    }
+}
+
+/// What a packet of a flow that this link holds back is expected to carry.
+#[derive(Clone, Debug)]
+struct Expected {
+    params: TredParams,
+    min: Least,
+    expect_tickets: Tsw,
+    expect_bytes: Tsw,
+}
+
+impl Expected {
+    fn new(params: TredParams) -> Self {
+        Self {
+            min: Least::new(params.interval),
+            expect_tickets: Tsw::new(params.window),
+            expect_bytes: Tsw::new(params.window),
+            params,
+        }
+    }
+
+    /// "if InTkt < K × MinTkt, compute ExpectTktRate and ExpectPktRate".
+    fn count(&mut self, now: Instant, came: Tickets, len: Bytes) {
+        if came == Tickets::default() {
+            return;
+        }
+        let min = self.min.of(now, came);
+        if u64::from(came.scaled()) * 100 < u64::from(min.scaled()) * u64::from(self.params.k) {
+            self.expect_tickets.count(now, came.of(len));
+            self.expect_bytes.count(now, len.get());
+        }
+    }
+
+    /// `p × (ExpectTkt / InTkt)^3`, one at most; probabilities from 0 to 2^64.
+    fn weigh(&self, p: u128, came: Tickets) -> u128 {
+        /// Bits behind the point of the ratio.
+        const BITS: u32 = 48;
+        let mut weighed = p;
+        let Some(ratio) = self.ratio(came, BITS) else {
+            return if p > 0 { ONE } else { 0 };
+        };
+        for _ in 0..self.params.exponent {
+            weighed = (weighed * ratio) >> BITS;
+            if weighed >= ONE {
+                return ONE;
+            }
+        }
+        weighed
+    }
+
+    /// `ExpectTkt / InTkt` in `2^-bits`, below 2^63; none without tickets.
+    fn ratio(&self, came: Tickets, bits: u32) -> Option<u128> {
+        // Tickets of the window are below 2^84: 24 bits behind the point fit above that.
+        let expected = (self.expect_tickets.in_window() << 24)
+            .checked_div(self.expect_bytes.in_window())
+            .unwrap_or(0);
+        let ratio = (expected << (bits - 24)).checked_div(came.scaled().into())?;
+        Some(ratio.min(1 << 63))
+    }
+}
+
+/// The least of what came in the running interval and the one before.
+#[derive(Clone, Debug)]
+struct Least {
+    interval: Duration,
+    since: Instant,
+    running: Tickets,
+    before: Tickets,
+}
+
+impl Least {
+    fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            since: Instant::ZERO,
+            running: Tickets::MAX,
+            before: Tickets::MAX,
+        }
+    }
+
+    /// With `came`.
+    fn of(&mut self, now: Instant, came: Tickets) -> Tickets {
+        let over = now.saturating_since(self.since).as_nanos() / self.interval.as_nanos();
+        if over > 0 {
+            self.before = match over {
+                1 => self.running,
+                _ => Tickets::MAX,
+            };
+            self.running = Tickets::MAX;
+            self.since += self.interval * over;
+        }
+        self.running = self.running.min(came);
+        self.running.min(self.before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Rng;
+    use crate::sched::testing::{limits, packet};
+    use crate::ticket::Scale;
+    use crate::units::Fraction;
+
+    fn expected(of: &[u16]) -> Expected {
+        let mut expected = Expected::new(TredParams::default());
+        for tickets in of {
+            let len = Bytes::new(1000);
+            expected.count(Instant::ZERO, Tickets::new(*tickets), len);
+        }
+        expected
+    }
+
+    #[test]
+    fn what_is_expected_is_the_mean_of_those_within_k_of_the_least() {
+        // 10, 12, 13 are below 14; rich flows' 14 and 100 do not count.
+        let mean = expected(&[10, 12, 13, 14, 100]);
+        let ratio = mean.ratio(Tickets::new(10), 48).unwrap();
+        // 35 / 30; `ExpectTkt` has 24 bits behind the point.
+        assert!(ratio.abs_diff((35 << 48) / 30) < 1 << 26, "{ratio}");
+    }
+
+    #[test]
+    fn the_probability_goes_with_the_third_power_of_what_is_expected_over_what_is_there() {
+        let expected = expected(&[20]);
+        let quarter = ONE / 4;
+        let weigh = |tickets| expected.weigh(quarter, Tickets::new(tickets));
+        // Within 10^-7: `ExpectTkt` has 24 bits behind the point.
+        let close = |a: u128, b: u128| a.abs_diff(b) < ONE / 10_000_000;
+        assert!(close(weigh(20), quarter));
+        assert!(close(weigh(40), quarter / 8));
+        assert!(close(weigh(30), quarter * 8 / 27));
+        assert!(close(weigh(16), quarter * 125 / 64));
+        assert_eq!(weigh(10), ONE);
+    }
+
+    #[test]
+    fn without_tickets_there_is_no_mercy_and_no_influence() {
+        let mut expected = expected(&[20, 20]);
+        expected.count(Instant::ZERO, Tickets::default(), Bytes::new(1000));
+        assert_eq!(expected.weigh(1, Tickets::default()), ONE);
+        assert_eq!(expected.weigh(0, Tickets::default()), 0);
+        assert!(expected.weigh(ONE / 4, Tickets::new(20)) > ONE / 5);
+    }
+
+    #[test]
+    fn the_least_is_forgotten_after_one_to_two_intervals() {
+        let mut least = Least::new(Duration::from_secs(1));
+        let mut of = |ms, n| {
+            let now = Instant::ZERO + Duration::from_millis(ms);
+            least.of(now, Tickets::new(n)) == Tickets::new(n)
+        };
+        assert!(of(900, 10));
+        assert!(!of(1100, 20) && !of(1999, 20));
+        assert!(of(2000, 20));
+        assert!(of(9000, 30));
+    }
+
+    #[test]
+    fn a_flow_of_twice_the_tickets_loses_an_eighth_as_often() {
+        let red = RedParams {
+            weight: Fraction::ONE,
+            wait: false,
+            ..RedParams::default()
+        };
+        let codec = Codec::new(8, Scale::Linear).unwrap();
+        let mut tred = Tred::new(limits(50, 100_000), red, TredParams::default());
+        let mut drops = Drops::default();
+        let mut lost = [0; 2];
+        let mut rng = Rng::new(1);
+        for n in 0..200_000 {
+            while tred.backlog().packets > 10 {
+                tred.dequeue(Instant::ZERO, &mut drops);
+            }
+            // In turn they would meet RED's spacing of drops each in its own way.
+            let rich = rng.below(2);
+            let tag = codec.encode(Tickets::new(20 << rich));
+            tred.enqueue(
+                Instant::ZERO,
+                packet(n, rich, 1000).with_tag(tag),
+                &mut drops,
+            );
+            for (pkt, _) in drops.drain() {
+                lost[pkt.flow.0 as usize] += 1;
+            }
+        }
+        let [poor, rich]: [usize; 2] = lost;
+        assert!(poor > 5000, "{poor}");
+        // Five standard deviations of the smaller count.
+        assert!(
+            (poor / 8).abs_diff(rich) < 5 * rich.isqrt(),
+            "{poor} {rich}"
+        );
+    }
+}
