@@ -10,10 +10,12 @@ use crate::error::ScenarioError;
 use crate::model::{Flow, Frame, Link, Pace, Source, Voice};
 use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::section::{Section, table};
-use crate::{tcp, trace};
+use crate::{tcp, ticket, trace};
 
 const KINDS: [&str; 6] = ["bulk", "rtp", "cbr", "poisson", "on-off", "pcap"];
-const COMMON: [&str; 7] = ["kind", "from", "to", "count", "start", "stagger", "stop"];
+const COMMON: [&str; 9] = [
+    "kind", "from", "to", "count", "start", "stagger", "stop", "tickets", "profile",
+];
 /// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.
 const LARGEST_PAYLOAD: u64 = 1460;
 /// Room for our own header behind RTP's: a smaller payload carries no time stamp.
@@ -94,6 +96,7 @@ pub(crate) fn read(
     let stop: Option<Duration> = s.read("stop")?;
     let last = first + stagger * count.saturating_sub(1);
     times(&s, last, stop, cx)?;
+    let share = ticket::share(&s)?;
     Ok((0..count)
         .map(|i| Flow {
             name: if count == 1 {
@@ -107,6 +110,7 @@ pub(crate) fn read(
             to,
             start: first + stagger * i,
             stop,
+            share,
             source: source.clone(),
             voice,
         })

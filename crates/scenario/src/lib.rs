@@ -18,6 +18,7 @@ mod read;
 pub mod routes;
 mod section;
 mod tcp;
+mod ticket;
 mod trace;
 pub mod wire;
 

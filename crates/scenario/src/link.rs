@@ -11,9 +11,10 @@ use crate::error::ScenarioError;
 use crate::model::{Egress, Link};
 use crate::queue::{default_queue, queue};
 use crate::section::{Section, read as read_item, shown, string, table};
+use crate::ticket::issue;
 
-const KEYS: [&str; 8] = [
-    "between", "rate", "changes", "framing", "delay", "jitter", "loss", "queue",
+const KEYS: [&str; 9] = [
+    "between", "rate", "changes", "framing", "delay", "jitter", "loss", "queue", "tickets",
 ];
 const LOSS_KEYS: [&str; 4] = ["p", "r", "bad", "good"];
 const FRAMINGS: &str = "\"ethernet\", \"ip\" or { overhead = 44, mpu = 84, cells = \"atm\" }";
@@ -31,11 +32,13 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioErro
     let loss = losses(&s)?;
     let queues = at_ends(&s, "queue", ends, cx, queue)?;
     let changes = at_ends(&s, "changes", ends, cx, changes)?;
+    let tickets = at_ends(&s, "tickets", ends, cx, issue)?;
     let egress = [0, 1].map(|i| Egress {
         rate: rate[i],
         changes: changes[i].clone().unwrap_or_default(),
         framing,
         queue: queues[i].clone().unwrap_or_else(default_queue),
+        tickets: tickets[i].clone(),
         delay: delay[i],
         jitter: jitter[i],
         loss: loss[i],

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::loss::Loss;
+use makeway_core::packet::UserId;
 use makeway_core::sched::Config;
+use makeway_core::ticket::{Codec, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration, Rate};
 
 /// One experiment.
@@ -23,6 +25,8 @@ pub struct Scenario {
     pub warmup: Duration,
     /// Seed of every random stream.
     pub seed: u64,
+    /// What packets carry of tickets.
+    pub tags: Tags,
     /// Hosts and routers; indices into this are [`Link::ends`], [`Flow::from`] and [`Flow::to`].
     pub nodes: Vec<Node>,
     /// Point-to-point links.
@@ -31,6 +35,28 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// Settings of the command line that changed the file: dotted key, value.
     pub set: BTreeMap<String, String>,
+}
+
+/// Tickets on packets, the same all over the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tags {
+    /// What a tag means.
+    pub codec: Codec,
+    /// Window of all estimates of rates: of sources, of links that relabel, of `tred`.
+    pub window: Duration,
+    /// Whether sources and links hold to what they are issued.
+    pub policing: bool,
+}
+
+impl Default for Tags {
+    /// The paper's: eight linear bits, 60 s, no policing.
+    fn default() -> Self {
+        Self {
+            codec: Codec::default(),
+            window: Tsw::WINDOW,
+            policing: false,
+        }
+    }
 }
 
 /// A host or router. A node forwards when it has more than one link.
@@ -62,6 +88,8 @@ pub struct Egress {
     pub framing: Framing,
     /// The discipline and its limits; only with a rate does it ever hold a packet for long.
     pub queue: Queue,
+    /// Tickets that the far end issues for what is sent here; `None`: tags stay as they are.
+    pub tickets: Option<Issue>,
     /// Propagation delay.
     pub delay: Duration,
     /// Standard deviation of Gaussian extra delay; order is kept.
@@ -96,13 +124,21 @@ impl Egress {
         if seconds > 0.0 { bits / seconds } else { 0.0 }
     }
 
-    /// The discipline for a world where so many flows, and users, can come by.
+    /// The discipline for a world where so many flows can come by, and users, of which there are no more
+    /// than can be told apart.
     pub fn scheduler(&self, flows: u32, seed: u64) -> Config {
         let mut config = self.queue.scheduler.clone();
         config.limits.flows = flows;
-        config.users = flows;
-        config.red.rate = self.rate;
-        config.red.seed = seed;
+        config.users = flows.min(UserId::MOST);
+        let rio = &mut config.rio;
+        for (red, seed) in [
+            (&mut config.red, seed),
+            (&mut rio.inside, seed),
+            (&mut rio.outside, !seed),
+        ] {
+            red.rate = self.rate;
+            red.seed = seed;
+        }
         config.ncq.framing = self.framing;
         config.ncq.seed = seed;
         config
@@ -131,6 +167,15 @@ impl Changes {
             (_, None) => None,
         }
     }
+}
+
+/// Tickets that a link is issued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// At the start of traffic.
+    pub rate: TicketRate,
+    /// When it changes and to what, each later than the one before.
+    pub steps: Vec<(Duration, TicketRate)>,
 }
 
 /// A discipline with its configuration.
@@ -163,6 +208,8 @@ pub struct Flow {
     pub start: Duration,
     /// When it stops; `None`: with the scenario.
     pub stop: Option<Duration>,
+    /// What it is due, written on its packets; `None`: nothing is.
+    pub share: Option<Share>,
     /// What it sends.
     pub source: Source,
     /// Whether it is a call, whose quality is reported.
@@ -174,6 +221,15 @@ pub struct Flow {
 pub struct Voice {
     /// From the mouth until a packet is sent: what fills it, and the encoder.
     pub encoder_delay: Duration,
+}
+
+/// What a flow is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Tickets, for `tred`.
+    Tickets(TicketRate),
+    /// A service profile, for `rio`.
+    Profile(Rate),
 }
 
 /// What a flow sends.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
 use makeway_core::sched::{
-    CoDelParams, Config, Discipline, DropFrom, Limits, LowRate, NcqParams, RedParams,
+    CoDelParams, Config, Discipline, DropFrom, Limits, LowRate, NcqParams, RedParams, TredParams,
 };
 use makeway_core::units::{Bytes, Fraction};
 
@@ -14,7 +14,7 @@ use crate::error::{ScenarioError, list};
 use crate::model::Queue;
 use crate::section::{Section, shown, table};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "at",
     "discipline",
     "limit",
@@ -27,6 +27,8 @@ const KEYS: [&str; 12] = [
     "red",
     "codel",
     "ncq",
+    "tred",
+    "rio",
 ];
 const RED_KEYS: [&str; 8] = [
     "min",
@@ -38,6 +40,8 @@ const RED_KEYS: [&str; 8] = [
     "by",
     "mean_packet",
 ];
+const TRED_KEYS: [&str; 3] = ["k", "exponent", "interval"];
+const RIO_KEYS: [&str; 2] = ["in", "out"];
 const CODEL_KEYS: [&str; 3] = ["target", "interval", "mtu"];
 const NCQ_KEYS: [&str; 9] = [
     "threshold",
@@ -146,6 +150,24 @@ fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError>
     if let Some(entry) = q.get("red") {
         red(&entry.item, &q.name("red"), &mut config.red)?;
     }
+    if let Some(entry) = q.get("tred") {
+        tred(&entry.item, &q.name("tred"), &mut config.tred)?;
+    }
+    if let Some(entry) = q.get("rio") {
+        let name = q.name("rio");
+        let t = table(
+            &entry.item,
+            &name,
+            "{ in = { min = 20 }, out = { min = 10 } }",
+        )?;
+        let s = Section::new(name, &entry.item.origin, t, &RIO_KEYS)?;
+        let rio = &mut config.rio;
+        for (key, params) in [("in", &mut rio.inside), ("out", &mut rio.outside)] {
+            if let Some(entry) = s.get(key) {
+                red(&entry.item, &s.name(key), params)?;
+            }
+        }
+    }
     if let Some(entry) = q.get("codel") {
         let name = q.name("codel");
         codel(&entry.item, &name, &mut config.codel)?;
@@ -184,6 +206,27 @@ fn red(item: &Item, name: &str, params: &mut RedParams) -> Result<(), ScenarioEr
     }
     if let Some(mean) = s.read("mean_packet")? {
         params.mean_packet = mean;
+    }
+    Ok(())
+}
+
+fn tred(item: &Item, name: &str, params: &mut TredParams) -> Result<(), ScenarioError> {
+    let t = table(item, name, "{ k = 1.4, interval = \"1s\" }")?;
+    let s = Section::new(name, &item.origin, t, &TRED_KEYS)?;
+    if let Some(k) = s.read::<f64>("k")? {
+        if !(1.01..=100.0).contains(&k) {
+            return Err(s.at("k").error(format!(
+                "`{}` is {k}: write a number from 1.01 to 100, like 1.4",
+                s.name("k")
+            )));
+        }
+        params.k = (k * 100.0).round() as u32;
+    }
+    if let Some(exponent) = s.integer("exponent", 1..=64)? {
+        params.exponent = exponent as u32;
+    }
+    if let Some(interval) = s.read("interval")? {
+        params.interval = interval;
     }
     Ok(())
 }

@@ -10,10 +10,10 @@ use crate::document::{Entry, Table};
 use crate::error::{Origin, ScenarioError};
 use crate::model::{Flow, Link, Node, Scenario};
 use crate::section::{Section, table};
-use crate::{flow, link};
+use crate::{flow, link, ticket};
 
-const KEYS: [&str; 7] = [
-    "title", "duration", "warmup", "seed", "node", "link", "flow",
+const KEYS: [&str; 8] = [
+    "title", "duration", "warmup", "seed", "tags", "node", "link", "flow",
 ];
 
 pub(crate) fn scenario(
@@ -52,7 +52,12 @@ pub(crate) fn scenario(
         duration,
         folder,
     };
-    let links = links(&top, &cx)?;
+    let tags = ticket::tags(&top)?;
+    let mut links = links(&top, &cx)?;
+    for egress in links.iter_mut().flat_map(|link| &mut link.egress) {
+        let tred = &mut egress.queue.scheduler.tred;
+        (tred.codec, tred.window) = (tags.codec, tags.window);
+    }
     let flows = groups(&top, "flow", "[flow.download]")?
         .into_iter()
         .map(|entry| flow::read(entry, &cx, &links))
@@ -64,6 +69,7 @@ pub(crate) fn scenario(
         duration,
         warmup,
         seed,
+        tags,
         nodes: cx.nodes,
         links,
         flows,

@@ -1,7 +1,7 @@
 //! Packets under way.
 
 use makeway_core::fetch::fetch;
-use makeway_core::packet::{Ecn, Handle};
+use makeway_core::packet::{Ecn, Handle, Tag};
 use makeway_core::units::Instant;
 
 use crate::tcp::{Ack, Segment};
@@ -18,6 +18,8 @@ pub struct Transit {
     pub len: u32,
     /// What it says of congestion.
     pub ecn: Ecn,
+    /// Its tickets, or its place in a profile.
+    pub tag: Tag,
     /// What it carries.
     pub body: Body,
 }

@@ -11,17 +11,18 @@ use makeway_core::packet::{FlowId, UserId};
 use makeway_core::random::Rng;
 use makeway_core::sched;
 use makeway_core::shaper::Shaper;
+use makeway_core::ticket::{Meter, Relabeller, Tagger};
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{self, Egress, Preset, Scenario, Source};
+use makeway_scenario::model::{self, Egress, Preset, Scenario, Share, Source};
 use makeway_scenario::routes::Graph;
 use rand_pcg::Pcg64Mcg;
 
 use crate::error::RunError;
-use crate::flow::{Flow, Kind, Stream, Tasks, Tcp};
-use crate::port::{Counts, Port, Way, port_number};
+use crate::flow::{Flow, Kind, Stream, Tags, Tasks, Tcp};
+use crate::port::{Counts, Currency, Port, Way, port_number};
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
 use crate::trace::Trace;
 use crate::world::{Changing, Step, World};
@@ -32,6 +33,9 @@ const TCP_HEADERS: u32 = 40;
 const TIMESTAMPS: u32 = 12;
 /// Random streams from here on are those of the times between tasks.
 const THINKING: u64 = 1 << 40;
+
+/// Numbers from here on are those of the meters of profiles.
+const PROFILES: u64 = 1 << 41;
 
 /// In a replication each flow begins later by a random time below this: without it a scenario that
 /// has no random source would be the same run again and again, and the sources' phases, which decide
@@ -70,6 +74,7 @@ pub fn build<T: Trace>(
             start,
             ip_bytes: 0,
             stop: Instant::ZERO + stop.min(scenario.duration),
+            tags: tags(scenario, flow, number, seed),
             kind: kind(
                 scenario,
                 number,
@@ -84,6 +89,22 @@ pub fn build<T: Trace>(
     let mut world = World::new(ports, ways.steps, flows, interval, trace);
     world.change_rates(changing(scenario));
     Ok(world)
+}
+
+/// Who tags the packets of `flow`.
+fn tags(scenario: &Scenario, flow: &model::Flow, number: usize, seed: u64) -> Option<Box<Tags>> {
+    let model::Tags {
+        codec,
+        window,
+        policing,
+    } = scenario.tags;
+    Some(Box::new(match flow.share? {
+        Share::Tickets(rate) => Tags::Tickets(Tagger::new(rate, window, policing, codec)),
+        Share::Profile(rate) => {
+            let own = Rng::new(seed ^ Rng::new(PROFILES + number as u64).next_u64()).next_u64();
+            Tags::Profile(Meter::new(rate, Meter::WINDOW, own))
+        }
+    }))
 }
 
 /// The ports whose rates change.
@@ -391,10 +412,25 @@ fn port(
         loss: LossyLink::new(egress.loss),
         rng: random(seed, number),
     };
+    let currency = egress.tickets.as_ref().map(|issue| {
+        let model::Tags {
+            codec,
+            window,
+            policing,
+        } = scenario.tags;
+        let changes = issue.steps.iter().rev();
+        Box::new(Currency {
+            relabeller: Relabeller::new(issue.rate, window, policing, codec),
+            changes: changes
+                .map(|(at, rate)| (Instant::ZERO + *at, *rate))
+                .collect(),
+        })
+    });
     Ok(Port::new(
         Shaper::new(egress.rate, scheduler),
         egress.framing,
         way,
+        currency,
     ))
 }
 

@@ -1,7 +1,9 @@
 //! The two ends of a flow.
 
 use makeway_core::measure::Histogram;
-use makeway_core::units::{Duration, Instant};
+use makeway_core::packet::Tag;
+use makeway_core::ticket::{Meter, Tagger};
+use makeway_core::units::{self, Duration, Instant};
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::Departure;
@@ -20,8 +22,40 @@ pub struct Flow {
     pub stop: Instant,
     /// Bytes of its packets that came to the receiver inside the measured interval, headers included.
     pub ip_bytes: u64,
+    /// Who tags its packets; nobody, where it is due nothing.
+    pub tags: Option<Box<Tags>>,
     /// What it is.
     pub kind: Kind,
+}
+
+/// Who tags the packets of a flow.
+pub enum Tags {
+    /// With tickets.
+    Tickets(Tagger),
+    /// With in or out of a profile.
+    Profile(Meter),
+}
+
+impl Tags {
+    /// The tag of a packet of `len`; where its source hears nothing of it, to be sent is to get through.
+    pub fn tag(&mut self, now: Instant, len: units::Bytes, is_heard_of: bool) -> Tag {
+        match self {
+            Self::Profile(meter) => meter.tag(now, len),
+            Self::Tickets(tagger) => {
+                if !is_heard_of {
+                    tagger.on_through(now, len);
+                }
+                tagger.tag(now, len)
+            }
+        }
+    }
+
+    /// So many bytes on the wire were acknowledged.
+    pub fn on_acked(&mut self, now: Instant, bytes: units::Bytes) {
+        if let Self::Tickets(tagger) = self {
+            tagger.on_through(now, bytes);
+        }
+    }
 }
 
 /// What a flow is.
@@ -53,6 +87,12 @@ pub struct Tcp {
 }
 
 impl Tcp {
+    /// What `payload` is in packets, their headers included.
+    pub fn in_packets(&self, payload: u64) -> units::Bytes {
+        let packets = payload.div_ceil(u64::from(self.sender.mss()));
+        units::Bytes::new(payload + packets * u64::from(self.headers))
+    }
+
     /// When the sender has something to do, unless an acknowledgement comes.
     pub fn next(&self) -> Option<Instant> {
         let task = self.tasks.as_ref().and_then(|tasks| tasks.next);
@@ -71,8 +111,7 @@ impl Tcp {
             tasks.next = None;
             tasks.began = now;
             tasks.end += tasks.bytes;
-            self.sender
-                .send(makeway_core::units::Bytes::new(tasks.bytes));
+            self.sender.send(units::Bytes::new(tasks.bytes));
         }
     }
 }

@@ -8,6 +8,7 @@ use makeway_core::measure::Histogram;
 use makeway_core::packet::{DropReason, Handle, Packet};
 use makeway_core::sched::{self, Drops, Scheduler};
 use makeway_core::shaper::Shaper;
+use makeway_core::ticket::{Relabeller, TicketRate};
 use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::interval::Interval;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
@@ -31,11 +32,30 @@ pub struct Way {
     pub rng: Pcg64Mcg,
 }
 
+/// Tickets as the far end of a link knows them.
+#[derive(Clone, Debug)]
+pub struct Currency {
+    /// Trades those that come.
+    pub relabeller: Relabeller,
+    /// When it is issued another rate, the last first.
+    pub changes: Vec<(Instant, TicketRate)>,
+}
+
+impl Currency {
+    fn trade(&mut self, now: Instant, packet: Packet) -> Packet {
+        while let Some((_, rate)) = self.changes.pop_if(|(at, _)| *at <= now) {
+            self.relabeller.issue(rate);
+        }
+        packet.with_tag(self.relabeller.relabel(now, packet.tag(), packet.len()))
+    }
+}
+
 /// A queue with its link.
 pub struct Port {
     shaper: Shaper,
     framing: Framing,
     way: Way,
+    currency: Option<Box<Currency>>,
     /// Packets on their way to the far end, in order, with the time of their arrival there.
     pipe: VecDeque<(Instant, Handle)>,
     /// Whether the last of them is the one that was sent last, and its delay.
@@ -90,11 +110,17 @@ impl Counts {
 
 impl Port {
     /// An idle port.
-    pub fn new(shaper: Shaper, framing: Framing, way: Way) -> Self {
+    pub fn new(
+        shaper: Shaper,
+        framing: Framing,
+        way: Way,
+        currency: Option<Box<Currency>>,
+    ) -> Self {
         Self {
             shaper,
             framing,
             way,
+            currency,
             pipe: VecDeque::new(),
             last_is_carried: false,
             last_delay: Duration::ZERO,
@@ -129,7 +155,10 @@ impl Port {
         now: Instant,
         mut sent: impl FnMut(&Packet) -> bool,
     ) -> Option<Instant> {
-        while let Some(packet) = self.shaper.dequeue(now, &mut self.drops) {
+        while let Some(mut packet) = self.shaper.dequeue(now, &mut self.drops) {
+            if let Some(currency) = &mut self.currency {
+                packet = currency.trade(now, packet);
+            }
             let marked = sent(&packet);
             let leaves = match self.shaper.rate() {
                 Some(_) => self.shaper.busy_until(),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use makeway_core::packet::{Ecn, FlowId, Handle, Packet, UserId};
+use makeway_core::packet::{Ecn, FlowId, Handle, Packet, Tag, UserId};
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Departure, HEADERS};
@@ -231,6 +231,10 @@ impl<T: Trace> World<T> {
         let (arena, trace, now) = (&mut self.arena, &mut self.trace, self.now);
         let next = port.transmit(now, |packet| {
             let marked = packet.ecn() == Ecn::Marked && arena.mark(packet.handle);
+            if packet.tag() != Tag(0) {
+                // Perhaps another than it came with.
+                arena.get_mut(packet.handle).tag = packet.tag();
+            }
             if T::ON {
                 let transit = arena.get(packet.handle);
                 trace.note(now, number, What::Sent, packet.handle, transit);
@@ -326,7 +330,7 @@ impl<T: Trace> World<T> {
             return self.deliver(transit);
         }
         transit.step += 1;
-        let (len, ecn) = (transit.len, transit.ecn);
+        let (len, ecn, tag) = (transit.len, transit.ecn, transit.tag);
         let is_control = matches!(transit.body, Body::Ack(_));
         if T::ON {
             self.trace
@@ -341,6 +345,9 @@ impl<T: Trace> World<T> {
         if is_control {
             packet = packet.with_control();
         }
+        if tag != Tag(0) {
+            packet = packet.with_tag(tag);
+        }
         queue.enqueue(self.now, packet);
         if self.agenda.due(self.sources().transmit(port)).is_none() {
             self.transmit(port);
@@ -351,11 +358,20 @@ impl<T: Trace> World<T> {
 
     fn send(&mut self, flow: u32, len: u32, ecn: Ecn, body: Body) {
         let back = matches!(body, Body::Ack(_));
+        let ends = &mut self.flows[flow as usize];
+        let tag = match &mut ends.tags {
+            Some(tags) if !back => {
+                let is_heard_of = matches!(body, Body::Segment(_));
+                tags.tag(self.now, Bytes::new(u64::from(len)), is_heard_of)
+            }
+            _ => Tag(0),
+        };
         let handle = self.arena.insert(Transit {
             flow,
-            step: self.flows[flow as usize].ways[usize::from(back)],
+            step: ends.ways[usize::from(back)],
             len,
             ecn,
+            tag,
             body,
         });
         if T::ON {
@@ -397,7 +413,12 @@ impl<T: Trace> World<T> {
                 self.acknowledge(number, ack);
             }
             (Kind::Tcp(tcp), Body::Ack(ack)) => {
+                let before = tcp.sender.acked();
                 tcp.sender.on_ack(now, &ack);
+                if let Some(tags) = &mut flow.tags {
+                    let acked = tcp.sender.acked() - before;
+                    tags.on_acked(now, tcp.in_packets(acked.get()));
+                }
                 self.pump(number);
             }
             _ => {}

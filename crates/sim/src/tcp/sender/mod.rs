@@ -204,6 +204,11 @@ impl Sender {
         Bytes::new(self.una)
     }
 
+    /// Payload of a full segment in bytes.
+    pub fn mss(&self) -> u32 {
+        self.mss
+    }
+
     /// Whether a fast recovery is under way.
     pub fn in_recovery(&self) -> bool {
         self.recovery.is_some()
