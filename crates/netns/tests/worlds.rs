@@ -98,6 +98,7 @@ fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
         jitter: Duration::ZERO,
         loss: Loss::default(),
         changes: Changes::default(),
+        tickets: None,
         measure: rate.is_some(),
     }
 }
@@ -116,6 +117,7 @@ fn scenario(line: Egress, seconds: u64) -> Scenario {
         warmup: Duration::from_secs(1),
         seed: 7,
         set: BTreeMap::new(),
+        tags: Default::default(),
         nodes: ["server", "router", "client"].map(node).into(),
         links: vec![
             link("core", [0, 1], [egress(None, 0), egress(None, 0)]),
@@ -134,6 +136,7 @@ fn flow(name: &str, source: Source) -> Flow {
         to: 2,
         start: Duration::ZERO,
         stop: None,
+        share: None,
         source,
         voice: None,
     }

@@ -106,7 +106,7 @@ fn log2(steps: u64, bits: u32) -> u64 {
         return 0;
     }
     // 1 to 2.
-    let mut x = u128::from(ONE) * u128::from(steps) >> exponent;
+    let mut x = (u128::from(ONE) * u128::from(steps)) >> exponent;
     let mut log = u64::from(exponent - Tickets::BITS);
     // Eight digits more than the code has, so that it is rounded to the nearest.
     let digits = bits + 5;

@@ -147,6 +147,7 @@ fn scenario() -> model::Scenario {
         jitter: Default::default(),
         loss: Default::default(),
         changes: Default::default(),
+        tickets: None,
         measure: false,
     };
     model::Scenario {
@@ -161,6 +162,7 @@ fn scenario() -> model::Scenario {
             egress: [egress(), egress()],
         }],
         set: Default::default(),
+        tags: Default::default(),
         flows: Vec::new(),
     }
 }
