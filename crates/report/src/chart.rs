@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 use plotters::prelude::*;
+use serde::Serialize;
 
 /// Width and height of the drawing in SVG units; the page scales it.
 const SIZE: (u32, u32) = (560, 300);
@@ -14,7 +15,7 @@ const GRID: RGBColor = RGBColor(3, 3, 3);
 const CAP: f64 = 0.007;
 
 /// One curve.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// For the legend; it also chooses the colour, so that a discipline keeps its own on every chart.
     pub name: String,
@@ -31,7 +32,7 @@ pub struct Series {
 }
 
 /// A chart of some curves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chart {
     /// Over the drawing.
     pub title: String,

@@ -1,9 +1,10 @@
 //! A statement of a paper, and what became of it here.
 
+use makeway_report::chart::Chart;
 use serde::Serialize;
 
 /// How a statement fared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Verdict {
     /// It holds here.
     #[serde(rename = "reproduced")]
@@ -12,6 +13,7 @@ pub enum Verdict {
     #[serde(rename = "closer to the ideal")]
     CloserToIdeal,
     /// It does not hold here.
+    #[default]
     #[serde(rename = "differs")]
     Differs,
 }
@@ -37,12 +39,10 @@ impl Verdict {
 }
 
 /// A statement, the set-up it was made in, and the figures of both.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Claim {
     /// `sqf.fig6.sqf`.
     pub id: &'static str,
-    /// `theory` or `netns`.
-    pub world: &'static str,
     /// How it fared, by the measured figures only.
     pub verdict: Verdict,
     /// What the paper says, in our words, with its figures.
@@ -55,4 +55,22 @@ pub struct Claim {
     pub why: String,
     /// Where it was tried.
     pub setup: &'static str,
+    /// Beginnings of the names of the cells that it is judged by; none: a closed form.
+    #[serde(skip)]
+    pub from: &'static [&'static str],
+    /// The paper's figure in its own axes.
+    pub charts: Vec<Chart>,
+    /// The paper's table.
+    pub tables: Vec<Table>,
+}
+
+/// A table of a paper with both figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Table {
+    /// Over it, with what its cells are.
+    pub title: String,
+    /// Of the columns.
+    pub head: Vec<String>,
+    /// As many cells each as there are columns.
+    pub rows: Vec<Vec<String>>,
 }

@@ -24,7 +24,7 @@ use crate::builtin::{self, FILES};
 pub struct Cell {
     /// Name among the results: `testbed/sqf/20`.
     pub name: String,
-    /// `testbed.toml`.
+    /// Under `scenarios/`: `papers/sqf/testbed.toml`.
     pub file: &'static str,
     /// `link.line.queue.discipline=sqf`.
     pub set: Vec<String>,
@@ -32,9 +32,36 @@ pub struct Cell {
     pub seconds: u64,
     /// How many of the runs at a time it counts for: fast links take more of the processor.
     pub weight: usize,
+    /// Replications in the world sim, where they are not as many as those of the others.
+    pub runs: Option<usize>,
 }
 
 impl Cell {
+    /// A scenario as its file has it, but for its length.
+    pub fn new(name: impl Into<String>, file: &'static str, seconds: u64) -> Self {
+        Self {
+            name: name.into(),
+            file,
+            set: Vec::new(),
+            seconds,
+            weight: 1,
+            runs: None,
+        }
+    }
+
+    /// With `set`, its length is the last.
+    pub fn settings(&self) -> Vec<String> {
+        let length = format!("duration={}s", self.seconds);
+        self.set.iter().cloned().chain([length]).collect()
+    }
+
+    /// What runs it again, in the tree: `makeway run scenarios/... --set ...`.
+    pub fn command(&self) -> String {
+        let set = self.settings();
+        let set: Vec<String> = set.iter().map(|set| format!(" --set '{set}'")).collect();
+        format!("makeway run scenarios/{}{}", self.file, set.concat())
+    }
+
     /// Seconds of one job.
     fn cost(&self) -> u64 {
         self.seconds * self.weight as u64
@@ -47,6 +74,8 @@ pub type Results = BTreeMap<String, Vec<Report>>;
 /// A run in which the sender was ever later than this has sent a burst that is not in the trace, so
 /// it is repeated: at the video's rate it is one packet. Chosen by us; figures are not looked at.
 const LATEST_MS: f64 = 2.5;
+/// What is kept of this world is of use to the same version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The least disturbed of so many is taken if none was calm.
 const ATTEMPTS: usize = 3;
 
@@ -123,15 +152,14 @@ fn next<'a>(waiting: &mut Vec<&'a Cell>, running: &[Running<'_>], jobs: usize) -
     Some(waiting.remove(at))
 }
 
-/// Where a cell's reports are kept: other scenarios, settings or versions have other names.
-fn place(cell: &Cell, folder: &Path) -> PathBuf {
+/// Where a cell's reports are kept: other scenarios, settings or `code` have other names.
+pub fn place(cell: &Cell, folder: &Path, code: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
-    let texts = FILES.iter().filter(|(name, _)| {
-        name.starts_with("traces/")
-            || Path::new(name).file_name() == Path::new(cell.file).file_name()
-    });
+    let texts = FILES
+        .iter()
+        .filter(|(name, _)| name.starts_with("traces/") || *name == cell.file);
     texts.for_each(|file| file.hash(&mut hasher));
-    (&cell.set, cell.seconds, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    (&cell.set, cell.seconds, code).hash(&mut hasher);
     let name = cell.name.replace('/', "-");
     folder
         .join("runs")
@@ -139,7 +167,9 @@ fn place(cell: &Cell, folder: &Path) -> PathBuf {
 }
 
 fn attempt(cell: &Cell, folder: &Path, n: usize) -> Option<Report> {
-    let path = place(cell, folder).join(n.to_string()).join("report.json");
+    let path = place(cell, folder, VERSION)
+        .join(n.to_string())
+        .join("report.json");
     let text = fs::read_to_string(path).ok()?;
     from_json(&text).ok().filter(|r| r.complete)
 }
@@ -176,21 +206,18 @@ impl<'a> Running<'a> {
         let n = (1..ATTEMPTS)
             .find(|&n| attempt(cell, folder, n).is_none())
             .unwrap_or(ATTEMPTS);
-        let place = place(cell, folder).join(n.to_string());
+        let place = place(cell, folder, VERSION).join(n.to_string());
         fs::create_dir_all(&place)
             .with_context(|| format!("{} cannot be made", place.display()))?;
         let log = place.join("log");
         let file = fs::File::create(&log)
             .with_context(|| format!("{} cannot be written", log.display()))?;
         let mut command = Command::new(std::env::current_exe()?);
-        command
-            .arg("run")
-            .arg(scenarios.join("papers/sqf").join(cell.file));
-        for set in &cell.set {
-            command.args(["--set", set]);
+        command.arg("run").arg(scenarios.join(cell.file));
+        for set in cell.settings() {
+            command.args(["--set", &set]);
         }
         let child = command
-            .args(["--set", &format!("duration={}s", cell.seconds)])
             .arg("--out")
             .arg(&place)
             .stdin(Stdio::null())
@@ -274,34 +301,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cell_is_a_scenario_that_reads() {
-        for full in [false, true] {
-            for cell in super::super::sqf::cells(full, false) {
-                let text = FILES
-                    .iter()
-                    .find(|(name, _)| name.ends_with(cell.file))
-                    .unwrap()
-                    .1;
-                let folder =
-                    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers/sqf");
-                let mut set = cell.set.clone();
-                set.push(format!("duration={}s", cell.seconds));
-                makeway_scenario::parse(text, cell.file, &folder, &set).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn other_settings_have_another_place() {
+    fn other_settings_or_another_code_have_another_place() {
         let cell = |set: &str| Cell {
-            name: "a/b".into(),
-            file: "testbed.toml",
             set: vec![set.into()],
-            seconds: 1,
-            weight: 1,
+            ..Cell::new("a/b", "papers/sqf/testbed.toml", 1)
         };
-        let folder = Path::new("out");
-        assert_ne!(place(&cell("x=1"), folder), place(&cell("x=2"), folder));
-        assert_eq!(place(&cell("x=1"), folder), place(&cell("x=1"), folder));
+        let place = |set: &str, code: &str| super::place(&cell(set), Path::new("out"), code);
+        assert_eq!(place("x=1", "a"), place("x=1", "a"));
+        assert_ne!(place("x=1", "a"), place("x=2", "a"));
+        assert_ne!(place("x=1", "a"), place("x=1", "b"));
     }
 }

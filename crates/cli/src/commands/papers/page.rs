@@ -1,20 +1,93 @@
-//! The verdicts as a table, as Markdown and as a page with the paper's figures.
+//! The verdicts as a table, as JSON, as Markdown and as a page with the papers' figures.
 
 use std::fmt::Write;
 
-use makeway_report::chart::{Chart, Series};
-use makeway_report::estimate::Estimate;
 use makeway_report::html as report_html;
-use makeway_report::model::Report;
 use maud::{Markup, html};
+use serde::Serialize;
 
-use super::claim::{Claim, Verdict};
-use super::grid::{Results, lateness};
-use super::sqf::{self, JITTERED, PAPER, TABLE, data, fairness, jitter, loss, mean, plain, share};
+use super::claim::{Claim, Table, Verdict};
+use super::grid::{Cell, Results, lateness};
+use super::paper::{Paper, World};
 
-const TITLE: &str = "Self-prioritization of audio and video traffic, run again";
-const SOURCE: &str = "T. Bonald, L. Muscariello, N. Ostallo, ICC 2011";
-const DISCIPLINES: [&str; 4] = ["fifo", "fq", "pfq", "sqf"];
+/// A paper that was run again.
+pub struct Section<'a> {
+    pub paper: &'a Paper,
+    pub world: World,
+    pub full: bool,
+    pub cells: &'a [Cell],
+    pub results: &'a Results,
+    pub claims: &'a [Claim],
+}
+
+/// A claim with where its figures come from.
+#[derive(Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    claim: &'a Claim,
+    /// `theory`, `netns`, `sim`.
+    world: &'static str,
+    /// What runs its cells again, from the root of the source.
+    commands: Vec<String>,
+}
+
+impl Section<'_> {
+    fn judged(&self) -> impl Iterator<Item = Judged<'_>> {
+        self.claims.iter().map(|claim| Judged {
+            claim,
+            world: match claim.from {
+                [] => "theory",
+                _ => self.world.name(),
+            },
+            commands: self.commands(claim),
+        })
+    }
+
+    fn commands(&self, claim: &Claim) -> Vec<String> {
+        let is_from = |cell: &&Cell| claim.from.iter().any(|from| cell.name.starts_with(from));
+        let world = match self.world {
+            World::Netns => "",
+            World::Sim => " --world sim",
+        };
+        let command = |cell: &Cell| {
+            let runs = self.results.get(&cell.name).map_or(0, Vec::len);
+            let runs = match runs {
+                0 | 1 => String::new(),
+                runs => format!(" --runs {runs}"),
+            };
+            format!("{}{world}{runs}", cell.command())
+        };
+        self.cells.iter().filter(is_from).map(command).collect()
+    }
+
+    fn length(&self) -> &'static str {
+        match self.full {
+            true => self.paper.full,
+            false => self.paper.shortened,
+        }
+    }
+
+    /// What the machine did to the runs, or how many there are where it does nothing to them.
+    fn calm(&self) -> String {
+        let all = || self.results.values();
+        if self.world == World::Sim {
+            let least = all().map(Vec::len).min().unwrap_or(0);
+            let most = all().map(Vec::len).max().unwrap_or(0);
+            let runs = match (least, most) {
+                (_, 0 | 1) => return "In simulated time, one run of each.".into(),
+                (least, most) if least == most => most.to_string(),
+                (least, most) => format!("{least} to {most}"),
+            };
+            return format!(
+                "In simulated time: each figure is the mean of {runs} replications, with the half-width of its 95 % interval; verdicts go by the means."
+            );
+        }
+        let worst = all().flatten().map(lateness).fold(0.0, f64::max);
+        format!(
+            "A run is repeated, twice at most, if the sender ever left a packet more than 2.5 ms late; the worst of those shown was {worst:.1} ms late."
+        )
+    }
+}
 
 /// A line for each claim.
 pub fn table(claims: &[Claim]) -> String {
@@ -42,47 +115,37 @@ fn count(claims: &[Claim]) -> String {
     )
 }
 
-fn length(full: bool) -> &'static str {
-    if full {
-        "Each run measured 10 minutes, as in the paper."
-    } else {
-        "Each run measured 20 s instead of the paper's 10 minutes (10 s at 100 Mbit/s); --full runs all of it."
-    }
+/// All claims of all papers.
+///
+/// # Errors
+/// None that plain values have.
+pub fn json(sections: &[Section<'_>]) -> serde_json::Result<String> {
+    let judged: Vec<Judged<'_>> = sections.iter().flat_map(Section::judged).collect();
+    Ok(serde_json::to_string_pretty(&judged)? + "\n")
 }
 
-/// What the machine did to the runs, or how many there are where it does nothing to them.
-fn calm(r: &Results) -> String {
-    let runs = r.values().map(Vec::len).max().unwrap_or(0);
-    if r.values().flatten().any(|report| report.world == "sim") {
-        if runs == 1 {
-            return "In simulated time, one run of each.".into();
-        }
-        return format!(
-            "In simulated time: each figure is the mean of {runs} replications, with the half-width of its 95 % interval; verdicts go by the means."
-        );
-    }
-    let worst = r.values().flatten().map(lateness).fold(0.0, f64::max);
-    format!(
-        "A run is repeated, twice at most, if the sender ever left a packet more than 2.5 ms late; the worst of those shown was {worst:.1} ms late."
-    )
-}
-
-/// `docs/reproduction/sqf.md`.
-pub fn markdown(claims: &[Claim], r: &Results, full: bool) -> String {
+/// `docs/reproduction/ID.md`.
+pub fn markdown(section: &Section<'_>) -> String {
+    let paper = section.paper;
     let mut out = format!(
-        "# {TITLE}\n\n{SOURCE}. Made by `makeway papers sqf`. {} {} {}\n",
-        count(claims),
-        length(full),
-        calm(r)
+        "# {}\n\n{}. Made by `makeway papers {}`. {} {} {}\n",
+        paper.title,
+        paper.source,
+        paper.id,
+        count(section.claims),
+        section.length(),
+        section.calm()
     );
-    for c in claims {
+    for Judged {
+        claim: c, world, ..
+    } in section.judged()
+    {
         let _ = write!(
             out,
-            "\n## {}: {}\n\n- **Paper:** {}\n- **Ours** ({}): {}\n- **Ideal:** {}\n",
+            "\n## {}: {}\n\n- **Paper:** {}\n- **Ours** ({world}): {}\n- **Ideal:** {}\n",
             c.id,
             c.verdict.name(),
             c.paper,
-            c.world,
             c.ours,
             c.ideal
         );
@@ -90,69 +153,63 @@ pub fn markdown(claims: &[Claim], r: &Results, full: bool) -> String {
             let _ = writeln!(out, "- **Why:** {}", c.why);
         }
         let _ = writeln!(out, "- **Set-up:** {}", c.setup);
-    }
-    let _ = write!(
-        out,
-        "\n## Table I\n\nData bandwidth in Mbit/s / Jain's index, ours, with the paper's in brackets.\n\n| n |"
-    );
-    for n in TABLE {
-        let _ = write!(out, " {n} |");
-    }
-    out += "\n| --- | --- | --- | --- | --- | --- |\n";
-    for (discipline, shares, jains) in PAPER {
-        let _ = write!(out, "| {} |", discipline.to_uppercase());
-        for (i, n) in TABLE.iter().enumerate() {
-            if let Some(runs) = r.get(&format!("testbed/{discipline}/{n}")) {
-                let _ = write!(
-                    out,
-                    " {} / {} ({} / {}) |",
-                    plain(&mean(runs, data)),
-                    plain(&mean(runs, fairness)),
-                    shares[i],
-                    jains[i]
-                );
-            }
-        }
-        out += "\n";
+        c.tables.iter().for_each(|t| write_table(&mut out, t));
     }
     out
 }
 
-/// The page: verdicts, then the paper's figures in its own axes.
-pub fn html(claims: &[Claim], r: &Results, full: bool) -> String {
-    let means = [
-        format!("{SOURCE}."),
-        count(claims),
-        length(full).into(),
-        calm(r),
-    ];
-    let body = html! {
-        section.claims { @for c in claims { (verdict(c)) } }
-        h2 { "The paper's figures" }
-        section.charts {
-            (fig3().figure())
-            (fig4().figure())
-            (by_downloads(r, "Fig. 6a: audio loss", "% of packets", |x| loss(x, "audio") * 100.0).figure())
-            (by_downloads(r, "Fig. 6b: video loss", "% of packets", |x| loss(x, "video") * 100.0).figure())
-            (by_downloads(r, "Fig. 7a: audio jitter", "mean IPDV, ms", |x| jitter(x, "audio")).figure())
-            (by_downloads(r, "Fig. 7b: video jitter", "mean IPDV, ms", |x| jitter(x, "video")).figure())
-            (fig8(r).figure())
-            (table_chart(r).figure())
-        }
-        h2 { "Table I" }
-        (table_one(r))
-    };
-    report_html::page(TITLE, &means, body)
+fn write_table(out: &mut String, table: &Table) {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rule = vec!["---".to_owned(); table.head.len()];
+    let _ = write!(
+        out,
+        "\n{}:\n\n{}{}",
+        table.title,
+        line(&table.head),
+        line(&rule)
+    );
+    table.rows.iter().for_each(|row| out.push_str(&line(row)));
 }
 
-fn verdict(c: &Claim) -> Markup {
+/// The page: for each paper its verdicts, each with the paper's figure in its own axes.
+pub fn html(sections: &[Section<'_>]) -> String {
+    let title = match sections {
+        [only] => only.paper.title,
+        _ => "Papers, run again",
+    };
+    let means = |s: &Section<'_>| {
+        [
+            format!("{}.", s.paper.source),
+            count(s.claims),
+            s.length().into(),
+            s.calm(),
+        ]
+    };
+    let head = match sections {
+        [only] => means(only).into(),
+        _ => vec![],
+    };
+    let body = html! {
+        @for section in sections {
+            @if sections.len() > 1 {
+                h2 { (section.paper.title) }
+                @for sentence in means(section) { p.means { (sentence) } }
+            }
+            section.claims { @for judged in section.judged() { (verdict(&judged)) } }
+        }
+    };
+    report_html::page(title, &head, body)
+}
+
+fn verdict(judged: &Judged<'_>) -> Markup {
+    let c = judged.claim;
     let class = match c.verdict {
         Verdict::Reproduced => "good",
         Verdict::CloserToIdeal => "fair",
         Verdict::Differs => "bad",
     };
     html! {
-        article class=(class) {
+        article class=(class) id=(c.id) {
             h2 { (c.id) }
             p.verdict { (c.verdict.name()) }
             dl.claim {
@@ -160,124 +217,27 @@ fn verdict(c: &Claim) -> Markup {
                 dt { "ours" } dd { (c.ours) }
                 dt { "ideal" } dd { (c.ideal) }
                 @if !c.why.is_empty() { dt { "why" } dd { (c.why) } }
-                dt { "set-up" } dd { (c.setup) " (" (c.world) ")" }
+                dt { "set-up" } dd { (c.setup) " (" (judged.world) ")" }
+                @if !judged.commands.is_empty() {
+                    dt { "made by" }
+                    dd { details {
+                        summary { (judged.commands.len()) " set-ups" }
+                        @for command in &judged.commands { p { code { (command) } } }
+                    } }
+                }
             }
+            @if !c.charts.is_empty() { div.charts { @for chart in &c.charts { (chart.figure()) } } }
+            @for table in &c.tables { (figures(table)) }
         }
     }
 }
 
-fn fig3() -> Chart {
-    Chart {
-        title: "Fig. 3: losing priority within 10 min, 10 Mbit/s, 200 packets".into(),
-        x: "video peak rate, Mbit/s".into(),
-        y: "probability".into(),
-        y_at_least: 1.0,
-        series: [5, 10, 20]
-            .map(|n| {
-                let p = |i: u32| f64::from(i) / 10.0;
-                let points =
-                    (0..=100).map(|i| (p(i), sqf::line(n).deprioritised(p(i) * 100.0, 600.0)));
-                Series::line(format!("n = {n}"), points.collect())
-            })
-            .into(),
-    }
-}
-
-fn fig4() -> Chart {
-    Chart {
-        title: "Fig. 4: mean time of prioritisation, up to 300 min".into(),
-        x: "video peak rate, Mbit/s".into(),
-        y: "minutes".into(),
-        y_at_least: 300.0,
-        series: [5, 10, 20]
-            .map(|n| {
-                let rate = |i: u32| f64::from(i) / 20.0;
-                let minutes = |x: f64| sqf::line(n).prioritised_time(x * 100.0) / 60.0;
-                let points = (60..=200).map(|i| (rate(i), minutes(rate(i)).min(300.0)));
-                Series::line(format!("n = {n}"), points.collect())
-            })
-            .into(),
-    }
-}
-
-fn by_downloads(r: &Results, title: &str, unit: &str, figure: impl Fn(&Report) -> f64) -> Chart {
-    let series = DISCIPLINES
-        .iter()
-        .map(|d| {
-            let figures = sqf::testbed(r, d, &figure);
-            with_intervals(d.to_uppercase(), &figures, 1.0)
-        })
-        .collect();
-    Chart {
-        title: title.into(),
-        x: "downloads".into(),
-        y: unit.into(),
-        series,
-        ..Chart::default()
-    }
-}
-
-/// Means, and whiskers where there are several runs.
-fn with_intervals(name: String, figures: &[(u32, Estimate)], factor: f64) -> Series {
-    let points = figures
-        .iter()
-        .map(|(x, e)| (f64::from(*x), e.mean * factor));
-    let halves = figures
-        .iter()
-        .map(|f| f.1.half_width.unwrap_or(0.0) * factor);
-    Series::marked(name, points.collect()).with_whiskers(halves.collect())
-}
-
-fn fig8(r: &Results) -> Chart {
-    let series = JITTERED.map(|(mbit, n)| {
-        let figures = sqf::jittered(r, mbit, n);
-        with_intervals(format!("{mbit} Mbit/s, n = {n}"), &figures, 100.0)
-    });
-    Chart {
-        title: "Fig. 8: video loss under SQF".into(),
-        x: "source jitter, standard deviation in ms".into(),
-        y: "% of packets".into(),
-        series: series.into(),
-        ..Chart::default()
-    }
-}
-
-fn table_chart(r: &Results) -> Chart {
-    let mut chart = by_downloads(r, "Table I: data bandwidth", "Mbit/s", data);
-    for (d, shares, _) in PAPER {
-        let points = TABLE.iter().map(|n| f64::from(*n)).zip(shares).collect();
-        chart.series.push(Series::dashed(
-            format!("{} in the paper", d.to_uppercase()),
-            points,
-        ));
-    }
-    chart
-}
-
-fn table_one(r: &Results) -> Markup {
+fn figures(table: &Table) -> Markup {
     html! {
+        h3 { (table.title) }
         div.scroll { table {
-            thead { tr {
-                th { "n" } @for n in TABLE { th { (n) } th { "paper" } }
-            } }
-            tbody {
-                @for (d, shares, jains) in PAPER {
-                    tr {
-                        td { (d.to_uppercase()) ", Mbit/s / Jain" }
-                        @for (i, n) in TABLE.iter().enumerate() {
-                            td { @if let Some(x) = r.get(&format!("testbed/{d}/{n}")) { (plain(&mean(x, data))) " / " @if x.len() > 1 { br; } (plain(&mean(x, fairness))) } }
-                            td { (format!("{:.1} / {:.2}", shares[i], jains[i])) }
-                        }
-                    }
-                }
-                tr {
-                    td { "SQF, video lost" }
-                    @for n in TABLE {
-                        td { @if let Some(x) = r.get(&format!("testbed/sqf/{n}")) { (share(&mean(x, |x| loss(x, "video")))) } }
-                        td {}
-                    }
-                }
-            }
+            thead { tr { @for cell in &table.head { th { (cell) } } } }
+            tbody { @for row in &table.rows { tr { @for cell in row { td { (cell) } } } } }
         } }
     }
 }

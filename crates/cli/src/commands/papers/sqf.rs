@@ -4,8 +4,10 @@
 //!
 //! - [`runs`]: the experiments;
 //! - [`figures`]: what they are judged by;
+//! - [`charts`]: the paper's figures;
 //! - here: each statement, theirs and ours.
 
+mod charts;
 mod figures;
 mod runs;
 
@@ -14,20 +16,30 @@ use makeway_report::model::Report;
 use makeway_report::summary::{bottleneck, group, percent};
 
 use super::claim::{Claim, Verdict};
+use super::figures::{Figures, least, mean, ms, plain, rising, share, worst};
 use super::grid::Results;
-pub use figures::{
-    Figures, data, fairness, jitter, jittered, line, loss, mean, plain, share, testbed,
+use super::paper::{Paper, World};
+use figures::{at, data, fairness, jitter, jittered, line, loss, row, testbed};
+use runs::{JITTERED, SLICED, TABLE, cells};
+
+/// How it is run again.
+pub const SQF: Paper = Paper {
+    id: "sqf",
+    title: "Self-prioritization of audio and video traffic, run again",
+    source: "T. Bonald, L. Muscariello, N. Ostallo, ICC 2011",
+    worlds: &[World::Netns, World::Sim],
+    shortened: "Each run measured 20 s instead of the paper's 10 minutes (10 s at 100 Mbit/s); --full runs all of it.",
+    full: "Each run measured 10 minutes, as in the paper.",
+    cells,
+    claims,
 };
-use figures::{at, least, ms, rising, row, worst};
-use runs::SLICED;
-pub use runs::{JITTERED, TABLE, cells};
 
 /// "Negligible": a packet in a thousand.
 const NEGLIGIBLE: f64 = 0.001;
 const TESTBED: &str = "testbed of section V: 100 Mbit/s servers, a 10 Mbit/s line with 50 packets of buffer, n downloads beside a 5 Mbit/s video and 64 kbit/s audio";
 
 /// Every statement, in the order of the paper.
-pub fn claims(r: &Results) -> Vec<Claim> {
+fn claims(r: &Results) -> Vec<Claim> {
     vec![
         fig3_probability(),
         fig3_fair_share(),
@@ -49,7 +61,6 @@ fn fig3_probability() -> Claim {
     let below: f64 = line(20).safe_rate(600.0, 0.05) / 100.0;
     Claim {
         id: "sqf.fig3.p",
-        world: "theory",
         verdict: Verdict::of(p(5.9) < 0.05),
         paper: "With 20 downloads the probability of losing priority within 10 min is close to 0 as long as the video peaks below 6 Mbit/s.".into(),
         ours: format!(
@@ -59,6 +70,8 @@ fn fig3_probability() -> Claim {
         ideal: "0".into(),
         why: "Equations (1) and (2) as printed, maximised over all k, are not near 0 at 6 Mbit/s: the sentence reads the figure generously. The steep rise about 6 Mbit/s is there.".into(),
         setup: "closed form: C = 1000 packet/s of 1250 B, B = 200 packets, T = 600 s, n = 20",
+        charts: vec![charts::fig3()],
+        ..Claim::default()
     }
 }
 
@@ -66,13 +79,13 @@ fn fig3_fair_share() -> Claim {
     let kbit = line(20).fair_share() * 10.0;
     Claim {
         id: "sqf.fig3.fq",
-        world: "theory",
         verdict: Verdict::of((kbit - 476.2).abs() <= 4.0),
         paper: "Under FQ the limit is C/(n+1): 480 kbit/s with 20 downloads on 10 Mbit/s.".into(),
         ours: format!("{kbit:.1} kbit/s"),
         ideal: "476.2 kbit/s".into(),
         why: "The paper rounds.".into(),
         setup: "closed form",
+        ..Claim::default()
     }
 }
 
@@ -80,7 +93,6 @@ fn fig4_time() -> Claim {
     let minutes = |mbit: f64| line(20).prioritised_time(mbit * 100.0) / 60.0;
     Claim {
         id: "sqf.fig4.tbar",
-        world: "theory",
         verdict: Verdict::of(minutes(5.9) >= 180.0),
         paper: "With 20 downloads the mean time of prioritisation is over 180 min below 6 Mbit/s."
             .into(),
@@ -94,6 +106,8 @@ fn fig4_time() -> Claim {
         why: "As for Fig. 3: the equations as printed give 180 min at about 5.1 Mbit/s, not at 6."
             .into(),
         setup: "closed form: C = 1000 packet/s of 1250 B, B = 200 packets, n = 20",
+        charts: vec![charts::fig4()],
+        ..Claim::default()
     }
 }
 
@@ -107,7 +121,6 @@ fn fig3_streams(r: &Results) -> Claim {
     let p = line(20).deprioritised(600.0, 600.0);
     Claim {
         id: "sqf.fig3.multi",
-        world: "netns",
         verdict: Verdict::of(
             each.mean <= NEGLIGIBLE && (three.mean - one.mean).abs() <= NEGLIGIBLE,
         ),
@@ -119,6 +132,8 @@ fn fig3_streams(r: &Results) -> Claim {
         ideal: "no loss".into(),
         why: "Each stream is judged by its own queue, eq. (3), which is easier to meet than the sum's, eq. (1); the buffer here is the testbed's 50 packets, not the 200 of Fig. 3.".into(),
         setup: "testbed of section V under SQF with three streams, and with one; closed form",
+        from: &["streams/"],
+        ..Claim::default()
     }
 }
 
@@ -130,7 +145,6 @@ fn fig6_sqf(r: &Results) -> Claim {
     let most = worst(&video).mean.max(worst(&audio).mean);
     Claim {
         id: "sqf.fig6.sqf",
-        world: "netns",
         verdict: Verdict::of(most <= NEGLIGIBLE),
         paper: "Under SQF the loss of audio and video is negligible for every n from 1 to 20."
             .into(),
@@ -151,6 +165,9 @@ fn fig6_sqf(r: &Results) -> Claim {
                 .join(", ")
         ),
         setup: TESTBED,
+        from: &["testbed/sqf/", "slices/"],
+        charts: charts::fig6(r),
+        ..Claim::default()
     }
 }
 
@@ -184,13 +201,14 @@ fn fig6_fifo(r: &Results) -> Claim {
     };
     Claim {
         id: "sqf.fig6.fifo.audio",
-        world: "netns",
         verdict,
         paper: "Under FIFO audio loss grows about linearly from 1 % at n = 1 to more than 25 % at n = 20; video loses slightly less.".into(),
         ours: format!("audio {}; video {}", row(&audio, share), row(&video, share)),
         ideal: "0".into(),
         why: "How hard TCP presses on a drop-tail buffer of 50 packets depends on the kernel: today's cubic has an initial window of 10, SACK, tail-loss probes and proportional rate reduction; the paper's Linux of 2010 had few of them.".into(),
         setup: TESTBED,
+        from: &["testbed/fifo/"],
+        ..Claim::default()
     }
 }
 
@@ -202,13 +220,14 @@ fn fig6_fq(r: &Results) -> Claim {
     let beyond: Figures = video.iter().copied().filter(|v| v.0 > 1).collect();
     Claim {
         id: "sqf.fig6.fq",
-        world: "netns",
         verdict: Verdict::of(worst(&audio).mean <= 0.01 && least(&beyond).mean > 0.10),
         paper: "Under FQ audio loss is low; video loss is high as soon as n > 1, its share being C/(n+1).".into(),
         ours: format!("audio at most {}; video {}", share(&worst(&audio)), row(&video, share)),
         ideal: "0; with shares of C/(n+1) the video loses 65 % at n = 5 and 91 % at n = 20".into(),
         why: String::new(),
         setup: TESTBED,
+        from: &["testbed/fq/"],
+        ..Claim::default()
     }
 }
 
@@ -250,13 +269,15 @@ fn fig7_jitter(r: &Results) -> Claim {
     }
     Claim {
         id: "sqf.fig7.jitter",
-        world: "netns",
         verdict: Verdict::of(holds),
         paper: "Under FQ jitter grows with n for both streams; under SQF it does not depend on n and is the least of the three.".into(),
         ours: ours.join(". "),
         ideal: "SQF does not preempt: a packet waits up to one 1538 B packet, 1.23 ms, whatever n".into(),
         why: "Mean absolute difference of the one-way delays of consecutive packets (RFC 3393); the paper does not say which statistic it shows.".into(),
         setup: TESTBED,
+        from: &["testbed/"],
+        charts: charts::fig7(r),
+        ..Claim::default()
     }
 }
 
@@ -275,7 +296,6 @@ fn pfq(r: &Results) -> Claim {
     let lost = mean(at(r, "pfq", 20), |x| loss(x, "video"));
     Claim {
         id: "sqf.pfq",
-        world: "netns",
         verdict: Verdict::of(
             audio[0].mean <= audio[1].mean / 2.0
                 && video[0].mean >= video[1].mean * 0.7
@@ -293,11 +313,13 @@ fn pfq(r: &Results) -> Claim {
         ideal: "audio about 0.4 ms, as under SQF".into(),
         why: "The paper says this without a measurement.".into(),
         setup: TESTBED,
+        from: &["testbed/pfq/", "testbed/fq/"],
+        ..Claim::default()
     }
 }
 
 /// Table I of the paper: data bandwidth in Mbit/s and Jain's index at [`TABLE`].
-pub const PAPER: [(&str, [f64; 5], [f64; 5]); 3] = [
+const PAPER: [(&str, [f64; 5], [f64; 5]); 3] = [
     (
         "fifo",
         [4.1, 4.4, 4.8, 5.1, 5.6],
@@ -374,7 +396,6 @@ fn table1(r: &Results) -> Claim {
     ));
     Claim {
         id: "sqf.table1",
-        world: "netns",
         verdict: Verdict::of(missed.is_empty()),
         paper: "Data bandwidth in Mbit/s at n = 1, 5, 10, 15, 20: FIFO 4.1 to 5.6, FQ 4.1 to 9.1, SQF 4.1 throughout; Jain's index 0.90 to 0.99; utilisation under SQF about 92 %.".into(),
         ours: ours.join("; "),
@@ -385,6 +406,9 @@ fn table1(r: &Results) -> Claim {
             format!("Outside the bounds (15 % of the paper's share, Jain 0.90, SQF flat within 3 %, 92 % used): {}.", missed.join(", "))
         },
         setup: TESTBED,
+        from: &["testbed/"],
+        charts: vec![charts::table_chart(r)],
+        tables: vec![charts::table_one(r)],
     }
 }
 
@@ -412,7 +436,6 @@ fn fig8(r: &Results) -> Claim {
     });
     Claim {
         id: "sqf.fig8.10m",
-        world: "netns",
         verdict: Verdict::of(slow.contains(&5) && fast > 5),
         paper: "On 10 Mbit/s the video loses its priority, and packets, once its source jitter reaches 5 ms; on 100 Mbit/s the threshold is larger.".into(),
         ours: format!("video loss: {}", lines.join("; ")),
@@ -422,6 +445,9 @@ fn fig8(r: &Results) -> Claim {
             share(&mean(&r["unpaced"], |x| loss(x, "video")))
         ),
         setup: "testbed of section V under SQF, each video packet delayed at the source by a Gaussian time of standard deviation delta, packets overtaking each other",
+        from: &["jitter/", "unpaced"],
+        charts: vec![charts::fig8(r)],
+        ..Claim::default()
     }
 }
 
@@ -442,7 +468,6 @@ fn users(r: &Results) -> Claim {
     let flat = of(&r["users/sqf"]);
     Claim {
         id: "sqf.future.hierarchy",
-        world: "netns",
         verdict: Verdict::of(
             (alice.mean / bob.mean - 1.0).abs() <= 0.05 && most.mean <= NEGLIGIBLE,
         ),
@@ -454,6 +479,8 @@ fn users(r: &Results) -> Claim {
         ideal: "equal shares, no loss".into(),
         why: String::new(),
         setup: "two users behind one 10 Mbit/s line with 100 packets of buffer, 2 and 16 downloads, each with a 2.5 Mbit/s video and audio",
+        from: &["users/"],
+        ..Claim::default()
     }
 }
 

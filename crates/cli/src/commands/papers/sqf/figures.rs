@@ -1,11 +1,12 @@
-//! What the statements are judged by: figures of one run, and their means over the runs of a set-up.
+//! What the statements are judged by: figures of one run, and of the set-ups.
 
 use makeway_core::theory::sqf::Line;
-use makeway_report::estimate::{Estimate, Unit};
+use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
-use makeway_report::summary::{group, percent};
+use makeway_report::summary::group;
 
 use super::runs::{DELTAS, TABLE, seeds};
+use crate::commands::papers::figures::{self, Figures, mean};
 use crate::commands::papers::grid::Results;
 
 /// Fig. 3 and 4: 10 Mbit/s of 1250 B packets, 200 packets of buffer.
@@ -39,14 +40,6 @@ pub fn fairness(report: &Report) -> f64 {
     group(report, "download").jain.unwrap_or(1.0)
 }
 
-/// A figure of a set-up: the mean over its runs.
-pub fn mean(runs: &[Report], figure: impl Fn(&Report) -> f64) -> Estimate {
-    Estimate::of(runs.iter().map(figure))
-}
-
-/// A figure by the number of downloads.
-pub type Figures = Vec<(u32, Estimate)>;
-
 /// A figure of `discipline` on the testbed by the number of downloads.
 pub fn testbed(r: &Results, discipline: &str, figure: impl Fn(&Report) -> f64) -> Figures {
     (1..=20)
@@ -61,56 +54,10 @@ pub fn at<'a>(r: &'a Results, discipline: &str, n: u32) -> &'a [Report] {
     &r[&format!("testbed/{discipline}/{n}")]
 }
 
-pub fn worst(figures: &[(u32, Estimate)]) -> Estimate {
-    let figures = figures.iter().map(|f| f.1);
-    let worst = figures.max_by(|a, b| a.mean.total_cmp(&b.mean));
-    worst.unwrap_or_else(|| Estimate::of([]))
-}
-
-pub fn least(figures: &[(u32, Estimate)]) -> Estimate {
-    let figures = figures.iter().map(|f| f.1);
-    let least = figures.min_by(|a, b| a.mean.total_cmp(&b.mean));
-    least.unwrap_or_else(|| Estimate::of([]))
-}
-
 /// `0.41 at n = 1, ...` at the numbers of Table I.
 pub fn row(figures: &[(u32, Estimate)], shown: impl Fn(&Estimate) -> String) -> String {
-    figures
-        .iter()
-        .filter(|(n, _)| TABLE.contains(n))
-        .map(|(n, x)| format!("{} at n = {n}", shown(x)))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// `3.2 %`, and with its interval where there are several runs.
-pub fn share(x: &Estimate) -> String {
-    match x.half_width {
-        Some(_) => Unit::Share.show(x),
-        None => percent(x.mean),
-    }
-}
-
-/// `0.41 ms`, likewise.
-pub fn ms(x: &Estimate) -> String {
-    match x.half_width {
-        Some(_) => Unit::Millis.show(x),
-        None => format!("{:.2} ms", x.mean),
-    }
-}
-
-/// `0.41`, likewise.
-pub fn plain(x: &Estimate) -> String {
-    match x.half_width {
-        Some(_) => Unit::Index.show(x),
-        None => format!("{:.2}", x.mean),
-    }
-}
-
-/// Each figure is at least the one before it, less `slack` of it.
-pub fn rising(figures: &[(u32, Estimate)], slack: f64) -> bool {
-    let pairs = figures.windows(2).map(|w| (w[0].1.mean, w[1].1.mean));
-    pairs.into_iter().all(|(a, b)| b >= a * (1.0 - slack))
+    let of_table = figures.iter().filter(|(n, _)| TABLE.contains(n));
+    figures::row(&of_table.copied().collect::<Figures>(), shown)
 }
 
 /// Loss of the video in Fig. 8's set-up by delta in ms: the median of its seeds, each the mean of its

@@ -1,6 +1,7 @@
 //! The experiments: which scenarios are run, and with what.
 
 use crate::commands::papers::grid::Cell;
+use crate::commands::papers::paper::World;
 
 /// Numbers of downloads in Table I.
 pub const TABLE: [u32; 5] = [1, 5, 10, 15, 20];
@@ -29,22 +30,21 @@ pub fn downloads(discipline: &str, full: bool) -> Vec<u32> {
     }
 }
 
-/// Everything that is run. Shortened, a run measures 20 s. Where all is `replicated`, nothing needs seeds.
-pub fn cells(full: bool, replicated: bool) -> Vec<Cell> {
+/// Everything that is run. Shortened, a run measures 20 s. In simulated time all is replicated, so that nothing
+/// needs seeds.
+pub fn cells(full: bool, world: World) -> Vec<Cell> {
+    let replicated = world == World::Sim;
     let seconds = if full { 605 } else { 25 };
     let cell = |name: String, file, set: Vec<String>| Cell {
-        name,
-        file,
         set,
-        seconds,
-        weight: 1,
+        ..Cell::new(name, file, seconds)
     };
     let mut cells = Vec::new();
     for discipline in ["fifo", "fq", "pfq", "sqf"] {
         for n in downloads(discipline, full) {
             cells.push(cell(
                 format!("testbed/{discipline}/{n}"),
-                "testbed.toml",
+                "papers/sqf/testbed.toml",
                 vec![
                     format!("link.line.queue.discipline={discipline}"),
                     format!("flow.download.count={n}"),
@@ -68,25 +68,29 @@ pub fn cells(full: bool, replicated: bool) -> Vec<Cell> {
                     seconds: if full { 605 } else { shortened },
                     // A stall of some milliseconds is all that it takes at 100 Mbit/s: nothing runs beside it.
                     weight: if mbit > 10 { 4 } else { 1 },
-                    ..cell(name, "jitter.toml", set)
+                    ..cell(name, "papers/sqf/jitter.toml", set)
                 });
             }
         }
     }
-    cells.push(cell("streams/three".into(), "streams.toml", vec![]));
+    cells.push(cell(
+        "streams/three".into(),
+        "papers/sqf/streams.toml",
+        vec![],
+    ));
     let one = vec!["flow.video.count=1".into(), "flow.video.rate=6mbit".into()];
-    cells.push(cell("streams/one".into(), "streams.toml", one));
-    cells.push(cell("users/hier".into(), "users.toml", vec![]));
+    cells.push(cell("streams/one".into(), "papers/sqf/streams.toml", one));
+    cells.push(cell("users/hier".into(), "papers/sqf/users.toml", vec![]));
     let flat = vec!["link.line.queue.discipline=sqf".into()];
-    cells.push(cell("users/sqf".into(), "users.toml", flat));
+    cells.push(cell("users/sqf".into(), "papers/sqf/users.toml", flat));
     for n in SLICED {
         let set = vec![
             format!("flow.download.count={n}"),
             "flow.video.pace=200ms".into(),
         ];
-        cells.push(cell(format!("slices/{n}"), "testbed.toml", set));
+        cells.push(cell(format!("slices/{n}"), "papers/sqf/testbed.toml", set));
     }
     let unpaced = vec!["flow.video.pace=burst".into()];
-    cells.push(cell("unpaced".into(), "testbed.toml", unpaced));
+    cells.push(cell("unpaced".into(), "papers/sqf/testbed.toml", unpaced));
     cells
 }

@@ -4,7 +4,7 @@ use makeway_report::model::{DatagramReport, FORMAT, FlowReport, Quantiles, Queue
 
 use super::runs::DELTAS;
 use super::*;
-use crate::commands::papers::page;
+use crate::commands::papers::page::{self, Section};
 
 fn stream(name: &str, loss: f64, jitter: f64) -> FlowReport {
     FlowReport {
@@ -62,7 +62,7 @@ fn report(flows: Vec<FlowReport>) -> Report {
 /// What the paper tells, as figures.
 fn perfect() -> Results {
     let mut r = Results::new();
-    for cell in cells(false, false) {
+    for cell in cells(false, World::Netns) {
         let parts: Vec<&str> = cell.name.split('/').collect();
         let n: u32 = parts.last().and_then(|p| p.parse().ok()).unwrap_or(10);
         let flows = match parts[..] {
@@ -104,6 +104,23 @@ fn perfect() -> Results {
         r.insert(cell.name, vec![report(flows)]);
     }
     r
+}
+
+/// The report of `r`, as a page of one paper and as its section.
+fn written<A, B>(
+    r: &Results,
+    page: impl Fn(&[Section<'_>]) -> A,
+    part: impl Fn(&Section<'_>) -> B,
+) -> (A, B) {
+    let sections = [Section {
+        paper: &SQF,
+        world: World::Netns,
+        full: false,
+        cells: &cells(false, World::Netns),
+        results: r,
+        claims: &claims(r),
+    }];
+    (page(&sections), part(&sections[0]))
 }
 
 fn verdict(r: &Results, id: &str) -> Verdict {
@@ -161,10 +178,7 @@ fn a_verdict_follows_its_figures() {
 fn the_page_and_the_summary_name_every_claim() {
     let r = perfect();
     let claims = claims(&r);
-    let (page, text) = (
-        page::html(&claims, &r, false),
-        page::markdown(&claims, &r, false),
-    );
+    let (page, text) = written(&r, page::html, page::markdown);
     for claim in &claims {
         assert!(
             page.contains(claim.id) && text.contains(claim.id),
@@ -173,10 +187,25 @@ fn the_page_and_the_summary_name_every_claim() {
         );
     }
     assert!(!page.contains("NaN") && !text.contains("NaN"));
-    let json = serde_json::to_value(&claims).unwrap();
-    for key in ["id", "world", "verdict", "paper", "ours", "ideal", "why"] {
+    let json = written(&r, page::json, |_| ()).0.unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for key in [
+        "id", "world", "verdict", "paper", "ours", "ideal", "why", "setup", "charts", "tables",
+        "commands",
+    ] {
         assert!(json[0].get(key).is_some(), "{key}");
     }
+    let world = |id: &str| {
+        let claim = json.as_array().unwrap().iter().find(|c| c["id"] == id);
+        claim.unwrap()["world"].clone()
+    };
+    assert_eq!(
+        (world("sqf.fig3.p"), world("sqf.pfq")),
+        ("theory".into(), "netns".into())
+    );
+    let command = "makeway run scenarios/papers/sqf/users.toml --set 'duration=25s'";
+    assert_eq!(json[11]["commands"][0], command);
+    assert!(page.contains("users.toml"));
 }
 
 /// Three runs of each set-up, of which `spoilt` changes the last.
@@ -226,24 +255,24 @@ fn the_page_draws_intervals_of_replications_only() {
         }
     };
     let lines = |r: &Results| {
-        let page = page::html(&claims(r), r, false);
+        let (page, ()) = written(r, page::html, |_| ());
         page.matches("<polyline").count()
     };
     assert!(lines(&replicated(spoil)) > lines(&perfect()) + 10);
-    let text = |r: &Results| page::markdown(&claims(r), r, false);
+    let text = |r: &Results| written(r, |_| (), page::markdown).1;
     assert!(text(&replicated(spoil)).contains("4.13 ± 0.12 / 1 ± 0"));
     assert!(!text(&perfect()).contains('±'));
 }
 
 #[test]
 fn replications_take_the_place_of_seeds_and_of_nothing_else() {
-    let names = |replicated| {
-        let cells = cells(true, replicated);
+    let names = |world| {
+        let cells = cells(true, world);
         cells.into_iter().map(|c| c.name).collect::<Vec<_>>()
     };
-    let gone: Vec<_> = names(false)
+    let gone: Vec<_> = names(World::Netns)
         .into_iter()
-        .filter(|name| !names(true).contains(name))
+        .filter(|name| !names(World::Sim).contains(name))
         .collect();
     assert_eq!(gone.len(), 2 * 2 * DELTAS.len());
     assert!(gone.iter().all(|name| name.starts_with("jitter/10/")));

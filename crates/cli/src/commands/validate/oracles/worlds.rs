@@ -120,15 +120,16 @@ fn mean(figures: impl Iterator<Item = f64>) -> f64 {
 /// To the kernel a seed is no more than a name.
 fn cell(discipline: &str, control: &str, seed: u64) -> Cell {
     Cell {
-        name: format!("{discipline}/{control}/{seed}"),
-        file: "testbed.toml",
         set: vec![
             format!("link.line.queue.discipline={discipline}"),
             format!("flow.download.congestion_control={control}"),
             format!("seed={seed}"),
         ],
-        seconds: SECONDS,
-        weight: 1,
+        ..Cell::new(
+            format!("{discipline}/{control}/{seed}"),
+            "papers/sqf/testbed.toml",
+            SECONDS,
+        )
     }
 }
 

@@ -1,0 +1,46 @@
+//! What a paper gives to be run again.
+
+use clap::ValueEnum;
+
+use super::claim::Claim;
+use super::grid::{Cell, Results};
+
+/// A paper: one module and a folder of scenarios, listed in [`super::PAPERS`] and `builtin.rs`.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// `sqf`: its name on the command line, among scenarios and before the dot of its claims.
+    pub id: &'static str,
+    /// Over its part of the page.
+    pub title: &'static str,
+    /// Who wrote it, and where it appeared.
+    pub source: &'static str,
+    /// Where it can be run; the first is chosen if nobody says.
+    pub worlds: &'static [World],
+    /// A sentence on how long runs are.
+    pub shortened: &'static str,
+    /// The same with `--full`.
+    pub full: &'static str,
+    /// What is run, shortened or in full.
+    pub cells: fn(bool, World) -> Vec<Cell>,
+    /// Its statements in their order, as far as `cells` were run that tell of them.
+    pub claims: fn(&Results) -> Vec<Claim>,
+}
+
+/// Where scenarios run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum World {
+    /// Network namespaces of this machine, with its kernel's TCP.
+    Netns,
+    /// Simulated time, with a model of TCP.
+    Sim,
+}
+
+impl World {
+    /// As reports have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Netns => "netns",
+            Self::Sim => "sim",
+        }
+    }
+}
