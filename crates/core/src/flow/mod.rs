@@ -6,10 +6,12 @@
 mod control;
 mod key;
 mod table;
+mod tag;
 
 pub use control::is_control;
 pub use key::FlowKey;
 pub use table::{FlowTable, Held};
+pub use tag::{set_tag, tag};
 
 use std::fmt;
 use std::str::FromStr;
