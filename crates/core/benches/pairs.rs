@@ -73,6 +73,11 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn choke(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Choke, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn codel(bencher: Bencher, flows: u32) {
                 discipline(bencher, Discipline::CoDel, flows);
             }

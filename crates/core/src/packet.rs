@@ -196,6 +196,8 @@ pub enum DropReason {
     Early,
     /// The average queue is above its upper threshold (RED).
     Forced,
+    /// It met a packet of its own flow, arriving or drawn by chance (CHOKe).
+    Match,
     /// Packets have stayed longer than the target for an interval (CoDel).
     Sojourn,
 }

@@ -254,6 +254,7 @@ contract! {
     ncq: Discipline::Ncq, built;
     tred: Discipline::Tred, built;
     rio: Discipline::Rio, built;
+    choke: Discipline::Choke, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

@@ -276,6 +276,7 @@ fn name(reason: DropReason) -> &'static str {
         DropReason::TooLarge => "too-large",
         DropReason::Early => "early",
         DropReason::Forced => "forced",
+        DropReason::Match => "match",
         DropReason::Sojourn => "sojourn",
     }
 }

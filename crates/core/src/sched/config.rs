@@ -1,5 +1,6 @@
 //! What a discipline is made from, and its making.
 
+use super::choke::Choke;
 use super::codel::{CoDel, CoDelParams};
 use super::fifo::Fifo;
 use super::fq::Fq;
@@ -47,11 +48,13 @@ pub enum Discipline {
     Tred,
     /// Random early detection with in and out.
     Rio,
+    /// Random early detection that compares packets.
+    Choke,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -64,6 +67,7 @@ impl Discipline {
         Self::Ncq,
         Self::Tred,
         Self::Rio,
+        Self::Choke,
     ];
 
     /// The name in files and on the command line.
@@ -81,6 +85,7 @@ impl Discipline {
             Self::Ncq => "ncq",
             Self::Tred => "tred",
             Self::Rio => "rio",
+            Self::Choke => "choke",
         }
     }
 }
@@ -144,7 +149,7 @@ pub struct Config {
     pub users: u32,
     /// Weights of the users of `hier`, levels of those of `prio`, where they are not 1.
     pub weights: Vec<(UserId, u32)>,
-    /// Of `red`, and of `tred`, which is RED but for its tickets.
+    /// Of `red`, and of `choke` and `tred`, which are RED and something more.
     pub red: RedParams,
     /// Of `tred`, the rest.
     pub tred: TredParams,
@@ -417,6 +422,7 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::Ncq => Box::new(Ncq::new(limits, config.ncq.clone())),
         Discipline::Tred => Box::new(Tred::new(limits, config.red.clone(), config.tred)),
         Discipline::Rio => Box::new(Rio::new(limits, config.rio.clone())),
+        Discipline::Choke => Box::new(Choke::new(limits, config.red.clone())),
     })
 }
 

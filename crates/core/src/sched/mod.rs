@@ -1,5 +1,6 @@
 //! The disciplines, one file each, behind [`Scheduler`].
 
+pub mod choke;
 pub mod codel;
 mod config;
 pub mod fifo;

@@ -254,6 +254,11 @@ impl Early {
         self.average.sample(weight, q);
     }
 
+    /// Whether the average is above the lower threshold.
+    pub fn is_on(&self) -> bool {
+        !self.params.is_below(self.average)
+    }
+
     /// Fig. 2, the rest: whether the arriving packet goes. `weigh` is given its probability, from 0 to 2^64, and says
     /// what it is for this packet.
     pub fn judge(&mut self, len: Bytes, weigh: impl FnOnce(u128) -> u128) -> Option<DropReason> {

@@ -103,6 +103,10 @@ impl Bench {
             red.max = packets + 1;
             red.max_p = Fraction::ratio(1, 1 << 40);
         }
+        if discipline == Discipline::Choke {
+            // What meets its like would empty the buffer.
+            config.red.min = packets;
+        }
         config
     }
 

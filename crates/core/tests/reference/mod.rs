@@ -3,11 +3,13 @@
 //! Used by the contract test and by the fuzz targets. Slow on purpose: every question is answered by
 //! looking at every packet.
 
+mod choke;
 mod codel;
 mod ncq;
 mod red;
 mod tred;
 
+use choke::Choke;
 use codel::CoDel;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, Tag, UserId};
 use makeway_core::sched::{Config, Discipline, DropFrom, Drops, Scheduler};
@@ -76,6 +78,7 @@ pub struct Model {
     red: Red,
     ncq: Ncq,
     tred: Tred,
+    choke: Choke,
     /// Of `rio`: packets inside their profile, and all.
     rio: [Red; 2],
     events: Vec<Event>,
@@ -113,14 +116,19 @@ impl Model {
             red: Red::new(&config.red),
             ncq: Ncq::new(&config.ncq, flows),
             tred: Tred::new(config.tred),
+            choke: Choke::new(config.red.seed),
             rio: [&config.rio.inside, &config.rio.outside].map(Red::new),
             events: Vec::new(),
         }
     }
 
-    /// What goes when `pkt` comes. `seen` is what the discipline said of `pkt` itself: it decides where
-    /// real numbers are too close to call, see [`red`].
-    pub fn enqueue(&mut self, now: Instant, pkt: Packet, seen: Option<DropReason>) -> Vec<Event> {
+    /// What goes when `pkt` comes. `gone` is what the discipline said of it: it decides where real numbers are too
+    /// close to call, see [`red`].
+    pub fn enqueue(&mut self, now: Instant, pkt: Packet, gone: &[Event]) -> Vec<Event> {
+        let seen = gone
+            .iter()
+            .find(|(p, _)| *p == pkt)
+            .and_then(|(_, why)| *why);
         let limits = self.config.limits;
         let factor = match self.config.discipline {
             Discipline::Tred => self.tred.factor(now, &pkt),
@@ -138,6 +146,24 @@ impl Model {
                 let held = (self.held.len() as u64, self.total().get());
                 self.red
                     .arrive(now, held, pkt.len().get(), full, seen, factor)
+            }
+            Discipline::Choke => {
+                let held = (self.held.len() as u64, self.total().get());
+                self.red.average(now, held);
+                let is_met = |at: &usize| {
+                    let candidate = self.held[*at].pkt;
+                    let seen = gone.first().is_none_or(|(first, _)| *first == candidate);
+                    (candidate.flow == pkt.flow, seen)
+                };
+                let compares = self.red.compares();
+                if let Some(at) = self.choke.meet(compares, self.held.len(), seen, is_met) {
+                    let candidate = self.remove(at);
+                    self.choke.remove(at);
+                    self.note_idle(now);
+                    let both = [candidate, pkt].map(|pkt| (pkt, Some(DropReason::Match)));
+                    return both.to_vec();
+                }
+                self.red.decide(pkt.len().get(), full, seen, 1.0)
             }
             Discipline::Rio => {
                 let of_in = self.held.iter().filter(|h| h.pkt.tag() != Tag(0));
@@ -221,6 +247,10 @@ impl Model {
         }
         let at = match self.config.discipline {
             Discipline::Fifo | Discipline::Red | Discipline::Tred | Discipline::Rio => 0,
+            Discipline::Choke => {
+                self.choke.remove(0);
+                0
+            }
             Discipline::CoDel => return Some(self.codel(now, 0, |_| true)),
             Discipline::FqCoDel => return self.fq_codel(now),
             Discipline::Sqf => self.shortest_of(|_| true),
@@ -253,14 +283,18 @@ impl Model {
             self.active.clear();
             self.granted = false;
         }
-        if self.held.is_empty() {
-            self.red.idle_since = now;
-            self.rio[1].idle_since = now;
-        }
+        self.note_idle(now);
         if sent.tag() != Tag(0) && self.held.iter().all(|h| h.pkt.tag() == Tag(0)) {
             self.rio[0].idle_since = now;
         }
         Some(sent)
+    }
+
+    fn note_idle(&mut self, now: Instant) {
+        if self.held.is_empty() {
+            self.red.idle_since = now;
+            self.rio[1].idle_since = now;
+        }
     }
 
     /// Whether NCQ takes `pkt` in, and puts it `first`; in the place of the last unfavoured ones, if it does so.
@@ -431,6 +465,7 @@ impl Model {
             }
             Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
             Discipline::Prio | Discipline::Ncq | Discipline::Tred | Discipline::Rio => {}
+            Discipline::Choke => self.choke.arrive(),
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);
@@ -581,11 +616,8 @@ pub fn check(config: &Config, mut scheduler: Box<dyn Scheduler + Send>, ops: &[O
                 }
                 scheduler.enqueue(now, pkt, &mut drops);
                 let dropped: Vec<Event> = drops.drain().map(|(p, why)| (p, Some(why))).collect();
-                let seen = dropped
-                    .iter()
-                    .find(|(p, _)| *p == pkt)
-                    .and_then(|(_, why)| *why);
-                assert_eq!(dropped, model.enqueue(now, pkt, seen), "drops at step {n}");
+                let expected = model.enqueue(now, pkt, &dropped);
+                assert_eq!(dropped, expected, "drops at step {n}");
                 packets += 1;
                 bytes += pkt.len();
                 for (pkt, _) in &dropped {

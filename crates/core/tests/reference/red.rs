@@ -57,8 +57,27 @@ impl Red {
         seen: Option<DropReason>,
         factor: f64,
     ) -> Option<DropReason> {
-        let error = if factor == 1.0 { 0.0 } else { CLOSE_FACTOR };
         self.average(now, held);
+        self.decide(len, full, seen, factor)
+    }
+
+    /// Whether the average is above the lower threshold; `None` where that is too close to call.
+    pub fn compares(&self) -> Option<bool> {
+        let mean = self.params.mean_packet.get() as f64;
+        let min = f64::from(self.params.min) * if self.params.by_bytes { mean } else { 1.0 };
+        let is_close = (self.avg - min).abs() <= min * CLOSE;
+        (!is_close).then_some(self.avg > min)
+    }
+
+    /// The rest of [`Red::arrive`], once the average is known.
+    pub fn decide(
+        &mut self,
+        len: u64,
+        full: bool,
+        seen: Option<DropReason>,
+        factor: f64,
+    ) -> Option<DropReason> {
+        let error = if factor == 1.0 { 0.0 } else { CLOSE_FACTOR };
         let mut all = Vec::new();
         for world in &self.worlds {
             for sign in [-1.0, 0.0, 1.0] {

@@ -28,6 +28,7 @@ enum Cause {
     TooLarge,
     Early,
     Forced,
+    Match,
     Sojourn,
     Loss,
     Line,
@@ -35,13 +36,14 @@ enum Cause {
 }
 
 impl Cause {
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
     const NAMES: [&str; Self::COUNT] = [
         "tail",
         "longest-queue",
         "too-large",
         "early",
         "forced",
+        "match",
         "sojourn",
         "loss",
         "delay-line",
@@ -57,6 +59,7 @@ impl From<DropReason> for Cause {
             DropReason::TooLarge => Self::TooLarge,
             DropReason::Early => Self::Early,
             DropReason::Forced => Self::Forced,
+            DropReason::Match => Self::Match,
             DropReason::Sojourn => Self::Sojourn,
         }
     }

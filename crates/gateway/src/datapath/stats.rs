@@ -26,7 +26,7 @@ pub struct Stats {
     /// Bytes on the wire of the packets sent on.
     pub bytes_out: u64,
     /// Packets given up, by reason: `tail`, `longest-queue`, `too-large`, `early` and
-    /// `forced` (RED), `sojourn` (CoDel), `loss` (asked for), `delay-line` (full), `flows` (more flows than configured), `kernel-queue`, `kernel-socket`.
+    /// `forced` (RED), `match` (CHOKe), `sojourn` (CoDel), `loss` (asked for), `delay-line` (full), `flows` (more flows than configured), `kernel-queue`, `kernel-socket`.
     pub drops: BTreeMap<String, u64>,
     /// Packets that the discipline holds.
     pub backlog_packets: u64,

@@ -126,7 +126,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
     fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
         build(&bench.config(which)).context("cannot make the discipline of the bench")
     }
-    let all: [(&str, Make); 13] = [
+    let all: [(&str, Make); 14] = [
         ("nothing", |_| Ok(Box::new(Nothing))),
         ("fifo", |b| discipline(b, Discipline::Fifo)),
         ("fq", |b| discipline(b, Discipline::Fq)),
@@ -135,6 +135,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         ("hier", |b| discipline(b, Discipline::Hier)),
         ("prio", |b| discipline(b, Discipline::Prio)),
         ("red", |b| discipline(b, Discipline::Red)),
+        ("choke", |b| discipline(b, Discipline::Choke)),
         ("codel", |b| discipline(b, Discipline::CoDel)),
         ("fq-codel", |b| discipline(b, Discipline::FqCoDel)),
         ("ncq", |b| discipline(b, Discipline::Ncq)),
