@@ -138,7 +138,7 @@ fn changes_under_traffic_lose_nothing() {
             .set(Change {
                 rate: Some(Some(rate)),
                 discipline: Some(Discipline::ALL[round as usize % Discipline::ALL.len()]),
-                framing: None,
+                ..Change::default()
             })
             .unwrap();
         thread::sleep(Duration::from_millis(10));

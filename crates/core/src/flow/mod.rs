@@ -8,7 +8,7 @@ mod key;
 mod table;
 mod tag;
 
-pub use control::is_control;
+pub use control::{Sequence, is_control};
 pub use key::FlowKey;
 pub use table::{FlowTable, Held};
 pub use tag::{set_tag, tag};

@@ -235,7 +235,7 @@ impl Instance {
             let change = Change {
                 rate: rate.map(|bps| Some(Rate::from_bps(bps))),
                 discipline,
-                framing: None,
+                ..Change::default()
             };
             one.datapath
                 .set(change)

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::message::Message;
-use super::nfqueue::{BATCH, Batch, BindError, Queue, Verdicts};
+use super::nfqueue::{BATCH, BindError, Copied, Queue, Verdicts};
 use super::runner::{hurry, thread_cpu_seconds};
 
 /// The measure for [`super::Datapath`]: the same socket, thread priority and batches, one verdict for
@@ -37,7 +37,7 @@ impl AcceptAll {
             queue: queue_num,
             source,
         };
-        let queue = Queue::bind(queue_num, 8192)?;
+        let queue = Queue::bind(queue_num, 8192, Copied::Headers)?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = eventfd(0, flags).map_err(|error| system(error.into()))?;
         let woken = wake.try_clone().map_err(system)?;
@@ -63,7 +63,7 @@ impl AcceptAll {
 }
 
 fn run(queue: &Queue, wake: &OwnedFd) -> io::Result<Accepted> {
-    let mut batch = Batch::new();
+    let mut batch = queue.batch();
     let mut verdicts = Verdicts::new(queue.number(), 1);
     let mut packets = 0;
     loop {

@@ -27,7 +27,7 @@ const NF_ACCEPT: u32 = 1;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 
-/// Bytes of one verdict message.
+/// Bytes of one verdict message without a payload.
 pub(super) const VERDICT_BYTES: usize = NLMSG_HEADER + GENERIC_HEADER + ATTRIBUTE_HEADER + 8;
 
 /// A message from the kernel.
@@ -158,9 +158,25 @@ pub(super) fn verdict(queue: u16, id: u32, verdict: Verdict) -> [u8; VERDICT_BYT
     out
 }
 
-/// Reads what [`verdict`] wrote.
+/// The most bytes that one attribute can have: a packet of more cannot be copied whole, nor rewritten.
+pub(super) const MOST_PAYLOAD: usize = u16::MAX as usize - ATTRIBUTE_HEADER;
+
+/// Appends the verdict that accepts packet `id` with `payload`, up to [`MOST_PAYLOAD`], in its place.
+pub(super) fn rewrite(queue: u16, id: u32, payload: &[u8], out: &mut Vec<u8>) {
+    let attribute = ATTRIBUTE_HEADER + payload.len();
+    let length = VERDICT_BYTES + attribute.next_multiple_of(4);
+    let begin = out.len();
+    out.extend(verdict(queue, id, Verdict::Accept));
+    out[begin..begin + 4].copy_from_slice(&(length as u32).to_ne_bytes());
+    out.extend((attribute as u16).to_ne_bytes());
+    out.extend(NFQA_PAYLOAD.to_ne_bytes());
+    out.extend(payload);
+    out.resize(begin + length, 0);
+}
+
+/// Reads what [`verdict`] or [`rewrite`] wrote: the packet, what becomes of it, and what takes its place.
 #[cfg(test)]
-pub(super) fn parse_verdict(bytes: &[u8; VERDICT_BYTES]) -> (u32, Verdict) {
+pub(super) fn parse_verdict(bytes: &[u8]) -> (u32, Verdict, Option<&[u8]>) {
     let kind = u16::from_ne_bytes(array(bytes, 4).unwrap());
     let code = u32::from_be_bytes(array(bytes, 24).unwrap());
     let verdict = match (kind, code) {
@@ -169,7 +185,14 @@ pub(super) fn parse_verdict(bytes: &[u8; VERDICT_BYTES]) -> (u32, Verdict) {
         (MSG_VERDICT_BATCH, NF_ACCEPT) => Verdict::AcceptUpTo,
         other => panic!("not a verdict: {other:?}"),
     };
-    (u32::from_be_bytes(array(bytes, 28).unwrap()), verdict)
+    let payload = bytes.get(VERDICT_BYTES..).filter(|rest| !rest.is_empty());
+    let payload = payload.map(|attribute| {
+        let length = u16::from_ne_bytes(array(attribute, 0).unwrap());
+        assert_eq!(array(attribute, 2), Some(NFQA_PAYLOAD.to_ne_bytes()));
+        &attribute[ATTRIBUTE_HEADER..usize::from(length)]
+    });
+    let id = u32::from_be_bytes(array(bytes, 28).unwrap());
+    (id, verdict, payload)
 }
 
 #[cfg(test)]

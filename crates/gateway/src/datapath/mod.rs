@@ -11,6 +11,7 @@ mod pipeline;
 mod runner;
 mod sojourn;
 mod stats;
+mod tags;
 
 use std::io;
 use std::net::IpAddr;
@@ -18,13 +19,15 @@ use std::net::IpAddr;
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::sched::{self, ConfigError, Discipline};
+use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
 
 pub use impair::Impairments;
 pub use message::{Message, Queued};
 pub use nfqueue::BindError;
 pub use runner::DatapathHandle;
-pub use stats::{FlowStats, Sojourn, Stats};
+pub use stats::{FlowStats, Sojourn, Stats, TagStats};
+pub use tags::{Leaving, Rule, Share, TagConfig};
 
 use pipeline::Pipeline;
 
@@ -35,8 +38,8 @@ pub struct DatapathConfig {
     pub queue_num: u16,
     /// Whether the next free number is as good.
     pub any_queue: bool,
-    /// The discipline and its limits. `users`, `weights`, and the rate and the seed of `red` are set from
-    /// the ones below.
+    /// The discipline and its limits. `users`, `weights`, the rate and the seed of `red` and the codec of `tred`
+    /// are set from the ones below.
     pub scheduler: sched::Config,
     /// Rate on the wire; `None`: packets never wait for the link. Not zero.
     pub rate: Option<Rate>,
@@ -48,6 +51,8 @@ pub struct DatapathConfig {
     pub users: Identity,
     /// Weights of users by address; 1 where none is given.
     pub weights: Vec<(IpAddr, u32)>,
+    /// What packets carry in the way of tickets.
+    pub tags: TagConfig,
     /// What happens to packets behind the shaper.
     pub impairments: Impairments,
     /// Seed of the impairments, of the drops of `red` and of the flow table's hash; secret where
@@ -68,6 +73,7 @@ impl DatapathConfig {
             identity: Identity::FiveTuple,
             users: Identity::SrcHost,
             weights: Vec::new(),
+            tags: TagConfig::default(),
             impairments: Impairments::default(),
             seed: 1,
         }
@@ -83,6 +89,8 @@ pub struct Change {
     pub discipline: Option<Discipline>,
     /// Another framing, for packets that come from now on.
     pub framing: Option<Framing>,
+    /// Another rate of tickets that the next hop issues, where the link relabels.
+    pub tickets: Option<TicketRate>,
 }
 
 /// Why a datapath could not start.
@@ -120,9 +128,13 @@ impl Datapath {
         // Packets on their way to us wait in the kernel too. We hold the limit, not the kernel.
         const ON_THE_WAY: u32 = 4096;
         let limit = pipeline.most_held().saturating_add(ON_THE_WAY);
+        let copy = match config.tags.writes() {
+            true => nfqueue::Copied::Whole,
+            false => nfqueue::Copied::Headers,
+        };
         let queue = match config.any_queue {
-            true => nfqueue::Queue::bind_free(config.queue_num, limit)?,
-            false => nfqueue::Queue::bind(config.queue_num, limit)?,
+            true => nfqueue::Queue::bind_free(config.queue_num, limit, copy)?,
+            false => nfqueue::Queue::bind(config.queue_num, limit, copy)?,
         };
         DatapathHandle::start(queue, pipeline).map_err(AttachError::Thread)
     }

@@ -9,16 +9,14 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use super::message::{self, Message, VERDICT_BYTES, Verdict};
+use super::message::{self, MOST_PAYLOAD, Message, VERDICT_BYTES, Verdict};
 
 /// Most packets that one call brings.
 pub const BATCH: usize = 128;
-/// Bytes of each packet that are copied: IPv6 with extension headers, and the ports.
-const COPY_RANGE: u32 = 128;
-/// Room for one message: attributes of about 130 bytes, then the copy.
-const SLOT: usize = 512;
-/// Verdicts in one message: up to here the kernel takes one small buffer (below a page) for it.
-const VERDICTS: usize = 112;
+/// Room for the attributes of a message before the copy; they are about 130 bytes.
+const ATTRIBUTES: usize = 384;
+/// Bytes of verdicts in one message: up to here the kernel takes one small buffer (below a page) for it.
+const MESSAGE: usize = 112 * VERDICT_BYTES;
 
 const NFQA_CFG_CMD: u16 = 1;
 const NFQA_CFG_PARAMS: u16 = 2;
@@ -26,6 +24,25 @@ const NFQA_CFG_QUEUE_MAXLEN: u16 = 3;
 const NFQNL_CFG_CMD_BIND: u8 = 1;
 const NFQNL_CFG_CMD_PF_BIND: u8 = 3;
 const NFQNL_COPY_PACKET: u8 = 2;
+
+/// How much of each packet is copied from the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copied {
+    /// 128 bytes: IPv6 with extension headers, and the ports.
+    #[default]
+    Headers,
+    /// All of it, for verdicts that change it.
+    Whole,
+}
+
+impl Copied {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Headers => 128,
+            Self::Whole => MOST_PAYLOAD,
+        }
+    }
+}
 
 /// Why a queue could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +75,7 @@ pub enum BindError {
 pub struct Queue {
     socket: OwnedFd,
     number: u16,
+    copy: Copied,
     counters: Option<File>,
 }
 
@@ -75,7 +93,7 @@ pub struct KernelCounters {
 impl Queue {
     /// Takes queue `number` of the calling thread's network namespace; it holds at most `limit`
     /// packets that wait for a verdict.
-    pub fn bind(number: u16, limit: u32) -> Result<Self, BindError> {
+    pub fn bind(number: u16, limit: u32, copy: Copied) -> Result<Self, BindError> {
         let system = |source| BindError::System {
             queue: number,
             source,
@@ -89,9 +107,10 @@ impl Queue {
         let queue = Self {
             socket,
             number,
+            copy,
             counters,
         };
-        let mut params = COPY_RANGE.to_be_bytes().to_vec();
+        let mut params = (copy.bytes() as u32).to_be_bytes().to_vec();
         params.push(NFQNL_COPY_PACKET);
         // No flags are set: without NFQA_CFG_F_GSO the kernel segments what is larger than the
         // MTU before it queues it, without NFQA_CFG_F_CONNTRACK it copies no connection state.
@@ -116,10 +135,10 @@ impl Queue {
     }
 
     /// Takes the first free queue at or after `first`.
-    pub fn bind_free(first: u16, limit: u32) -> Result<Self, BindError> {
+    pub fn bind_free(first: u16, limit: u32, copy: Copied) -> Result<Self, BindError> {
         let mut number = first;
         loop {
-            match Self::bind(number, limit) {
+            match Self::bind(number, limit, copy) {
                 Err(BindError::Taken(_)) if number < first.saturating_add(1024) => number += 1,
                 other => return other,
             }
@@ -129,6 +148,11 @@ impl Queue {
     /// The queue's number.
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// Buffers for what it brings.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.copy)
     }
 
     /// Receives what waits, without blocking; how many messages came.
@@ -161,23 +185,21 @@ impl Queue {
     pub fn send(&self, verdicts: &mut Verdicts) -> io::Result<()> {
         let mut sent = 0;
         let result = loop {
-            let rest = &verdicts.messages[sent..];
-            if rest.is_empty() {
+            let (n, chunk) = verdicts.chunk(sent);
+            if n == 0 {
                 break Ok(());
             }
-            let chunk = &rest[..rest.len().min(VERDICTS)];
-            let bytes = mem::size_of_val(chunk);
             // SAFETY: the pointer and the length are those of `chunk`, which outlives the call.
-            let n = unsafe {
+            let written = unsafe {
                 libc::send(
                     self.socket.as_raw_fd(),
                     chunk.as_ptr().cast(),
-                    bytes,
+                    chunk.len(),
                     libc::MSG_NOSIGNAL,
                 )
             };
-            if n >= 0 {
-                sent += chunk.len();
+            if written >= 0 {
+                sent += n;
                 continue;
             }
             let error = io::Error::last_os_error();
@@ -185,7 +207,7 @@ impl Queue {
                 break Err(error);
             }
         };
-        verdicts.messages.drain(..sent);
+        verdicts.forget(sent);
         result
     }
 
@@ -221,11 +243,17 @@ impl Queue {
         if n < 0 {
             return Err(io::Error::last_os_error());
         }
-        let mut buffer = [0; SLOT];
+        let mut buffer = [0; 4096];
         loop {
             // SAFETY: pointer and length are those of `buffer`.
-            let n =
-                unsafe { libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), SLOT, 0) };
+            let n = unsafe {
+                libc::recv(
+                    self.socket.as_raw_fd(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                    0,
+                )
+            };
             let Ok(n) = usize::try_from(n) else {
                 return Err(io::Error::last_os_error());
             };
@@ -307,7 +335,9 @@ fn parse_counters(text: &str, number: u16) -> Option<KernelCounters> {
 
 /// Buffers for one batch of messages, made once.
 pub struct Batch {
-    slots: Box<[[u8; SLOT]]>,
+    slots: Box<[u8]>,
+    /// Bytes of one slot.
+    slot: usize,
     headers: Box<[libc::mmsghdr]>,
     // Pointed to by `headers`.
     _iovecs: Box<[libc::iovec]>,
@@ -318,14 +348,15 @@ pub struct Batch {
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// Buffers for [`BATCH`] messages.
-    pub fn new() -> Self {
-        let mut slots = vec![[0; SLOT]; BATCH].into_boxed_slice();
+    /// Buffers for [`BATCH`] messages. Pages that no packet reaches stay untouched.
+    fn new(copy: Copied) -> Self {
+        let slot = (ATTRIBUTES + copy.bytes()).next_multiple_of(64);
+        let mut slots = vec![0; slot * BATCH].into_boxed_slice();
         let mut iovecs: Box<[libc::iovec]> = slots
-            .iter_mut()
+            .chunks_exact_mut(slot)
             .map(|slot| libc::iovec {
                 iov_base: slot.as_mut_ptr().cast(),
-                iov_len: SLOT,
+                iov_len: slot.len(),
             })
             .collect();
         let headers = iovecs
@@ -340,6 +371,7 @@ impl Batch {
             .collect();
         Self {
             slots,
+            slot,
             headers,
             _iovecs: iovecs,
             filled: 0,
@@ -348,14 +380,10 @@ impl Batch {
 
     /// The messages that came with the last call.
     pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
-        let filled = self.slots.iter().zip(&self.headers[..self.filled]);
-        filled.map(|(slot, header)| message::parse(&slot[..SLOT.min(header.msg_len as usize)]))
-    }
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self::new()
+        let slots = self.slots.chunks_exact(self.slot);
+        let filled = slots.zip(&self.headers[..self.filled]);
+        filled
+            .map(|(slot, header)| message::parse(&slot[..slot.len().min(header.msg_len as usize)]))
     }
 }
 
@@ -363,15 +391,18 @@ impl Default for Batch {
 #[derive(Debug)]
 pub struct Verdicts {
     queue: u16,
-    messages: Vec<[u8; VERDICT_BYTES]>,
+    bytes: Vec<u8>,
+    /// Where each ends in `bytes`.
+    ends: Vec<usize>,
 }
 
 impl Verdicts {
-    /// None yet, for queue `queue`, with room for `capacity`.
+    /// None yet, for queue `queue`, with room for `capacity` that change nothing.
     pub fn new(queue: u16, capacity: usize) -> Self {
         Self {
             queue,
-            messages: Vec::with_capacity(capacity),
+            bytes: Vec::with_capacity(capacity * VERDICT_BYTES),
+            ends: Vec::with_capacity(capacity),
         }
     }
 
@@ -390,30 +421,61 @@ impl Verdicts {
         self.push(id, Verdict::AcceptUpTo);
     }
 
+    /// Lets `payload` go on in the place of the packet.
+    pub fn rewrite(&mut self, id: u32, payload: &[u8]) {
+        message::rewrite(self.queue, id, payload, &mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
     /// Forgets those that wait.
     pub fn clear(&mut self) {
-        self.messages.clear();
+        self.bytes.clear();
+        self.ends.clear();
     }
 
     /// How many wait to be written.
     pub fn len(&self) -> usize {
-        self.messages.len()
+        self.ends.len()
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.ends.is_empty()
     }
 
     /// Those that wait.
     #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Verdict)> + '_ {
-        self.messages.iter().map(message::parse_verdict)
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Verdict, Option<&[u8]>)> + '_ {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        let ranges = begins.zip(&self.ends);
+        ranges.map(|(begin, end)| message::parse_verdict(&self.bytes[begin..*end]))
     }
 
     fn push(&mut self, id: u32, verdict: Verdict) {
-        self.messages
-            .push(message::verdict(self.queue, id, verdict));
+        self.bytes.extend(message::verdict(self.queue, id, verdict));
+        self.ends.push(self.bytes.len());
+    }
+
+    /// As many from `first` on as go into one message, one at least where there is one; and their bytes.
+    fn chunk(&self, first: usize) -> (usize, &[u8]) {
+        let begin = self.end_of(first);
+        let rest = &self.ends[first..];
+        let fit = rest.iter().take_while(|end| **end - begin <= MESSAGE);
+        let n = fit.count().max(usize::from(!rest.is_empty()));
+        (n, &self.bytes[begin..self.end_of(first + n)])
+    }
+
+    /// Forgets the first `n`.
+    fn forget(&mut self, n: usize) {
+        let end = self.end_of(n);
+        self.bytes.drain(..end);
+        self.ends.drain(..n);
+        self.ends.iter_mut().for_each(|later| *later -= end);
+    }
+
+    /// Bytes of the first `n`.
+    fn end_of(&self, n: usize) -> usize {
+        n.checked_sub(1).map_or(0, |last| self.ends[last])
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::measure::Histogram;
-use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::packet::{DropReason, FlowId, Packet, UserId};
 use makeway_core::sched::{self, ConfigError, Counts, Discipline, Drops, Scheduler};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
@@ -18,6 +18,7 @@ use super::message::Queued;
 use super::nfqueue::{BATCH, Verdicts};
 use super::sojourn::Sojourns;
 use super::stats::{FlowStats, Sojourn, Stats};
+use super::tags::Tags;
 use super::{Change, DatapathConfig};
 
 /// Where a packet was given up.
@@ -136,6 +137,7 @@ pub(super) struct Pipeline {
     identity: Identity,
     keys: FlowTable<FlowKey>,
     users: Users,
+    tags: Tags,
     flows: Vec<Flow>,
     flows_seen: u64,
     line: Line,
@@ -185,7 +187,8 @@ impl Order {
         self.answer(id);
     }
 
-    fn dropped(&mut self, id: u32) {
+    /// It was dropped or rewritten: no range says that.
+    fn changed(&mut self, id: u32) {
         self.plain = false;
         self.answer(id);
     }
@@ -217,6 +220,7 @@ impl Pipeline {
         scheduler.red.seed = config.seed;
         scheduler.ncq.framing = config.framing;
         scheduler.ncq.seed = config.seed;
+        scheduler.tred.codec = config.tags.codec;
         let mut users = Users {
             identity: config.users,
             weights: config.weights.clone(),
@@ -233,6 +237,7 @@ impl Pipeline {
             identity: config.identity,
             keys: FlowTable::new(flows, config.seed),
             users,
+            tags: Tags::new(&config.tags, flows, config.seed),
             flows: Vec::with_capacity(flows as usize),
             flows_seen: 0,
             line,
@@ -280,7 +285,8 @@ impl Pipeline {
         flow.backlog_packets += 1;
         flow.backlog_bytes += bytes.get();
         flow.last_seen = now;
-        let mut packet = Packet::new(now, Handle(queued.id), held.id, user, bytes);
+        let (handle, tag) = self.tags.arrive(now, queued, bytes);
+        let mut packet = Packet::new(now, handle, held.id, user, bytes).with_tag(tag);
         // Nobody else asks, and it is a second look at the headers.
         if self.discipline == Discipline::Ncq && is_control(queued.headers) {
             packet = packet.with_control();
@@ -304,9 +310,9 @@ impl Pipeline {
         if !self.drops.is_empty() {
             self.give_up(verdicts);
         }
-        while let Some(id) = self.line.leave(now) {
+        while let Some(handle) = self.line.leave(now) {
             n += 1;
-            self.accept(id, verdicts);
+            self.accept(handle, verdicts);
         }
         n
     }
@@ -338,8 +344,8 @@ impl Pipeline {
     pub fn drain(&mut self, now: Instant, verdicts: &mut Verdicts) {
         self.shaper.set_rate(now, None);
         while self.depart(now, usize::MAX, verdicts) > 0 {}
-        while let Some(id) = self.line.leave(Instant::FAR_FUTURE) {
-            self.accept(id, verdicts);
+        while let Some(handle) = self.line.leave(Instant::FAR_FUTURE) {
+            self.accept(handle, verdicts);
         }
     }
 
@@ -374,6 +380,9 @@ impl Pipeline {
         }
         if let Some(framing) = change.framing {
             self.framing = framing;
+        }
+        if let Some(tickets) = change.tickets {
+            self.tags.issue(tickets);
         }
         Ok(())
     }
@@ -416,6 +425,7 @@ impl Pipeline {
             verdicts_refused: self.refused,
             favoured: counts.favoured,
             reordered: counts.reordered,
+            tags: self.tags.stats(),
             sojourn: sojourn(&self.sojourns),
             sojourn_recent: sojourn(&recent),
             flows_seen: self.flows_seen,
@@ -432,6 +442,7 @@ impl Pipeline {
         flow.backlog_packets -= 1;
         flow.backlog_bytes -= bytes;
         flow.sojourns.record(sojourn);
+        self.tags.leave(now, packet);
         let fate = self.line.enter(now, packet.handle.0);
         let cause = match fate {
             Fate::Now | Fate::Kept => {
@@ -476,17 +487,27 @@ impl Pipeline {
 
     fn refuse(&mut self, id: u32, verdicts: &mut Verdicts) {
         self.total.drops[Cause::Flows as usize] += 1;
-        self.discard(id, verdicts);
+        self.order.changed(id);
+        verdicts.drop(id);
     }
 
-    fn accept(&mut self, id: u32, verdicts: &mut Verdicts) {
+    fn accept(&mut self, handle: u32, verdicts: &mut Verdicts) {
         self.total.packets_out += 1;
-        self.order.accepted(id);
-        verdicts.accept(id);
+        match self.tags.release(handle) {
+            (id, None) => {
+                self.order.accepted(id);
+                verdicts.accept(id);
+            }
+            (id, Some(payload)) => {
+                self.order.changed(id);
+                verdicts.rewrite(id, payload);
+            }
+        }
     }
 
-    fn discard(&mut self, id: u32, verdicts: &mut Verdicts) {
-        self.order.dropped(id);
+    fn discard(&mut self, handle: u32, verdicts: &mut Verdicts) {
+        let id = self.tags.forget(handle);
+        self.order.changed(id);
         verdicts.drop(id);
     }
 

@@ -182,11 +182,11 @@ impl Runner {
     fn new(queue: Queue, pipeline: Pipeline, commands: Receiver<Command>, wake: OwnedFd) -> Self {
         let verdicts = Verdicts::new(queue.number(), 2 * ROUND + 2 * BATCH);
         Self {
+            batch: queue.batch(),
             queue,
             pipeline,
             commands,
             wake,
-            batch: Batch::new(),
             verdicts,
             next_id: 1,
             missed: 0,

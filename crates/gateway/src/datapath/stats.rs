@@ -43,6 +43,9 @@ pub struct Stats {
     /// Packets that left behind a later one of their flow (NCQ).
     #[serde(default)]
     pub reordered: u64,
+    /// What became of tags.
+    #[serde(default)]
+    pub tags: TagStats,
     /// Time in the discipline of the packets that left it.
     pub sojourn: Sojourn,
     /// The same over the last one to two seconds.
@@ -51,6 +54,19 @@ pub struct Stats {
     pub flows_seen: u64,
     /// Flows, the largest backlog first.
     pub flows: Vec<FlowStats>,
+}
+
+/// Packets by what they carry in the way of tickets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagStats {
+    /// Packets that had tickets when they came, or were given some.
+    pub with_tickets: u64,
+    /// Packets whose tag nobody of this domain wrote: it is above the largest code, and counts as none.
+    pub foreign: u64,
+    /// Packets that cannot carry a tag: fragments, IPv4 that may be fragmented, what is not IP.
+    pub unable: u64,
+    /// Packets that left with another tag than they came with.
+    pub written: u64,
 }
 
 /// A distribution of sojourn times.

@@ -67,7 +67,7 @@ fn a_round_in_the_kernels_order_is_one_verdict() {
     // At 1 ms each: those of 0, 1 and 2 ms; the rest came later.
     assert_eq!(
         verdicts.iter().collect::<Vec<_>>(),
-        [(2, Verdict::AcceptUpTo)]
+        [(2, Verdict::AcceptUpTo, None)]
     );
 }
 
@@ -161,7 +161,7 @@ fn red_is_told_the_links_rate_when_it_is_made() {
     let change = Change {
         rate: Some(rate(5)),
         discipline: Some(Discipline::Red),
-        framing: None,
+        ..Change::default()
     };
     pipeline
         .change(Instant::ZERO, &change, &mut verdicts)
@@ -172,7 +172,7 @@ fn red_is_told_the_links_rate_when_it_is_made() {
 /// What the kernel's queue is after `verdicts`, and what went on and what was dropped, in order.
 fn obey(waiting: &mut Vec<u32>, verdicts: &Verdicts) -> Vec<(u32, bool)> {
     let mut done = Vec::new();
-    for (id, verdict) in verdicts.iter() {
+    for (id, verdict, _) in verdicts.iter() {
         let accept = verdict != Verdict::Drop;
         let at = waiting.iter().position(|waits| *waits == id);
         let at = at.expect("a verdict for a packet that waits");

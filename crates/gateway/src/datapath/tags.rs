@@ -1,0 +1,327 @@
+//! Tags of packets on their way through a queue: read and written as they come, traded or taken off as they leave.
+//!
+//! Source: M. Zhang, R. Wang, L. Peterson, A. Krishnamurthy, "Probabilistic Packet Scheduling: Achieving
+//! Proportional Share Bandwidth Allocation", Princeton TR-632-01, 2001, sections 2.3, 2.5 and 2.8.
+//!
+//! Departure from the paper: its source counts acknowledged packets in `AvgRate`. An edge does not hear of those on
+//! its way out, and asking for the other direction would bring each packet here twice. It counts what it sends for the
+//! first time: a segment of TCP whose sequence numbers it has seen all does not count. Over a window of the estimate
+//! the two are the same but for what is under way; what TCP does not carry counts always, as section 4 has it.
+
+use std::net::IpAddr;
+
+use makeway_core::flow::{FlowKey, FlowTable, Identity, Sequence, set_tag, tag};
+use makeway_core::packet::{Handle, Packet, Tag};
+use makeway_core::ticket::{Codec, Relabeller, Tagger, TicketRate, Tsw};
+use makeway_core::units::{Bytes, Duration, Instant};
+
+use super::message::Queued;
+use super::stats::TagStats;
+
+/// What becomes of tags. Nothing is written on packets unless this says so.
+#[derive(Clone, Debug)]
+pub struct TagConfig {
+    /// What tags mean: the same all over the domain.
+    pub codec: Codec,
+    /// TSW's window; 1 ms to an hour.
+    pub window: Duration,
+    /// Whether sources and link are held to what they were issued where tags cannot say it (section 2.8).
+    pub policing: bool,
+    /// What packets come with; the first rule that fits counts, and where none does, tags stay.
+    pub rules: Vec<Rule>,
+    /// What they leave with.
+    pub leaving: Leaving,
+}
+
+/// What some packets carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Those from here; `None`: from anywhere.
+    pub from: Option<IpAddr>,
+    /// Those of which this is the source or the destination port; `None`: any.
+    pub port: Option<u16>,
+    /// What they carry.
+    pub share: Share,
+}
+
+/// Tickets of the packets that a rule fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Those that they came with.
+    Keep,
+    /// None.
+    Nothing,
+    /// All of them share these.
+    Together(TicketRate),
+    /// Each source has these.
+    Each(TicketRate, Identity),
+}
+
+/// What happens to tickets behind the scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leaving {
+    /// They stay.
+    #[default]
+    Keep,
+    /// They are traded for those that the next hop issues (section 2.5).
+    Relabel(TicketRate),
+    /// They are taken off, where the domain ends: identification 0, as Linux sends atomic datagrams, and label 0.
+    Strip,
+}
+
+impl Default for TagConfig {
+    /// The paper's codec and window, no policing; nothing is written.
+    fn default() -> Self {
+        Self {
+            codec: Codec::default(),
+            window: Tsw::WINDOW,
+            policing: false,
+            rules: Vec::new(),
+            leaving: Leaving::Keep,
+        }
+    }
+}
+
+impl TagConfig {
+    /// Whether packets may leave with other tags than they came with.
+    pub fn writes(&self) -> bool {
+        let mut rules = self.rules.iter();
+        self.leaving != Leaving::Keep || rules.any(|rule| rule.share != Share::Keep)
+    }
+
+    fn tagger(&self, rate: TicketRate) -> Tagger {
+        Tagger::new(rate, self.window, self.policing, self.codec)
+    }
+}
+
+/// The tags of one queue.
+pub(super) struct Tags {
+    config: TagConfig,
+    /// Of the rules whose packets share their tickets.
+    together: Vec<Option<Tagger>>,
+    /// By 5-tuple: which rule fits, and the newest byte that was sent.
+    connections: FlowTable<FlowKey>,
+    states: Vec<Connection>,
+    /// By whatever makes a source of [`Share::Each`].
+    sources: FlowTable<FlowKey>,
+    taggers: Vec<Tagger>,
+    relabeller: Option<Relabeller>,
+    held: Vec<Slot>,
+    free: Vec<u32>,
+    stats: TagStats,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    rule: Option<usize>,
+    /// Behind the newest sequence number that was sent.
+    newest: Option<u32>,
+}
+
+impl Connection {
+    /// Whether a packet with these sequence numbers has something that was not sent before.
+    fn is_new(&mut self, numbers: Option<Sequence>) -> bool {
+        let Some(numbers) = numbers else {
+            return true;
+        };
+        let is_beyond = |seen| numbers.is_beyond(seen);
+        let is_new = numbers.opens || self.newest.is_none_or(is_beyond);
+        if is_new {
+            self.newest = Some(numbers.end);
+        }
+        is_new
+    }
+}
+
+/// A packet that waits, and may leave as another.
+#[derive(Debug, Default)]
+struct Slot {
+    id: u32,
+    /// As it came; `None` if it cannot carry a tag or was not copied whole.
+    carries: Option<Tag>,
+    /// To be written; `None`: it stays as it came.
+    writes: Option<Tag>,
+    bytes: Vec<u8>,
+}
+
+impl Tags {
+    /// For up to `flows` sources and connections at a time; those silent for longest are forgotten.
+    pub fn new(config: &TagConfig, flows: u32, seed: u64) -> Self {
+        let together = |rule: &Rule| match rule.share {
+            Share::Together(rate) => Some(config.tagger(rate)),
+            _ => None,
+        };
+        let relabeller = match config.leaving {
+            Leaving::Relabel(rate) => {
+                let TagConfig {
+                    codec,
+                    window,
+                    policing,
+                    ..
+                } = *config;
+                Some(Relabeller::new(rate, window, policing, codec))
+            }
+            _ => None,
+        };
+        // Nobody asks them where nothing is tagged.
+        let flows = if config.rules.is_empty() { 1 } else { flows };
+        Self {
+            together: config.rules.iter().map(together).collect(),
+            connections: FlowTable::new(flows, seed),
+            states: Vec::new(),
+            sources: FlowTable::new(flows, seed),
+            taggers: Vec::new(),
+            relabeller,
+            held: Vec::new(),
+            free: Vec::new(),
+            stats: TagStats::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// From now on the next hop issues `rate`, if the link relabels.
+    pub fn issue(&mut self, rate: TicketRate) {
+        if let Some(relabeller) = &mut self.relabeller {
+            relabeller.issue(rate);
+        }
+    }
+
+    pub fn stats(&self) -> TagStats {
+        self.stats
+    }
+
+    /// A packet of `len` on the wire has come: the name to hold it by, and the tag that counts here.
+    pub fn arrive(&mut self, now: Instant, queued: &Queued<'_>, len: Bytes) -> (Handle, Tag) {
+        let carried = tag(queued.headers);
+        let mut counts = match carried {
+            // Nobody of this domain wrote it.
+            Some(tag) if tag > self.config.codec.most() => {
+                self.stats.foreign += 1;
+                Tag(0)
+            }
+            tag => tag.unwrap_or_default(),
+        };
+        if !self.config.writes() {
+            self.stats.unable += u64::from(carried.is_none());
+            self.count_in(counts);
+            return (Handle(queued.id), counts);
+        }
+        let is_whole = queued.headers.len() == queued.len as usize;
+        let carries = carried.filter(|_| is_whole);
+        self.stats.unable += u64::from(carries.is_none());
+        // What cannot say what it would be due is due nothing.
+        let writes = carries.and_then(|_| self.share(now, queued.headers, len));
+        counts = writes.unwrap_or(counts);
+        self.count_in(counts);
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.held.push(Slot::default());
+            (self.held.len() - 1) as u32
+        });
+        let slot = &mut self.held[index as usize];
+        (slot.id, slot.carries, slot.writes) = (queued.id, carries, writes);
+        slot.bytes.clear();
+        if carries.is_some() {
+            slot.bytes.extend_from_slice(queued.headers);
+        }
+        (Handle(index), counts)
+    }
+
+    fn count_in(&mut self, tag: Tag) {
+        self.stats.with_tickets += u64::from(tag != Tag(0));
+    }
+
+    /// What a packet is to carry by the rules; `None`: what it came with.
+    fn share(&mut self, now: Instant, headers: &[u8], len: Bytes) -> Option<Tag> {
+        if self.config.rules.is_empty() {
+            return None;
+        }
+        let key = FlowKey::from_ip(Identity::FiveTuple, headers);
+        let held = self.connections.hold(&key)?;
+        self.connections.release(held.id);
+        let index = held.id.0 as usize;
+        if held.is_new {
+            let rule = self.config.rules.iter().position(|rule| rule.fits(&key));
+            let state = Connection { rule, newest: None };
+            match self.states.get_mut(index) {
+                Some(old) => *old = state,
+                None => self.states.push(state),
+            }
+        }
+        let state = &mut self.states[index];
+        let rule = state.rule?;
+        let is_new = state.is_new(Sequence::from_ip(headers));
+        let tagger = match self.config.rules[rule].share {
+            Share::Keep => return None,
+            Share::Nothing => return Some(Tag(0)),
+            Share::Together(_) => self.together[rule].as_mut()?,
+            Share::Each(rate, by) => {
+                let held = self.sources.hold(&FlowKey::from_ip(by, headers))?;
+                self.sources.release(held.id);
+                let index = held.id.0 as usize;
+                if held.is_new {
+                    let tagger = self.config.tagger(rate);
+                    match self.taggers.get_mut(index) {
+                        Some(old) => *old = tagger,
+                        None => self.taggers.push(tagger),
+                    }
+                }
+                &mut self.taggers[index]
+            }
+        };
+        if is_new {
+            tagger.on_through(now, len);
+        }
+        Some(tagger.tag(now, len))
+    }
+
+    /// The link sends a packet.
+    pub fn leave(&mut self, now: Instant, packet: &Packet) {
+        let writes = match self.config.leaving {
+            Leaving::Keep => return,
+            Leaving::Strip => Tag(0),
+            Leaving::Relabel(_) => match &mut self.relabeller {
+                Some(relabeller) => relabeller.relabel(now, packet.tag(), packet.len()),
+                None => return,
+            },
+        };
+        self.held[packet.handle.0 as usize].writes = Some(writes);
+    }
+
+    /// The kernel's name for a packet that is given up.
+    pub fn forget(&mut self, handle: u32) -> u32 {
+        if !self.config.writes() {
+            return handle;
+        }
+        self.free.push(handle);
+        self.held[handle as usize].id
+    }
+
+    /// The kernel's name for a packet that goes on, and what is to take its place.
+    pub fn release(&mut self, handle: u32) -> (u32, Option<&[u8]>) {
+        if !self.config.writes() {
+            return (handle, None);
+        }
+        self.free.push(handle);
+        let slot = &mut self.held[handle as usize];
+        let payload = match (slot.carries, slot.writes) {
+            (Some(old), Some(new)) if old != new && set_tag(&mut slot.bytes, new) => {
+                self.stats.written += 1;
+                Some(&slot.bytes[..])
+            }
+            _ => None,
+        };
+        (slot.id, payload)
+    }
+}
+
+impl Rule {
+    fn fits(&self, key: &FlowKey) -> bool {
+        self.from.is_none_or(|from| key.src() == Some(from))
+            && self
+                .port
+                .is_none_or(|port| key.sport() == port || key.dport() == port)
+    }
+}
+
+#[cfg(test)]
+mod tests;
