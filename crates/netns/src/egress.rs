@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use makeway_core::units::Duration;
 use makeway_gateway::datapath::{
-    Change, Datapath, DatapathConfig, DatapathHandle, Impairments, Stats,
+    Change, Datapath, DatapathConfig, DatapathHandle, Impairments, Stats, TagConfig,
 };
 use makeway_gateway::rules::{Direction, Rules};
 use makeway_report::interval::Interval;
@@ -14,6 +14,7 @@ use makeway_report::model::{Quantiles, QueueReport};
 use makeway_scenario::model::{Egress, Scenario};
 
 use crate::network::Network;
+use crate::tags;
 use crate::topology::{interface, node_address};
 
 /// Flows that a queue can tell apart: the scenario's, and room for control messages.
@@ -34,8 +35,9 @@ pub(crate) struct Queue {
     egress: Egress,
     datapath: DatapathHandle,
     backlog: Vec<f64>,
-    /// Changes of the rate that were made.
+    /// Changes of the rate, and of the tickets that the link is issued, that were made.
     changed: u64,
+    issued: usize,
     begin: Option<Stats>,
     end: Option<Stats>,
     /// The tool that made its rule.
@@ -48,7 +50,8 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>
     for (index, link) in scenario.links.iter().enumerate() {
         for end in 0..2 {
             let egress = &link.egress[end];
-            if !is_needed(egress) {
+            let tags = tags::config(scenario, link.ends[end], egress);
+            if !is_needed(egress) && !tags.writes() {
                 continue;
             }
             let [from, to] = [link.ends[end], link.ends[1 - end]];
@@ -57,7 +60,7 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>
                 scenario.nodes[from].name, scenario.nodes[to].name
             );
             let number = queues.len() as u64;
-            let config = config(scenario, egress, scenario.seed.wrapping_add(number));
+            let config = config(scenario, egress, tags, scenario.seed.wrapping_add(number));
             let started = config.and_then(|config| {
                 let start = || {
                     let datapath = Datapath::spawn(config).map_err(io::Error::other)?;
@@ -81,6 +84,7 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>
                 datapath,
                 backlog: Vec::new(),
                 changed: 0,
+                issued: 0,
                 begin: None,
                 end: None,
                 tool,
@@ -98,7 +102,12 @@ fn is_needed(egress: &Egress) -> bool {
         || egress.measure
 }
 
-fn config(scenario: &Scenario, egress: &Egress, seed: u64) -> Result<DatapathConfig, String> {
+fn config(
+    scenario: &Scenario,
+    egress: &Egress,
+    tags: TagConfig,
+    seed: u64,
+) -> Result<DatapathConfig, String> {
     let queue = &egress.queue;
     let flows = u32::try_from(scenario.flows.len() * 2 + SPARE_FLOWS).map_err(|e| e.to_string())?;
     let mut weights = Vec::new();
@@ -116,6 +125,7 @@ fn config(scenario: &Scenario, egress: &Egress, seed: u64) -> Result<DatapathCon
         identity: queue.flows,
         users: queue.users,
         weights,
+        tags,
         impairments: Impairments {
             loss: egress.loss,
             delay: egress.delay,
@@ -148,7 +158,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Makes the last change of the rate that is due `at` ns after the start of traffic.
+    /// Makes the last change of the rate and of the tickets that is due `at` ns after the start of traffic.
     pub(crate) fn follow(&mut self, at: u64) -> Result<(), QueueError> {
         let mut due = None;
         while let Some((when, rate)) = self.egress.changes.nth(self.changed)
@@ -157,11 +167,21 @@ impl Queue {
             due = Some(rate);
             self.changed += 1;
         }
-        let Some(rate) = due else {
+        let mut tickets = None;
+        let issues = self.egress.tickets.iter().flat_map(|issue| &issue.steps);
+        for (_, rate) in issues
+            .skip(self.issued)
+            .take_while(|(when, _)| when.as_nanos() <= at)
+        {
+            tickets = Some(*rate);
+            self.issued += 1;
+        }
+        if due.is_none() && tickets.is_none() {
             return Ok(());
-        };
+        }
         let change = Change {
-            rate: Some(Some(rate)),
+            rate: due.map(Some),
+            tickets,
             ..Change::default()
         };
         self.datapath.set(change).map_err(|error| QueueError {

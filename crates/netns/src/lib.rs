@@ -15,6 +15,7 @@ pub mod network;
 mod offload;
 mod results;
 mod run;
+mod tags;
 pub mod topology;
 
 pub use datagram::Content;

@@ -10,7 +10,7 @@ use makeway_core::units::Duration;
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{Scenario, Source, Tcp};
+use makeway_scenario::model::{Scenario, Share, Source, Tcp};
 use makeway_scenario::routes::routes;
 use makeway_scenario::wire::{self, Rtp};
 
@@ -152,7 +152,9 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     }
     let routes = routes(scenario);
     for flow in &scenario.flows {
-        if let Some(what) = not_here(&flow.source) {
+        let profile = matches!(flow.share, Some(Share::Profile(_)))
+            .then_some("writes no profiles on packets: leave `profile` out");
+        if let Some(what) = not_here(&flow.source).or(profile) {
             return Err(RunError::OnlyModelled {
                 place: flow.place.clone(),
                 flow: flow.name.clone(),

@@ -11,14 +11,15 @@ use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::loss::Loss;
 use makeway_core::sched::{Config, Discipline, Limits};
+use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_netns::{Options, run};
 use makeway_report::model::Report;
 use makeway_scenario::model::{
-    Changes, Egress, Flow, Frame, Link, Node, Pace, Queue, Scenario, Source, Tcp,
+    Changes, Egress, Flow, Frame, Issue, Link, Node, Pace, Queue, Scenario, Share, Source, Tcp,
 };
 
-const CHECKS: [(&str, fn()); 10] = [
+const CHECKS: [(&str, fn()); 11] = [
     (
         "delay_is_the_sum_of_the_links",
         delay_is_the_sum_of_the_links,
@@ -56,6 +57,7 @@ const CHECKS: [(&str, fn()); 10] = [
         "what_only_a_model_can_do_is_refused",
         what_only_a_model_can_do_is_refused,
     ),
+    ("tickets_divide_a_link", tickets_divide_a_link),
 ];
 
 /// All checks one after the other on the main thread: only a lone thread may enter a user
@@ -234,6 +236,43 @@ fn a_rate_changes_when_it_should() {
         let most = mbit * 1e6 * 1448.0 / 1538.0;
         assert!((mean / most - 1.0).abs() < 0.08, "{mean} of {most}");
     }
+}
+
+/// Two downloads of one host, by tickets; and the same without them.
+fn tickets_divide_a_link() {
+    let parts = |shares: [Option<Share>; 2]| {
+        let mut line = egress(Some("4mbit"), 10);
+        line.queue.scheduler.discipline = Discipline::Tred;
+        line.queue.scheduler.limits.packets = 100;
+        line.queue.scheduler.tred.window = Duration::from_secs(2);
+        // A link before it trades what came for others: that changes nothing between the two.
+        let mut scenario = scenario(line, 12);
+        scenario.links[0].egress[0].tickets = Some(Issue {
+            rate: issued(9000),
+            steps: Vec::new(),
+        });
+        scenario.tags.window = Duration::from_secs(2);
+        for (name, share) in ["poor", "rich"].into_iter().zip(shares) {
+            let mut flow = flow(name, bulk("cubic"));
+            flow.share = share;
+            scenario.flows.push(flow);
+        }
+        let report = report(&scenario);
+        ["poor", "rich"].map(|name| {
+            let flow = report.flows.iter().find(|flow| flow.name == name);
+            flow.unwrap().goodput_bps
+        })
+    };
+    let tickets = |n| Some(Share::Tickets(issued(n)));
+    let [poor, rich] = parts([tickets(2000), tickets(10_000)]);
+    assert!((2.5..10.0).contains(&(rich / poor)), "{poor} {rich}");
+    // One that has none gets what is left while the queue is short.
+    let [none, some] = parts([None, tickets(10_000)]);
+    assert!(some > 2.0 * none, "{none} {some}");
+}
+
+fn issued(n: u32) -> TicketRate {
+    TicketRate::new(n).unwrap()
 }
 
 fn what_only_a_model_can_do_is_refused() {

@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use makeway_core::framing::Cells;
+use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -15,7 +16,9 @@ use super::interface::{self, Interface, InterfaceError};
 use super::place::{self, Place, PlaceError, Taken};
 use super::privilege::{self, NotPermitted};
 use super::protocol::{Answer, DirectionStatus, Request, Settings, Status, VERSION};
-use crate::datapath::{AttachError, Change, Datapath, DatapathConfig, DatapathHandle, Stats};
+use crate::datapath::{
+    AttachError, Change, Datapath, DatapathConfig, DatapathHandle, Leaving, Stats,
+};
 use crate::rules::{self, Direction, Rules, RulesError};
 
 /// The first number tried for a packet queue: "MW", out of the way of people's own small numbers.
@@ -227,6 +230,17 @@ impl Instance {
                 ));
             }
         }
+        let tickets = settings.tickets.map(|n| {
+            let relabels = |one: &Running| matches!(one.config.tags.leaving, Leaving::Relabel(_));
+            match TicketRate::new(n) {
+                None => Err(format!("tickets={n} is not from 1 to {}", TicketRate::MOST)),
+                Some(_) if !self.running.iter().any(relabels) => Err(format!(
+                    "makeway on {name} trades no tickets: start it again with --tickets"
+                )),
+                Some(rate) => Ok(rate),
+            }
+        });
+        let tickets = tickets.transpose()?;
         for one in &self.running {
             let rate = rates
                 .iter()
@@ -235,6 +249,7 @@ impl Instance {
             let change = Change {
                 rate: rate.map(|bps| Some(Rate::from_bps(bps))),
                 discipline,
+                tickets,
                 ..Change::default()
             };
             one.datapath
@@ -376,6 +391,7 @@ fn describe(
             Cells::Ptm => "ptm",
         }
         .into(),
+        tags_by: config.tags.to_string(),
         stats,
     }
 }

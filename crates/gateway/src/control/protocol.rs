@@ -28,6 +28,9 @@ pub struct Settings {
     pub down_bps: Option<u64>,
     /// Discipline of all directions.
     pub discipline: Option<String>,
+    /// Tickets per second that the next hop issues for the egress direction.
+    #[serde(default)]
+    pub tickets: Option<u32>,
 }
 
 /// The answer to a [`Request`].
@@ -80,6 +83,9 @@ pub struct DirectionStatus {
     pub mpu: u32,
     /// `none`, `atm` or `ptm`.
     pub cells: String,
+    /// What is done with tickets, in words; empty where nothing is written on packets.
+    #[serde(default)]
+    pub tags_by: String,
     /// Everything that was counted.
     #[serde(flatten)]
     pub stats: Stats,

@@ -8,6 +8,7 @@
 //! first time: a segment of TCP whose sequence numbers it has seen all does not count. Over a window of the estimate
 //! the two are the same but for what is under way; what TCP does not carry counts always, as section 4 has it.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use makeway_core::flow::{FlowKey, FlowTable, Identity, Sequence, set_tag, tag};
@@ -91,6 +92,37 @@ impl TagConfig {
 
     fn tagger(&self, rate: TicketRate) -> Tagger {
         Tagger::new(rate, self.window, self.policing, self.codec)
+    }
+}
+
+/// For people: `packets from 10.0.0.7 share 600 tickets/s, all other carry none; tags are taken off`.
+impl fmt::Display for TagConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = self.rules.iter().map(Rule::to_string);
+        let leaving = match self.leaving {
+            Leaving::Keep => None,
+            Leaving::Relabel(rate) => Some(format!("tickets are traded for {rate}")),
+            Leaving::Strip => Some("tags are taken off".into()),
+        };
+        let all: Vec<_> = rules.chain(leaving).collect();
+        f.write_str(&all.join(", "))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.from, self.port) {
+            (None, None) => f.write_str("all other packets")?,
+            (Some(from), None) => write!(f, "packets from {from}")?,
+            (None, Some(port)) => write!(f, "packets of port {port}")?,
+            (Some(from), Some(port)) => write!(f, "packets of port {port} from {from}")?,
+        }
+        match self.share {
+            Share::Keep => f.write_str(" keep their tickets"),
+            Share::Nothing => f.write_str(" carry no tickets"),
+            Share::Together(rate) => write!(f, " share {rate}"),
+            Share::Each(rate, by) => write!(f, " have {rate} by {by}"),
+        }
     }
 }
 
@@ -190,8 +222,18 @@ impl Tags {
         self.stats
     }
 
-    /// A packet of `len` on the wire has come: the name to hold it by, and the tag that counts here.
-    pub fn arrive(&mut self, now: Instant, queued: &Queued<'_>, len: Bytes) -> (Handle, Tag) {
+    /// A packet of `len` on the wire has come: the name to hold it by, and the tag that counts here. `asked`: whether
+    /// the discipline wants to know.
+    pub fn arrive(
+        &mut self,
+        now: Instant,
+        queued: &Queued<'_>,
+        len: Bytes,
+        asked: bool,
+    ) -> (Handle, Tag) {
+        if !asked && !self.config.writes() {
+            return (Handle(queued.id), Tag(0));
+        }
         let carried = tag(queued.headers);
         let mut counts = match carried {
             // Nobody of this domain wrote it.
