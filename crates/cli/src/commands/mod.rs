@@ -11,6 +11,7 @@ mod replicate;
 mod run;
 mod session;
 mod status;
+mod tag;
 mod traces;
 mod up;
 mod validate;
@@ -33,6 +34,7 @@ enum Command {
     Demo(demo::Demo),
     Up(up::Up),
     Down(down::Down),
+    Tag(tag::Tag),
     Status(status::Status),
     Watch(watch::Watch),
     Bench(bench::Bench),
@@ -49,6 +51,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
+        Command::Tag(args) => tag::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -9,7 +9,7 @@ use makeway_core::units::Rate;
 use makeway_gateway::control::client::{self, Found};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::{DirectionStatus, Status as Instance};
-use makeway_gateway::datapath::FlowStats;
+use makeway_gateway::datapath::{FlowStats, TagStats};
 use serde_json::json;
 
 use crate::text;
@@ -114,6 +114,19 @@ fn direction(one: &DirectionStatus, flows: usize) -> String {
         ),
     );
     line("drops", drops(&stats.drops));
+    let tags = stats.tags;
+    if tags != TagStats::default() {
+        line(
+            "tags",
+            format!(
+                "{} with tickets, {} foreign, {} that can carry none; {} rewritten",
+                text::packets(tags.with_tickets),
+                text::count(tags.foreign),
+                text::count(tags.unable),
+                text::count(tags.written)
+            ),
+        );
+    }
     let [all, now] = [stats.sojourn, stats.sojourn_recent];
     line(
         "sojourn",

@@ -13,14 +13,16 @@ use clap::Args;
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::{DirectionStatus, Settings, Status};
 use makeway_gateway::control::{Ending, Instance, Outcome, UpConfig, client};
-use makeway_gateway::datapath::{DatapathConfig, Impairments};
+use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig};
 use makeway_gateway::rules::Direction;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::tag::{self, Domain};
 use crate::text;
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,9 @@ Examples:
       both directions of a VDSL line, a little below what the modem reports
   sudo makeway up lan0 --rate 90mbit --discipline hier --users dst-host --weight 192.168.1.7=2
       fair between the hosts of a network, one of them with twice the share
+  sudo makeway up wan0 --rate 20mbit --discipline tred --tickets 900
+      drops by the tickets that packets carry (see makeway tag), and trades them for 900 tickets/s
+      of the next hop's
   sudo makeway up wan0 --set rate=15mbit --set discipline=fq
       changes the one that runs, without losing a packet
 
@@ -83,10 +88,19 @@ pub struct Up {
     /// Counts code words of PTM (VDSL2): 65 bytes for each 64.
     #[arg(long)]
     ptm: bool,
-    /// Changes the makeway that runs there: rate=20mbit, down=50mbit, discipline=fq. May be repeated.
+    /// Tickets per second that the next hop issues for what leaves, 1 to 1000000: tags are traded for them.
+    #[arg(long, value_name = "N", value_parser = tag::tickets)]
+    tickets: Option<TicketRate>,
+    /// Takes tags off what leaves: the domain ends here.
+    #[arg(long, conflicts_with = "tickets")]
+    strip_tags: bool,
+    #[command(flatten)]
+    domain: Domain,
+    /// Changes the makeway that runs there: rate=20mbit, down=50mbit, discipline=fq, tickets=600. May be
+    /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
         "rate", "down", "discipline", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
-        "ptm",
+        "ptm", "tickets", "strip_tags", "tag_bits", "tag_scale", "tag_window", "policing",
     ])]
     set: Vec<Setting>,
 }
@@ -104,6 +118,7 @@ enum Setting {
     Rate(Rate),
     Down(Rate),
     Discipline(Discipline),
+    Tickets(TicketRate),
 }
 
 /// Starts, says so, and stays until it is ended. Exit status 1 if it could not start or go on.
@@ -111,15 +126,23 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     if !args.set.is_empty() {
         return set(args);
     }
+    stay(config(args)?)
+}
+
+/// Starts, says so, and stays until it is ended.
+///
+/// # Errors
+/// If it could not start or go on.
+pub fn stay(config: UpConfig) -> anyhow::Result<ExitCode> {
+    let interface = config.interface.clone();
     let quit = quit()?;
-    let config = config(args)?;
     let instance = Instance::start(config)?;
     let status = instance.status().map_err(anyhow::Error::msg)?;
     text::say!("{}", started(&status).trim_end());
     notify("READY=1");
     let outcome = instance.run(&quit);
     notify("STOPPING=1");
-    finished(&args.interface, &outcome)
+    finished(&interface, &outcome)
 }
 
 fn set(args: &Up) -> anyhow::Result<ExitCode> {
@@ -129,6 +152,7 @@ fn set(args: &Up) -> anyhow::Result<ExitCode> {
             Setting::Rate(rate) => settings.rate_bps = Some(rate.bps()),
             Setting::Down(rate) => settings.down_bps = Some(rate.bps()),
             Setting::Discipline(one) => settings.discipline = Some(one.name().into()),
+            Setting::Tickets(rate) => settings.tickets = Some(rate.per_second()),
         }
     }
     let status = client::set(&args.interface, settings)?;
@@ -144,6 +168,7 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
             args.discipline
         );
     }
+    let tags = args.domain.config()?;
     let interface = Interface::find(&args.interface)?;
     let framing = Framing {
         overhead: args.overhead.unwrap_or(interface.link_header() as i32),
@@ -169,6 +194,14 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
             identity: args.flows,
             users: args.users.unwrap_or(users),
             weights: args.weight.clone(),
+            tags: TagConfig {
+                leaving: match (direction, args.tickets) {
+                    (Direction::Egress, Some(rate)) => Leaving::Relabel(rate),
+                    (Direction::Egress, None) if args.strip_tags => Leaving::Strip,
+                    _ => Leaving::Keep,
+                },
+                ..tags.clone()
+            },
             impairments: Impairments::default(),
             // From the system's own randomness, so that strangers cannot aim at one flow's slot.
             seed: RandomState::new().hash_one(std::process::id()),
@@ -236,14 +269,20 @@ fn directions(status: &Status) -> String {
 }
 
 fn direction(what: &str, one: &DirectionStatus) -> String {
-    let rate = Rate::from_bps(one.stats.rate_bps.unwrap_or_default());
+    let tags = match one.tags_by.as_str() {
+        "" => String::new(),
+        tags => format!("; {tags}"),
+    };
+    let Some(rate) = one.stats.rate_bps.map(Rate::from_bps) else {
+        return format!("{what} not held back{tags}");
+    };
     let discipline = &one.stats.discipline;
     let by_user = match discipline.as_str() {
         "hier" | "prio" => format!("users by {}, ", one.users_by),
         _ => String::new(),
     };
     format!(
-        "{what} {rate} by {discipline} ({by_user}flows by {}, at most {} wait)",
+        "{what} {rate} by {discipline} ({by_user}flows by {}, at most {} wait{tags})",
         one.flows_by,
         text::packets(u64::from(one.limit_packets)),
     )
@@ -348,13 +387,14 @@ fn limit(text: &str) -> Result<Limit, String> {
 fn setting(text: &str) -> Result<Setting, String> {
     let wrong = || {
         format!(
-            "`{text}` cannot be set while makeway runs: choose rate=20mbit, down=50mbit or discipline=fq"
+            "`{text}` cannot be set while makeway runs: choose rate=20mbit, down=50mbit, discipline=fq or tickets=600"
         )
     };
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;
     match key {
         "rate" => rate(value).map(Setting::Rate),
         "down" => rate(value).map(Setting::Down),
+        "tickets" => tag::tickets(value).map(Setting::Tickets),
         "discipline" => match value.parse() {
             Ok(discipline) => Ok(Setting::Discipline(discipline)),
             Err(error) => Err(format!("{error}")),

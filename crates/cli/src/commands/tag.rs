@@ -1,0 +1,264 @@
+//! `makeway tag`: writes tickets on what passes an interface, or takes them off, until it is ended.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use makeway_core::flow::Identity;
+use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::ticket::{Codec, Scale, TicketRate, Tsw};
+use makeway_core::units::{Bytes, Duration};
+use makeway_gateway::control::UpConfig;
+use makeway_gateway::datapath::{DatapathConfig, Leaving, Rule, Share, TagConfig};
+use makeway_gateway::rules::Direction;
+
+use super::up;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo makeway tag eth0 --tickets 500
+      each connection that leaves by eth0 has 500 tickets/s to spend
+  sudo makeway tag lan0 --incoming --tickets 192.168.1.7=600 --tickets 300 --each src-host --policing
+      at the edge: of what comes from lan0, one host has 600 tickets/s and each other one 300,
+      whatever they wrote on their packets
+  sudo makeway tag eth0 --tickets 443=900 --tickets 22=100
+      what uses port 443 shares 900 tickets/s, port 22 shares 100, all else has none
+  sudo makeway tag wan0 --strip
+      where the domain ends: packets leave with identification 0 and flow label 0
+
+Links that drop by tickets: `makeway up wan0 --rate 20mbit --discipline tred --tickets 900`.
+See it: makeway status. End it: Ctrl-C, or makeway down eth0. If it is killed, traffic passes untagged.";
+
+/// Writes tickets on packets: what a source is due where links drop by them (PPS), for `up --discipline tred`.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Tag {
+    /// The interface.
+    interface: String,
+    /// Tickets per second, 1 to 1000000: for each source (N), for all that a host sends (ADDRESS=N), for all
+    /// on a port (PORT=N). May be repeated; addresses come before ports, ports before N. What none fits
+    /// carries no tickets.
+    #[arg(long, value_name = "[WHO=]N", value_parser = grant, required_unless_present = "strip")]
+    tickets: Vec<Grant>,
+    /// What makes a source of `--tickets N`: 5-tuple, src-port, src-host, dst-host, host-pair.
+    #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
+    each: Identity,
+    /// Takes tags off.
+    #[arg(long, conflicts_with_all = ["tickets", "policing"])]
+    strip: bool,
+    /// What comes by the interface, not what leaves by it.
+    #[arg(long)]
+    incoming: bool,
+    #[command(flatten)]
+    domain: Domain,
+}
+
+/// What all sources and links of a domain agree on.
+#[derive(Args)]
+pub struct Domain {
+    /// Bits of a tag, 2 to 16: the same all over the domain.
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(2..=16))]
+    tag_bits: u32,
+    /// How tags grow with tickets: the same all over the domain.
+    #[arg(long, value_name = "SCALE", default_value = "linear")]
+    tag_scale: ScaleName,
+    /// Time over which rates are estimated, 1ms to 1h.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = window)]
+    tag_window: Duration,
+    /// Holds sources, or the link, to what they were issued where tags cannot say it.
+    #[arg(long)]
+    policing: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScaleName {
+    Linear,
+    Logarithmic,
+}
+
+impl Domain {
+    /// Their configuration: tags stay as they are.
+    ///
+    /// # Errors
+    /// None that the parser of arguments lets through.
+    pub fn config(&self) -> anyhow::Result<TagConfig> {
+        let scale = match self.tag_scale {
+            ScaleName::Linear => Scale::Linear,
+            ScaleName::Logarithmic => Scale::Logarithmic,
+        };
+        Ok(TagConfig {
+            codec: Codec::new(self.tag_bits, scale)?,
+            window: self.tag_window,
+            policing: self.policing,
+            ..TagConfig::default()
+        })
+    }
+}
+
+/// Who is issued tickets by `--tickets`. In the order in which rules are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Host(IpAddr),
+    Port(u16),
+    Each,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Grant {
+    who: Who,
+    rate: TicketRate,
+}
+
+/// Starts, says so, and stays until it is ended. Exit status 1 if it could not start or go on.
+pub fn run(args: &Tag) -> anyhow::Result<ExitCode> {
+    let direction = match args.incoming {
+        true => Direction::Ingress,
+        false => Direction::Egress,
+    };
+    let config = UpConfig {
+        interface: args.interface.clone(),
+        directions: vec![(direction, config(args)?)],
+    };
+    up::stay(config)
+}
+
+fn config(args: &Tag) -> anyhow::Result<DatapathConfig> {
+    // Nothing waits: it goes as it comes.
+    let limits = Limits {
+        packets: 1024,
+        bytes: Bytes::new(u64::from(u32::MAX)),
+        // Sources and connections that are remembered.
+        flows: 4096,
+    };
+    let scheduler = sched::Config::new(Discipline::Fifo, limits);
+    Ok(DatapathConfig {
+        tags: TagConfig {
+            rules: rules(&args.tickets, args.each)?,
+            leaving: match args.strip {
+                true => Leaving::Strip,
+                false => Leaving::Keep,
+            },
+            ..args.domain.config()?
+        },
+        any_queue: true,
+        // From the system's own randomness, so that strangers cannot aim at one source's slot.
+        seed: RandomState::new().hash_one(std::process::id()),
+        ..DatapathConfig::new(0, scheduler, None)
+    })
+}
+
+fn rules(grants: &[Grant], each: Identity) -> anyhow::Result<Vec<Rule>> {
+    let mut grants = grants.to_vec();
+    grants.sort_unstable();
+    if let Some(pair) = grants.windows(2).find(|pair| pair[0].who == pair[1].who) {
+        let [first, second] = [pair[0], pair[1]].map(|grant| grant.rate);
+        bail!("--tickets says {first} and {second} of the same packets: keep one of them");
+    }
+    let mut rules: Vec<_> = grants
+        .iter()
+        .map(|&Grant { who, rate }| {
+            let (from, port, share) = match who {
+                Who::Host(host) => (Some(host), None, Share::Together(rate)),
+                Who::Port(port) => (None, Some(port), Share::Together(rate)),
+                Who::Each => (None, None, Share::Each(rate, each)),
+            };
+            Rule { from, port, share }
+        })
+        .collect();
+    let each_is_due = grants.last().is_none_or(|last| last.who == Who::Each);
+    if !each_is_due {
+        rules.push(Rule {
+            from: None,
+            port: None,
+            share: Share::Nothing,
+        });
+    }
+    Ok(rules)
+}
+
+/// Reads tickets per second.
+///
+/// # Errors
+/// What would be right.
+pub fn tickets(text: &str) -> Result<TicketRate, String> {
+    let most = TicketRate::MOST;
+    let rate = text.parse().ok().and_then(TicketRate::new);
+    rate.ok_or_else(|| format!("`{text}` is no rate of 1 to {most} tickets per second"))
+}
+
+fn grant(text: &str) -> Result<Grant, String> {
+    let Some((who, rate)) = text.rsplit_once('=') else {
+        let rate = tickets(text)?;
+        return Ok(Grant {
+            who: Who::Each,
+            rate,
+        });
+    };
+    let host = || who.parse().map(Who::Host).ok();
+    let port = || who.parse().ok().filter(|port| *port > 0).map(Who::Port);
+    match host().or_else(port) {
+        Some(who) => Ok(Grant {
+            who,
+            rate: tickets(rate)?,
+        }),
+        None => Err(format!(
+            "`{who}` is no address and no port: write 500, 192.168.1.7=500 or 443=500"
+        )),
+    }
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    let window: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if !(Duration::from_millis(1)..=Tsw::MOST_WINDOW).contains(&window) {
+        return Err(format!("{window} is not from 1ms to 1h: write 60s"));
+    }
+    Ok(window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_come_before_ports_and_ports_before_each() {
+        let grants =
+            ["300", "443=900", "10.0.0.7=600", "fe80::1=5"].map(|text| grant(text).unwrap());
+        let rules = rules(&grants, Identity::SrcHost).unwrap();
+        let of = |rule: &Rule| (rule.from.map(|from| from.to_string()), rule.port);
+        let expected = [
+            (Some("10.0.0.7".into()), None),
+            (Some("fe80::1".into()), None),
+            (None, Some(443)),
+            (None, None),
+        ];
+        assert_eq!(rules.iter().map(of).collect::<Vec<_>>(), expected);
+        let rate = TicketRate::new(300).unwrap();
+        assert_eq!(rules[3].share, Share::Each(rate, Identity::SrcHost));
+    }
+
+    #[test]
+    fn what_no_rule_fits_carries_nothing() {
+        let rules = rules(&[grant("443=900").unwrap()], Identity::FiveTuple).unwrap();
+        assert_eq!(rules.len(), 2);
+        assert_eq!(rules[1].share, Share::Nothing);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_could() {
+        for text in ["0", "1000001", "many", "443=0", "443=-1"] {
+            assert!(grant(text).unwrap_err().contains("1 to 1000000"), "{text}");
+        }
+        for text in ["host=5", "0=5", "65536=5", "=5"] {
+            assert!(grant(text).unwrap_err().contains("443=500"), "{text}");
+        }
+        for text in ["0s", "2h"] {
+            assert!(window(text).unwrap_err().contains("60s"), "{text}");
+        }
+        let twice = ["443=1", "443=2"].map(|text| grant(text).unwrap());
+        assert!(rules(&twice, Identity::FiveTuple).is_err());
+    }
+}
