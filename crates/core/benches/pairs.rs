@@ -78,6 +78,11 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn csfq(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Csfq, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn codel(bencher: Bencher, flows: u32) {
                 discipline(bencher, Discipline::CoDel, flows);
             }

@@ -7,8 +7,8 @@ use makeway_core::packet::UserId;
 use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
 use makeway_core::sched::{
-    CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Limits, LowRate, NcqParams,
-    RedParams, RioParams, Scheduler, TredParams, build,
+    CoDelParams, Config, CsfqParams, Discipline, DropFrom, FqCoDelParams, Limits, LowRate,
+    NcqParams, RedParams, RioParams, Scheduler, TredParams, build,
 };
 use makeway_core::ticket::{Codec, Scale};
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
@@ -121,6 +121,27 @@ prop_compose! {
 }
 
 prop_compose! {
+    /// Lines that a few packets congest, and some that none does.
+    fn csfq()(
+        edge: bool,
+        flow_window in 1u64..1000,
+        window in prop_oneof![Just(1u64), 2u64..300],
+        threshold in prop_oneof![Just(0u64), 1u64..5000],
+        rate in prop_oneof![1 => Just(None), 4 => (1u64..10_000_000_000).prop_map(Some)],
+        seed: u64,
+    ) -> CsfqParams {
+        CsfqParams {
+            edge,
+            flow_window: Duration::from_millis(flow_window),
+            window: Duration::from_millis(window),
+            threshold: Bytes::new(threshold),
+            rate: rate.map(Rate::from_bps),
+            seed,
+        }
+    }
+}
+
+prop_compose! {
     fn tred()(
         bits in 2u32..=16,
         logarithmic: bool,
@@ -153,6 +174,7 @@ prop_compose! {
         tred in tred(),
         rio in [red(), red()],
         codel in codel(),
+        csfq in csfq(),
         ncq in ncq(),
     ) -> Config {
         let limits = Limits { packets, bytes: Bytes::new(bytes), flows };
@@ -165,6 +187,7 @@ prop_compose! {
             red,
             tred,
             rio: { let [inside, outside] = rio; RioParams { inside, outside } },
+            csfq,
             codel,
             fq_codel: FqCoDelParams { quantum: Bytes::new(quantum), codel },
             ncq,
@@ -255,6 +278,7 @@ contract! {
     tred: Discipline::Tred, built;
     rio: Discipline::Rio, built;
     choke: Discipline::Choke, built;
+    csfq: Discipline::Csfq, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

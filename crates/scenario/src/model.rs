@@ -139,6 +139,8 @@ impl Egress {
             red.rate = self.rate;
             red.seed = seed;
         }
+        config.csfq.rate = self.rate;
+        config.csfq.seed = seed;
         config.ncq.framing = self.framing;
         config.ncq.seed = seed;
         config

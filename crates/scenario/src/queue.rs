@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
 use makeway_core::sched::{
-    CoDelParams, Config, Discipline, DropFrom, Limits, LowRate, NcqParams, RedParams, TredParams,
+    CoDelParams, Config, CsfqParams, Discipline, DropFrom, Limits, LowRate, NcqParams, RedParams,
+    TredParams,
 };
 use makeway_core::units::{Bytes, Fraction};
 
@@ -14,7 +15,7 @@ use crate::error::{ScenarioError, list};
 use crate::model::Queue;
 use crate::section::{Section, shown, table};
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "at",
     "discipline",
     "limit",
@@ -29,6 +30,7 @@ const KEYS: [&str; 14] = [
     "ncq",
     "tred",
     "rio",
+    "csfq",
 ];
 const RED_KEYS: [&str; 8] = [
     "min",
@@ -42,6 +44,7 @@ const RED_KEYS: [&str; 8] = [
 ];
 const TRED_KEYS: [&str; 3] = ["k", "exponent", "interval"];
 const RIO_KEYS: [&str; 2] = ["in", "out"];
+const CSFQ_KEYS: [&str; 4] = ["edge", "flow_window", "window", "threshold"];
 const CODEL_KEYS: [&str; 3] = ["target", "interval", "mtu"];
 const NCQ_KEYS: [&str; 9] = [
     "threshold",
@@ -168,6 +171,9 @@ fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError>
             }
         }
     }
+    if let Some(entry) = q.get("csfq") {
+        csfq(&entry.item, &q.name("csfq"), &mut config.csfq)?;
+    }
     if let Some(entry) = q.get("codel") {
         let name = q.name("codel");
         codel(&entry.item, &name, &mut config.codel)?;
@@ -236,6 +242,24 @@ fn fraction(s: &Section<'_>, key: &str) -> Result<Option<Fraction>, ScenarioErro
     const STEPS: u64 = 1_000_000_000_000;
     Ok(s.probability(key)?
         .map(|p| Fraction::ratio((p * STEPS as f64).round() as u64, STEPS)))
+}
+
+fn csfq(item: &Item, name: &str, params: &mut CsfqParams) -> Result<(), ScenarioError> {
+    let t = table(item, name, "{ edge = true, window = \"200ms\" }")?;
+    let s = Section::new(name, &item.origin, t, &CSFQ_KEYS)?;
+    if let Some(edge) = s.boolean("edge")? {
+        params.edge = edge;
+    }
+    if let Some(window) = s.read("flow_window")? {
+        params.flow_window = window;
+    }
+    if let Some(window) = s.read("window")? {
+        params.window = window;
+    }
+    if let Some(threshold) = s.read("threshold")? {
+        params.threshold = threshold;
+    }
+    Ok(())
 }
 
 fn codel(item: &Item, name: &str, params: &mut CoDelParams) -> Result<(), ScenarioError> {

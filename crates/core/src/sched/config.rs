@@ -2,6 +2,7 @@
 
 use super::choke::Choke;
 use super::codel::{CoDel, CoDelParams};
+use super::csfq::{Csfq, CsfqParams};
 use super::fifo::Fifo;
 use super::fq::Fq;
 use super::fq_codel::{FqCoDel, FqCoDelParams};
@@ -50,11 +51,13 @@ pub enum Discipline {
     Rio,
     /// Random early detection that compares packets.
     Choke,
+    /// Core-stateless fair queueing.
+    Csfq,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -68,6 +71,7 @@ impl Discipline {
         Self::Tred,
         Self::Rio,
         Self::Choke,
+        Self::Csfq,
     ];
 
     /// The name in files and on the command line.
@@ -86,6 +90,7 @@ impl Discipline {
             Self::Tred => "tred",
             Self::Rio => "rio",
             Self::Choke => "choke",
+            Self::Csfq => "csfq",
         }
     }
 }
@@ -145,9 +150,9 @@ pub struct Config {
     /// Bytes that a flow (`fq`, `pfq`) or a user of weight 1 (`hier`) may send in a round; 64 B to
     /// 1 MiB.
     pub quantum: Bytes,
-    /// Users of `hier` and `prio`: every [`UserId`] is below it.
+    /// Users of `hier`, `prio` and `csfq`: every [`UserId`] is below it.
     pub users: u32,
-    /// Weights of the users of `hier`, levels of those of `prio`, where they are not 1.
+    /// Weights of the users of `hier` and `csfq`, levels of those of `prio`, where they are not 1.
     pub weights: Vec<(UserId, u32)>,
     /// Of `red`, and of `choke` and `tred`, which are RED and something more.
     pub red: RedParams,
@@ -155,6 +160,8 @@ pub struct Config {
     pub tred: TredParams,
     /// Of `rio`.
     pub rio: RioParams,
+    /// Of `csfq`.
+    pub csfq: CsfqParams,
     /// Of `codel`.
     pub codel: CoDelParams,
     /// Of `fq-codel`.
@@ -182,6 +189,7 @@ impl Config {
             red: RedParams::default(),
             tred: TredParams::default(),
             rio: RioParams::default(),
+            csfq: CsfqParams::default(),
             codel: CoDelParams::default(),
             fq_codel: FqCoDelParams::default(),
             ncq: NcqParams::default(),
@@ -239,6 +247,12 @@ pub enum ConfigError {
     /// A time of TRED is out of range.
     #[error("a time of {0} for tred is outside 1ms to 1h")]
     TredTime(Duration),
+    /// A window of CSFQ is out of range.
+    #[error("a window of {0} for csfq is outside 1ms to 1h")]
+    CsfqWindow(Duration),
+    /// The line of CSFQ has no rate.
+    #[error("a line of {0} for csfq sends nothing: give its rate, or none")]
+    CsfqLineRate(Rate),
     /// The interval of CoDel is out of range.
     #[error("an interval of {0} is outside 1us to 4s")]
     Interval(Duration),
@@ -307,6 +321,7 @@ impl Config {
         self.tred.check()?;
         self.rio.inside.check()?;
         self.rio.outside.check()?;
+        self.csfq.check()?;
         self.codel.check()?;
         self.fq_codel.codel.check()?;
         self.ncq.check()
@@ -349,6 +364,20 @@ impl TredParams {
             }
         }
         Ok(())
+    }
+}
+
+impl CsfqParams {
+    fn check(&self) -> Result<(), ConfigError> {
+        for window in [self.flow_window, self.window] {
+            if !(Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&window) {
+                return Err(ConfigError::CsfqWindow(window));
+            }
+        }
+        match self.rate {
+            Some(rate) if rate.bps() == 0 => Err(ConfigError::CsfqLineRate(rate)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -423,6 +452,12 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::Tred => Box::new(Tred::new(limits, config.red.clone(), config.tred)),
         Discipline::Rio => Box::new(Rio::new(limits, config.rio.clone())),
         Discipline::Choke => Box::new(Choke::new(limits, config.red.clone())),
+        Discipline::Csfq => Box::new(Csfq::new(
+            limits,
+            config.csfq,
+            config.users,
+            &config.weights,
+        )),
     })
 }
 

@@ -3,6 +3,7 @@
 pub mod choke;
 pub mod codel;
 mod config;
+pub mod csfq;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
@@ -20,6 +21,7 @@ pub mod tred;
 
 pub use codel::CoDelParams;
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
+pub use csfq::CsfqParams;
 pub use fq_codel::FqCoDelParams;
 pub use ncq::{LowRate, NcqParams};
 pub use red::RedParams;

@@ -13,18 +13,23 @@
 //! | relabelling at a link by `XRate` (2.5), policing there (2.8) | [`Relabeller`] |
 //! | tag bits (3.9) | [`Codec`] |
 //!
+//! Beside them the other things that tags say: in or out of a profile ([`Meter`]), a flow's rate ([`label`]).
+//!
 //! Departure from the paper: tickets are counted for each 1000 bytes on the wire and not for each packet. A
 //! packet's tickets are those of its bytes, so that a flow's share is one of the link's bytes whatever the size of its
 //! packets; counted by packets, a flow of 100 B packets would be due a tenth of what its tickets say. For
 //! packets of 1000 B, the usual ones of ns-2, the two are the same numbers.
 
 mod codec;
+mod exponential;
+pub mod label;
 mod profile;
 mod relabel;
 mod tagger;
 mod tsw;
 
 pub use codec::{Codec, CodecError, Scale};
+pub use exponential::Exponential;
 pub use profile::{IN, Meter, OUT};
 pub use relabel::Relabeller;
 pub use tagger::Tagger;

@@ -5,12 +5,14 @@
 
 mod choke;
 mod codel;
+mod csfq;
 mod ncq;
 mod red;
 mod tred;
 
 use choke::Choke;
 use codel::CoDel;
+use csfq::Csfq;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, Tag, UserId};
 use makeway_core::sched::{Config, Discipline, DropFrom, Drops, Scheduler};
 use makeway_core::units::{Bytes, Duration, Instant};
@@ -79,6 +81,7 @@ pub struct Model {
     ncq: Ncq,
     tred: Tred,
     choke: Choke,
+    csfq: Csfq,
     /// Of `rio`: packets inside their profile, and all.
     rio: [Red; 2],
     events: Vec<Event>,
@@ -117,6 +120,7 @@ impl Model {
             ncq: Ncq::new(&config.ncq, flows),
             tred: Tred::new(config.tred),
             choke: Choke::new(config.red.seed),
+            csfq: Csfq::new(config),
             rio: [&config.rio.inside, &config.rio.outside].map(Red::new),
             events: Vec::new(),
         }
@@ -124,10 +128,10 @@ impl Model {
 
     /// What goes when `pkt` comes. `gone` is what the discipline said of it: it decides where real numbers are too
     /// close to call, see [`red`].
-    pub fn enqueue(&mut self, now: Instant, pkt: Packet, gone: &[Event]) -> Vec<Event> {
+    pub fn enqueue(&mut self, now: Instant, mut pkt: Packet, gone: &[Event]) -> Vec<Event> {
         let seen = gone
             .iter()
-            .find(|(p, _)| *p == pkt)
+            .find(|(p, _)| p.handle == pkt.handle)
             .and_then(|(_, why)| *why);
         let limits = self.config.limits;
         let factor = match self.config.discipline {
@@ -164,6 +168,17 @@ impl Model {
                     return both.to_vec();
                 }
                 self.red.decide(pkt.len().get(), full, seen, 1.0)
+            }
+            Discipline::Csfq => {
+                let weight = u64::from(self.weight(pkt.user().0));
+                let held = self.total().get();
+                let (tag, drops) = self.csfq.arrive(now, &pkt, weight, held, seen);
+                pkt = pkt.with_tag(tag);
+                if full && !drops {
+                    self.csfq.overflow();
+                }
+                let early = drops.then_some(DropReason::Early);
+                early.or(full.then_some(DropReason::Tail))
             }
             Discipline::Rio => {
                 let of_in = self.held.iter().filter(|h| h.pkt.tag() != Tag(0));
@@ -246,7 +261,8 @@ impl Model {
             return None;
         }
         let at = match self.config.discipline {
-            Discipline::Fifo | Discipline::Red | Discipline::Tred | Discipline::Rio => 0,
+            Discipline::Fifo | Discipline::Red | Discipline::Tred => 0,
+            Discipline::Rio | Discipline::Csfq => 0,
             Discipline::Choke => {
                 self.choke.remove(0);
                 0
@@ -466,6 +482,7 @@ impl Model {
             Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
             Discipline::Prio | Discipline::Ncq | Discipline::Tred | Discipline::Rio => {}
             Discipline::Choke => self.choke.arrive(),
+            Discipline::Csfq => {}
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);

@@ -126,7 +126,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
     fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
         build(&bench.config(which)).context("cannot make the discipline of the bench")
     }
-    let all: [(&str, Make); 14] = [
+    let all: [(&str, Make); 15] = [
         ("nothing", |_| Ok(Box::new(Nothing))),
         ("fifo", |b| discipline(b, Discipline::Fifo)),
         ("fq", |b| discipline(b, Discipline::Fq)),
@@ -137,6 +137,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         ("red", |b| discipline(b, Discipline::Red)),
         ("choke", |b| discipline(b, Discipline::Choke)),
         ("codel", |b| discipline(b, Discipline::CoDel)),
+        ("csfq", |b| discipline(b, Discipline::Csfq)),
         ("fq-codel", |b| discipline(b, Discipline::FqCoDel)),
         ("ncq", |b| discipline(b, Discipline::Ncq)),
         ("sqf-heaps", |b| {
