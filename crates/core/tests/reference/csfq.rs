@@ -154,7 +154,7 @@ impl Csfq {
     pub fn overflow(&mut self) {
         if self.alpha > 0.0 && self.kalpha > 0 {
             self.kalpha -= 1;
-            self.alpha = (self.alpha * 0.99).max(1.0);
+            self.alpha = (self.alpha - self.alpha / 100.0).max(1.0);
         }
     }
 }
