@@ -42,19 +42,22 @@ pub struct Scenario {
 pub struct Tags {
     /// What a tag means.
     pub codec: Codec,
-    /// Window of all estimates of rates: of sources, of links that relabel, of `tred`.
+    /// Window of the estimates of rates of sources and of links that relabel.
     pub window: Duration,
     /// Whether sources and links hold to what they are issued.
     pub policing: bool,
+    /// Whether a source of TCP that hears of nothing counts the time.
+    pub silence: bool,
 }
 
 impl Default for Tags {
-    /// The paper's: eight linear bits, 60 s, no policing.
+    /// The paper's 60 s without policing; eight bits, but logarithmic, and silence counts.
     fn default() -> Self {
         Self {
             codec: Codec::default(),
             window: Tsw::WINDOW,
             policing: false,
+            silence: true,
         }
     }
 }

@@ -42,7 +42,7 @@ const RED_KEYS: [&str; 8] = [
     "by",
     "mean_packet",
 ];
-const TRED_KEYS: [&str; 3] = ["k", "exponent", "interval"];
+const TRED_KEYS: [&str; 4] = ["k", "exponent", "interval", "window"];
 const RIO_KEYS: [&str; 2] = ["in", "out"];
 const CSFQ_KEYS: [&str; 4] = ["edge", "flow_window", "window", "threshold"];
 const CODEL_KEYS: [&str; 3] = ["target", "interval", "mtu"];
@@ -233,6 +233,9 @@ fn tred(item: &Item, name: &str, params: &mut TredParams) -> Result<(), Scenario
     }
     if let Some(interval) = s.read("interval")? {
         params.interval = interval;
+    }
+    if let Some(window) = s.read("window")? {
+        params.window = window;
     }
     Ok(())
 }

@@ -55,8 +55,7 @@ pub(crate) fn scenario(
     let tags = ticket::tags(&top)?;
     let mut links = links(&top, &cx)?;
     for egress in links.iter_mut().flat_map(|link| &mut link.egress) {
-        let tred = &mut egress.queue.scheduler.tred;
-        (tred.codec, tred.window) = (tags.codec, tags.window);
+        egress.queue.scheduler.tred.codec = tags.codec;
     }
     let flows = groups(&top, "flow", "[flow.download]")?
         .into_iter()

@@ -9,7 +9,7 @@ use crate::error::ScenarioError;
 use crate::model::{Issue, Share, Tags};
 use crate::section::{Section, read, table};
 
-const TAGS_KEYS: [&str; 4] = ["bits", "scale", "window", "policing"];
+const TAGS_KEYS: [&str; 5] = ["bits", "scale", "window", "policing", "silence"];
 const ISSUE_KEYS: [&str; 3] = ["at", "rate", "steps"];
 const RATES: std::ops::RangeInclusive<u64> = 1..=TicketRate::MOST as u64;
 
@@ -19,12 +19,12 @@ pub(crate) fn tags(top: &Section<'_>) -> Result<Tags, ScenarioError> {
     let Some(entry) = top.get("tags") else {
         return Ok(tags);
     };
-    let t = table(&entry.item, "tags", "{ bits = 8, scale = \"linear\" }")?;
+    let t = table(&entry.item, "tags", "{ bits = 8, scale = \"logarithmic\" }")?;
     let s = Section::new("tags", &entry.item.origin, t, &TAGS_KEYS)?;
     let bits = s.integer("bits", 2..=16)?.unwrap_or(8);
     let scale = match s.choice("scale", &["linear", "logarithmic"])?.as_deref() {
-        Some("logarithmic") => Scale::Logarithmic,
-        _ => Scale::Linear,
+        Some("linear") => Scale::Linear,
+        _ => Scale::Logarithmic,
     };
     tags.codec =
         Codec::new(bits as u32, scale).map_err(|error| s.at("bits").error(error.to_string()))?;
@@ -36,7 +36,8 @@ pub(crate) fn tags(top: &Section<'_>) -> Result<Tags, ScenarioError> {
         }
         tags.window = window;
     }
-    tags.policing = s.boolean("policing")?.unwrap_or(false);
+    tags.policing = s.boolean("policing")?.unwrap_or(tags.policing);
+    tags.silence = s.boolean("silence")?.unwrap_or(tags.silence);
     Ok(tags)
 }
 

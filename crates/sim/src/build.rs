@@ -97,9 +97,16 @@ fn tags(scenario: &Scenario, flow: &model::Flow, number: usize, seed: u64) -> Op
         codec,
         window,
         policing,
+        silence,
     } = scenario.tags;
     Some(Box::new(match flow.share? {
-        Share::Tickets(rate) => Tags::Tickets(Tagger::new(rate, window, policing, codec)),
+        Share::Tickets(rate) => {
+            let tagger = Tagger::new(rate, window, policing, codec);
+            Tags::Tickets(match silence {
+                true => tagger,
+                false => tagger.by_acknowledgements(),
+            })
+        }
         Share::Profile(rate) => {
             let own = Rng::new(seed ^ Rng::new(PROFILES + number as u64).next_u64()).next_u64();
             Tags::Profile(Meter::new(rate, Meter::WINDOW, own))
@@ -417,6 +424,7 @@ fn port(
             codec,
             window,
             policing,
+            ..
         } = scenario.tags;
         let changes = issue.steps.iter().rev();
         Box::new(Currency {

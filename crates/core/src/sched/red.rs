@@ -259,8 +259,8 @@ impl Early {
         !self.params.is_below(self.average)
     }
 
-    /// Fig. 2, the rest: whether the arriving packet goes. `weigh` is given its probability, from 0 to 2^64, and says
-    /// what it is for this packet.
+    /// Fig. 2, the rest: whether the arriving packet goes. `weigh` is given `p_b`, from 0 to 2^64, and says what it is
+    /// for this packet; what is certain to go goes however short ago the last drop was.
     pub fn judge(&mut self, len: Bytes, weigh: impl FnOnce(u128) -> u128) -> Option<DropReason> {
         if self.params.is_below(self.average) {
             self.count = None;
@@ -272,8 +272,11 @@ impl Early {
         }
         let one = if self.params.by_bytes { len.get() } else { 1 };
         let count = self.count.map_or(0, |count| count.saturating_add(one));
-        let p_b = self.params.p_b(self.average);
-        let p_a = weigh(self.params.p_a(p_b, count, len));
+        let p_b = weigh(self.params.p_b(self.average));
+        let p_a = match p_b {
+            ONE.. => ONE,
+            p_b => self.params.p_a(p_b, count, len),
+        };
         let drop = u128::from(self.rng.next_u64()) < p_a;
         self.count = Some(if drop { 0 } else { count });
         drop.then_some(DropReason::Early)
@@ -316,7 +319,7 @@ impl Red {
         self.early.average
     }
 
-    /// Takes `pkt`, whose probability to be dropped early is what `weigh` makes of RED's.
+    /// Takes `pkt`, whose probability to be dropped early, before RED spaces its drops, is what `weigh` makes of RED's.
     pub(super) fn offer(
         &mut self,
         now: Instant,

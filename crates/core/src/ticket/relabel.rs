@@ -111,7 +111,7 @@ mod tests {
     fn policing_makes_up_for_what_tags_cannot_say() {
         // 2.4 tickets in whole ones: a sixth too few without policing. With it 3 are written as often as it takes to
         // keep 2.4 × 120 / ActualTktRate near to 2.5, half way between two codes.
-        let coarse = Codec::default();
+        let coarse = Codec::new(8, Scale::Linear).unwrap();
         let free = leaves(120, false, coarse, &[(50, Tag(10))]);
         assert!((free[0] - 100.0).abs() < 0.1, "{free:?}");
         let policed = leaves(120, true, coarse, &[(50, Tag(10))]);

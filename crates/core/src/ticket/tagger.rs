@@ -8,10 +8,15 @@ use crate::units::{Bytes, Duration, Instant};
 ///
 /// It is told what has been acknowledged (TCP) or is sent (UDP, section 4), and writes
 /// `OutTktRate / AvgRate` tickets on each packet.
+///
+/// Departure from the paper: its `AvgRate` changes with acknowledgements only, so that a flow whose packets are all
+/// lost goes on to say how fast it once was, and loses those as well. Here time that passes in silence counts;
+/// [`Tagger::by_acknowledgements`] gives the paper's.
 #[derive(Clone, Debug)]
 pub struct Tagger {
     out: TicketRate,
     codec: Codec,
+    counts_silence: bool,
     /// `AvgRate`.
     through: Tsw,
     /// `ActualTktRate`; kept where the source is policed.
@@ -24,9 +29,17 @@ impl Tagger {
         Self {
             out,
             codec,
+            counts_silence: true,
             through: Tsw::new(window),
             sent: policing.then(|| Tsw::new(window)),
         }
+    }
+
+    /// As the paper has it: `AvgRate` changes when something is acknowledged, and never else.
+    #[must_use]
+    pub fn by_acknowledgements(mut self) -> Self {
+        self.counts_silence = false;
+        self
     }
 
     /// `bytes` on the wire were acknowledged, or are sent by a source that hears of nothing.
@@ -36,7 +49,7 @@ impl Tagger {
 
     /// The tag of the packet of `len` that is sent now.
     pub fn tag(&mut self, now: Instant, len: Bytes) -> Tag {
-        let tag = self.codec.encode(self.tickets());
+        let tag = self.codec.encode(self.tickets(now));
         if let Some(sent) = &mut self.sent {
             sent.count(now, self.codec.decode(tag).of(len));
         }
@@ -44,10 +57,15 @@ impl Tagger {
     }
 
     /// `OutTkt = OutTktRate / AvgRate`, and with policing `× OutTktRate / ActualTktRate`.
-    fn tickets(&self) -> Tickets {
+    fn tickets(&self, now: Instant) -> Tickets {
         let out = self.out.in_window(&self.through);
         // Nothing got through: as many as can be said.
-        let Some(tickets) = (out << Tsw::BITS).checked_div(self.through.in_window()) else {
+        let through = if self.counts_silence {
+            self.through.in_window_at(now)
+        } else {
+            self.through.in_window()
+        };
+        let Some(tickets) = (out << Tsw::BITS).checked_div(through) else {
             return Tickets::MAX;
         };
         match &self.sent {
@@ -88,7 +106,9 @@ mod tests {
         let codec = Codec::new(16, Scale::Linear).unwrap();
         for sent in [1, 10, 50] {
             let spent = issued(sent, 1, false, codec);
-            assert!((spent / 100.0 - 1.0).abs() < 0.01, "{sent}: {spent}");
+            // The silence before each packet counts: `gap / WinLength` too much.
+            let expected = 100.0 * (1.0 + 0.1 / sent as f64);
+            assert!((spent / expected - 1.0).abs() < 0.001, "{sent}: {spent}");
         }
     }
 
@@ -101,6 +121,25 @@ mod tests {
         assert!((free / 200.0 - 1.0).abs() < 0.01, "{free}");
         let policed = issued(20, 2, true, codec);
         assert!((policed / 141.42 - 1.0).abs() < 0.01, "{policed}");
+    }
+
+    #[test]
+    fn silence_counts_unless_it_is_the_papers_source() {
+        // 100 packets a second until the estimate has settled, then nothing for a window of 10 s: half the rate.
+        let codec = Codec::new(16, Scale::Linear).unwrap();
+        let out = TicketRate::new(100).unwrap();
+        let own = Tagger::new(out, Duration::from_secs(10), false, codec);
+        for (tagger, tickets) in [(own.clone(), 2.0), (own.by_acknowledgements(), 1.0)] {
+            let mut tagger = tagger;
+            let mut now = Instant::ZERO;
+            for _ in 0..20_000 {
+                now += Duration::from_millis(10);
+                tagger.on_through(now, KB);
+            }
+            let tag = tagger.tag(now + Duration::from_secs(10), KB);
+            let said = codec.decode(tag).as_f64();
+            assert!((said / tickets - 1.0).abs() < 0.01, "{said} {tickets}");
+        }
     }
 
     #[test]

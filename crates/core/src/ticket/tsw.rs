@@ -54,6 +54,13 @@ impl Tsw {
         self.in_window
     }
 
+    /// The same as of `now`, with the time since the last count.
+    pub fn in_window_at(&self, now: Instant) -> u128 {
+        let mut then = self.clone();
+        then.count(now, 0);
+        then.in_window
+    }
+
     /// The window.
     pub fn window(&self) -> Duration {
         self.window
@@ -94,6 +101,8 @@ mod tests {
     fn a_silence_of_a_window_halves_the_estimate() {
         let mut tsw = Tsw::new(Duration::from_secs(1));
         tsw.count(at(0), 1000);
+        assert_eq!(tsw.in_window_at(at(1000)) >> Tsw::BITS, 500);
+        assert_eq!(tsw.in_window() >> Tsw::BITS, 1000);
         tsw.count(at(1000), 0);
         assert_eq!(tsw.in_window() >> Tsw::BITS, 500);
     }

@@ -147,13 +147,15 @@ impl Red {
                 -1 => 0,
                 count => count + if by_bytes { len as i64 } else { 1 },
             };
-            let p_b = if avg < max {
+            let of_all = if avg < max {
                 max_p * (avg - min) / (max - min)
             } else {
                 max_p + (1.0 - max_p) * (avg - max) / max
             };
+            let p_b = of_all * factor;
             let counted = w.count as f64 / unit * p_b;
             let mut p_a = match wait {
+                _ if p_b >= 1.0 => 1.0,
                 true if counted < 1.0 => 0.0,
                 true if counted < 2.0 => p_b / (2.0 - counted),
                 false if counted < 1.0 => p_b / (1.0 - counted),
@@ -161,9 +163,6 @@ impl Red {
             };
             if by_bytes && p_a < 1.0 {
                 p_a *= len as f64 / mean;
-            }
-            if p_a > 0.0 {
-                p_a = p_a.min(1.0) * factor;
             }
             // 2^-64 of 64 random bits.
             let random = w.rng.next_u64() as f64 / 18_446_744_073_709_551_616.0;

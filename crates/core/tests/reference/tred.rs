@@ -28,12 +28,12 @@ impl Tred {
     /// By what the packet's probability is multiplied.
     pub fn factor(&mut self, now: Instant, pkt: &Packet) -> f64 {
         let came = self.params.codec.decode(pkt.tag()).as_f64();
-        if pkt.tag() == Tag(0) {
-            return f64::INFINITY;
-        }
         let number = now.as_nanos() / self.params.interval.as_nanos();
-        self.seen.push((number, came));
         self.seen.retain(|(seen, _)| seen + 1 >= number);
+        if pkt.tag() == Tag(0) {
+            return if self.seen.is_empty() { 1.0 } else { f64::MAX };
+        }
+        self.seen.push((number, came));
         let least = self.seen.iter().map(|(_, tickets)| *tickets);
         let least = least.fold(f64::INFINITY, f64::min);
         // Tickets are multiples of 2^-16 and K one of 1/100, so this is exact.
