@@ -5,7 +5,7 @@
 use makeway_core::packet::Handle;
 use makeway_core::theory::bianchi::Dcf;
 use makeway_core::units::{Duration, Instant, Rate};
-use makeway_sim::wlan::{Config, Counts, Event, Frame, Medium, Reach};
+use makeway_sim::wlan::{BROADCAST, Config, Counts, Event, Frame, Medium, Reach};
 use proptest::prelude::*;
 
 const MBIT11: Rate = Rate::from_bps(11_000_000);
@@ -368,4 +368,126 @@ proptest! {
         conserved(&one)?;
         prop_assert_eq!(one.log, two.log);
     }
+}
+
+/// Runs `medium` until `end` and gives what it told.
+fn log(medium: &mut Medium, end: Instant) -> Vec<(Instant, Event)> {
+    let mut log = Vec::new();
+    while let Some(now) = medium.next().filter(|at| *at < end) {
+        medium.advance(now);
+        log.extend(std::iter::from_fn(|| medium.poll()).map(|event| (now, event)));
+    }
+    log
+}
+
+fn to_everybody(handle: u32) -> Frame {
+    Frame {
+        to: BROADCAST,
+        handle: Handle(handle),
+        bytes: 100,
+    }
+}
+
+#[test]
+fn everybody_who_understands_a_broadcast_has_it_once_and_nobody_answers() {
+    let places = [[0.0, 0.0], [200.0, 0.0], [-200.0, 0.0], [400.0, 0.0]];
+    let config = Config {
+        rts_threshold: 0,
+        ..b()
+    };
+    let mut medium = Medium::new(config, Reach::two_ray(&places, 250.0, 550.0), 1);
+    let start = Instant::ZERO + us(1000);
+    medium.send(start, 0, to_everybody(7));
+    let log = log(&mut medium, start + us(10_000));
+    // 800 bits at 2 Mbit/s, the basic rate.
+    let end = start + us(192 + 400);
+    let received = |station| Event::Received {
+        station,
+        from: 0,
+        frame: to_everybody(7),
+    };
+    let ready = Event::Ready { station: 0 };
+    assert_eq!(log, [received(1), received(2), ready].map(|e| (end, e)));
+    let counts = [0, 1, 2, 3].map(|station| medium.counts(station));
+    assert_eq!(
+        (counts[0].data, counts[0].broadcast, counts[0].rts),
+        (1, 1, 0)
+    );
+    assert_eq!(counts.map(|c| c.answers + c.failures), [0; 4]);
+}
+
+#[test]
+fn broadcasts_that_collide_are_lost_and_not_repeated() {
+    let places = [[0.0, 0.0], [200.0, 0.0], [-200.0, 0.0]];
+    let mut medium = Medium::new(b(), Reach::two_ray(&places, 250.0, 300.0), 1);
+    let start = Instant::ZERO + us(1000);
+    medium.send(start, 1, to_everybody(1));
+    medium.send(start, 2, to_everybody(2));
+    let log = log(&mut medium, start + us(100_000));
+    let ready = log
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::Ready { .. }));
+    assert_eq!((ready.count(), log.len()), (2, 2), "{log:?}");
+    assert_eq!(medium.counts(0).garbled, 1);
+}
+
+#[test]
+fn who_is_off_hears_nothing_and_what_it_sends_is_cut() {
+    let frame = |to, n| Frame {
+        to,
+        handle: Handle(n),
+        bytes: BYTES,
+    };
+    let mut medium = Medium::new(b(), Reach::everybody(3), 1);
+    let start = Instant::ZERO + us(1000);
+    // In the middle of its frame of 1310 us.
+    medium.send(start, 1, frame(0, 0));
+    medium.switch_off(1, start + us(600));
+    let off = Event::Off {
+        station: 1,
+        frame: Some(frame(0, 0)),
+    };
+    let until = start + us(20_000);
+    assert_eq!(log(&mut medium, until), [(start + us(600), off)]);
+    assert!(medium.is_off(1));
+    assert_eq!((medium.counts(0).garbled, medium.counts(2).garbled), (1, 1));
+    // Nobody answers for it.
+    medium.send(until, 0, frame(1, 1));
+    let log = log(&mut medium, until + us(1_000_000));
+    assert_eq!(
+        log.iter().map(|(_, event)| *event).collect::<Vec<_>>(),
+        [
+            Event::GivenUp {
+                station: 0,
+                frame: frame(1, 1)
+            },
+            Event::Ready { station: 0 }
+        ]
+    );
+    assert_eq!((medium.counts(0).data, medium.counts(1).received), (7, 0));
+}
+
+#[test]
+fn a_radios_times_are_all_the_time_there_is() {
+    let (run, _) = cell(b(), 2, 5);
+    let now = Instant::ZERO + Duration::from_secs(5);
+    let times = [0, 1, 2].map(|station| run.medium.airtime(station, now));
+    let counts = run.counts();
+    for (times, counts) in times.iter().zip(&counts) {
+        let sum = times.send + times.receive + times.idle;
+        assert_eq!(sum, Duration::from_secs(5), "{times:?}");
+        // But for what is on the air at the end.
+        let sent = us(1310) * counts.data + us(248) * counts.answers;
+        let missing = sent.as_nanos().abs_diff(times.send.as_nanos());
+        assert!(missing <= 1_310_000, "{times:?} {sent}");
+    }
+    // What the sink hears are the others' frames, two at once where they collide.
+    let heard = (counts[1].data + counts[2].data) as f64 * 1310e-6;
+    let collisions = counts[0].garbled as f64 * 1310e-6;
+    near(
+        times[0].receive.as_secs_f64(),
+        heard - collisions,
+        1e-3,
+        "heard",
+    );
 }

@@ -7,7 +7,7 @@ use makeway_core::units::Instant;
 
 use super::config::Config;
 use super::reach::{Reach, Sense};
-use super::station::{Counts, Frame, Heard, Kind, Lock, Signal, Station, Told};
+use super::station::{Airtime, BROADCAST, Counts, Frame, Heard, Kind, Lock, Signal, Station, Told};
 use crate::agenda::Agenda;
 
 /// What the owner of a medium has to know. Stations have their numbers in [`Reach`].
@@ -34,6 +34,13 @@ pub enum Event {
         /// What.
         frame: Frame,
     },
+    /// A station has been switched off.
+    Off {
+        /// Which.
+        station: u16,
+        /// What it had in hand and nobody has.
+        frame: Option<Frame>,
+    },
 }
 
 /// A channel and its stations.
@@ -46,7 +53,7 @@ pub struct Medium {
     air: Vec<Option<Signal>>,
     /// Which undisturbed frames are lost.
     luck: Rng,
-    /// Each station's timer, then the end of what it sends.
+    /// Each station's timer, then the end of what it sends, then when it is switched off.
     agenda: Agenda,
     events: VecDeque<Event>,
 }
@@ -67,7 +74,7 @@ impl Medium {
             config,
             reach,
             air: vec![None; count],
-            agenda: Agenda::new(2 * count, 0),
+            agenda: Agenda::new(2 * count, count),
             events: VecDeque::with_capacity(4 * count),
         }
     }
@@ -88,12 +95,29 @@ impl Medium {
         self.stations[station as usize].counts
     }
 
+    /// How long the radio of `station` was at what until `now`.
+    pub fn airtime(&self, station: u16, now: Instant) -> Airtime {
+        self.stations[station as usize].airtime(now)
+    }
+
+    /// Has `station` fall silent and deaf at `at`, for good.
+    pub fn switch_off(&mut self, station: u16, at: Instant) {
+        let source = 2 * self.stations.len() + station as usize;
+        self.agenda.set(source as u32, at);
+    }
+
+    /// Whether `station` has been switched off.
+    pub fn is_off(&self, station: u16) -> bool {
+        self.stations[station as usize].off
+    }
+
     /// Gives `station` a frame, where it has none in hand.
     ///
     /// # Panics
-    /// If it has one.
+    /// If it has one, or is off.
     pub fn send(&mut self, now: Instant, station: u16, frame: Frame) {
         assert!(self.is_ready(station), "one frame at a time");
+        assert!(!self.is_off(station), "the station is on");
         self.stations[station as usize].send(now, &self.config, frame);
         self.note(station as usize);
     }
@@ -103,9 +127,11 @@ impl Medium {
         while let Some((at, source)) = self.agenda.next_before(Instant::FAR_FUTURE)
             && at <= now
         {
-            match (source as usize).checked_sub(self.stations.len()) {
-                None => self.timer(at, source as usize),
-                Some(station) => self.end(at, station),
+            let (source, count) = (source as usize, self.stations.len());
+            match source / count {
+                0 => self.timer(at, source),
+                1 => self.end(at, source - count),
+                _ => self.turn_off(at, source - 2 * count),
             }
         }
     }
@@ -132,9 +158,10 @@ impl Medium {
     /// A signal of `from` begins at `to`.
     fn begin(&mut self, now: Instant, from: usize, to: usize) {
         let (sense, power) = self.reach.of(from, to);
-        if from == to || sense == Sense::Deaf {
+        if from == to || sense == Sense::Deaf || self.stations[to].off {
             return;
         }
+        self.stations[to].count_time(now);
         let station = &self.stations[to];
         if station.sending.is_none() {
             let alone = || station.signals == 0 || self.drowns_others(from, to);
@@ -184,24 +211,32 @@ impl Medium {
     /// What `number` sends ends.
     fn end(&mut self, now: Instant, number: usize) {
         self.agenda.clear((self.stations.len() + number) as u32);
-        self.stations[number].sent(now, &self.config);
-        self.note(number);
         let Some(signal) = self.air[number].take() else {
             return;
         };
+        // Of a station that was switched off meanwhile nobody understands the rest.
+        let cut = self.stations[number].off;
+        let told = match cut {
+            true => None,
+            false => self.stations[number].sent(now, &self.config),
+        };
+        self.note(number);
         for listener in 0..self.stations.len() {
             if listener == number || self.reach.of(number, listener).0 == Sense::Deaf {
                 continue;
             }
             let station = &mut self.stations[listener];
+            if station.off {
+                continue;
+            }
             let heard = match station.lock {
                 Some(lock) if lock.from as usize == number => {
                     station.lock = None;
                     let lost = signal.kind == Kind::Data
-                        && signal.to as usize == listener
+                        && [BROADCAST, listener as u16].contains(&signal.to)
                         && self.config.loss > 0
                         && self.luck.next_u64() < self.config.loss;
-                    match lock.ok && !lost {
+                    match lock.ok && !lost && !cut {
                         true => Heard::Frame(&signal),
                         false => Heard::Garbled,
                     }
@@ -213,20 +248,32 @@ impl Medium {
             }
             self.note(listener);
         }
+        self.tell(number, told, None);
+    }
+
+    fn turn_off(&mut self, now: Instant, number: usize) {
+        self.agenda.clear((2 * self.stations.len() + number) as u32);
+        let job = self.stations[number].switch_off(now);
+        self.note(number);
+        self.events.push_back(Event::Off {
+            station: number as u16,
+            frame: job.filter(|job| !job.delivered).map(|job| job.frame),
+        });
     }
 
     /// Passes on what `number` said, which `signal` made it say.
     fn tell(&mut self, number: usize, told: Option<Told>, signal: Option<&Signal>) {
         let station = number as u16;
         match (told, signal) {
-            (Some(Told::Acknowledged), _) => {}
+            (Some(Told::Acknowledged | Told::Broadcast), _) => {}
             (Some(Told::GivenUp(job)), _) if job.delivered => {}
             (Some(Told::GivenUp(job)), _) => self.events.push_back(Event::GivenUp {
                 station,
                 frame: job.frame,
             }),
             (Some(Told::Received), Some(signal)) => {
-                if let Some(job) = &mut self.stations[signal.from as usize].job {
+                let job = &mut self.stations[signal.from as usize].job;
+                if let Some(job) = job.as_mut().filter(|_| signal.to != BROADCAST) {
                     job.delivered = true;
                 }
                 return self.events.push_back(Event::Received {

@@ -20,4 +20,4 @@ mod station;
 pub use config::{Config, Phy};
 pub use medium::{Event, Medium};
 pub use reach::Reach;
-pub use station::{Counts, Frame};
+pub use station::{Airtime, BROADCAST, Counts, Frame};

@@ -13,10 +13,14 @@ use makeway_core::units::{Duration, Instant};
 
 use super::config::Config;
 
+/// The receiver of a frame that is for everybody who understands it. Nobody answers such a frame, so it is sent
+/// once, at the basic rate (10.3.6, 10.6.5.3).
+pub const BROADCAST: u16 = u16::MAX;
+
 /// What a station is given to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The station that it is for.
+    /// The station that it is for, or [`BROADCAST`].
     pub to: u16,
     /// The packet in it.
     pub handle: Handle,
@@ -24,11 +28,24 @@ pub struct Frame {
     pub bytes: u32,
 }
 
+/// How long a radio was at what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Airtime {
+    /// It sent.
+    pub send: Duration,
+    /// It did not, and heard something.
+    pub receive: Duration,
+    /// Neither, while it was on.
+    pub idle: Duration,
+}
+
 /// What a station did, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Taken from the layer above: as many as acknowledged and given up, and the one in hand.
+    /// Taken from the layer above: as many as acknowledged, given up and broadcast, and the one in hand.
     pub taken: u64,
+    /// Sent to everybody.
+    pub broadcast: u64,
     /// Acknowledged by their receiver.
     pub acknowledged: u64,
     /// Given up after the last try.
@@ -91,6 +108,8 @@ pub(super) enum Told {
     Acknowledged,
     /// It is given up.
     GivenUp(Job),
+    /// The frame in hand was for everybody, and has been sent.
+    Broadcast,
     /// A frame has come.
     Received,
 }
@@ -103,6 +122,13 @@ pub(super) struct Job {
     pub delivered: bool,
     /// Failures, short and long.
     tries: [u32; 2],
+}
+
+impl Job {
+    /// Whether an RTS goes first.
+    fn asks(&self, config: &Config) -> bool {
+        self.frame.to != BROADCAST && u64::from(self.frame.bytes) > config.rts_threshold
+    }
 }
 
 /// How far the way to the next try is.
@@ -143,8 +169,13 @@ pub(super) struct Station {
     rng: Rng,
     /// What is on the air from here.
     pub sending: Option<Kind>,
+    /// Whether it has been switched off, for good.
+    pub off: bool,
     /// Signals heard.
     pub signals: u16,
+    airtime: Airtime,
+    /// Until when [`Airtime`] has been counted.
+    counted: Instant,
     pub lock: Option<Lock>,
     idle_since: Instant,
     space: Duration,
@@ -170,7 +201,10 @@ impl Station {
             id,
             rng,
             sending: None,
+            off: false,
             signals: 0,
+            airtime: Airtime::default(),
+            counted: Instant::ZERO,
             lock: None,
             idle_since: Instant::ZERO,
             space: config.difs,
@@ -206,6 +240,34 @@ impl Station {
         }
     }
 
+    /// Its times until `now`.
+    pub fn airtime(&self, now: Instant) -> Airtime {
+        let mut airtime = self.airtime;
+        let spent = match (self.sending, self.signals) {
+            _ if self.off => return airtime,
+            (Some(_), _) => &mut airtime.send,
+            (None, 1..) => &mut airtime.receive,
+            (None, 0) => &mut airtime.idle,
+        };
+        *spent = *spent + now.saturating_since(self.counted);
+        airtime
+    }
+
+    /// Counts its times, before it begins with something else.
+    pub fn count_time(&mut self, now: Instant) {
+        self.airtime = self.airtime(now);
+        self.counted = now;
+    }
+
+    /// Has it neither hear nor say anything from now on; what it had in hand.
+    pub fn switch_off(&mut self, now: Instant) -> Option<Job> {
+        self.count_time(now);
+        self.off = true;
+        self.lock = None;
+        (self.due, self.counting, self.backoff) = (None, None, Backoff::Done);
+        self.job.take()
+    }
+
     /// The channel becomes busy.
     pub fn busy(&mut self, now: Instant, config: &Config) {
         // Whoever begins in this moment cannot know.
@@ -232,6 +294,7 @@ impl Station {
 
     /// A signal ends, which was `heard` here.
     pub fn ends(&mut self, now: Instant, config: &Config, heard: Heard<'_>) -> [Option<Told>; 2] {
+        self.count_time(now);
         self.signals -= 1;
         if self.signals == 0 {
             self.idle_since = now;
@@ -276,6 +339,10 @@ impl Station {
             _ => None,
         };
         let received = match signal.kind {
+            Kind::Data if signal.to == BROADCAST => {
+                self.counts.received += 1;
+                Some(Told::Received)
+            }
             _ if !mine => {
                 self.reserved = self.reserved.max(now + signal.duration);
                 None
@@ -331,9 +398,7 @@ impl Station {
                 match self.job {
                     // The backoff behind a frame, with nothing to send.
                     None => return (None, None),
-                    Some(job) if u64::from(job.frame.bytes) > config.rts_threshold => {
-                        self.rts(config, job.frame)
-                    }
+                    Some(job) if job.asks(config) => self.rts(config, job.frame),
                     Some(job) => self.data(config, job.frame),
                 }
             }
@@ -351,6 +416,7 @@ impl Station {
                 return (None, told);
             }
         };
+        self.count_time(now);
         self.sending = Some(signal.0.kind);
         self.lock = None;
         self.space = config.difs;
@@ -360,6 +426,10 @@ impl Station {
 
     fn data(&mut self, config: &Config, frame: Frame) -> (Signal, Duration) {
         self.counts.data += 1;
+        if frame.to == BROADCAST {
+            let time = config.phy.time(u64::from(frame.bytes), config.basic_rate);
+            return (self.signal(Kind::Data, frame, Duration::ZERO), time);
+        }
         let duration = config.sifs + config.answer_time();
         let time = config.data_time(u64::from(frame.bytes));
         (self.signal(Kind::Data, frame, duration), time)
@@ -384,15 +454,27 @@ impl Station {
     }
 
     /// What was on the air from here has ended.
-    pub fn sent(&mut self, now: Instant, config: &Config) {
+    pub fn sent(&mut self, now: Instant, config: &Config) -> Option<Told> {
+        self.count_time(now);
         self.sent = now;
         if self.signals == 0 {
             self.idle_since = now;
         }
-        if let Some(kind @ (Kind::Rts | Kind::Data)) = self.sending.take() {
-            (self.next, self.due) = (Next::Await(kind), Some(now + config.timeout));
+        let mut told = None;
+        let everybody = self.job.is_some_and(|job| job.frame.to == BROADCAST);
+        match self.sending.take() {
+            Some(Kind::Data) if everybody => {
+                self.counts.broadcast += 1;
+                self.finish(config);
+                told = Some(Told::Broadcast);
+            }
+            Some(kind @ (Kind::Rts | Kind::Data)) => {
+                (self.next, self.due) = (Next::Await(kind), Some(now + config.timeout));
+            }
+            _ => {}
         }
         self.contend(now, config);
+        told
     }
 
     /// There was no answer.
