@@ -16,11 +16,13 @@ pub(crate) fn config(scenario: &Scenario, from: usize, egress: &Egress) -> TagCo
         codec,
         window,
         policing,
+        silence,
     } = scenario.tags;
     TagConfig {
         codec,
         window,
         policing,
+        silence,
         rules: if has_tags(scenario) {
             rules(scenario, from)
         } else {

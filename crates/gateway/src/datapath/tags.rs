@@ -28,6 +28,8 @@ pub struct TagConfig {
     pub window: Duration,
     /// Whether sources and link are held to what they were issued where tags cannot say it (section 2.8).
     pub policing: bool,
+    /// Whether a source's time without packets counts for its rate.
+    pub silence: bool,
     /// What packets come with; the first rule that fits counts, and where none does, tags stay.
     pub rules: Vec<Rule>,
     /// What they leave with.
@@ -71,12 +73,13 @@ pub enum Leaving {
 }
 
 impl Default for TagConfig {
-    /// The paper's codec and window, no policing; nothing is written.
+    /// The paper's window, no policing; nothing is written.
     fn default() -> Self {
         Self {
             codec: Codec::default(),
             window: Tsw::WINDOW,
             policing: false,
+            silence: true,
             rules: Vec::new(),
             leaving: Leaving::Keep,
         }
@@ -91,7 +94,11 @@ impl TagConfig {
     }
 
     fn tagger(&self, rate: TicketRate) -> Tagger {
-        Tagger::new(rate, self.window, self.policing, self.codec)
+        let tagger = Tagger::new(rate, self.window, self.policing, self.codec);
+        match self.silence {
+            true => tagger,
+            false => tagger.by_acknowledgements(),
+        }
     }
 }
 

@@ -249,7 +249,7 @@ impl Station {
             (None, 1..) => &mut airtime.receive,
             (None, 0) => &mut airtime.idle,
         };
-        *spent = *spent + now.saturating_since(self.counted);
+        *spent += now.saturating_since(self.counted);
         airtime
     }
 
