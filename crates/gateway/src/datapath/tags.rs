@@ -6,7 +6,8 @@
 //! Departure from the paper: its source counts acknowledged packets in `AvgRate`. An edge does not hear of those on
 //! its way out, and asking for the other direction would bring each packet here twice. It counts what it sends for the
 //! first time: a segment of TCP whose sequence numbers it has seen all does not count. Over a window of the estimate
-//! the two are the same but for what is under way; what TCP does not carry counts always, as section 4 has it.
+//! the two are the same but for what is under way; what TCP does not carry counts always, as section 4 has it. A source
+//! that repeats itself to look like one of which little gets through is believed for as many bytes as it sends new.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -138,7 +139,7 @@ pub(super) struct Tags {
     config: TagConfig,
     /// Of the rules whose packets share their tickets.
     together: Vec<Option<Tagger>>,
-    /// By 5-tuple: which rule fits, and the newest byte that was sent.
+    /// By 5-tuple: which rule fits, and what was sent.
     connections: FlowTable<FlowKey>,
     states: Vec<Connection>,
     /// By whatever makes a source of [`Share::Each`].
@@ -155,20 +156,38 @@ struct Connection {
     rule: Option<usize>,
     /// Behind the newest sequence number that was sent.
     newest: Option<u32>,
+    /// Bytes that may be sent again without counting.
+    again: Bytes,
 }
 
+/// The most that a connection may repeat at a time: more than is under way on most access links.
+const AGAIN: Bytes = Bytes::new(1 << 17);
+
 impl Connection {
-    /// Whether a packet with these sequence numbers has something that was not sent before.
-    fn is_new(&mut self, numbers: Option<Sequence>) -> bool {
+    const fn new(rule: Option<usize>) -> Self {
+        Self {
+            rule,
+            newest: None,
+            again: Bytes::ZERO,
+        }
+    }
+
+    /// Whether a packet of `len` with these sequence numbers counts as one that gets through.
+    fn counts(&mut self, numbers: Option<Sequence>, len: Bytes) -> bool {
         let Some(numbers) = numbers else {
             return true;
         };
         let is_beyond = |seen| numbers.is_beyond(seen);
-        let is_new = numbers.opens || self.newest.is_none_or(is_beyond);
-        if is_new {
+        if numbers.opens || self.newest.is_none_or(is_beyond) {
             self.newest = Some(numbers.end);
+            self.again = (self.again + len).min(AGAIN);
+            return true;
         }
-        is_new
+        let is_believed = self.again >= len;
+        if is_believed {
+            self.again -= len;
+        }
+        !is_believed
     }
 }
 
@@ -290,7 +309,7 @@ impl Tags {
         let index = held.id.0 as usize;
         if held.is_new {
             let rule = self.config.rules.iter().position(|rule| rule.fits(&key));
-            let state = Connection { rule, newest: None };
+            let state = Connection::new(rule);
             match self.states.get_mut(index) {
                 Some(old) => *old = state,
                 None => self.states.push(state),
@@ -298,7 +317,7 @@ impl Tags {
         }
         let state = &mut self.states[index];
         let rule = state.rule?;
-        let is_new = state.is_new(Sequence::from_ip(headers));
+        let gets_through = state.counts(Sequence::from_ip(headers), len);
         let tagger = match self.config.rules[rule].share {
             Share::Keep => return None,
             Share::Nothing => return Some(Tag(0)),
@@ -317,7 +336,7 @@ impl Tags {
                 &mut self.taggers[index]
             }
         };
-        if is_new {
+        if gets_through {
             tagger.on_through(now, len);
         }
         Some(tagger.tag(now, len))

@@ -141,6 +141,32 @@ fn what_is_sent_again_does_not_count_as_through() {
 }
 
 #[test]
+fn a_source_that_repeats_itself_gains_a_half_at_most_where_it_is_policed() {
+    let policed = |share| TagConfig {
+        policing: true,
+        ..tagging(share)
+    };
+    let share = Share::Together(issued(500));
+    // Each segment twice: 1000 of the 500 that it was issued, and 707 policed.
+    let [free, held] = [tagging(share), policed(share)].map(|tags| spent(tags, 100, 1));
+    assert!((free / 1000.0 - 1.0).abs() < 0.01, "{free}");
+    assert!((held / 707.0 - 1.0).abs() < 0.01, "{held}");
+
+    // Nothing but the first one, again and again: once what it may repeat is used up, no gain.
+    let mut pipeline = pipeline(tagging(share), None);
+    let codec = tagging(share).codec;
+    let mut tickets = 0.0;
+    for n in 0..10_000 {
+        let bytes = segment(1, 4000, 0, Tag(u16::MAX));
+        let (tag, _) = through(&mut pipeline, n * 10, &bytes);
+        if n >= 9000 {
+            tickets += codec.decode(tag.unwrap()).as_f64() / 10.0;
+        }
+    }
+    assert!((tickets / 500.0 - 1.0).abs() < 0.01, "{tickets}");
+}
+
+#[test]
 fn the_first_rule_that_fits_counts() {
     let rule = |from: Option<[u8; 4]>, port, share| Rule {
         from: from.map(IpAddr::from),
