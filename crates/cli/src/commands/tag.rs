@@ -128,9 +128,10 @@ pub fn run(args: &Tag) -> anyhow::Result<ExitCode> {
 
 fn config(args: &Tag) -> anyhow::Result<DatapathConfig> {
     // Nothing waits: it goes as it comes.
+    const PACKETS: u32 = 1024;
     let limits = Limits {
-        packets: 1024,
-        bytes: Bytes::new(u64::from(u32::MAX)),
+        packets: PACKETS,
+        bytes: Bytes::new(u64::from(PACKETS) << 16),
         // Sources and connections that are remembered.
         flows: 4096,
     };

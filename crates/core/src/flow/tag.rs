@@ -54,8 +54,8 @@ pub fn tag(bytes: &[u8]) -> Option<Tag> {
     })
 }
 
-/// Writes `tag` on an IP packet of which `bytes` is a beginning, and mends the header's checksum; whether the packet
-/// can carry it. If not, nothing has changed.
+/// Writes `tag` on an IP packet of which `bytes` is a beginning, and mends the header's checksum; whether that changed
+/// anything. A packet that can carry none stays as it is.
 pub fn set_tag(bytes: &mut [u8], tag: Tag) -> bool {
     let Some(room) = room(bytes) else {
         return false;
@@ -65,10 +65,16 @@ pub fn set_tag(bytes: &mut [u8], tag: Tag) -> bool {
         Room::Identification => {
             let old = u16::from_be_bytes([bytes[4], bytes[5]]);
             let sum = u16::from_be_bytes([bytes[10], bytes[11]]);
+            if old == tag.0 {
+                return false;
+            }
             bytes[4..6].copy_from_slice(&new);
             bytes[10..12].copy_from_slice(&mend(sum, old, tag.0).to_be_bytes());
         }
         Room::FlowLabel => {
+            if bytes[1] & 0xf == 0 && bytes[2..4] == new {
+                return false;
+            }
             bytes[1] &= 0xf0;
             bytes[2..4].copy_from_slice(&new);
         }
@@ -165,7 +171,7 @@ mod tests {
         ) {
             let mut bytes = v4(before, &payload);
             prop_assert_eq!(tag(&bytes), Some(Tag(before)));
-            prop_assert!(set_tag(&mut bytes, Tag(new)));
+            prop_assert_eq!(set_tag(&mut bytes, Tag(new)), before != new);
             prop_assert_eq!(tag(&bytes), Some(Tag(new)));
             let (header, _) = Ipv4Header::from_slice(&bytes).expect("IPv4");
             prop_assert_eq!(header.header_checksum, header.calc_header_checksum());
@@ -191,7 +197,7 @@ mod tests {
             bytes[0] |= 0xb;
             bytes[1] |= 0x80;
             let class = Ipv6Header::from_slice(&bytes).expect("IPv6").0.traffic_class;
-            prop_assert!(set_tag(&mut bytes, Tag(new)));
+            prop_assert_eq!(set_tag(&mut bytes, Tag(new)), before != u32::from(new));
             prop_assert_eq!(tag(&bytes), Some(Tag(new)));
             let (header, _) = Ipv6Header::from_slice(&bytes).expect("IPv6");
             prop_assert_eq!(header.flow_label.value(), u32::from(new));
@@ -203,7 +209,8 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), new: u16) {
             let mut changed = bytes.clone();
             let read = tag(&bytes);
-            prop_assert_eq!(set_tag(&mut changed, Tag(new)), read.is_some());
+            let has_changed = set_tag(&mut changed, Tag(new));
+            prop_assert_eq!(has_changed, changed != bytes);
             prop_assert_eq!(tag(&changed), read.map(|_| Tag(new)));
             prop_assert_eq!(changed.len(), bytes.len());
         }

@@ -195,10 +195,9 @@ impl Connection {
 #[derive(Debug, Default)]
 struct Slot {
     id: u32,
-    /// As it came; `None` if it cannot carry a tag or was not copied whole.
-    carries: Option<Tag>,
     /// To be written; `None`: it stays as it came.
     writes: Option<Tag>,
+    /// As it came; empty if it was not copied whole.
     bytes: Vec<u8>,
 }
 
@@ -275,10 +274,13 @@ impl Tags {
             return (Handle(queued.id), counts);
         }
         let is_whole = queued.headers.len() == queued.len as usize;
-        let carries = carried.filter(|_| is_whole);
-        self.stats.unable += u64::from(carries.is_none());
+        let can_carry = carried.is_some() && is_whole;
+        self.stats.unable += u64::from(!can_carry);
         // What cannot say what it would be due is due nothing.
-        let writes = carries.and_then(|_| self.share(now, queued.headers, len));
+        let writes = match can_carry {
+            true => self.share(now, queued.headers, len),
+            false => None,
+        };
         counts = writes.unwrap_or(counts);
         self.count_in(counts);
         let index = self.free.pop().unwrap_or_else(|| {
@@ -286,9 +288,9 @@ impl Tags {
             (self.held.len() - 1) as u32
         });
         let slot = &mut self.held[index as usize];
-        (slot.id, slot.carries, slot.writes) = (queued.id, carries, writes);
+        (slot.id, slot.writes) = (queued.id, writes);
         slot.bytes.clear();
-        if carries.is_some() {
+        if can_carry {
             slot.bytes.extend_from_slice(queued.headers);
         }
         (Handle(index), counts)
@@ -371,14 +373,10 @@ impl Tags {
         }
         self.free.push(handle);
         let slot = &mut self.held[handle as usize];
-        let payload = match (slot.carries, slot.writes) {
-            (Some(old), Some(new)) if old != new && set_tag(&mut slot.bytes, new) => {
-                self.stats.written += 1;
-                Some(&slot.bytes[..])
-            }
-            _ => None,
-        };
-        (slot.id, payload)
+        let bytes = &mut slot.bytes;
+        let has_changed = slot.writes.is_some_and(|new| set_tag(bytes, new));
+        self.stats.written += u64::from(has_changed);
+        (slot.id, has_changed.then_some(&slot.bytes[..]))
     }
 }
 
