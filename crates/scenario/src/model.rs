@@ -48,6 +48,8 @@ pub struct Tags {
     pub policing: bool,
     /// Whether a source of TCP that hears of nothing counts the time.
     pub silence: bool,
+    /// Whether tickets are issued to receivers, and come to senders on acknowledgements.
+    pub by_receiver: bool,
 }
 
 impl Default for Tags {
@@ -58,6 +60,7 @@ impl Default for Tags {
             window: Tsw::WINDOW,
             policing: false,
             silence: true,
+            by_receiver: false,
         }
     }
 }
@@ -91,7 +94,7 @@ pub struct Egress {
     pub framing: Framing,
     /// The discipline and its limits; only with a rate does it ever hold a packet for long.
     pub queue: Queue,
-    /// Tickets that the far end issues for what is sent here; `None`: tags stay as they are.
+    /// Tickets that the far end issues for what is sent here, or with receivers for the data whose acknowledgements are; `None`: tags stay as they are.
     pub tickets: Option<Issue>,
     /// Propagation delay.
     pub delay: Duration,

@@ -9,7 +9,7 @@ use crate::error::ScenarioError;
 use crate::model::{Issue, Share, Tags};
 use crate::section::{Section, read, table};
 
-const TAGS_KEYS: [&str; 5] = ["bits", "scale", "window", "policing", "silence"];
+const TAGS_KEYS: [&str; 6] = ["bits", "scale", "window", "policing", "silence", "by"];
 const ISSUE_KEYS: [&str; 3] = ["at", "rate", "steps"];
 const RATES: std::ops::RangeInclusive<u64> = 1..=TicketRate::MOST as u64;
 
@@ -38,6 +38,7 @@ pub(crate) fn tags(top: &Section<'_>) -> Result<Tags, ScenarioError> {
     }
     tags.policing = s.boolean("policing")?.unwrap_or(tags.policing);
     tags.silence = s.boolean("silence")?.unwrap_or(tags.silence);
+    tags.by_receiver = s.choice("by", &["sender", "receiver"])?.as_deref() == Some("receiver");
     Ok(tags)
 }
 

@@ -16,7 +16,7 @@ use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{self, Egress, Preset, Scenario, Share, Source};
+use makeway_scenario::model::{self, Egress, Issue, Preset, Scenario, Share, Source};
 use makeway_scenario::routes::Graph;
 use rand_pcg::Pcg64Mcg;
 
@@ -98,14 +98,24 @@ fn tags(scenario: &Scenario, flow: &model::Flow, number: usize, seed: u64) -> Op
         window,
         policing,
         silence,
+        by_receiver,
     } = scenario.tags;
+    // Nothing comes back to the source of a stream.
+    let by_receiver = by_receiver && matches!(flow.source, Source::Bulk { .. });
     Some(Box::new(match flow.share? {
         Share::Tickets(rate) => {
-            let tagger = Tagger::new(rate, window, policing, codec);
-            Tags::Tickets(match silence {
-                true => tagger,
-                false => tagger.by_acknowledgements(),
-            })
+            let own = match silence {
+                true => |tagger| tagger,
+                false => Tagger::by_acknowledgements,
+            };
+            let issued = Tagger::new(rate, window, policing, codec);
+            match by_receiver {
+                true => Tags::Receiver {
+                    source: own(Tagger::by_receiver(window, policing, codec)),
+                    sink: issued,
+                },
+                false => Tags::Tickets(own(issued)),
+            }
         }
         Share::Profile(rate) => {
             let own = Rng::new(seed ^ Rng::new(PROFILES + number as u64).next_u64()).next_u64();
@@ -386,8 +396,9 @@ fn numbers(scenario: &Scenario, identity: Identity) -> Vec<u32> {
 fn ports(scenario: &Scenario, interval: Interval, seed: u64) -> Result<Vec<Port>, RunError> {
     let mut ports = Vec::with_capacity(2 * scenario.links.len());
     for link in &scenario.links {
-        for egress in &link.egress {
-            let mut port = port(scenario, link, egress, ports.len() as u64, seed)?;
+        for (end, egress) in link.egress.iter().enumerate() {
+            let other = &link.egress[1 - end];
+            let mut port = port(scenario, link, [egress, other], ports.len() as u64, seed)?;
             if egress.measure {
                 port.counts = Some(Box::new(Counts::new(interval)));
             }
@@ -400,7 +411,7 @@ fn ports(scenario: &Scenario, interval: Interval, seed: u64) -> Result<Vec<Port>
 fn port(
     scenario: &Scenario,
     link: &model::Link,
-    egress: &Egress,
+    [egress, other]: [&Egress; 2],
     number: u64,
     seed: u64,
 ) -> Result<Port, RunError> {
@@ -419,27 +430,50 @@ fn port(
         loss: LossyLink::new(egress.loss),
         rng: random(seed, number),
     };
-    let currency = egress.tickets.as_ref().map(|issue| {
-        let model::Tags {
-            codec,
-            window,
-            policing,
-            ..
-        } = scenario.tags;
-        let changes = issue.steps.iter().rev();
-        Box::new(Currency {
-            relabeller: Relabeller::new(issue.rate, window, policing, codec),
-            changes: changes
-                .map(|(at, rate)| (Instant::ZERO + *at, *rate))
-                .collect(),
-        })
-    });
     Ok(Port::new(
         Shaper::new(egress.rate, scheduler),
         egress.framing,
         way,
-        currency,
+        currency(
+            scenario.tags,
+            egress.tickets.as_ref(),
+            other.tickets.as_ref(),
+        ),
     ))
+}
+
+/// What a port makes of tickets, where its end is issued `own` and the other end of the link `other`.
+fn currency(
+    tags: model::Tags,
+    own: Option<&Issue>,
+    other: Option<&Issue>,
+) -> Option<Box<Currency>> {
+    let model::Tags {
+        codec,
+        window,
+        policing,
+        by_receiver,
+        ..
+    } = tags;
+    let issued = own.map(|issue| Relabeller::new(issue.rate, window, policing, codec));
+    let steps = own.map_or(&[][..], |issue| &issue.steps);
+    let (data, acks) = match by_receiver {
+        true => {
+            let heard = other.map(|_| Relabeller::by_receiver(window, policing, codec));
+            (heard, issued)
+        }
+        false => (issued, None),
+    };
+    (data.is_some() || acks.is_some()).then(|| {
+        let changes = steps.iter().rev();
+        Box::new(Currency {
+            data,
+            acks,
+            changes: changes
+                .map(|(at, rate)| (Instant::ZERO + *at, *rate))
+                .collect(),
+        })
+    })
 }
 
 /// The seed of a replication; that of the first is the scenario's own.

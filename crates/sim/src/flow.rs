@@ -2,7 +2,7 @@
 
 use makeway_core::measure::Histogram;
 use makeway_core::packet::Tag;
-use makeway_core::ticket::{Meter, Tagger};
+use makeway_core::ticket::{ACK, Meter, Tagger};
 use makeway_core::units::{self, Duration, Instant};
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
@@ -34,6 +34,8 @@ pub enum Tags {
     Tickets(Tagger),
     /// With in or out of a profile.
     Profile(Meter),
+    /// With the tickets of its receiver, which the other tagger puts on acknowledgements.
+    Receiver { source: Tagger, sink: Tagger },
 }
 
 impl Tags {
@@ -47,13 +49,30 @@ impl Tags {
                 }
                 tagger.tag(now, len)
             }
+            Self::Receiver { source, .. } => source.tag(now, len),
         }
     }
 
     /// So many bytes on the wire were acknowledged.
     pub fn on_acked(&mut self, now: Instant, bytes: units::Bytes) {
-        if let Self::Tickets(tagger) = self {
+        if let Self::Tickets(tagger) | Self::Receiver { source: tagger, .. } = self {
             tagger.on_through(now, bytes);
+        }
+    }
+
+    /// The tag of an acknowledgement; none but where tickets are the receiver's.
+    pub fn tag_ack(&mut self, now: Instant) -> Tag {
+        let Self::Receiver { sink, .. } = self else {
+            return Tag(0);
+        };
+        sink.on_through(now, ACK);
+        sink.tag(now, ACK)
+    }
+
+    /// An acknowledgement with `tag` came back.
+    pub fn hear(&mut self, now: Instant, tag: Tag) {
+        if let Self::Receiver { source, .. } = self {
+            source.hear(now, tag);
         }
     }
 }

@@ -8,7 +8,7 @@ use makeway_core::measure::Histogram;
 use makeway_core::packet::{DropReason, Handle, Packet};
 use makeway_core::sched::{self, Drops, Scheduler};
 use makeway_core::shaper::Shaper;
-use makeway_core::ticket::{Relabeller, TicketRate};
+use makeway_core::ticket::{ACK, Relabeller, TicketRate};
 use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::interval::Interval;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
@@ -35,8 +35,10 @@ pub struct Way {
 /// Tickets as the far end of a link knows them.
 #[derive(Clone, Debug)]
 pub struct Currency {
-    /// Trades those that come.
-    pub relabeller: Relabeller,
+    /// Trades those of data.
+    pub data: Option<Relabeller>,
+    /// Trades those of acknowledgements, where tickets are the receivers'; what is issued is theirs then.
+    pub acks: Option<Relabeller>,
     /// When it is issued another rate, the last first.
     pub changes: Vec<(Instant, TicketRate)>,
 }
@@ -44,9 +46,18 @@ pub struct Currency {
 impl Currency {
     fn trade(&mut self, now: Instant, packet: Packet) -> Packet {
         while let Some((_, rate)) = self.changes.pop_if(|(at, _)| *at <= now) {
-            self.relabeller.issue(rate);
+            if let Some(relabeller) = self.acks.as_mut().or(self.data.as_mut()) {
+                relabeller.issue(rate);
+            }
         }
-        packet.with_tag(self.relabeller.relabel(now, packet.tag(), packet.len()))
+        let (relabeller, len) = match packet.is_control() {
+            true => (&mut self.acks, ACK),
+            false => (&mut self.data, packet.len()),
+        };
+        let Some(relabeller) = relabeller else {
+            return packet;
+        };
+        packet.with_tag(relabeller.relabel(now, packet.tag(), len))
     }
 }
 
@@ -127,6 +138,19 @@ impl Port {
             drops: Drops::with_capacity(8),
             lost: Vec::with_capacity(8),
             counts: None,
+        }
+    }
+
+    /// What acknowledgements carry to the port `number` decides what its data carries on, where tickets are the receivers'.
+    pub fn hear(ports: &mut [Self], number: u32) {
+        let [a, b] = &mut ports[number as usize / 2 * 2..][..2] else {
+            return;
+        };
+        let (own, other) = if number % 2 == 0 { (a, b) } else { (b, a) };
+        if let (Some(own), Some(other)) = (&mut own.currency, &other.currency)
+            && let (Some(data), Some(acks)) = (&mut own.data, &other.acks)
+        {
+            data.hear(acks);
         }
     }
 

@@ -226,6 +226,7 @@ impl<T: Trace> World<T> {
 
     fn transmit(&mut self, number: u32) {
         let sources = self.sources();
+        Port::hear(&mut self.ports, number);
         let port = &mut self.ports[number as usize];
         let waits = port.next_arrival().is_some();
         let (arena, trace, now) = (&mut self.arena, &mut self.trace, self.now);
@@ -364,7 +365,8 @@ impl<T: Trace> World<T> {
                 let is_heard_of = matches!(body, Body::Segment(_));
                 tags.tag(self.now, Bytes::new(u64::from(len)), is_heard_of)
             }
-            _ => Tag(0),
+            Some(tags) => tags.tag_ack(self.now),
+            None => Tag(0),
         };
         let handle = self.arena.insert(Transit {
             flow,
@@ -417,6 +419,7 @@ impl<T: Trace> World<T> {
                 tcp.sender.on_ack(now, &ack);
                 if let Some(tags) = &mut flow.tags {
                     let acked = tcp.sender.acked() - before;
+                    tags.hear(now, transit.tag);
                     tags.on_acked(now, tcp.in_packets(acked.get()));
                 }
                 self.pump(number);

@@ -11,6 +11,7 @@
 //! | TSW, `WinLength`, `AvgRate` (2.3) | [`Tsw`] |
 //! | tagging at the source (2.3), policing there (2.8) | [`Tagger`] |
 //! | relabelling at a link by `XRate` (2.5), policing there (2.8) | [`Relabeller`] |
+//! | `AckOutTktRate`, `AckInTktRate` (2.7) | a [`Tagger`] of [`ACK`]s at the sink; what [`Tagger::hear`] and [`Relabeller::hear`] make of it |
 //! | tag bits (3.9) | [`Codec`] |
 //!
 //! Beside them the other things that tags say: in or out of a profile ([`Meter`]), a flow's rate ([`label`]).
@@ -18,7 +19,8 @@
 //! Departure from the paper: tickets are counted for each 1000 bytes on the wire and not for each packet. A
 //! packet's tickets are those of its bytes, so that a flow's share is one of the link's bytes whatever the size of its
 //! packets; counted by packets, a flow of 100 B packets would be due a tenth of what its tickets say. For
-//! packets of 1000 B, the usual ones of ns-2, the two are the same numbers.
+//! packets of 1000 B, the usual ones of ns-2, the two are the same numbers. Acknowledgements are all counted as if of
+//! that length.
 
 mod codec;
 mod exponential;
@@ -37,6 +39,9 @@ pub use tsw::Tsw;
 
 use crate::units::Bytes;
 use std::fmt;
+
+/// What an acknowledgement counts for, whatever its length: one packet.
+pub const ACK: Bytes = Bytes::new(1000);
 
 /// Tickets for each 1000 bytes of a packet, from 0 to 65535 in steps of 2^-16.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +105,25 @@ impl TicketRate {
     fn in_window(self, tsw: &Tsw) -> u128 {
         const STEPS: u128 = 1000 << Tickets::BITS;
         u128::from(self.0) * STEPS * u128::from(tsw.window().as_nanos()) / 1_000_000_000
+    }
+}
+
+/// How many tickets may be written.
+#[derive(Clone, Debug)]
+enum Due {
+    /// So many a second: `OutTktRate`.
+    Issued(TicketRate),
+    /// As many as come back on acknowledgements: `AckInTktRate`.
+    Heard(Tsw),
+}
+
+impl Due {
+    /// In the window of `tsw`, in the steps of [`Tickets::of`].
+    fn in_window(&self, tsw: &Tsw) -> u128 {
+        match self {
+            Self::Issued(rate) => rate.in_window(tsw),
+            Self::Heard(heard) => heard.in_window() >> Tsw::BITS,
+        }
     }
 }
 

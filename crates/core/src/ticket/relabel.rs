@@ -1,6 +1,6 @@
 //! Currencies: what a link does to the tags of the packets that it carries (sections 2.5, 2.8).
 
-use super::{Codec, TicketRate, Tsw, scale};
+use super::{Codec, Due, TicketRate, Tsw, scale};
 use crate::packet::Tag;
 use crate::units::{Bytes, Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::units::{Bytes, Duration, Instant};
 /// those that leave are all that the next hop issued.
 #[derive(Clone, Debug)]
 pub struct Relabeller {
-    out: TicketRate,
+    out: Due,
     codec: Codec,
     /// `InTktRate`.
     came: Tsw,
@@ -22,7 +22,7 @@ impl Relabeller {
     /// A link that the next hop issues `out`; with `policing` it holds to that where tags cannot say what they should.
     pub fn new(out: TicketRate, window: Duration, policing: bool, codec: Codec) -> Self {
         Self {
-            out,
+            out: Due::Issued(out),
             codec,
             came: Tsw::new(window),
             sent: policing.then(|| Tsw::new(window)),
@@ -31,15 +31,34 @@ impl Relabeller {
 
     /// From now on the next hop issues `out`.
     pub fn issue(&mut self, out: TicketRate) {
-        self.out = out;
+        self.out = Due::Issued(out);
     }
 
-    /// The tag that the packet of `len` goes on with. Without tickets it stays so.
+    /// A link whose data is relabelled by what its acknowledgements carry, see [`Relabeller::hear`].
+    pub fn by_receiver(window: Duration, policing: bool, codec: Codec) -> Self {
+        Self {
+            out: Due::Heard(Tsw::new(window)),
+            codec,
+            came: Tsw::new(window),
+            sent: policing.then(|| Tsw::new(window)),
+        }
+    }
+
+    /// `OutTktRate = AckInTktRate`, which `acks` has seen: it relabels the acknowledgements that come the other way.
+    pub fn hear(&mut self, acks: &Self) {
+        self.out = Due::Heard(acks.came.clone());
+    }
+
+    /// The tag that the packet of `len`, or [`super::ACK`], goes on with. Without tickets it stays so.
     pub fn relabel(&mut self, now: Instant, tag: Tag, len: Bytes) -> Tag {
         let came = self.codec.decode(tag);
         self.came.count(now, came.of(len));
         // OutTkt = InTkt × OutTktRate / InTktRate
         let out = self.out.in_window(&self.came);
+        if out == 0 {
+            // Nothing was heard yet.
+            return tag;
+        }
         let mut tickets = scale(came, out, &self.came);
         if let Some(sent) = &self.sent {
             tickets = scale(tickets, out, sent);
@@ -122,5 +141,43 @@ mod tests {
     fn what_has_no_tickets_is_given_none() {
         let mut link = Relabeller::new(TicketRate::new(9).unwrap(), Tsw::WINDOW, true, codec());
         assert_eq!(link.relabel(Instant::ZERO, Tag(0), KB), Tag(0));
+    }
+
+    #[test]
+    fn data_is_relabelled_by_the_other_rate_of_its_acknowledgements() {
+        // Fig. 3: over (S5, S3), issued 900 by S5, S3 sends acknowledgements with 1000 and 500 of its own; data with
+        // 600 and 300 is to leave with as many as that.
+        let window = Duration::from_secs(10);
+        let issued = TicketRate::new(900).unwrap();
+        let mut acks = Relabeller::new(issued, window, false, codec());
+        let mut data = Relabeller::by_receiver(window, false, codec());
+        let tag = |tickets: u32, rate: u32| {
+            codec().encode(Tickets::from_scaled(
+                u128::from(tickets << 16) / u128::from(rate),
+            ))
+        };
+        let mut left = [[0.0; 2]; 2];
+        for ms in 0..180_000 {
+            let now = Instant::ZERO + Duration::from_millis(ms);
+            for (flow, rate, ack, sent) in [(0, 50, 1000, 600), (1, 20, 500, 300)] {
+                if ms % u64::from(1000 / rate) != 0 {
+                    continue;
+                }
+                let back = acks.relabel(now, tag(ack, rate), crate::ticket::ACK);
+                data.hear(&acks);
+                let forth = data.relabel(now, tag(sent, rate), KB);
+                if ms >= 120_000 {
+                    left[0][flow] += codec().decode(back).as_f64() / 60.0;
+                    left[1][flow] += codec().decode(forth).as_f64() / 60.0;
+                }
+            }
+        }
+        for (left, expected) in left
+            .as_flattened()
+            .iter()
+            .zip([600.0, 300.0, 1000.0, 500.0])
+        {
+            assert!((left / expected - 1.0).abs() < 0.005, "{left} {expected}");
+        }
     }
 }

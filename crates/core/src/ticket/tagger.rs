@@ -1,6 +1,6 @@
 //! What a source writes on its packets: its tickets shared out over what gets through (sections 2.3, 2.8).
 
-use super::{Codec, TicketRate, Tickets, Tsw};
+use super::{ACK, Codec, Due, TicketRate, Tickets, Tsw};
 use crate::packet::Tag;
 use crate::units::{Bytes, Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::units::{Bytes, Duration, Instant};
 /// [`Tagger::by_acknowledgements`] gives the paper's.
 #[derive(Clone, Debug)]
 pub struct Tagger {
-    out: TicketRate,
+    out: Due,
     codec: Codec,
     counts_silence: bool,
     /// `AvgRate`.
@@ -27,7 +27,7 @@ impl Tagger {
     /// A source that is issued `out`; with `policing` it holds to that whatever part of its packets is lost.
     pub fn new(out: TicketRate, window: Duration, policing: bool, codec: Codec) -> Self {
         Self {
-            out,
+            out: Due::Issued(out),
             codec,
             counts_silence: true,
             through: Tsw::new(window),
@@ -40,6 +40,24 @@ impl Tagger {
     pub fn by_acknowledgements(mut self) -> Self {
         self.counts_silence = false;
         self
+    }
+
+    /// A source whose receiver is issued tickets, and sends them back on acknowledgements (section 2.7).
+    pub fn by_receiver(window: Duration, policing: bool, codec: Codec) -> Self {
+        Self {
+            out: Due::Heard(Tsw::new(window)),
+            codec,
+            counts_silence: true,
+            through: Tsw::new(window),
+            sent: policing.then(|| Tsw::new(window)),
+        }
+    }
+
+    /// An acknowledgement with `tag` has come: `OutTktRate = AckInTktRate`.
+    pub fn hear(&mut self, now: Instant, tag: Tag) {
+        if let Due::Heard(heard) = &mut self.out {
+            heard.count(now, self.codec.decode(tag).of(ACK));
+        }
     }
 
     /// `bytes` on the wire were acknowledged, or are sent by a source that hears of nothing.
@@ -147,5 +165,24 @@ mod tests {
         let codec = Codec::default();
         let mut tagger = Tagger::new(TicketRate::new(1).unwrap(), Tsw::WINDOW, false, codec);
         assert_eq!(tagger.tag(Instant::ZERO, KB), codec.most());
+    }
+
+    #[test]
+    fn a_source_spends_what_its_receiver_sends_back() {
+        // 30 packets a second, each acknowledged with 10/3 tickets: 100 a second.
+        let codec = Codec::new(16, Scale::Linear).unwrap();
+        let mut tagger = Tagger::by_receiver(Duration::from_secs(10), false, codec);
+        let ack = codec.encode(Tickets::from_scaled((10 << Tickets::BITS) / 3));
+        let mut tickets = 0.0;
+        for n in 0..30 * 180 {
+            let now = Instant::from_nanos(n * 1_000_000_000 / 30);
+            let tag = tagger.tag(now, KB);
+            tagger.on_through(now, KB);
+            tagger.hear(now, ack);
+            if n >= 30 * 120 {
+                tickets += codec.decode(tag).as_f64() / 60.0;
+            }
+        }
+        assert!((tickets / 100.0 - 1.0).abs() < 0.01, "{tickets}");
     }
 }
