@@ -83,6 +83,11 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn harvest(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Harvest, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn codel(bencher: Bencher, flows: u32) {
                 discipline(bencher, Discipline::CoDel, flows);
             }

@@ -281,6 +281,7 @@ contract! {
     rio: Discipline::Rio, built;
     choke: Discipline::Choke, built;
     csfq: Discipline::Csfq, built;
+    harvest: Discipline::Harvest, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

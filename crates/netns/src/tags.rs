@@ -17,6 +17,7 @@ pub(crate) fn config(scenario: &Scenario, from: usize, egress: &Egress) -> TagCo
         window,
         policing,
         silence,
+        ..
     } = scenario.tags;
     TagConfig {
         codec,

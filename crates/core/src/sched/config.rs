@@ -6,6 +6,7 @@ use super::csfq::{Csfq, CsfqParams};
 use super::fifo::Fifo;
 use super::fq::Fq;
 use super::fq_codel::{FqCoDel, FqCoDelParams};
+use super::harvest::Harvest;
 use super::hier::Hier;
 use super::ncq::{LowRate, Ncq, NcqParams};
 use super::order::Buckets;
@@ -53,11 +54,13 @@ pub enum Discipline {
     Choke,
     /// Core-stateless fair queueing.
     Csfq,
+    /// Random early detection that harvests tickets.
+    Harvest,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -72,6 +75,7 @@ impl Discipline {
         Self::Rio,
         Self::Choke,
         Self::Csfq,
+        Self::Harvest,
     ];
 
     /// The name in files and on the command line.
@@ -91,6 +95,7 @@ impl Discipline {
             Self::Rio => "rio",
             Self::Choke => "choke",
             Self::Csfq => "csfq",
+            Self::Harvest => "harvest",
         }
     }
 }
@@ -154,9 +159,9 @@ pub struct Config {
     pub users: u32,
     /// Weights of the users of `hier` and `csfq`, levels of those of `prio`, where they are not 1.
     pub weights: Vec<(UserId, u32)>,
-    /// Of `red`, and of `choke` and `tred`, which are RED and something more.
+    /// Of `red`, and of `choke`, `tred` and `harvest`, which are RED and something more.
     pub red: RedParams,
-    /// Of `tred`, the rest.
+    /// Of `tred`, the rest; of `harvest` codec and window.
     pub tred: TredParams,
     /// Of `rio`.
     pub rio: RioParams,
@@ -452,6 +457,7 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::Tred => Box::new(Tred::new(limits, config.red.clone(), config.tred)),
         Discipline::Rio => Box::new(Rio::new(limits, config.rio.clone())),
         Discipline::Choke => Box::new(Choke::new(limits, config.red.clone())),
+        Discipline::Harvest => Box::new(Harvest::new(limits, config.red.clone(), config.tred)),
         Discipline::Csfq => Box::new(Csfq::new(
             limits,
             config.csfq,

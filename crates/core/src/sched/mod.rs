@@ -7,6 +7,7 @@ pub mod csfq;
 pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
+pub mod harvest;
 pub mod hier;
 pub mod ncq;
 pub mod order;

@@ -259,6 +259,11 @@ impl Early {
         !self.params.is_below(self.average)
     }
 
+    /// Whether it is above the upper one, where everything goes.
+    pub fn is_over(&self) -> bool {
+        self.params.is_above(self.average)
+    }
+
     /// Fig. 2, the rest: whether the arriving packet goes. `weigh` is given `p_b`, from 0 to 2^64, and says what it is
     /// for this packet; what is certain to go goes however short ago the last drop was.
     pub fn judge(&mut self, len: Bytes, weigh: impl FnOnce(u128) -> u128) -> Option<DropReason> {

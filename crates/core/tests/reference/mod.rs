@@ -6,6 +6,7 @@
 mod choke;
 mod codel;
 mod csfq;
+mod harvest;
 mod ncq;
 mod red;
 mod tred;
@@ -13,6 +14,7 @@ mod tred;
 use choke::Choke;
 use codel::CoDel;
 use csfq::Csfq;
+use harvest::Harvest;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, Tag, UserId};
 use makeway_core::sched::{Config, Discipline, DropFrom, Drops, Scheduler};
 use makeway_core::units::{Bytes, Duration, Instant};
@@ -82,6 +84,7 @@ pub struct Model {
     tred: Tred,
     choke: Choke,
     csfq: Csfq,
+    harvest: Harvest,
     /// Of `rio`: packets inside their profile, and all.
     rio: [Red; 2],
     events: Vec<Event>,
@@ -121,6 +124,7 @@ impl Model {
             tred: Tred::new(config.tred),
             choke: Choke::new(config.red.seed),
             csfq: Csfq::new(config),
+            harvest: Harvest::new(config),
             rio: [&config.rio.inside, &config.rio.outside].map(Red::new),
             events: Vec::new(),
         }
@@ -138,6 +142,9 @@ impl Model {
             Discipline::Tred => self.tred.factor(now, &pkt),
             _ => 1.0,
         };
+        if self.config.discipline == Discipline::Harvest {
+            self.harvest.count(now, &pkt);
+        }
         if pkt.len() > limits.bytes {
             return vec![(pkt, Some(DropReason::TooLarge))];
         }
@@ -168,6 +175,13 @@ impl Model {
                     return both.to_vec();
                 }
                 self.red.decide(pkt.len().get(), full, seen, 1.0)
+            }
+            Discipline::Harvest => {
+                let held = (self.held.len() as u64, self.total().get());
+                self.red.average(now, held);
+                let (tag, why) = self.harvest.arrive(&pkt, self.red.phase(), seen);
+                pkt = pkt.with_tag(tag);
+                why.or(full.then_some(DropReason::Tail))
             }
             Discipline::Csfq => {
                 let weight = u64::from(self.weight(pkt.user().0));
@@ -262,7 +276,7 @@ impl Model {
         }
         let at = match self.config.discipline {
             Discipline::Fifo | Discipline::Red | Discipline::Tred => 0,
-            Discipline::Rio | Discipline::Csfq => 0,
+            Discipline::Rio | Discipline::Csfq | Discipline::Harvest => 0,
             Discipline::Choke => {
                 self.choke.remove(0);
                 0
@@ -482,7 +496,7 @@ impl Model {
             Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
             Discipline::Prio | Discipline::Ncq | Discipline::Tred | Discipline::Rio => {}
             Discipline::Choke => self.choke.arrive(),
-            Discipline::Csfq => {}
+            Discipline::Csfq | Discipline::Harvest => {}
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);

@@ -69,6 +69,14 @@ impl Red {
         (!is_close).then_some(self.avg > min)
     }
 
+    /// Whether the average is above the lower threshold, and above the upper one.
+    pub fn phase(&self) -> [bool; 2] {
+        let mean = self.params.mean_packet.get() as f64;
+        let unit = if self.params.by_bytes { mean } else { 1.0 };
+        let upper = f64::from(self.params.max) * if self.params.gentle { 2.0 } else { 1.0 };
+        [f64::from(self.params.min), upper].map(|threshold| self.avg >= threshold * unit)
+    }
+
     /// The rest of [`Red::arrive`], once the average is known.
     pub fn decide(
         &mut self,

@@ -1,0 +1,106 @@
+//! RED that harvests: for senders that do not slow down. A packet goes with the probability that brings its flow down to
+//! its share, and those that stay are given the tickets of those that went.
+//!
+//! Source: M. Zhang, R. Wang, L. Peterson, A. Krishnamurthy, "Probabilistic Packet Scheduling: Achieving
+//! Proportional Share Bandwidth Allocation", Princeton TR-632-01, 2001, section 4. Who writes tickets on
+//! packets: [`crate::ticket`].
+//!
+//! | paper | here |
+//! | --- | --- |
+//! | `AvgQLen`, the thresholds | those of [`super::red`] |
+//! | `InTkt` | [`Packet::tag`] by `codec` |
+//! | `InTktRate` by TSW | `came` |
+//! | `Capacity` | `capacity`, bytes in TSW's window |
+//! | `AvgTkt` | [`Harvest::expected`] |
+//! | `max(0, 1 - InTkt / AvgTkt)` | the drop in [`Harvest::enqueue`] |
+//!
+//! Cost per packet: RED's average, three divisions of 128 bits and a random number.
+//!
+//! Departures from the paper: tickets are for each 1000 bytes and `Capacity` in bytes, see [`crate::ticket`]. Without a
+//! rate of the line nothing is dropped but above the upper threshold.
+
+use super::fifo::Fifo;
+use super::red::{Early, RedParams};
+use super::tred::TredParams;
+use super::{Backlog, Drops, Limits, Scheduler};
+use crate::packet::{DropReason, Packet};
+use crate::random::Rng;
+use crate::ticket::{Codec, Tickets, Tsw};
+use crate::units::Instant;
+
+/// RED that harvests tickets.
+#[derive(Clone, Debug)]
+pub struct Harvest {
+    fifo: Fifo,
+    early: Early,
+    codec: Codec,
+    came: Tsw,
+    capacity: Option<u128>,
+    rng: Rng,
+}
+
+impl Harvest {
+    /// An empty queue that holds no more than `limits`; of `params` codec and window.
+    pub fn new(limits: Limits, red: RedParams, params: TredParams) -> Self {
+        let in_window = |bps: u64| u128::from(bps) * u128::from(params.window.as_nanos());
+        Self {
+            fifo: Fifo::new(limits),
+            codec: params.codec,
+            came: Tsw::new(params.window),
+            capacity: red.rate.map(|rate| in_window(rate.bps()) / 8_000_000_000),
+            rng: Rng::new(!red.seed),
+            early: Early::new(red),
+        }
+    }
+
+    /// `AvgTkt`: what each packet would carry if all that comes were just what the line sends.
+    fn expected(&self) -> Tickets {
+        let tickets = self.came.in_window() >> Tsw::BITS;
+        let of_each = self.capacity.and_then(|bytes| tickets.checked_div(bytes));
+        Tickets::from_scaled(of_each.unwrap_or(0))
+    }
+}
+
+impl Scheduler for Harvest {
+    fn enqueue(&mut self, now: Instant, mut pkt: Packet, drops: &mut Drops) {
+        let came = self.codec.decode(pkt.tag());
+        self.came.count(now, came.of(pkt.len()));
+        let refusal = self.fifo.refusal(&pkt);
+        if refusal == Some(DropReason::TooLarge) {
+            return drops.push(pkt, DropReason::TooLarge);
+        }
+        self.early.estimate(now, self.fifo.backlog());
+        if self.early.is_over() {
+            return drops.push(pkt, DropReason::Forced);
+        }
+        let expected = self.expected();
+        if self.early.is_on() && came < expected {
+            let [came, all] = [came, expected].map(|tickets| u128::from(tickets.scaled()));
+            // p = 1 - InTkt / AvgTkt
+            if u128::from(self.rng.next_u64()) * all < (all - came) << 64 {
+                return drops.push(pkt, DropReason::Early);
+            }
+            pkt = pkt.with_tag(self.codec.encode(expected));
+        }
+        if let Some(reason) = refusal {
+            return drops.push(pkt, reason);
+        }
+        self.fifo.push(pkt);
+    }
+
+    fn dequeue(&mut self, now: Instant, _drops: &mut Drops) -> Option<Packet> {
+        let sent = self.fifo.pop()?;
+        if self.fifo.backlog().packets == 0 {
+            self.early.emptied(now);
+        }
+        Some(sent)
+    }
+
+    fn next_departure(&self) -> Option<Instant> {
+        self.fifo.next_departure()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.fifo.backlog()
+    }
+}
