@@ -146,7 +146,11 @@ impl Port {
         let [a, b] = &mut ports[number as usize / 2 * 2..][..2] else {
             return;
         };
-        let (own, other) = if number.is_multiple_of(2) { (a, b) } else { (b, a) };
+        let (own, other) = if number.is_multiple_of(2) {
+            (a, b)
+        } else {
+            (b, a)
+        };
         if let (Some(own), Some(other)) = (&mut own.currency, &other.currency)
             && let (Some(data), Some(acks)) = (&mut own.data, &other.acks)
         {

@@ -316,9 +316,12 @@ mod tests {
         // The count since the last drop is one for both. `c` packets after it, where half of them are rich, none was dropped
         // with probability sqrt((1 - c p) (1 - c p / 8)); so of all drops the rich have
         // 1/16 ∫ sqrt((1 - x) / (1 - x / 8)) dx from 0 to 1, 0.0428; each for itself it would be 1/9.
-        let all = (poor + rich) as f64;
-        let deviation = (0.0428 * 0.9572 / all).sqrt();
-        let share = rich as f64 / all;
-        assert!((share - 0.0428).abs() < 5.0 * deviation, "{poor} {rich}");
+        let all = poor + rich;
+        // Five standard deviations, the root of 0.0428 * 0.9572 * all.
+        let deviation = (all * 41 / 1000).isqrt();
+        assert!(
+            rich.abs_diff(all * 428 / 10_000) < 5 * deviation,
+            "{poor} {rich}"
+        );
     }
 }

@@ -1,4 +1,5 @@
 use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::ticket::Scale;
 use makeway_core::units::Rate;
 use proptest::prelude::*;
 
@@ -103,7 +104,7 @@ fn spent(config: TagConfig, per_second: u64, again: u64) -> f64 {
 
 fn tagging(share: Share) -> TagConfig {
     TagConfig {
-        codec: Codec::new(16, makeway_core::ticket::Scale::Linear).unwrap(),
+        codec: Codec::new(16, Scale::Linear).unwrap(),
         window: Duration::from_secs(10),
         rules: vec![Rule { share, ..ANY }],
         ..TagConfig::default()
@@ -227,6 +228,7 @@ fn each_source_has_its_own_tickets_and_together_they_share() {
 #[test]
 fn a_link_trades_tickets_for_those_of_the_next_hop() {
     let tags = TagConfig {
+        codec: Codec::new(8, Scale::Linear).unwrap(),
         window: Duration::from_secs(10),
         leaving: Leaving::Relabel(issued(900)),
         ..TagConfig::default()
