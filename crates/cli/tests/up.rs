@@ -470,7 +470,7 @@ impl Tap {
                 assert_eq!(libc::poll(&raw mut ready, 1, 10_000), 1, "no packet came");
                 libc::recv(ready.fd, bytes.as_mut_ptr().cast(), bytes.len(), 0)
             };
-            let bytes = &bytes[..usize::try_from(n).unwrap()];
+            let bytes = &bytes[..usize::try_from(n).expect("a packet")];
             let word = |at: usize| u32::from(bytes[at]) << 8 | u32::from(bytes[at + 1]);
             let (header, protocol, tag) = match bytes[0] >> 4 {
                 4 => (20, bytes[9], word(4)),
@@ -537,7 +537,7 @@ fn tags_are_written_traded_and_taken_off() {
     // Without an edge a host may say what it likes.
     assert_eq!(carries(5000, 255), 255);
 
-    let edge = Up::start("tag near --tickets 5000=6 --tickets 5001=1000000");
+    let edge = Up::start("tag near --tickets 5000=6 --tickets 5001=1000000 --tag-scale linear");
     assert_eq!(carries(5001, 3), 255);
     assert_eq!(carries(5002, 255), 0);
     let many: Vec<_> = (0..300).map(|_| carries(5000, 255)).collect();
@@ -560,7 +560,7 @@ fn tags_are_written_traded_and_taken_off() {
     assert_eq!(carries(5000, 255), 255);
 
     // One that came with 10 tickets and 42 bytes leaves with all that the next hop issues, 7 tickets/s in 60 s.
-    let line = Up::start("up near --rate 20mbit --discipline tred --tickets 7");
+    let line = Up::start("up near --rate 20mbit --discipline tred --tickets 7 --tag-scale linear");
     assert_eq!(carries(5000, 10), 255);
     assert!(say("up near --set tickets=1").0);
     for _ in 0..50 {

@@ -64,7 +64,7 @@ pub struct Domain {
           value_parser = clap::value_parser!(u32).range(2..=16))]
     tag_bits: u32,
     /// How tags grow with tickets: the same all over the domain.
-    #[arg(long, value_name = "SCALE", default_value = "linear")]
+    #[arg(long, value_name = "SCALE", default_value = "logarithmic")]
     tag_scale: ScaleName,
     /// Time over which rates are estimated, 1ms to 1h.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = window)]
