@@ -152,9 +152,8 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     }
     let routes = routes(scenario);
     for flow in &scenario.flows {
-        let profile = matches!(flow.share, Some(Share::Profile(_)))
-            .then_some("writes no profiles on packets: leave `profile` out");
-        if let Some(what) = not_here(&flow.source).or(profile) {
+        let what = not_here(&flow.source).or_else(|| not_written(scenario, flow.share));
+        if let Some(what) = what {
             return Err(RunError::OnlyModelled {
                 place: flow.place.clone(),
                 flow: flow.name.clone(),
@@ -183,6 +182,17 @@ fn not_here(source: &Source) -> Option<&'static str> {
             exponential: true, ..
         } => Some("sends packets of one size: leave `sizes` out"),
         _ => None,
+    }
+}
+
+/// What this world does not write on packets.
+fn not_written(scenario: &Scenario, share: Option<Share>) -> Option<&'static str> {
+    match share? {
+        Share::Profile(_) => Some("writes no profiles on packets: leave `profile` out"),
+        Share::Tickets(_) if scenario.tags.by_receiver => {
+            Some("brings no tickets back on acknowledgements: leave `tags.by` out")
+        }
+        Share::Tickets(_) => None,
     }
 }
 

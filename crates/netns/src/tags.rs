@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use makeway_core::sched::Discipline;
+use makeway_core::ticket::{Codec, Scale};
 use makeway_gateway::datapath::{Leaving, Rule, Share, TagConfig};
 use makeway_scenario::model::{self, Egress, Scenario};
 use makeway_scenario::wire;
@@ -19,8 +20,13 @@ pub(crate) fn config(scenario: &Scenario, from: usize, egress: &Egress) -> TagCo
         silence,
         ..
     } = scenario.tags;
+    let discipline = egress.queue.scheduler.discipline;
     TagConfig {
-        codec,
+        codec: match discipline {
+            // Its labels take all 16 bits.
+            Discipline::Csfq => Codec::new(16, Scale::Linear).unwrap_or(codec),
+            _ => codec,
+        },
         window,
         policing,
         silence,
@@ -31,15 +37,21 @@ pub(crate) fn config(scenario: &Scenario, from: usize, egress: &Egress) -> TagCo
         },
         leaving: match &egress.tickets {
             Some(issue) => Leaving::Relabel(issue.rate),
-            None => Leaving::Keep,
+            None => match discipline {
+                Discipline::Csfq | Discipline::Harvest => Leaving::AsScheduled,
+                _ => Leaving::Keep,
+            },
         },
     }
 }
 
 fn has_tags(scenario: &Scenario) -> bool {
     let reads = |egress: &Egress| {
-        let discipline = egress.queue.scheduler.discipline;
-        egress.tickets.is_some() || matches!(discipline, Discipline::Tred | Discipline::Rio)
+        egress.tickets.is_some()
+            || matches!(
+                egress.queue.scheduler.discipline,
+                Discipline::Tred | Discipline::Rio | Discipline::Harvest | Discipline::Csfq
+            )
     };
     let mut links = scenario.links.iter().flat_map(|link| &link.egress);
     links.any(reads) || scenario.flows.iter().any(|flow| flow.share.is_some())

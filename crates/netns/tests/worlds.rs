@@ -288,6 +288,15 @@ fn what_only_a_model_can_do_is_refused() {
         text.contains("download") && text.contains("leave `tcp` out"),
         "{text}"
     );
+
+    scenario.flows[0].source = bulk("cubic");
+    scenario.flows[0].share = Some(Share::Profile("1mbit".parse().unwrap()));
+    let error = run(&scenario, Options::default(), |_| {}).unwrap_err();
+    assert!(error.to_string().contains("leave `profile` out"), "{error}");
+    scenario.flows[0].share = Some(Share::Tickets(issued(5)));
+    scenario.tags.by_receiver = true;
+    let error = run(&scenario, Options::default(), |_| {}).unwrap_err();
+    assert!(error.to_string().contains("leave `tags.by` out"), "{error}");
 }
 
 fn configured_loss_is_measured_loss() {

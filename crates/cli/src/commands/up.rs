@@ -198,6 +198,7 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
                 leaving: match (direction, args.tickets) {
                     (Direction::Egress, Some(rate)) => Leaving::Relabel(rate),
                     (Direction::Egress, None) if args.strip_tags => Leaving::Strip,
+                    _ if args.discipline == Discipline::Harvest => Leaving::AsScheduled,
                     _ => Leaving::Keep,
                 },
                 ..tags.clone()

@@ -285,7 +285,10 @@ impl Pipeline {
         flow.backlog_packets += 1;
         flow.backlog_bytes += bytes.get();
         flow.last_seen = now;
-        let asks_tags = matches!(self.discipline, Discipline::Tred | Discipline::Rio);
+        let asks_tags = matches!(
+            self.discipline,
+            Discipline::Tred | Discipline::Rio | Discipline::Harvest
+        );
         let (handle, tag) = self.tags.arrive(now, queued, bytes, asks_tags);
         let mut packet = Packet::new(now, handle, held.id, user, bytes).with_tag(tag);
         // Nobody else asks, and it is a second look at the headers.

@@ -67,6 +67,8 @@ pub enum Leaving {
     /// They stay.
     #[default]
     Keep,
+    /// They are what the discipline made of them (`harvest`, labels of `csfq`).
+    AsScheduled,
     /// They are traded for those that the next hop issues (section 2.5).
     Relabel(TicketRate),
     /// They are taken off, where the domain ends: identification 0, as Linux sends atomic datagrams, and label 0.
@@ -109,6 +111,7 @@ impl fmt::Display for TagConfig {
         let rules = self.rules.iter().map(Rule::to_string);
         let leaving = match self.leaving {
             Leaving::Keep => None,
+            Leaving::AsScheduled => Some("tags are the discipline's".into()),
             Leaving::Relabel(rate) => Some(format!("tickets are traded for {rate}")),
             Leaving::Strip => Some("tags are taken off".into()),
         };
@@ -348,6 +351,7 @@ impl Tags {
     pub fn leave(&mut self, now: Instant, packet: &Packet) {
         let writes = match self.config.leaving {
             Leaving::Keep => return,
+            Leaving::AsScheduled => packet.tag(),
             Leaving::Strip => Tag(0),
             Leaving::Relabel(_) => match &mut self.relabeller {
                 Some(relabeller) => relabeller.relabel(now, packet.tag(), packet.len()),

@@ -275,6 +275,38 @@ fn tags_are_taken_off_at_the_end_of_the_domain_but_count_in_it() {
 }
 
 #[test]
+fn what_a_discipline_makes_of_tags_is_written() {
+    // csfq at the edge writes the rate that it estimated.
+    let limits = Limits {
+        packets: 100,
+        bytes: Bytes::new(1_000_000),
+        flows: 64,
+    };
+    let rate = Some(Rate::from_bps(8_000_000));
+    let config = |discipline, leaving| DatapathConfig {
+        tags: TagConfig {
+            codec: Codec::new(16, Scale::Linear).unwrap(),
+            leaving,
+            ..TagConfig::default()
+        },
+        ..DatapathConfig::new(1, sched::Config::new(discipline, limits), rate)
+    };
+    let of = |discipline, leaving| {
+        let mut pipeline = Pipeline::new(Instant::ZERO, &config(discipline, leaving)).unwrap();
+        let sent =
+            (0..50).map(|n| through(&mut pipeline, 10 * n, &segment(1, 1, n as u32, Tag(0))));
+        sent.last().unwrap()
+    };
+    let (label, written) = of(Discipline::Csfq, Leaving::AsScheduled);
+    assert!(written && label > Some(Tag(0)), "{label:?}");
+    assert_eq!(of(Discipline::Csfq, Leaving::Keep), (Some(Tag(0)), false));
+    assert_eq!(
+        of(Discipline::Fifo, Leaving::AsScheduled),
+        (Some(Tag(0)), false)
+    );
+}
+
+#[test]
 fn a_packet_that_was_not_copied_whole_goes_on_as_it_is() {
     let tags = TagConfig {
         leaving: Leaving::Strip,
