@@ -1,5 +1,7 @@
 //! `makeway up`, `down`, `status`, `--set` on a real interface, in namespaces of the test's own.
 
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
 #[path = "../../gateway/tests/common/mod.rs"]
 mod common;
 
