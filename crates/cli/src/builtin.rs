@@ -12,12 +12,20 @@ macro_rules! files {
 }
 
 /// Names under `scenarios/`, with their text.
-pub const FILES: [(&str, &str); 7] = files![
+pub const FILES: [(&str, &str); 15] = files![
     "call-and-downloads.toml",
     "papers/sqf/testbed.toml",
     "papers/sqf/jitter.toml",
     "papers/sqf/streams.toml",
     "papers/sqf/users.toml",
+    "papers/pps/one-hop.toml",
+    "papers/pps/multi-hop.toml",
+    "papers/pps/unused.toml",
+    "papers/pps/bottlenecks.toml",
+    "papers/pps/rtt-equal.toml",
+    "papers/pps/rtt.toml",
+    "papers/pps/diffserv.toml",
+    "papers/pps/profiles.toml",
     "traces/mpeg2-5m.csv",
     "traces/audio-64k.csv",
 ];

@@ -235,6 +235,7 @@ impl Queue {
             marks: 0,
             favoured: total.favoured,
             reordered: total.reordered,
+            expected: total.expected,
             drops,
             sojourn_ms: Quantiles {
                 mean: total.sojourn.mean_ms,

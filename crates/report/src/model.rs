@@ -176,6 +176,9 @@ pub struct QueueReport {
     /// Packets sent behind a later one of their flow (RFC 4737 §3.3; NCQ), over the whole run.
     #[serde(default)]
     pub reordered: u64,
+    /// Packets that came with less than K times the least tickets (TRED), over the whole run.
+    #[serde(default)]
+    pub expected: u64,
     /// Packets given up, by reason, over the whole run; `loss` are those that were sent on and lost on their way.
     pub drops: BTreeMap<String, u64>,
     /// Sojourn time in ms.

@@ -71,6 +71,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
             marks: 0,
             favoured: 0,
             reordered: 0,
+            expected: 0,
             drops: BTreeMap::from([("longest-queue".into(), 200)]),
             sojourn_ms: Quantiles {
                 mean: 20.0,

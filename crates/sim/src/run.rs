@@ -195,6 +195,7 @@ fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Opt
         marks: counts.marks,
         favoured: discipline.favoured,
         reordered: discipline.reordered,
+        expected: discipline.expected,
         drops: counts
             .drops
             .iter()

@@ -57,19 +57,22 @@ pub trait Scheduler {
     }
 }
 
-/// What a discipline counts beside what comes and goes; only `ncq` has anything to count.
+/// What a discipline counts beside what comes and goes; only `ncq` and `tred` have anything to count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that were given priority.
     pub favoured: u64,
     /// Packets that left behind a later one of their flow (RFC 4737 §3.3).
     pub reordered: u64,
+    /// Packets that carried less than K times the least tickets (PPS §2.4.2).
+    pub expected: u64,
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.favoured += other.favoured;
         self.reordered += other.reordered;
+        self.expected += other.expected;
     }
 }
 

@@ -27,7 +27,7 @@
 //! than the paper's 3 and 60 s by default.
 
 use super::red::{ONE, Red, RedParams};
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::{Backlog, Counts, Drops, Limits, Scheduler};
 use crate::packet::Packet;
 use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Bytes, Duration, Instant};
@@ -98,6 +98,13 @@ impl Scheduler for Tred {
     fn backlog(&self) -> Backlog {
         self.red.backlog()
     }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            expected: self.tickets.packets,
+            ..Counts::default()
+        }
+    }
 }
 
 /// What a packet of a flow that this link holds back is expected to carry.
@@ -107,6 +114,8 @@ struct Expected {
     min: Least,
     expect_tickets: Tsw,
     expect_bytes: Tsw,
+    /// That counted for it.
+    packets: u64,
 }
 
 impl Expected {
@@ -115,6 +124,7 @@ impl Expected {
             min: Least::new(params.interval),
             expect_tickets: Tsw::new(params.window),
             expect_bytes: Tsw::new(params.window),
+            packets: 0,
             params,
         }
     }
@@ -130,6 +140,7 @@ impl Expected {
         if u64::from(came.scaled()) * 100 < u64::from(min.scaled()) * u64::from(self.params.k) {
             self.expect_tickets.count(now, came.of(len));
             self.expect_bytes.count(now, len.get());
+            self.packets += 1;
         }
     }
 
@@ -236,6 +247,7 @@ mod tests {
     fn what_is_expected_is_the_mean_of_those_within_k_of_the_least() {
         // 10, 12, 13 are below 14; rich flows' 14 and 100 do not count.
         let mean = expected(&[10, 12, 13, 14, 100]);
+        assert_eq!(mean.packets, 3);
         let ratio = mean.ratio(Tickets::new(10), 48).unwrap();
         // 35 / 30; `ExpectTkt` has 24 bits behind the point.
         assert!(ratio.abs_diff((35 << 48) / 30) < 1 << 26, "{ratio}");
@@ -317,11 +329,8 @@ mod tests {
         // with probability sqrt((1 - c p) (1 - c p / 8)); so of all drops the rich have
         // 1/16 ∫ sqrt((1 - x) / (1 - x / 8)) dx from 0 to 1, 0.0428; each for itself it would be 1/9.
         let all = poor + rich;
-        // Five standard deviations, the root of 0.0428 * 0.9572 * all.
-        let deviation = (all * 41 / 1000).isqrt();
-        assert!(
-            rich.abs_diff(all * 428 / 10_000) < 5 * deviation,
-            "{poor} {rich}"
-        );
+        let deviation = (all * 428 * 9572).isqrt();
+        let distance = (rich * 10_000).abs_diff(all * 428);
+        assert!(distance < 5 * deviation, "{poor} {rich}");
     }
 }

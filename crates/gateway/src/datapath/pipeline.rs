@@ -429,6 +429,7 @@ impl Pipeline {
             verdicts_refused: self.refused,
             favoured: counts.favoured,
             reordered: counts.reordered,
+            expected: counts.expected,
             tags: self.tags.stats(),
             sojourn: sojourn(&self.sojourns),
             sojourn_recent: sojourn(&recent),

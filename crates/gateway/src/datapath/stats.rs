@@ -43,6 +43,9 @@ pub struct Stats {
     /// Packets that left behind a later one of their flow (NCQ).
     #[serde(default)]
     pub reordered: u64,
+    /// Packets that came with less than K times the least tickets (TRED).
+    #[serde(default)]
+    pub expected: u64,
     /// What became of tags.
     #[serde(default)]
     pub tags: TagStats,

@@ -34,6 +34,8 @@ pub struct Cell {
     pub weight: usize,
     /// Replications in the world sim, where they are not as many as those of the others.
     pub runs: Option<usize>,
+    /// Whether what happened over time is kept, in the world sim.
+    pub series: bool,
 }
 
 impl Cell {
@@ -46,6 +48,7 @@ impl Cell {
             seconds,
             weight: 1,
             runs: None,
+            series: false,
         }
     }
 

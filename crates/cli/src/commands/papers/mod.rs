@@ -5,6 +5,7 @@ mod figures;
 pub mod grid;
 mod page;
 mod paper;
+mod pps;
 pub mod simulated;
 mod sqf;
 
@@ -23,7 +24,7 @@ use page::Section;
 use paper::{Paper, World};
 
 /// Those that are run again, in the order of the page.
-const PAPERS: [Paper; 1] = [sqf::SQF];
+const PAPERS: [Paper; 2] = [sqf::SQF, pps::PPS];
 
 /// Runs papers' experiments again and reports each of their statements: theirs, ours, verdict.
 #[derive(Args)]

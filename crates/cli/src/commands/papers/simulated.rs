@@ -65,8 +65,11 @@ pub fn run(
             ..Options::default()
         };
         let report = makeway_sim::run(&loaded[n], &options, |_| {})
-            .with_context(|| cells[n].name.clone())?
-            .without_series();
+            .with_context(|| cells[n].name.clone())?;
+        let report = match cells[n].series {
+            true => report,
+            false => report.without_series(),
+        };
         if report.complete {
             keep(&file, &report).with_context(|| format!("cannot write {}", file.display()))?;
         }

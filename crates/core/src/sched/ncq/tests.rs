@@ -240,6 +240,7 @@ fn a_packet_behind_its_own_successor_is_counted_and_may_be_forbidden() {
     let counts = |favoured, reordered| Counts {
         favoured,
         reordered,
+        ..Counts::default()
     };
     assert_eq!(order(false), (vec![2, 4, 0, 1, 3], counts(2, 2)));
     assert_eq!(order(true), (vec![4, 0, 1, 2, 3], counts(1, 0)));
