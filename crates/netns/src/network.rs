@@ -128,10 +128,11 @@ fn add_routes(node: usize, hops: &[Option<Hop>]) -> io::Result<()> {
     let mut routes = Vec::with_capacity(hops.len());
     for (to, hop) in hops.iter().enumerate() {
         let Some(hop) = hop else { continue };
+        let (link, end) = (hop.port / 2, hop.port % 2);
         let route = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(node_address(to), 32)
-            .gateway(link_address(hop.link, 1 - hop.end))
-            .output_interface(index_of(&interface(hop.link, hop.end))?)
+            .gateway(link_address(link, 1 - end))
+            .output_interface(index_of(&interface(link, end))?)
             .pref_source(node_address(node));
         routes.push(route.build());
     }

@@ -85,6 +85,7 @@ pub(crate) fn outcome(
         asi: asi(&flows),
         flows,
         queues: reports,
+        radios: Vec::new(),
     };
     Ok(Outcome { report, arrivals })
 }

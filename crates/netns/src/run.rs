@@ -69,6 +69,14 @@ pub enum RunError {
         /// How many.
         count: usize,
     },
+    /// There are no radios.
+    #[error(
+        "the world netns has no radio channel `{name}`: leave [wlan.{name}] out, or run it with --world sim"
+    )]
+    Wlan {
+        /// The channel.
+        name: String,
+    },
     /// Only a model of TCP, or of a source, can do it.
     #[error("{place}: flow `{flow}`: the world netns {what}, or run it with --world sim")]
     OnlyModelled {
@@ -141,6 +149,11 @@ pub fn run_in_full(
 }
 
 fn check(scenario: &Scenario) -> Result<(), RunError> {
+    if let Some(wlan) = scenario.wlans.first() {
+        return Err(RunError::Wlan {
+            name: wlan.name.clone(),
+        });
+    }
     for (what, count) in [
         ("nodes", scenario.nodes.len()),
         ("links", scenario.links.len()),

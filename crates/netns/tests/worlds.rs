@@ -125,6 +125,7 @@ fn scenario(line: Egress, seconds: u64) -> Scenario {
             link("core", [0, 1], [egress(None, 0), egress(None, 0)]),
             link("line", [1, 2], [line, egress(None, 0)]),
         ],
+        wlans: Vec::new(),
         flows: Vec::new(),
     }
 }

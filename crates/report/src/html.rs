@@ -155,6 +155,7 @@ fn group_table(report: &Report) -> Markup {
             @if let Some(voice) = summary::voice(&g) { p { (voice) } }
         }
         @if let Some(asi) = summary::satisfaction(report) { p { (asi) } }
+        @for radios in summary::radios(report) { p { (radios) } }
     }
 }
 

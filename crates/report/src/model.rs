@@ -37,6 +37,9 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// Measured queues.
     pub queues: Vec<QueueReport>,
+    /// Stations of radio channels.
+    #[serde(default)]
+    pub radios: Vec<RadioReport>,
 }
 
 impl Report {
@@ -187,6 +190,31 @@ pub struct QueueReport {
     pub backlog_series: Vec<f64>,
     /// Length of a step in seconds.
     pub series_step_s: f64,
+}
+
+/// A station of a radio channel, over the whole run, warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RadioReport {
+    /// The channel.
+    pub channel: String,
+    /// The node.
+    pub station: String,
+    /// Seconds that it sent.
+    pub send_s: f64,
+    /// Seconds that it heard something and did not send.
+    pub receive_s: f64,
+    /// Seconds of neither, while it was on.
+    pub idle_s: f64,
+    /// What that took, in J.
+    pub energy_j: f64,
+    /// Data frames sent, every try.
+    pub frames: u64,
+    /// Of those and of RTS: without an answer.
+    pub failures: u64,
+    /// Frames given up after the last try.
+    pub given_up: u64,
+    /// Messages of routing sent (AODV): RREQ, RREP, RERR.
+    pub routing: u64,
 }
 
 impl QueueReport {

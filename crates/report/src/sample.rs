@@ -54,6 +54,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
         complete: true,
         warnings: Vec::new(),
         asi: None,
+        radios: Vec::new(),
         flows: vec![
             bulk(1),
             bulk(2),

@@ -3,7 +3,8 @@
 use makeway_core::measure::{self, Service, jain};
 
 use crate::model::{
-    DatagramReport, FlowReport, Quantiles, QueueReport, Report, TasksReport, VoiceReport,
+    DatagramReport, FlowReport, Quantiles, QueueReport, RadioReport, Report, TasksReport,
+    VoiceReport,
 };
 
 /// Flows of one group, taken together.
@@ -108,6 +109,24 @@ pub fn satisfaction(report: &Report) -> Option<String> {
     Some(format!(
         "Application Satisfaction Index of all flows: {asi:.3}."
     ))
+}
+
+/// What the radios of each channel took, a sentence each.
+pub fn radios(report: &Report) -> impl Iterator<Item = String> {
+    let channels = report.radios.chunk_by(|a, b| a.channel == b.channel);
+    channels.map(|radios| {
+        let sum = |of: fn(&RadioReport) -> f64| radios.iter().map(of).sum::<f64>();
+        let [send, receive, idle] = [sum(|r| r.send_s), sum(|r| r.receive_s), sum(|r| r.idle_s)];
+        let on = (send + receive + idle).max(f64::MIN_POSITIVE);
+        format!(
+            "{}: {} radios took {:.1} J; they sent {} of their time and heard something {}.",
+            radios[0].channel,
+            radios.len(),
+            sum(|r| r.energy_j),
+            percent(send / on),
+            percent(receive / on)
+        )
+    })
 }
 
 fn both(sum: TasksReport, next: TasksReport) -> TasksReport {

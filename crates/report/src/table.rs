@@ -84,6 +84,9 @@ pub fn run(report: &Report) -> String {
     if let Some(asi) = summary::satisfaction(report) {
         text.push_str(&format!("\n\n{asi}"));
     }
+    for radios in summary::radios(report) {
+        text.push_str(&format!("\n\n{radios}"));
+    }
     let marks: u64 = report.queues.iter().map(|q| q.marks).sum();
     if marks > 0 {
         text.push_str(&format!("\n\n{marks} packets were marked (ECN)."));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{Egress, Flow, Pace, Scenario, Source};
+use crate::model::{Egress, Flow, Pace, Scenario, Source, Standard, Wlan};
 use crate::trace::mean_bps;
 
 /// What would run, line by line.
@@ -18,7 +18,9 @@ pub fn explain(s: &Scenario) -> String {
     for (key, value) in &s.set {
         let _ = writeln!(out, "set: {key} = {value}");
     }
-    let _ = writeln!(out, "\nlinks");
+    if !s.links.is_empty() {
+        let _ = writeln!(out, "\nlinks");
+    }
     for link in &s.links {
         for (i, egress) in link.egress.iter().enumerate() {
             let (a, b) = (link.ends[i], link.ends[1 - i]);
@@ -31,6 +33,12 @@ pub fn explain(s: &Scenario) -> String {
                 egress_words(egress)
             );
         }
+    }
+    if !s.wlans.is_empty() {
+        let _ = writeln!(out, "\nradio channels");
+    }
+    for wlan in &s.wlans {
+        let _ = writeln!(out, "  {:<12} {}", wlan.name, wlan_words(wlan, s));
     }
     let _ = writeln!(out, "\nflows");
     let mut groups: Vec<(&Flow, usize)> = Vec::new();
@@ -60,6 +68,42 @@ pub fn explain(s: &Scenario) -> String {
         );
     }
     out
+}
+
+fn wlan_words(w: &Wlan, s: &Scenario) -> String {
+    let standard = match w.standard {
+        Standard::A => "802.11a",
+        Standard::B {
+            short_preamble: true,
+        } => "802.11b with a short preamble",
+        Standard::B { .. } => "802.11b",
+    };
+    let name = |station: usize| &s.nodes[w.stations[station]].name;
+    let mut words = vec![
+        format!("{} stations", w.stations.len()),
+        match w.access_point {
+            Some(station) => format!("through `{}`", name(station)),
+            None => "ad hoc by AODV".into(),
+        },
+        format!("{standard} at {}", w.rate),
+        format!(
+            "{} of {} packets at each",
+            w.queue.scheduler.discipline, w.queue.scheduler.limits.packets
+        ),
+    ];
+    if let Some(rts) = w.rts {
+        words.push(format!("RTS above {rts}"));
+    }
+    if w.places.is_some() {
+        words.push(format!(
+            "understood to {} m, heard to {} m",
+            w.range, w.sense
+        ));
+    }
+    for (station, at) in &w.off {
+        words.push(format!("`{}` off at {at}", name(*station)));
+    }
+    words.join(", ")
 }
 
 fn egress_words(e: &Egress) -> String {

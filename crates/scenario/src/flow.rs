@@ -7,7 +7,7 @@ use makeway_core::units::{Bytes, Duration, Rate};
 use crate::context::Context;
 use crate::document::Entry;
 use crate::error::ScenarioError;
-use crate::model::{Flow, Frame, Link, Pace, Source, Voice};
+use crate::model::{Flow, Frame, Pace, Source, Voice};
 use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::section::{Section, table};
 use crate::{tcp, ticket, trace};
@@ -60,7 +60,7 @@ fn keys(kind: &str) -> &'static [&'static str] {
 pub(crate) fn read(
     entry: &Entry,
     cx: &Context<'_>,
-    links: &[Link],
+    joined: &[&[usize]],
 ) -> Result<Vec<Flow>, ScenarioError> {
     let path = format!("flow.{}", entry.key);
     let t = table(&entry.item, &path, &format!("[{path}]"))?;
@@ -76,7 +76,7 @@ pub(crate) fn read(
 
     let from = node(&s, "from", cx)?;
     let to = node(&s, "to", cx)?;
-    reach(&s, from, to, cx, links)?;
+    reach(&s, from, to, cx, joined)?;
     let source = match kind.as_str() {
         "bulk" => bulk(&s)?,
         "rtp" => rtp(&s, cx)?,
@@ -123,13 +123,13 @@ fn node(s: &Section<'_>, key: &str, cx: &Context<'_>) -> Result<usize, ScenarioE
     cx.node(text, &s.name(key), origin)
 }
 
-/// A path of links joins both ends.
+/// A path of links and channels, each of which joins some nodes, leads from one end to the other.
 fn reach(
     s: &Section<'_>,
     from: usize,
     to: usize,
     cx: &Context<'_>,
-    links: &[Link],
+    joined: &[&[usize]],
 ) -> Result<(), ScenarioError> {
     let (a, b) = (&cx.nodes[from].name, &cx.nodes[to].name);
     if from == to {
@@ -143,9 +143,10 @@ fn reach(
     let mut grown = true;
     while grown && !reached[to] {
         grown = false;
-        for [x, y] in links.iter().map(|l| l.ends) {
-            if reached[x] != reached[y] {
-                (reached[x], reached[y], grown) = (true, true, true);
+        for nodes in joined {
+            if nodes.iter().any(|n| reached[*n]) && !nodes.iter().all(|n| reached[*n]) {
+                nodes.iter().for_each(|n| reached[*n] = true);
+                grown = true;
             }
         }
     }

@@ -21,6 +21,7 @@ mod tcp;
 mod ticket;
 mod trace;
 pub mod wire;
+mod wlan;
 
 use std::collections::BTreeMap;
 use std::path::Path;

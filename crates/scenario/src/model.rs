@@ -31,10 +31,25 @@ pub struct Scenario {
     pub nodes: Vec<Node>,
     /// Point-to-point links.
     pub links: Vec<Link>,
+    /// Radio channels.
+    pub wlans: Vec<Wlan>,
     /// Traffic, expanded: `count = 10` in the file is ten flows here.
     pub flows: Vec<Flow>,
     /// Settings of the command line that changed the file: dotted key, value.
     pub set: BTreeMap<String, String>,
+}
+
+impl Scenario {
+    /// What a packet leaves a node by, counted: both ends of each link, then the stations of each channel.
+    pub fn ports(&self) -> usize {
+        self.first_port(self.wlans.len())
+    }
+
+    /// The port of the first station of a channel.
+    pub fn first_port(&self, wlan: usize) -> usize {
+        let before = self.wlans[..wlan].iter().map(|wlan| wlan.stations.len());
+        2 * self.links.len() + before.sum::<usize>()
+    }
 }
 
 /// Tickets on packets, the same all over the network.
@@ -65,7 +80,7 @@ impl Default for Tags {
     }
 }
 
-/// A host or router. A node forwards when it has more than one link.
+/// A host or router. A node forwards when it has more than one link or radio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Its name in the file.
@@ -81,6 +96,77 @@ pub struct Link {
     pub ends: [usize; 2],
     /// Egress of `ends[0]`, then of `ends[1]`.
     pub egress: [Egress; 2],
+}
+
+/// Stations that share a radio channel by the DCF of IEEE 802.11.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wlan {
+    /// Its name in the file.
+    pub name: String,
+    /// Indices of the nodes, 2 to [`Wlan::MOST_STATIONS`].
+    pub stations: Vec<usize>,
+    /// Place in `stations` of the one that all others talk through. `None`: the network is ad hoc, and AODV
+    /// finds the ways over its stations.
+    pub access_point: Option<usize>,
+    /// How bits become a signal.
+    pub standard: Standard,
+    /// Of data; one of the standard's.
+    pub rate: Rate,
+    /// Frames longer than this, with their 36 B of headers, ask by RTS first. `None`: none does.
+    pub rts: Option<Bytes>,
+    /// What waits at each station.
+    pub queue: Queue,
+    /// Whether the stations' queues are reported.
+    pub measure: bool,
+    /// Where stations are, in m. `None`: all understand one another, equally loud.
+    pub places: Option<Vec<[f64; 2]>>,
+    /// How far a frame is understood, in m.
+    pub range: f64,
+    /// How far it keeps others silent, in m.
+    pub sense: f64,
+    /// When stations are switched off, for good: places in `stations`.
+    pub off: Vec<(usize, Duration)>,
+    /// What a radio takes.
+    pub power: Power,
+}
+
+impl Wlan {
+    /// So many stations fit a channel; chosen by us.
+    pub const MOST_STATIONS: usize = 128;
+}
+
+/// Of IEEE 802.11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standard {
+    /// 1 to 11 Mbit/s.
+    B {
+        /// 96 us before each frame in the place of 192 us.
+        short_preamble: bool,
+    },
+    /// 6 to 54 Mbit/s.
+    A,
+}
+
+/// What a radio takes, in W.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Power {
+    /// While it sends.
+    pub send: f64,
+    /// While it hears something.
+    pub receive: f64,
+    /// Otherwise.
+    pub idle: f64,
+}
+
+impl Default for Power {
+    /// Chosen by us: about what cards of 802.11b took.
+    fn default() -> Self {
+        Self {
+            send: 1.3,
+            receive: 0.9,
+            idle: 0.74,
+        }
+    }
 }
 
 /// One direction of a link: queue, shaper, then impairments.
@@ -133,7 +219,16 @@ impl Egress {
     /// The discipline for a world where so many flows can come by, and users, of which there are no more
     /// than can be told apart.
     pub fn scheduler(&self, flows: u32, seed: u64) -> Config {
-        let mut config = self.queue.scheduler.clone();
+        let mut config = self.queue.scheduler(flows, self.rate, seed);
+        config.ncq.framing = self.framing;
+        config
+    }
+}
+
+impl Queue {
+    /// As [`Egress::scheduler`], for a transmitter of `rate`.
+    pub fn scheduler(&self, flows: u32, rate: Option<Rate>, seed: u64) -> Config {
+        let mut config = self.scheduler.clone();
         config.limits.flows = flows;
         config.users = flows.min(UserId::MOST);
         let rio = &mut config.rio;
@@ -142,12 +237,11 @@ impl Egress {
             (&mut rio.inside, seed),
             (&mut rio.outside, !seed),
         ] {
-            red.rate = self.rate;
+            red.rate = rate;
             red.seed = seed;
         }
-        config.csfq.rate = self.rate;
+        config.csfq.rate = rate;
         config.csfq.seed = seed;
-        config.ncq.framing = self.framing;
         config.ncq.seed = seed;
         config
     }
@@ -189,7 +283,7 @@ pub struct Issue {
 /// A discipline with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// What it is, its limits and parameters; [`Egress::scheduler`] has the rest.
+    /// What it is, its limits and parameters; [`Queue::scheduler()`] has the rest.
     pub scheduler: Config,
     /// What makes a flow.
     pub flows: Identity,

@@ -108,6 +108,27 @@ pub(crate) fn queue(
     let t = table(item, &name, &example)?;
     let q = Section::new(name, &item.origin, t, &KEYS)?;
     let end = q.end("at", names)?;
+    Ok((end, described(&q, cx)?))
+}
+
+/// A station's, which has one end only.
+pub(crate) fn alone(
+    s: &Section<'_>,
+    item: &Item,
+    cx: &Context<'_>,
+) -> Result<Queue, ScenarioError> {
+    let name = s.name("queue");
+    let t = table(
+        item,
+        &name,
+        "{ discipline = \"fifo\", limit = \"50 packets\" }",
+    )?;
+    let q = Section::new(name, &item.origin, t, &KEYS[1..])?;
+    described(&q, cx)
+}
+
+/// All but where it is.
+fn described(q: &Section<'_>, cx: &Context<'_>) -> Result<Queue, ScenarioError> {
     q.need("discipline", "\"sqf\"")?;
     let discipline = q.read("discipline")?.unwrap_or(Discipline::Fifo);
     let mut queue = queue_of(discipline);
@@ -126,11 +147,11 @@ pub(crate) fn queue(
         let limits = &mut scheduler.limits;
         (limits.packets, limits.bytes) = limit(&entry.item, &q.name("limit"))?;
     }
-    parameters(&q, scheduler)?;
+    parameters(q, scheduler)?;
     scheduler
         .check()
         .map_err(|error| q.origin.error(format!("`{}`: {error}", q.path)))?;
-    Ok((end, queue))
+    Ok(queue)
 }
 
 /// What only some disciplines have. The others leave it aside, so that one file serves to compare them.

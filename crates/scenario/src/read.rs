@@ -8,12 +8,12 @@ use makeway_core::units::Duration;
 use crate::context::Context;
 use crate::document::{Entry, Table};
 use crate::error::{Origin, ScenarioError};
-use crate::model::{Flow, Link, Node, Scenario};
+use crate::model::{Flow, Link, Node, Scenario, Wlan};
 use crate::section::{Section, table};
-use crate::{flow, link, ticket};
+use crate::{flow, link, ticket, wlan};
 
-const KEYS: [&str; 8] = [
-    "title", "duration", "warmup", "seed", "tags", "node", "link", "flow",
+const KEYS: [&str; 9] = [
+    "title", "duration", "warmup", "seed", "tags", "node", "link", "wlan", "flow",
 ];
 
 pub(crate) fn scenario(
@@ -54,12 +54,20 @@ pub(crate) fn scenario(
     };
     let tags = ticket::tags(&top)?;
     let mut links = links(&top, &cx)?;
-    for egress in links.iter_mut().flat_map(|link| &mut link.egress) {
-        egress.queue.scheduler.tred.codec = tags.codec;
+    let mut wlans = wlans(&top, &cx)?;
+    let egress = links.iter_mut().flat_map(|link| &mut link.egress);
+    let queues = egress.map(|egress| &mut egress.queue);
+    for queue in queues.chain(wlans.iter_mut().map(|wlan| &mut wlan.queue)) {
+        queue.scheduler.tred.codec = tags.codec;
     }
+    let joined: Vec<&[usize]> = links
+        .iter()
+        .map(|link| &link.ends[..])
+        .chain(wlans.iter().map(|wlan| &wlan.stations[..]))
+        .collect();
     let flows = groups(&top, "flow", "[flow.download]")?
         .into_iter()
-        .map(|entry| flow::read(entry, &cx, &links))
+        .map(|entry| flow::read(entry, &cx, &joined))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     no_two_of_a_name(&flows)?;
@@ -71,6 +79,7 @@ pub(crate) fn scenario(
         tags,
         nodes: cx.nodes,
         links,
+        wlans,
         flows,
         set,
     })
@@ -148,6 +157,9 @@ fn nodes(top: &Section<'_>) -> Result<Vec<Node>, ScenarioError> {
 
 fn links(top: &Section<'_>, cx: &Context<'_>) -> Result<Vec<Link>, ScenarioError> {
     let mut links: Vec<Link> = Vec::new();
+    if top.get("wlan").is_some() && top.get("link").is_none() {
+        return Ok(links);
+    }
     for entry in groups(top, "link", "[link.line]")? {
         let read = link::read(entry, cx)?;
         let both = |l: &Link| l.ends == read.ends || l.ends == [read.ends[1], read.ends[0]];
@@ -167,4 +179,12 @@ fn links(top: &Section<'_>, cx: &Context<'_>) -> Result<Vec<Link>, ScenarioError
         }
     }
     Ok(links)
+}
+
+fn wlans(top: &Section<'_>, cx: &Context<'_>) -> Result<Vec<Wlan>, ScenarioError> {
+    if top.get("wlan").is_none() {
+        return Ok(Vec::new());
+    }
+    let entries = groups(top, "wlan", "[wlan.home]")?;
+    entries.into_iter().map(|e| wlan::read(e, cx)).collect()
 }

@@ -7,15 +7,15 @@ use crate::model::Scenario;
 /// A way out of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The link taken.
-    pub link: usize,
-    /// The end of it at which the node is.
-    pub end: usize,
+    /// The port taken, counted as in [`Scenario::ports`].
+    pub port: usize,
+    /// The node it leads to: the far end of a link, or a station of the channel, perhaps over others.
+    pub to: usize,
 }
 
 /// The network, by node.
 pub struct Graph {
-    /// For each node, the ends of links at its neighbours, in the order of the file, with whose they are.
+    /// For each node, the ports of its neighbours that lead to it, in the order of the file, with whose they are.
     beside: Vec<Vec<(usize, Hop)>>,
 }
 
@@ -25,14 +25,29 @@ impl Graph {
         let mut beside = vec![Vec::new(); scenario.nodes.len()];
         for (link, ends) in scenario.links.iter().map(|link| link.ends).enumerate() {
             for end in 0..2 {
-                beside[ends[1 - end]].push((ends[end], Hop { link, end }));
+                let to = ends[1 - end];
+                let port = 2 * link + end;
+                beside[to].push((ends[end], Hop { port, to }));
+            }
+        }
+        for (index, wlan) in scenario.wlans.iter().enumerate() {
+            let first = scenario.first_port(index);
+            for (to, &far) in wlan.stations.iter().enumerate() {
+                for (from, &near) in wlan.stations.iter().enumerate() {
+                    // Without an access point AODV sees to it that each has a way to each.
+                    let talk = wlan.access_point.is_none_or(|ap| from == ap || to == ap);
+                    if from != to && talk {
+                        let port = first + from;
+                        beside[far].push((near, Hop { port, to: far }));
+                    }
+                }
             }
         }
         Self { beside }
     }
 
-    /// For each node, the first hop towards node `to`: fewest links, then the link that comes first in
-    /// the file. `None` where there is no way, and at `to` itself.
+    /// For each node, the first hop towards node `to`: fewest hops, then what comes first in
+    /// the file, links before channels. `None` where there is no way, and at `to` itself.
     pub fn towards(&self, to: usize) -> Vec<Option<Hop>> {
         // Breadth first from the destination: each node learns the hop that leads back to it.
         let mut hops = vec![None; self.beside.len()];

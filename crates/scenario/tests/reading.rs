@@ -8,7 +8,7 @@ use makeway_core::framing::Framing;
 use makeway_core::sched::{LowRate, NcqParams};
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use makeway_scenario::model::{Pace, Source};
-use makeway_scenario::{Scenario, ScenarioError, explain, load, parse};
+use makeway_scenario::{Scenario, ScenarioError, explain, load, parse, routes};
 use proptest::prelude::*;
 
 fn root() -> PathBuf {
@@ -245,6 +245,88 @@ fn every_parameter_of_ncq_reaches_the_discipline_with_the_links_framing() {
         seed: 7,
     };
     assert_eq!(s.links[1].egress[0].scheduler(4, 7).ncq, expected);
+}
+
+/// A router, two stations and a server: the example of `[wlan.NAME]` in short.
+const RADIO: &str = r#"
+duration = "20s"
+[node]
+ap = {}
+phone = {}
+laptop = {}
+[wlan.home]
+stations = ["ap", "phone", "laptop"]
+access_point = "ap"
+places = [[0, 0], [30, 0], [0, 40.5]]
+rate = "5.5mbit"
+off = { phone = "10s" }
+[flow.call]
+kind = "cbr"
+from = "phone"
+to = "laptop"
+rate = "80kbit"
+"#;
+
+#[test]
+fn a_radio_channel_reads_and_flows_go_over_it() {
+    let s = read(RADIO, &[]).unwrap();
+    let home = &s.wlans[0];
+    assert_eq!(
+        (&home.stations[..], home.access_point),
+        (&[0, 1, 2][..], Some(0))
+    );
+    assert_eq!(home.rate, Rate::from_bps(5_500_000));
+    assert_eq!(home.places.as_ref().unwrap()[2], [0.0, 40.5]);
+    assert_eq!((home.range, home.sense), (250.0, 550.0));
+    assert_eq!(home.off, [(1, Duration::from_secs(10))]);
+    assert!(!home.measure && s.links.is_empty());
+    let words = explain(&s);
+    assert!(
+        words.contains("through `ap`, 802.11b at 5.5mbit"),
+        "{words}"
+    );
+    // Over the access point; without one, straight on, for AODV to find the way.
+    let ways = |s: &Scenario| routes::routes(s)[1][2].map(|hop| (hop.port, hop.to));
+    assert_eq!(ways(&s), Some((1, 0)));
+    let ad_hoc = read(&RADIO.replace("access_point", "#"), &[]).unwrap();
+    assert_eq!(ways(&ad_hoc), Some((1, 2)));
+    assert!(explain(&ad_hoc).contains("ad hoc by AODV"));
+}
+
+#[test]
+fn errors_of_a_radio_channel_say_where_what_and_what_would_be_right() {
+    let wrong = [
+        (
+            "stations = [\"ap\", \"phone\", \"laptop\"]",
+            "stations = [\"ap\"]",
+        ),
+        ("\"phone\", \"laptop\"]", "\"phone\", \"phone\"]"),
+        ("access_point = \"ap\"", "access_point = \"pa\""),
+        (
+            "stations = [\"ap\", \"phone\", \"laptop\"]",
+            "stations = [\"phone\", \"laptop\"]",
+        ),
+        ("[[0, 0], [30, 0], [0, 40.5]]", "[[0, 0], [30, 0]]"),
+        ("[[0, 0], [30, 0], [0, 40.5]]", "[[0, 0], [30, 0], [0]]"),
+        ("5.5mbit", "6mbit"),
+        (
+            "rate = \"5.5mbit\"",
+            "standard = \"802.11a\"\npreamble = \"short\"",
+        ),
+        ("rate = \"5.5mbit\"", "range = 300\nsense = 200"),
+        ("phone = \"10s\"", "phne = \"10s\""),
+        ("rate = \"5.5mbit\"", "power = { send = -1 }"),
+        (
+            "rate = \"5.5mbit\"",
+            "queue = { at = \"ap\", discipline = \"fifo\" }",
+        ),
+    ];
+    let told = wrong.map(|(from, to)| {
+        assert!(RADIO.contains(from), "{from}");
+        let text = RADIO.replacen(from, to, 1);
+        read(&text, &[]).unwrap_err().to_string()
+    });
+    insta::assert_snapshot!(told.join("\n"));
 }
 
 #[test]

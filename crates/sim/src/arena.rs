@@ -1,7 +1,7 @@
 //! Packets under way.
 
 use makeway_core::fetch::fetch;
-use makeway_core::packet::{Ecn, Handle, Tag};
+use makeway_core::packet::{Ecn, Handle, Packet, Tag};
 use makeway_core::units::Instant;
 
 use crate::tcp::{Ack, Segment};
@@ -20,6 +20,8 @@ pub struct Transit {
     pub ecn: Ecn,
     /// Its tickets, or its place in a profile.
     pub tag: Tag,
+    /// Stations that may still pass it on.
+    pub ttl: u8,
     /// What it carries.
     pub body: Body,
 }
@@ -98,6 +100,17 @@ impl Arena {
     pub fn mark(&mut self, handle: Handle) -> bool {
         let ecn = &mut self.get_mut(handle).ecn;
         std::mem::replace(ecn, Ecn::Marked) != Ecn::Marked
+    }
+
+    /// What happened to `packet` in a queue; whether it was marked there.
+    #[inline]
+    pub fn carry(&mut self, packet: &Packet) -> bool {
+        let marked = packet.ecn() == Ecn::Marked && self.mark(packet.handle);
+        if packet.tag() != Tag(0) {
+            // Perhaps another than it came with.
+            self.get_mut(packet.handle).tag = packet.tag();
+        }
+        marked
     }
 
     /// Takes a packet out.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use makeway_core::flow::Identity;
-use makeway_core::loss::LossyLink;
+use makeway_core::loss::{Loss, LossyLink};
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{FlowId, UserId};
 use makeway_core::random::Rng;
@@ -16,16 +16,19 @@ use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{self, Egress, Issue, Preset, Scenario, Share, Source};
-use makeway_scenario::routes::Graph;
+use makeway_scenario::model::{
+    self, Egress, Issue, Preset, Queue, Scenario, Share, Source, Standard,
+};
+use makeway_scenario::routes::{Graph, Hop};
 use rand_pcg::Pcg64Mcg;
 
 use crate::error::RunError;
 use crate::flow::{Flow, Kind, Stream, Tags, Tasks, Tcp};
-use crate::port::{Counts, Currency, Port, Way, port_number};
+use crate::port::{Counts, Currency, FRAMING, Port, Way, port_number};
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
 use crate::trace::Trace;
-use crate::world::{Changing, Step, World};
+use crate::wlan::{Config, Medium, Reach};
+use crate::world::{Cell, Changing, Mesh, Step, World};
 
 /// IPv4 and TCP.
 const TCP_HEADERS: u32 = 40;
@@ -36,6 +39,9 @@ const THINKING: u64 = 1 << 40;
 
 /// Numbers from here on are those of the meters of profiles.
 const PROFILES: u64 = 1 << 41;
+/// Numbers from here on are those of radio channels, and of their routers.
+const RADIO: u64 = 1 << 42;
+const ROUTERS: u64 = 1 << 43;
 
 /// In a replication each flow begins later by a random time below this: without it a scenario that
 /// has no random source would be the same run again and again, and the sources' phases, which decide
@@ -86,7 +92,8 @@ pub fn build<T: Trace>(
         });
     }
     let ports = ports(scenario, interval, seed)?;
-    let mut world = World::new(ports, ways.steps, flows, interval, trace);
+    let cells = cells(scenario, seed);
+    let mut world = World::new(ports, ways.steps, flows, cells, interval, trace);
     world.change_rates(changing(scenario));
     Ok(world)
 }
@@ -184,9 +191,11 @@ impl Ways {
                 ways.starts[number][back] = ways.steps.len() as u32;
                 while at != to {
                     let hop = hops[at].ok_or_else(no_way)?;
-                    let port = port_number(hop.link, hop.end);
-                    ways.steps.push(identities.step(port, 2 * number + back));
-                    at = scenario.links[hop.link].ends[1 - hop.end];
+                    ways.steps.push(Step {
+                        to: station(scenario, hop),
+                        ..identities.step(hop.port as u32, 2 * number + back)
+                    });
+                    at = hop.to;
                 }
                 ways.steps.push(Step::END);
             }
@@ -212,10 +221,54 @@ impl Ways {
             .map(|step| step.port)
             .take_while(|port| *port != Step::END.port);
         ports.any(|port| {
-            let egress = &scenario.links[port as usize / 2].egress[port as usize % 2];
-            egress.rate.is_some() || egress.delay > Duration::ZERO
+            let link = scenario.links.get(port as usize / 2);
+            let egress = link.map(|link| &link.egress[port as usize % 2]);
+            egress.is_none_or(|egress| egress.rate.is_some() || egress.delay > Duration::ZERO)
         })
     }
+}
+
+/// The station of a channel to which `hop` leads.
+fn station(scenario: &Scenario, hop: Hop) -> u16 {
+    let ours = |n: &usize| hop.port >= scenario.first_port(*n);
+    let wlan = (0..scenario.wlans.len()).rev().find(ours);
+    let stations = wlan.map_or(&[][..], |n| &scenario.wlans[n].stations);
+    let place = stations.iter().position(|node| *node == hop.to);
+    place.unwrap_or_default() as u16
+}
+
+/// The radio channels.
+fn cells(scenario: &Scenario, seed: u64) -> Vec<Cell> {
+    let cell = |(number, wlan): (usize, &model::Wlan)| {
+        let config = match wlan.standard {
+            Standard::A => Config::a(wlan.rate),
+            Standard::B { short_preamble } => Config::b(wlan.rate, short_preamble),
+        };
+        let config = Config {
+            rts_threshold: wlan.rts.map_or(u64::MAX, |bytes| bytes.get()),
+            ..config
+        };
+        let reach = match &wlan.places {
+            Some(places) => Reach::two_ray(places, wlan.range, wlan.sense),
+            None => Reach::everybody(wlan.stations.len()),
+        };
+        let own = |kind: u64| Rng::new(seed ^ Rng::new(kind + number as u64).next_u64()).next_u64();
+        let mut medium = Medium::new(config, reach, own(RADIO));
+        for (station, at) in &wlan.off {
+            medium.switch_off(*station as u16, Instant::ZERO + *at);
+        }
+        let stations = wlan.stations.len() as u16;
+        Cell {
+            medium,
+            first: scenario.first_port(number) as u32,
+            stations,
+            mesh: match wlan.access_point {
+                Some(_) => None,
+                None => Some(Mesh::new(stations, own(ROUTERS))),
+            },
+        }
+    };
+    scenario.wlans.iter().enumerate().map(cell).collect()
 }
 
 fn kind(
@@ -337,18 +390,16 @@ struct Identities {
 impl Identities {
     fn find(scenario: &Scenario) -> Self {
         let mut known: Vec<Identity> = Vec::new();
-        let mut of_port = Vec::with_capacity(2 * scenario.links.len());
-        for link in &scenario.links {
-            for egress in &link.egress {
-                let mut place = |identity: Identity| {
-                    let place = known.iter().position(|known| *known == identity);
-                    place.unwrap_or_else(|| {
-                        known.push(identity);
-                        known.len() - 1
-                    })
-                };
-                of_port.push([place(egress.queue.flows), place(egress.queue.users)]);
-            }
+        let mut of_port = Vec::with_capacity(scenario.ports());
+        for queue in queues(scenario) {
+            let mut place = |identity: Identity| {
+                let place = known.iter().position(|known| *known == identity);
+                place.unwrap_or_else(|| {
+                    known.push(identity);
+                    known.len() - 1
+                })
+            };
+            of_port.push([place(queue.flows), place(queue.users)]);
         }
         let numbers = known
             .into_iter()
@@ -366,6 +417,7 @@ impl Identities {
             port,
             flow: FlowId(flow),
             user: UserId(user),
+            to: 0,
         }
     }
 }
@@ -393,19 +445,52 @@ fn numbers(scenario: &Scenario, identity: Identity) -> Vec<u32> {
     numbers.collect()
 }
 
+/// The queue of every port.
+fn queues(scenario: &Scenario) -> impl Iterator<Item = &Queue> {
+    let links = scenario.links.iter().flat_map(|link| &link.egress);
+    let stations = scenario
+        .wlans
+        .iter()
+        .flat_map(|wlan| wlan.stations.iter().map(|_| &wlan.queue));
+    links.map(|egress| &egress.queue).chain(stations)
+}
+
 fn ports(scenario: &Scenario, interval: Interval, seed: u64) -> Result<Vec<Port>, RunError> {
-    let mut ports = Vec::with_capacity(2 * scenario.links.len());
-    for link in &scenario.links {
+    let mut ports = Vec::with_capacity(scenario.ports());
+    let mut add = |mut port: Port, measure: bool| {
+        if measure {
+            port.counts = Some(Box::new(Counts::new(interval)));
+        }
+        ports.push(port);
+    };
+    for (index, link) in scenario.links.iter().enumerate() {
         for (end, egress) in link.egress.iter().enumerate() {
-            let other = &link.egress[1 - end];
-            let mut port = port(scenario, link, [egress, other], ports.len() as u64, seed)?;
-            if egress.measure {
-                port.counts = Some(Box::new(Counts::new(interval)));
-            }
-            ports.push(port);
+            let number = u64::from(port_number(index, end));
+            let both = [egress, &link.egress[1 - end]];
+            add(port(scenario, link, both, number, seed)?, egress.measure);
+        }
+    }
+    for (index, wlan) in scenario.wlans.iter().enumerate() {
+        let first = scenario.first_port(index) as u64;
+        for number in first..first + wlan.stations.len() as u64 {
+            add(station_port(scenario, wlan, number, seed)?, wlan.measure);
         }
     }
     Ok(ports)
+}
+
+/// Flows and users that may come by a port.
+fn most(scenario: &Scenario) -> u32 {
+    scenario.nodes.len().max(2 * scenario.flows.len()) as u32
+}
+
+/// Users are hosts, whose number is that of the node.
+fn weights(scenario: &Scenario, queue: &Queue) -> Vec<(UserId, u32)> {
+    let place = |name: &String| scenario.nodes.iter().position(|node| node.name == *name);
+    let weights = queue.weights.iter();
+    weights
+        .filter_map(|(name, weight)| Some((UserId(place(name)? as u32), *weight)))
+        .collect()
 }
 
 fn port(
@@ -415,15 +500,10 @@ fn port(
     number: u64,
     seed: u64,
 ) -> Result<Port, RunError> {
-    let most = scenario.nodes.len().max(2 * scenario.flows.len());
-    let mut config = egress.scheduler(most as u32, seed.wrapping_add(number));
-    for (name, weight) in &egress.queue.weights {
-        // Users are hosts, whose number is that of the node.
-        if let Some(node) = scenario.nodes.iter().position(|node| node.name == *name) {
-            config.weights.push((UserId(node as u32), *weight));
-        }
-    }
-    let scheduler = sched::build(&config).map_err(|error| RunError::queue(link, error))?;
+    let mut config = egress.scheduler(most(scenario), seed.wrapping_add(number));
+    config.weights.extend(weights(scenario, &egress.queue));
+    let scheduler =
+        sched::build(&config).map_err(|error| RunError::queue("link", &link.name, error))?;
     let way = Way {
         delay: egress.delay,
         jitter: egress.jitter.as_nanos() as f64,
@@ -474,6 +554,28 @@ fn currency(
                 .collect(),
         })
     })
+}
+
+/// A station's port: a queue alone, since the medium does the rest.
+fn station_port(
+    scenario: &Scenario,
+    wlan: &model::Wlan,
+    number: u64,
+    seed: u64,
+) -> Result<Port, RunError> {
+    let seed = seed.wrapping_add(number);
+    let mut config = wlan.queue.scheduler(most(scenario), Some(wlan.rate), seed);
+    config.ncq.framing = FRAMING;
+    config.weights.extend(weights(scenario, &wlan.queue));
+    let scheduler =
+        sched::build(&config).map_err(|error| RunError::queue("wlan", &wlan.name, error))?;
+    let way = Way {
+        delay: Duration::ZERO,
+        jitter: 0.0,
+        loss: LossyLink::new(Loss::default()),
+        rng: random(seed, number),
+    };
+    Ok(Port::new(Shaper::new(None, scheduler), FRAMING, way, None))
 }
 
 /// The seed of a replication; that of the first is the scenario's own.

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use makeway_scenario::model;
-
 /// Why a scenario cannot be run in this world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
@@ -40,10 +38,12 @@ pub enum RunError {
         name: String,
     },
     /// A queue cannot be as it is asked for.
-    #[error("link `{link}`: {why}")]
+    #[error("{kind} `{name}`: {why}")]
     Queue {
-        /// The link.
-        link: String,
+        /// `link` or `wlan`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
         /// What is wrong.
         why: String,
     },
@@ -58,9 +58,10 @@ pub enum RunError {
 }
 
 impl RunError {
-    pub(crate) fn queue(link: &model::Link, why: impl fmt::Display) -> Self {
+    pub(crate) fn queue(kind: &'static str, name: &str, why: impl fmt::Display) -> Self {
         Self::Queue {
-            link: link.name.clone(),
+            kind,
+            name: name.into(),
             why: why.to_string(),
         }
     }

@@ -6,9 +6,11 @@
 //! - [`run`]: a scenario in, a report out;
 //! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;
 //! - [`trace`]: what happens to packets, as files that other programs read;
-//! - [`tcp`]: senders and receivers of TCP, as state machines.
+//! - [`tcp`]: senders and receivers of TCP, as state machines;
+//! - [`wlan`]: stations that share a radio; [`aodv`]: ways over them.
 
 mod agenda;
+pub mod aodv;
 mod arena;
 mod build;
 mod error;

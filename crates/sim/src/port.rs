@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use makeway_core::framing::Framing;
+use makeway_core::framing::{Cells, Framing};
 use makeway_core::loss::LossyLink;
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{DropReason, Handle, Packet};
@@ -13,6 +13,13 @@ use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::interval::Interval;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
+
+/// Of 802.11 data: LLC 8 bytes, MAC header 24, check sequence 4 (IEEE 802.11-2020 9.3.2.1).
+pub const FRAMING: Framing = Framing {
+    overhead: 36,
+    mpu: 0,
+    cells: Cells::None,
+};
 
 /// The number of the port at an end of a link, counted as in the scenario.
 pub fn port_number(link: usize, end: usize) -> u32 {
@@ -114,6 +121,16 @@ impl Counts {
         }
     }
 
+    #[inline]
+    fn sent(&mut self, now: Instant, packet: &Packet, marked: bool) {
+        self.packets_out += 1;
+        self.marks += u64::from(marked);
+        self.sojourn.record(now.saturating_since(packet.arrived));
+        if self.interval.measures(now.as_nanos()) {
+            self.bytes_measured += packet.len().get();
+        }
+    }
+
     fn dropped(&mut self, reason: &'static str) {
         *self.drops.entry(reason).or_default() += 1;
     }
@@ -193,12 +210,7 @@ impl Port {
                 None => now,
             };
             if let Some(counts) = &mut self.counts {
-                counts.packets_out += 1;
-                counts.marks += u64::from(marked);
-                counts.sojourn.record(now.saturating_since(packet.arrived));
-                if counts.interval.measures(now.as_nanos()) {
-                    counts.bytes_measured += packet.len().get();
-                }
+                counts.sent(now, &packet, marked);
             }
             self.carry(leaves, packet.handle);
         }
@@ -206,6 +218,28 @@ impl Port {
             self.give_up();
         }
         self.shaper.next_departure()
+    }
+
+    /// The next packet, for a radio, which has its own way of sending. `sent` says whether it was marked here.
+    pub fn take(&mut self, now: Instant, sent: impl FnOnce(&Packet) -> bool) -> Option<Packet> {
+        let packet = self.shaper.dequeue(now, &mut self.drops);
+        if !self.drops.is_empty() {
+            self.give_up();
+        }
+        let packet = packet?;
+        let marked = sent(&packet);
+        if let Some(counts) = &mut self.counts {
+            counts.sent(now, &packet, marked);
+        }
+        Some(packet)
+    }
+
+    /// Gives up a packet that has left the queue.
+    pub fn lose(&mut self, handle: Handle, why: &'static str) {
+        self.lost.push((handle, why));
+        if let Some(counts) = &mut self.counts {
+            counts.dropped(why);
+        }
     }
 
     /// The link has `rate` from now on; what is left of the packet being sent goes at it.
@@ -264,11 +298,7 @@ impl Port {
         let rng = &mut way.rng;
         self.last_is_carried = !way.loss.loses(|| StandardUniform.sample(rng));
         if !self.last_is_carried {
-            self.lost.push((handle, "loss"));
-            if let Some(counts) = &mut self.counts {
-                counts.dropped("loss");
-            }
-            return;
+            return self.lose(handle, "loss");
         }
         let mut delay = way.delay;
         if way.jitter > 0.0 {

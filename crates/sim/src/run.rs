@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Tally, per_second, quantiles};
 use makeway_report::interval::{Interval, Progress};
-use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report, TasksReport};
+use makeway_report::model::{FORMAT, FlowReport, QueueReport, RadioReport, Report, TasksReport};
 use makeway_report::summary::asi;
-use makeway_scenario::model::{self, Egress, Scenario};
+use makeway_scenario::model::{self, Queue, Scenario};
 
 use crate::build::{Options, build};
 use crate::error::RunError;
@@ -88,6 +88,7 @@ fn go<T: Trace>(
             duration: scenario.duration,
         });
     }
+    let radios = radios(scenario, &world, Instant::from_nanos(ended));
     // Senders are silent; what is under way arrives.
     let complete = ended == interval.to();
     if complete {
@@ -96,7 +97,10 @@ fn go<T: Trace>(
     world.trace.finish()?;
     let tally = Tally { interval, ended };
     Ok(Outcome {
-        report: report(scenario, &world, tally, complete),
+        report: Report {
+            radios,
+            ..report(scenario, &world, tally, complete)
+        },
         fingerprint: world.fingerprint(),
         hops: world.hops(),
     })
@@ -126,6 +130,7 @@ fn report<T: Trace>(scenario: &Scenario, world: &World<T>, tally: Tally, complet
         asi: asi(&flows),
         flows,
         queues: queues(scenario, world, tally),
+        radios: Vec::new(),
     }
 }
 
@@ -166,16 +171,58 @@ fn queues<T>(scenario: &Scenario, world: &World<T>, tally: Tally) -> Vec<QueueRe
             let names = [link.ends[end], link.ends[1 - end]].map(|node| &scenario.nodes[node].name);
             let name = format!("{} -> {}", names[0], names[1]);
             let port = &world.ports[port_number(index, end) as usize];
-            queues.extend(queue_report(name, &link.egress[end], port, tally));
+            let egress = &link.egress[end];
+            let [from, to] = [tally.interval.from(), tally.ended].map(Duration::from_nanos);
+            let rate_bps = egress.mean_bps(from, to).round() as u64;
+            queues.extend(queue_report(name, &egress.queue, rate_bps, port, tally));
+        }
+    }
+    for (index, wlan) in scenario.wlans.iter().enumerate() {
+        for (node, port) in wlan.stations.iter().zip(scenario.first_port(index)..) {
+            let name = format!("{} on {}", scenario.nodes[*node].name, wlan.name);
+            let (port, rate_bps) = (&world.ports[port], wlan.rate.bps());
+            queues.extend(queue_report(name, &wlan.queue, rate_bps, port, tally));
         }
     }
     queues
 }
 
-fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Option<QueueReport> {
+/// What the radios did until `now`.
+fn radios<T>(scenario: &Scenario, world: &World<T>, now: Instant) -> Vec<RadioReport> {
+    let mut radios = Vec::new();
+    for (wlan, cell) in scenario.wlans.iter().zip(&world.cells) {
+        for (node, station) in wlan.stations.iter().zip(0..) {
+            let airtime = cell.medium.airtime(station, now);
+            let times = [airtime.send, airtime.receive, airtime.idle];
+            let [send_s, receive_s, idle_s] = times.map(|time| time.as_secs_f64());
+            let power = wlan.power;
+            let counts = cell.medium.counts(station);
+            let routing = cell.mesh.as_ref().map(|mesh| mesh.router(station).counts());
+            radios.push(RadioReport {
+                channel: wlan.name.clone(),
+                station: scenario.nodes[*node].name.clone(),
+                send_s,
+                receive_s,
+                idle_s,
+                energy_j: power.send * send_s + power.receive * receive_s + power.idle * idle_s,
+                frames: counts.data,
+                failures: counts.failures,
+                given_up: counts.given_up,
+                routing: routing.map_or(0, |c| c.requests + c.relayed + c.replies + c.errors),
+            });
+        }
+    }
+    radios
+}
+
+fn queue_report(
+    name: String,
+    queue: &Queue,
+    rate_bps: u64,
+    port: &Port,
+    tally: Tally,
+) -> Option<QueueReport> {
     let counts = port.counts.as_ref()?;
-    let [from, to] = [tally.interval.from(), tally.ended].map(Duration::from_nanos);
-    let rate_bps = egress.mean_bps(from, to).round() as u64;
     let seconds = tally.seconds();
     let throughput_bps = per_second(counts.bytes_measured, seconds);
     let discipline = port.discipline_counts();
@@ -183,7 +230,7 @@ fn queue_report(name: String, egress: &Egress, port: &Port, tally: Tally) -> Opt
     backlog_series.truncate(tally.steps());
     Some(QueueReport {
         name,
-        discipline: egress.queue.scheduler.discipline.name().into(),
+        discipline: queue.scheduler.discipline.name().into(),
         rate_bps,
         throughput_bps,
         utilisation: match rate_bps {

@@ -1,5 +1,9 @@
 //! The network and its traffic, event by event.
 
+mod radio;
+
+pub use radio::{Cell, Mesh};
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_core::packet::{Ecn, FlowId, Handle, Packet, Tag, UserId};
@@ -15,6 +19,9 @@ use crate::port::Port;
 use crate::tcp::Ack;
 use crate::trace::{Trace, What};
 
+/// Of IP packets, as Linux sets it.
+const TTL: u8 = 64;
+
 /// A step of a way: the port, and what a packet that goes this way is there.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
@@ -24,6 +31,8 @@ pub struct Step {
     pub flow: FlowId,
     /// The user's id at the port.
     pub user: UserId,
+    /// On a radio channel the station that it is for, perhaps over others.
+    pub to: u16,
 }
 
 impl Step {
@@ -32,6 +41,7 @@ impl Step {
         port: u32::MAX,
         flow: FlowId(0),
         user: UserId(0),
+        to: 0,
     };
 }
 
@@ -44,6 +54,10 @@ pub struct World<T> {
     /// Every flow's ways, step by step, each way ended by [`Step::END`].
     ways: Vec<Step>,
     changing: Vec<Changing>,
+    /// Radio channels; their stations' ports come after those of links.
+    pub cells: Vec<Cell>,
+    /// How many ports are those of links.
+    wired: u32,
     /// Every flow.
     pub flows: Vec<Flow>,
     interval: Interval,
@@ -55,7 +69,8 @@ pub struct World<T> {
 }
 
 /// Sources of the agenda, in this order: for each port its transmitter and its far end, for each
-/// flow its sender and its receiver, then the clock of the series and the changes of rates.
+/// flow its sender and its receiver, then the clock of the series and the changes of rates, then for
+/// each radio channel its medium and its routers.
 #[derive(Clone, Copy)]
 struct Sources {
     ports: u32,
@@ -69,6 +84,8 @@ enum Event {
     Receive(u32),
     Sample,
     Change,
+    Air(u32),
+    Find(u32),
 }
 
 impl Sources {
@@ -96,6 +113,14 @@ impl Sources {
         self.sample() + 1
     }
 
+    fn air(self, cell: usize) -> u32 {
+        self.sample() + 2 + 2 * cell as u32
+    }
+
+    fn find(self, cell: usize) -> u32 {
+        self.air(cell) + 1
+    }
+
     #[inline]
     fn event(self, source: u32) -> Event {
         let (index, second) = (source / 2, source % 2 == 1);
@@ -104,8 +129,10 @@ impl Sources {
             (None, true) => Event::Arrive(index),
             (Some(flow), false) if flow == self.flows => Event::Sample,
             (Some(flow), true) if flow == self.flows => Event::Change,
-            (Some(flow), false) => Event::Send(flow),
-            (Some(flow), true) => Event::Receive(flow),
+            (Some(flow), false) if flow < self.flows => Event::Send(flow),
+            (Some(flow), true) if flow < self.flows => Event::Receive(flow),
+            (Some(other), false) => Event::Air(other - self.flows - 1),
+            (Some(other), true) => Event::Find(other - self.flows - 1),
         }
     }
 }
@@ -133,6 +160,7 @@ impl<T: Trace> World<T> {
         ports: Vec<Port>,
         ways: Vec<Step>,
         flows: Vec<Flow>,
+        cells: Vec<Cell>,
         interval: Interval,
         trace: T,
     ) -> Self {
@@ -140,17 +168,24 @@ impl<T: Trace> World<T> {
             ports: ports.len() as u32,
             flows: flows.len() as u32,
         };
-        let mut agenda = Agenda::new(2 * ports.len(), 2 * flows.len() + 2);
+        let far = 2 * flows.len() + 2 + 2 * cells.len();
+        let mut agenda = Agenda::new(2 * ports.len(), far);
         agenda.set(sources.sample(), Instant::ZERO);
         for (flow, number) in flows.iter().zip(0..) {
             agenda.set(sources.send(number), flow.start);
         }
+        for (place, cell) in cells.iter().enumerate() {
+            agenda.set_or_clear(sources.air(place), cell.medium.next());
+        }
+        let wired = cells.first().map_or(sources.ports, |cell| cell.first);
         Self {
             agenda,
             arena: Arena::default(),
             ports,
             ways,
             changing: Vec::new(),
+            cells,
+            wired,
             flows,
             interval,
             now: Instant::ZERO,
@@ -195,6 +230,8 @@ impl<T: Trace> World<T> {
                 Event::Receive(flow) => self.receiver_due(flow),
                 Event::Sample => self.sample(),
                 Event::Change => self.change(),
+                Event::Air(cell) => self.air(cell as usize),
+                Event::Find(cell) => self.find(cell as usize),
             }
         }
     }
@@ -225,17 +262,16 @@ impl<T: Trace> World<T> {
     }
 
     fn transmit(&mut self, number: u32) {
+        if number >= self.wired {
+            return self.offer(number);
+        }
         let sources = self.sources();
         Port::hear(&mut self.ports, number);
         let port = &mut self.ports[number as usize];
         let waits = port.next_arrival().is_some();
         let (arena, trace, now) = (&mut self.arena, &mut self.trace, self.now);
         let next = port.transmit(now, |packet| {
-            let marked = packet.ecn() == Ecn::Marked && arena.mark(packet.handle);
-            if packet.tag() != Tag(0) {
-                // Perhaps another than it came with.
-                arena.get_mut(packet.handle).tag = packet.tag();
-            }
+            let marked = arena.carry(packet);
             if T::ON {
                 let transit = arena.get(packet.handle);
                 trace.note(now, number, What::Sent, packet.handle, transit);
@@ -322,7 +358,9 @@ impl<T: Trace> World<T> {
     /// To the next port of its way, or to its end.
     fn forward(&mut self, handle: Handle) {
         let transit = self.arena.get_mut(handle);
-        let Step { port, flow, user } = self.ways[transit.step as usize];
+        let Step {
+            port, flow, user, ..
+        } = self.ways[transit.step as usize];
         if port == Step::END.port {
             let transit = self.arena.remove(handle);
             if T::ON {
@@ -331,6 +369,18 @@ impl<T: Trace> World<T> {
             return self.deliver(transit);
         }
         transit.step += 1;
+        self.enqueue(port, handle, flow, user);
+    }
+
+    /// The step on which a packet is.
+    fn step_of(&self, handle: Handle) -> Step {
+        self.ways[self.arena.get(handle).step as usize - 1]
+    }
+
+    /// Puts a packet into the queue of a port.
+    #[inline(always)]
+    fn enqueue(&mut self, port: u32, handle: Handle, flow: FlowId, user: UserId) {
+        let transit = self.arena.get(handle);
         let (len, ecn, tag) = (transit.len, transit.ecn, transit.tag);
         let is_control = matches!(transit.body, Body::Ack(_));
         if T::ON {
@@ -374,6 +424,7 @@ impl<T: Trace> World<T> {
             len,
             ecn,
             tag,
+            ttl: TTL,
             body,
         });
         if T::ON {

@@ -70,3 +70,26 @@ fn a_run_allocates_nothing_once_it_is_warm() {
         assert!(packets > 100_000, "{packets}");
     }
 }
+
+/// As [`a_run_allocates_nothing_once_it_is_warm`], over a radio channel, and with a router at each station.
+#[test]
+fn neither_do_radios_and_their_routers() {
+    let text = include_str!("../../../scenarios/examples/wireless.toml");
+    for mesh in [false, true] {
+        let text = match mesh {
+            false => text.to_owned(),
+            true => text.replacen("access_point = \"ap\"", "", 1),
+        };
+        let set = ["duration=60s".into()];
+        let scenario = makeway_scenario::parse(&text, "home.toml", Path::new("."), &set).unwrap();
+        let mut counts = Vec::with_capacity(1000);
+        let outcome = run_in_full(&scenario, &Options::default(), |_| {
+            counts.push(counting::allocations());
+        });
+        let packets = outcome.unwrap().hops;
+        // Later than above: a queue is at its longest, and a reason to drop is first met, by chance.
+        let later = counts[counts.len() - 1] - counts[counts.len() / 2];
+        assert_eq!(later, 0, "{packets} hops");
+        assert!(packets > 40_000, "{packets}");
+    }
+}

@@ -68,6 +68,15 @@ fn value(s: &Scenario) -> Value {
                 egress(l.ends[1], l.ends[0], &l.egress[1]),
             ],
         })).collect::<Vec<_>>(),
+        "wlans": s.wlans.iter().map(|w| json!({
+            "name": w.name,
+            "stations": w.stations.iter().map(|n| name(*n)).collect::<Vec<_>>(),
+            "access_point": w.access_point.map(|station| name(w.stations[station])),
+            "rate_bps": w.rate.bps(),
+            "places_m": w.places,
+            "discipline": w.queue.scheduler.discipline.name(),
+            "limit_packets": w.queue.scheduler.limits.packets,
+        })).collect::<Vec<_>>(),
         "flows": s.flows.iter().map(|f| json!({
             "name": f.name, "group": f.group,
             "from": name(f.from), "to": name(f.to),

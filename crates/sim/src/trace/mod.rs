@@ -213,7 +213,7 @@ impl Recorder {
             created: 0,
             now: Instant::ZERO,
             files: Vec::new(),
-            told: vec![Vec::new(); 2 * scenario.links.len()],
+            told: vec![Vec::new(); scenario.ports()],
             failed: None,
         }
     }

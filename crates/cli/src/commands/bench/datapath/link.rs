@@ -161,6 +161,7 @@ fn scenario() -> model::Scenario {
             ends: [0, 1],
             egress: [egress(), egress()],
         }],
+        wlans: Vec::new(),
         set: Default::default(),
         tags: Default::default(),
         flows: Vec::new(),

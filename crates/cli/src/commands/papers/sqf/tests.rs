@@ -50,6 +50,7 @@ fn report(flows: Vec<FlowReport>) -> Report {
         seconds: 30.0,
         complete: true,
         asi: None,
+        radios: Vec::new(),
         flows,
         queues: vec![QueueReport {
             rate_bps: 10_000_000,
