@@ -123,7 +123,8 @@ impl Scheduler for Shaper {
         self.scheduler.enqueue(now, pkt, drops);
     }
 
-    #[inline]
+    // The simulator has two callers, one of them for every hop.
+    #[inline(always)]
     fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
         let Some(rate) = self.rate else {
             return self.scheduler.dequeue(now, drops);

@@ -53,7 +53,7 @@ impl Agenda {
     }
 
     /// `source` is due at `at`, or at nothing.
-    #[inline]
+    #[inline(always)]
     pub fn set_or_clear(&mut self, source: u32, at: Option<Instant>) {
         match at {
             Some(at) => self.set(source, at),

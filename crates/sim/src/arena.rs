@@ -103,7 +103,7 @@ impl Arena {
     }
 
     /// What happened to `packet` in a queue; whether it was marked there.
-    #[inline]
+    #[inline(always)]
     pub fn carry(&mut self, packet: &Packet) -> bool {
         let marked = packet.ecn() == Ecn::Marked && self.mark(packet.handle);
         if packet.tag() != Tag(0) {

@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, VecDeque};
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::loss::LossyLink;
 use makeway_core::measure::Histogram;
-use makeway_core::packet::{DropReason, Handle, Packet};
+use makeway_core::packet::{DropReason, Ecn, Handle, Packet, Tag};
 use makeway_core::sched::{self, Drops, Scheduler};
 use makeway_core::shaper::Shaper;
 use makeway_core::ticket::{ACK, Relabeller, TicketRate};
-use makeway_core::units::{Duration, Instant, Rate};
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use makeway_report::interval::Interval;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
+
+use crate::arena::{Body, Transit};
+use crate::world::Step;
 
 /// Of 802.11 data: LLC 8 bytes, MAC header 24, check sequence 4 (IEEE 802.11-2020 9.3.2.1).
 pub const FRAMING: Framing = Framing {
@@ -121,7 +124,7 @@ impl Counts {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn sent(&mut self, now: Instant, packet: &Packet, marked: bool) {
         self.packets_out += 1;
         self.marks += u64::from(marked);
@@ -175,9 +178,21 @@ impl Port {
         }
     }
 
-    /// What packets cost on the wire.
-    pub fn framing(&self) -> Framing {
-        self.framing
+    /// A packet under way as a queue sees it, of `flow` there.
+    #[inline(always)]
+    pub fn packet(&self, now: Instant, handle: Handle, transit: &Transit, at: &Step) -> Packet {
+        let wire = self.framing.wire(Bytes::new(u64::from(transit.len)));
+        let mut packet = Packet::new(now, handle, at.flow, at.user, wire);
+        if transit.ecn != Ecn::NotCapable {
+            packet = packet.with_ecn(transit.ecn);
+        }
+        if matches!(transit.body, Body::Ack(_)) {
+            packet = packet.with_control();
+        }
+        if transit.tag != Tag(0) {
+            packet = packet.with_tag(transit.tag);
+        }
+        packet
     }
 
     /// A packet comes to the queue.

@@ -6,7 +6,7 @@ pub use radio::{Cell, Mesh};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use makeway_core::packet::{Ecn, FlowId, Handle, Packet, Tag, UserId};
+use makeway_core::packet::{Ecn, FlowId, Handle, Tag, UserId};
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Departure, HEADERS};
@@ -121,18 +121,25 @@ impl Sources {
         self.air(cell) + 1
     }
 
+    #[cold]
+    fn other(self, place: u32, second: bool) -> Event {
+        match (place, second) {
+            (0, false) => Event::Sample,
+            (0, true) => Event::Change,
+            (cell, false) => Event::Air(cell - 1),
+            (cell, true) => Event::Find(cell - 1),
+        }
+    }
+
     #[inline]
     fn event(self, source: u32) -> Event {
         let (index, second) = (source / 2, source % 2 == 1);
         match (index.checked_sub(self.ports), second) {
             (None, false) => Event::Transmit(index),
             (None, true) => Event::Arrive(index),
-            (Some(flow), false) if flow == self.flows => Event::Sample,
-            (Some(flow), true) if flow == self.flows => Event::Change,
             (Some(flow), false) if flow < self.flows => Event::Send(flow),
             (Some(flow), true) if flow < self.flows => Event::Receive(flow),
-            (Some(other), false) => Event::Air(other - self.flows - 1),
-            (Some(other), true) => Event::Find(other - self.flows - 1),
+            (Some(other), second) => self.other(other - self.flows, second),
         }
     }
 }
@@ -358,9 +365,8 @@ impl<T: Trace> World<T> {
     /// To the next port of its way, or to its end.
     fn forward(&mut self, handle: Handle) {
         let transit = self.arena.get_mut(handle);
-        let Step {
-            port, flow, user, ..
-        } = self.ways[transit.step as usize];
+        let step = self.ways[transit.step as usize];
+        let port = step.port;
         if port == Step::END.port {
             let transit = self.arena.remove(handle);
             if T::ON {
@@ -369,36 +375,12 @@ impl<T: Trace> World<T> {
             return self.deliver(transit);
         }
         transit.step += 1;
-        self.enqueue(port, handle, flow, user);
-    }
-
-    /// The step on which a packet is.
-    fn step_of(&self, handle: Handle) -> Step {
-        self.ways[self.arena.get(handle).step as usize - 1]
-    }
-
-    /// Puts a packet into the queue of a port.
-    #[inline(always)]
-    fn enqueue(&mut self, port: u32, handle: Handle, flow: FlowId, user: UserId) {
-        let transit = self.arena.get(handle);
-        let (len, ecn, tag) = (transit.len, transit.ecn, transit.tag);
-        let is_control = matches!(transit.body, Body::Ack(_));
         if T::ON {
             self.trace
                 .note(self.now, port, What::Queued, handle, transit);
         }
         let queue = &mut self.ports[port as usize];
-        let wire = queue.framing().wire(Bytes::new(u64::from(len)));
-        let mut packet = Packet::new(self.now, handle, flow, user, wire);
-        if ecn != Ecn::NotCapable {
-            packet = packet.with_ecn(ecn);
-        }
-        if is_control {
-            packet = packet.with_control();
-        }
-        if tag != Tag(0) {
-            packet = packet.with_tag(tag);
-        }
+        let packet = queue.packet(self.now, handle, transit, &step);
         queue.enqueue(self.now, packet);
         if self.agenda.due(self.sources().transmit(port)).is_none() {
             self.transmit(port);

@@ -4,7 +4,7 @@ use makeway_core::packet::{Handle, Packet};
 use makeway_core::random::Rng;
 use makeway_core::units::{Bytes, Duration, Instant};
 
-use super::World;
+use super::{Step, World};
 use crate::agenda::Agenda;
 use crate::aodv::{Message, Router};
 use crate::port::FRAMING;
@@ -136,6 +136,11 @@ impl<T: Trace> World<T> {
         Some(&mut mesh.routers[usize::from(station)])
     }
 
+    /// The step on which a packet is.
+    fn step_of(&self, handle: Handle) -> Step {
+        self.ways[self.arena.get(handle).step as usize - 1]
+    }
+
     /// The next packet of a station's queue.
     fn take(&mut self, number: u32) -> Option<Packet> {
         let (arena, port) = (&mut self.arena, &mut self.ports[number as usize]);
@@ -218,7 +223,15 @@ impl<T: Trace> World<T> {
                 self.ports[number as usize].lose(frame.handle, "ttl");
                 self.bury(number);
             }
-            _ => self.enqueue(number, frame.handle, step.flow, step.user),
+            _ => {
+                let (transit, port) = (
+                    self.arena.get(frame.handle),
+                    &mut self.ports[number as usize],
+                );
+                let packet = port.packet(now, frame.handle, transit, &step);
+                port.enqueue(now, packet);
+                self.bury(number);
+            }
         }
     }
 
