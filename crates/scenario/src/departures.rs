@@ -92,6 +92,12 @@ pub fn departures(
                 plain(at as u64, seq, payload)
             }))
         }
+        Source::Sensor {
+            payload, pulses, ..
+        } => {
+            let (pulses, payload) = (Arc::clone(pulses), payload.get().max(LEAST_PAYLOAD));
+            Box::new((0..pulses.len()).map(move |n| plain(pulses[n].as_nanos(), n as u64, payload)))
+        }
         Source::Pcap {
             packets, period, ..
         } => replay(Arc::clone(packets), *period),

@@ -191,6 +191,14 @@ fn source_words(source: &Source) -> String {
             };
             format!("Poisson {rate}, payload {sizes}{payload}")
         }
+        Source::Sensor {
+            payload,
+            period,
+            pulses,
+        } => format!(
+            "sensor, {} packets, {period} apart while it notices, payload {payload}",
+            pulses.len()
+        ),
         Source::Pcap {
             file,
             packets,

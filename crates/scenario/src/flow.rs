@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use makeway_core::units::{Bytes, Duration, Rate};
 
 use crate::context::Context;
-use crate::document::Entry;
+use crate::document::{Entry, Item};
 use crate::error::ScenarioError;
-use crate::model::{Flow, Frame, Pace, Source, Voice};
+use crate::model::{Flow, Frame, Link, Pace, Source, Voice, Wlan};
 use crate::pcap::{self, LARGEST_CAPTURE};
-use crate::section::{Section, table};
+use crate::section::{Section, string, table};
+use crate::sensor::Phenomenon;
 use crate::{tcp, ticket, trace};
 
-const KINDS: [&str; 6] = ["bulk", "rtp", "cbr", "poisson", "on-off", "pcap"];
+const KINDS: [&str; 7] = ["bulk", "rtp", "cbr", "poisson", "on-off", "sensor", "pcap"];
 const COMMON: [&str; 9] = [
     "kind", "from", "to", "count", "start", "stagger", "stop", "tickets", "profile",
 ];
@@ -51,6 +52,7 @@ fn keys(kind: &str) -> &'static [&'static str] {
             "shape",
             "voice",
         ],
+        "sensor" => &["payload", "period", "phenomenon"],
         "pcap" => &["file", "repeat", "voice"],
         _ => &["rate", "payload", "sizes", "voice"],
     }
@@ -60,7 +62,8 @@ fn keys(kind: &str) -> &'static [&'static str] {
 pub(crate) fn read(
     entry: &Entry,
     cx: &Context<'_>,
-    joined: &[&[usize]],
+    links: &[Link],
+    wlans: &[Wlan],
 ) -> Result<Vec<Flow>, ScenarioError> {
     let path = format!("flow.{}", entry.key);
     let t = table(&entry.item, &path, &format!("[{path}]"))?;
@@ -68,29 +71,34 @@ pub(crate) fn read(
     let any = Section::new(path.as_str(), &entry.origin, t, &every)?;
     any.need(
         "kind",
-        "\"bulk\", \"rtp\", \"cbr\", \"poisson\", \"on-off\" or \"pcap\"",
+        "\"bulk\", \"rtp\", \"cbr\", \"poisson\", \"on-off\", \"sensor\" or \"pcap\"",
     )?;
     let kind = any.choice("kind", &KINDS)?.unwrap_or_default();
     let known = [&COMMON[..], keys(&kind)].concat();
     let s = Section::new(path, &entry.origin, t, &known)?;
 
-    let from = node(&s, "from", cx)?;
+    let from = nodes(&s, "from", cx)?;
     let to = node(&s, "to", cx)?;
-    reach(&s, from, to, cx, joined)?;
-    let source = match kind.as_str() {
-        "bulk" => bulk(&s)?,
-        "rtp" => rtp(&s, cx)?,
-        "cbr" => Source::Cbr {
-            rate: rate(&s)?,
-            payload: payload(&s, CBR_PAYLOAD)?,
-            jitter: s.read("jitter")?.unwrap_or_default(),
-        },
-        "on-off" => on_off(&s)?,
-        "pcap" => capture(&s, cx)?,
-        _ => poisson(&s)?,
+    let joined: Vec<&[usize]> = links
+        .iter()
+        .map(|link| &link.ends[..])
+        .chain(wlans.iter().map(|wlan| &wlan.stations[..]))
+        .collect();
+    for from in &from {
+        reach(&s, *from, to, cx, &joined)?;
+    }
+    let sources = match kind.as_str() {
+        "sensor" => {
+            let payload = payload(&s, SMALLEST_PAYLOAD)?;
+            let phenomenon = Phenomenon::read(&s, payload, cx)?;
+            let noticed = |from: &usize| phenomenon.noticed_by(&s, *from, cx, wlans);
+            from.iter().map(noticed).collect::<Result<_, _>>()?
+        }
+        kind => vec![source(kind, &s, cx)?],
     };
     let voice = voice(&s)?;
-    let count = s.integer("count", 0..=MOST_FLOWS)?.unwrap_or(1);
+    let each = s.integer("count", 0..=MOST_FLOWS)?.unwrap_or(1);
+    let count = each * from.len() as u64;
     let first: Duration = s.read("start")?.unwrap_or_default();
     let stagger: Duration = s.read("stagger")?.unwrap_or_default();
     let stop: Option<Duration> = s.read("stop")?;
@@ -106,15 +114,44 @@ pub(crate) fn read(
             },
             group: entry.key.clone(),
             place: entry.origin.to_string(),
-            from,
+            from: from[(i / each) as usize],
             to,
             start: first + stagger * i,
             stop,
             share,
-            source: source.clone(),
+            source: sources[i as usize / each as usize % sources.len()].clone(),
             voice,
         })
         .collect())
+}
+
+fn source(kind: &str, s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
+    Ok(match kind {
+        "bulk" => bulk(s)?,
+        "rtp" => rtp(s, cx)?,
+        "cbr" => Source::Cbr {
+            rate: rate(s)?,
+            payload: payload(s, CBR_PAYLOAD)?,
+            jitter: s.read("jitter")?.unwrap_or_default(),
+        },
+        "on-off" => on_off(s)?,
+        "pcap" => capture(s, cx)?,
+        _ => poisson(s)?,
+    })
+}
+
+/// One, or an array of several, each with flows of its own.
+fn nodes(s: &Section<'_>, key: &str, cx: &Context<'_>) -> Result<Vec<usize>, ScenarioError> {
+    let entry = s.need(key, "\"client\"")?;
+    let name = s.name(key);
+    let items = entry.item.one_or_more();
+    if items.is_empty() {
+        return Err(entry.item.origin.error(format!(
+            "`{name}` is empty: write a node, or several like [\"client\", \"server\"]"
+        )));
+    }
+    let node = |item: &Item| cx.node(string(item, &name)?, &name, &item.origin);
+    items.iter().map(node).collect()
 }
 
 fn node(s: &Section<'_>, key: &str, cx: &Context<'_>) -> Result<usize, ScenarioError> {

@@ -17,6 +17,7 @@ mod queue;
 mod read;
 pub mod routes;
 mod section;
+mod sensor;
 mod tcp;
 mod ticket;
 mod trace;

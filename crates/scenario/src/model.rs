@@ -395,6 +395,15 @@ pub enum Source {
         /// Shape of a Pareto distribution of both times, above 1; `None`: exponential.
         shape: Option<f64>,
     },
+    /// Packets of one size while something that moves is near.
+    Sensor {
+        /// Payload of a packet.
+        payload: Bytes,
+        /// Between two of them, while it is near.
+        period: Duration,
+        /// When they are sent, after the flow's start.
+        pulses: Arc<[Duration]>,
+    },
     /// The IP packets of a capture, as UDP packets of the same lengths at the same times.
     Pcap {
         /// The file, resolved against the scenario's folder.
@@ -415,6 +424,7 @@ impl Source {
             Self::Cbr { .. } => "cbr",
             Self::Poisson { .. } => "poisson",
             Self::OnOff { .. } => "on-off",
+            Self::Sensor { .. } => "sensor",
             Self::Pcap { .. } => "pcap",
         }
     }

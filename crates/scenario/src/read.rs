@@ -60,14 +60,9 @@ pub(crate) fn scenario(
     for queue in queues.chain(wlans.iter_mut().map(|wlan| &mut wlan.queue)) {
         queue.scheduler.tred.codec = tags.codec;
     }
-    let joined: Vec<&[usize]> = links
-        .iter()
-        .map(|link| &link.ends[..])
-        .chain(wlans.iter().map(|wlan| &wlan.stations[..]))
-        .collect();
     let flows = groups(&top, "flow", "[flow.download]")?
         .into_iter()
-        .map(|entry| flow::read(entry, &cx, &joined))
+        .map(|entry| flow::read(entry, &cx, &links, &wlans))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     no_two_of_a_name(&flows)?;

@@ -293,6 +293,68 @@ fn a_radio_channel_reads_and_flows_go_over_it() {
     assert!(explain(&ad_hoc).contains("ad hoc by AODV"));
 }
 
+/// The stations of [`RADIO`] as sensors of something that passes the first of them.
+fn sensors(change: [&str; 2]) -> Result<Scenario, ScenarioError> {
+    let (text, _) = RADIO.split_once("[flow.call]").unwrap();
+    let flow = r#"[flow.sensor]
+kind = "sensor"
+from = ["phone", "laptop"]
+to = "ap"
+period = "100ms"
+phenomenon = { path = [[0, 0], [90, 0]], speed = 10, reach = 20 }
+"#;
+    assert!(flow.contains(change[0]), "{change:?}");
+    read(
+        &format!("{text}{}", flow.replacen(change[0], change[1], 1)),
+        &[],
+    )
+}
+
+#[test]
+fn a_sensor_sends_while_it_notices() {
+    let s = sensors(["", ""]).unwrap();
+    let names: Vec<(&str, usize)> = s.flows.iter().map(|f| (f.name.as_str(), f.from)).collect();
+    assert_eq!(names, [("sensor-1", 1), ("sensor-2", 2)]);
+    // Out and back in 18 s, at 10 m/s: within 20 m of [30, 0] from 1 to 5 s, and from 13 to 17 s.
+    let Source::Sensor {
+        pulses, payload, ..
+    } = &s.flows[0].source
+    else {
+        panic!("{:?}", s.flows[0].source)
+    };
+    let ms = |n: usize| pulses[n].as_nanos() / 1_000_000;
+    assert_eq!((pulses.len(), payload.get()), (82 + 10, 24));
+    assert_eq!(
+        [0, 40, 41, 81, 82].map(ms),
+        [1000, 5000, 13_000, 17_000, 19_000]
+    );
+    // Never within 40.5 m of the other.
+    assert!(matches!(&s.flows[1].source, Source::Sensor { pulses, .. } if pulses.is_empty()));
+    let told = [
+        ["\"phone\", \"laptop\"", ""],
+        ["path = [[0, 0], [90, 0]]", "path = []"],
+        ["reach = 20", "reach = 0"],
+        [", reach = 20", ""],
+        ["speed = 10", "speed = -1"],
+        ["\"100ms\"", "\"0ms\""],
+        ["period = \"100ms\"", ""],
+    ]
+    .map(|change| sensors(change).unwrap_err().to_string());
+    insta::assert_snapshot!(told.join("\n"));
+    let nowhere = RADIO
+        .replace("places", "#")
+        .replace("kind = \"cbr\"", "kind = \"sensor\"");
+    let nowhere = nowhere.replace(
+        "rate = \"80kbit\"",
+        "period = \"1s\"\nphenomenon = { path = [[0, 0]], reach = 20 }",
+    );
+    let error = read(&nowhere, &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("`phone` has no place: name a station of a [wlan.NAME]"),
+        "{error}"
+    );
+}
+
 #[test]
 fn errors_of_a_radio_channel_say_where_what_and_what_would_be_right() {
     let wrong = [

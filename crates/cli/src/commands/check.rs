@@ -132,6 +132,14 @@ fn source(source: &Source) -> Value {
             "payload": payload.get(),
             "jitter_ms": jitter.as_millis_f64(),
         }),
+        Source::Sensor {
+            payload,
+            period,
+            pulses,
+        } => json!({
+            "kind": "sensor", "payload": payload.get(),
+            "period_s": period.as_secs_f64(), "packets": pulses.len(),
+        }),
         Source::Pcap {
             file,
             packets,
