@@ -12,12 +12,17 @@ macro_rules! files {
 }
 
 /// Names under `scenarios/`, with their text.
-pub const FILES: [(&str, &str); 15] = files![
+pub const FILES: [(&str, &str); 20] = files![
     "call-and-downloads.toml",
     "papers/sqf/testbed.toml",
     "papers/sqf/jitter.toml",
     "papers/sqf/streams.toml",
     "papers/sqf/users.toml",
+    "papers/ncq/analysis.toml",
+    "papers/ncq/ftp.toml",
+    "papers/ncq/voip.toml",
+    "papers/ncq/incremental.toml",
+    "papers/ncq/variants.toml",
     "papers/pps/one-hop.toml",
     "papers/pps/multi-hop.toml",
     "papers/pps/unused.toml",

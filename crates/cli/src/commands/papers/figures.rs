@@ -13,6 +13,17 @@ pub fn mean(runs: &[Report], figure: impl Fn(&Report) -> f64) -> Estimate {
     Estimate::of(runs.iter().map(figure))
 }
 
+/// A figure of a set-up less, or divided by, that of another, replication by replication: both saw the same luck.
+pub fn paired(
+    runs: &[Report],
+    others: &[Report],
+    figure: impl Fn(&Report) -> f64,
+    of: impl Fn(f64, f64) -> f64,
+) -> Estimate {
+    let pairs = runs.iter().zip(others);
+    Estimate::of(pairs.map(|(run, other)| of(figure(run), figure(other))))
+}
+
 /// The largest mean.
 pub fn worst(figures: &[(u32, Estimate)]) -> Estimate {
     let figures = figures.iter().map(|f| f.1);

@@ -3,6 +3,7 @@
 mod claim;
 mod figures;
 pub mod grid;
+mod ncq;
 mod page;
 mod paper;
 mod pps;
@@ -24,7 +25,7 @@ use page::Section;
 use paper::{Paper, World};
 
 /// Those that are run again, in the order of the page.
-const PAPERS: [Paper; 2] = [sqf::SQF, pps::PPS];
+const PAPERS: [Paper; 3] = [sqf::SQF, ncq::NCQ, pps::PPS];
 
 /// Runs papers' experiments again and reports each of their statements: theirs, ours, verdict.
 #[derive(Args)]

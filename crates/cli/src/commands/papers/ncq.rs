@@ -1,0 +1,92 @@
+//! The statements of Mamatas, Tsaoussidis, "Differentiating Services with Non-Congestive Queuing (NCQ)", IEEE
+//! Transactions on Computers 58(5), 2009. Every verdict follows from closed forms and the figures of this run.
+//!
+//! - [`theory`]: section 4, closed forms beside the simulator;
+//! - [`ftp`], [`voip`], [`incremental`]: scenarios 1, 3 and 4 of section 5;
+//! - [`variants`]: what section 6 leaves open.
+//!
+//! Each has its cells and its claims.
+
+mod ftp;
+mod incremental;
+mod theory;
+mod variants;
+mod voip;
+
+use makeway_report::model::Report;
+use makeway_report::summary::group;
+
+use super::claim::Claim;
+use super::grid::{Cell, Results};
+use super::paper::{Paper, World};
+
+/// How it is run again.
+pub const NCQ: Paper = Paper {
+    id: "ncq",
+    title: "Non-congestive queuing, run again",
+    source: "L. Mamatas, V. Tsaoussidis, IEEE Transactions on Computers 58(5), 2009",
+    worlds: &[World::Sim, World::Netns],
+    shortened: "All of the paper's set-ups, each as long as the paper's where it says; --full runs more replications.",
+    full: "All of the paper's set-ups, each as long as the paper's where it says.",
+    cells,
+    claims,
+};
+
+/// DropTail, and the paper's thresholds.
+const QUEUES: [&str; 4] = ["fifo", "0.01", "0.03", "0.05"];
+
+fn cells(_full: bool, world: World) -> Vec<Cell> {
+    match world {
+        World::Netns => voip::kernel_cells(),
+        World::Sim => [
+            theory::cells(),
+            ftp::cells(),
+            voip::cells(),
+            incremental::cells(),
+            variants::cells(),
+        ]
+        .concat(),
+    }
+}
+
+fn claims(r: &Results) -> Vec<Claim> {
+    if !r.contains_key("variants/ncq") {
+        return voip::kernel_claims(r);
+    }
+    [
+        theory::claims(r),
+        ftp::claims(r),
+        voip::claims(r),
+        incremental::claims(r),
+        variants::claims(r),
+    ]
+    .concat()
+}
+
+/// What puts `queue` (of [`QUEUES`]) on `link`.
+fn queue_on(link: &str, queue: &str) -> String {
+    match queue {
+        "fifo" => format!("link.{link}.queue.discipline=fifo"),
+        threshold => format!("link.{link}.queue.ncq.threshold={threshold}"),
+    }
+}
+
+/// As it is written in tables.
+fn label(queue: &str) -> String {
+    match queue.parse::<f64>() {
+        Ok(threshold) => format!("NCQ {} %", threshold * 100.0),
+        Err(_) => "DropTail".into(),
+    }
+}
+
+/// R-factor of the calls with the paper's 94.2 in the place of G.107's 93.2.
+fn r_factor(report: &Report) -> f64 {
+    let voice = group(report, "call").voice;
+    voice.map_or(f64::NAN, |voice| voice.r_factor + 1.0)
+}
+
+/// Payload of all flows of a group, in kbit/s a flow.
+fn kbit(report: &Report, name: &str) -> f64 {
+    let group = group(report, name);
+    group.goodput_bps / group.flows as f64 / 1e3
+}

@@ -1,0 +1,210 @@
+//! Section 6: what the paper leaves open, tried.
+
+use makeway_report::estimate::{Estimate, Unit};
+use makeway_report::model::Report;
+use makeway_report::summary::group;
+
+use super::{kbit, r_factor};
+use crate::commands::papers::claim::{Claim, Table, Verdict};
+use crate::commands::papers::figures::{mean, ms, paired, plain, share};
+use crate::commands::papers::grid::{Cell, Results};
+
+const FILE: &str = "papers/ncq/variants.toml";
+const SETUP: &str = "dumbbell of Fig. 8 with both ways full: 20 downloads, 20 uploads, pages of 20 kB, five calls without pauses, a beacon of one 1000 B packet a second; threshold 5 %";
+const RUNS: usize = 10;
+
+/// What each changes.
+const VARIANTS: [(&str, &[&str]); 8] = [
+    ("fifo", &["link.line.queue.discipline=fifo"]),
+    ("ncq", &[]),
+    ("probabilistic", &["link.line.queue.ncq.probabilistic=true"]),
+    (
+        "step",
+        &["flow.call.jitter=0ms", "link.line.queue.ncq.threshold=0.02"],
+    ),
+    (
+        "outcome",
+        &[
+            "link.line.queue.ncq.window=5000",
+            "link.line.queue.ncq.extra_wait=0.05",
+        ],
+    ),
+    (
+        "acks",
+        &[
+            "link.line.queue.ncq.control=true",
+            "link.line.queue.1.ncq.threshold=1",
+        ],
+    ),
+    ("acks-5", &["link.line.queue.ncq.control=true"]),
+    (
+        "low-rate",
+        &["link.line.queue.ncq.low_rate={ rate = \"50kbit\", burst = \"3000B\" }"],
+    ),
+];
+
+pub fn cells() -> Vec<Cell> {
+    let cell = |(name, set): (&str, &[&str])| Cell {
+        set: set.iter().map(|set| (*set).to_owned()).collect(),
+        runs: Some(RUNS),
+        ..Cell::new(format!("variants/{name}"), FILE, 120)
+    };
+    VARIANTS.map(cell).into()
+}
+
+fn loss(report: &Report, name: &str) -> f64 {
+    group(report, name).datagrams.map_or(f64::NAN, |d| d.loss)
+}
+
+/// The difference of the R-factors of the best call and of the worst.
+fn spread(report: &Report) -> f64 {
+    let calls = || report.flows.iter().filter_map(|flow| flow.voice);
+    let [best, worst] = [
+        calls().map(|voice| voice.r_factor).fold(f64::MIN, f64::max),
+        calls().map(|voice| voice.r_factor).fold(f64::MAX, f64::min),
+    ];
+    best - worst
+}
+
+/// How long a page takes, s.
+fn page(report: &Report) -> f64 {
+    group(report, "page")
+        .tasks
+        .map_or(f64::NAN, |tasks| tasks.completion_ms.mean / 1e3)
+}
+
+fn runs<'a>(r: &'a Results, name: &str) -> &'a [Report] {
+    &r[&format!("variants/{name}")]
+}
+
+/// A figure with a variant, in that of the paper's NCQ.
+fn part(r: &Results, name: &str, figure: impl Fn(&Report) -> f64) -> Estimate {
+    paired(runs(r, name), runs(r, "ncq"), figure, |a, b| a / b)
+}
+
+pub fn claims(r: &Results) -> Vec<Claim> {
+    vec![probabilistic(r), outcome(r), acks(r), low_rate(r)]
+}
+
+fn probabilistic(r: &Results) -> Claim {
+    let of = |name: &str| mean(runs(r, name), spread);
+    let apart = paired(runs(r, "ncq"), runs(r, "probabilistic"), spread, |a, b| {
+        a - b
+    });
+    Claim {
+        id: "ncq.future.probabilistic",
+        verdict: Verdict::of(apart.mean > 0.0),
+        paper: "Planned: priority by chance above the threshold, which is fair among non-congestive flows.".into(),
+        ours: format!(
+            "R-factor of the best call less that of the worst: {} with the paper's counters, {} by chance",
+            plain(&of("ncq")), plain(&of("probabilistic"))
+        ),
+        ideal: "0".into(),
+        why: String::new(),
+        setup: SETUP,
+        from: &["variants/ncq", "variants/probabilistic"],
+        tables: vec![overview(r)],
+        ..Claim::default()
+    }
+}
+
+fn outcome(r: &Results) -> Claim {
+    let calls = |name: &str| mean(runs(r, name), r_factor);
+    let downloads = part(r, "outcome", |x| kbit(x, "download"));
+    Claim {
+        id: "ncq.future.outcome",
+        verdict: Verdict::of(calls("outcome").mean > calls("ncq").mean && downloads.mean >= 0.95),
+        paper: "Planned: a threshold that follows what it does.".into(),
+        ours: format!(
+            "told that others may wait 5 % longer: R-factor of the calls {} ({} with 5 %), downloads {} of what they had",
+            plain(&calls("outcome")),
+            plain(&calls("ncq")),
+            plain(&downloads)
+        ),
+        ideal: "as much priority as costs no more than was said".into(),
+        why: String::new(),
+        setup: SETUP,
+        from: &["variants/ncq", "variants/outcome"],
+        ..Claim::default()
+    }
+}
+
+fn acks(r: &Results) -> Claim {
+    let ratio = |name: &str, group: &str| part(r, name, |x| kbit(x, group));
+    let drops = |name: &str| {
+        mean(runs(r, name), |x| {
+            x.queues.iter().map(|queue| queue.dropped() as f64).sum()
+        })
+    };
+    Claim {
+        id: "ncq.future.acks",
+        verdict: Verdict::of(ratio("acks", "download").mean > 1.0 && part(r, "acks", page).mean < 1.0),
+        paper: "Asked: acknowledgements and control packets favoured raise the sending rate and help short flows; how far it changes congestion control is open.".into(),
+        ours: format!(
+            "all acknowledgements first: downloads {} of what they had, uploads {}, pages take {} of the time; packets given up: {} for {}. Within 5 %: downloads {}",
+            plain(&ratio("acks", "download")), plain(&ratio("acks", "upload")), plain(&part(r, "acks", page)),
+            Unit::Packets.show(&drops("acks")), Unit::Packets.show(&drops("ncq")), plain(&ratio("acks-5", "download"))
+        ),
+        ideal: "both ways full".into(),
+        why: String::new(),
+        setup: SETUP,
+        from: &["variants/ncq", "variants/acks"],
+        ..Claim::default()
+    }
+}
+
+fn low_rate(r: &Results) -> Claim {
+    let lost = |name: &str| mean(runs(r, name), |x| loss(x, "beacon"));
+    Claim {
+        id: "ncq.future.low-rate",
+        verdict: Verdict::of(lost("low-rate").mean < lost("ncq").mean),
+        paper: "Planned: non-congestive traffic of few long packets found too.".into(),
+        ours: format!(
+            "the beacon loses {}, {} with the paper's classifier; the calls' R-factor {} and {}",
+            share(&lost("low-rate")),
+            share(&lost("ncq")),
+            plain(&mean(runs(r, "low-rate"), r_factor)),
+            plain(&mean(runs(r, "ncq"), r_factor))
+        ),
+        ideal: "no loss".into(),
+        why: String::new(),
+        setup: SETUP,
+        from: &["variants/ncq", "variants/low-rate"],
+        ..Claim::default()
+    }
+}
+
+/// All variants beside each other.
+fn overview(r: &Results) -> Table {
+    let delay = |x: &Report| {
+        group(x, "call")
+            .datagrams
+            .map_or(f64::NAN, |d| d.delay_ms.mean)
+    };
+    let head = [
+        "variant",
+        "downloads, kbit/s each",
+        "uploads",
+        "pages, s",
+        "calls, R",
+        "calls' delay",
+        "beacon, lost",
+    ];
+    let row = |name: &str| {
+        let runs = runs(r, name);
+        vec![
+            name.to_owned(),
+            plain(&mean(runs, |x| kbit(x, "download"))),
+            plain(&mean(runs, |x| kbit(x, "upload"))),
+            plain(&mean(runs, page)),
+            plain(&mean(runs, r_factor)),
+            ms(&mean(runs, delay)),
+            share(&mean(runs, |x| loss(x, "beacon"))),
+        ]
+    };
+    Table {
+        title: "Variants of section 6".into(),
+        head: head.map(str::to_owned).into(),
+        rows: VARIANTS.map(|(name, _)| row(name)).into(),
+    }
+}
