@@ -30,6 +30,7 @@ fn report(rates: &[f64], full: &[&str]) -> Report {
         complete: true,
         asi: None,
         flows: flows.map(|(name, x)| flow(name.to_string(), *x)).collect(),
+        radios: Vec::new(),
         queues: full
             .iter()
             .map(|name| QueueReport {
