@@ -307,6 +307,26 @@ fn what_a_discipline_makes_of_tags_is_written() {
 }
 
 #[test]
+fn room_for_packets_is_used_again() {
+    let config = TagConfig {
+        leaving: Leaving::Strip,
+        ..TagConfig::default()
+    };
+    let mut tags = Tags::new(&config, 64, 1);
+    let bytes = segment(1, 1, 0, Tag(7));
+    for id in 0..1000 {
+        let len = Bytes::new(1000);
+        let (handle, _) = tags.arrive(Instant::ZERO, &queued(id, &bytes), len, false);
+        let of = match id % 2 {
+            0 => tags.release(handle.0).0,
+            _ => tags.forget(handle.0),
+        };
+        assert_eq!(of, id);
+    }
+    assert_eq!(tags.held.len(), 1);
+}
+
+#[test]
 fn a_packet_that_was_not_copied_whole_goes_on_as_it_is() {
     let tags = TagConfig {
         leaving: Leaving::Strip,
