@@ -13,10 +13,13 @@ mod theory;
 mod variants;
 mod voip;
 
+use makeway_core::measure::{Service, asi};
+use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::claim::Claim;
+use super::figures::{Figures, row};
 use super::grid::{Cell, Results};
 use super::paper::{Paper, World};
 
@@ -63,6 +66,14 @@ fn claims(r: &Results) -> Vec<Claim> {
     .concat()
 }
 
+/// Some of a sweep's figures, for a sentence; its chart has all of them.
+fn some(figures: &Figures, shown: impl Fn(&Estimate) -> String) -> String {
+    let some = figures
+        .iter()
+        .filter(|(n, _)| [10, 50, 80, 100].contains(n));
+    row(&some.copied().collect::<Figures>(), shown)
+}
+
 /// What puts `queue` (of [`QUEUES`]) on `link`.
 fn queue_on(link: &str, queue: &str) -> String {
     match queue {
@@ -83,6 +94,22 @@ fn label(queue: &str) -> String {
 fn r_factor(report: &Report) -> f64 {
     let voice = group(report, "call").voice;
     voice.map_or(f64::NAN, |voice| voice.r_factor + 1.0)
+}
+
+/// The satisfaction index of two classes, downloads and calls, where the world knows how long their packets waited: the
+/// paper takes flows or classes.
+fn satisfaction(report: &Report) -> f64 {
+    let waits = report.flows.iter().filter_map(|flow| flow.queueing);
+    let most = waits.map(|wait| wait.max_ms).fold(0.0, f64::max);
+    let class = |name: &str| {
+        let flows = || report.flows.iter().filter(|flow| flow.group == name);
+        let delays = flows().map(|flow| flow.queueing.map_or(f64::NAN, |wait| wait.mean_ms));
+        Service {
+            delay: Estimate::of(delays).mean,
+            data: flows().map(|flow| flow.goodput_bps).sum(),
+        }
+    };
+    asi(&["download", "call"].map(class), most).unwrap_or(f64::NAN)
 }
 
 /// Payload of all flows of a group, in kbit/s a flow.

@@ -5,7 +5,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::{group, percent};
 
-use super::{kbit, r_factor};
+use super::{kbit, r_factor, satisfaction};
 use crate::commands::papers::claim::{Claim, Table, Verdict};
 use crate::commands::papers::figures::{mean, paired, plain};
 use crate::commands::papers::grid::{Cell, Results};
@@ -16,25 +16,31 @@ const SETUP: &str = "four bottlenecks of 10 Mbit/s and 100 packets in a row; 1 t
 const RUNS: u64 = 50;
 /// That can run NCQ.
 const ROUTERS: usize = 4;
-/// Downloads across each router in a crowd, to lose half of the packets as the paper must have.
-const CROWD: u32 = 40;
+/// Downloads across each router in a crowd, to lose as many packets as TCP can make a call lose.
+const CROWD: u32 = 100;
 
 /// Runs of one kind, by the routers that run NCQ.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Set(&'static str);
 
 const PAPER: Set = Set("incremental");
 const CROWDED: Set = Set("crowded");
+/// The same without a threshold.
+const FREE: Set = Set("crowded-free");
 
 pub fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> = (0..=ROUTERS)
         .flat_map(|routers| (1..=RUNS).map(move |run| PAPER.cell(routers, run)))
         .collect();
-    for routers in [0, ROUTERS] {
+    for (set, routers) in [(CROWDED, 0), (CROWDED, ROUTERS), (FREE, ROUTERS)] {
         cells.extend((1..=RUNS).map(|run| {
-            let mut cell = CROWDED.cell(routers, run);
-            let crowd = |k| format!("flow.cross{k}.count={CROWD}");
-            cell.set.extend((1..=ROUTERS).map(crowd));
+            let mut cell = set.cell(routers, run);
+            for k in 1..=ROUTERS {
+                cell.set.push(format!("flow.cross{k}.count={CROWD}"));
+                if set == FREE {
+                    cell.set.push(format!("link.line{k}.queue.ncq.threshold=1"));
+                }
+            }
             cell
         }));
     }
@@ -71,9 +77,15 @@ impl Set {
         reports.flatten().cloned().collect()
     }
 
-    /// What each run gained over DropTail, as a part of it: 1 is twice as much.
-    fn gains(self, r: &Results, routers: usize, figure: impl Fn(&Report) -> f64) -> Vec<f64> {
-        let [ncq, fifo] = [routers, 0].map(|routers| self.runs(r, routers));
+    /// What each run gained over `other`'s DropTail, as a part of it: 1 is twice as much.
+    fn gains(
+        self,
+        other: Self,
+        r: &Results,
+        routers: usize,
+        figure: impl Fn(&Report) -> f64,
+    ) -> Vec<f64> {
+        let (ncq, fifo) = (self.runs(r, routers), other.runs(r, 0));
         let pairs = ncq.iter().zip(&fifo).map(|(a, b)| [figure(a), figure(b)]);
         pairs.map(|[ncq, fifo]| (ncq - fifo) / fifo.abs()).collect()
     }
@@ -123,9 +135,10 @@ pub fn claims(r: &Results) -> Vec<Claim> {
 }
 
 fn fig19(r: &Results) -> Claim {
-    let calls = |set: Set| set.gains(r, ROUTERS, |x| kbit(x, "call"));
-    let ours = frequencies(&calls(PAPER));
-    let crowded = frequencies(&calls(CROWDED));
+    let calls = |set: Set, other| set.gains(other, r, ROUTERS, |x| kbit(x, "call"));
+    let ours = frequencies(&calls(PAPER, PAPER));
+    let crowded = frequencies(&calls(CROWDED, CROWDED));
+    let free = frequencies(&calls(FREE, CROWDED));
     let fifo = PAPER.runs(r, 0);
     let downloads = (1..=ROUTERS).map(|routers| {
         let ncq = PAPER.runs(r, routers);
@@ -141,12 +154,16 @@ fn fig19(r: &Results) -> Claim {
             "downloads, in DropTail's, with 1 to 4 routers: {}; calls gain more than 100 % in {} of the runs, {} at most",
             downloads.iter().map(plain).collect::<Vec<_>>().join(", "),
             percent(ours[3]),
-            percent(calls(PAPER).into_iter().fold(0.0, f64::max))
+            percent(calls(PAPER, PAPER).into_iter().fold(0.0, f64::max))
         ),
         ideal: "calls get all that they send".into(),
         why: format!(
-            "A call can double its goodput only where it loses more than half of its packets. Under DropTail ours lose {} on average; the paper says neither how much crosses at its routers nor what is lost. With {CROWD} downloads across each router they lose {}, and {} of the runs gain more than 100 %.",
-            percent(mean(&fifo, loss).mean), percent(mean(&CROWDED.runs(r, 0), loss).mean), percent(crowded[3])
+            "A call can double its goodput only where it loses more than half of its packets: e / (1 - e) is the most that is to be gained. Under DropTail ours lose {} on average. With {CROWD} downloads across each router they lose {}; then {} of the runs gain more than 100 %, and {} where there is no threshold, {} at most. From the second call on they are more than 3 % of the packets, so the threshold confines most runs. What else made the paper's calls lose more than half is not said.",
+            percent(mean(&fifo, loss).mean),
+            percent(mean(&CROWDED.runs(r, 0), loss).mean),
+            percent(crowded[3]),
+            percent(free[3]),
+            percent(calls(FREE, CROWDED).into_iter().fold(0.0, f64::max))
         ),
         setup: SETUP,
         from: &["incremental/", "crowded/"],
@@ -154,7 +171,8 @@ fn fig19(r: &Results) -> Claim {
             "Fig. 19b: goodput of the calls with four routers, with the paper's in brackets",
             &[
                 ("three downloads across each", ours, ["", "", "", "38 %"]),
-                ("forty across each", crowded, ["", "", "", "38 %"]),
+                ("a hundred across each", crowded, ["", "", "", "38 %"]),
+                ("the same, no threshold", free, ["", "", "", "38 %"]),
             ],
         )],
         ..Claim::default()
@@ -162,27 +180,37 @@ fn fig19(r: &Results) -> Claim {
 }
 
 fn fig20(r: &Results) -> Claim {
-    let quality = frequencies(&PAPER.gains(r, 3, r_factor));
-    let satisfied = frequencies(&PAPER.gains(r, 3, |x| x.asi.unwrap_or(f64::NAN)));
+    let of = |figure: fn(&Report) -> f64| frequencies(&PAPER.gains(PAPER, r, 3, figure));
+    let quality = of(r_factor);
+    let classes = of(satisfaction);
+    let flows = of(|x| x.asi.unwrap_or(f64::NAN));
     let [some, more] = [quality[1], quality[2] + quality[3]];
-    let content = 1.0 - satisfied[0];
+    let [content, of_flows] = [classes, flows].map(|f| 1.0 - f[0]);
+    let near = |ours: f64, paper: f64| (ours - paper).abs() <= 0.15;
     Claim {
         id: "ncq.fig20",
-        verdict: Verdict::of((some - 0.88).abs() <= 0.15 && more <= 0.15 && (content - 0.82).abs() <= 0.15),
+        verdict: if near(some, 0.88) && near(more, 0.04) && near(content, 0.82) {
+            Verdict::Reproduced
+        } else if some + more >= 0.92 && content >= 0.82 {
+            Verdict::CloserToIdeal
+        } else {
+            Verdict::Differs
+        },
         paper: "With three of four routers the R-factor improves by up to 50 % in 88 % of the runs and by more in 4 %; the satisfaction index improves in 82 %.".into(),
         ours: format!(
-            "R-factor: by up to 50 % in {}, by more in {}; index: in {}",
-            percent(some), percent(more), percent(content)
+            "R-factor: by up to 50 % in {}, by more in {}; index of the two classes: in {}, of all flows: in {}",
+            percent(some), percent(more), percent(content), percent(of_flows)
         ),
-        ideal: "all of them".into(),
-        why: String::new(),
+        ideal: "both improve in all runs".into(),
+        why: "The paper takes the index of flows or of classes and does not say which it shows. Of two classes it sees that calls wait less; of many flows it is the downloads' queues, which are almost all of them.".into(),
         setup: SETUP,
         from: &["incremental/"],
         tables: vec![table(
             "Fig. 20: with three routers, with the paper's in brackets",
             &[
                 ("R-factor", quality, ["", "88 %", "", ""]),
-                ("satisfaction index", satisfied, ["18 %", "", "", ""]),
+                ("index of two classes", classes, ["18 %", "", "", ""]),
+                ("index of all flows", flows, ["18 %", "", "", ""]),
             ],
         )],
         ..Claim::default()

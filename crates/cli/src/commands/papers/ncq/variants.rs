@@ -13,8 +13,11 @@ const FILE: &str = "papers/ncq/variants.toml";
 const SETUP: &str = "dumbbell of Fig. 8 with both ways full: 20 downloads, 20 uploads, pages of 20 kB, five calls without pauses, a beacon of one 1000 B packet a second; threshold 5 %";
 const RUNS: usize = 10;
 
+/// Twice the beacon's rate; its packets and a half.
+const LOW_RATE: &str = "link.line.queue.ncq.low_rate={ rate = \"16kbit\", burst = \"2500B\" }";
+
 /// What each changes.
-const VARIANTS: [(&str, &[&str]); 8] = [
+const VARIANTS: [(&str, &[&str]); 10] = [
     ("fifo", &["link.line.queue.discipline=fifo"]),
     ("ncq", &[]),
     ("probabilistic", &["link.line.queue.ncq.probabilistic=true"]),
@@ -37,10 +40,9 @@ const VARIANTS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("acks-5", &["link.line.queue.ncq.control=true"]),
-    (
-        "low-rate",
-        &["link.line.queue.ncq.low_rate={ rate = \"50kbit\", burst = \"3000B\" }"],
-    ),
+    ("low-rate", &[LOW_RATE]),
+    ("one-call", &["flow.call.count=1"]),
+    ("one-call-low-rate", &["flow.call.count=1", LOW_RATE]),
 ];
 
 pub fn cells() -> Vec<Cell> {
@@ -93,14 +95,14 @@ fn probabilistic(r: &Results) -> Claim {
     });
     Claim {
         id: "ncq.future.probabilistic",
-        verdict: Verdict::of(apart.mean > 0.0),
+        verdict: Verdict::of(apart.mean > 0.0 && apart.certain()),
         paper: "Planned: priority by chance above the threshold, which is fair among non-congestive flows.".into(),
         ours: format!(
-            "R-factor of the best call less that of the worst: {} with the paper's counters, {} by chance",
-            plain(&of("ncq")), plain(&of("probabilistic"))
+            "R-factor of the best call less that of the worst: {} with the paper's counters, {} by chance; less by {} in pairs",
+            plain(&of("ncq")), plain(&of("probabilistic")), plain(&apart)
         ),
         ideal: "0".into(),
-        why: String::new(),
+        why: "The counters favour whoever comes when one more is allowed, and calls are periodic: their phases decide. A chance knows no phases.".into(),
         setup: SETUP,
         from: &["variants/ncq", "variants/probabilistic"],
         tables: vec![overview(r)],
@@ -122,7 +124,7 @@ fn outcome(r: &Results) -> Claim {
             plain(&downloads)
         ),
         ideal: "as much priority as costs no more than was said".into(),
-        why: String::new(),
+        why: "The threshold settles where the bytes that overtook make the others wait 5 % longer; short packets are cheap, so that is a large share of the packets. Why the downloads gain as well has not been looked into.".into(),
         setup: SETUP,
         from: &["variants/ncq", "variants/outcome"],
         ..Claim::default()
@@ -146,7 +148,7 @@ fn acks(r: &Results) -> Claim {
             Unit::Packets.show(&drops("acks")), Unit::Packets.show(&drops("ncq")), plain(&ratio("acks-5", "download"))
         ),
         ideal: "both ways full".into(),
-        why: String::new(),
+        why: "With both ways full, acknowledgements wait behind the other way's data; in front of it they come back sooner, both ways carry more, and fewer packets are given up, not more: congestion control answers every loss as before.".into(),
         setup: SETUP,
         from: &["variants/ncq", "variants/acks"],
         ..Claim::default()
@@ -155,21 +157,26 @@ fn acks(r: &Results) -> Claim {
 
 fn low_rate(r: &Results) -> Claim {
     let lost = |name: &str| mean(runs(r, name), |x| loss(x, "beacon"));
+    let quality = |name: &str| plain(&mean(runs(r, name), r_factor));
+    let less = paired(
+        runs(r, "one-call"),
+        runs(r, "one-call-low-rate"),
+        |x| loss(x, "beacon"),
+        |without, with| without - with,
+    );
     Claim {
         id: "ncq.future.low-rate",
-        verdict: Verdict::of(lost("low-rate").mean < lost("ncq").mean),
+        verdict: Verdict::of(less.mean > 0.0 && less.certain()),
         paper: "Planned: non-congestive traffic of few long packets found too.".into(),
         ours: format!(
-            "the beacon loses {}, {} with the paper's classifier; the calls' R-factor {} and {}",
-            share(&lost("low-rate")),
-            share(&lost("ncq")),
-            plain(&mean(runs(r, "low-rate"), r_factor)),
-            plain(&mean(runs(r, "ncq"), r_factor))
+            "beside one call the beacon loses {}, {} with the paper's classifier; beside five {} and {}; R of five calls {} and {}",
+            share(&lost("one-call-low-rate")), share(&lost("one-call")),
+            share(&lost("low-rate")), share(&lost("ncq")), quality("low-rate"), quality("ncq")
         ),
         ideal: "no loss".into(),
-        why: String::new(),
+        why: "A bucket of 2500 B that drains at 16 kbit/s knows the beacon. Five calls are beyond the threshold already, so that it has to share what they leave; one is not. Downloads that wait for a timeout look slow too and take some of it.".into(),
         setup: SETUP,
-        from: &["variants/ncq", "variants/low-rate"],
+        from: &["variants/ncq", "variants/low-rate", "variants/one-call"],
         ..Claim::default()
     }
 }
