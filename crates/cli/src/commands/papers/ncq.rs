@@ -15,7 +15,7 @@ mod voip;
 
 use makeway_core::measure::{Service, asi};
 use makeway_report::estimate::Estimate;
-use makeway_report::model::Report;
+use makeway_report::model::{FlowReport, Report};
 use makeway_report::summary::group;
 
 use super::claim::Claim;
@@ -102,7 +102,9 @@ fn satisfaction(report: &Report) -> f64 {
     let waits = report.flows.iter().filter_map(|flow| flow.queueing);
     let most = waits.map(|wait| wait.max_ms).fold(0.0, f64::max);
     let class = |name: &str| {
-        let flows = || report.flows.iter().filter(|flow| flow.group == name);
+        // Who got nothing has not waited for it.
+        let has_some = |flow: &&FlowReport| flow.group == name && flow.goodput_bps > 0.0;
+        let flows = || report.flows.iter().filter(has_some);
         let delays = flows().map(|flow| flow.queueing.map_or(f64::NAN, |wait| wait.mean_ms));
         Service {
             delay: Estimate::of(delays).mean,

@@ -1,5 +1,6 @@
 //! Scenario 4: none to all of four routers run NCQ. Fig. 19 and 20.
 
+use makeway_core::measure::{Service, asi};
 use makeway_core::random::Rng;
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
@@ -179,13 +180,43 @@ fn fig19(r: &Results) -> Claim {
     }
 }
 
+/// What a call's packet takes without waiting, ms: six ways of 5 ms, and 120 B four times.
+const EMPTY: f64 = 30.0 + 4.0 * 0.096;
+
+/// The satisfaction index of the two classes by how long packets wait at the four routers, from nothing: reports know a
+/// flow's delays above its least, and where queues never empty the least is no zero.
+fn by_waits(report: &Report) -> f64 {
+    let names = ["r1 -> r2", "r2 -> r3", "r3 -> r4", "r4 -> r5"];
+    let queues = || {
+        let lines = report.queues.iter();
+        lines.filter(|queue| names.contains(&queue.name.as_str()))
+    };
+    let Some(call) = group(report, "call").datagrams else {
+        return f64::NAN;
+    };
+    let service = |name: &str, delay| Service {
+        delay,
+        data: group(report, name).goodput_bps,
+    };
+    let most = queues().map(|queue| queue.sojourn_ms.max).sum();
+    let services = [
+        service(
+            "download",
+            queues().map(|queue| queue.sojourn_ms.mean).sum(),
+        ),
+        service("call", call.delay_ms.mean - EMPTY),
+    ];
+    asi(&services, most).unwrap_or(f64::NAN)
+}
+
 fn fig20(r: &Results) -> Claim {
     let of = |figure: fn(&Report) -> f64| frequencies(&PAPER.gains(PAPER, r, 3, figure));
     let quality = of(r_factor);
     let classes = of(satisfaction);
     let flows = of(|x| x.asi.unwrap_or(f64::NAN));
+    let waits = of(by_waits);
     let [some, more] = [quality[1], quality[2] + quality[3]];
-    let [content, of_flows] = [classes, flows].map(|f| 1.0 - f[0]);
+    let [content, of_classes, of_flows] = [waits, classes, flows].map(|f| 1.0 - f[0]);
     let near = |ours: f64, paper: f64| (ours - paper).abs() <= 0.15;
     Claim {
         id: "ncq.fig20",
@@ -198,18 +229,19 @@ fn fig20(r: &Results) -> Claim {
         },
         paper: "With three of four routers the R-factor improves by up to 50 % in 88 % of the runs and by more in 4 %; the satisfaction index improves in 82 %.".into(),
         ours: format!(
-            "R-factor: by up to 50 % in {}, by more in {}; index of the two classes: in {}, of all flows: in {}",
-            percent(some), percent(more), percent(content), percent(of_flows)
+            "R-factor: by up to 50 % in {}, by more in {}; index of the two classes: in {} by their waits, in {} by delays above the least; of all flows: in {}",
+            percent(some), percent(more), percent(content), percent(of_classes), percent(of_flows)
         ),
         ideal: "both improve in all runs".into(),
-        why: "The paper takes the index of flows or of classes and does not say which it shows. Of two classes it sees that calls wait less; of many flows it is the downloads' queues, which are almost all of them.".into(),
+        why: "The paper takes the index of flows or of classes and does not say which it shows, nor what a queuing delay is counted from. Judged by the waits of two classes at the routers. By delays above the least that a flow had it often sinks: queues in a row are seldom empty together, so a favoured packet lowers its flow's least and raises all the flow's other delays, and the largest of them.".into(),
         setup: SETUP,
         from: &["incremental/"],
         tables: vec![table(
             "Fig. 20: with three routers, with the paper's in brackets",
             &[
                 ("R-factor", quality, ["", "88 %", "", ""]),
-                ("index of two classes", classes, ["18 %", "", "", ""]),
+                ("index of two classes, by waits", waits, ["18 %", "", "", ""]),
+                ("by delays above the least", classes, ["18 %", "", "", ""]),
                 ("index of all flows", flows, ["18 %", "", "", ""]),
             ],
         )],
