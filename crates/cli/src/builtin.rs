@@ -12,7 +12,7 @@ macro_rules! files {
 }
 
 /// Names under `scenarios/`, with their text.
-pub const FILES: [(&str, &str); 20] = files![
+pub const FILES: [(&str, &str); 21] = files![
     "call-and-downloads.toml",
     "papers/sqf/testbed.toml",
     "papers/sqf/jitter.toml",
@@ -20,6 +20,7 @@ pub const FILES: [(&str, &str); 20] = files![
     "papers/sqf/users.toml",
     "papers/ncq/analysis.toml",
     "papers/ncq/ftp.toml",
+    "papers/ncq/sensors.toml",
     "papers/ncq/voip.toml",
     "papers/ncq/incremental.toml",
     "papers/ncq/variants.toml",

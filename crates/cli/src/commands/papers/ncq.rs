@@ -2,13 +2,14 @@
 //! Transactions on Computers 58(5), 2009. Every verdict follows from closed forms and the figures of this run.
 //!
 //! - [`theory`]: section 4, closed forms beside the simulator;
-//! - [`ftp`], [`voip`], [`incremental`]: scenarios 1, 3 and 4 of section 5;
+//! - [`ftp`], [`sensors`], [`voip`], [`incremental`]: scenarios 1 to 4 of section 5;
 //! - [`variants`]: what section 6 leaves open.
 //!
 //! Each has its cells and its claims.
 
 mod ftp;
 mod incremental;
+mod sensors;
 mod theory;
 mod variants;
 mod voip;
@@ -44,6 +45,7 @@ fn cells(_full: bool, world: World) -> Vec<Cell> {
         World::Sim => [
             theory::cells(),
             ftp::cells(),
+            sensors::cells(),
             voip::cells(),
             incremental::cells(),
             variants::cells(),
@@ -59,6 +61,7 @@ fn claims(r: &Results) -> Vec<Claim> {
     [
         theory::claims(r),
         ftp::claims(r),
+        sensors::claims(r),
         voip::claims(r),
         incremental::claims(r),
         variants::claims(r),

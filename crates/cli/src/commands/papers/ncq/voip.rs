@@ -25,13 +25,13 @@ const CHOICES: [(&str, &[&str]); 5] = [
     ("keep", &["link.line.queue.ncq.push_out=false"]),
 ];
 
-/// Runs of one kind.
-struct Sweep {
-    prefix: &'static str,
-    queues: &'static [&'static str],
-    downloads: &'static [u32],
-    setup: &'static str,
-    from: &'static [&'static str],
+/// Runs of one kind, by queue and by downloads: `PREFIX/QUEUE/DOWNLOADS`.
+pub struct Sweep {
+    pub prefix: &'static str,
+    pub queues: &'static [&'static str],
+    pub downloads: &'static [u32],
+    pub setup: &'static str,
+    pub from: &'static [&'static str],
 }
 
 const SIMULATED: Sweep = Sweep {
@@ -105,13 +105,18 @@ impl Sweep {
         &r[&format!("{}/{queue}/{downloads}", self.prefix)]
     }
 
-    fn by_downloads(&self, r: &Results, queue: &str, figure: impl Fn(&Report) -> f64) -> Figures {
+    pub fn by_downloads(
+        &self,
+        r: &Results,
+        queue: &str,
+        figure: impl Fn(&Report) -> f64,
+    ) -> Figures {
         let each = |n: &u32| (*n, mean(self.runs(r, queue, *n), &figure));
         self.downloads.iter().map(each).collect()
     }
 
     /// A figure less DropTail's, or as a part of it.
-    fn against(
+    pub fn against(
         &self,
         r: &Results,
         queue: &str,
@@ -125,7 +130,7 @@ impl Sweep {
         self.downloads.iter().map(each).collect()
     }
 
-    fn chart(
+    pub fn chart(
         &self,
         r: &Results,
         title: &str,
@@ -246,7 +251,7 @@ fn why17(r: &Results) -> String {
     )
 }
 
-fn each(queues: &[&str], shown: impl Fn(&str) -> String) -> String {
+pub fn each(queues: &[&str], shown: impl Fn(&str) -> String) -> String {
     let all = queues
         .iter()
         .map(|queue| format!("{}: {}", label(queue), shown(queue)));
