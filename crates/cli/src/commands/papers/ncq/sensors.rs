@@ -73,11 +73,11 @@ fn energy(report: &Report) -> f64 {
     packets.map_or(f64::NAN, |packets| joules / packets.received as f64)
 }
 
-/// Satisfaction index of the sensors alone.
 fn satisfaction_of_all(report: &Report) -> f64 {
     report.asi.unwrap_or(f64::NAN)
 }
 
+/// Satisfaction index of the sensors alone.
 fn satisfaction_of_sensors(report: &Report) -> f64 {
     let sensors = report.flows.iter().filter(|flow| flow.group == "sensor");
     summary::asi(&sensors.cloned().collect::<Vec<_>>()).unwrap_or(f64::NAN)
