@@ -248,7 +248,21 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
         series: true,
         ..cell(name.into(), "papers/pps/multi-hop.toml")
     };
-    cells.push(over_time("fig7", &["flow.A.start=300s"]));
+    for (name, set) in [
+        ("fig7/ours", &[][..]),
+        ("fig7/window", &["tags.window=10s"]),
+        (
+            "fig7/paper",
+            &[
+                "tags.scale=linear",
+                "tags.silence=false",
+                "link.line.queue.tred.exponent=3",
+                "link.line.queue.tred.window=60s",
+            ],
+        ),
+    ] {
+        cells.push(over_time(name, &[&["flow.A.start=300s"], set].concat()));
+    }
     cells.push(over_time(
         "fig8",
         &[
