@@ -162,7 +162,11 @@ impl Port {
     }
 
     /// What acknowledgements carry to the port `number` decides what its data carries on, where tickets are the receivers'.
+    #[inline(always)]
     pub fn hear(ports: &mut [Self], number: u32) {
+        if ports[number as usize].currency.is_none() {
+            return;
+        }
         let [a, b] = &mut ports[number as usize / 2 * 2..][..2] else {
             return;
         };
