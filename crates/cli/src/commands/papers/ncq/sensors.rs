@@ -200,3 +200,37 @@ fn fig15(r: &Results) -> Claim {
 pub fn claims(r: &Results) -> Vec<Claim> {
     vec![fig14(r), fig15(r)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin;
+
+    /// Short runs stand for those of all cells, DropTail's for DropTail's, in the place of the others one of NCQ.
+    fn verdicts(others: &str) -> Vec<Verdict> {
+        let run = |queue: &str| {
+            let set = [queue_on("line", queue), "duration=40s".into()];
+            let set = [&set[..], &["flow.download.count=20".into()]].concat();
+            let scenario = builtin::load(FILE, &set).unwrap();
+            makeway_sim::run(&scenario, &makeway_sim::Options::default(), |_| {}).unwrap()
+        };
+        let [fifo, other] = ["fifo", others].map(run);
+        let results = cells().into_iter().map(|cell| {
+            let report = if cell.name.contains("/fifo") {
+                &fifo
+            } else {
+                &other
+            };
+            (cell.name, vec![report.clone()])
+        });
+        let claims = claims(&results.collect());
+        assert!(claims.iter().all(|claim| !claim.ours.contains("NaN")));
+        claims.iter().map(|claim| claim.verdict).collect()
+    }
+
+    #[test]
+    fn verdicts_follow_the_runs() {
+        assert_eq!(verdicts("0.05")[0], Verdict::Reproduced);
+        assert_eq!(verdicts("fifo"), [Verdict::Differs, Verdict::Reproduced]);
+    }
+}
