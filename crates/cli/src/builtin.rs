@@ -12,7 +12,7 @@ macro_rules! files {
 }
 
 /// Names under `scenarios/`, with their text.
-pub const FILES: [(&str, &str); 21] = files![
+pub const FILES: [(&str, &str); 23] = files![
     "call-and-downloads.toml",
     "papers/sqf/testbed.toml",
     "papers/sqf/jitter.toml",
@@ -32,6 +32,8 @@ pub const FILES: [(&str, &str); 21] = files![
     "papers/pps/rtt.toml",
     "papers/pps/diffserv.toml",
     "papers/pps/profiles.toml",
+    "papers/pps/datagrams.toml",
+    "papers/pps/policing.toml",
     "traces/mpeg2-5m.csv",
     "traces/audio-64k.csv",
 ];

@@ -4,10 +4,12 @@
 //! - [`runs`]: the experiments;
 //! - [`figures`]: what they are judged by;
 //! - [`charts`]: the paper's figures and tables;
+//! - [`rest`]: receivers, datagrams, policing, bits;
 //! - here: each statement, theirs and ours.
 
 mod charts;
 mod figures;
+mod rest;
 mod runs;
 
 use makeway_report::model::Report;
@@ -58,6 +60,7 @@ fn claims(r: &Results) -> Vec<Claim> {
             .iter()
             .map(|(name, kbit)| diffserv(name, *kbit, both, r)),
     );
+    claims.extend(rest::claims(r));
     claims.push(goal(r));
     claims
 }

@@ -279,5 +279,6 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             ..cell(name.into(), "papers/pps/one-hop.toml")
         });
     }
+    cells.extend(super::rest::cells());
     cells
 }

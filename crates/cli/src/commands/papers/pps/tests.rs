@@ -83,6 +83,7 @@ fn perfect() -> Results {
         }
         r.insert(cell.into(), vec![report(&rates, &[])]);
     }
+    r.extend(rest::tests::perfect().map(|(name, rates)| (name, vec![report(rates, &[])])));
     r
 }
 
@@ -158,4 +159,23 @@ fn each_verdict_follows_from_its_figures() {
     let moves = |x: &mut Report| x.flows[2].goodput_series_bps[300..].fill(0.27 * 0.96e6);
     assert_eq!(spoilt("fig8", &moves), ["pps.fig8"]);
     assert_eq!(spoilt("rtt/9", &rate(8, 1.2)), ["pps.fig11_12"]);
+}
+
+#[test]
+fn verdicts_on_receivers_datagrams_policing_and_bits_follow_from_their_figures() {
+    for (cell, factor, id) in [
+        ("receiver/table4", 1.11, "pps.receiver"),
+        ("udp/again", 0.94, "pps.udp"),
+        ("policing/free", 0.4, "pps.policing"),
+        ("policing/policed", 1.06, "pps.policing"),
+        ("bits/one-hop/logarithmic/16", 1.5, "pps.bits"),
+        ("bits/multi-hop/logarithmic/8", 1.5, "pps.bits"),
+    ] {
+        let mut r = perfect();
+        for report in r.get_mut(cell).unwrap() {
+            let ip_bps = &mut report.flows[0].ip_bps;
+            *ip_bps = ip_bps.map(|bps| bps * factor);
+        }
+        assert_eq!(differs(&r), [id]);
+    }
 }
