@@ -57,7 +57,8 @@ pub struct Up {
     down: Option<Rate>,
     /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
     /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
-    /// in each), prio (the host of the largest weight); in order of arrival: fifo, red, codel.
+    /// in each), prio (the host of the largest weight), ncq (short packets, up to 5 % of all); in order of
+    /// arrival: fifo, red, codel.
     #[arg(long, default_value = "sqf")]
     discipline: Discipline,
     /// What makes a flow: 5-tuple, src-port, src-host, dst-host, host-pair.
