@@ -14,7 +14,7 @@ use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::sched::{self, Discipline, Limits};
 use makeway_core::ticket::TicketRate;
-use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::{DirectionStatus, Settings, Status};
 use makeway_gateway::control::{Ending, Instance, Outcome, UpConfig, client};
@@ -33,6 +33,8 @@ Examples:
       both directions of a VDSL line, a little below what the modem reports
   sudo makeway up lan0 --rate 90mbit --discipline hier --users dst-host --weight 192.168.1.7=2
       fair between the hosts of a network, one of them with twice the share
+  sudo makeway up wan0 --rate 20mbit --discipline ncq --threshold 0.03
+      packets shorter than 130 B go first, as long as they are less than 3 % of all
   sudo makeway up wan0 --rate 20mbit --discipline tred --tickets 900
       drops by the tickets that packets carry (see makeway tag), and trades them for 900 tickets/s
       of the next hop's
@@ -57,10 +59,13 @@ pub struct Up {
     down: Option<Rate>,
     /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
     /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
-    /// in each), prio (the host of the largest weight), ncq (short packets, up to 5 % of all); in order of
+    /// in each), prio (the host of the largest weight), ncq (short packets, up to --threshold); in order of
     /// arrival: fifo, red, codel.
     #[arg(long, default_value = "sqf")]
     discipline: Discipline,
+    /// Share of all packets that ncq lets go first, 0 to 1 [default: 0.05].
+    #[arg(long, value_name = "SHARE", value_parser = threshold)]
+    threshold: Option<Fraction>,
     /// What makes a flow: 5-tuple, src-port, src-host, dst-host, host-pair.
     #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
     flows: Identity,
@@ -100,7 +105,7 @@ pub struct Up {
     /// Changes the makeway that runs there: rate=20mbit, down=50mbit, discipline=fq, tickets=600. May be
     /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
-        "rate", "down", "discipline", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
+        "rate", "down", "discipline", "threshold", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
         "ptm", "tickets", "strip_tags", "tag_bits", "tag_scale", "tag_window", "policing",
     ])]
     set: Vec<Setting>,
@@ -169,6 +174,12 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
             args.discipline
         );
     }
+    if args.threshold.is_some() && args.discipline != Discipline::Ncq {
+        bail!(
+            "--threshold is of ncq, and {} has none: use --discipline ncq",
+            args.discipline
+        );
+    }
     let tags = args.domain.config()?;
     let interface = Interface::find(&args.interface)?;
     let framing = Framing {
@@ -186,10 +197,14 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
             Direction::Egress => Identity::SrcHost,
             Direction::Ingress => Identity::DstHost,
         };
+        let mut scheduler = sched::Config::new(args.discipline, limits);
+        // What its gains rest on (docs/disciplines/ncq.md).
+        scheduler.ncq.push_out = true;
+        scheduler.ncq.threshold = args.threshold.unwrap_or(scheduler.ncq.threshold);
         let config = DatapathConfig {
             queue_num: 0,
             any_queue: true,
-            scheduler: sched::Config::new(args.discipline, limits),
+            scheduler,
             rate: Some(rate),
             framing,
             identity: args.flows,
@@ -361,6 +376,17 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
+fn threshold(text: &str) -> Result<Fraction, String> {
+    const STEPS: f64 = 1e9;
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(Fraction::ratio(
+            (share * STEPS).round() as u64,
+            STEPS as u64,
+        )),
+        _ => Err(format!("`{text}` is not a share from 0 to 1: write 0.05")),
+    }
+}
+
 fn weight(text: &str) -> Result<(IpAddr, u32), String> {
     let wrong =
         || format!("`{text}` is not an address and a share of 1 to 65536: write 192.168.1.7=2");
@@ -442,6 +468,10 @@ mod tests {
         for text in ["0 packets", "0B", "100", "-1 packets", "many"] {
             assert!(limit(text).unwrap_err().contains("150kB"), "{text}");
         }
+        for text in ["5%", "1.1", "-0.1", "NaN"] {
+            assert!(threshold(text).unwrap_err().contains("0.05"), "{text}");
+        }
+        assert_eq!(threshold("0.03"), Ok(Fraction::ratio(3, 100)));
         for text in ["10.0.0.1", "10.0.0.1=0", "10.0.0.1=65537", "host=2"] {
             assert!(
                 weight(text).unwrap_err().contains("192.168.1.7=2"),
