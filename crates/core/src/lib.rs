@@ -6,6 +6,8 @@
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
+//! - [`send`]: which datagram a sender sends next;
+//! - [`rate`]: how fast it may send;
 //! - [`loss`]: random loss on a link;
 //! - [`fetch`]: asking for memory ahead of time;
 //! - [`random`]: random numbers that a seed repeats;
@@ -21,7 +23,9 @@ pub mod loss;
 pub mod measure;
 pub mod packet;
 pub mod random;
+pub mod rate;
 pub mod sched;
+pub mod send;
 pub mod shaper;
 pub mod theory;
 pub mod ticket;

@@ -1,0 +1,150 @@
+//! How fast a sender may send: [`RateController`], and what receivers report to it.
+//!
+//! Each controller has two halves: one at the sender, and one that makes [`Feedback`] of arrivals. The second runs
+//! at the receiver, or at the sender where the receiver reports each packet (RTP with TWCC or RFC 8888).
+
+pub mod fixed;
+
+use thiserror::Error;
+
+use crate::units::{Duration, Instant, Rate};
+
+/// The sender's half. Time is an argument and never runs backwards.
+pub trait RateController {
+    /// The earliest time at which a packet may leave; `None`: not before feedback or a timeout.
+    fn next_send(&self) -> Option<Instant>;
+
+    /// A packet of so many bytes leaves. Sequence numbers come in order, from 0.
+    fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32);
+
+    /// A packet could leave and there was none: the sender is limited by its data.
+    fn on_nothing_to_send(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// What the receiver reports. What cannot be true is an error and changes nothing.
+    fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError>;
+
+    /// When [`RateController::on_timeout`] is due.
+    fn next_timeout(&self) -> Option<Instant>;
+
+    /// A timer ran out.
+    fn on_timeout(&mut self, now: Instant);
+
+    /// What may be sent now, in payload.
+    fn rate(&self) -> Rate;
+
+    /// The smoothed round-trip time, once there is one.
+    fn rtt(&self) -> Option<Duration>;
+}
+
+/// The receiver's half.
+pub trait Reporter {
+    /// A packet came.
+    fn on_arrival(&mut self, now: Instant, arrival: Arrival);
+
+    /// Feedback to send now, if any is due.
+    fn poll_feedback(&mut self, now: Instant) -> Option<Feedback>;
+
+    /// When feedback is due, unless a packet comes before.
+    fn next_timeout(&self) -> Option<Instant>;
+}
+
+/// What a receiver knows of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its number, from 0.
+    pub sequence: u64,
+    /// Its payload.
+    pub bytes: u32,
+    /// The sender's estimate of the RTT, where packets carry it (RFC 5348 §3.2.1).
+    pub rtt: Option<Duration>,
+    /// CCID 3's window counter, 0 to 15, in the place of `rtt` (RFC 4342 §8.1).
+    pub window: Option<u8>,
+    /// Whether it carries a CE mark.
+    pub marked: bool,
+}
+
+/// What a receiver reports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Feedback {
+    /// The highest sequence number that it has received.
+    pub highest: u64,
+    /// From the arrival of that packet to the report (t_delay of RFC 5348).
+    pub held: Duration,
+    /// What a controller makes its rate of.
+    pub report: Report,
+}
+
+/// The part of feedback that belongs to a controller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "made per report, not per packet")]
+pub enum Report {
+    /// TFRC and CCID 3 (RFC 5348 §3.2.2).
+    LossEvents {
+        /// Loss event rate p, from 0 to 1.
+        rate: f64,
+        /// X_recv, payload received since the last report.
+        received: Rate,
+    },
+    /// CCID 2: which packets came (RFC 4341 §6).
+    Acks(AckRanges),
+    /// ABRC, for one interval of feedback.
+    Arrivals {
+        /// How long it was, t.
+        interval: Duration,
+        /// Packets received in it.
+        packets: u32,
+        /// Payload received in it.
+        bytes: u64,
+        /// The shortest time between two packets, T_UDP; `None` while there is none.
+        shortest: Option<Duration>,
+    },
+}
+
+/// Sequence numbers that were received, the latest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckRanges {
+    ranges: [(u64, u64); Self::MOST],
+    len: u8,
+}
+
+impl AckRanges {
+    /// Ranges that one report holds; older ones are left out.
+    pub const MOST: usize = 16;
+
+    /// Adds the range from `first` to `last`, both included, which lies below all that are there. Whether it fitted.
+    pub fn push(&mut self, first: u64, last: u64) -> bool {
+        let Some(free) = self.ranges.get_mut(usize::from(self.len)) else {
+            return false;
+        };
+        *free = (first, last);
+        self.len += 1;
+        true
+    }
+
+    /// First and last of each range.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ranges[..usize::from(self.len)].iter().copied()
+    }
+}
+
+/// Feedback that cannot be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FeedbackError {
+    /// It speaks of a packet that was not sent yet.
+    #[error("acknowledges packet {0}, which was not sent")]
+    NotSent(u64),
+    /// It is older than feedback that came before.
+    #[error("is older than feedback that came before")]
+    Stale,
+    /// The receiver says that it held the packet for longer than it was away: the RTT would be zero or less.
+    #[error("says that the packet was held for longer than it was away")]
+    HeldTooLong,
+    /// A figure is out of its range.
+    #[error("has a {0} out of its range")]
+    OutOfRange(&'static str),
+    /// It belongs to another controller.
+    #[error("belongs to another controller")]
+    WrongKind,
+}

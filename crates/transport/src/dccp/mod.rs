@@ -1,0 +1,1 @@
+//! DCCP in user space.

@@ -1,0 +1,9 @@
+//! The sender of [`makeway_core::send`] on real sockets.
+//!
+//! - [`rtp`]: RTP over UDP, with feedback by TWCC or RFC 8888;
+//! - [`dccp`]: DCCP (RFC 4340) in user space, CCID 2 and 3, over IP or over UDP (RFC 6773);
+//! - [`quic`]: QUIC datagrams (RFC 9221) over quinn.
+
+pub mod dccp;
+pub mod quic;
+pub mod rtp;

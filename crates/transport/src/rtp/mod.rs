@@ -1,0 +1,1 @@
+//! RTP over UDP.
