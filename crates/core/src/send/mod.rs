@@ -4,9 +4,17 @@
 //! [`RateController`](crate::rate::RateController) when the next one may leave. Every datagram ends with an [`Outcome`]. No clock, no socket, no
 //! thread inside: whoever owns a socket calls `poll_transmit`, `handle_feedback`, `handle_timeout` with the time.
 
+mod any;
 pub mod fifo;
+pub mod late_last;
+pub mod prio;
+pub mod sbpn1;
+pub mod sbpn2;
 mod sender;
+pub mod weighted;
+pub mod when_full;
 
+pub use any::{AnyPolicy, ParsePolicyError};
 pub use sender::{Config, Sender};
 
 use crate::units::{Duration, Instant, Rate};
@@ -39,29 +47,37 @@ pub struct Waiting {
     pub since: Instant,
 }
 
-/// What waits, and what leaves next. One file per policy.
+/// What leaves next, and what is no longer worth sending. One file per policy.
 pub trait Policy {
-    /// Its place among others: the least leaves first, the largest is the first to be given up. It stays while a datagram waits.
+    /// Its place among others: the least leaves first, and of equal ones the first to come. It stays while a datagram waits.
     fn key(&self, waiting: &Waiting) -> Key;
 
     /// What gives way when there is no room.
     fn when_full(&self) -> WhenFull;
 
-    /// What happens to a datagram at the head that cannot arrive in time.
+    /// What happens to a datagram that is to leave and cannot arrive in time.
     fn when_late(&self) -> WhenLate;
 }
 
 /// Compared from left to right.
 pub type Key = (u64, u64);
 
+/// Order by class, then by deadline: what SBPN does to the transmit queue (SBPN paper, sections 3.2 and 4.3).
+pub fn by_class_and_deadline(datagram: &Datagram) -> Key {
+    (datagram.class.into(), datagram.deadline.as_nanos())
+}
+
 /// What gives way to a new datagram when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// The new one.
     Refuse,
-    /// The one with the largest key, the new one included.
+    /// The one that would leave last, which may be the new one.
     EvictWorst,
-    /// One that cannot arrive in time, if there is one; else as [`WhenFull::EvictWorst`].
+    /// Of those that wait with the largest key the first to come; the new one always stays.
+    EvictOldest,
+    /// Of those that cannot arrive in time the one with the earliest deadline, the new one included; where all can, as
+    /// [`WhenFull::EvictWorst`].
     EvictLate,
 }
 
@@ -72,9 +88,10 @@ pub enum WhenLate {
     Send,
     /// It is given up.
     Discard,
-    /// It is sent if nothing else waits at that moment, and given up otherwise.
+    /// It is sent if nothing else waits at that moment, and given up otherwise. Parts of its own frame are nothing else: they are given up
+    /// and it is sent.
     DiscardUnlessAlone,
-    /// It waits until nothing that can arrive in time is left.
+    /// It goes behind everything that waits and comes, and is sent when only such ones are left.
     SendLast,
 }
 
