@@ -94,6 +94,13 @@ fn wlan_words(w: &Wlan, s: &Scenario) -> String {
     if let Some(rts) = w.rts {
         words.push(format!("RTS above {rts}"));
     }
+    if w.loss > 0.0 {
+        words.push(format!(
+            "loses {} % of data frames, each tried {} times",
+            w.loss * 100.0,
+            w.retry_limit
+        ));
+    }
     if w.places.is_some() {
         words.push(format!(
             "understood to {} m, heard to {} m",

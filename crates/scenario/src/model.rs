@@ -114,6 +114,10 @@ pub struct Wlan {
     pub rate: Rate,
     /// Frames longer than this, with their 36 B of headers, ask by RTS first. `None`: none does.
     pub rts: Option<Bytes>,
+    /// Probability that a data frame on the air is not understood, each try by itself.
+    pub loss: f64,
+    /// So many times a frame that needs no RTS is tried, 1 to 255 (dot11ShortRetryLimit).
+    pub retry_limit: u32,
     /// What waits at each station.
     pub queue: Queue,
     /// Whether the stations' queues are reported.

@@ -9,13 +9,15 @@ use crate::model::{Power, Standard, Wlan};
 use crate::queue::{alone, default_queue};
 use crate::section::{Section, read as read_item, shown, string, table};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "stations",
     "access_point",
     "standard",
     "rate",
     "preamble",
     "rts",
+    "loss",
+    "retry_limit",
     "queue",
     "places",
     "range",
@@ -28,6 +30,8 @@ const STANDARDS: [&str; 2] = ["802.11b", "802.11a"];
 /// Rates of data in kbit/s: IEEE 802.11-2020 clauses 15 to 17.
 const RATES_B: [u64; 4] = [1000, 2000, 5500, 11_000];
 const RATES_A: [u64; 8] = [6000, 9000, 12_000, 18_000, 24_000, 36_000, 48_000, 54_000];
+/// The standard's (IEEE 802.11-2020 annex C, dot11ShortRetryLimit).
+const RETRY_LIMIT: u64 = 7;
 /// ns-2's, in m.
 const RANGE: f64 = 250.0;
 const SENSE: f64 = 550.0;
@@ -48,6 +52,8 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Wlan, ScenarioErro
         rate: rate(&s, standard)?,
         standard,
         rts: s.read("rts")?,
+        loss: s.probability("loss")?.unwrap_or(0.0),
+        retry_limit: s.integer("retry_limit", 1..=255)?.unwrap_or(RETRY_LIMIT) as u32,
         places: places(&s, stations.len())?,
         range: metres(&s, "range", RANGE)?,
         sense: sense(&s)?,

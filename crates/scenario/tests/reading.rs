@@ -280,10 +280,27 @@ fn a_radio_channel_reads_and_flows_go_over_it() {
     assert_eq!((home.range, home.sense), (250.0, 550.0));
     assert_eq!(home.off, [(1, Duration::from_secs(10))]);
     assert!(!home.measure && s.links.is_empty());
+    assert_eq!((home.loss, home.retry_limit), (0.0, 7));
     let words = explain(&s);
     assert!(
         words.contains("through `ap`, 802.11b at 5.5mbit"),
         "{words}"
+    );
+    let lossy = |loss: &str| {
+        read(
+            RADIO,
+            &[&format!("wlan.home.loss={loss}"), "wlan.home.retry_limit=4"],
+        )
+    };
+    let words = explain(&lossy("0.05").unwrap());
+    assert!(
+        words.contains("loses 5 % of data frames, each tried 4 times"),
+        "{words}"
+    );
+    let error = lossy("1.5").unwrap_err().to_string();
+    assert!(
+        error.contains("`wlan.home.loss` is a probability"),
+        "{error}"
     );
     // Over the access point; without one, straight on, for AODV to find the way.
     let ways = |s: &Scenario| routes::routes(s)[1][2].map(|hop| (hop.port, hop.to));

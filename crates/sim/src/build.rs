@@ -246,6 +246,9 @@ fn cells(scenario: &Scenario, seed: u64) -> Vec<Cell> {
         };
         let config = Config {
             rts_threshold: wlan.rts.map_or(u64::MAX, |bytes| bytes.get()),
+            short_retries: wlan.retry_limit,
+            // Of 2^64; one is the most that there is.
+            loss: (wlan.loss * 18_446_744_073_709_551_616.0) as u64,
             ..config
         };
         let reach = match &wlan.places {

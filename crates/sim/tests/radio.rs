@@ -108,6 +108,29 @@ fn a_way_is_repaired_after_a_station_on_it_dies() {
     }
 }
 
+/// A stream from an access point, whose channel loses frames.
+fn lossy(loss: f64, tries: u32) -> Report {
+    report(&format!(
+        "duration = \"200s\"\nnode = {{ ap = {{}}, phone = {{}} }}\n[wlan.home]\nstations = [\"ap\", \"phone\"]\n\
+         access_point = \"ap\"\n{MEASURED}loss = {loss}\nretry_limit = {tries}\n{}",
+        cbr("f", "ap", "phone", "")
+    ))
+}
+
+#[test]
+fn what_a_channel_loses_is_sent_again_up_to_the_retry_limit() {
+    for (loss, tries) in [(0.1, 1), (0.4, 2), (0.5, 7)] {
+        let report = lossy(loss, tries);
+        let (got, sent) = came(&report, "f");
+        let expected = loss.powi(tries as i32);
+        let share = 1.0 - got as f64 / sent as f64;
+        let error = 3.0 * (expected * (1.0 - expected) / sent as f64).sqrt();
+        assert!((share - expected).abs() < error, "{share} for {expected}");
+        assert_eq!(lost(&report, "retries"), sent - got);
+    }
+    assert_eq!(lossy(0.0, 1).radios[0].failures, 0);
+}
+
 /// Packets given up at stations, for one reason.
 fn lost(report: &Report, why: &str) -> u64 {
     let queues = report.queues.iter();

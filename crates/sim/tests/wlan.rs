@@ -269,6 +269,33 @@ fn a_frame_that_nobody_answers_is_given_up_after_its_tries() {
 }
 
 #[test]
+fn lost_frames_are_sent_again_and_cost_what_they_should() {
+    // Alone on the channel. Try i has a window of 32 * 2^i slots, 1024 at most, and comes with p^i: an answer costs SIFS,
+    // ACK and DIFS, none the wait for it. A frame is given up with p^7.
+    let seconds = 400;
+    for p in [0.05, 0.2, 0.5] {
+        let config = Config {
+            loss: (p * 2f64.powi(64)) as u64,
+            ..b()
+        };
+        let (run, mbit) = cell(config, 1, seconds);
+        let tries = (0..7).map(|i| {
+            let slots = f64::from((32u32 << i.min(5)) - 1) / 2.0;
+            let end = (1.0 - p) * (10.0 + 248.0 + 50.0) + p * 222.0;
+            p.powi(i) * (20.0 * slots + 1310.0 + end)
+        });
+        let (frame, given_up): (f64, f64) = (tries.sum(), p.powi(7));
+        let what = format!("p = {p}");
+        near(mbit, (1.0 - given_up) * 12_000.0 / frame, 0.01, &what);
+        let counts = run.medium.counts(1);
+        let share = counts.given_up as f64 / counts.taken as f64;
+        // Three standard errors.
+        let error = 3.0 * (given_up / counts.taken as f64).sqrt();
+        assert!((share - given_up).abs() <= error, "{what}: {share}");
+    }
+}
+
+#[test]
 fn an_exchange_has_the_spaces_of_the_standard() {
     let mut medium = Medium::new(b(), Reach::everybody(3), 1);
     let frame = |n| Frame {
