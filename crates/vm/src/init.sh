@@ -1,0 +1,22 @@
+#!/bin/busybox sh
+# The first process of the guest: loads modules, runs /etc/command, tells its exit status, stops the machine.
+export PATH=/bin:/sbin:/usr/bin:/usr/sbin HOME=/ LC_ALL=C.UTF-8
+/bin/busybox mkdir -p /proc /sys /dev /tmp /run
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mount -t tmpfs tmpfs /tmp
+ip link set lo up
+for module in $(cat /etc/modules); do
+    insmod "$module" || echo "cannot load $module" >/dev/console
+done
+port() {
+    for entry in /sys/class/virtio-ports/*; do
+        [ "$(cat "$entry/name")" = "$1" ] && echo "/dev/${entry##*/}"
+    done
+}
+sh /etc/command </dev/null >"$(port output)" 2>&1
+echo $? >"$(port status)"
+sync
+poweroff -f

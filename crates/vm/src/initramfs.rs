@@ -1,0 +1,96 @@
+//! An archive that the kernel unpacks as its first file system: cpio in the `newc` format.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
+
+use super::{VmError, file};
+
+const DIRECTORY: u32 = 0o040_755;
+const REGULAR: u32 = 0o100_644;
+const EXECUTABLE: u32 = 0o100_755;
+const CHARACTER_DEVICE: u32 = 0o020_600;
+
+/// Files by their path in the guest, without the leading slash.
+#[derive(Debug, Default)]
+pub struct Initramfs {
+    files: BTreeMap<String, (Vec<u8>, bool)>,
+}
+
+impl Initramfs {
+    /// Adds a file, which takes the place of one of the same path.
+    pub fn add(&mut self, path: &str, content: Vec<u8>, executable: bool) {
+        self.files.insert(path.into(), (content, executable));
+    }
+
+    /// Adds a program of the host to `/bin`, and the libraries that it is linked to where the host has them.
+    pub fn program(&mut self, path: &Path) -> Result<(), VmError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.copy(&format!("bin/{name}"), path)?;
+        // `ldd` fails for a static program, which needs nothing.
+        let listed = Command::new("ldd").arg(path).output();
+        let listed = listed.map(|out| out.stdout).unwrap_or_default();
+        for line in String::from_utf8_lossy(&listed).lines() {
+            let library = line.split_whitespace().find(|word| word.starts_with('/'));
+            if let Some(library) = library {
+                self.copy(library.trim_start_matches('/'), Path::new(library))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, to: &str, from: &Path) -> Result<(), VmError> {
+        let content = fs::read(from).map_err(|error| file(from, error))?;
+        self.add(to, content, true);
+        Ok(())
+    }
+
+    /// Writes the archive.
+    pub fn write(&self, to: &Path) -> Result<(), VmError> {
+        let write = || {
+            let mut out = BufWriter::new(File::create(to)?);
+            let mut made = BTreeMap::new();
+            entry(&mut out, "dev", DIRECTORY, (0, 0), &[])?;
+            entry(&mut out, "dev/console", CHARACTER_DEVICE, (5, 1), &[])?;
+            for (path, (content, executable)) in &self.files {
+                for (end, _) in path.match_indices('/') {
+                    if made.insert(&path[..end], ()).is_none() {
+                        entry(&mut out, &path[..end], DIRECTORY, (0, 0), &[])?;
+                    }
+                }
+                let mode = if *executable { EXECUTABLE } else { REGULAR };
+                entry(&mut out, path, mode, (0, 0), content)?;
+            }
+            entry(&mut out, "TRAILER!!!", 0, (0, 0), &[])?;
+            out.flush()
+        };
+        write().map_err(|error| file(to, error))
+    }
+}
+
+/// One file: a header of hexadecimal figures, its name, its content, each filled up to four bytes.
+fn entry(
+    out: &mut impl Write,
+    name: &str,
+    mode: u32,
+    device: (u32, u32),
+    content: &[u8],
+) -> io::Result<()> {
+    let (inode, owner, links, time) = (0, 0, 1, 0);
+    let size = u32::try_from(content.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let length = name.len() as u32 + 1;
+    write!(out, "070701")?;
+    for figure in [
+        inode, mode, owner, owner, links, time, size, 0, 0, device.0, device.1, length, 0,
+    ] {
+        write!(out, "{figure:08x}")?;
+    }
+    out.write_all(name.as_bytes())?;
+    let fill = |length: usize| &[0; 4][..length.wrapping_neg() % 4];
+    out.write_all(&[0])?;
+    out.write_all(fill(110 + name.len() + 1))?;
+    out.write_all(content)?;
+    out.write_all(fill(content.len()))
+}

@@ -1,0 +1,263 @@
+//! Runs a program under another Linux kernel than the machine's own: one of Debian's packages, in QEMU.
+//!
+//! [`Kernel::newest`] finds the package by apt, and unpacks it without installing it. [`Vm::run`] makes an initramfs of the programs
+//! that are wanted, with their libraries and the kernel's modules, boots it, runs a shell command in it, and brings output
+//! and exit status back. Nothing is shared with the guest, no disk and no network; it needs no privilege.
+//!
+//! QEMU translates (`-accel tcg`) unless `MAKEWAY_VM_ACCEL` says otherwise (`kvm`): a guest boots in some seconds everywhere.
+
+mod initramfs;
+mod kernel;
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+pub use kernel::{Kernel, cache};
+
+use initramfs::Initramfs;
+
+/// Why no command ran in a guest. A command that fails there is none of these: see [`Output::status`].
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// A program of the host is missing.
+    #[error("{program} is not installed: install the package {package}")]
+    Missing {
+        /// What was looked for.
+        program: String,
+        /// Debian's package that has it.
+        package: &'static str,
+    },
+    /// apt knows no such kernel, and none is in the cache.
+    #[error("apt knows no package {prefix}*{suffix}: is it Debian, and was `apt-get update` run?")]
+    NoKernel {
+        /// How its name begins.
+        prefix: String,
+        /// How its name ends.
+        suffix: String,
+    },
+    /// A program of the host failed.
+    #[error("{command} failed: {said}")]
+    Failed {
+        /// What was run.
+        command: String,
+        /// What it said last.
+        said: String,
+    },
+    /// The kernel has no such module.
+    #[error("Linux {release} has no module {module}")]
+    NoModule {
+        /// The kernel's.
+        release: String,
+        /// The module's name.
+        module: String,
+    },
+    /// The guest was still at work.
+    #[error("the guest did not end within {} s; it said:\n{said}", limit.as_secs())]
+    TimedOut {
+        /// The time it had.
+        limit: Duration,
+        /// What it had said.
+        said: String,
+    },
+    /// The guest ended before its command did.
+    #[error("the guest stopped before its command ended; its console's last lines:\n{console}")]
+    Stopped {
+        /// The end of the kernel's console.
+        console: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// What became of a command in a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The command's exit status, 0 for success.
+    pub status: i32,
+    /// What it wrote to its standard output and standard error, the first 16 MiB.
+    pub text: String,
+}
+
+/// What a guest has.
+#[derive(Clone, Debug)]
+pub struct Vm<'a> {
+    kernel: &'a Kernel,
+    modules: Vec<String>,
+    programs: Vec<PathBuf>,
+    memory_mib: u32,
+}
+
+impl<'a> Vm<'a> {
+    const MOST_OUTPUT: u64 = 16 << 20;
+
+    /// A guest with the kernel's own modules for its console, and busybox.
+    pub fn new(kernel: &'a Kernel) -> Self {
+        Self {
+            kernel,
+            modules: ["virtio_pci", "virtio_console"].map(String::from).to_vec(),
+            programs: Vec::new(),
+            memory_mib: 1024,
+        }
+    }
+
+    /// Loads a module of the kernel, and those that it needs, before the command runs.
+    pub fn module(mut self, name: &str) -> Self {
+        self.modules.push(name.into());
+        self
+    }
+
+    /// Brings a program of this machine into the guest's `/bin`, with the libraries that it is linked to.
+    pub fn program(mut self, path: &Path) -> Self {
+        self.programs.push(path.into());
+        self
+    }
+
+    /// Boots, runs `command` by the guest's shell as root, and stops.
+    ///
+    /// `limit` counts from the start of QEMU. Errors are of the host and of the boot, see [`VmError`].
+    pub fn run(&self, command: &str, limit: Duration) -> Result<Output, VmError> {
+        let qemu = find("qemu-system-x86_64", "qemu-system-x86")?;
+        let place = tempfile::tempdir().map_err(|error| file(&env::temp_dir(), error))?;
+        let at = |name: &str| place.path().join(name);
+        self.archive(command)?.write(&at("initramfs"))?;
+
+        let mut machine = Command::new(qemu);
+        let accel = env::var("MAKEWAY_VM_ACCEL").unwrap_or_else(|_| "tcg".into());
+        machine
+            .args(["-nodefaults", "-display", "none", "-no-reboot"])
+            .args(["-accel", &accel, "-cpu", "max", "-smp", "2"])
+            .args(["-m", &format!("{}M", self.memory_mib)])
+            .args(["-kernel".as_ref(), self.kernel.image().as_os_str()])
+            .args(["-initrd".as_ref(), at("initramfs").as_os_str()])
+            .args(["-append", "console=ttyS0 panic=-1 quiet"])
+            .args(["-chardev".into(), saved("console", &at("console"))])
+            .args(["-serial", "chardev:console", "-device", "virtio-serial-pci"])
+            .args(["-chardev".into(), saved("output", &at("output"))])
+            .args(["-device", "virtserialport,chardev=output,name=output"])
+            .args(["-chardev".into(), saved("status", &at("status"))])
+            .args(["-device", "virtserialport,chardev=status,name=status"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(at("complaints")).map_err(|e| file(place.path(), e))?);
+        let died = || {
+            let signal = rustix::process::Signal::KILL;
+            Ok(rustix::process::set_parent_process_death_signal(Some(
+                signal,
+            ))?)
+        };
+        // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
+        unsafe { machine.pre_exec(died) };
+        let mut machine = machine.spawn().map_err(|e| failed("qemu", &e))?;
+
+        let end = Instant::now() + limit;
+        let mut in_time = true;
+        loop {
+            match machine.try_wait().map_err(|e| failed("qemu", &e))? {
+                Some(_) => break,
+                None if Instant::now() < end => thread::sleep(Duration::from_millis(50)),
+                None => {
+                    in_time = false;
+                    // It may have ended this moment, which is as well.
+                    let _ = machine.kill();
+                    let _ = machine.wait();
+                    break;
+                }
+            }
+        }
+        let read = |name| {
+            let mut bytes = Vec::new();
+            // What cannot be read is what the guest did not come to write.
+            if let Ok(file) = fs::File::open(at(name)) {
+                let _ = file.take(Self::MOST_OUTPUT).read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let text = read("output");
+        if !in_time {
+            return Err(VmError::TimedOut { limit, said: text });
+        }
+        match read("status").trim().parse() {
+            Ok(status) => Ok(Output { status, text }),
+            Err(_) => {
+                let console = read("complaints") + &text + &read("console");
+                let lines: Vec<&str> = console.lines().collect();
+                Err(VmError::Stopped {
+                    console: lines[lines.len().saturating_sub(20)..].join("\n"),
+                })
+            }
+        }
+    }
+
+    fn archive(&self, command: &str) -> Result<Initramfs, VmError> {
+        let mut archive = Initramfs::default();
+        archive.add("init", include_bytes!("init.sh").to_vec(), true);
+        archive.program(&find("busybox", "busybox-static")?)?;
+        for program in &self.programs {
+            archive.program(program)?;
+        }
+        let mut modules = String::new();
+        for path in self.kernel.modules(&self.modules)? {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let name = format!("lib/modules/{}", name.trim_end_matches(".ko"));
+            archive.add(&name, kernel::module(&path)?, false);
+            modules += &format!("/{name}\n");
+        }
+        archive.add("etc/modules", modules.into_bytes(), false);
+        archive.add("etc/command", command.as_bytes().to_vec(), false);
+        Ok(archive)
+    }
+}
+
+fn saved(id: &str, path: &Path) -> OsString {
+    let mut argument = OsString::from(format!("file,id={id},path="));
+    argument.push(path);
+    argument
+}
+
+/// A program in PATH, or where root's programs are.
+pub fn find(program: &str, package: &'static str) -> Result<PathBuf, VmError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let places = env::split_paths(&path).chain(more);
+    let mut found = places.map(|place| place.join(program));
+    found.find(|path| path.is_file()).ok_or(VmError::Missing {
+        program: program.into(),
+        package,
+    })
+}
+
+/// Runs a program of the host; what it printed.
+fn output(command: &mut Command) -> Result<String, VmError> {
+    let shown = format!("{command:?}");
+    let output = command.output().map_err(|e| failed(&shown, &e))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(&shown, &said.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn failed(command: &str, said: &dyn std::fmt::Display) -> VmError {
+    VmError::Failed {
+        command: command.into(),
+        said: said.to_string(),
+    }
+}
+
+fn file(path: &Path, error: io::Error) -> VmError {
+    VmError::File {
+        path: path.into(),
+        error,
+    }
+}

@@ -1,0 +1,37 @@
+//! A guest boots, and what it says comes back. Without QEMU, or without apt, it says so and is skipped.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+use std::time::Duration;
+
+use makeway_vm::{Kernel, Vm, VmError, cache, find};
+
+#[test]
+fn a_command_runs_under_another_kernel() {
+    let kernel = match Kernel::newest("linux-image-6.1.", "-cloud-amd64", &cache()) {
+        Ok(kernel) => kernel,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let guest = Vm::new(&kernel)
+        .module("dccp_ipv4")
+        .program(&find("tc", "iproute2").unwrap());
+    let command = "uname -r; grep -c ^dccp_ipv4 /proc/modules; tc qdisc show dev lo; exit 7";
+    let output = match guest.run(command, Duration::from_secs(120)) {
+        Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+        output => output.unwrap(),
+    };
+    let lines: Vec<&str> = output.text.lines().collect();
+    assert_eq!(lines[..2], [kernel.release(), "1"], "{output:?}");
+    assert!(lines[2].starts_with("qdisc noqueue"), "{output:?}");
+    assert_eq!(output.status, 7);
+
+    let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(15));
+    assert!(
+        matches!(&stuck, Err(VmError::TimedOut { said, .. }) if said.contains("so far")),
+        "{stuck:?}"
+    );
+    let missing = Vm::new(&kernel)
+        .module("no_such_module")
+        .run("true", Duration::from_secs(1));
+    assert!(matches!(missing, Err(VmError::NoModule { .. })));
+}
