@@ -3,7 +3,15 @@
 //! Each controller has two halves: one at the sender, and one that makes [`Feedback`] of arrivals. The second runs
 //! at the receiver, or at the sender where the receiver reports each packet (RTP with TWCC or RFC 8888).
 
+mod config;
 pub mod fixed;
+pub mod sent;
+pub mod tfrc;
+
+pub use config::{AnyController, AnyReporter, Config};
+
+#[cfg(test)]
+mod tests;
 
 use thiserror::Error;
 
@@ -135,7 +143,10 @@ pub enum FeedbackError {
     /// It speaks of a packet that was not sent yet.
     #[error("acknowledges packet {0}, which was not sent")]
     NotSent(u64),
-    /// It is older than feedback that came before.
+    /// It speaks of a packet that was sent so long ago that the sender has forgotten when.
+    #[error("acknowledges packet {0}, which is forgotten")]
+    Forgotten(u64),
+    /// It is older than feedback that came before, or the same again.
     #[error("is older than feedback that came before")]
     Stale,
     /// The receiver says that it held the packet for longer than it was away: the RTT would be zero or less.

@@ -1,0 +1,99 @@
+//! What a sender remembers of its last packets: when each left, and how long it was.
+
+use super::FeedbackError;
+use crate::units::Instant;
+
+/// A packet that left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentPacket {
+    /// When it left.
+    pub at: Instant,
+    /// All payload sent up to it, itself included, in bytes.
+    pub total: u64,
+}
+
+/// A ring of the last packets; 16 bytes for each, allocated when made.
+#[derive(Clone, Debug)]
+pub struct SentLog {
+    ring: Box<[SentPacket]>,
+    next: u64,
+    total: u64,
+}
+
+impl SentLog {
+    /// Remembers `packets`, at least 1.
+    pub fn new(packets: u32) -> Self {
+        Self {
+            ring: vec![SentPacket::default(); packets.max(1) as usize].into(),
+            next: 0,
+            total: 0,
+        }
+    }
+
+    /// The packet after the last one leaves.
+    pub fn push(&mut self, at: Instant, bytes: u32) {
+        self.total += u64::from(bytes);
+        let place = self.place(self.next);
+        self.ring[place] = SentPacket {
+            at,
+            total: self.total,
+        };
+        self.next += 1;
+    }
+
+    /// The packet with this number.
+    ///
+    /// # Errors
+    /// It was not sent yet, or so long ago that it is forgotten.
+    pub fn packet(&self, sequence: u64) -> Result<SentPacket, FeedbackError> {
+        if sequence >= self.next {
+            return Err(FeedbackError::NotSent(sequence));
+        }
+        if sequence < self.oldest() {
+            return Err(FeedbackError::Forgotten(sequence));
+        }
+        Ok(self.ring[self.place(sequence)])
+    }
+
+    /// Payload in the packets up to `sequence` that it remembers, in bytes.
+    pub fn bytes_until(&self, packet: SentPacket) -> u64 {
+        let oldest = self.oldest();
+        let before = match oldest {
+            0 => 0,
+            // The oldest itself is left out; it is one in many.
+            oldest => self.ring[self.place(oldest)].total,
+        };
+        packet.total.saturating_sub(before)
+    }
+
+    /// How many were sent: the number of the next packet.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    fn oldest(&self) -> u64 {
+        self.next.saturating_sub(self.ring.len() as u64)
+    }
+
+    fn place(&self, sequence: u64) -> usize {
+        (sequence % self.ring.len() as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_known_until_as_many_have_followed_as_the_ring_holds() {
+        let mut log = SentLog::new(3);
+        assert_eq!(log.packet(0), Err(FeedbackError::NotSent(0)));
+        for i in 0..5 {
+            log.push(Instant::from_nanos(i), 100);
+        }
+        assert_eq!(log.packet(1), Err(FeedbackError::Forgotten(1)));
+        assert_eq!(log.packet(2).map(|p| p.at), Ok(Instant::from_nanos(2)));
+        assert_eq!(log.packet(4).map(|p| p.total), Ok(500));
+        assert_eq!(log.packet(5), Err(FeedbackError::NotSent(5)));
+    }
+}

@@ -1,0 +1,57 @@
+//! What TFRC is made from.
+
+use crate::units::Duration;
+
+/// Which rules the sender follows where the two RFCs differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Revision {
+    /// RFC 3448 (2003): the rate is at most twice the receive rate, also when the application sent less than it might.
+    Rfc3448,
+    /// RFC 5348 (2008): what was received while the sender was limited by its data does not lower the rate.
+    #[default]
+    Rfc5348,
+}
+
+/// The segment size s of the throughput equation (RFC 5348 §4.1, RFC 4342 §5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentSize {
+    /// The largest segment. Each packet counts as one, however long it is.
+    Largest,
+    /// The mean of about so many packets, at least 1, exponentially weighted.
+    Mean(u32),
+}
+
+/// Parameters of TFRC's two halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TfrcParams {
+    /// Which RFC.
+    pub revision: Revision,
+    /// MSS: the longest payload of a packet, in bytes, at least 1.
+    pub largest: u32,
+    /// s.
+    pub segment: SegmentSize,
+    /// The sender lowers its rate as the RTT rises (RFC 5348 §4.5).
+    pub damping: bool,
+    /// The receiver gives old loss intervals less weight in a long one (RFC 5348 §5.5).
+    pub discounting: bool,
+    /// How finely the sender's timers run, t_gran (RFC 5348 §8.3): a packet may leave early by half of it.
+    pub granularity: Duration,
+    /// Packets whose departures the sender remembers, at least 1; feedback on older ones is refused.
+    pub remembered: u32,
+}
+
+impl Default for TfrcParams {
+    /// RFC 5348 with all that it recommends; segments of 1400 bytes at most, and the mean of about 128 (chosen by us: four
+    /// loss intervals at 3 %).
+    fn default() -> Self {
+        Self {
+            revision: Revision::Rfc5348,
+            largest: 1400,
+            segment: SegmentSize::Mean(128),
+            damping: true,
+            discounting: true,
+            granularity: Duration::from_millis(1),
+            remembered: 4096,
+        }
+    }
+}

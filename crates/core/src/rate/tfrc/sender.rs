@@ -1,0 +1,377 @@
+//! TFRC's sender (RFC 5348 §4).
+//!
+//! | RFC | here |
+//! | --- | --- |
+//! | X, X_inst, X_Bps | `x`, [`Tfrc::instantaneous`], `x_bps`, in bytes per second |
+//! | X_recv_set | `x_recv_set` |
+//! | R, R_sqmean | `rtt`, `rtt_sqmean`, in seconds |
+//! | p | `p` |
+//! | tld | `doubled` |
+//! | t_i, t_ipi, t_delta | `nominal`, [`Tfrc::interval`], [`Tfrc::early`] |
+//! | NotLimited1, NotLimited2, t_next | `not_limited` |
+//! | s, t_mbi | [`Tfrc::segment`], [`T_MBI`] |
+//!
+//! Departures, each for safety: one feedback packet raises the rate to no more than twice the highest so far (RFC 5348 has
+//! "infinity" there at first); an RTT counts as 100 us at least, as in Linux.
+
+use super::equation;
+use super::params::{Revision, SegmentSize, TfrcParams};
+use crate::rate::sent::SentLog;
+use crate::rate::{Feedback, FeedbackError, RateController, Report};
+use crate::units::{Duration, Instant, Rate};
+
+/// t_mbi: the longest time between packets, in seconds (RFC 5348 §4.3).
+const T_MBI: f64 = 64.0;
+
+/// q and q2 (RFC 5348 §4.3, §4.5).
+const Q: f64 = 0.9;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Tfrc {
+    params: TfrcParams,
+    sent: SentLog,
+    /// Mean payload of a packet, once one was sent.
+    mean: Option<f64>,
+    x: f64,
+    x_bps: f64,
+    x_recv_set: ReceiveRates,
+    rtt: Option<f64>,
+    rtt_sqmean: f64,
+    rtt_sample: f64,
+    p: f64,
+    doubled: Instant,
+    nominal: Option<Instant>,
+    timer: Option<Instant>,
+    /// Nothing was sent since the nofeedback timer was set.
+    idle: bool,
+    not_limited: NotLimited,
+    /// Highest and held of the last feedback.
+    last: Option<(u64, Duration)>,
+    /// The highest X so far.
+    most: f64,
+}
+
+impl Tfrc {
+    /// Nothing sent yet.
+    pub fn new(params: TfrcParams) -> Self {
+        Self {
+            params,
+            sent: SentLog::new(params.remembered),
+            mean: None,
+            x: f64::from(params.largest),
+            x_bps: f64::INFINITY,
+            x_recv_set: ReceiveRates::default(),
+            rtt: None,
+            rtt_sqmean: 0.0,
+            rtt_sample: 0.0,
+            p: 0.0,
+            doubled: Instant::ZERO,
+            nominal: None,
+            timer: None,
+            idle: true,
+            not_limited: NotLimited::default(),
+            last: None,
+            most: f64::from(params.largest),
+        }
+    }
+
+    /// s, in bytes.
+    fn segment(&self) -> f64 {
+        let largest = f64::from(self.params.largest);
+        match self.params.segment {
+            SegmentSize::Largest => largest,
+            SegmentSize::Mean(_) => self.mean.unwrap_or(largest),
+        }
+    }
+
+    /// W_init / R (RFC 5348 §4.2); in RFC 3448 one packet per RTT.
+    fn initial_rate(&self, rtt: f64) -> f64 {
+        let mss = f64::from(self.params.largest);
+        let window = match self.params.revision {
+            Revision::Rfc3448 => self.segment(),
+            Revision::Rfc5348 => (4.0 * mss).min((2.0 * mss).max(4380.0)),
+        };
+        window / rtt
+    }
+
+    /// X_inst (RFC 5348 §4.5).
+    fn instantaneous(&self) -> f64 {
+        if !self.params.damping || self.rtt.is_none() {
+            return self.x;
+        }
+        let x = self.x * self.rtt_sqmean / self.rtt_sample.sqrt();
+        x.max(self.segment() / T_MBI)
+    }
+
+    /// t_ipi (RFC 5348 §4.6).
+    fn interval(&self) -> Duration {
+        seconds(self.segment() / self.instantaneous())
+    }
+
+    /// t_delta (RFC 5348 §8.3).
+    fn early(&self) -> Duration {
+        let rtt = self.rtt.map_or(Duration::ZERO, seconds);
+        self.interval().min(self.params.granularity).min(rtt) / 2
+    }
+
+    /// max(4 R, 2 s / X), or 2 s at first (RFC 5348 §4.2, §4.3 step 3).
+    fn timeout(&self) -> Duration {
+        let rto = self.rtt.map_or(2.0, |rtt| 4.0 * rtt);
+        seconds(rto.max(2.0 * self.segment() / self.x))
+    }
+
+    fn restart_timer(&mut self, now: Instant) {
+        self.timer = Some(now + self.timeout());
+        self.idle = true;
+    }
+
+    /// Step 4 of RFC 5348 §4.3, with the limit that the receive rate sets.
+    fn update(&mut self, now: Instant, rtt: f64, recv_limit: f64) {
+        let limit = recv_limit.min(2.0 * self.most);
+        if self.p > 0.0 {
+            self.x_bps = equation::throughput(self.segment(), rtt, self.p);
+            self.x = self.x_bps.min(limit).max(self.segment() / T_MBI);
+        } else if now.saturating_since(self.doubled) >= seconds(rtt) {
+            self.x = (2.0 * self.x).min(limit).max(self.initial_rate(rtt));
+            self.doubled = now;
+        }
+        self.most = self.most.max(self.x);
+    }
+
+    /// recv_limit (RFC 5348 §4.3 step 4).
+    fn receive_limit(
+        &mut self,
+        now: Instant,
+        rtt: f64,
+        received: f64,
+        p: f64,
+        limited: bool,
+    ) -> f64 {
+        if self.params.revision == Revision::Rfc3448 {
+            self.x_recv_set.replace(now, received);
+            return 2.0 * received;
+        }
+        if !limited {
+            self.x_recv_set.update(now, received, seconds(2.0 * rtt));
+            return 2.0 * self.x_recv_set.largest();
+        }
+        if p > self.p {
+            self.x_recv_set.halve();
+            self.x_recv_set.maximize(now, 0.85 * received);
+            return self.x_recv_set.largest();
+        }
+        self.x_recv_set.maximize(now, received);
+        2.0 * self.x_recv_set.largest()
+    }
+
+    /// Update_Limits of RFC 5348 §4.4.
+    fn update_limits(&mut self, now: Instant, rtt: f64, timer_limit: f64) {
+        let timer_limit = timer_limit.max(self.segment() / T_MBI);
+        self.x_recv_set.replace(now, timer_limit / 2.0);
+        self.update(now, rtt, timer_limit);
+    }
+}
+
+impl RateController for Tfrc {
+    fn next_send(&self) -> Option<Instant> {
+        let Some(nominal) = self.nominal else {
+            return Some(Instant::ZERO);
+        };
+        Some(nominal + self.interval() - self.early())
+    }
+
+    fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32) {
+        debug_assert_eq!(sequence, self.sent.next());
+        let bytes_now = f64::from(bytes.max(1));
+        let weight = match self.params.segment {
+            SegmentSize::Largest => 1.0 / 16.0,
+            SegmentSize::Mean(packets) => 1.0 / f64::from(packets.max(1)),
+        };
+        self.mean = Some(match self.mean {
+            Some(mean) => mean + (bytes_now - mean) * weight,
+            None => bytes_now,
+        });
+        self.sent.push(now, bytes);
+        // RFC 5348 §4.6: unused send times count for one RTT.
+        let interval = self.interval();
+        let credit = self.rtt.map_or(Duration::ZERO, seconds);
+        let credit = Duration::from_nanos(credit.as_nanos().saturating_sub(interval.as_nanos()));
+        self.nominal = Some(match self.nominal {
+            Some(nominal) => (nominal + interval).max(now - credit),
+            None => now,
+        });
+        if self.next_send().is_some_and(|next| next > now) {
+            self.not_limited.on_sent_all(now);
+        }
+        if self.timer.is_none() {
+            self.restart_timer(now);
+        }
+        self.idle = false;
+    }
+
+    fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {
+        let Report::LossEvents { rate: p, received } = feedback.report else {
+            return Err(FeedbackError::WrongKind);
+        };
+        let packet = self.sent.packet(feedback.highest)?;
+        let this = (feedback.highest, feedback.held);
+        if self.last.is_some_and(|last| this <= last) {
+            return Err(FeedbackError::Stale);
+        }
+        let sample = now.saturating_since(packet.at + feedback.held);
+        if sample == Duration::ZERO {
+            return Err(FeedbackError::HeldTooLong);
+        }
+        if !(0.0..=1.0).contains(&p) {
+            return Err(FeedbackError::OutOfRange("loss event rate"));
+        }
+        let sample = sample.as_secs_f64().max(1e-4);
+        self.last = Some(this);
+        let limited = self
+            .not_limited
+            .on_feedback(now, packet.at, self.rtt.unwrap_or(0.0));
+        let received = received.bps() as f64 / 8.0;
+        self.rtt_sample = sample;
+        match self.rtt {
+            None => {
+                // RFC 5348 §4.2, in the place of step 4.
+                self.rtt = Some(sample);
+                self.rtt_sqmean = sample.sqrt();
+                self.doubled = now;
+                self.x = self.initial_rate(sample);
+                self.most = self.most.max(self.x);
+            }
+            Some(rtt) => {
+                let rtt = Q * rtt + (1.0 - Q) * sample;
+                self.rtt = Some(rtt);
+                self.rtt_sqmean = Q * self.rtt_sqmean + (1.0 - Q) * sample.sqrt();
+                let limited = limited && received > 0.0;
+                let limit = self.receive_limit(now, rtt, received, p, limited);
+                self.p = p;
+                self.update(now, rtt, limit);
+            }
+        }
+        self.restart_timer(now);
+        Ok(())
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        // RFC 5348 §4.4.
+        let slowest = self.segment() / T_MBI;
+        let received = self.x_recv_set.largest();
+        match self.rtt {
+            None if !self.idle => self.x = (self.x / 2.0).max(slowest),
+            None => {}
+            Some(rtt) => {
+                let recover = self.initial_rate(rtt);
+                let slow =
+                    self.p > 0.0 && received < recover || self.p == 0.0 && self.x < 2.0 * recover;
+                if slow && self.idle {
+                } else if self.p == 0.0 {
+                    self.x = (self.x / 2.0).max(slowest);
+                } else if self.x_bps > 2.0 * received {
+                    self.update_limits(now, rtt, received);
+                } else {
+                    self.update_limits(now, rtt, self.x_bps / 2.0);
+                }
+            }
+        }
+        self.restart_timer(now);
+    }
+
+    fn rate(&self) -> Rate {
+        Rate::from_bps((self.instantaneous() * 8.0) as u64)
+    }
+
+    fn rtt(&self) -> Option<Duration> {
+        self.rtt.map(seconds)
+    }
+}
+
+/// X_recv_set: receive rates and when they were reported (RFC 5348 §4.3, §8.2.2).
+#[derive(Clone, Debug, Default)]
+struct ReceiveRates {
+    rates: [(Instant, f64); Self::N],
+    len: usize,
+}
+
+impl ReceiveRates {
+    /// N of RFC 5348 §8.2.2.
+    const N: usize = 3;
+
+    /// Infinity while nothing was reported.
+    fn largest(&self) -> f64 {
+        let rates = self.rates[..self.len].iter().map(|(_, rate)| *rate);
+        rates.reduce(f64::max).unwrap_or(f64::INFINITY)
+    }
+
+    fn replace(&mut self, now: Instant, rate: f64) {
+        self.rates[0] = (now, rate);
+        self.len = 1;
+    }
+
+    fn maximize(&mut self, now: Instant, rate: f64) {
+        let rate = match self.len {
+            0 => rate,
+            _ => self.largest().max(rate),
+        };
+        self.replace(now, rate);
+    }
+
+    fn update(&mut self, now: Instant, rate: f64, age: Duration) {
+        self.rates.rotate_right(1);
+        self.rates[0] = (now, rate);
+        let kept = self.rates[..(self.len + 1).min(Self::N)].iter();
+        self.len = kept
+            .take_while(|(at, _)| now.saturating_since(*at) <= age)
+            .count();
+    }
+
+    fn halve(&mut self) {
+        for (_, rate) in &mut self.rates[..self.len] {
+            *rate /= 2.0;
+        }
+    }
+}
+
+/// Times at which the sender had sent all that it might (RFC 5348 §8.2.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct NotLimited {
+    first: Option<Instant>,
+    second: Option<Instant>,
+    new: Instant,
+    next: Instant,
+}
+
+impl NotLimited {
+    fn on_sent_all(&mut self, now: Instant) {
+        if self.first.is_none_or(|at| at <= self.new) {
+            self.first = Some(now);
+        } else if self.second.is_none_or(|at| at <= self.next) {
+            self.second = Some(now);
+        }
+    }
+
+    /// Whether the sender was limited by its data over the whole interval that feedback covers, on a packet sent at `new`.
+    fn on_feedback(&mut self, now: Instant, new: Instant, rtt: f64) -> bool {
+        let old = new - seconds(rtt);
+        self.new = new;
+        self.next = now;
+        let within = |at: Option<Instant>| at.is_some_and(|at| old < at && at <= new);
+        let limited = !within(self.first) && !within(self.second);
+        if self.first.is_none_or(|at| at <= new) && self.second.is_some_and(|at| at > new) {
+            self.first = self.second;
+        }
+        limited
+    }
+}
+
+/// So many seconds; very many are the longest time there is.
+fn seconds(s: f64) -> Duration {
+    Duration::from_nanos((s * 1e9) as u64)
+}
