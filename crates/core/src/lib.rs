@@ -19,6 +19,7 @@
 pub mod fetch;
 pub mod flow;
 pub mod framing;
+mod heap;
 pub mod loss;
 pub mod measure;
 pub mod packet;

@@ -6,16 +6,20 @@
 
 mod any;
 pub mod fifo;
+mod frames;
 pub mod late_last;
 pub mod prio;
+mod queue;
 pub mod sbpn1;
 pub mod sbpn2;
 mod sender;
+mod stats;
 pub mod weighted;
 pub mod when_full;
 
 pub use any::{AnyPolicy, ParsePolicyError};
-pub use sender::{Config, Sender};
+pub use sender::{Config, Sender, UNREAD};
+pub use stats::{ClassStats, Rejected, Stats};
 
 use crate::units::{Duration, Instant, Rate};
 
@@ -28,7 +32,8 @@ pub struct Datagram {
     pub len: u32,
     /// When it must have arrived; it is of no use to the receiver after that.
     pub deadline: Instant,
-    /// Datagrams of one class with the same number are one frame: where one is given up, those that wait are too.
+    /// Datagrams of one class with the same number are one frame: where one is given up, those that wait are too, and those that come are
+    /// refused. The latest 16 frames of each class are known; a part that comes after them begins a frame of its own.
     pub frame: Option<u32>,
 }
 
@@ -60,7 +65,7 @@ pub trait Policy {
 }
 
 /// Compared from left to right.
-pub type Key = (u64, u64);
+pub type Key = (u32, u64);
 
 /// Order by class, then by deadline: what SBPN does to the transmit queue (SBPN paper, sections 3.2 and 4.3).
 pub fn by_class_and_deadline(datagram: &Datagram) -> Key {
@@ -122,7 +127,7 @@ pub enum Outcome {
     Expired,
     /// It gave way to another, or was refused, because the queue was full; or a part of its frame was.
     Evicted,
-    /// It is longer than the largest that a packet carries.
+    /// It is longer than the largest that a packet carries; or a part of its frame is.
     TooLarge,
 }
 
@@ -131,8 +136,8 @@ pub enum Outcome {
 pub enum Event {
     /// The end of a datagram.
     Outcome(DatagramId, Datagram, Outcome),
-    /// What an encoder may produce now; it has moved by more than [`Config::hysteresis`].
+    /// What an encoder may produce now: once in the beginning, and then when it has moved by more than [`Config::hysteresis`].
     Target(Rate),
-    /// Less than [`Config::low`] waits.
+    /// Less than [`Config::low`] waits, and before it was not less. Once for each such fall; not if it rose again unread.
     Low,
 }

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::{Datagram, DatagramId, Event, Outcome, Policy, Transmit, Waiting};
+use super::frames::Frames;
+use super::queue::{NIL, Queue, Slot};
+use super::{Datagram, DatagramId, Event, Outcome, Policy, Stats, Transmit, Waiting, WhenLate};
 use crate::rate::{Feedback, FeedbackError, RateController};
-use crate::units::{Bytes, Duration, Fraction, Instant};
+use crate::sched::Backlog;
+use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
 
 /// Bounds and thresholds of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +16,11 @@ pub struct Config {
     pub packets: u32,
     /// The most that waits, payload.
     pub bytes: Bytes,
-    /// The longest payload that a packet carries.
+    /// The longest payload that a packet carries; what is longer than `bytes` is too large as well.
     pub largest: u32,
     /// The way to the receiver, where it is known; otherwise half of the RTT is taken for it.
     pub one_way: Option<Duration>,
-    /// [`Event::Low`] comes when less than so much waits.
+    /// [`Event::Low`] comes when less than so much waits; 0 B: never.
     pub low: Bytes,
     /// [`Event::Target`] comes when the rate has moved by this part.
     pub hysteresis: Fraction,
@@ -38,26 +41,51 @@ impl Default for Config {
 }
 
 /// Sends the best datagram next, at the rate of its controller.
+///
+/// Its methods are of four kinds: commands ([`Sender::enqueue`]), input (`handle_*`), output (`poll_*`, to be called until they
+/// have nothing more), and looks at what there is. A loop sends what [`Sender::poll_transmit`] gives, reads
+/// [`Sender::poll_event`], sleeps until [`Sender::poll_timeout`], a datagram or feedback, and begins again. Time never runs backwards from
+/// one call to the next.
+///
+/// Memory grows to the most that waited at once and to [`UNREAD`] events more, and stays.
 #[derive(Clone, Debug)]
 pub struct Sender<R, P, T> {
     config: Config,
     rate: R,
     policy: P,
-    queue: VecDeque<(Waiting, T)>,
-    events: VecDeque<Event>,
+    queue: Queue<T>,
+    frames: Frames,
+    outcomes: VecDeque<Event>,
+    /// The target that the application knows or will read next.
+    target: Rate,
+    has_new_target: bool,
+    is_low: bool,
+    has_become_low: bool,
+    stats: Stats,
     next_id: u64,
     next_sequence: u64,
 }
 
+/// Events kept for an application beyond one for each datagram that may wait.
+pub const UNREAD: usize = 1024;
+
 impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// An empty queue.
     pub fn new(config: Config, rate: R, policy: P) -> Self {
+        let when_full = policy.when_full();
+        let target = rate.rate();
         Self {
             config,
             rate,
             policy,
-            queue: VecDeque::new(),
-            events: VecDeque::new(),
+            queue: Queue::new(when_full),
+            frames: Frames::default(),
+            outcomes: VecDeque::new(),
+            target,
+            has_new_target: true,
+            is_low: true,
+            has_become_low: false,
+            stats: Stats::default(),
             next_id: 0,
             next_sequence: 0,
         }
@@ -65,52 +93,96 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
 
     /// Takes a datagram. What becomes of it, or of another for it, is an event.
     pub fn enqueue(&mut self, now: Instant, datagram: Datagram, payload: T) -> DatagramId {
+        self.note_idleness(now);
         let id = DatagramId(self.next_id);
         self.next_id += 1;
-        let outcome = if datagram.len > self.config.largest {
-            Some(Outcome::TooLarge)
-        } else if self.queue.len() >= self.config.packets as usize {
-            Some(Outcome::Evicted)
-        } else {
-            None
+        let waiting = Waiting {
+            id,
+            datagram,
+            since: now,
         };
-        match outcome {
-            Some(outcome) => self.events.push_back(Event::Outcome(id, datagram, outcome)),
-            None => {
-                let waiting = Waiting {
-                    id,
-                    datagram,
-                    since: now,
-                };
+        match self.admit(now, &waiting) {
+            Ok(sibling) => {
                 let key = self.policy.key(&waiting);
-                let at = self
-                    .queue
-                    .partition_point(|(w, _)| self.policy.key(w) <= key);
-                self.queue.insert(at, (waiting, payload));
+                let slot = self.queue.push(waiting, key, payload, sibling);
+                self.frames.add(&datagram, slot);
+            }
+            Err(outcome) => {
+                let (part, _) = self.frames.open(&datagram);
+                self.end(&waiting, outcome);
+                if part != NIL {
+                    self.give_up(part, outcome);
+                }
+                self.frames.lose(&datagram, outcome);
             }
         }
+        self.watch_level();
         id
+    }
+
+    /// Makes room for a datagram, and says which part of its frame waits; or what becomes of it at once.
+    fn admit(&mut self, now: Instant, new: &Waiting) -> Result<Slot, Outcome> {
+        let len = new.datagram.len;
+        if len > self.config.largest || Bytes::new(len.into()) > self.config.bytes {
+            return Err(Outcome::TooLarge);
+        }
+        let key = self.policy.key(new);
+        loop {
+            // What gave way may have been a part of the same frame.
+            let sibling = match self.frames.open(&new.datagram) {
+                (_, Some(outcome)) => return Err(outcome),
+                (sibling, None) => sibling,
+            };
+            let Backlog { packets, bytes } = self.queue.held();
+            let room = self.config.bytes.get().saturating_sub(bytes.get());
+            if packets < self.config.packets.max(1) && u64::from(len) <= room {
+                return Ok(sibling);
+            }
+            let arrives = now + self.one_way();
+            let victim = self.queue.victim(arrives, new, key);
+            self.give_up(victim.ok_or(Outcome::Evicted)?, Outcome::Evicted);
+        }
     }
 
     /// The datagram to send now, if its controller allows one.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<T>> {
-        if self.rate.next_send().is_none_or(|at| at > now) {
-            return None;
-        }
-        let Some((waiting, payload)) = self.queue.pop_front() else {
-            self.rate.on_nothing_to_send(now);
-            return None;
+        self.rate.next_send().filter(|at| *at <= now)?;
+        let transmit = self.send_best(now);
+        self.watch_level();
+        transmit
+    }
+
+    fn send_best(&mut self, now: Instant) -> Option<Transmit<T>> {
+        let arrives = now + self.one_way();
+        let (slot, late) = loop {
+            let Some(slot) = self.queue.first() else {
+                self.rate.on_nothing_to_send(now);
+                return None;
+            };
+            // SBPN paper, section 3.2.
+            let late = arrives > self.queue.waiting(slot).datagram.deadline;
+            if !late {
+                break (slot, false);
+            }
+            match self.policy.when_late() {
+                WhenLate::Send => break (slot, true),
+                WhenLate::SendLast if !self.queue.set_aside(slot) => break (slot, true),
+                WhenLate::SendLast => {}
+                WhenLate::DiscardUnlessAlone if self.is_alone(slot) => {
+                    self.give_up_siblings(slot, Outcome::Expired);
+                    break (slot, true);
+                }
+                WhenLate::Discard | WhenLate::DiscardUnlessAlone => {
+                    self.give_up(slot, Outcome::Expired);
+                }
+            }
         };
-        let late = now + self.one_way() > waiting.datagram.deadline;
+        let (waiting, payload) = self.remove(slot);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.rate.on_sent(now, sequence, waiting.datagram.len);
-        let outcome = Outcome::Sent {
-            waited: now.saturating_since(waiting.since),
-            late,
-        };
-        self.events
-            .push_back(Event::Outcome(waiting.id, waiting.datagram, outcome));
+        let waited = now.saturating_since(waiting.since);
+        self.end(&waiting, Outcome::Sent { waited, late });
         Some(Transmit {
             id: waiting.id,
             sequence,
@@ -119,18 +191,22 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         })
     }
 
-    /// What the receiver reports. What cannot be true changes nothing.
+    /// What the receiver reports. What cannot be true changes nothing and is counted.
     pub fn handle_feedback(
         &mut self,
         now: Instant,
         feedback: &Feedback,
     ) -> Result<(), FeedbackError> {
-        self.rate.on_feedback(now, feedback)
+        self.note_idleness(now);
+        let result = self.rate.on_feedback(now, feedback);
+        self.stats.count_feedback(result);
+        self.watch_target();
+        result
     }
 
     /// When to call [`Sender::poll_transmit`] or [`Sender::handle_timeout`] again, unless something comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let send = self.rate.next_send().filter(|_| !self.queue.is_empty());
+        let send = self.rate.next_send().filter(|_| !self.is_empty());
         match (send, self.rate.next_timeout()) {
             (Some(send), Some(timeout)) => Some(send.min(timeout)),
             (send, timeout) => send.or(timeout),
@@ -140,13 +216,24 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// A timer of the controller may have run out.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.rate.next_timeout().is_some_and(|at| at <= now) {
+            self.note_idleness(now);
             self.rate.on_timeout(now);
+            self.watch_target();
         }
     }
 
-    /// What the application should know, in order of happening.
+    /// What the application should know: what became of datagrams, in order of happening, then how things stand.
+    ///
+    /// An application that does not ask loses the oldest outcomes, which [`Stats`] counts, beyond one for each datagram that may wait and
+    /// [`UNREAD`] more. It loses none if it asks after each call.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        if let Some(outcome) = self.outcomes.pop_front() {
+            return Some(outcome);
+        }
+        if std::mem::take(&mut self.has_new_target) {
+            return Some(Event::Target(self.target));
+        }
+        std::mem::take(&mut self.has_become_low).then_some(Event::Low)
     }
 
     /// The controller.
@@ -154,8 +241,94 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         &self.rate
     }
 
+    /// What waits, payload.
+    pub fn backlog(&self) -> Backlog {
+        self.queue.held()
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.held().packets == 0
+    }
+
     fn one_way(&self) -> Duration {
         let half = || self.rate.rtt().map_or(Duration::ZERO, |rtt| rtt / 2);
         self.config.one_way.unwrap_or_else(half)
+    }
+
+    /// Before anything else happens the controller learns that it could have sent and had nothing, whenever it was called.
+    fn note_idleness(&mut self, now: Instant) {
+        if self.is_empty() && self.rate.next_send().is_some_and(|at| at <= now) {
+            self.rate.on_nothing_to_send(now);
+        }
+    }
+
+    /// Whether nothing waits but the frame of `slot`.
+    fn is_alone(&self, slot: Slot) -> bool {
+        let mut parts = 1;
+        let mut next = self.queue.sibling(slot);
+        while next != slot {
+            parts += 1;
+            next = self.queue.sibling(next);
+        }
+        parts == self.queue.held().packets
+    }
+
+    /// Gives up a datagram and all of its frame that waits or will come.
+    fn give_up(&mut self, slot: Slot, outcome: Outcome) {
+        self.give_up_siblings(slot, outcome);
+        let (waiting, _) = self.remove(slot);
+        self.end(&waiting, outcome);
+    }
+
+    fn give_up_siblings(&mut self, slot: Slot, outcome: Outcome) {
+        self.frames
+            .lose(&self.queue.waiting(slot).datagram, outcome);
+        loop {
+            let sibling = self.queue.sibling(slot);
+            if sibling == slot {
+                return;
+            }
+            let (waiting, _) = self.remove(sibling);
+            self.end(&waiting, outcome);
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) -> (Waiting, T) {
+        let before = self.queue.before(slot);
+        let (waiting, payload) = self.queue.remove(slot);
+        self.frames.remove(&waiting.datagram, slot, before);
+        (waiting, payload)
+    }
+
+    fn end(&mut self, waiting: &Waiting, outcome: Outcome) {
+        self.stats.count(&waiting.datagram, outcome);
+        if self.outcomes.len() >= self.config.packets as usize + UNREAD {
+            self.outcomes.pop_front();
+            self.stats.unread += 1;
+        }
+        let event = Event::Outcome(waiting.id, waiting.datagram, outcome);
+        self.outcomes.push_back(event);
+    }
+
+    fn watch_target(&mut self) {
+        let (new, old) = (self.rate.rate(), self.target);
+        let moved = u128::from(new.bps().abs_diff(old.bps())) << Fraction::BITS;
+        if moved > u128::from(old.bps()) * u128::from(self.config.hysteresis.scaled()) {
+            self.target = new;
+            self.has_new_target = true;
+        }
+    }
+
+    fn watch_level(&mut self) {
+        let is_low = self.queue.held().bytes < self.config.low;
+        if is_low != self.is_low {
+            self.is_low = is_low;
+            self.has_become_low = is_low;
+        }
     }
 }

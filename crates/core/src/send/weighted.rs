@@ -45,7 +45,7 @@ impl Policy for Weighted {
     fn key(&self, waiting: &Waiting) -> Key {
         let datagram = &waiting.datagram;
         let later = self.per_class * datagram.class.into() + self.per_byte * datagram.len.into();
-        ((datagram.deadline + later).as_nanos(), 0)
+        (0, (datagram.deadline + later).as_nanos())
     }
 
     fn when_full(&self) -> WhenFull {

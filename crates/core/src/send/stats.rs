@@ -1,0 +1,106 @@
+//! What a [`Sender`](super::Sender) counts.
+
+use super::{Datagram, Outcome};
+use crate::rate::FeedbackError;
+
+/// Counters of a sender since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Grows to the largest class that was used, 256 at most.
+    classes: Vec<ClassStats>,
+    /// Feedback that was believed.
+    pub feedback: u64,
+    /// Feedback that was not.
+    pub rejected: Rejected,
+    /// Outcomes that nobody polled in time: see [`Sender::poll_event`](super::Sender::poll_event).
+    pub unread: u64,
+}
+
+/// Datagrams of a class, by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassStats {
+    /// Given to the wire.
+    pub sent: u64,
+    /// Of these, how many could not be expected to arrive in time.
+    pub late: u64,
+    /// [`Outcome::Expired`].
+    pub expired: u64,
+    /// [`Outcome::Evicted`].
+    pub evicted: u64,
+    /// [`Outcome::TooLarge`].
+    pub too_large: u64,
+}
+
+/// Feedback that was not believed, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rejected {
+    /// [`FeedbackError::NotSent`].
+    pub not_sent: u64,
+    /// [`FeedbackError::Stale`].
+    pub stale: u64,
+    /// [`FeedbackError::HeldTooLong`].
+    pub held_too_long: u64,
+    /// [`FeedbackError::OutOfRange`].
+    pub out_of_range: u64,
+    /// [`FeedbackError::WrongKind`].
+    pub wrong_kind: u64,
+}
+
+impl Stats {
+    /// Of one class.
+    pub fn class(&self, class: u8) -> ClassStats {
+        self.classes
+            .get(usize::from(class))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// From class 0 to the largest that was used.
+    pub fn classes(&self) -> &[ClassStats] {
+        &self.classes
+    }
+
+    pub(super) fn count(&mut self, datagram: &Datagram, outcome: Outcome) {
+        let class = usize::from(datagram.class);
+        if self.classes.len() <= class {
+            self.classes.resize(class + 1, ClassStats::default());
+        }
+        let class = &mut self.classes[class];
+        match outcome {
+            Outcome::Sent { late, .. } => {
+                class.sent += 1;
+                class.late += u64::from(late);
+            }
+            Outcome::Expired => class.expired += 1,
+            Outcome::Evicted => class.evicted += 1,
+            Outcome::TooLarge => class.too_large += 1,
+        }
+    }
+
+    pub(super) fn count_feedback(&mut self, result: Result<(), FeedbackError>) {
+        let rejected = &mut self.rejected;
+        let counter = match result {
+            Ok(()) => &mut self.feedback,
+            Err(FeedbackError::NotSent(_)) => &mut rejected.not_sent,
+            Err(FeedbackError::Stale) => &mut rejected.stale,
+            Err(FeedbackError::HeldTooLong) => &mut rejected.held_too_long,
+            Err(FeedbackError::OutOfRange(_)) => &mut rejected.out_of_range,
+            Err(FeedbackError::WrongKind) => &mut rejected.wrong_kind,
+        };
+        *counter += 1;
+    }
+}
+
+impl Rejected {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        let Self {
+            not_sent,
+            stale,
+            held_too_long,
+            out_of_range,
+            wrong_kind,
+        } = *self;
+        not_sent + stale + held_too_long + out_of_range + wrong_kind
+    }
+}

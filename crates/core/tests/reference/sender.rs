@@ -1,0 +1,424 @@
+//! A sender's queue once more, from the policies' documentation, with nothing but a list: every question is answered by looking at every
+//! datagram. Used by the property test and by the fuzz target.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use makeway_core::rate::{Feedback, FeedbackError, RateController};
+use makeway_core::send::{
+    AnyPolicy, Config, Datagram, DatagramId, Event, Outcome, Policy, Sender, WhenFull,
+};
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
+
+/// What is done to a sender.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    /// With so long from now to the deadline.
+    Enqueue {
+        class: u8,
+        len: u32,
+        lifetime: Duration,
+        frame: Option<u32>,
+    },
+    /// The controller lets one go, if there is one.
+    Transmit,
+    Advance(Duration),
+    Rtt(Option<Duration>),
+}
+
+impl Op {
+    /// Operations from a fuzzer's bytes, four for each.
+    #[allow(dead_code)]
+    pub fn read(bytes: &[u8]) -> Vec<Op> {
+        let op = |b: &[u8]| match b[0] % 8 {
+            0..4 => Op::Enqueue {
+                class: b[1] % 4,
+                len: u32::from(b[2]) * 8,
+                lifetime: Duration::from_millis(b[3].into()),
+                frame: (b[1] >= 128).then(|| u32::from(b[1] / 4)),
+            },
+            4..6 => Op::Transmit,
+            6 => Op::Advance(Duration::from_micros(u64::from(b[1]) << (b[2] % 10))),
+            _ => Op::Rtt((b[1] > 0).then(|| Duration::from_millis(b[1].into()))),
+        };
+        bytes.chunks_exact(4).map(op).collect()
+    }
+}
+
+/// A controller that does as it is told, and counts how often it is told that there is nothing to send.
+#[derive(Clone, Debug, Default)]
+pub struct Script(Rc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    next_send: Cell<Option<Instant>>,
+    rtt: Cell<Option<Duration>>,
+    rate: Cell<Rate>,
+    sent: Cell<u64>,
+    idle: Cell<u64>,
+}
+
+#[allow(dead_code)]
+impl Script {
+    pub fn allow(&self, at: Option<Instant>) {
+        self.0.next_send.set(at);
+    }
+
+    pub fn set_rtt(&self, rtt: Option<Duration>) {
+        self.0.rtt.set(rtt);
+    }
+
+    pub fn set_rate(&self, rate: Rate) {
+        self.0.rate.set(rate);
+    }
+
+    pub fn idle(&self) -> u64 {
+        self.0.idle.get()
+    }
+}
+
+impl RateController for Script {
+    fn next_send(&self) -> Option<Instant> {
+        self.0.next_send.get()
+    }
+
+    fn on_sent(&mut self, _now: Instant, sequence: u64, _bytes: u32) {
+        assert_eq!(sequence, self.0.sent.get(), "numbers without gaps");
+        self.0.sent.set(sequence + 1);
+        self.0.next_send.set(None);
+    }
+
+    fn on_nothing_to_send(&mut self, _now: Instant) {
+        self.0.idle.set(self.0.idle.get() + 1);
+    }
+
+    fn on_feedback(&mut self, _now: Instant, _feedback: &Feedback) -> Result<(), FeedbackError> {
+        Ok(())
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn on_timeout(&mut self, _now: Instant) {}
+
+    fn rate(&self) -> Rate {
+        self.0.rate.get()
+    }
+
+    fn rtt(&self) -> Option<Duration> {
+        self.0.rtt.get()
+    }
+}
+
+/// The reference.
+pub struct Model {
+    config: Config,
+    policy: AnyPolicy,
+    rtt: Option<Duration>,
+    /// In the order of coming.
+    waiting: Vec<Held>,
+    /// The latest 16 frames of each class.
+    frames: Vec<VecDeque<Frame>>,
+    next: u64,
+    low: bool,
+    events: Vec<Event>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    id: u64,
+    datagram: Datagram,
+    since: Instant,
+    aside: bool,
+    /// Parts of a frame have the same.
+    group: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Frame {
+    number: u32,
+    group: u64,
+    lost: Option<Outcome>,
+}
+
+impl Model {
+    pub fn new(config: Config, policy: AnyPolicy) -> Self {
+        Self {
+            config,
+            policy,
+            rtt: None,
+            waiting: Vec::new(),
+            frames: vec![VecDeque::new(); 256],
+            next: 0,
+            low: true,
+            events: Vec::new(),
+        }
+    }
+
+    pub fn set_rtt(&mut self, rtt: Option<Duration>) {
+        self.rtt = rtt;
+    }
+
+    pub fn enqueue(&mut self, now: Instant, datagram: Datagram) {
+        let id = self.next;
+        self.next += 1;
+        let group = self.group(id, &datagram);
+        let new = Held {
+            id,
+            datagram,
+            since: now,
+            aside: false,
+            group,
+        };
+        let too_large =
+            datagram.len > self.config.largest || u64::from(datagram.len) > self.config.bytes.get();
+        let refused = match too_large {
+            true => Some(Outcome::TooLarge),
+            false => self.lost(&datagram).or_else(|| self.make_room(now, &new)),
+        };
+        match refused {
+            None => self.waiting.push(new),
+            Some(outcome) => {
+                self.end(&new, outcome);
+                self.give_up_group(&new, outcome);
+            }
+        }
+        self.watch();
+    }
+
+    /// The datagram that leaves.
+    pub fn transmit(&mut self, now: Instant) -> Option<u64> {
+        let sent = self.send_best(now);
+        self.watch();
+        sent
+    }
+
+    fn send_best(&mut self, now: Instant) -> Option<u64> {
+        loop {
+            let best = *self.waiting.iter().min_by_key(|held| self.rank(held))?;
+            let late = self.late(now, &best.datagram);
+            let frame = |held: &&Held| held.group == best.group;
+            let alone = self.waiting.iter().filter(frame).count() == self.waiting.len();
+            match self.policy {
+                _ if !late => {}
+                AnyPolicy::Fifo(_) | AnyPolicy::Prio(_) | AnyPolicy::WhenFull(_) => {}
+                AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_) if alone => {}
+                AnyPolicy::LateLast(_) if best.aside => {}
+                AnyPolicy::LateLast(_) => {
+                    for held in self.waiting.iter_mut().filter(|held| held.id == best.id) {
+                        held.aside = true;
+                    }
+                    continue;
+                }
+                AnyPolicy::Sbpn1(_) | AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_) => {
+                    self.give_up_group(&best, Outcome::Expired);
+                    continue;
+                }
+            }
+            self.waiting.retain(|held| held.id != best.id);
+            if late && matches!(self.policy, AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_)) {
+                self.give_up_group(&best, Outcome::Expired);
+            }
+            let waited = now.saturating_since(best.since);
+            self.end(&best, Outcome::Sent { waited, late });
+            return Some(best.id);
+        }
+    }
+
+    fn make_room(&mut self, now: Instant, new: &Held) -> Option<Outcome> {
+        loop {
+            if let Some(outcome) = self.lost(&new.datagram) {
+                return Some(outcome);
+            }
+            let bytes = self.bytes() + u64::from(new.datagram.len);
+            let packets = self.waiting.len() as u32 + 1;
+            if bytes <= self.config.bytes.get() && packets <= self.config.packets {
+                return None;
+            }
+            let all = || self.waiting.iter().chain([new]);
+            let worst = all().max_by_key(|held| self.rank(held));
+            let late = |held: &&Held| self.late(now, &held.datagram);
+            let victim = match self.policy.when_full() {
+                WhenFull::Refuse => Some(new),
+                WhenFull::EvictWorst => worst,
+                WhenFull::EvictOldest => {
+                    let key = |held: &&Held| (held.aside, self.key(held));
+                    let largest = self.waiting.iter().map(|held| key(&held)).max();
+                    self.waiting.iter().find(|held| Some(key(held)) == largest)
+                }
+                WhenFull::EvictLate => all()
+                    .filter(late)
+                    .min_by_key(|held| (held.datagram.deadline, held.id))
+                    .or(worst),
+            };
+            match victim.copied() {
+                Some(victim) if victim.id != new.id => {
+                    self.give_up_group(&victim, Outcome::Evicted);
+                }
+                _ => return Some(Outcome::Evicted),
+            }
+        }
+    }
+
+    fn key(&self, held: &Held) -> (u64, u64) {
+        let Datagram {
+            class,
+            len,
+            deadline,
+            ..
+        } = held.datagram;
+        let (class, deadline) = (u64::from(class), deadline.as_nanos());
+        match self.policy {
+            AnyPolicy::Fifo(_) => (0, 0),
+            AnyPolicy::Prio(_) => (class, 0),
+            AnyPolicy::Weighted(w) => {
+                let (per_class, per_byte) = (w.per_class.as_nanos(), w.per_byte.as_nanos());
+                let score = deadline + class * per_class + u64::from(len) * per_byte;
+                (0, score)
+            }
+            _ => (class, deadline),
+        }
+    }
+
+    fn rank(&self, held: &Held) -> (bool, (u64, u64), u64) {
+        (held.aside, self.key(held), held.id)
+    }
+
+    fn late(&self, now: Instant, datagram: &Datagram) -> bool {
+        let half = self.rtt.map_or(Duration::ZERO, |rtt| rtt / 2);
+        now + self.config.one_way.unwrap_or(half) > datagram.deadline
+    }
+
+    fn bytes(&self) -> u64 {
+        self.waiting.iter().map(|h| u64::from(h.datagram.len)).sum()
+    }
+
+    /// The frame that the datagram belongs to: one that is known, or one that its class knows from now on.
+    fn group(&mut self, id: u64, datagram: &Datagram) -> u64 {
+        let Some(number) = datagram.frame else {
+            return id;
+        };
+        let frames = &mut self.frames[usize::from(datagram.class)];
+        if let Some(frame) = frames.iter().find(|frame| frame.number == number) {
+            return frame.group;
+        }
+        if frames.len() == 16 {
+            frames.pop_front();
+        }
+        frames.push_back(Frame {
+            number,
+            group: id,
+            lost: None,
+        });
+        id
+    }
+
+    fn frame(&mut self, datagram: &Datagram) -> Option<&mut Frame> {
+        let frames = &mut self.frames[usize::from(datagram.class)];
+        frames.iter_mut().find(|f| Some(f.number) == datagram.frame)
+    }
+
+    fn lost(&mut self, datagram: &Datagram) -> Option<Outcome> {
+        self.frame(datagram)?.lost
+    }
+
+    /// What waits of the frame of `held`, which may be gone itself.
+    fn give_up_group(&mut self, held: &Held, outcome: Outcome) {
+        if let Some(frame) = self.frame(&held.datagram) {
+            frame.lost.get_or_insert(outcome);
+        }
+        let (gone, left): (Vec<_>, Vec<_>) =
+            self.waiting.iter().partition(|h| h.group == held.group);
+        self.waiting = left;
+        for held in gone {
+            self.end(&held, outcome);
+        }
+    }
+
+    fn end(&mut self, held: &Held, outcome: Outcome) {
+        let event = Event::Outcome(DatagramId(held.id), held.datagram, outcome);
+        self.events.push(event);
+    }
+
+    fn watch(&mut self) {
+        let low = self.bytes() < self.config.low.get();
+        if low && !self.low {
+            self.events.push(Event::Low);
+        }
+        self.low = low;
+    }
+}
+
+/// In an order that does not depend on who gave up whom first.
+fn sorted(mut events: Vec<Event>) -> Vec<Event> {
+    events.sort_by_key(|event| match event {
+        Event::Outcome(id, ..) => id.0,
+        Event::Target(_) | Event::Low => u64::MAX,
+    });
+    events
+}
+
+/// Does the same to a sender and to the model. Everything that happens is equal, and every datagram has one outcome in the end.
+pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
+    let script = Script::default();
+    let mut sender = Sender::new(config, script.clone(), policy);
+    let mut model = Model::new(config, policy);
+    let mut now = Instant::ZERO + Duration::from_secs(1);
+    let mut ended = Vec::new();
+    assert_eq!(sender.poll_event(), Some(Event::Target(Rate::default())));
+    // In the end all that waits leaves.
+    let far = [Op::Advance(Duration::from_millis(50))];
+    let end = std::iter::repeat_n(Op::Transmit, config.packets as usize);
+    for op in ops.iter().copied().chain(far).chain(end) {
+        match op {
+            Op::Enqueue {
+                class,
+                len,
+                lifetime,
+                frame,
+            } => {
+                let datagram = Datagram {
+                    class,
+                    len,
+                    deadline: now + lifetime,
+                    frame,
+                };
+                sender.enqueue(now, datagram, datagram);
+                model.enqueue(now, datagram);
+            }
+            Op::Transmit => {
+                script.allow(Some(now));
+                let sent = sender.poll_transmit(now);
+                script.allow(None);
+                assert!(sent.is_none_or(|t| t.datagram == t.payload));
+                assert_eq!(sent.map(|t| t.id.0), model.transmit(now), "{policy} {op:?}");
+            }
+            Op::Advance(by) => now += by,
+            Op::Rtt(rtt) => {
+                script.set_rtt(rtt);
+                model.set_rtt(rtt);
+            }
+        }
+        let events: Vec<Event> = std::iter::from_fn(|| sender.poll_event()).collect();
+        ended.extend(events.iter().filter_map(|event| match event {
+            Event::Outcome(id, ..) => Some(id.0),
+            _ => None,
+        }));
+        let expected = std::mem::take(&mut model.events);
+        assert_eq!(sorted(events), sorted(expected), "{policy} {op:?}");
+        let held = sender.backlog();
+        assert_eq!(held.bytes, Bytes::new(model.bytes()));
+        assert_eq!(held.packets as usize, model.waiting.len());
+        assert!(held.packets <= config.packets && held.bytes <= config.bytes);
+    }
+    ended.sort_unstable();
+    assert!(
+        ended.iter().copied().eq(0..model.next),
+        "one outcome for each datagram"
+    );
+    let counted = sender.stats().classes().iter();
+    let counted = counted.map(|c| c.sent + c.expired + c.evicted + c.too_large);
+    assert_eq!(counted.sum::<u64>(), model.next);
+}
