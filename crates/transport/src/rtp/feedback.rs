@@ -1,0 +1,227 @@
+//! Reports on each packet, TWCC and RFC 8888, as arrivals for a [`Reporter`] at the sender's side.
+//!
+//! A report is taken whole or not at all: where it speaks of a packet that was not sent, or comes from a time that the
+//! receiver's clock cannot show, nothing of it counts. A packet arrives once: what is told again, or of packets that
+//! are forgotten, is left out.
+
+use makeway_core::rate::{Arrival, Feedback, FeedbackError, Reporter};
+use makeway_core::units::{Duration, Instant};
+use rtcp_types::{RtcpParseError, TransportFeedback, Twcc, TwccPacketStatus};
+use thiserror::Error;
+
+use super::ccfb::{self, Ccfb, CcfbError, Metric};
+use super::history::{History, RemoteClock, Sent, Told, WrongTime};
+use super::rtcp::from_compact;
+
+/// Packets that are remembered: 2^13, 4 s at 2000 a second.
+const HISTORY_BITS: u32 = 13;
+/// Statuses that one datagram may hold: TWCC says 8191 times the same in two bytes, and reading takes time.
+pub(super) const MOST_STATUSES: usize = 0x1_0000;
+/// TWCC's reference time (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
+pub(super) const REFERENCE_UNIT: Duration = Duration::from_millis(64);
+/// It has 24 bits.
+const REFERENCE_WRAPS: Duration = Duration::from_millis(64 << 24);
+/// Unit of TWCC's receive deltas.
+pub(super) const DELTA_UNIT: Duration = Duration::from_micros(250);
+/// Of RFC 8888's time stamps: 32 bits of 1/65536 s.
+const STAMP_WRAPS: Duration = Duration::from_secs(65_536);
+
+/// Why a datagram of the receiver was not believed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Rejected {
+    /// It is no RTCP.
+    #[error("is no RTCP: {0}")]
+    NotRtcp(String),
+    /// It is no feedback of RFC 8888.
+    #[error("is no feedback of RFC 8888: it {0}")]
+    NotCcfb(&'static str),
+    /// It speaks of a packet that was not sent.
+    #[error("speaks of packet {0} (its last 16 bits), which was not sent")]
+    NotSent(u16),
+    /// It speaks of a stream that is not ours.
+    #[error("speaks of the stream with the SSRC {0:#010x}, which is not ours")]
+    OtherStream(u32),
+    /// Its time is not one that the receiver's clock can show now.
+    #[error("has a time that lies {0} from what the receiver's clock can show")]
+    WrongTime(Duration),
+    /// It says more than one datagram may.
+    #[error("speaks of more than 65536 packets")]
+    TooLong,
+    /// It names a sender report that is not our last.
+    #[error("answers a sender report that was not the last")]
+    WrongReport,
+    /// The controller refused it.
+    #[error("{0}")]
+    Controller(#[from] FeedbackError),
+}
+
+impl From<RtcpParseError> for Rejected {
+    fn from(why: RtcpParseError) -> Self {
+        Self::NotRtcp(why.to_string())
+    }
+}
+
+impl From<CcfbError> for Rejected {
+    fn from(why: CcfbError) -> Self {
+        Self::NotCcfb(match why {
+            CcfbError::OtherType => "is of another type",
+            CcfbError::Truncated => "ends inside of a block",
+            CcfbError::TooMany => "has a block of more than 16384 packets",
+        })
+    }
+}
+
+impl From<WrongTime> for Rejected {
+    fn from(WrongTime(by): WrongTime) -> Self {
+        Self::WrongTime(by)
+    }
+}
+
+/// A packet that was reported as arrived for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// By the receiver's clock, as [`RemoteClock`] has it.
+    pub at: Instant,
+    pub sent: Sent,
+    pub marked: bool,
+}
+
+/// Reads reports and hands their arrivals to a reporter.
+#[derive(Clone, Debug)]
+pub(super) struct Inbox<Q> {
+    history: History,
+    twcc: RemoteClock,
+    ccfb: RemoteClock,
+    reporter: Q,
+    arrived: Vec<Arrived>,
+    /// The reporter's time, which never runs backwards.
+    latest: Instant,
+}
+
+impl<Q: Reporter> Inbox<Q> {
+    pub fn new(streams: usize, reporter: Q) -> Self {
+        Self {
+            history: History::new(streams, HISTORY_BITS),
+            twcc: RemoteClock::new(REFERENCE_WRAPS),
+            ccfb: RemoteClock::new(STAMP_WRAPS),
+            reporter,
+            arrived: Vec::new(),
+            latest: Instant::ZERO,
+        }
+    }
+
+    pub fn on_sent(&mut self, sent: Sent) {
+        self.history.push(sent);
+    }
+
+    /// Reads a report of TWCC, from statuses that the datagram has left. Its arrivals are in [`Inbox::arrived`] then.
+    pub fn read_twcc(
+        &mut self,
+        now: Instant,
+        feedback: &TransportFeedback,
+        statuses: &mut usize,
+    ) -> Result<(), Rejected> {
+        self.arrived.clear();
+        let twcc = feedback.parse_fci::<Twcc>()?;
+        let stamp = REFERENCE_UNIT * u64::from(twcc.reference_time());
+        let reference = self.twcc.read(now, stamp.as_nanos())?;
+        let mut at = reference;
+        for packet in twcc.packets() {
+            *statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
+            let (number, status) = packet?;
+            let sequence = self.history.extend(number);
+            let sequence = sequence.ok_or(Rejected::NotSent(number))?;
+            if let TwccPacketStatus::Received { delta } = status {
+                at += i64::from(delta) * DELTA_UNIT.as_nanos() as i64;
+                self.take(sequence, at, false);
+            }
+        }
+        self.twcc.accept(now, stamp.as_nanos(), reference);
+        // It does not say when it was sent: as soon as its last packet came, as far as it shows.
+        self.commit(None);
+        Ok(())
+    }
+
+    /// The same of RFC 8888; `streams` are the SSRCs in their order.
+    pub fn read_ccfb(
+        &mut self,
+        now: Instant,
+        packet: &[u8],
+        streams: impl Iterator<Item = u32> + Clone,
+        statuses: &mut usize,
+    ) -> Result<(), Rejected> {
+        self.arrived.clear();
+        let report = Ccfb::parse(packet)?;
+        let stamp = from_compact(report.timestamp());
+        let made = self.ccfb.read(now, stamp.as_nanos())?;
+        for block in report.blocks() {
+            let stream = streams.clone().position(|ssrc| ssrc == block.ssrc);
+            let stream = stream.ok_or(Rejected::OtherStream(block.ssrc))?;
+            for (number, metric) in (0..)
+                .map(|n| block.begin.wrapping_add(n))
+                .zip(block.metrics())
+            {
+                *statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
+                let Metric::Received { ecn, offset } = metric else {
+                    continue;
+                };
+                let sequence = self.history.by_rtp(stream, number);
+                let sequence = sequence.ok_or(Rejected::NotSent(number))?;
+                let before = offset.map_or(Duration::ZERO, ccfb::before);
+                self.take(sequence, made - before.as_nanos() as i64, ecn == 3);
+            }
+        }
+        self.ccfb.accept(now, stamp.as_nanos(), made);
+        self.commit(Some(made));
+        Ok(())
+    }
+
+    /// What the last report told as new, in order of arrival.
+    pub fn arrived(&self) -> &[Arrived] {
+        &self.arrived
+    }
+
+    /// Hands the last report's arrivals on, and gives what the controller should hear of them.
+    pub fn feedback(&mut self, rtt: Option<Duration>) -> Option<Feedback> {
+        for arrived in &self.arrived {
+            self.reporter.on_arrival(
+                arrived.at,
+                Arrival {
+                    sequence: arrived.sent.sequence,
+                    bytes: arrived.sent.bytes,
+                    rtt,
+                    window: None,
+                    marked: arrived.marked,
+                },
+            );
+        }
+        self.reporter.poll_feedback(self.latest)
+    }
+
+    #[cfg(test)]
+    pub fn reporter(&self) -> &Q {
+        &self.reporter
+    }
+
+    fn take(&mut self, sequence: u64, at: i64, marked: bool) {
+        if let Told::New(sent) = self.history.told(sequence) {
+            let at = Instant::from_nanos(u64::try_from(at).unwrap_or(0));
+            self.arrived.push(Arrived { at, sent, marked });
+        }
+    }
+
+    /// The report is one, made at `made` if it says so.
+    fn commit(&mut self, made: Option<i64>) {
+        self.arrived
+            .sort_unstable_by_key(|a| (a.at, a.sent.sequence));
+        self.arrived.dedup_by_key(|a| a.sent.sequence);
+        for arrived in &mut self.arrived {
+            self.latest = self.latest.max(arrived.at);
+            arrived.at = self.latest;
+            self.history.arrived(arrived.sent.sequence);
+        }
+        let made = made.and_then(|at| u64::try_from(at).ok());
+        let made = made.map_or(Instant::ZERO, Instant::from_nanos);
+        self.latest = self.latest.max(made);
+    }
+}

@@ -1,0 +1,538 @@
+//! The receiver's side of a call, without a socket: RTP and RTCP in, feedback and measures out.
+
+use std::collections::VecDeque;
+
+use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence, Unwrap};
+use makeway_core::units::{Bytes, Duration, Instant};
+use rtcp_types::prelude::{RtcpPacketParser, RtcpPacketWriter};
+use rtcp_types::{
+    Compound, Packet, ReceiverReport, ReportBlock, RtcpParseError, TransportFeedback, Twcc,
+    TwccPacketStatus,
+};
+use rtp_types::RtpPacket;
+
+use super::ccfb::{self, Metric};
+use super::extension::Extensions;
+use super::feedback::{DELTA_UNIT, REFERENCE_UNIT};
+use super::rtcp::{self, NtpEpoch, Timer};
+
+/// How arrivals are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedbackKind {
+    /// Transport-wide: one sequence of numbers for all streams, times in 250 us
+    /// (draft-holmer-rmcat-transport-wide-cc-extensions-01).
+    Twcc,
+    /// By stream, with ECN marks, times in 1/1024 s (RFC 8888).
+    Rfc8888,
+}
+
+/// What a [`Receiving`] session is made of.
+#[derive(Clone, Debug)]
+pub struct ReceivingConfig {
+    /// Its own SSRC.
+    pub ssrc: u32,
+    /// Canonical name, `user@host`, at most 255 bytes (RFC 3550 §6.5.1).
+    pub cname: String,
+    /// How arrivals are reported.
+    pub feedback: FeedbackKind,
+    /// The least time between two reports; RFC 8888 §4 has 50 to 200 ms for the rates of video calls.
+    pub interval: Duration,
+    /// NTP time of [`Instant::ZERO`]. Delays and lateness are right where both sides' clocks agree.
+    pub ntp: NtpEpoch,
+    /// Of RTCP's times.
+    pub seed: u64,
+}
+
+/// Streams that are kept apart; one more takes the place of the one that is silent for longest.
+const MOST_STREAMS: usize = 16;
+/// A stream that was heard in that time keeps its place.
+const SILENCE: Duration = Duration::from_secs(5);
+/// [`Unwrap`] begins one cycle up, RFC 3550 §6.4.1 at none.
+const FIRST_CYCLE: u64 = 0x1_0000;
+/// Arrivals that are kept for reports; a report goes when half of them are new.
+const KEPT: usize = 2048;
+/// What a report packet may fill, that it fits everywhere.
+const REPORT_BYTES: usize = 1100;
+
+/// What a block of RFC 8888 has beside its metrics, in bytes.
+const BLOCK_HEADER: usize = 8;
+
+/// What was received of one stream.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Whose it is.
+    pub ssrc: u32,
+    /// Of the last packet.
+    pub payload_type: u8,
+    /// Loss, reordering and duplicates by RTP sequence number.
+    pub sequence: Sequence,
+    /// Payload.
+    pub bytes: Bytes,
+    /// Delay variation between packets that were sent one after the other (RFC 3393).
+    pub ipdv: Ipdv,
+    /// From when the sender was given the packet to its arrival, by both sides' clocks.
+    pub delay: Histogram,
+    /// Packets that came before their deadline.
+    pub on_time: u64,
+    /// Packets that said when they were due.
+    pub with_deadline: u64,
+}
+
+/// What was received.
+#[derive(Clone, Debug)]
+struct Line {
+    received: Received,
+    unwrap: Unwrap,
+    last_heard: Instant,
+    /// Number of the latest packet.
+    highest: u64,
+    /// Arrivals by RTP sequence number, for RFC 8888.
+    arrivals: Arrivals,
+    /// RFC 3550 §6.4.1: what was expected and received at the last report.
+    before: (u64, u64),
+    /// Compact NTP time of the last sender report, and when it came.
+    report: Option<(u32, Instant)>,
+    /// RFC 3550 §A.8, in ns.
+    jitter: u64,
+    last_transit: Option<i64>,
+}
+
+/// Arrivals of the last packets, and which of them are not reported yet.
+#[derive(Clone, Debug)]
+struct Arrivals {
+    /// By number: when, and the ECN bits. A number that is missing has none.
+    ring: VecDeque<Option<(Instant, u8)>>,
+    /// Number of the first in the ring.
+    first: u64,
+    /// Lowest number that is not reported.
+    unreported: Option<u64>,
+    /// How many are not reported.
+    fresh: usize,
+}
+
+impl Arrivals {
+    fn new() -> Self {
+        Self {
+            ring: VecDeque::with_capacity(KEPT),
+            first: 0,
+            unreported: None,
+            fresh: 0,
+        }
+    }
+
+    /// A packet that did not come before. One that is far older than the others is left out.
+    fn push(&mut self, number: u64, now: Instant, ecn: u8) {
+        let end = self.first + self.ring.len() as u64;
+        if self.ring.is_empty() || number >= end + KEPT as u64 {
+            self.ring.clear();
+            self.first = number;
+            self.unreported = None;
+        }
+        if number < self.first {
+            let before = (self.first - number) as usize;
+            if before + self.ring.len() > KEPT {
+                return;
+            }
+            (0..before).for_each(|_| self.ring.push_front(None));
+            self.first = number;
+        }
+        while self.first + self.ring.len() as u64 <= number {
+            if self.ring.len() == KEPT {
+                self.ring.pop_front();
+                self.first += 1;
+            }
+            self.ring.push_back(None);
+        }
+        self.ring[(number - self.first) as usize] = Some((now, ecn));
+        self.unreported = Some(self.unreported.map_or(number, |n| n.min(number)));
+        self.fresh += 1;
+    }
+
+    /// What is not reported yet: the number of the first, and all from there. It is reported then.
+    fn take(&mut self) -> Option<(u64, impl Iterator<Item = Option<(Instant, u8)>> + Clone)> {
+        let from = self.unreported.take()?.max(self.first);
+        self.fresh = 0;
+        let skip = (from - self.first) as usize;
+        Some((from, self.ring.iter().skip(skip).copied()))
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Receiving {
+    config: ReceivingConfig,
+    lines: Vec<Line>,
+    /// Of TWCC.
+    unwrap: Unwrap,
+    arrivals: Arrivals,
+    reports: u8,
+    /// Reports that were made and not sent yet.
+    ready: VecDeque<Vec<u8>>,
+    next_feedback: Option<Instant>,
+    timer: Timer,
+    is_closing: bool,
+    refused: u64,
+    byes: u64,
+}
+
+impl Receiving {
+    /// An empty session.
+    pub fn new(config: ReceivingConfig) -> Self {
+        Self {
+            timer: Timer::new(config.seed),
+            config,
+            lines: Vec::with_capacity(MOST_STREAMS),
+            unwrap: Unwrap::default(),
+            arrivals: Arrivals::new(),
+            reports: 0,
+            ready: VecDeque::new(),
+            next_feedback: None,
+            is_closing: false,
+            refused: 0,
+            byes: 0,
+        }
+    }
+
+    /// Takes a datagram of the sender that came at `now` with the ECN bits `ecn`. Gives the stream and the payload of a packet that is
+    /// new, for who plays it.
+    pub fn handle<'a>(
+        &mut self,
+        now: Instant,
+        datagram: &'a [u8],
+        ecn: u8,
+    ) -> Option<(&Received, RtpPacket<'a>)> {
+        if rtcp::is_rtcp(datagram) {
+            if self.rtcp(now, datagram).is_err() {
+                self.refused += 1;
+            }
+            return None;
+        }
+        let Ok(packet) = RtpPacket::parse(datagram) else {
+            self.refused += 1;
+            return None;
+        };
+        let at = self.rtp(now, &packet, ecn)?;
+        Some((&self.lines[at].received, packet))
+    }
+
+    /// Puts the next datagram for the sender into `out`, which it clears. Whether there was one.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        if self.ready.is_empty() && self.is_feedback_due(now) {
+            self.make_feedback(now);
+        }
+        if let Some(report) = self.ready.pop_front() {
+            out.extend(report);
+            return true;
+        }
+        if self.timer.is_due(now) || self.is_closing {
+            self.report(now, out);
+        }
+        !out.is_empty()
+    }
+
+    /// When to call [`Receiving::poll_transmit`] again, unless something comes before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        // An arrival after the interval makes TWCC's report, so that the sender hears at once and knows how long its packet
+        // was away; what comes last, and RFC 8888, which says its own time, need a timer.
+        let patience = match self.config.feedback {
+            FeedbackKind::Twcc => self.config.interval,
+            FeedbackKind::Rfc8888 => Duration::ZERO,
+        };
+        let feedback = self.next_feedback.map(|at| at + patience);
+        feedback.into_iter().chain(self.timer.next()).min()
+    }
+
+    /// The next datagram but feedback is the last: BYE.
+    pub fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// By stream, in the order of their first packets.
+    pub fn streams(&self) -> impl Iterator<Item = &Received> {
+        self.lines.iter().map(|line| &line.received)
+    }
+
+    /// Datagrams that were neither RTP nor RTCP.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Whether a sender said BYE.
+    pub fn has_ended(&self) -> bool {
+        self.byes > 0
+    }
+
+    fn rtp(&mut self, now: Instant, packet: &RtpPacket, ecn: u8) -> Option<usize> {
+        let at = self.line(now, packet.ssrc())?;
+        let line = &mut self.lines[at];
+        let number = line.unwrap.extend(packet.sequence_number());
+        line.last_heard = now;
+        line.highest = line.highest.max(number);
+        if line.received.sequence.on_packet(number) == Arrival::Duplicate {
+            return None;
+        }
+        let extension = packet.extension();
+        let said =
+            extension.map_or_else(Extensions::default, |(p, data)| Extensions::read(p, data));
+        line.measure(now, self.config.ntp.at(now), number, packet, &said);
+        match (self.config.feedback, said.sequence) {
+            (FeedbackKind::Rfc8888, _) => line.arrivals.push(number, now, ecn),
+            (FeedbackKind::Twcc, Some(sequence)) => {
+                let sequence = self.unwrap.extend(sequence);
+                self.arrivals.push(sequence, now, ecn);
+            }
+            (FeedbackKind::Twcc, None) => {}
+        }
+        self.next_feedback.get_or_insert(now + self.config.interval);
+        self.timer.start(now);
+        Some(at)
+    }
+
+    /// The stream's place, made if there is one free or one that has long been silent.
+    fn line(&mut self, now: Instant, ssrc: u32) -> Option<usize> {
+        if let Some(at) = self.lines.iter().position(|l| l.received.ssrc == ssrc) {
+            return Some(at);
+        }
+        if self.lines.len() == MOST_STREAMS {
+            let lines = self.lines.iter().enumerate();
+            let (at, silent) = lines.min_by_key(|(_, line)| line.last_heard)?;
+            if now.saturating_since(silent.last_heard) < SILENCE {
+                self.refused += 1;
+                return None;
+            }
+            self.lines.remove(at);
+        }
+        self.lines.push(Line::new(ssrc, now));
+        Some(self.lines.len() - 1)
+    }
+
+    fn rtcp(&mut self, now: Instant, datagram: &[u8]) -> Result<(), RtcpParseError> {
+        Compound::parse(datagram)?;
+        for bytes in rtcp::packets(datagram) {
+            match Packet::parse(bytes)? {
+                Packet::Sr(report) => {
+                    let mut lines = self.lines.iter_mut();
+                    if let Some(line) = lines.find(|l| l.received.ssrc == report.ssrc()) {
+                        line.report = Some((rtcp::compact(report.ntp_timestamp()), now));
+                    }
+                }
+                Packet::Bye(bye) => {
+                    let known = |ssrc| self.lines.iter().any(|l| l.received.ssrc == ssrc);
+                    self.byes += u64::from(bye.ssrcs().any(known));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_feedback_due(&self, now: Instant) -> bool {
+        let fresh =
+            self.arrivals.fresh + self.lines.iter().map(|l| l.arrivals.fresh).sum::<usize>();
+        fresh >= KEPT / 2 || self.next_feedback.is_some_and(|at| at <= now)
+    }
+
+    fn make_feedback(&mut self, now: Instant) {
+        self.next_feedback = None;
+        match self.config.feedback {
+            FeedbackKind::Twcc => self.make_twcc(),
+            FeedbackKind::Rfc8888 => self.make_ccfb(now),
+        }
+    }
+
+    /// One packet or several, each of what its deltas can say and its size allows.
+    fn make_twcc(&mut self) {
+        let media = self.lines.first().map_or(0, |line| line.received.ssrc);
+        let Some((mut number, statuses)) = self.arrivals.take() else {
+            return;
+        };
+        let statuses: Vec<_> = statuses.collect();
+        let mut rest = &statuses[..];
+        while let Some((start, _)) = rest.iter().flatten().next() {
+            let reference = start.as_nanos() / REFERENCE_UNIT.as_nanos();
+            let mut last = (REFERENCE_UNIT * reference).as_nanos() / DELTA_UNIT.as_nanos();
+            let said: Vec<_> = rest
+                .iter()
+                .map_while(|arrival| {
+                    let Some((at, _)) = arrival else {
+                        return Some(TwccPacketStatus::NotReceived);
+                    };
+                    let ticks = at.as_nanos() / DELTA_UNIT.as_nanos();
+                    let delta = i16::try_from(ticks as i64 - last as i64).ok()?;
+                    last = ticks;
+                    Some(TwccPacketStatus::Received { delta })
+                })
+                .collect();
+            // 24 bits of 64 ms: it wraps after 12 days.
+            let reference = reference as u32 & 0xff_ffff;
+            let fci = Twcc::builder(
+                number as u16,
+                reference,
+                self.reports,
+                &said,
+                Some(REPORT_BYTES),
+            );
+            let count = fci.packet_status_count();
+            if count == 0 {
+                break;
+            }
+            let packet = TransportFeedback::builder(&fci)
+                .sender_ssrc(self.config.ssrc)
+                .media_ssrc(media);
+            push(&mut self.ready, &packet);
+            self.reports = self.reports.wrapping_add(1);
+            number += count as u64;
+            rest = &rest[count..];
+        }
+    }
+
+    /// One packet or several, each of what its size allows.
+    fn make_ccfb(&mut self, now: Instant) {
+        let made = rtcp::compact(self.config.ntp.at(now));
+        let mut out = Vec::new();
+        let mut writer = ccfb::Writer::new(&mut out, self.config.ssrc);
+        let mut reports = 0;
+        for line in &mut self.lines {
+            let ssrc = line.received.ssrc;
+            let Some((mut number, arrivals)) = line.arrivals.take() else {
+                continue;
+            };
+            let mut metrics = arrivals
+                .map(|arrival| match arrival {
+                    None => Metric::Lost,
+                    Some((at, ecn)) => Metric::Received {
+                        ecn,
+                        offset: Some(ccfb::offset(now.saturating_since(at))),
+                    },
+                })
+                .peekable();
+            while metrics.peek().is_some() {
+                let room = REPORT_BYTES / 2 - reports;
+                let written = writer.block(ssrc, number as u16, metrics.by_ref().take(room));
+                number += u64::from(written);
+                reports += usize::from(written) + BLOCK_HEADER / 2;
+                if reports + BLOCK_HEADER >= REPORT_BYTES / 2 {
+                    writer.finish(made);
+                    self.ready.push_back(std::mem::take(&mut out));
+                    writer = ccfb::Writer::new(&mut out, self.config.ssrc);
+                    reports = 0;
+                }
+            }
+        }
+        writer.finish(made);
+        if reports > 0 {
+            self.ready.push_back(out);
+        }
+    }
+
+    /// RFC 3550 §6.4.2, with who we are, and BYE at the end.
+    fn report(&mut self, now: Instant, out: &mut Vec<u8>) {
+        let mut report = ReceiverReport::builder(self.config.ssrc);
+        for line in &mut self.lines {
+            let (expected, received) = (
+                line.received.sequence.expected(),
+                line.received.sequence.received(),
+            );
+            let (before_expected, before_received) =
+                std::mem::replace(&mut line.before, (expected, received));
+            let expected_now = expected.saturating_sub(before_expected);
+            let lost_now = expected_now.saturating_sub(received - before_received);
+            // §A.3: a fraction of 256.
+            let fraction = (lost_now * 256)
+                .checked_div(expected_now)
+                .unwrap_or(0)
+                .min(255);
+            let lost = expected.saturating_sub(received).min(0x7f_ffff);
+            let (last, since) = line.report.map_or((0, 0), |(last, at)| {
+                (last, rtcp::to_compact(now.saturating_since(at)))
+            });
+            let jitter = u128::from(line.jitter) * u128::from(JITTER_CLOCK) / 1_000_000_000;
+            report = report.add_report_block(
+                ReportBlock::builder(line.received.ssrc)
+                    .fraction_lost(fraction as u8)
+                    .cumulative_lost(lost as u32)
+                    .extended_sequence_number((line.highest - FIRST_CYCLE) as u32)
+                    .interarrival_jitter(jitter as u32)
+                    .last_sender_report_timestamp(last)
+                    .delay_since_last_sender_report_timestamp(since),
+            );
+        }
+        let ssrc = || std::iter::once(self.config.ssrc);
+        let mut written = rtcp::append(out, &report);
+        written = written.and_then(|()| rtcp::append(out, &rtcp::sdes(ssrc(), &self.config.cname)));
+        if self.is_closing {
+            written = written.and_then(|()| rtcp::append(out, &rtcp::bye(ssrc())));
+            self.is_closing = false;
+        }
+        debug_assert!(written.is_ok(), "a report that can be written: {written:?}");
+    }
+}
+
+/// Jitter is reported in RTP time; of payload types that are agreed on elsewhere the clock is taken to be video's.
+const JITTER_CLOCK: u32 = 90_000;
+
+impl Line {
+    fn new(ssrc: u32, now: Instant) -> Self {
+        Self {
+            received: Received {
+                ssrc,
+                payload_type: 0,
+                sequence: Sequence::new(),
+                bytes: Bytes::ZERO,
+                ipdv: Ipdv::new(),
+                delay: Histogram::new(),
+                on_time: 0,
+                with_deadline: 0,
+            },
+            unwrap: Unwrap::default(),
+            last_heard: now,
+            highest: 0,
+            arrivals: Arrivals::new(),
+            before: (0, 0),
+            report: None,
+            jitter: 0,
+            last_transit: None,
+        }
+    }
+
+    fn measure(
+        &mut self,
+        now: Instant,
+        ntp: u64,
+        number: u64,
+        packet: &RtpPacket,
+        said: &Extensions,
+    ) {
+        let received = &mut self.received;
+        received.payload_type = packet.payload_type();
+        received.bytes += Bytes::new(packet.payload_len() as u64);
+        let Some(captured) = said.capture else {
+            return;
+        };
+        let transit = rtcp::ntp_between(captured, ntp);
+        let delay = Duration::from_nanos(transit.max(0) as u64);
+        received.delay.record(delay);
+        if let Some(playout) = said.playout {
+            received.with_deadline += 1;
+            received.on_time += u64::from(delay <= playout);
+        }
+        // By our clock, whatever its zero: only differences count.
+        let sent = now.as_nanos().wrapping_sub(transit as u64);
+        received
+            .ipdv
+            .on_packet(number, Instant::from_nanos(sent), now);
+        if let Some(last) = self.last_transit.replace(transit) {
+            // §A.8: J += (|D| - J) / 16.
+            let change = transit.abs_diff(last) as i64 - self.jitter as i64;
+            self.jitter = self.jitter.saturating_add_signed(change / 16);
+        }
+    }
+}
+
+fn push(ready: &mut VecDeque<Vec<u8>>, packet: &impl RtcpPacketWriter) {
+    let mut out = Vec::new();
+    if rtcp::append(&mut out, packet).is_ok() {
+        ready.push_back(out);
+    }
+}

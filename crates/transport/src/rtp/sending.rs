@@ -1,0 +1,447 @@
+//! The sender's side of a call, without a socket: media in, RTP and RTCP out, feedback in.
+
+use bytes::Bytes;
+use makeway_core::measure::Histogram;
+use makeway_core::random::Rng;
+use makeway_core::rate::{FeedbackError, RateController, Reporter};
+use makeway_core::send::{self, Datagram, DatagramId, Event, Outcome, Policy, Sender};
+use makeway_core::units::{Bytes as Size, Duration, Instant, Rate};
+use rtcp_types::prelude::{FciParser, RtcpPacketParser};
+use rtcp_types::{Compound, Packet, ReportBlock, SenderReport, Twcc};
+use rtp_types::RtpPacketBuilder;
+use thiserror::Error;
+
+use super::ccfb;
+use super::extension::{Extensions, PROFILE};
+use super::feedback::{Inbox, MOST_STATUSES, Rejected};
+use super::history::Sent;
+use super::rtcp::{self, NtpEpoch, Timer, from_compact};
+
+/// One RTP stream of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Whose packets they are: different for each stream (RFC 3550 §3).
+    pub ssrc: u32,
+    /// 0 to 127, but not 64 to 95 (RFC 5761 §4).
+    pub payload_type: u8,
+    /// Of RTP time stamps, in Hz.
+    pub clock_rate: u32,
+    /// Of its datagrams; 0 is the most important.
+    pub class: u8,
+}
+
+/// What a [`Sending`] session is made of, beside its controller and its policy.
+#[derive(Clone, Debug)]
+pub struct SendingConfig {
+    /// 1 to 31, as many as one SDES names (RFC 3550 §6.5); each has a class of its own.
+    pub streams: Vec<Stream>,
+    /// Bounds of the queue. `largest` is the longest RTP payload, 1400 by default: with headers and extensions it is 1460
+    /// bytes over IPv4.
+    pub queue: send::Config,
+    /// Canonical name, `user@host`, at most 255 bytes (RFC 3550 §6.5.1).
+    pub cname: String,
+    /// NTP time of [`Instant::ZERO`].
+    pub ntp: NtpEpoch,
+    /// Of first sequence numbers, first time stamps and RTCP's times.
+    pub seed: u64,
+}
+
+/// A frame of media.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Index in [`SendingConfig::streams`].
+    pub stream: usize,
+    /// When it must have arrived.
+    pub deadline: Instant,
+    /// What the receiver is given, cut into packets of equal length.
+    pub payload: Bytes,
+}
+
+/// A packet that waits.
+#[derive(Clone, Debug)]
+struct Media {
+    stream: usize,
+    marker: bool,
+    captured: Instant,
+    payload: Bytes,
+}
+
+/// What a session counted of one stream.
+#[derive(Clone, Debug, Default)]
+pub struct StreamStats {
+    /// Packets handed over by the application.
+    pub packets: u64,
+    /// Of them, given to the wire.
+    pub sent: u64,
+    /// Of those sent, that could not be expected to arrive in time.
+    pub late: u64,
+    /// Payload of those sent.
+    pub bytes: Size,
+    /// Given up because they could not arrive in time.
+    pub expired: u64,
+    /// Given up because the queue was full, or longer than a packet.
+    pub evicted: u64,
+    /// Of those sent, reported as arrived.
+    pub arrived: u64,
+    /// Time in the queue of those sent.
+    pub waited: Histogram,
+    /// What the last receiver report says was lost since the one before, 0 to 1 (RFC 3550 §6.4.1).
+    pub loss: Option<f64>,
+}
+
+/// What a session counted.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// By stream, as in [`SendingConfig::streams`].
+    pub streams: Vec<StreamStats>,
+    /// Reports of the receiver that went to the controller.
+    pub feedback: u64,
+    /// Reports, and other RTCP, that were not believed.
+    pub rejected: u64,
+    /// Why the last of them was not.
+    pub last_rejected: Option<Rejected>,
+    /// Round-trip time by sender and receiver reports (RFC 3550 §6.4.1), to compare with the controller's.
+    pub rtcp_rtt: Option<Duration>,
+    /// Whether the receiver said BYE.
+    pub bye: bool,
+}
+
+/// The state of one stream.
+#[derive(Clone, Debug)]
+struct Line {
+    stream: Stream,
+    next_rtp: u16,
+    first_timestamp: u32,
+    next_frame: u32,
+}
+
+/// See the module. `C` is the controller, `Q` makes its feedback of arrivals, `P` is the policy.
+#[derive(Clone, Debug)]
+pub struct Sending<C, Q, P> {
+    sender: Sender<C, P, Media>,
+    inbox: Inbox<Q>,
+    lines: Vec<Line>,
+    largest: usize,
+    cname: String,
+    ntp: NtpEpoch,
+    timer: Timer,
+    /// NTP time of the last sender report.
+    last_report: Option<u64>,
+    is_closing: bool,
+    stats: Stats,
+}
+
+impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
+    /// An empty session.
+    ///
+    /// # Errors
+    /// What of the configuration cannot be.
+    pub fn new(
+        config: SendingConfig,
+        controller: C,
+        reporter: Q,
+        policy: P,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        let mut rng = Rng::new(config.seed);
+        let line = |stream: &Stream| Line {
+            stream: *stream,
+            next_rtp: rng.next_u64() as u16,
+            first_timestamp: rng.next_u64() as u32,
+            next_frame: 0,
+        };
+        let lines: Vec<_> = config.streams.iter().map(line).collect();
+        Ok(Self {
+            sender: Sender::new(config.queue, controller, policy),
+            inbox: Inbox::new(lines.len(), reporter),
+            stats: Stats {
+                streams: vec![StreamStats::default(); lines.len()],
+                ..Stats::default()
+            },
+            lines,
+            largest: config.queue.largest.max(1) as usize,
+            cname: config.cname,
+            ntp: config.ntp,
+            timer: Timer::new(rng.next_u64()),
+            last_report: None,
+            is_closing: false,
+        })
+    }
+
+    /// Takes a frame and cuts it into packets: the first of their numbers, and how many there are. Nothing is taken of a stream
+    /// that there is not.
+    pub fn send(&mut self, now: Instant, frame: &Frame) -> Option<(DatagramId, u64)> {
+        let line = self.lines.get_mut(frame.stream)?;
+        let len = frame.payload.len();
+        let packets = len.div_ceil(self.largest).max(1);
+        let number = line.next_frame;
+        line.next_frame = number.wrapping_add(1);
+        let class = line.stream.class;
+        let mut first = None;
+        for n in 0..packets {
+            let payload = frame
+                .payload
+                .slice(n * len / packets..(n + 1) * len / packets);
+            let datagram = Datagram {
+                class,
+                len: payload.len() as u32,
+                deadline: frame.deadline,
+                frame: (packets > 1).then_some(number),
+            };
+            let media = Media {
+                stream: frame.stream,
+                marker: n + 1 == packets,
+                captured: now,
+                payload,
+            };
+            let id = self.sender.enqueue(now, datagram, media);
+            first.get_or_insert(id);
+        }
+        self.stats.streams[frame.stream].packets += packets as u64;
+        first.map(|id| (id, packets as u64))
+    }
+
+    /// Puts the next datagram for the receiver into `out`, which it clears. Gives the time since which it could leave.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Instant> {
+        out.clear();
+        if self.timer.is_due(now) || self.is_closing {
+            self.report(now, out);
+            return Some(now);
+        }
+        let allowed = self.sender.rate().next_send()?;
+        let packet = self.sender.poll_transmit(now)?;
+        let media = &packet.payload;
+        let line = &mut self.lines[media.stream];
+        let extensions = Extensions {
+            sequence: Some(packet.sequence as u16),
+            capture: Some(self.ntp.at(media.captured)),
+            playout: Some(packet.datagram.deadline.saturating_since(media.captured)),
+        }
+        .write();
+        RtpPacketBuilder::<&[u8], &[u8]>::new()
+            .payload_type(line.stream.payload_type)
+            .marker_bit(media.marker)
+            .sequence_number(line.next_rtp)
+            .timestamp(line.timestamp(media.captured))
+            .ssrc(line.stream.ssrc)
+            .extension(PROFILE, &extensions)
+            .payload(&media.payload)
+            .write_into_vec_unchecked(out);
+        self.inbox.on_sent(Sent {
+            sequence: packet.sequence,
+            at: now,
+            stream: media.stream as u8,
+            rtp: line.next_rtp,
+            bytes: packet.datagram.len,
+            arrived: false,
+        });
+        line.next_rtp = line.next_rtp.wrapping_add(1);
+        self.timer.start(now);
+        Some(allowed.max(media.captured))
+    }
+
+    /// Takes a datagram of the receiver: RTCP. What cannot be true is counted and changes nothing.
+    pub fn handle(&mut self, now: Instant, datagram: &[u8]) {
+        if let Err(why) = self.rtcp(now, datagram) {
+            self.stats.rejected += 1;
+            self.stats.last_rejected = Some(why);
+        }
+    }
+
+    /// When to call [`Sending::poll_transmit`] or [`Sending::handle_timeout`] again, unless something comes before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let queue = self.sender.poll_timeout();
+        queue.into_iter().chain(self.timer.next()).min()
+    }
+
+    /// A timer may have run out.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.sender.handle_timeout(now);
+    }
+
+    /// What the application should know, in order of happening.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.sender.poll_event()?;
+        if let Event::Outcome(_, datagram, outcome) = event {
+            self.count(&datagram, outcome);
+        }
+        Some(event)
+    }
+
+    /// The next datagram is the last: BYE. What waits is not sent.
+    pub fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// What it counted, but for events that were not polled yet.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// What may be sent now, in payload.
+    pub fn rate(&self) -> Rate {
+        self.sender.rate().rate()
+    }
+
+    /// The controller's round-trip time, once there is one.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.sender.rate().rtt()
+    }
+
+    #[cfg(test)]
+    pub(super) fn reporter(&self) -> &Q {
+        self.inbox.reporter()
+    }
+
+    fn count(&mut self, datagram: &Datagram, outcome: Outcome) {
+        let mut lines = self.lines.iter();
+        let Some(at) = lines.position(|line| line.stream.class == datagram.class) else {
+            return;
+        };
+        let stats = &mut self.stats.streams[at];
+        match outcome {
+            Outcome::Sent { waited, late } => {
+                stats.sent += 1;
+                stats.late += u64::from(late);
+                stats.bytes += Size::new(datagram.len.into());
+                stats.waited.record(waited);
+            }
+            Outcome::Expired => stats.expired += 1,
+            Outcome::Evicted | Outcome::TooLarge => stats.evicted += 1,
+        }
+    }
+
+    fn rtcp(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Rejected> {
+        Compound::parse(datagram)?;
+        let mut statuses = MOST_STATUSES;
+        for bytes in rtcp::packets(datagram) {
+            match Packet::parse(bytes)? {
+                Packet::TransportFeedback(_) if bytes[0] & 0x1f == ccfb::FORMAT => {
+                    let ssrcs = self.lines.iter().map(|line| line.stream.ssrc);
+                    self.inbox.read_ccfb(now, bytes, ssrcs, &mut statuses)?;
+                    self.feedback(now)?;
+                }
+                Packet::TransportFeedback(feedback) if bytes[0] & 0x1f == Twcc::FCI_FORMAT => {
+                    self.inbox.read_twcc(now, &feedback, &mut statuses)?;
+                    self.feedback(now)?;
+                }
+                Packet::Rr(report) => self.blocks(now, report.report_blocks())?,
+                Packet::Sr(report) => self.blocks(now, report.report_blocks())?,
+                Packet::Bye(_) => self.stats.bye = true,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The inbox has read a report.
+    fn feedback(&mut self, now: Instant) -> Result<(), Rejected> {
+        for arrived in self.inbox.arrived() {
+            self.stats.streams[usize::from(arrived.sent.stream)].arrived += 1;
+        }
+        if let Some(feedback) = self.inbox.feedback(self.sender.rate().rtt()) {
+            self.sender.handle_feedback(now, &feedback)?;
+        }
+        self.stats.feedback += 1;
+        Ok(())
+    }
+
+    /// Report blocks of the receiver: loss, and the time from our report to theirs.
+    fn blocks<'a>(
+        &mut self,
+        now: Instant,
+        blocks: impl Iterator<Item = ReportBlock<'a>>,
+    ) -> Result<(), Rejected> {
+        for block in blocks {
+            let mut lines = self.lines.iter();
+            let Some(at) = lines.position(|line| line.stream.ssrc == block.ssrc()) else {
+                continue; // of a source that it hears beside us
+            };
+            let last = block.last_sender_report_timestamp();
+            if last != 0 {
+                let sent = self.last_report.filter(|&ntp| rtcp::compact(ntp) == last);
+                let away = rtcp::ntp_between(sent.ok_or(Rejected::WrongReport)?, self.ntp.at(now));
+                let held = from_compact(block.delay_since_last_sender_report_timestamp());
+                let rtt = u64::try_from(away - held.as_nanos() as i64);
+                let rtt = rtt.map_err(|_| FeedbackError::HeldTooLong)?;
+                self.stats.rtcp_rtt = Some(Duration::from_nanos(rtt));
+            }
+            self.stats.streams[at].loss = Some(f64::from(block.fraction_lost()) / 256.0);
+        }
+        Ok(())
+    }
+
+    /// Sender reports of all streams that have sent, who they are, and BYE at the end (RFC 3550 §6.1).
+    fn report(&mut self, now: Instant, out: &mut Vec<u8>) {
+        let ntp = self.ntp.at(now);
+        let ssrcs = || self.lines.iter().map(|line| line.stream.ssrc);
+        let mut written = Ok(());
+        for (line, stats) in self.lines.iter().zip(&self.stats.streams) {
+            let report = SenderReport::builder(line.stream.ssrc)
+                .ntp_timestamp(ntp)
+                .rtp_timestamp(line.timestamp(now))
+                .packet_count(stats.sent as u32)
+                .octet_count(stats.bytes.get() as u32);
+            written = written.and_then(|()| rtcp::append(out, &report));
+        }
+        written = written.and_then(|()| rtcp::append(out, &rtcp::sdes(ssrcs(), &self.cname)));
+        if self.is_closing {
+            written = written.and_then(|()| rtcp::append(out, &rtcp::bye(ssrcs())));
+            self.is_closing = false;
+        }
+        debug_assert!(
+            written.is_ok(),
+            "the configuration was checked: {written:?}"
+        );
+        self.last_report = Some(ntp);
+    }
+}
+
+impl Line {
+    fn timestamp(&self, at: Instant) -> u32 {
+        let ticks = u128::from(at.as_nanos()) * u128::from(self.stream.clock_rate) / 1_000_000_000;
+        self.first_timestamp.wrapping_add(ticks as u32)
+    }
+}
+
+/// What of a configuration cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// There are none, or too many.
+    #[error("a call has 1 to 31 streams, not {0}")]
+    Streams(usize),
+    /// Two streams have the same SSRC or class.
+    #[error("two streams have the {0} {1}")]
+    Twice(&'static str, u32),
+    /// A payload type that RTP cannot have beside RTCP.
+    #[error("payload type {0} is not one of 0 to 63 and 96 to 127")]
+    PayloadType(u8),
+    /// A name that SDES cannot carry.
+    #[error("a CNAME of {0} bytes, at most 255 may be")]
+    Cname(usize),
+}
+
+impl SendingConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        if !(1..=31).contains(&self.streams.len()) {
+            return Err(ConfigError::Streams(self.streams.len()));
+        }
+        if self.cname.len() > 255 {
+            return Err(ConfigError::Cname(self.cname.len()));
+        }
+        for (n, stream) in self.streams.iter().enumerate() {
+            if !matches!(stream.payload_type, 0..=63 | 96..=127) {
+                return Err(ConfigError::PayloadType(stream.payload_type));
+            }
+            for other in &self.streams[..n] {
+                if other.ssrc == stream.ssrc {
+                    return Err(ConfigError::Twice("SSRC", stream.ssrc));
+                }
+                if other.class == stream.class {
+                    return Err(ConfigError::Twice("class", stream.class.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+}

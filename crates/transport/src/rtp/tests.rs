@@ -1,0 +1,408 @@
+//! Both sides of a call over a path in simulated time.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use makeway_core::random::Rng;
+use makeway_core::rate::{Arrival, Feedback, Reporter, fixed::Fixed};
+use makeway_core::send::{Event, Outcome, fifo::Fifo};
+use makeway_core::units::{Duration, Instant, Rate};
+use proptest::prelude::*;
+use rtp_types::RtpPacket;
+
+use super::*;
+
+/// Keeps what the controller would hear.
+#[derive(Clone, Debug, Default)]
+struct Listening(Vec<(Instant, u64)>);
+
+impl Reporter for Listening {
+    fn on_arrival(&mut self, now: Instant, arrival: Arrival) {
+        self.0.push((now, arrival.sequence));
+    }
+
+    fn poll_feedback(&mut self, _now: Instant) -> Option<Feedback> {
+        None
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+const AUDIO: Stream = Stream {
+    ssrc: 0xa0a0_a0a0,
+    payload_type: 111,
+    clock_rate: 48_000,
+    class: 0,
+};
+const VIDEO: Stream = Stream {
+    ssrc: 0x0b0b_0b0b,
+    payload_type: 96,
+    clock_rate: 90_000,
+    class: 1,
+};
+
+fn ntp() -> NtpEpoch {
+    NtpEpoch::since_unix(std::time::Duration::from_secs(1_790_000_000))
+}
+
+fn sending_config() -> SendingConfig {
+    SendingConfig {
+        streams: vec![AUDIO, VIDEO],
+        queue: Default::default(),
+        cname: "sender@test".into(),
+        ntp: ntp(),
+        seed: 1,
+    }
+}
+
+fn receiving_config(feedback: FeedbackKind) -> ReceivingConfig {
+    ReceivingConfig {
+        ssrc: 5,
+        cname: "receiver@test".into(),
+        feedback,
+        interval: Duration::from_millis(50),
+        ntp: ntp(),
+        seed: 2,
+    }
+}
+
+fn at_ms(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// A way there and a way back of `delay` each, that may lose packets of RTP.
+struct Path {
+    sending: Sending<Fixed, Listening, Fifo>,
+    receiving: Receiving,
+    delay: Duration,
+    /// Datagrams under way, by arrival and number: to the receiver or not.
+    under_way: BTreeMap<(Instant, u64), (bool, Vec<u8>)>,
+    number: u64,
+    lost: u64,
+    /// Whether the packet with this number is lost.
+    loses: fn(u64) -> bool,
+    arrived: Vec<(Instant, u16)>,
+}
+
+impl Path {
+    fn new(feedback: FeedbackKind, delay: Duration, loses: fn(u64) -> bool) -> Self {
+        let fixed = Fixed::new(Rate::from_bps(20_000_000));
+        let sending = Sending::new(sending_config(), fixed, Listening::default(), Fifo);
+        Self {
+            sending: sending.unwrap(),
+            receiving: Receiving::new(receiving_config(feedback)),
+            delay,
+            under_way: BTreeMap::new(),
+            number: 0,
+            lost: 0,
+            loses,
+            arrived: Vec::new(),
+        }
+    }
+
+    /// Until `end`: audio each 20 ms, video each 40 ms, until `quiet`.
+    fn run(&mut self, quiet: u64, end: u64) {
+        let mut out = Vec::new();
+        for ms in 0..end {
+            let now = at_ms(ms);
+            let frame = |stream, len: usize| Frame {
+                stream,
+                deadline: now + Duration::from_millis(100),
+                payload: Bytes::from(vec![7; len]),
+            };
+            if ms < quiet && ms % 20 == 0 {
+                self.sending.send(now, &frame(0, 80)).unwrap();
+            }
+            if ms < quiet && ms % 40 == 0 {
+                self.sending.send(now, &frame(1, 5000)).unwrap();
+            }
+            while let Some((&key, _)) = self.under_way.first_key_value()
+                && key.0 <= now
+            {
+                let (there, datagram) = self.under_way.remove(&key).unwrap();
+                if there {
+                    if let Some((_, packet)) = self.receiving.handle(now, &datagram, 0) {
+                        self.arrived.push((now, packet.sequence_number()));
+                    }
+                } else {
+                    self.sending.handle(now, &datagram);
+                }
+            }
+            self.sending.handle_timeout(now);
+            while self.sending.poll_transmit(now, &mut out).is_some() {
+                self.number += 1;
+                let lost = (self.loses)(self.number) && !rtcp::is_rtcp(&out);
+                self.lost += u64::from(lost);
+                if !lost {
+                    let key = (now + self.delay, self.number);
+                    self.under_way.insert(key, (true, out.clone()));
+                }
+            }
+            while self.receiving.poll_transmit(now, &mut out) {
+                self.number += 1;
+                let key = (now + self.delay, self.number);
+                self.under_way.insert(key, (false, out.clone()));
+            }
+            while self.sending.poll_event().is_some() {}
+        }
+    }
+}
+
+fn one_in_ten(number: u64) -> bool {
+    number % 10 == 3
+}
+
+#[test]
+fn the_sender_hears_of_each_packet_that_came_and_of_no_other() {
+    for feedback in [FeedbackKind::Twcc, FeedbackKind::Rfc8888] {
+        let mut path = Path::new(feedback, Duration::from_millis(30), one_in_ten);
+        path.run(20_000, 21_000);
+        let stats = path.sending.stats();
+        assert_eq!((stats.rejected, &stats.last_rejected), (0, &None));
+        assert!(stats.feedback > 300, "{}", stats.feedback);
+        let [audio, video] = &stats.streams[..] else {
+            panic!()
+        };
+        assert_eq!((audio.sent, video.sent), (1000, 2000));
+        let received: Vec<_> = path.receiving.streams().collect();
+        assert_eq!(received.len(), 2);
+        for (stream, received) in [audio, video].into_iter().zip(received) {
+            assert_eq!(stream.arrived, received.sequence.received());
+        }
+        let arrived = audio.arrived + video.arrived;
+        assert_eq!(arrived + path.lost, 3000);
+        assert!(path.lost > 250, "{}", path.lost);
+    }
+}
+
+#[test]
+fn arrival_times_come_back_as_exactly_as_the_feedback_can_say() {
+    for (feedback, unit) in [
+        (FeedbackKind::Twcc, Duration::from_micros(250)),
+        (
+            FeedbackKind::Rfc8888,
+            Duration::from_nanos(1_000_000_000 / 1024),
+        ),
+    ] {
+        let mut path = Path::new(feedback, Duration::from_millis(30), |_| false);
+        path.run(2_000, 3_000);
+        let heard = &path.sending.reporter().0;
+        assert_eq!(heard.len(), path.arrived.len());
+        let zero = heard[0].0.as_nanos() as i64 - path.arrived[0].0.as_nanos() as i64;
+        for ((heard, _), (came, _)) in heard.iter().zip(&path.arrived) {
+            let off = heard.as_nanos() as i64 - came.as_nanos() as i64 - zero;
+            assert!(off.unsigned_abs() <= 2 * unit.as_nanos(), "{off} ns");
+        }
+    }
+}
+
+#[test]
+fn receivers_measure_delay_loss_and_lateness() {
+    let mut path = Path::new(FeedbackKind::Twcc, Duration::from_millis(150), one_in_ten);
+    path.run(20_000, 21_000);
+    let audio = path.receiving.streams().next().unwrap();
+    assert_eq!((audio.ssrc, audio.payload_type), (AUDIO.ssrc, 111));
+    // Deadlines are 100 ms after capture.
+    assert_eq!(
+        (audio.on_time, audio.with_deadline),
+        (0, audio.sequence.received())
+    );
+    assert!(audio.delay.min() >= Duration::from_millis(149));
+    let expected = audio.sequence.expected();
+    assert!((990..=1000).contains(&expected), "{expected}");
+    let lost = path.sending.stats().streams[0].sent - audio.sequence.received();
+    assert_eq!(
+        expected - audio.sequence.received(),
+        lost - (1000 - expected)
+    );
+    let mut quick = Path::new(FeedbackKind::Rfc8888, Duration::from_millis(30), |_| false);
+    quick.run(2_000, 3_000);
+    let audio = quick.receiving.streams().next().unwrap();
+    assert_eq!((audio.on_time, audio.sequence.received()), (100, 100));
+}
+
+#[test]
+fn reports_of_rtcp_give_the_round_trip_time_and_the_loss() {
+    let mut path = Path::new(FeedbackKind::Twcc, Duration::from_millis(70), one_in_ten);
+    path.run(20_000, 21_000);
+    let stats = path.sending.stats();
+    // 140 ms, and the millisecond in which each side looks.
+    let rtt = stats.rtcp_rtt.unwrap().as_millis_f64();
+    assert!((139.0..143.0).contains(&rtt), "{rtt}");
+    let loss = stats.streams[1].loss.unwrap();
+    assert!((0.05..0.15).contains(&loss), "{loss}");
+}
+
+#[test]
+fn bye_ends_both_sides() {
+    let mut path = Path::new(FeedbackKind::Twcc, Duration::from_millis(5), |_| false);
+    path.run(1_000, 1_000);
+    path.sending.close();
+    path.receiving.close();
+    path.run(0, 20);
+    assert!(path.receiving.has_ended() && path.sending.stats().bye);
+}
+
+#[test]
+fn a_frame_is_cut_evenly_and_its_last_packet_is_marked() {
+    let fixed = Fixed::new(Rate::from_bps(1_000_000_000));
+    let mut sending = Sending::new(sending_config(), fixed, Listening::default(), Fifo).unwrap();
+    let payload: Bytes = (0..3000).map(|n| n as u8).collect();
+    let frame = Frame {
+        stream: 1,
+        deadline: at_ms(100),
+        payload: payload.clone(),
+    };
+    let (_, packets) = sending.send(at_ms(0), &frame).unwrap();
+    assert_eq!(packets, 3);
+    let (mut out, mut whole) = (Vec::new(), Vec::new());
+    let mut markers = Vec::new();
+    for ms in 1..=3 {
+        sending.poll_transmit(at_ms(ms), &mut out).unwrap();
+        let packet = RtpPacket::parse(&out).unwrap();
+        assert_eq!((packet.ssrc(), packet.payload_type()), (VIDEO.ssrc, 96));
+        assert_eq!(packet.payload_len(), 1000);
+        whole.extend_from_slice(packet.payload());
+        markers.push(packet.marker_bit());
+    }
+    assert!(whole == payload && markers == [false, false, true]);
+    let sent = |event| {
+        matches!(
+            event,
+            Event::Outcome(_, _, Outcome::Sent { late: false, .. })
+        )
+    };
+    assert!((0..3).all(|_| sending.poll_event().is_some_and(sent)));
+    assert_eq!(sending.stats().streams[1].sent, 3);
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_a_reason() {
+    let refused = |change: fn(&mut SendingConfig)| {
+        let mut config = sending_config();
+        change(&mut config);
+        let fixed = Fixed::new(Rate::from_bps(1));
+        let made = Sending::new(config, fixed, Listening::default(), Fifo);
+        made.unwrap_err().to_string()
+    };
+    assert!(refused(|c| c.streams.clear()).contains("1 to 31"));
+    assert!(refused(|c| c.streams[1].ssrc = AUDIO.ssrc).contains("SSRC"));
+    assert!(refused(|c| c.streams[1].class = 0).contains("class 0"));
+    assert!(refused(|c| c.streams[1].payload_type = 72).contains("payload type 72"));
+    assert!(refused(|c| c.cname = "x".repeat(256)).contains("256"));
+}
+
+/// One report of TWCC on the packets of a second.
+fn twcc() -> (Path, Vec<u8>) {
+    let mut path = Path::new(FeedbackKind::Twcc, Duration::from_millis(10), |_| false);
+    path.run(200, 400);
+    let mut receiving = Receiving::new(receiving_config(FeedbackKind::Twcc));
+    let mut out = Vec::new();
+    let now = at_ms(401);
+    let frame = Frame {
+        stream: 0,
+        deadline: now,
+        payload: Bytes::from_static(b"new"),
+    };
+    path.sending.send(now, &frame).unwrap();
+    path.sending.poll_transmit(now, &mut out).unwrap();
+    receiving.handle(now, &out, 0).unwrap();
+    assert!(receiving.poll_transmit(at_ms(500), &mut out));
+    (path, out)
+}
+
+#[test]
+fn reports_that_lie_are_counted_and_change_nothing() {
+    let (mut path, report) = twcc();
+    let now = at_ms(410);
+    let before = path.sending.stats().clone();
+    // Bytes 12 and 13 are the first packet's number, 16 to 18 the time.
+    let mut ahead = report.clone();
+    ahead[12..14].copy_from_slice(&5000_u16.to_be_bytes());
+    path.sending.handle(now, &ahead);
+    assert_eq!(
+        path.sending.stats().last_rejected,
+        Some(Rejected::NotSent(5000))
+    );
+    let mut elsewhen = report.clone();
+    elsewhen[16] ^= 1;
+    path.sending.handle(now, &elsewhen);
+    let wrong_time = |why: &Option<Rejected>| matches!(why, Some(Rejected::WrongTime(_)));
+    assert!(wrong_time(&path.sending.stats().last_rejected));
+    path.sending.handle(now, &report[..report.len() - 1]);
+    let stats = path.sending.stats().clone();
+    assert_eq!(stats.rejected, before.rejected + 3);
+    assert_eq!(stats.feedback, before.feedback);
+    assert_eq!(stats.streams[0].arrived, before.streams[0].arrived);
+    // And the true one counts once.
+    for _ in 0..2 {
+        path.sending.handle(now, &report);
+    }
+    let after = path.sending.stats();
+    assert_eq!(after.rejected, stats.rejected);
+    assert_eq!(after.streams[0].arrived, stats.streams[0].arrived + 1);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_can_come_to_either_side(
+        datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..20),
+        heads in prop::collection::vec((0x80u8..0xa0, 190u8..210), 20),
+    ) {
+        let (mut path, _) = twcc();
+        let mut out = Vec::new();
+        for (mut datagram, (first, kind)) in datagrams.into_iter().zip(heads) {
+            // Half of them look like RTCP of the right length.
+            if datagram.len() >= 4 && datagram[0] < 128 {
+                datagram.truncate(datagram.len() / 4 * 4);
+                let words = (datagram.len() / 4 - 1) as u16;
+                datagram[..2].copy_from_slice(&[first, kind]);
+                datagram[2..4].copy_from_slice(&words.to_be_bytes());
+            }
+            path.sending.handle(at_ms(500), &datagram);
+            path.receiving.handle(at_ms(500), &datagram, 0);
+        }
+        while path.receiving.poll_transmit(at_ms(600), &mut out) {}
+        let arrived: u64 = path.sending.stats().streams.iter().map(|s| s.arrived).sum();
+        let sent: u64 = path.sending.stats().streams.iter().map(|s| s.sent).sum();
+        prop_assert!(arrived <= sent + 1);
+    }
+
+    #[test]
+    fn losses_and_reordering_are_told_as_they_were(seed: u64, rfc8888: bool, loss in 0u32..60) {
+        // One stream, through a path that loses, doubles and reorders, in up to three seconds.
+        let kind = if rfc8888 { FeedbackKind::Rfc8888 } else { FeedbackKind::Twcc };
+        let mut path = Path::new(kind, Duration::ZERO, |_| false);
+        let mut rng = Rng::new(seed);
+        let (mut out, mut arriving) = (Vec::new(), Vec::new());
+        for ms in 0..2000 {
+            let now = at_ms(ms);
+            if ms < 1000 {
+                let frame = Frame { stream: 1, deadline: now, payload: Bytes::from_static(&[0; 100]) };
+                path.sending.send(now, &frame);
+            }
+            while path.sending.poll_transmit(now, &mut out).is_some() {
+                for _ in 0..=u64::from(rng.below(10) == 0) {
+                    if rng.below(100) >= loss {
+                        arriving.push((ms + u64::from(rng.below(300)), out.clone()));
+                    }
+                }
+            }
+            arriving.retain(|(at, datagram)| {
+                if *at <= ms {
+                    path.receiving.handle(now, datagram, 0);
+                }
+                *at > ms
+            });
+            while path.receiving.poll_transmit(now, &mut out) {
+                path.sending.handle(now, &out);
+            }
+        }
+        let stats = path.sending.stats();
+        prop_assert_eq!(&stats.last_rejected, &None);
+        let received = path.receiving.streams().map(|r| r.sequence.received()).sum::<u64>();
+        prop_assert_eq!(stats.streams[1].arrived, received);
+    }
+}
