@@ -20,6 +20,8 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (0u8..3, size, lifetime, frame)
             .prop_map(|(class, len, lifetime, frame)| Op::Enqueue { class, len, lifetime, frame }),
         3 => Just(Op::Transmit),
+        1 => Just(Op::Peek),
+        1 => (400u32..3000).prop_map(Op::Largest),
         1 => (0u64..20_000).prop_map(|us| Op::Advance(Duration::from_micros(us))),
         1 => proptest::option::of((0u64..60).prop_map(Duration::from_millis)).prop_map(Op::Rtt),
     ]

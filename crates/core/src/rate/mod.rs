@@ -44,6 +44,11 @@ pub trait RateController {
 
     /// The smoothed round-trip time, once there is one.
     fn rtt(&self) -> Option<Duration>;
+
+    /// The way to the receiver, once there is an estimate: half of the RTT (SBPN paper, section 3.2), unless more is known.
+    fn one_way(&self) -> Option<Duration> {
+        self.rtt().map(|rtt| rtt / 2)
+    }
 }
 
 /// The receiver's half.

@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Key, Waiting, WhenFull};
+use super::{Datagram, Key, Waiting, WhenFull};
 use crate::heap::Heap;
 use crate::sched::Backlog;
 use crate::units::{Bytes, Instant};
@@ -76,6 +76,26 @@ impl<T> Queue<T> {
 
     pub fn waiting(&self, slot: Slot) -> &Waiting {
         &self.slots[slot as usize].waiting
+    }
+
+    /// What the application said of it, and handed over.
+    pub fn look(&self, slot: Slot) -> (&Datagram, &T) {
+        let Entry {
+            waiting, payload, ..
+        } = &self.slots[slot as usize];
+        let payload = payload.as_ref();
+        (
+            &waiting.datagram,
+            payload.expect("a datagram that waits has a payload"),
+        )
+    }
+
+    /// A datagram that is longer than `largest`. Cost: O(n).
+    pub fn longer(&self, largest: u32) -> Option<Slot> {
+        let waits = |entry: &Entry<T>| entry.payload.is_some();
+        let is_longer = |entry: &Entry<T>| waits(entry) && entry.waiting.datagram.len > largest;
+        let slot = self.slots.iter().position(is_longer)?;
+        Some(slot as Slot)
     }
 
     /// Adds a datagram behind `sibling`, a part of the same frame, unless that is [`NIL`].

@@ -18,7 +18,7 @@ pub struct Config {
     pub bytes: Bytes,
     /// The longest payload that a packet carries; what is longer than `bytes` is too large as well.
     pub largest: u32,
-    /// The way to the receiver, where it is known; otherwise half of the RTT is taken for it.
+    /// The way to the receiver, where it is known; otherwise [`RateController::one_way`] is taken for it.
     pub one_way: Option<Duration>,
     /// [`Event::Low`] comes when less than so much waits; 0 B: never.
     pub low: Bytes,
@@ -152,31 +152,43 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         transmit
     }
 
-    fn send_best(&mut self, now: Instant) -> Option<Transmit<T>> {
+    /// The datagram that [`Sender::poll_transmit`] gives at this time: for a transport that is asked first whether it takes it.
+    pub fn peek(&mut self, now: Instant) -> Option<(&Datagram, &T)> {
+        self.rate.next_send().filter(|at| *at <= now)?;
+        let chosen = self.choose(now);
+        self.watch_level();
+        Some(self.queue.look(chosen?.0))
+    }
+
+    /// What leaves next, and whether it is late; what is given up for it is gone.
+    fn choose(&mut self, now: Instant) -> Option<(Slot, bool)> {
         let arrives = now + self.one_way();
-        let (slot, late) = loop {
-            let Some(slot) = self.queue.first() else {
-                self.rate.on_nothing_to_send(now);
-                return None;
-            };
+        loop {
+            let slot = self.queue.first()?;
             // SBPN paper, section 3.2.
-            let late = arrives > self.queue.waiting(slot).datagram.deadline;
-            if !late {
-                break (slot, false);
+            if arrives <= self.queue.waiting(slot).datagram.deadline {
+                return Some((slot, false));
             }
             match self.policy.when_late() {
-                WhenLate::Send => break (slot, true),
-                WhenLate::SendLast if !self.queue.set_aside(slot) => break (slot, true),
+                WhenLate::Send => return Some((slot, true)),
+                WhenLate::SendLast if !self.queue.set_aside(slot) => return Some((slot, true)),
                 WhenLate::SendLast => {}
-                WhenLate::DiscardUnlessAlone if self.is_alone(slot) => {
-                    self.give_up_siblings(slot, Outcome::Expired);
-                    break (slot, true);
-                }
+                WhenLate::DiscardUnlessAlone if self.is_alone(slot) => return Some((slot, true)),
                 WhenLate::Discard | WhenLate::DiscardUnlessAlone => {
                     self.give_up(slot, Outcome::Expired);
                 }
             }
+        }
+    }
+
+    fn send_best(&mut self, now: Instant) -> Option<Transmit<T>> {
+        let Some((slot, late)) = self.choose(now) else {
+            self.rate.on_nothing_to_send(now);
+            return None;
         };
+        if late && self.policy.when_late() == WhenLate::DiscardUnlessAlone {
+            self.give_up_siblings(slot, Outcome::Expired);
+        }
         let (waiting, payload) = self.remove(slot);
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -189,6 +201,17 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             datagram: waiting.datagram,
             payload,
         })
+    }
+
+    /// The longest payload that a packet carries from now on, as the path's MTU changes. What waits and is longer is given up.
+    pub fn set_largest(&mut self, largest: u32) {
+        if largest < self.config.largest {
+            while let Some(slot) = self.queue.longer(largest) {
+                self.give_up(slot, Outcome::TooLarge);
+            }
+            self.watch_level();
+        }
+        self.config.largest = largest;
     }
 
     /// What the receiver reports. What cannot be true changes nothing and is counted.
@@ -256,8 +279,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     fn one_way(&self) -> Duration {
-        let half = || self.rate.rtt().map_or(Duration::ZERO, |rtt| rtt / 2);
-        self.config.one_way.unwrap_or_else(half)
+        let known = self.config.one_way.or_else(|| self.rate.one_way());
+        known.unwrap_or(Duration::ZERO)
     }
 
     /// Before anything else happens the controller learns that it could have sent and had nothing, whenever it was called.

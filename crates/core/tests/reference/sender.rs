@@ -23,6 +23,10 @@ pub enum Op {
     },
     /// The controller lets one go, if there is one.
     Transmit,
+    /// A transport that could take one is asked, and does not.
+    Peek,
+    /// The longest that a packet carries.
+    Largest(u32),
     Advance(Duration),
     Rtt(Option<Duration>),
 }
@@ -31,7 +35,7 @@ impl Op {
     /// Operations from a fuzzer's bytes, four for each.
     #[allow(dead_code)]
     pub fn read(bytes: &[u8]) -> Vec<Op> {
-        let op = |b: &[u8]| match b[0] % 8 {
+        let op = |b: &[u8]| match b[0] % 10 {
             0..4 => Op::Enqueue {
                 class: b[1] % 4,
                 len: u32::from(b[2]) * 8,
@@ -40,6 +44,8 @@ impl Op {
             },
             4..6 => Op::Transmit,
             6 => Op::Advance(Duration::from_micros(u64::from(b[1]) << (b[2] % 10))),
+            7 => Op::Peek,
+            8 => Op::Largest(u32::from(b[1]) * 8),
             _ => Op::Rtt((b[1] > 0).then(|| Duration::from_millis(b[1].into()))),
         };
         bytes.chunks_exact(4).map(op).collect()
@@ -195,7 +201,24 @@ impl Model {
         sent
     }
 
-    fn send_best(&mut self, now: Instant) -> Option<u64> {
+    /// The datagram that would.
+    pub fn peek(&mut self, now: Instant) -> Option<u64> {
+        let best = self.best(now);
+        self.watch();
+        best.map(|(best, _)| best.id)
+    }
+
+    pub fn set_largest(&mut self, largest: u32) {
+        self.config.largest = largest;
+        for held in self.waiting.clone() {
+            if held.datagram.len > largest {
+                self.give_up_group(&held, Outcome::TooLarge);
+            }
+        }
+        self.watch();
+    }
+
+    fn best(&mut self, now: Instant) -> Option<(Held, bool)> {
         loop {
             let best = *self.waiting.iter().min_by_key(|held| self.rank(held))?;
             let late = self.late(now, &best.datagram);
@@ -217,14 +240,19 @@ impl Model {
                     continue;
                 }
             }
-            self.waiting.retain(|held| held.id != best.id);
-            if late && matches!(self.policy, AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_)) {
-                self.give_up_group(&best, Outcome::Expired);
-            }
-            let waited = now.saturating_since(best.since);
-            self.end(&best, Outcome::Sent { waited, late });
-            return Some(best.id);
+            return Some((best, late));
         }
+    }
+
+    fn send_best(&mut self, now: Instant) -> Option<u64> {
+        let (best, late) = self.best(now)?;
+        self.waiting.retain(|held| held.id != best.id);
+        if late && matches!(self.policy, AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_)) {
+            self.give_up_group(&best, Outcome::Expired);
+        }
+        let waited = now.saturating_since(best.since);
+        self.end(&best, Outcome::Sent { waited, late });
+        Some(best.id)
     }
 
     fn make_room(&mut self, now: Instant, new: &Held) -> Option<Outcome> {
@@ -394,6 +422,21 @@ pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
                 script.allow(None);
                 assert!(sent.is_none_or(|t| t.datagram == t.payload));
                 assert_eq!(sent.map(|t| t.id.0), model.transmit(now), "{policy} {op:?}");
+            }
+            Op::Peek => {
+                script.allow(Some(now));
+                let best = sender.peek(now).map(|(said, payload)| {
+                    assert_eq!(said, payload);
+                    *said
+                });
+                script.allow(None);
+                let id = model.peek(now);
+                let expected = model.waiting.iter().find(|held| Some(held.id) == id);
+                assert_eq!(best, expected.map(|held| held.datagram), "{policy}");
+            }
+            Op::Largest(largest) => {
+                sender.set_largest(largest);
+                model.set_largest(largest);
             }
             Op::Advance(by) => now += by,
             Op::Rtt(rtt) => {
