@@ -36,6 +36,8 @@ pub struct ClassStats {
 pub struct Rejected {
     /// [`FeedbackError::NotSent`].
     pub not_sent: u64,
+    /// [`FeedbackError::Forgotten`].
+    pub forgotten: u64,
     /// [`FeedbackError::Stale`].
     pub stale: u64,
     /// [`FeedbackError::HeldTooLong`].
@@ -82,6 +84,7 @@ impl Stats {
         let counter = match result {
             Ok(()) => &mut self.feedback,
             Err(FeedbackError::NotSent(_)) => &mut rejected.not_sent,
+            Err(FeedbackError::Forgotten(_)) => &mut rejected.forgotten,
             Err(FeedbackError::Stale) => &mut rejected.stale,
             Err(FeedbackError::HeldTooLong) => &mut rejected.held_too_long,
             Err(FeedbackError::OutOfRange(_)) => &mut rejected.out_of_range,
@@ -96,11 +99,12 @@ impl Rejected {
     pub fn total(&self) -> u64 {
         let Self {
             not_sent,
+            forgotten,
             stale,
             held_too_long,
             out_of_range,
             wrong_kind,
         } = *self;
-        not_sent + stale + held_too_long + out_of_range + wrong_kind
+        not_sent + forgotten + stale + held_too_long + out_of_range + wrong_kind
     }
 }
