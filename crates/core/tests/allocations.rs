@@ -1,8 +1,9 @@
-//! No discipline allocates after it is made.
+//! No discipline allocates after it is made, no sender once it is warm.
 
 use makeway_core::sched::{Config, Discipline, Drops, Limits, LowRate, NcqParams, build};
+use makeway_core::send::AnyPolicy;
 use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
-use makeway_core::workload::Workload;
+use makeway_core::workload::{SendBench, SendCase, Workload};
 
 mod counting;
 
@@ -46,5 +47,18 @@ fn no_discipline_allocates_after_it_is_made() {
         }
         while scheduler.dequeue(now, &mut drops).is_some() {}
         assert_eq!(counting::allocations() - before, 0, "{config:?} allocates");
+    }
+}
+
+#[test]
+fn no_sender_allocates_once_it_is_warm() {
+    for case in SendCase::ALL {
+        for policy in AnyPolicy::all() {
+            let mut bench = SendBench::new(case, policy, 32, 1);
+            bench.run(1000);
+            let before = counting::allocations();
+            bench.run(20_000);
+            assert_eq!(counting::allocations() - before, 0, "{case} {policy}");
+        }
     }
 }

@@ -5,9 +5,11 @@
 //! with up to 31 bytes more so that backlogs differ.
 
 mod cases;
+mod datagrams;
 
 pub use crate::random::Rng;
 pub use cases::{Bench, Case};
+pub use datagrams::{SendBench, SendCase};
 
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
