@@ -90,12 +90,15 @@ impl<T> Queue<T> {
         )
     }
 
-    /// A datagram that is longer than `largest`. Cost: O(n).
-    pub fn longer(&self, largest: u32) -> Option<Slot> {
-        let waits = |entry: &Entry<T>| entry.payload.is_some();
-        let is_longer = |entry: &Entry<T>| waits(entry) && entry.waiting.datagram.len > largest;
-        let slot = self.slots.iter().position(is_longer)?;
-        Some(slot as Slot)
+    /// Every slot is below it.
+    pub fn slots(&self) -> Slot {
+        self.slots.len() as Slot
+    }
+
+    /// Whether a datagram waits there that is longer than `largest`.
+    pub fn is_longer(&self, slot: Slot, largest: u32) -> bool {
+        let entry = &self.slots[slot as usize];
+        entry.payload.is_some() && entry.waiting.datagram.len > largest
     }
 
     /// Adds a datagram behind `sibling`, a part of the same frame, unless that is [`NIL`].

@@ -80,7 +80,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             policy,
             queue: Queue::new(when_full),
             frames: Frames::default(),
-            outcomes: VecDeque::new(),
+            // As many as one call can end, where that is not a lot.
+            outcomes: VecDeque::with_capacity(1 + UNREAD.min(config.packets as usize)),
             target,
             has_new_target: true,
             is_low: true,
@@ -206,8 +207,10 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// The longest payload that a packet carries from now on, as the path's MTU changes. What waits and is longer is given up.
     pub fn set_largest(&mut self, largest: u32) {
         if largest < self.config.largest {
-            while let Some(slot) = self.queue.longer(largest) {
-                self.give_up(slot, Outcome::TooLarge);
+            for slot in 0..self.queue.slots() {
+                if self.queue.is_longer(slot, largest) {
+                    self.give_up(slot, Outcome::TooLarge);
+                }
             }
             self.watch_level();
         }
