@@ -1,1 +1,285 @@
-//! QUIC datagrams.
+//! QUIC datagrams (RFC 9221): our queue above quinn's congestion control.
+//!
+//! quinn queues datagrams first in, first out, up to 1 MiB, and throws the oldest away when that is full. Here
+//! they wait in a [`send::Sender`], under its policy, and quinn gets the best one when it has room. Its own queue is
+//! cut to one packet ([`AHEAD`]), so that what is late, or gives way, does so before it is sent.
+//!
+//! ```no_run
+//! # use makeway_core::{send::{AnyPolicy, Config}, units::Duration};
+//! # use makeway_transport::quic;
+//! # async fn call(endpoint: quinn::Endpoint, mut client: quinn::ClientConfig) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut transport = quinn::TransportConfig::default();
+//! transport.datagram_send_buffer_size(quic::AHEAD);
+//! client.transport_config(transport.into());
+//! let connection = endpoint.connect_with(client, "192.0.2.1:4433".parse()?, "example.org")?.await?;
+//!
+//! let policy: AnyPolicy = "sbpn2".parse()?;
+//! let sender = quic::Sender::new(connection, Config::default(), policy)?;
+//! let deadline = sender.now() + Duration::from_millis(200);
+//! sender.send(0, deadline, None, "audio".into())?;
+//! sender.drained().await;
+//! println!("{:?}", sender.stats().class(0));
+//! # Ok(()) }
+//! ```
+
+mod rate;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time;
+
+use bytes::Bytes;
+use makeway_core::rate::RateController;
+use makeway_core::send::{self, Config, Datagram, DatagramId, Event, Policy, Stats};
+use makeway_core::units::Instant;
+use quinn::{Connection, ConnectionError, SendDatagramError};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::sleep_until;
+
+pub use rate::PathRate;
+use rate::nanos;
+
+/// For `TransportConfig::datagram_send_buffer_size`: one packet of Ethernet, and what quinn counts for each datagram.
+pub const AHEAD: usize = 1500 + size_of::<Bytes>();
+
+/// The most that quinn may hold: more would wait where no policy reaches it. Chosen by us: 43 packets.
+const AHEAD_MOST: usize = 64 << 10;
+
+/// Why datagrams cannot be sent over a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The peer did not offer `max_datagram_frame_size`, or this end has switched datagrams off.
+    #[error("the connection carries no datagrams: both ends must enable them (RFC 9221)")]
+    NoDatagrams,
+    /// The transport configuration was left as it is.
+    #[error(
+        "quinn would queue up to {0} B of datagrams itself, first in, first out: set \
+         TransportConfig::datagram_send_buffer_size to quic::AHEAD, at most {AHEAD_MOST} B"
+    )]
+    Buffer(usize),
+}
+
+/// Sends datagrams over a connection, the best next. Clones share one queue; when the last is dropped, what waits is lost.
+#[derive(Debug)]
+pub struct Sender<P> {
+    shared: Arc<Shared<P>>,
+    pump: Arc<Pump>,
+}
+
+impl<P> Clone for Sender<P> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            pump: self.pump.clone(),
+        }
+    }
+}
+
+/// The task that feeds quinn.
+#[derive(Debug)]
+struct Pump(AbortHandle);
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+type Queue<P> = send::Sender<PathRate, P, Bytes>;
+
+#[derive(Debug)]
+struct Shared<P> {
+    connection: Connection,
+    /// The longest datagram that quinn's queue holds.
+    room: usize,
+    zero: time::Instant,
+    sender: Mutex<Queue<P>>,
+    /// Something was enqueued.
+    came: Notify,
+    /// There may be an event, or nothing waits any more.
+    happened: Notify,
+}
+
+impl<P: Policy + Send + 'static> Sender<P> {
+    /// Sends over `connection` until it is closed. `config.largest` follows the path's MTU.
+    ///
+    /// # Errors
+    /// [`SetupError`] says what to change.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with time.
+    pub fn new(connection: Connection, config: Config, policy: P) -> Result<Self, SetupError> {
+        let room = connection.datagram_send_buffer_space();
+        if room > AHEAD_MOST {
+            return Err(SetupError::Buffer(room));
+        }
+        let config = Config {
+            largest: largest(&connection, room).ok_or(SetupError::NoDatagrams)?,
+            ..config
+        };
+        let rate = PathRate::new(connection.clone());
+        let shared = Arc::new(Shared {
+            connection,
+            room,
+            zero: time::Instant::now(),
+            sender: Mutex::new(send::Sender::new(config, rate, policy)),
+            came: Notify::new(),
+            happened: Notify::new(),
+        });
+        let pump = tokio::spawn(shared.clone().pump()).abort_handle();
+        Ok(Self {
+            shared,
+            pump: Arc::new(Pump(pump)),
+        })
+    }
+
+    /// The time that deadlines are told in: it counts from [`Sender::new`].
+    pub fn now(&self) -> Instant {
+        self.shared.now()
+    }
+
+    /// Takes a datagram; see [`Datagram`] for the first three. What becomes of it, or of another for it, is an event.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn send(
+        &self,
+        class: u8,
+        deadline: Instant,
+        frame: Option<u32>,
+        payload: Bytes,
+    ) -> Result<DatagramId, ConnectionError> {
+        let shared = &*self.shared;
+        if let Some(reason) = shared.connection.close_reason() {
+            return Err(reason);
+        }
+        let datagram = Datagram {
+            class,
+            len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
+            deadline,
+            frame,
+        };
+        let mut sender = shared.sender();
+        shared.follow_mtu(&mut sender);
+        let id = sender.enqueue(shared.now(), datagram, payload);
+        shared.came.notify_one();
+        shared.happened.notify_waiters();
+        Ok(id)
+    }
+
+    /// The next event; waits for one. `None`: the connection is closed and no event is left.
+    pub async fn event(&self) -> Option<Event> {
+        let mut event = None;
+        self.shared
+            .wait(|sender| {
+                event = sender.poll_event();
+                event.is_some()
+            })
+            .await;
+        event
+    }
+
+    /// What became of the datagrams so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.sender().stats().clone()
+    }
+
+    /// Waits until nothing waits here, or the connection is closed. Up to [`AHEAD`] bytes may still wait in quinn, and are lost
+    /// if the connection is closed now.
+    pub async fn drained(&self) {
+        let empty = |sender: &mut Queue<P>| sender.backlog().packets == 0;
+        self.shared.wait(empty).await;
+    }
+}
+
+impl<P: Policy> Shared<P> {
+    fn now(&self) -> Instant {
+        Instant::ZERO + nanos(self.zero.elapsed())
+    }
+
+    /// No code that holds the lock leaves a state that another may not see.
+    fn sender(&self) -> MutexGuard<'_, Queue<P>> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is as wanted, or the connection is closed.
+    async fn wait(&self, mut is_so: impl FnMut(&mut Queue<P>) -> bool) {
+        loop {
+            let mut happened = pin!(self.happened.notified());
+            happened.as_mut().enable();
+            let closed = self.connection.close_reason().is_some();
+            if is_so(&mut self.sender()) || closed {
+                return;
+            }
+            tokio::select! {
+                () = happened => {}
+                _ = self.connection.closed() => {}
+            }
+        }
+    }
+
+    fn follow_mtu(&self, sender: &mut Queue<P>) {
+        if let Some(largest) = largest(&self.connection, self.room) {
+            sender.set_largest(largest);
+        }
+    }
+
+    async fn pump(self: Arc<Self>) {
+        loop {
+            let look = self.sender().rate().next_timeout();
+            let look = look.unwrap_or(Instant::FAR_FUTURE).as_nanos();
+            tokio::select! {
+                _ = self.connection.closed() => return,
+                () = self.feed() => return,
+                () = sleep_until((self.zero + time::Duration::from_nanos(look)).into()) => {
+                    self.sender().handle_timeout(self.now());
+                    self.happened.notify_waiters();
+                }
+            }
+        }
+    }
+
+    /// Offers quinn the best datagram each time that one came or quinn has room, until the connection is closed.
+    ///
+    /// An offer that quinn cannot take stays, to be woken by it, and is never asked again: the next offer is of what is best then.
+    async fn feed(&self) {
+        let mut came = pin!(self.came.notified());
+        let mut offer = pin!(None);
+        poll_fn(|context| {
+            while came.as_mut().poll(context).is_ready() {
+                came.set(self.came.notified());
+            }
+            // One lock from the choice to the removal, so that it is the same datagram.
+            let mut sender = self.sender();
+            loop {
+                let now = self.now();
+                let best = sender.peek(now).map(|(_, payload)| payload.clone());
+                self.happened.notify_waiters();
+                let Some(payload) = best else {
+                    offer.set(None);
+                    return Poll::Pending;
+                };
+                offer.set(Some(self.connection.send_datagram_wait(payload)));
+                match offer.as_mut().as_pin_mut().map(|offer| offer.poll(context)) {
+                    Some(Poll::Ready(Ok(()))) => drop(sender.poll_transmit(now)),
+                    // The path's MTU has shrunk.
+                    Some(Poll::Ready(Err(SendDatagramError::TooLarge))) => {
+                        self.follow_mtu(&mut sender);
+                    }
+                    Some(Poll::Ready(Err(_))) => return Poll::Ready(()),
+                    Some(Poll::Pending) | None => return Poll::Pending,
+                }
+            }
+        })
+        .await;
+    }
+}
+
+/// The longest datagram that fits both a packet and quinn's queue; `None`: the connection carries none.
+fn largest(connection: &Connection, room: usize) -> Option<u32> {
+    let packet = connection.max_datagram_size()?;
+    Some(u32::try_from(packet.min(room)).unwrap_or(u32::MAX))
+}
