@@ -1,5 +1,7 @@
 //! Which controller, and the making of its two halves.
 
+use super::abrc::{Abrc, AbrcParams, AbrcReceiver};
+use super::ccid2::{Ccid2, Ccid2Params, Ccid2Receiver};
 use super::fixed::Fixed;
 use super::tfrc::{Tfrc, TfrcParams, TfrcReceiver};
 use super::{Arrival, Feedback, FeedbackError, RateController, Reporter};
@@ -12,6 +14,10 @@ pub enum Config {
     Fixed(Rate),
     /// TCP-friendly rate control.
     Tfrc(TfrcParams),
+    /// TCP-like: a window.
+    Ccid2(Ccid2Params),
+    /// A share of an access point's queue.
+    Abrc(AbrcParams),
 }
 
 impl Config {
@@ -21,6 +27,8 @@ impl Config {
         match *self {
             Self::Fixed(rate) => AnyController::Fixed(Fixed::new(rate)),
             Self::Tfrc(params) => AnyController::Tfrc(Tfrc::new(params)),
+            Self::Ccid2(params) => AnyController::Ccid2(Ccid2::new(params)),
+            Self::Abrc(params) => AnyController::Abrc(Abrc::new(params)),
         }
     }
 
@@ -30,18 +38,23 @@ impl Config {
         match *self {
             Self::Fixed(_) => AnyReporter::Silent,
             Self::Tfrc(params) => AnyReporter::Tfrc(TfrcReceiver::new(params.discounting)),
+            Self::Ccid2(_) => AnyReporter::Ccid2(Ccid2Receiver::default()),
+            Self::Abrc(params) => AnyReporter::Abrc(AbrcReceiver::new(params)),
         }
     }
 }
 
 /// Any of the controllers.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per sender")]
 pub enum AnyController {
     /// A rate that stays.
     Fixed(Fixed),
     /// TCP-friendly rate control.
     Tfrc(Tfrc),
+    /// TCP-like: a window.
+    Ccid2(Ccid2),
+    /// A share of an access point's queue.
+    Abrc(Abrc),
 }
 
 /// Any of the reporters.
@@ -52,6 +65,10 @@ pub enum AnyReporter {
     Silent,
     /// TFRC's receiver.
     Tfrc(TfrcReceiver),
+    /// CCID 2's receiver.
+    Ccid2(Ccid2Receiver),
+    /// ABRC's receiver.
+    Abrc(AbrcReceiver),
 }
 
 /// The same call on whichever it is.
@@ -60,6 +77,8 @@ macro_rules! each {
         match $any {
             Self::Fixed($it) => $call,
             Self::Tfrc($it) => $call,
+            Self::Ccid2($it) => $call,
+            Self::Abrc($it) => $call,
         }
     };
 }
@@ -103,6 +122,8 @@ impl Reporter for AnyReporter {
         match self {
             Self::Silent => {}
             Self::Tfrc(it) => it.on_arrival(now, arrival),
+            Self::Ccid2(it) => it.on_arrival(now, arrival),
+            Self::Abrc(it) => it.on_arrival(now, arrival),
         }
     }
 
@@ -110,6 +131,8 @@ impl Reporter for AnyReporter {
         match self {
             Self::Silent => None,
             Self::Tfrc(it) => it.poll_feedback(now),
+            Self::Ccid2(it) => it.poll_feedback(now),
+            Self::Abrc(it) => it.poll_feedback(now),
         }
     }
 
@@ -117,6 +140,8 @@ impl Reporter for AnyReporter {
         match self {
             Self::Silent => None,
             Self::Tfrc(it) => it.next_timeout(),
+            Self::Ccid2(it) => it.next_timeout(),
+            Self::Abrc(it) => it.next_timeout(),
         }
     }
 }

@@ -3,8 +3,11 @@
 //! Each controller has two halves: one at the sender, and one that makes [`Feedback`] of arrivals. The second runs
 //! at the receiver, or at the sender where the receiver reports each packet (RTP with TWCC or RFC 8888).
 
+pub mod abrc;
+pub mod ccid2;
 mod config;
 pub mod fixed;
+pub mod rto;
 pub mod sent;
 pub mod tfrc;
 
@@ -134,6 +137,50 @@ impl AckRanges {
         *free = (first, last);
         self.len += 1;
         true
+    }
+
+    /// Adds one packet. Where there is no room for another range, the lowest is left out, which may be the new one.
+    pub fn insert(&mut self, sequence: u64) {
+        let ranges = &self.ranges[..usize::from(self.len)];
+        // The first range that does not lie above.
+        let place = ranges.partition_point(|(first, _)| *first > sequence);
+        if ranges.get(place).is_some_and(|(_, last)| *last >= sequence) {
+            return;
+        }
+        let below = ranges
+            .get(place)
+            .is_some_and(|(_, last)| last + 1 == sequence);
+        let above = place > 0 && ranges[place - 1].0 == sequence + 1;
+        match (above, below) {
+            (true, true) => {
+                self.ranges[place - 1].0 = self.ranges[place].0;
+                self.ranges[place..].rotate_left(1);
+                self.len -= 1;
+            }
+            (true, false) => self.ranges[place - 1].0 = sequence,
+            (false, true) => self.ranges[place].1 = sequence,
+            (false, false) if place < Self::MOST => {
+                self.ranges[place..].rotate_right(1);
+                self.ranges[place] = (sequence, sequence);
+                self.len = (self.len + 1).min(Self::MOST as u8);
+            }
+            (false, false) => {}
+        }
+    }
+
+    /// The highest number in it.
+    pub fn highest(&self) -> Option<u64> {
+        self.iter().next().map(|(_, last)| last)
+    }
+
+    /// Whether each range begins no later than it ends and lies below the one before, with a gap between.
+    pub fn is_ordered(&self) -> bool {
+        let mut above = None;
+        self.iter().all(|(first, last)| {
+            let below = above.is_none_or(|above: u64| last < above.saturating_sub(1));
+            above = Some(first);
+            first <= last && below
+        })
     }
 
     /// First and last of each range.

@@ -71,6 +71,11 @@ impl SentLog {
         self.next
     }
 
+    /// All payload sent, in bytes.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     fn oldest(&self) -> u64 {
         self.next.saturating_sub(self.ring.len() as u64)
     }

@@ -20,7 +20,7 @@
 //! | proportional rate reduction | RFC 6937 | `prr` |
 //! | CUBIC | RFC 9438 | `congestion::cubic` |
 //! | HyStart | Ha, Rhee 2011, as in Linux | `congestion::hystart` |
-//! | retransmission timer, timestamps | RFC 6298, RFC 7323 | `rto` |
+//! | retransmission timer, timestamps | RFC 6298, RFC 7323 | `makeway_core::rate::rto` |
 //! | limited transmit | RFC 3042 | `sender` |
 //! | congestion marks | RFC 3168 | `sender::acks`, `receiver` |
 //! | delayed acknowledgements | RFC 5681 §4.2 | `receiver` |
@@ -35,7 +35,6 @@ mod prr;
 mod rack;
 mod ranges;
 mod receiver;
-mod rto;
 mod scoreboard;
 mod segment;
 mod sender;

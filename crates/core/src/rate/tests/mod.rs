@@ -1,5 +1,7 @@
 //! Controllers and reporters over a path of their own: closed forms, and what must hold for each of them.
 
+mod abrc;
+mod ccid2;
 mod path;
 
 use super::tfrc::{TfrcParams, equation};

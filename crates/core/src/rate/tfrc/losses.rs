@@ -53,6 +53,9 @@ pub enum Spacing {
 }
 
 impl Losses {
+    /// No sender comes so far; one that says so is not believed.
+    const MOST: u64 = 1 << 62;
+
     /// Nothing received yet.
     pub fn new(discounting: bool) -> Self {
         Self {
@@ -85,7 +88,7 @@ impl Losses {
         let known = waiting
             .get(place)
             .is_some_and(|s| s.sequence == seen.sequence);
-        if seen.sequence < self.next || known {
+        if seen.sequence < self.next || known || seen.sequence > Self::MOST {
             return false;
         }
         self.above[place..].rotate_right(1);

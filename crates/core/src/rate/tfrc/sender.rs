@@ -261,6 +261,9 @@ impl RateController for Tfrc {
     }
 
     fn on_timeout(&mut self, now: Instant) {
+        if self.timer.is_none_or(|at| at > now) {
+            return;
+        }
         // RFC 5348 §4.4.
         let slowest = self.segment() / T_MBI;
         let received = self.x_recv_set.largest();

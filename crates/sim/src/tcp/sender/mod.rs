@@ -14,9 +14,9 @@ mod timer;
 use super::congestion::Window;
 use super::prr::Prr;
 use super::rack::Rack;
-use super::rto::Rto;
 use super::scoreboard::{DUP_THRESH, Scoreboard};
 use super::{Config, Halved, LimitedTransmit, Recovery, Segment, Variant};
+use makeway_core::rate::rto::{Rto, RtoParams};
 use makeway_core::units::{Bytes, Duration, Instant};
 use timer::{Probe, Timer};
 
@@ -137,7 +137,13 @@ impl Sender {
             rack: (recovery == Recovery::RackPrr).then(|| Box::new(Rack::new(mss, most_ranges))),
             slow_starts: false,
             probe: Probe::None,
-            rto: Rto::new(config),
+            rto: Rto::new(RtoParams {
+                initial: config.initial_rto,
+                min: config.min_rto,
+                max: config.max_rto,
+                margin: config.min_rto_margin,
+                tick: config.tick,
+            }),
             max_ack_delay: config.min_rto,
             timer: Timer::Retransmission,
             expires: Instant::FAR_FUTURE,

@@ -1,19 +1,46 @@
-//! The retransmission timeout.
+//! The retransmission timeout, of TCP and of CCID 2.
 //!
 //! Source: V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298.
 //!
 //! | RFC | here |
 //! | --- | --- |
 //! | SRTT, RTTVAR | `srtt` / 8, `rttvar` / 4, in ticks, as in V. Jacobson, SIGCOMM 1988, appendix A |
-//! | G | [`Config::tick`] |
+//! | G | [`RtoParams::tick`] |
 //! | alpha, beta, K | 1/8, 1/4, 4 |
 //!
 //! Departures: the least and largest timeout are configured, where the RFC says 1 s and 60 s or more.
 //! With a coarse clock a measurement is the number of its ticks between sending and acknowledgement,
 //! and at least one: so does ns-2.
 
-use super::Config;
-use makeway_core::units::{Duration, Instant};
+use crate::units::{Duration, Instant};
+
+/// Bounds of the timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtoParams {
+    /// Before a measurement.
+    pub initial: Duration,
+    /// The least.
+    pub min: Duration,
+    /// The largest.
+    pub max: Duration,
+    /// The least that it is above SRTT.
+    pub margin: Duration,
+    /// What the sender's clock counts in; zero counts as a nanosecond.
+    pub tick: Duration,
+}
+
+impl Default for RtoParams {
+    /// RFC 6298: 1 s at first and at least, 60 s at most; a fine clock.
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            min: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+            margin: Duration::ZERO,
+            tick: Duration::from_nanos(1),
+        }
+    }
+}
 
 /// Estimator of the round-trip time, and the timeout that follows from it.
 #[derive(Clone, Debug)]
@@ -31,16 +58,17 @@ pub struct Rto {
 }
 
 impl Rto {
-    pub fn new(config: &Config) -> Self {
+    /// Nothing measured yet.
+    pub fn new(params: RtoParams) -> Self {
         Self {
             srtt: 0,
             rttvar: 0,
-            tick: config.tick.as_nanos().max(1),
+            tick: params.tick.as_nanos().max(1),
             // (2.1)
-            value: config.initial_rto,
-            min: config.min_rto,
-            max: config.max_rto,
-            margin: config.min_rto_margin,
+            value: params.initial,
+            min: params.min,
+            max: params.max,
+            margin: params.margin,
         }
     }
 
@@ -99,24 +127,23 @@ impl Rto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::Variant;
 
     fn at_ms(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
     }
 
-    fn plain() -> Config {
-        Config {
-            min_rto: Duration::from_secs(1),
-            min_rto_margin: Duration::ZERO,
-            ..Config::linux(Variant::Sack)
+    /// The clock of ns-2's TCP.
+    fn coarse() -> RtoParams {
+        RtoParams {
+            tick: Duration::from_millis(100),
+            ..RtoParams::default()
         }
     }
 
     #[test]
     fn estimates_follow_rfc_6298_by_hand() {
         // Samples 1, 1.2, 0.9 s, worked out from (2.2) and (2.3).
-        let mut rto = Rto::new(&plain());
+        let mut rto = Rto::new(RtoParams::default());
         let mut seen = Vec::new();
         for ms in [1000, 1200, 900] {
             rto.sample(Instant::ZERO, at_ms(ms));
@@ -136,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_timeout_starts_at_its_initial_value_doubles_and_stays_in_its_bounds() {
-        let mut rto = Rto::new(&plain());
+        let mut rto = Rto::new(RtoParams::default());
         assert_eq!(rto.value(), Duration::from_secs(1));
         rto.sample(Instant::ZERO, at_ms(10));
         assert_eq!(rto.value(), Duration::from_secs(1));
@@ -147,7 +174,7 @@ mod tests {
         for _ in 0..10 {
             rto.back_off();
         }
-        assert_eq!(rto.value(), Duration::from_secs(120));
+        assert_eq!(rto.value(), Duration::from_secs(60));
         rto.sample(Instant::ZERO, at_ms(10));
         assert_eq!(rto.value(), Duration::from_secs(1));
     }
@@ -155,7 +182,11 @@ mod tests {
     #[test]
     fn a_steady_round_trip_keeps_the_margin() {
         // Linux: SRTT + 200 ms, however steady.
-        let mut rto = Rto::new(&Config::linux(Variant::Cubic));
+        let mut rto = Rto::new(RtoParams {
+            min: Duration::from_millis(200),
+            margin: Duration::from_millis(200),
+            ..RtoParams::default()
+        });
         for n in 0..200 {
             rto.sample(at_ms(n * 100), at_ms(n * 100 + 100));
         }
@@ -165,12 +196,12 @@ mod tests {
     #[test]
     fn a_coarse_clock_counts_its_own_ticks() {
         // ns-2, 0.1 s: sent at 0.19 s in tick 1, acknowledged at 0.41 s in tick 4.
-        let mut rto = Rto::new(&Config::ns2(Variant::Reno));
+        let mut rto = Rto::new(coarse());
         rto.sample(at_ms(190), at_ms(410));
         assert_eq!(rto.srtt(), Some(Duration::from_millis(300)));
         // SRTT + 4 RTTVAR = 3 + 6 ticks, below the least timeout of 1 s.
         assert_eq!(rto.value(), Duration::from_secs(1));
-        let mut rto = Rto::new(&Config::ns2(Variant::Reno));
+        let mut rto = Rto::new(coarse());
         rto.sample(at_ms(190), at_ms(200 + 500));
         assert_eq!(rto.value(), Duration::from_millis(1800));
         assert_eq!(rto.rttvar(), Some(Duration::from_millis(300)));

@@ -1,0 +1,465 @@
+//! ABRC: holds so much in an access point's queue that the stream gets `k_T` times what all others get.
+//!
+//! Source: W. Wang, S. C. Liew, J. Y. B. Lee, "ABRC: An End-to-End Rate Adaptation Scheme for Multimedia Streaming over Wireless
+//! LAN", sections 2 and 3.
+//!
+//! | paper | here |
+//! | --- | --- |
+//! | k_T | [`AbrcParams::share`] |
+//! | t, the interval of B_T | [`AbrcParams::interval`], [`AbrcParams::retarget`] |
+//! | Seq_send, Seq_recv | the last packet sent, [`Feedback::highest`] |
+//! | T_UDP, T_mix | `shortest` of [`Report::Arrivals`], its `interval` for each packet |
+//! | B_UDP, B_TCP, B_T | [`Abrc::occupancy`], [`Abrc::others`], [`Abrc::target`], in [`Unit`]s |
+//! | BW_i, BW*_(i+1), S_(i+1) | `throughput`, [`Smoothing`], `rate`, in units per second |
+//!
+//! What the paper leaves open, and what was chosen:
+//! - **Start.** Equation (8) adds B_T / t an interval to a stream that has an empty queue before it, which takes minutes to fill a
+//!   WLAN. So the stream begins at [`AbrcParams::first`] and doubles with each report until a queue stands (B_UDP of at least
+//!   [`AbrcParams::floor`]) or less comes out than goes in.
+//! - **Silence.** Where no report comes for three intervals the rate is halved, and again after each further one, down to a packet
+//!   in 64 s, as with TFRC.
+//! - **Bounds.** What (8) asks for is at least one packet in an interval, so that there is something to report on; B_T is at most
+//!   [`AbrcParams::most`], so that an absurd T_UDP does no harm.
+
+use super::sent::SentLog;
+use super::{Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
+use crate::units::{Duration, Fraction, Instant, Rate};
+
+/// Intervals without a report before the rate is halved, and without a packet before the receiver rests.
+const SILENT: u64 = 3;
+
+/// The longest time between packets, in seconds.
+const SLOWEST: f64 = 64.0;
+
+/// What occupancies count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Packets, as if all were of one length.
+    #[default]
+    Packets,
+    /// Bytes of payload (footnote 1 of the paper).
+    Bytes,
+}
+
+/// How the throughput of the next interval, BW*, is foretold (section 2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Smoothing {
+    /// That of the last interval.
+    #[default]
+    Last,
+    /// The mean of the last so many, 1 to [`Smoothing::MOST`].
+    Mean(u8),
+    /// A moving average with this weight for the last.
+    Exponential(Fraction),
+}
+
+impl Smoothing {
+    /// Intervals that a mean is of, at most.
+    pub const MOST: usize = 16;
+}
+
+/// Parameters of ABRC's two halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbrcParams {
+    /// k_T in hundredths: this stream's rate by that of all others.
+    pub share: u32,
+    /// t, between reports; not zero.
+    pub interval: Duration,
+    /// B_T is set with each so many reports, at least 1.
+    pub retarget: u32,
+    /// The least B_T, in packets.
+    pub floor: u32,
+    /// The largest B_T, in packets.
+    pub most: u32,
+    /// BW*.
+    pub smoothing: Smoothing,
+    /// What occupancies count.
+    pub unit: Unit,
+    /// The rate at first, in payload.
+    pub first: Rate,
+    /// The longest payload of a packet, in bytes, at least 1.
+    pub largest: u32,
+    /// Packets whose departures the sender remembers, at least 1.
+    pub remembered: u32,
+}
+
+impl Default for AbrcParams {
+    /// As much as all others; the paper's 1 s, 3 reports, 5 packets and BW* = BW (section 3). Chosen by us: 1000 packets at most,
+    /// 1 Mbit/s at first, packets of 1400 bytes at most, 4096 of them.
+    fn default() -> Self {
+        Self {
+            share: 100,
+            interval: Duration::from_secs(1),
+            retarget: 3,
+            floor: 5,
+            most: 1000,
+            smoothing: Smoothing::Last,
+            unit: Unit::Packets,
+            first: Rate::from_bps(1_000_000),
+            largest: 1400,
+            remembered: 4096,
+        }
+    }
+}
+
+/// Streams that together ask for all of a link or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{streams} ABRC streams ask for {thousandths} thousandths of the link and more than it has: lower their shares until the sum of k / (k + 1) is below 1"
+)]
+pub struct Unstable {
+    /// How many.
+    pub streams: usize,
+    /// The sum of beta, in thousandths.
+    pub thousandths: u64,
+}
+
+/// Whether streams with these k_T, in hundredths, are stable together: the sum of beta_i = k_i / (k_i + 1) is below 1 (section 4).
+///
+/// # Errors
+/// It is not.
+pub fn stable(shares: &[u32]) -> Result<(), Unstable> {
+    let beta = |k: &u32| f64::from(*k) / (f64::from(*k) + 100.0);
+    let sum: f64 = shares.iter().map(beta).sum();
+    // A sum that is one but for rounding is one.
+    if sum < 1.0 - 1e-9 {
+        return Ok(());
+    }
+    Err(Unstable {
+        streams: shares.len(),
+        thousandths: (sum * 1000.0).round() as u64,
+    })
+}
+
+/// The sender's half.
+#[derive(Clone, Debug)]
+pub struct Abrc {
+    params: AbrcParams,
+    sent: SentLog,
+    /// Mean payload of a packet.
+    mean: f64,
+    rate: f64,
+    starting: bool,
+    target: f64,
+    others: f64,
+    occupancy: f64,
+    /// BW_i, the latest first.
+    throughput: [f64; Smoothing::MOST],
+    average: f64,
+    reports: u64,
+    /// Packets and bytes in all reports.
+    reported: (u64, u64),
+    last: Option<(u64, Duration)>,
+    rtt: Option<Duration>,
+    /// When the last packet should have left, and its units.
+    nominal: Option<(Instant, f64)>,
+    timer: Option<Instant>,
+}
+
+impl Abrc {
+    /// Nothing sent yet.
+    pub fn new(params: AbrcParams) -> Self {
+        let mut abrc = Self {
+            params,
+            sent: SentLog::new(params.remembered),
+            mean: f64::from(params.largest.max(1)),
+            rate: 0.0,
+            starting: true,
+            target: 0.0,
+            others: 0.0,
+            occupancy: 0.0,
+            throughput: [0.0; Smoothing::MOST],
+            average: 0.0,
+            reports: 0,
+            reported: (0, 0),
+            last: None,
+            rtt: None,
+            nominal: None,
+            timer: None,
+        };
+        abrc.rate = params.first.bps() as f64 / 8.0 / abrc.mean * abrc.packet();
+        abrc.target = f64::from(params.floor) * abrc.packet();
+        abrc
+    }
+
+    /// B_UDP at the last report (4).
+    pub fn occupancy(&self) -> f64 {
+        self.occupancy
+    }
+
+    /// B_TCP at the last report (7).
+    pub fn others(&self) -> f64 {
+        self.others
+    }
+
+    /// B_T (3).
+    pub fn target(&self) -> f64 {
+        self.target
+    }
+
+    /// Units in a packet: 1, or its bytes.
+    fn packet(&self) -> f64 {
+        match self.params.unit {
+            Unit::Packets => 1.0,
+            Unit::Bytes => self.mean,
+        }
+    }
+
+    /// BW*_(i+1) (section 2.3).
+    fn expected(&self) -> f64 {
+        match self.params.smoothing {
+            Smoothing::Last => self.throughput[0],
+            Smoothing::Mean(n) => {
+                let n = u64::from(n)
+                    .clamp(1, Smoothing::MOST as u64)
+                    .min(self.reports);
+                let last = &self.throughput[..n as usize];
+                last.iter().sum::<f64>() / n as f64
+            }
+            Smoothing::Exponential(_) => self.average,
+        }
+    }
+
+    fn note_throughput(&mut self, throughput: f64) {
+        self.throughput.rotate_right(1);
+        self.throughput[0] = throughput;
+        let weight = match (self.params.smoothing, self.reports) {
+            (Smoothing::Exponential(weight), 1..) => weight.as_f64(),
+            _ => 1.0,
+        };
+        self.average += (throughput - self.average) * weight;
+        self.reports += 1;
+    }
+
+    fn restart_timer(&mut self, now: Instant, intervals: u64) {
+        self.timer = Some(now + self.params.interval * intervals);
+    }
+}
+
+impl RateController for Abrc {
+    fn next_send(&self) -> Option<Instant> {
+        let Some((nominal, units)) = self.nominal else {
+            return Some(Instant::ZERO);
+        };
+        Some(nominal + Duration::from_nanos((units / self.rate * 1e9) as u64))
+    }
+
+    fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32) {
+        debug_assert_eq!(sequence, self.sent.next());
+        self.mean += (f64::from(bytes.max(1)) - self.mean) / 64.0;
+        self.sent.push(now, bytes);
+        let units = match self.params.unit {
+            Unit::Packets => 1.0,
+            Unit::Bytes => f64::from(bytes.max(1)),
+        };
+        // A sender that is late by less than a packet makes up for it.
+        let least = now - Duration::from_nanos((units / self.rate * 1e9) as u64);
+        let nominal = self
+            .next_send()
+            .map_or(now, |next| next.max(least).min(now));
+        self.nominal = Some((nominal, units));
+        if self.timer.is_none() {
+            self.restart_timer(now, SILENT);
+        }
+    }
+
+    fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {
+        let Report::Arrivals {
+            interval,
+            packets,
+            bytes,
+            shortest,
+        } = feedback.report
+        else {
+            return Err(FeedbackError::WrongKind);
+        };
+        let packet = self.sent.packet(feedback.highest)?;
+        let this = (feedback.highest, feedback.held);
+        if self.last.is_some_and(|last| this <= last) {
+            return Err(FeedbackError::Stale);
+        }
+        let sample = now.saturating_since(packet.at + feedback.held);
+        if sample == Duration::ZERO {
+            return Err(FeedbackError::HeldTooLong);
+        }
+        if interval < self.params.interval / 2 {
+            return Err(FeedbackError::OutOfRange("length of its interval"));
+        }
+        let reported = (
+            self.reported.0 + u64::from(packets),
+            self.reported.1.saturating_add(bytes),
+        );
+        if reported.0 > feedback.highest + 1 || reported.1 > packet.total {
+            return Err(FeedbackError::OutOfRange("count of what was received"));
+        }
+        if shortest.is_some_and(|shortest| shortest == Duration::ZERO || shortest > interval) {
+            return Err(FeedbackError::OutOfRange("shortest time between packets"));
+        }
+        self.last = Some(this);
+        self.reported = reported;
+        self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+
+        let length = interval.as_secs_f64();
+        let (received, sent_since) = match self.params.unit {
+            Unit::Packets => (f64::from(packets), self.sent.next() - 1 - feedback.highest),
+            Unit::Bytes => (bytes as f64, self.sent.total() - packet.total),
+        };
+        // (4)
+        self.occupancy = sent_since as f64;
+        self.note_throughput(received / length);
+        // (7), where T_mix is the interval for each packet of it.
+        self.others = match shortest {
+            Some(shortest) if packets > 0 => {
+                let mixed = length / f64::from(packets);
+                let alone = shortest.as_secs_f64();
+                ((mixed - alone) / alone * self.occupancy).max(0.0)
+            }
+            _ => 0.0,
+        };
+        let unit = self.packet();
+        if self
+            .reports
+            .is_multiple_of(u64::from(self.params.retarget.max(1)))
+        {
+            // (3), and step 3 of section 3.
+            let target = f64::from(self.params.share) / 100.0 * self.others;
+            let floor = f64::from(self.params.floor) * unit;
+            self.target = target.min(f64::from(self.params.most) * unit).max(floor);
+        }
+        let standing = self.occupancy >= f64::from(self.params.floor) * unit;
+        self.starting &= !standing && self.throughput[0] >= 0.9 * self.rate;
+        let t = self.params.interval.as_secs_f64();
+        self.rate = if self.starting {
+            2.0 * self.rate
+        } else {
+            // (8)
+            (self.target + self.expected() * t - self.occupancy) / t
+        };
+        self.rate = self.rate.max(unit / t);
+        self.restart_timer(now, SILENT);
+        Ok(())
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        if self.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        self.rate = (self.rate / 2.0).max(self.packet() / SLOWEST);
+        self.restart_timer(now, 1);
+    }
+
+    fn rate(&self) -> Rate {
+        Rate::from_bps((self.rate / self.packet() * self.mean * 8.0) as u64)
+    }
+
+    fn rtt(&self) -> Option<Duration> {
+        self.rtt
+    }
+}
+
+/// The receiver's half: a report with each interval.
+#[derive(Clone, Debug)]
+pub struct AbrcReceiver {
+    interval: Duration,
+    unit: Unit,
+    /// The highest number, and when it came.
+    highest: Option<(u64, Instant)>,
+    /// When the last packet came, whichever it was.
+    last: Instant,
+    packets: u32,
+    bytes: u64,
+    /// The shortest time between two packets so far: for a packet, or for a byte of the later one. In nanoseconds.
+    shortest: Option<f64>,
+    began: Instant,
+    /// Intervals that ended without a packet.
+    empty: u64,
+}
+
+impl AbrcReceiver {
+    /// Nothing received yet.
+    pub fn new(params: AbrcParams) -> Self {
+        Self {
+            interval: params.interval,
+            unit: params.unit,
+            highest: None,
+            last: Instant::ZERO,
+            packets: 0,
+            bytes: 0,
+            shortest: None,
+            began: Instant::ZERO,
+            empty: SILENT,
+        }
+    }
+}
+
+impl Reporter for AbrcReceiver {
+    fn on_arrival(&mut self, now: Instant, arrival: Arrival) {
+        if self.highest.is_some() {
+            let gap = now.saturating_since(self.last).as_nanos() as f64;
+            let gap = match self.unit {
+                Unit::Packets => gap,
+                Unit::Bytes => gap / f64::from(arrival.bytes.max(1)),
+            };
+            // Two packets at one instant say nothing of the link.
+            if gap > 0.0 && self.shortest.is_none_or(|shortest| gap < shortest) {
+                self.shortest = Some(gap);
+            }
+        }
+        // A stream that begins, or begins again.
+        if self.empty >= SILENT {
+            self.began = now;
+        }
+        self.empty = 0;
+        self.last = now;
+        self.packets += 1;
+        self.bytes += u64::from(arrival.bytes);
+        if self
+            .highest
+            .is_none_or(|(highest, _)| arrival.sequence > highest)
+        {
+            self.highest = Some((arrival.sequence, now));
+        }
+    }
+
+    fn poll_feedback(&mut self, now: Instant) -> Option<Feedback> {
+        let (highest, at) = self.highest?;
+        if self.next_timeout().is_none_or(|at| at > now) {
+            return None;
+        }
+        let interval = now.saturating_since(self.began);
+        let scale = match self.unit {
+            Unit::Packets => 1.0,
+            Unit::Bytes => self.bytes as f64 / f64::from(self.packets.max(1)),
+        };
+        let shortest = self
+            .shortest
+            .map(|gap| Duration::from_nanos((gap * scale) as u64))
+            .filter(|gap| (Duration::from_nanos(1)..=interval).contains(gap));
+        let report = Report::Arrivals {
+            interval,
+            packets: self.packets,
+            bytes: self.bytes,
+            shortest,
+        };
+        self.empty = match self.packets {
+            0 => self.empty + 1,
+            _ => 0,
+        };
+        self.began = now;
+        self.packets = 0;
+        self.bytes = 0;
+        Some(Feedback {
+            highest,
+            held: now.saturating_since(at),
+            report,
+        })
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        (self.empty < SILENT).then(|| self.began + self.interval)
+    }
+}

@@ -1,0 +1,250 @@
+//! ABRC by hand, and before a queue that others share.
+
+use super::*;
+use crate::rate::abrc::{Abrc, AbrcParams, Smoothing, Unit, stable};
+use std::collections::VecDeque;
+
+fn params(share: u32) -> AbrcParams {
+    AbrcParams {
+        share,
+        retarget: 1,
+        ..AbrcParams::default()
+    }
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// So many packets of 1000 bytes have left by 1 s, one each millisecond.
+fn sent(params: AbrcParams, packets: u64) -> Abrc {
+    let mut abrc = Abrc::new(params);
+    for sequence in 0..packets {
+        abrc.on_sent(at(sequence), sequence, 1000);
+    }
+    abrc
+}
+
+fn report(highest: u64, packets: u32, shortest_us: u64) -> Feedback {
+    Feedback {
+        highest,
+        held: Duration::from_micros(highest),
+        report: Report::Arrivals {
+            interval: Duration::from_secs(1),
+            packets,
+            bytes: u64::from(packets) * 1000,
+            shortest: Some(Duration::from_micros(shortest_us)),
+        },
+    }
+}
+
+/// 500 packets sent, 470 the highest received, 100 in the last second, the shortest gap 2 ms: B_UDP = 499 - 469 = 30, T_mix =
+/// 10 ms, B_TCP = (10 - 2) / 2 * 30 = 120, B_T = 2 * 120 = 240, S = 240 + 100 - 30 = 310 packet/s.
+#[test]
+fn equations_4_to_8_by_hand() {
+    let mut abrc = sent(params(200), 500);
+    abrc.on_feedback(at(1000), &report(469, 100, 2000)).unwrap();
+    assert_eq!(abrc.occupancy(), 30.0);
+    assert!((abrc.others() - 120.0).abs() < 1e-9);
+    assert!((abrc.target() - 240.0).abs() < 1e-9);
+    let before = abrc.next_send().unwrap();
+    abrc.on_sent(before, 500, 1000);
+    let gap = abrc.next_send().unwrap().saturating_since(before);
+    assert!((gap.as_secs_f64() - 1.0 / 310.0).abs() < 1e-8, "{gap}");
+}
+
+/// Footnote 1: in bytes the same queue is 30 kB, and the rate the same.
+#[test]
+fn bytes_in_the_place_of_packets_of_one_length() {
+    let mut abrc = sent(
+        AbrcParams {
+            unit: Unit::Bytes,
+            largest: 1000,
+            ..params(200)
+        },
+        500,
+    );
+    abrc.on_feedback(at(1000), &report(469, 100, 2000)).unwrap();
+    assert_eq!(abrc.occupancy(), 30_000.0);
+    assert!((abrc.rate().bps() as f64 - 310.0 * 8000.0).abs() < 1.0);
+}
+
+/// Section 3, step 3: without others B_T is 5, so S = 5 + 400 - 60.
+#[test]
+fn the_target_is_never_below_five_packets() {
+    let mut abrc = sent(params(100), 500);
+    abrc.on_feedback(at(1000), &report(439, 400, 2500)).unwrap();
+    assert_eq!(abrc.target(), 5.0);
+    let packets = abrc.rate().bps() as f64 / 8.0 / 1000.0;
+    assert!((packets - 345.0).abs() < 1.0, "{packets}");
+}
+
+/// (8) asks for 5 + 10 - 490 packets: one is sent, so that the receiver has something to report on.
+#[test]
+fn a_negative_rate_is_one_packet_in_an_interval() {
+    let mut abrc = sent(params(100), 500);
+    abrc.on_feedback(at(1000), &report(9, 10, 100_000)).unwrap();
+    abrc.on_sent(at(1001), 500, 1000);
+    let gap = abrc.next_send().unwrap().saturating_since(at(1001));
+    assert_eq!(gap, Duration::from_secs(1));
+}
+
+#[test]
+fn the_target_is_set_with_each_third_report() {
+    let mut abrc = sent(
+        AbrcParams {
+            retarget: 3,
+            ..params(200)
+        },
+        500,
+    );
+    for (i, target) in [(1, 5.0), (2, 5.0), (3, 2.0 * 0.6 * 29.0)] {
+        let feedback = Feedback {
+            highest: 467 + i,
+            ..report(0, 125, 5000)
+        };
+        abrc.on_feedback(at(1000 * i), &feedback).unwrap();
+        assert!(
+            (abrc.target() - target).abs() < 1e-9,
+            "{i}: {}",
+            abrc.target()
+        );
+    }
+}
+
+/// BW of 100, 200 and 160 packets per second: the last, the mean of two, and half of the last with half of what was before.
+#[test]
+fn smoothing_of_the_throughput() {
+    let cases = [
+        (Smoothing::Last, 160.0),
+        (Smoothing::Mean(2), 180.0),
+        (Smoothing::Mean(200), 460.0 / 3.0),
+        (
+            Smoothing::Exponential(crate::units::Fraction::ratio(1, 2)),
+            155.0,
+        ),
+    ];
+    for (smoothing, expected) in cases {
+        let mut abrc = sent(
+            AbrcParams {
+                smoothing,
+                ..params(100)
+            },
+            500,
+        );
+        for (i, packets) in [(0, 100), (1, 200), (2, 160)] {
+            let mut feedback = report(460 + i, packets, 1000);
+            // Nothing alone on the link: no others.
+            if let Report::Arrivals { shortest, .. } = &mut feedback.report {
+                *shortest = None;
+            }
+            abrc.on_feedback(at(1000 * (i + 1)), &feedback).unwrap();
+        }
+        // S = 5 + BW* - 37.
+        let packets = abrc.rate().bps() as f64 / 8000.0;
+        assert!(
+            (packets - (expected - 32.0)).abs() < 1.0,
+            "{smoothing:?}: {packets}"
+        );
+    }
+}
+
+/// A receiver that never answers: half after 3 s, half again each second, to a packet in 64 s.
+#[test]
+fn silence_halves_the_rate() {
+    let mut abrc = sent(
+        AbrcParams {
+            largest: 1000,
+            ..params(100)
+        },
+        1,
+    );
+    let first = abrc.rate().bps();
+    assert_eq!(first, 1_000_000);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        let due = abrc.next_timeout().unwrap();
+        abrc.on_timeout(due);
+        seen.push((due.as_nanos() / 1_000_000_000, abrc.rate().bps()));
+    }
+    assert_eq!(seen[0], (3, first / 2));
+    assert_eq!(seen[1], (4, first / 4));
+    assert_eq!(seen[19], (22, 1000 * 8 / 64));
+}
+
+/// Section 4: two streams of k = 1 take all there is.
+#[test]
+fn streams_are_stable_below_a_sum_of_one() {
+    assert_eq!(stable(&[]), Ok(()));
+    assert_eq!(stable(&[99, 100]), Ok(()));
+    let unstable = stable(&[100, 100]).unwrap_err();
+    assert_eq!((unstable.streams, unstable.thousandths), (2, 1000));
+    assert_eq!(stable(&[50, 50]), Ok(()));
+    assert!(stable(&[50, 50, 50]).is_err());
+    assert!(stable(&[25; 5]).is_err());
+    assert_eq!(stable(&[25; 4]), Ok(()));
+}
+
+/// A FIFO that serves 500 packets per second, in which others hold 33 to 40, as TCP does that its window holds back, and come by
+/// eights. (1): the stream gets k_T times what they get. Without bursts no two packets of ours would come one after the other
+/// below k_T = 1, and T_UDP would be too long.
+fn share_beside_forty(share: u32) -> f64 {
+    let config = Config::Abrc(AbrcParams {
+        share,
+        ..AbrcParams::default()
+    });
+    let mut controller = config.controller(Instant::ZERO);
+    let mut reporter = config.reporter(Instant::ZERO);
+    let mut queue: VecDeque<Option<u64>> = vec![None; 40].into();
+    let (mut sequence, mut served, mut ours, mut theirs) = (0, 0u64, 0u64, 0u64);
+    // One service each 2 ms.
+    for slot in 0..60_000u64 {
+        let now = at(2 * slot);
+        while controller.next_send().is_some_and(|at| at <= now) {
+            controller.on_sent(now, sequence, 1000);
+            queue.push_back(Some(sequence));
+            sequence += 1;
+        }
+        let counts = slot >= 10_000;
+        match queue.pop_front() {
+            Some(None) => {
+                served += 1;
+                if served % 8 == 0 {
+                    queue.extend([None; 8]);
+                }
+                theirs += u64::from(counts);
+            }
+            Some(Some(sequence)) => {
+                ours += u64::from(counts);
+                let arrival = Arrival {
+                    sequence,
+                    bytes: 1000,
+                    rtt: None,
+                    window: None,
+                    marked: false,
+                };
+                reporter.on_arrival(now, arrival);
+            }
+            None => {}
+        }
+        if let Some(feedback) = reporter.poll_feedback(now) {
+            controller
+                .on_feedback(now + Duration::from_millis(1), &feedback)
+                .unwrap();
+        }
+        assert!(
+            controller.next_timeout().is_none_or(|at| at > now),
+            "silent at {now:?}"
+        );
+    }
+    ours as f64 / theirs as f64
+}
+
+#[test]
+fn the_share_of_a_queue_is_k_t() {
+    for share in [50, 100, 200, 300] {
+        let ratio = share_beside_forty(share);
+        let wanted = f64::from(share) / 100.0;
+        assert!((ratio / wanted - 1.0).abs() < 0.03, "k_T {wanted}: {ratio}");
+    }
+}
