@@ -55,7 +55,7 @@ impl SentLog {
         Ok(self.ring[self.place(sequence)])
     }
 
-    /// Payload in the packets up to `sequence` that it remembers, in bytes.
+    /// Payload in the packets that it remembers, up to this one, in bytes.
     pub fn bytes_until(&self, packet: SentPacket) -> u64 {
         let oldest = self.oldest();
         let before = match oldest {

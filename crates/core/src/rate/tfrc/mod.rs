@@ -5,11 +5,13 @@
 //!
 //! - [`equation`]: the throughput equation, §3.1;
 //! - [`sender`](Tfrc): §4;
-//! - [`losses`], [`history`]: §5;
+//! - `faster_restart`: a draft's variant;
+//! - `losses`, [`history`]: §5;
 //! - [`receiver`](TfrcReceiver): §6;
 //! - [`window`]: CCID 3's window counter.
 
 pub mod equation;
+mod faster_restart;
 pub mod history;
 mod losses;
 mod params;

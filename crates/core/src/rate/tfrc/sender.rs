@@ -15,6 +15,7 @@
 //! "infinity" there at first); an RTT counts as 100 us at least, as in Linux.
 
 use super::equation;
+use super::faster_restart::FasterRestart;
 use super::params::{Revision, SegmentSize, TfrcParams};
 use crate::rate::sent::SentLog;
 use crate::rate::{Feedback, FeedbackError, RateController, Report};
@@ -50,6 +51,11 @@ pub struct Tfrc {
     last: Option<(u64, Duration)>,
     /// The highest X so far.
     most: f64,
+    /// The shortest RTT so far, in seconds.
+    rtt_min: f64,
+    fast: FasterRestart,
+    /// The last feedback reported a higher p than the one before.
+    rising: bool,
 }
 
 impl Tfrc {
@@ -73,6 +79,9 @@ impl Tfrc {
             not_limited: NotLimited::default(),
             last: None,
             most: f64::from(params.largest),
+            rtt_min: f64::INFINITY,
+            fast: FasterRestart::default(),
+            rising: false,
         }
     }
 
@@ -85,14 +94,27 @@ impl Tfrc {
         }
     }
 
-    /// W_init / R (RFC 5348 §4.2); in RFC 3448 one packet per RTT.
+    /// How many bytes of s a byte of payload is: with [`SegmentSize::Largest`] each packet counts as one of the largest.
+    fn scale(&self) -> f64 {
+        self.mean.map_or(1.0, |mean| self.segment() / mean)
+    }
+
+    /// W_init / R (RFC 5348 §4.2, RFC 4342 §5); in RFC 3448 one packet per RTT.
     fn initial_rate(&self, rtt: f64) -> f64 {
         let mss = f64::from(self.params.largest);
         let window = match self.params.revision {
             Revision::Rfc3448 => self.segment(),
-            Revision::Rfc5348 => (4.0 * mss).min((2.0 * mss).max(4380.0)),
+            Revision::Rfc4342 | Revision::Rfc5348 => (4.0 * mss).min((2.0 * mss).max(4380.0)),
         };
         window / rtt
+    }
+
+    /// The least rate in slow start (§4.3 of both RFCs).
+    fn slow_start_floor(&self, rtt: f64) -> f64 {
+        match self.params.revision {
+            Revision::Rfc3448 | Revision::Rfc4342 => self.segment() / rtt,
+            Revision::Rfc5348 => self.initial_rate(rtt),
+        }
     }
 
     /// X_inst (RFC 5348 §4.5).
@@ -133,13 +155,13 @@ impl Tfrc {
             self.x_bps = equation::throughput(self.segment(), rtt, self.p);
             self.x = self.x_bps.min(limit).max(self.segment() / T_MBI);
         } else if now.saturating_since(self.doubled) >= seconds(rtt) {
-            self.x = (2.0 * self.x).min(limit).max(self.initial_rate(rtt));
+            self.x = (2.0 * self.x).min(limit).max(self.slow_start_floor(rtt));
             self.doubled = now;
         }
         self.most = self.most.max(self.x);
     }
 
-    /// recv_limit (RFC 5348 §4.3 step 4).
+    /// recv_limit (RFC 5348 §4.3 step 4). `limited`: over the whole interval the sender was limited by its data.
     fn receive_limit(
         &mut self,
         now: Instant,
@@ -148,21 +170,71 @@ impl Tfrc {
         p: f64,
         limited: bool,
     ) -> f64 {
-        if self.params.revision == Revision::Rfc3448 {
-            self.x_recv_set.replace(now, received);
-            return 2.0 * received;
+        match self.params.revision {
+            Revision::Rfc3448 => {
+                self.x_recv_set.replace(now, received);
+                2.0 * received
+            }
+            // RFC 4342 §5.1: not below the initial rate for a pause.
+            Revision::Rfc4342 => {
+                self.x_recv_set.replace(now, received);
+                match self.idle {
+                    true => self.initial_rate(rtt).max(2.0 * received),
+                    false => 2.0 * received,
+                }
+            }
+            Revision::Rfc5348 if !limited => {
+                self.x_recv_set.update(now, received, seconds(2.0 * rtt));
+                2.0 * self.x_recv_set.largest()
+            }
+            Revision::Rfc5348 if p > self.p => {
+                self.x_recv_set.halve();
+                self.x_recv_set.maximize(now, 0.85 * received);
+                self.x_recv_set.largest()
+            }
+            Revision::Rfc5348 => {
+                self.x_recv_set.maximize(now, received);
+                2.0 * self.x_recv_set.largest()
+            }
         }
-        if !limited {
-            self.x_recv_set.update(now, received, seconds(2.0 * rtt));
-            return 2.0 * self.x_recv_set.largest();
+    }
+
+    /// The nofeedback timer of RFC 5348 §4.4.
+    fn halve_5348(&mut self, now: Instant, rtt: f64) {
+        let received = self.x_recv_set.largest();
+        let recover = match self.params.faster_restart {
+            true => 2.0 * self.initial_rate(rtt),
+            false => self.initial_rate(rtt),
+        };
+        let slow = match self.p > 0.0 {
+            true => received < recover,
+            false => self.x < 2.0 * recover,
+        };
+        if slow && self.idle {
+            return;
         }
-        if p > self.p {
-            self.x_recv_set.halve();
-            self.x_recv_set.maximize(now, 0.85 * received);
-            return self.x_recv_set.largest();
+        if self.p == 0.0 {
+            self.x = (self.x / 2.0).max(self.segment() / T_MBI);
+        } else if self.x_bps > 2.0 * received {
+            self.update_limits(now, rtt, received);
+        } else {
+            self.update_limits(now, rtt, self.x_bps / 2.0);
         }
-        self.x_recv_set.maximize(now, received);
-        2.0 * self.x_recv_set.largest()
+    }
+
+    /// The nofeedback timer of RFC 3448 §4.4; with RFC 4342 §5.1 the rate stays above the initial one in a pause.
+    fn halve_3448(&mut self, now: Instant, rtt: f64) {
+        let received = self.x_recv_set.largest();
+        let few = received < 4.0 * self.segment() / rtt;
+        if self.idle && few && self.params.revision == Revision::Rfc3448 {
+            return;
+        }
+        let limit = match self.p == 0.0 || self.x_bps > 2.0 * received {
+            true => (received / 2.0).max(self.segment() / (2.0 * T_MBI)),
+            false => self.x_bps / 4.0,
+        };
+        let limit = self.receive_limit(now, rtt, limit, self.p, false);
+        self.update(now, rtt, limit);
     }
 
     /// Update_Limits of RFC 5348 §4.4.
@@ -193,9 +265,14 @@ impl RateController for Tfrc {
             None => bytes_now,
         });
         self.sent.push(now, bytes);
+        if self.nominal.is_none() {
+            // RFC 5348 §4.2: one packet in a second, until there is an RTT.
+            self.x = self.segment();
+        }
         // RFC 5348 §4.6: unused send times count for one RTT.
         let interval = self.interval();
-        let credit = self.rtt.map_or(Duration::ZERO, seconds);
+        let credit = self.rtt.filter(|_| self.params.credit);
+        let credit = credit.map_or(Duration::ZERO, seconds);
         let credit = Duration::from_nanos(credit.as_nanos().saturating_sub(interval.as_nanos()));
         self.nominal = Some(match self.nominal {
             Some(nominal) => (nominal + interval).max(now - credit),
@@ -226,13 +303,20 @@ impl RateController for Tfrc {
         if !(0.0..=1.0).contains(&p) {
             return Err(FeedbackError::OutOfRange("loss event rate"));
         }
+        let shortest = self.rtt_min.min(sample.as_secs_f64());
+        let received = received.bps() as f64 / 8.0;
+        // Nobody receives more in an RTT than all that was sent; with some room for what receivers take for an RTT.
+        if received * shortest > 4.0 * self.sent.bytes_until(packet) as f64 {
+            return Err(FeedbackError::OutOfRange("receive rate"));
+        }
         let sample = sample.as_secs_f64().max(1e-4);
         self.last = Some(this);
         let limited = self
             .not_limited
             .on_feedback(now, packet.at, self.rtt.unwrap_or(0.0));
-        let received = received.bps() as f64 / 8.0;
+        let received = received * self.scale();
         self.rtt_sample = sample;
+        self.rtt_min = self.rtt_min.min(sample);
         match self.rtt {
             None => {
                 // RFC 5348 §4.2, in the place of step 4.
@@ -241,13 +325,25 @@ impl RateController for Tfrc {
                 self.doubled = now;
                 self.x = self.initial_rate(sample);
                 self.most = self.most.max(self.x);
+                if self.params.revision != Revision::Rfc5348 {
+                    self.x_recv_set.replace(now, received);
+                }
+                self.p = p;
+                if p > 0.0 {
+                    self.update(now, sample, f64::INFINITY);
+                }
             }
             Some(rtt) => {
                 let rtt = Q * rtt + (1.0 - Q) * sample;
                 self.rtt = Some(rtt);
                 self.rtt_sqmean = Q * self.rtt_sqmean + (1.0 - Q) * sample.sqrt();
                 let limited = limited && received > 0.0;
-                let limit = self.receive_limit(now, rtt, received, p, limited);
+                let mut limit = self.receive_limit(now, rtt, received, p, limited);
+                let congested = p > self.p || self.rising;
+                if self.params.faster_restart && !(limited && p > self.p) {
+                    limit = self.fast.limit(now, received, congested, limit);
+                }
+                self.rising = p > self.p;
                 self.p = p;
                 self.update(now, rtt, limit);
             }
@@ -264,31 +360,18 @@ impl RateController for Tfrc {
         if self.timer.is_none_or(|at| at > now) {
             return;
         }
-        // RFC 5348 §4.4.
-        let slowest = self.segment() / T_MBI;
-        let received = self.x_recv_set.largest();
-        match self.rtt {
-            None if !self.idle => self.x = (self.x / 2.0).max(slowest),
-            None => {}
-            Some(rtt) => {
-                let recover = self.initial_rate(rtt);
-                let slow =
-                    self.p > 0.0 && received < recover || self.p == 0.0 && self.x < 2.0 * recover;
-                if slow && self.idle {
-                } else if self.p == 0.0 {
-                    self.x = (self.x / 2.0).max(slowest);
-                } else if self.x_bps > 2.0 * received {
-                    self.update_limits(now, rtt, received);
-                } else {
-                    self.update_limits(now, rtt, self.x_bps / 2.0);
-                }
-            }
+        match (self.rtt, self.params.revision) {
+            // RFC 5348 §4.4: a sender that was idle keeps its rate.
+            (None, Revision::Rfc5348) if self.idle => {}
+            (None, _) => self.x = (self.x / 2.0).max(self.segment() / T_MBI),
+            (Some(rtt), Revision::Rfc5348) => self.halve_5348(now, rtt),
+            (Some(rtt), _) => self.halve_3448(now, rtt),
         }
         self.restart_timer(now);
     }
 
     fn rate(&self) -> Rate {
-        Rate::from_bps((self.instantaneous() * 8.0) as u64)
+        Rate::from_bps((self.instantaneous() / self.scale() * 8.0) as u64)
     }
 
     fn rtt(&self) -> Option<Duration> {
