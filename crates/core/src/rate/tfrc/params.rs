@@ -44,6 +44,9 @@ pub struct TfrcParams {
     pub credit: bool,
     /// How finely the sender's timers run, t_gran (RFC 5348 §8.3): a packet may leave early by half of it.
     pub granularity: Duration,
+    /// The least time of the nofeedback timer. RFC 5348 has none: its receivers report each RTT. Where they report by the clock, as RTP's do,
+    /// four of those intervals; Linux has 100 ms for RTTs below its timers.
+    pub least_timeout: Duration,
     /// Packets whose departures the sender remembers, at least 1; feedback on older ones is refused.
     pub remembered: u32,
 }
@@ -61,6 +64,7 @@ impl Default for TfrcParams {
             discounting: true,
             credit: true,
             granularity: Duration::from_millis(1),
+            least_timeout: Duration::ZERO,
             remembered: 4096,
         }
     }

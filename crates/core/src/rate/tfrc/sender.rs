@@ -140,7 +140,7 @@ impl Tfrc {
     /// max(4 R, 2 s / X), or 2 s at first (RFC 5348 §4.2, §4.3 step 3).
     fn timeout(&self) -> Duration {
         let rto = self.rtt.map_or(2.0, |rtt| 4.0 * rtt);
-        seconds(rto.max(2.0 * self.segment() / self.x))
+        seconds(rto.max(2.0 * self.segment() / self.x)).max(self.params.least_timeout)
     }
 
     fn restart_timer(&mut self, now: Instant) {
