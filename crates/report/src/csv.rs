@@ -23,6 +23,7 @@ pub fn series(reports: &[Report]) -> String {
             put("loss", &flow.loss_series);
             put("delay_max_ms", &flow.delay_series_ms);
             put("tasks_done", &flow.tasks_series);
+            put("rate_bps", &flow.rate_series_bps);
         }
         for queue in &report.queues {
             let of = ["queue", queue.name.as_str(), "backlog_packets"];

@@ -48,6 +48,9 @@ pub fn run(report: &Report) -> String {
                 (per_stream(report, "Loss over time", "% of packets", |f| f.loss_series.iter().map(|l| l * 100.0).collect()).figure())
                 (per_stream(report, "Largest one-way delay", "ms", |f| f.delay_series_ms.clone()).figure())
             }
+            @if has_rates(report) {
+                (per_stream(report, "What the controller allows", "kbit/s", |f| f.rate_series_bps.iter().map(|b| b / 1e3).collect()).figure())
+            }
             @if has_tasks(report) { (tasks(std::slice::from_ref(report)).figure()) }
             (backlog(std::slice::from_ref(report)).figure())
         }
@@ -100,8 +103,7 @@ fn card(report: &Report) -> Markup {
     let groups = summary::groups(report);
     let worst = groups
         .iter()
-        .filter_map(|g| g.datagrams.as_ref())
-        .map(|d| d.loss)
+        .filter_map(summary::missed)
         .fold(0.0, f64::max);
     let bulk: f64 = groups
         .iter()
@@ -117,6 +119,9 @@ fn card(report: &Report) -> Markup {
                     @if let Some(d) = &group.datagrams {
                         dt { (group.name) " lost" } dd { (percent(d.loss)) }
                         dt { (group.name) " delay, p99" } dd { (millis(d.delay_ms.p99)) }
+                    }
+                    @for class in &group.classes {
+                        dt { (group.name) " " (class.name) " on time" } dd { (class.on_time_share().map(percent).unwrap_or_default()) }
                     }
                     @if let Some(call) = &group.voice { dt { (group.name) " MOS" } dd { (format!("{:.2}", call.mos)) } }
                 }
@@ -150,12 +155,39 @@ fn group_table(report: &Report) -> Markup {
                 }
             }
         } }
+        (class_table(report))
         @for g in summary::groups(report) {
             @if let Some(tasks) = &g.tasks { p { (summary::tasks(&g.name, tasks)) } }
             @if let Some(voice) = summary::voice(&g) { p { (voice) } }
         }
         @if let Some(asi) = summary::satisfaction(report) { p { (asi) } }
         @for radios in summary::radios(report) { p { (radios) } }
+    }
+}
+
+/// What senders did with each class of datagrams.
+fn class_table(report: &Report) -> Markup {
+    let groups = summary::groups(report);
+    html! {
+        @if groups.iter().any(|g| !g.classes.is_empty()) { div.scroll { table {
+            thead { tr {
+                th { "class" } th { "made" } th { "sent" } th { "expired" } th { "evicted" } th { "received" } th { "on time" }
+                th { "delay p50" } th { "delay p99" } th { "frames shown" } th { "freezes" } th { "frozen" }
+            } }
+            tbody {
+                @for g in &groups { @for class in &g.classes {
+                    tr {
+                        td { (g.name) " " (class.name) } td { (class.offered) } td { (class.sent) } td { (class.expired) }
+                        td { (class.evicted) } td { (class.received) } td { (class.on_time_share().map(percent).unwrap_or_default()) }
+                        td { (millis(class.delay_ms.p50)) } td { (millis(class.delay_ms.p99)) }
+                        @match class.freezes {
+                            Some(f) => { td { (f.frames) } td { (f.count) } td { (format!("{:.1} s", f.seconds)) } }
+                            None => { td {} td {} td {} }
+                        }
+                    }
+                } }
+            }
+        } } }
     }
 }
 
@@ -223,6 +255,10 @@ fn summed(report: &Report, of: impl Fn(&FlowReport) -> &[f64]) -> (Vec<f64>, f64
         }
     }
     (sum, step)
+}
+
+fn has_rates(report: &Report) -> bool {
+    report.flows.iter().any(|f| !f.rate_series_bps.is_empty())
 }
 
 fn has_tasks(report: &Report) -> bool {

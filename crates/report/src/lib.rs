@@ -1,7 +1,7 @@
 //! What a run reports: table, JSON, one self-contained HTML page.
 //!
 //! - [`model`]: the report as a value;
-//! - [`interval`], [`flow`]: what every world counts;
+//! - [`interval`], [`flow`], [`media`]: what every world counts;
 //! - [`replications`]: many runs of one scenario; [`estimate`]: a mean with its interval;
 //! - [`summary`]: a row per group of flows, and a sentence;
 //! - [`table`], [`json`], [`html`], [`csv`]: the forms;
@@ -14,6 +14,7 @@ pub mod flow;
 pub mod html;
 pub mod interval;
 pub mod json;
+pub mod media;
 pub mod model;
 pub mod replications;
 #[cfg(test)]

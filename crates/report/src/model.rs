@@ -50,6 +50,7 @@ impl Report {
             flow.loss_series = Vec::new();
             flow.delay_series_ms = Vec::new();
             flow.tasks_series = Vec::new();
+            flow.rate_series_bps = Vec::new();
         }
         for queue in &mut self.queues {
             queue.backlog_series = Vec::new();
@@ -65,7 +66,7 @@ pub struct FlowReport {
     pub name: String,
     /// Group, `download`.
     pub group: String,
-    /// `bulk`, `rtp`, `cbr`, `poisson`, `on-off`, `pcap`.
+    /// `bulk`, `rtp`, `cbr`, `poisson`, `on-off`, `sensor`, `pcap`, `media`.
     pub kind: String,
     /// Payload received, bit/s.
     pub goodput_bps: f64,
@@ -77,6 +78,9 @@ pub struct FlowReport {
     /// Calls only: flows of which the scenario says so.
     #[serde(default)]
     pub voice: Option<VoiceReport>,
+    /// Flows with a sender of their own only (`media`).
+    #[serde(default)]
+    pub media: Option<MediaReport>,
     /// Where the world knows when the flow's packets were sent.
     #[serde(default)]
     pub queueing: Option<QueueingReport>,
@@ -92,8 +96,64 @@ pub struct FlowReport {
     /// Tasks done by the end of each step; empty for flows that are none.
     #[serde(default)]
     pub tasks_series: Vec<f64>,
+    /// What the sender's controller allows at the beginning of each step, payload, bit/s; empty for flows without one.
+    #[serde(default)]
+    pub rate_series_bps: Vec<f64>,
     /// Length of a step in seconds.
     pub series_step_s: f64,
+}
+
+/// An application's datagrams and what its sender did with them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MediaReport {
+    /// The most important first.
+    pub classes: Vec<ClassReport>,
+}
+
+/// Datagrams of one class, made in the measured interval. What was offered was sent, expired, evicted, too large, or
+/// waited at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassReport {
+    /// `audio`, `video`, `stream`.
+    pub name: String,
+    /// Made by the application.
+    pub offered: u64,
+    /// Given to the network.
+    pub sent: u64,
+    /// Of those, when they could not be expected to arrive in time.
+    pub sent_late: u64,
+    /// Given up by the sender because they could not arrive in time.
+    pub expired: u64,
+    /// Given up by the sender because its queue was full.
+    pub evicted: u64,
+    /// Larger than a packet.
+    pub too_large: u64,
+    /// Arrived.
+    pub received: u64,
+    /// Arrived before their deadline.
+    pub on_time: u64,
+    /// One-way delay of those that arrived, from creation on, in ms.
+    pub delay_ms: Quantiles,
+    /// Where the class has frames.
+    pub freezes: Option<Freezes>,
+}
+
+impl ClassReport {
+    /// Arrived in time, of what was made; `None` if nothing was.
+    pub fn on_time_share(&self) -> Option<f64> {
+        (self.offered > 0).then(|| self.on_time as f64 / self.offered as f64)
+    }
+}
+
+/// How smoothly frames are shown, each when its last datagram arrives, if all of them do in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Freezes {
+    /// Frames shown.
+    pub frames: u64,
+    /// Gaps between two frames shown of three periods at least, and of a period and 150 ms.
+    pub count: u64,
+    /// How long those are together.
+    pub seconds: f64,
 }
 
 /// How a call sounds, by the E-model (ITU-T G.107) for G.711. Of several calls: the means.

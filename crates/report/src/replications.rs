@@ -106,6 +106,8 @@ pub enum Measure {
     RFactor,
     Mos,
     Asi,
+    OnTime,
+    Freezes,
 }
 
 impl Measure {
@@ -127,6 +129,8 @@ impl Measure {
             Self::RFactor => "R-factor",
             Self::Mos => "MOS",
             Self::Asi => "ASI",
+            Self::OnTime => "on time",
+            Self::Freezes => "freezes",
         }
     }
 
@@ -135,8 +139,9 @@ impl Measure {
         match self {
             Self::GoodputBps | Self::ThroughputBps => Unit::Rate,
             Self::Jain | Self::RFactor | Self::Mos | Self::Asi => Unit::Index,
-            Self::Loss | Self::Utilisation => Unit::Share,
+            Self::Loss | Self::Utilisation | Self::OnTime => Unit::Share,
             Self::Drops => Unit::Packets,
+            Self::Freezes => Unit::Index,
             _ => Unit::Millis,
         }
     }
@@ -305,6 +310,17 @@ fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
             if let Some(call) = &group.voice {
                 add(Measure::RFactor, (d.sent > 0).then_some(call.r_factor));
                 add(Measure::Mos, (d.sent > 0).then_some(call.mos));
+            }
+        }
+        for class in &group.classes {
+            let of = format!("{} {}", group.name, class.name);
+            let mut add = |measure, value| figures.push((of.clone(), measure, value));
+            let delay = |ms: f64| (class.received > 0).then_some(ms);
+            add(Measure::OnTime, class.on_time_share());
+            add(Measure::DelayMeanMs, delay(class.delay_ms.mean));
+            add(Measure::DelayP99Ms, delay(class.delay_ms.p99));
+            if let Some(freezes) = class.freezes {
+                add(Measure::Freezes, Some(freezes.count as f64));
             }
         }
     }

@@ -3,8 +3,8 @@
 use makeway_core::measure::{self, Service, jain};
 
 use crate::model::{
-    DatagramReport, FlowReport, Quantiles, QueueReport, RadioReport, Report, TasksReport,
-    VoiceReport,
+    ClassReport, DatagramReport, FlowReport, Freezes, Quantiles, QueueReport, RadioReport, Report,
+    TasksReport, VoiceReport,
 };
 
 /// Flows of one group, taken together.
@@ -28,6 +28,8 @@ pub struct Group {
     pub datagrams: Option<DatagramReport>,
     /// Calls: means of all of them.
     pub voice: Option<VoiceReport>,
+    /// Flows with a sender of their own, class by class: counts summed, the rest as for `datagrams`.
+    pub classes: Vec<ClassReport>,
 }
 
 /// Groups in the order of the scenario.
@@ -59,7 +61,41 @@ pub fn group(report: &Report, name: &str) -> Group {
             .filter_map(|f| f.datagrams.as_ref())
             .fold(None, merge),
         voice: mean_call(&flows),
+        classes: classes(&flows),
     }
+}
+
+fn classes(flows: &[&FlowReport]) -> Vec<ClassReport> {
+    let mut sum: Vec<ClassReport> = Vec::new();
+    for class in flows
+        .iter()
+        .filter_map(|f| f.media.as_ref())
+        .flat_map(|media| &media.classes)
+    {
+        match sum.iter_mut().find(|sum| sum.name == class.name) {
+            Some(sum) => add_class(sum, class),
+            None => sum.push(class.clone()),
+        }
+    }
+    sum
+}
+
+fn add_class(sum: &mut ClassReport, next: &ClassReport) {
+    let weights = (sum.received as f64, next.received as f64);
+    sum.delay_ms = worst(sum.delay_ms, next.delay_ms, weights);
+    sum.offered += next.offered;
+    sum.sent += next.sent;
+    sum.sent_late += next.sent_late;
+    sum.expired += next.expired;
+    sum.evicted += next.evicted;
+    sum.too_large += next.too_large;
+    sum.received += next.received;
+    sum.on_time += next.on_time;
+    sum.freezes = sum.freezes.zip(next.freezes).map(|(a, b)| Freezes {
+        frames: a.frames + b.frames,
+        count: a.count + b.count,
+        seconds: a.seconds + b.seconds,
+    });
 }
 
 fn mean_call(flows: &[&FlowReport]) -> Option<VoiceReport> {
@@ -203,6 +239,15 @@ pub fn label(report: &Report) -> String {
     }
 }
 
+/// What a stream's receiver misses of it: lost packets, or what was not there in time where there are deadlines.
+pub fn missed(group: &Group) -> Option<f64> {
+    let on_time: u64 = group.classes.iter().map(|class| class.on_time).sum();
+    match group.classes.iter().map(|class| class.offered).sum::<u64>() {
+        0 => group.datagrams.as_ref().map(|d| d.loss),
+        offered => Some(1.0 - on_time as f64 / offered as f64),
+    }
+}
+
 /// How a stream with this loss looks and sounds to a person.
 ///
 /// The bounds are ours: 0.1 % is the paper's "negligible"; from about 1 % on, pictures of a codec that
@@ -223,7 +268,7 @@ pub fn sentences(reports: &[Report]) -> Vec<String> {
             let groups = groups(report);
             let stream = groups
                 .iter()
-                .filter_map(|g| g.datagrams.as_ref().map(|d| (g, d.loss)))
+                .filter_map(|g| missed(g).map(|missed| (g, missed)))
                 .max_by(|a, b| a.1.total_cmp(&b.1))?;
             let bulk: f64 = groups
                 .iter()
@@ -231,11 +276,15 @@ pub fn sentences(reports: &[Report]) -> Vec<String> {
                 .map(|g| g.goodput_bps)
                 .sum();
             Some(format!(
-                "Under {} the call {}: {} of its {} packets are lost, while the downloads get {}.",
+                "Under {} the call {}: {} of its {} packets are {}, while the downloads get {}.",
                 label(report),
                 quality(stream.1),
                 percent(stream.1),
                 stream.0.name,
+                match stream.0.classes.is_empty() {
+                    true => "lost",
+                    false => "not there in time",
+                },
                 rate(bulk),
             ))
         })
@@ -300,6 +349,38 @@ mod tests {
         assert_eq!((merged.sent, merged.received), (2000, 1800));
         assert!((merged.loss - 0.1).abs() < 1e-12);
         assert_eq!(merged.delay_ms.p99, 60.0);
+    }
+
+    #[test]
+    fn classes_are_summed_and_judged_by_what_was_there_in_time() {
+        let mut report = sample::report("fifo", 0.0);
+        for (flow, on_time) in report.flows[2..].iter_mut().zip([90, 60]) {
+            let classes = ["audio", "video"].map(|name| ClassReport {
+                name: name.into(),
+                offered: 100,
+                received: 95,
+                on_time,
+                ..ClassReport::default()
+            });
+            flow.group = "calls".into();
+            flow.media = Some(crate::model::MediaReport {
+                classes: classes.into(),
+            });
+        }
+        let calls = group(&report, "calls");
+        let names: Vec<&str> = calls
+            .classes
+            .iter()
+            .map(|class| class.name.as_str())
+            .collect();
+        assert_eq!(names, ["audio", "video"]);
+        assert_eq!(calls.classes[1].on_time_share(), Some(0.75));
+        assert_eq!(missed(&calls), Some(0.25));
+        let said = sentences(&[report]);
+        assert!(
+            said[0].contains("25 % of its calls packets are not there in time"),
+            "{said:?}"
+        );
     }
 
     #[test]

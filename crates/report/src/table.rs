@@ -69,10 +69,11 @@ pub fn run(report: &Report) -> String {
             right(millis(q.sojourn_ms.p99)),
         ]);
     }
-    let mut text = format!(
-        "{}, in the world {}\n\n{flows}\n\n{queues}",
-        report.title, report.world
-    );
+    let mut text = format!("{}, in the world {}\n\n{flows}", report.title, report.world);
+    if let Some(classes) = classes(report) {
+        text.push_str(&format!("\n\n{classes}"));
+    }
+    text.push_str(&format!("\n\n{queues}"));
     for group in summary::groups(report) {
         if let Some(tasks) = &group.tasks {
             text.push_str(&format!("\n\n{}", summary::tasks(&group.name, tasks)));
@@ -104,6 +105,40 @@ pub fn run(report: &Report) -> String {
         text.push_str(&format!("\n\n{warning}"));
     }
     text
+}
+
+/// What senders did with each class of datagrams.
+fn classes(report: &Report) -> Option<Table> {
+    let mut classes = table(&[
+        "class",
+        "made",
+        "on time",
+        "expired",
+        "evicted",
+        "delay p50",
+        "p99",
+        "frozen",
+    ]);
+    for group in summary::groups(report) {
+        for class in &group.classes {
+            classes.add_row(vec![
+                Cell::new(format!("{} {}", group.name, class.name)),
+                right(class.offered),
+                right(class.on_time_share().map(percent).unwrap_or_default()),
+                right(class.expired),
+                right(class.evicted),
+                right(millis(class.delay_ms.p50)),
+                right(millis(class.delay_ms.p99)),
+                right(
+                    class
+                        .freezes
+                        .map(|f| format!("{:.1} s", f.seconds))
+                        .unwrap_or_default(),
+                ),
+            ]);
+        }
+    }
+    (!classes.is_empty()).then_some(classes)
 }
 
 /// Several runs of one scenario side by side: a row for each run.
@@ -172,6 +207,7 @@ pub fn right(text: impl ToString) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{ClassReport, MediaReport};
     use crate::sample;
 
     #[test]
@@ -189,6 +225,26 @@ mod tests {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
         assert!(!text.contains("cut short"));
+    }
+
+    #[test]
+    fn a_run_shows_what_became_of_each_class() {
+        let mut report = sample::report("fifo", 0.0);
+        assert!(!run(&report).contains("on time"));
+        report.flows[2].media = Some(MediaReport {
+            classes: vec![ClassReport {
+                name: "audio".into(),
+                offered: 200,
+                on_time: 150,
+                expired: 33,
+                evicted: 17,
+                ..ClassReport::default()
+            }],
+        });
+        let text = run(&report);
+        for part in ["video audio", "75 %", "33", "17"] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
     }
 
     #[test]
