@@ -10,7 +10,7 @@ use makeway_core::units::Duration;
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::departures;
-use makeway_scenario::model::{Scenario, Share, Source, Tcp};
+use makeway_scenario::model::{Link, Scenario, Share, Source, Tcp};
 use makeway_scenario::routes::routes;
 use makeway_scenario::wire::{self, Rtp};
 
@@ -75,6 +75,14 @@ pub enum RunError {
     )]
     Wlan {
         /// The channel.
+        name: String,
+    },
+    /// Its links send at any time.
+    #[error(
+        "the world netns has no timer as coarse as that of link `{name}`: leave `tick` out, or run it with --world sim"
+    )]
+    Tick {
+        /// The link.
         name: String,
     },
     /// Only a model of TCP, or of a source, can do it.
@@ -154,6 +162,12 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
             name: wlan.name.clone(),
         });
     }
+    let ticks = |link: &&Link| link.egress.iter().any(|egress| egress.tick.is_some());
+    if let Some(link) = scenario.links.iter().find(ticks) {
+        return Err(RunError::Tick {
+            name: link.name.clone(),
+        });
+    }
     for (what, count) in [
         ("nodes", scenario.nodes.len()),
         ("links", scenario.links.len()),
@@ -194,6 +208,7 @@ fn not_here(source: &Source) -> Option<&'static str> {
         Source::Poisson {
             exponential: true, ..
         } => Some("sends packets of one size: leave `sizes` out"),
+        Source::Media(_) => Some("has no sender with a queue of its own: take another kind"),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! When a datagram source sends what: pure, from the scenario and a seed.
 
 mod jitter;
+mod media;
 mod on_off;
 mod paced;
 
@@ -15,6 +16,8 @@ use crate::model::{Captured, Source};
 use jitter::jittered;
 use on_off::{Times, on_and_off};
 use paced::Paced;
+
+pub use media::{Unit, Units};
 
 /// Headers of each packet: IPv4 20, UDP 8, RTP 12 bytes.
 pub const HEADERS: u64 = 40;
@@ -48,7 +51,7 @@ pub struct Departure {
 }
 
 /// The departures of a datagram source, endless but for a capture that is played once; `None` for a
-/// bulk source. What is random depends on `seed` and `flow`, the flow's number, alone.
+/// bulk source, and for media, whose sender decides of them ([`Units`]). What is random depends on `seed` and `flow`, the flow's number, alone.
 pub fn departures(
     source: &Source,
     seed: u64,
@@ -56,7 +59,7 @@ pub fn departures(
 ) -> Option<Box<dyn Iterator<Item = Departure> + Send>> {
     let rng = stream(seed, flow);
     Some(match source {
-        Source::Bulk { .. } => return None,
+        Source::Bulk { .. } | Source::Media(_) => return None,
         Source::Rtp {
             frames,
             period,
@@ -197,7 +200,8 @@ fn plain(at: u64, seq: u64, payload: u64) -> Departure {
     }
 }
 
-fn rtp_time(ns: u64) -> u32 {
+/// RTP time of a moment.
+pub fn rtp_time(ns: u64) -> u32 {
     (u128::from(ns) * u128::from(RTP_CLOCK) / 1_000_000_000) as u32
 }
 

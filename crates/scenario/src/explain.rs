@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::model::{Egress, Flow, Pace, Scenario, Source, Standard, Wlan};
+use makeway_core::rate;
+use makeway_core::rate::tfrc::Revision;
+
+use crate::model::{Egress, Flow, Media, Pace, Scenario, Source, Standard, Traffic, Wlan};
 use crate::trace::mean_bps;
 
 /// What would run, line by line.
@@ -127,6 +130,9 @@ fn egress_words(e: &Egress) -> String {
     if e.delay.as_nanos() > 0 {
         words.push(format!("delay {}", e.delay));
     }
+    if let Some(tick) = e.tick {
+        words.push(format!("at multiples of {tick}"));
+    }
     if e.jitter.as_nanos() > 0 {
         words.push(format!("jitter {}", e.jitter));
     }
@@ -237,5 +243,50 @@ fn source_words(source: &Source) -> String {
             };
             format!("{rate} for {on}, then nothing for {off} ({times} times), payload {payload}")
         }
+        Source::Media(media) => media_words(media),
+    }
+}
+
+fn media_words(m: &Media) -> String {
+    let class = |(name, traffic): (&str, &Traffic)| match traffic {
+        Traffic::Even { payload, period } => format!("{name} of {payload} each {period}"),
+        Traffic::Frames {
+            period,
+            largest,
+            follows,
+            ..
+        } => {
+            let rate = match follows {
+                Some([least, most]) => format!("{least} to {most} as there is room"),
+                None => format!("{:.1} kbit/s", traffic.mean_bps().unwrap_or_default() / 1e3),
+            };
+            format!("{name} of {rate} in a frame each {period}, {largest} at most at once")
+        }
+        Traffic::Always { payload } => format!("{name} of {payload} without end"),
+    };
+    let classes: Vec<String> = m
+        .classes
+        .iter()
+        .map(|c| class((c.name, &c.traffic)))
+        .collect();
+    let tick = m.tick.map(|tick| format!(", its timer each {tick}"));
+    format!(
+        "{}, of use for {}; sender {} of {} packets, rate {}{}",
+        classes.join(", "),
+        m.deadline,
+        m.policy,
+        m.queue.packets,
+        rate_words(&m.rate),
+        tick.unwrap_or_default()
+    )
+}
+
+fn rate_words(rate: &rate::Config) -> String {
+    match rate {
+        rate::Config::Fixed(rate) => rate.to_string(),
+        rate::Config::Tfrc(params) => match params.revision {
+            Revision::Rfc3448 => "by TFRC of RFC 3448".into(),
+            Revision::Rfc5348 => "by TFRC".into(),
+        },
     }
 }

@@ -11,9 +11,11 @@ use crate::model::{Flow, Frame, Link, Pace, Source, Voice, Wlan};
 use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::section::{Section, string, table};
 use crate::sensor::Phenomenon;
-use crate::{tcp, ticket, trace};
+use crate::{media, tcp, ticket, trace};
 
-const KINDS: [&str; 7] = ["bulk", "rtp", "cbr", "poisson", "on-off", "sensor", "pcap"];
+const KINDS: [&str; 8] = [
+    "bulk", "rtp", "cbr", "poisson", "on-off", "sensor", "pcap", "media",
+];
 const COMMON: [&str; 9] = [
     "kind", "from", "to", "count", "start", "stagger", "stop", "tickets", "profile",
 ];
@@ -54,6 +56,7 @@ fn keys(kind: &str) -> &'static [&'static str] {
         ],
         "sensor" => &["payload", "period", "phenomenon"],
         "pcap" => &["file", "repeat", "voice"],
+        "media" => &media::KEYS,
         _ => &["rate", "payload", "sizes", "voice"],
     }
 }
@@ -71,7 +74,7 @@ pub(crate) fn read(
     let any = Section::new(path.as_str(), &entry.origin, t, &every)?;
     any.need(
         "kind",
-        "\"bulk\", \"rtp\", \"cbr\", \"poisson\", \"on-off\", \"sensor\" or \"pcap\"",
+        "\"bulk\", \"rtp\", \"cbr\", \"poisson\", \"on-off\", \"sensor\", \"pcap\" or \"media\"",
     )?;
     let kind = any.choice("kind", &KINDS)?.unwrap_or_default();
     let known = [&COMMON[..], keys(&kind)].concat();
@@ -136,6 +139,7 @@ fn source(kind: &str, s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scena
         },
         "on-off" => on_off(s)?,
         "pcap" => capture(s, cx)?,
+        "media" => media::read(s)?,
         _ => poisson(s)?,
     })
 }

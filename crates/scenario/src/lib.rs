@@ -5,12 +5,14 @@
 
 mod changes;
 mod context;
+mod controller;
 pub mod departures;
 mod document;
 mod error;
 mod explain;
 mod flow;
 mod link;
+mod media;
 pub mod model;
 mod pcap;
 mod queue;

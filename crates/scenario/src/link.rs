@@ -8,13 +8,14 @@ use crate::changes::changes;
 use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
+use crate::media::tick;
 use crate::model::{Egress, Link};
 use crate::queue::{default_queue, queue};
 use crate::section::{Section, read as read_item, shown, string, table};
 use crate::ticket::issue;
 
-const KEYS: [&str; 9] = [
-    "between", "rate", "changes", "framing", "delay", "jitter", "loss", "queue", "tickets",
+const KEYS: [&str; 10] = [
+    "between", "rate", "changes", "tick", "framing", "delay", "jitter", "loss", "queue", "tickets",
 ];
 const LOSS_KEYS: [&str; 4] = ["p", "r", "bad", "good"];
 const FRAMINGS: &str = "\"ethernet\", \"ip\" or { overhead = 44, mpu = 84, cells = \"atm\" }";
@@ -33,9 +34,17 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioErro
     let queues = at_ends(&s, "queue", ends, cx, queue)?;
     let changes = at_ends(&s, "changes", ends, cx, changes)?;
     let tickets = at_ends(&s, "tickets", ends, cx, issue)?;
+    let tick = tick(&s)?;
+    if tick.is_some() && rate[0].is_none() {
+        return Err(s.at("tick").error(format!(
+            "`{}` is when a limited link sends: write a rate too, like `rate = \"1mbit\"`",
+            s.name("tick")
+        )));
+    }
     let egress = [0, 1].map(|i| Egress {
         rate: rate[i],
         changes: changes[i].clone().unwrap_or_default(),
+        tick,
         framing,
         queue: queues[i].clone().unwrap_or_else(default_queue),
         tickets: tickets[i].clone(),

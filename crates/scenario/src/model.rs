@@ -10,7 +10,9 @@ use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::loss::Loss;
 use makeway_core::packet::UserId;
+use makeway_core::rate;
 use makeway_core::sched::Config;
+use makeway_core::send::{self, AnyPolicy};
 use makeway_core::ticket::{Codec, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration, Rate};
 
@@ -180,6 +182,9 @@ pub struct Egress {
     pub rate: Option<Rate>,
     /// How the rate changes; with a rate only.
     pub changes: Changes,
+    /// What waits leaves at multiples of this only, as from a token bucket that a coarse timer wakes; with a rate only.
+    /// `None`: at any time.
+    pub tick: Option<Duration>,
     /// What a packet costs on the wire.
     pub framing: Framing,
     /// The discipline and its limits; only with a rate does it ever hold a packet for long.
@@ -417,6 +422,8 @@ pub enum Source {
         /// After so much time it begins again; `None`: it is played once.
         period: Option<Duration>,
     },
+    /// Datagrams with deadlines, through a queue with a policy, at the rate of a controller.
+    Media(Arc<Media>),
 }
 
 impl Source {
@@ -430,8 +437,103 @@ impl Source {
             Self::OnOff { .. } => "on-off",
             Self::Sensor { .. } => "sensor",
             Self::Pcap { .. } => "pcap",
+            Self::Media(_) => "media",
         }
     }
+}
+
+/// An application that hands datagrams to a sender, and that sender.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Media {
+    /// Which datagram leaves next.
+    pub policy: AnyPolicy,
+    /// When it may leave.
+    pub rate: rate::Config,
+    /// What waits at most.
+    pub queue: send::Config,
+    /// From the creation of a datagram until it is of no use any more.
+    pub deadline: Duration,
+    /// What a packet has besides a datagram, from the IP header on.
+    pub headers: Bytes,
+    /// The sender's timers run out at multiples of this only; `None`: at any time.
+    pub tick: Option<Duration>,
+    /// What the application makes, the most important first.
+    pub classes: Vec<Class>,
+}
+
+/// Datagrams of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// `audio`, `video`, `stream`.
+    pub name: &'static str,
+    /// What they are.
+    pub traffic: Traffic,
+}
+
+/// What an application makes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Traffic {
+    /// Datagrams of one size at even times.
+    Even {
+        /// Size of each.
+        payload: Bytes,
+        /// From one to the next.
+        period: Duration,
+    },
+    /// Frames of random sizes at even times, each cut in datagrams that are handed over at once.
+    Frames {
+        /// From one to the next.
+        period: Duration,
+        /// The largest datagram.
+        largest: Bytes,
+        /// One after the other, then again; one at least.
+        scenes: Vec<Scene>,
+        /// Where the encoder follows the sender's target: from the least to the most that it makes.
+        follows: Option<[Rate; 2]>,
+    },
+    /// There is always another datagram.
+    Always {
+        /// Size of each.
+        payload: Bytes,
+    },
+}
+
+impl Traffic {
+    /// From a frame, or a datagram that is one, to the next.
+    pub fn period(&self) -> Option<Duration> {
+        match self {
+            Self::Even { period, .. } | Self::Frames { period, .. } => Some(*period),
+            Self::Always { .. } => None,
+        }
+    }
+
+    /// Mean rate of the payload, where it is the application's; that of an encoder that follows a target as if it did not.
+    pub fn mean_bps(&self) -> Option<f64> {
+        match self {
+            Self::Even { payload, period } => {
+                Some(payload.get() as f64 * 8.0 / period.as_secs_f64())
+            }
+            Self::Frames { period, scenes, .. } => {
+                let seconds: f64 = scenes.iter().map(|scene| scene.length.as_secs_f64()).sum();
+                let weighed = scenes
+                    .iter()
+                    .map(|scene| scene.mean.get() as f64 * scene.length.as_secs_f64());
+                Some(weighed.sum::<f64>() / seconds * 8.0 / period.as_secs_f64())
+            }
+            Self::Always { .. } => None,
+        }
+    }
+}
+
+/// How large frames are for some time: Gaussian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scene {
+    /// Mean size of a frame.
+    pub mean: Bytes,
+    /// Standard deviation.
+    pub deviation: Bytes,
+    /// How long it lasts.
+    pub length: Duration,
 }
 
 /// TCP, where it is a model. What is `None` is as the preset has it.

@@ -346,7 +346,8 @@ fn low_rate(item: &Item, name: &str) -> Result<LowRate, ScenarioError> {
 }
 
 /// `"50 packets"`, `"75kB"`, or both in an array: whichever is reached first.
-fn limit(item: &Item, name: &str) -> Result<(u32, Bytes), ScenarioError> {
+/// `"50 packets"`, `"75kB"` or both; what is not said follows from the other.
+pub(crate) fn limit(item: &Item, name: &str) -> Result<(u32, Bytes), ScenarioError> {
     let (mut packets, mut bytes) = (None, None);
     for part in item.one_or_more() {
         let text = match &part.value {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use makeway_core::rate::Config;
+use makeway_core::rate::tfrc::Revision;
 use makeway_scenario::model::{Egress, Pace, Scenario, Source};
 use serde_json::{Value, json};
 
@@ -85,6 +87,22 @@ fn value(s: &Scenario) -> Value {
             "source": source(&f.source),
         })).collect::<Vec<_>>(),
     })
+}
+
+fn controller(rate: &Config) -> Value {
+    match rate {
+        Config::Fixed(rate) => json!({ "kind": "fixed", "rate_bps": rate.bps() }),
+        Config::Tfrc(params) => json!({
+            "kind": "tfrc",
+            "rfc": match params.revision {
+                Revision::Rfc3448 => 3448,
+                Revision::Rfc5348 => 5348,
+            },
+            "damping": params.damping,
+            "discounting": params.discounting,
+            "granularity_ms": params.granularity.as_millis_f64(),
+        }),
+    }
 }
 
 fn source(source: &Source) -> Value {
@@ -170,6 +188,20 @@ fn source(source: &Source) -> Value {
             "kind": "on-off", "rate_bps": rate.bps(), "payload": payload.get(),
             "on_s": on.as_secs_f64(), "off_s": off.as_secs_f64(),
             "shape": shape,
+        }),
+        Source::Media(media) => json!({
+            "kind": "media",
+            "policy": media.policy.to_string(),
+            "rate": controller(&media.rate),
+            "queue_packets": media.queue.packets,
+            "deadline_ms": media.deadline.as_millis_f64(),
+            "headers": media.headers.get(),
+            "tick_ms": media.tick.map(|tick| tick.as_millis_f64()),
+            "classes": media.classes.iter().map(|class| json!({
+                "name": class.name,
+                "mean_bps": class.traffic.mean_bps(),
+                "period_ms": class.traffic.period().map(|period| period.as_millis_f64()),
+            })).collect::<Vec<_>>(),
         }),
     }
 }

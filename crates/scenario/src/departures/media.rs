@@ -1,0 +1,201 @@
+//! What an application hands to its sender, and when.
+
+use std::collections::VecDeque;
+
+use makeway_core::random::Rng;
+use makeway_core::units::Rate;
+use rand_distr::{Distribution, StandardNormal, StandardUniform};
+use rand_pcg::Pcg64Mcg;
+
+use super::stream;
+use crate::model::{Media, Scene, Traffic};
+
+/// A datagram as the application makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// From the start of the flow, in ns.
+    pub at: u64,
+    /// Place of its class, 0 the most important.
+    pub class: u8,
+    /// Its size.
+    pub bytes: u32,
+    /// Number of its frame, counted in its class from 0.
+    pub frame: u32,
+    /// Datagrams of that frame.
+    pub parts: u16,
+}
+
+/// What an application makes over time, without end. What is random depends on seed and flow alone: not on the sender,
+/// and on the target that an encoder follows by its scale only.
+#[derive(Clone, Debug)]
+pub struct Units {
+    sources: Vec<Source>,
+    /// Places of those that are due at once.
+    due: Vec<usize>,
+    ready: VecDeque<Unit>,
+    rng: Pcg64Mcg,
+    /// What comes first of what is due at once.
+    order: Rng,
+}
+
+/// A class that makes frames at even times.
+#[derive(Clone, Debug)]
+struct Source {
+    class: u8,
+    traffic: Traffic,
+    /// Ns from one to the next.
+    period: u64,
+    /// Frames so far.
+    frames: u32,
+    /// Of the next.
+    bytes: u64,
+    /// By which sizes are multiplied.
+    scale: f64,
+}
+
+impl Units {
+    /// Of the flow numbered `flow`.
+    pub fn new(media: &Media, seed: u64, flow: usize) -> Self {
+        let classes = (0..).zip(&media.classes);
+        let sources = classes.filter_map(|(class, of)| Source::new(class, &of.traffic));
+        let mut rng = stream(seed, flow);
+        let mut units = Self {
+            sources: sources.collect(),
+            due: Vec::new(),
+            ready: VecDeque::new(),
+            order: Rng::new(StandardUniform.sample(&mut rng)),
+            rng,
+        };
+        // An encoder that follows a target begins with the least.
+        units.follow(Rate::default());
+        units
+    }
+
+    /// When the next one is made, in ns from the start of the flow; `None` where nothing is made by the clock.
+    pub fn next_at(&self) -> Option<u64> {
+        let ready = self.ready.front().map(|unit| unit.at);
+        ready.or_else(|| self.sources.iter().map(Source::at).min())
+    }
+
+    /// Encoders that follow `target` share what of it other classes leave.
+    pub fn follow(&mut self, target: Rate) {
+        let (follow, fixed): (Vec<&Source>, Vec<&Source>) = self
+            .sources
+            .iter()
+            .partition(|source| source.bounds().is_some());
+        let fixed: f64 = fixed
+            .iter()
+            .filter_map(|source| source.traffic.mean_bps())
+            .sum();
+        let each = (target.bps() as f64 - fixed) / follow.len() as f64;
+        for source in &mut self.sources {
+            if let (Some([least, most]), Some(mean)) = (source.bounds(), source.traffic.mean_bps())
+            {
+                source.scale = each.clamp(least.bps() as f64, most.bps() as f64) / mean;
+            }
+        }
+    }
+
+    fn make(&mut self) {
+        let Some(at) = self.sources.iter().map(Source::at).min() else {
+            return;
+        };
+        self.due.clear();
+        for (place, source) in self.sources.iter_mut().enumerate() {
+            if source.at() == at {
+                self.due.push(place);
+                source.draw(&mut self.rng);
+            }
+        }
+        self.order.shuffle(&mut self.due);
+        for place in &self.due {
+            self.sources[*place].cut(at, &mut self.ready);
+        }
+    }
+}
+
+impl Iterator for Units {
+    type Item = Unit;
+
+    fn next(&mut self) -> Option<Unit> {
+        if self.ready.is_empty() {
+            self.make();
+        }
+        self.ready.pop_front()
+    }
+}
+
+impl Source {
+    fn new(class: u8, traffic: &Traffic) -> Option<Self> {
+        Some(Self {
+            class,
+            period: traffic.period()?.as_nanos(),
+            traffic: traffic.clone(),
+            frames: 0,
+            bytes: 0,
+            scale: 1.0,
+        })
+    }
+
+    /// When the next frame is due.
+    fn at(&self) -> u64 {
+        u64::from(self.frames) * self.period
+    }
+
+    /// From which rate to which its encoder follows a target.
+    fn bounds(&self) -> Option<[Rate; 2]> {
+        match self.traffic {
+            Traffic::Frames { follows, .. } => follows,
+            _ => None,
+        }
+    }
+
+    /// How large the next frame is: one byte at least.
+    fn draw(&mut self, rng: &mut Pcg64Mcg) {
+        self.bytes = match &self.traffic {
+            Traffic::Even { payload, .. } | Traffic::Always { payload } => payload.get(),
+            Traffic::Frames { scenes, .. } => {
+                let normal: f64 = StandardNormal.sample(rng);
+                let Scene {
+                    mean, deviation, ..
+                } = scene(scenes, self.at());
+                let bytes = mean.get() as f64 + normal * deviation.get() as f64;
+                (bytes * self.scale).max(1.0) as u64
+            }
+        };
+    }
+
+    /// Makes the datagrams of the next frame ready.
+    fn cut(&mut self, at: u64, ready: &mut VecDeque<Unit>) {
+        let largest = match &self.traffic {
+            Traffic::Frames { largest, .. } => largest.get(),
+            _ => self.bytes,
+        };
+        let parts = self.bytes.div_ceil(largest).min(u64::from(u16::MAX));
+        for part in 0..parts {
+            ready.push_back(Unit {
+                at,
+                class: self.class,
+                bytes: (self.bytes - part * largest).min(largest) as u32,
+                frame: self.frames,
+                parts: parts as u16,
+            });
+        }
+        self.frames += 1;
+    }
+}
+
+/// The scene at `at`; they come again after the last.
+fn scene(scenes: &[Scene], at: u64) -> Scene {
+    let round: u64 = scenes.iter().map(|scene| scene.length.as_nanos()).sum();
+    let mut left = at % round;
+    let there = scenes.iter().find(|scene| {
+        let is_there = left < scene.length.as_nanos();
+        left = left.saturating_sub(scene.length.as_nanos());
+        is_there
+    });
+    *there.unwrap_or(&scenes[0])
+}
+
+#[cfg(test)]
+mod tests;

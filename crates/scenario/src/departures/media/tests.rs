@@ -1,0 +1,150 @@
+use makeway_core::rate;
+use makeway_core::send::fifo::Fifo;
+use makeway_core::send::{self, AnyPolicy};
+use makeway_core::units::{Bytes, Duration};
+
+use super::*;
+use crate::model::Class;
+
+fn media(video: Option<[Rate; 2]>) -> Media {
+    let scene = |mean, deviation, seconds| Scene {
+        mean: Bytes::new(mean),
+        deviation: Bytes::new(deviation),
+        length: Duration::from_secs(seconds),
+    };
+    let audio = Traffic::Even {
+        payload: Bytes::new(214),
+        period: Duration::from_millis(20),
+    };
+    let video = Traffic::Frames {
+        period: Duration::from_millis(100),
+        largest: Bytes::new(1026),
+        scenes: vec![
+            scene(4450, 1000, 10),
+            scene(1075, 475, 5),
+            scene(4450, 1000, 5),
+        ],
+        follows: video,
+    };
+    let class = |(name, traffic)| Class { name, traffic };
+    Media {
+        policy: AnyPolicy::Fifo(Fifo),
+        rate: rate::Config::Fixed(Rate::from_bps(1_000_000)),
+        queue: send::Config::default(),
+        deadline: Duration::from_millis(200),
+        headers: Bytes::new(36),
+        tick: None,
+        classes: [("audio", audio), ("video", video)].map(class).into(),
+    }
+}
+
+fn seconds(units: &Units, seconds: u64) -> Vec<Unit> {
+    let end = seconds * 1_000_000_000;
+    units.clone().take_while(|unit| unit.at < end).collect()
+}
+
+fn bps(units: &[Unit], class: u8, seconds: f64) -> f64 {
+    let bytes = units
+        .iter()
+        .filter(|unit| unit.class == class)
+        .map(|unit| unit.bytes);
+    bytes.map(f64::from).sum::<f64>() * 8.0 / seconds
+}
+
+/// SBPN paper, sections 4.1 and 5.2: audio 86 kbit/s, video 289, packets of 519 B on average.
+#[test]
+fn ekiga_has_the_rates_and_the_mean_packet_of_the_paper() {
+    let media = media(None);
+    let units = seconds(&Units::new(&media, 1, 0), 1200);
+    let [audio, video] = [0, 1].map(|class| bps(&units, class, 1200.0) / 1000.0);
+    assert_eq!(audio, 85.6);
+    assert!((video - 288.5).abs() < 2.0, "{video} kbit/s");
+    let mean = units.iter().map(|unit| f64::from(unit.bytes)).sum::<f64>() / units.len() as f64;
+    assert!((mean - 519.0).abs() < 3.0, "{mean} B");
+    let closed = media.classes[1].traffic.mean_bps().unwrap() / 1000.0;
+    assert!((closed - 288.5).abs() < 0.01, "{closed}");
+}
+
+#[test]
+fn sizes_of_frames_have_the_mean_and_the_deviation_of_their_scene() {
+    let units = seconds(&Units::new(&media(None), 2, 0), 2000);
+    for (is_in, mean, deviation) in [
+        (
+            &(|s: u64| !(10..15).contains(&s)) as &dyn Fn(u64) -> bool,
+            4450.0,
+            1000.0,
+        ),
+        (&|s: u64| (10..15).contains(&s), 1075.0, 475.0),
+    ] {
+        let mut sizes = std::collections::BTreeMap::<u32, f64>::new();
+        let video = units.iter().filter(|unit| unit.class == 1);
+        for unit in video.filter(|unit| is_in(unit.at / 1_000_000_000 % 20)) {
+            *sizes.entry(unit.frame).or_default() += f64::from(unit.bytes);
+        }
+        let n = sizes.len() as f64;
+        let got = sizes.values().sum::<f64>() / n;
+        let variance = sizes.values().map(|size| (size - got).powi(2)).sum::<f64>() / (n - 1.0);
+        // Five standard errors; what is cut off at zero lifts the mean of the still ones by 2 B.
+        assert!(
+            (got - mean).abs() < 5.0 * deviation / n.sqrt() + 2.0,
+            "{got} {mean}"
+        );
+        assert!(
+            (variance.sqrt() / deviation - 1.0).abs() < 0.05,
+            "{variance} {deviation}"
+        );
+    }
+}
+
+#[test]
+fn frames_are_cut_whole_and_handed_over_at_once() {
+    let units = seconds(&Units::new(&media(None), 3, 0), 20);
+    let frames = units.chunk_by(|a, b| (a.class, a.frame) == (b.class, b.frame));
+    for frame in frames {
+        let (last, others) = frame.split_last().unwrap();
+        assert_eq!(usize::from(last.parts), frame.len());
+        assert!(frame.iter().all(|unit| unit.at == last.at));
+        assert!(last.class == 0 || others.iter().all(|unit| unit.bytes == 1026));
+        assert!(last.bytes <= 1026);
+    }
+    assert!(units.is_sorted_by_key(|unit| unit.at));
+}
+
+#[test]
+fn what_is_due_at_once_comes_in_random_order() {
+    let units = seconds(&Units::new(&media(None), 4, 0), 200);
+    let at_once = units.iter().filter(|unit| unit.at % 100_000_000 == 0);
+    let mut firsts = at_once.collect::<Vec<_>>();
+    firsts.dedup_by_key(|unit| unit.at);
+    let audio = firsts.iter().filter(|unit| unit.class == 0).count();
+    // 2000 throws of a coin: within five deviations.
+    assert!(audio.abs_diff(1000) < 112, "{audio} of {}", firsts.len());
+}
+
+#[test]
+fn an_encoder_makes_of_the_target_what_others_leave_within_its_bounds() {
+    let bounds = [150_000, 1_500_000].map(Rate::from_bps);
+    for (target, video) in [(0, 150.0), (600_000, 514.4), (9_000_000, 1500.0)] {
+        let mut units = Units::new(&media(Some(bounds)), 5, 0);
+        units.follow(Rate::from_bps(target));
+        let got = bps(&seconds(&units, 400), 1, 400.0) / 1000.0;
+        assert!((got / video - 1.0).abs() < 0.02, "{target}: {got} kbit/s");
+    }
+}
+
+#[test]
+fn another_target_has_the_same_luck() {
+    let of = |target| {
+        let mut units = Units::new(&media(Some([1, 10_000_000].map(Rate::from_bps))), 6, 0);
+        units.follow(Rate::from_bps(target));
+        let mut whole = std::collections::BTreeMap::<u32, f64>::new();
+        for unit in seconds(&units, 20).iter().filter(|unit| unit.class == 1) {
+            *whole.entry(unit.frame).or_default() += f64::from(unit.bytes);
+        }
+        whole
+    };
+    let (one, other) = (of(1_085_600), of(2_085_600));
+    for (frame, bytes) in &one {
+        assert!((other[frame] / bytes - 2.0).abs() < 0.1, "{frame}");
+    }
+}

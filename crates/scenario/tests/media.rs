@@ -1,0 +1,163 @@
+//! `kind = "media"` in scenario files.
+
+use std::path::Path;
+
+use makeway_core::rate::Config;
+use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
+use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_scenario::model::{Media, Source, Traffic};
+use makeway_scenario::{explain, parse};
+
+const CALL: &str = r#"duration = "20s"
+[node.phone]
+[node.friend]
+[link.line]
+between = ["phone", "friend"]
+rate = "1mbit"
+[flow.call]
+kind = "media"
+from = "phone"
+to = "friend"
+rate = "300kbit"
+audio = { payload = "160B", period = "20ms" }
+video = { period = "40ms", scenes = [{ mean = "2kB", for = "10s" }] }
+"#;
+
+fn read(from: &str, to: &str) -> Result<Media, String> {
+    assert!(CALL.contains(from), "{from}");
+    let text = CALL.replacen(from, to, 1);
+    let scenario = parse(&text, "call.toml", Path::new("."), &[]).map_err(|e| e.to_string())?;
+    assert!(explain(&scenario).contains("of use for"));
+    match &scenario.flows[0].source {
+        Source::Media(media) => Ok((**media).clone()),
+        _ => Err("it is no media".into()),
+    }
+}
+
+#[test]
+fn what_is_not_said_is_as_in_the_paper() {
+    let media = read("", "").unwrap();
+    assert_eq!(media.policy.to_string(), "sbpn2");
+    assert_eq!(media.deadline, Duration::from_millis(200));
+    assert_eq!((media.headers, media.tick), (Bytes::new(36), None));
+    assert_eq!(media.queue.packets, 32);
+}
+
+#[test]
+fn every_key_reaches_the_sender() {
+    let media = read(
+        "kind = \"media\"",
+        "kind = \"media\"\npolicy = \"fifo\"\nqueue = \"5 packets\"\ndeadline = \"150ms\"\nheaders = \"40B\"\ntick = \"4ms\"\none_way = \"30ms\"",
+    )
+    .unwrap();
+    assert_eq!(media.policy.to_string(), "fifo");
+    assert_eq!(media.queue.packets, 5);
+    assert_eq!(media.queue.one_way, Some(Duration::from_millis(30)));
+    assert_eq!(media.deadline, Duration::from_millis(150));
+    assert_eq!(media.headers, Bytes::new(40));
+    assert_eq!(media.tick, Some(Duration::from_millis(4)));
+}
+
+#[test]
+fn tables_take_the_place_of_those_of_a_known_traffic() {
+    let media = read(
+        "audio =",
+        "traffic = \"ekiga\"\nstream = { payload = \"1kB\" }\naudio =",
+    )
+    .unwrap();
+    let names: Vec<&str> = media.classes.iter().map(|class| class.name).collect();
+    assert_eq!(names, ["audio", "video", "stream"]);
+    let payload = Bytes::new(160);
+    let period = Duration::from_millis(20);
+    assert_eq!(media.classes[0].traffic, Traffic::Even { payload, period });
+    assert_eq!(
+        media.classes[1].traffic.period(),
+        Some(Duration::from_millis(40))
+    );
+}
+
+#[test]
+fn an_encoder_may_follow_the_target() {
+    let media = read(
+        "period = \"40ms\",",
+        "period = \"40ms\", follows = [\"150kbit\", \"1500kbit\"],",
+    )
+    .unwrap();
+    let Traffic::Frames { follows, .. } = media.classes[1].traffic else {
+        panic!("no frames");
+    };
+    assert_eq!(follows, Some([150_000, 1_500_000].map(Rate::from_bps)));
+}
+
+#[test]
+fn every_key_of_tfrc_reaches_the_controller() {
+    let rate = |text: &str| read("rate = \"300kbit\"", text).unwrap().rate;
+    let plain = TfrcParams {
+        largest: 1464,
+        ..TfrcParams::default()
+    };
+    assert_eq!(rate("rate = \"tfrc\""), Config::Tfrc(plain));
+    let other = "rate = { kind = \"tfrc\", rfc = \"3448\", segment = \"largest\", damping = false, \
+        discounting = false, granularity = \"10ms\" }";
+    let expected = TfrcParams {
+        revision: Revision::Rfc3448,
+        segment: SegmentSize::Largest,
+        damping: false,
+        discounting: false,
+        granularity: Duration::from_millis(10),
+        ..plain
+    };
+    assert_eq!(rate(other), Config::Tfrc(expected));
+}
+
+#[test]
+fn errors_say_where_what_and_what_would_be_right() {
+    let shown: Vec<String> = [
+        ("rate = \"300kbit\"\n", ""),
+        ("rate = \"300kbit\"", "rate = \"0bit\""),
+        ("rate = \"300kbit\"", "rate = \"tfcr\""),
+        (
+            "rate = \"300kbit\"",
+            "rate = { kind = \"tfrc\", rfc = \"2119\" }",
+        ),
+        (
+            "rate = \"300kbit\"",
+            "rate = { kind = \"tfrc\", cap = true }",
+        ),
+        ("kind = \"media\"", "kind = \"media\"\npolicy = \"sbpn\""),
+        ("kind = \"media\"", "kind = \"media\"\nqueue = 5"),
+        ("kind = \"media\"", "kind = \"media\"\ndeadline = \"0s\""),
+        ("kind = \"media\"", "kind = \"media\"\ndeadline = \"2h\""),
+        ("kind = \"media\"", "kind = \"media\"\nheaders = \"4B\""),
+        ("kind = \"media\"", "kind = \"media\"\ntick = \"20ms\""),
+        ("kind = \"media\"", "kind = \"media\"\nvoice = {}"),
+        ("kind = \"media\"", "kind = \"media\"\ntraffic = \"skype\""),
+        (", period = \"20ms\"", ""),
+        ("payload = \"160B\"", "payload = \"1600B\""),
+        (
+            "payload = \"160B\"",
+            "payload = \"160B\", rate = \"64kbit\"",
+        ),
+        (", scenes = [{ mean = \"2kB\", for = \"10s\" }]", ""),
+        ("[{ mean = \"2kB\", for = \"10s\" }]", "[]"),
+        ("mean = \"2kB\"", "mean = \"0B\""),
+        (", for = \"10s\"", ""),
+        (
+            "period = \"40ms\"",
+            "period = \"40ms\", follows = [\"2mbit\", \"1mbit\"]",
+        ),
+        ("rate = \"1mbit\"", "tick = \"1ms\""),
+        ("rate = \"1mbit\"", "rate = \"1mbit\"\ntick = \"0s\""),
+    ]
+    .iter()
+    .map(|(from, to)| read(from, to).unwrap_err())
+    .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn a_sender_without_traffic_is_refused() {
+    let bare = CALL.split("audio").next().unwrap();
+    let error = parse(bare, "call.toml", Path::new("."), &[]).unwrap_err();
+    assert!(error.to_string().contains("makes nothing"), "{error}");
+}
