@@ -2,8 +2,10 @@
 
 use makeway_core::fetch::fetch;
 use makeway_core::packet::{Ecn, Handle, Packet, Tag};
+use makeway_core::rate::Feedback;
 use makeway_core::units::Instant;
 
+use crate::media;
 use crate::tcp::{Ack, Segment};
 
 /// A packet of a flow, in one line of the cache.
@@ -46,6 +48,17 @@ pub enum Body {
         /// Last of its frame.
         marker: bool,
     },
+    /// A packet of a sender of its own.
+    Media(media::Packet),
+    /// What its receiver reports; it is in [`Arena::feedback`].
+    Feedback(u32),
+}
+
+impl Body {
+    /// Whether it goes from the receiver to the sender.
+    pub fn is_back(&self) -> bool {
+        matches!(self, Self::Ack(_) | Self::Feedback(_))
+    }
 }
 
 /// Packets from which fetching ahead pays: 64 bytes each fill a second-level cache of 256 KiB. Chosen
@@ -57,6 +70,9 @@ const FETCH_FROM: usize = 4096;
 pub struct Arena {
     slots: Vec<Transit>,
     free: Vec<u32>,
+    /// Feedback under way, too large for a slot.
+    feedback: Vec<Feedback>,
+    free_feedback: Vec<u32>,
 }
 
 impl Arena {
@@ -117,7 +133,30 @@ impl Arena {
     #[inline]
     pub fn remove(&mut self, handle: Handle) -> Transit {
         self.free.push(handle.0);
-        self.slots[handle.0 as usize]
+        let transit = self.slots[handle.0 as usize];
+        if let Body::Feedback(place) = transit.body {
+            self.free_feedback.push(place);
+        }
+        transit
+    }
+
+    /// What carries `feedback`.
+    pub fn carrying(&mut self, feedback: Feedback) -> Body {
+        Body::Feedback(match self.free_feedback.pop() {
+            Some(place) => {
+                self.feedback[place as usize] = feedback;
+                place
+            }
+            None => {
+                self.feedback.push(feedback);
+                self.feedback.len() as u32 - 1
+            }
+        })
+    }
+
+    /// What a packet of that body carries, or carried until another was taken in.
+    pub fn feedback(&self, place: u32) -> &Feedback {
+        &self.feedback[place as usize]
     }
 
     /// Whether nothing is under way.

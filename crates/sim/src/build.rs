@@ -15,7 +15,7 @@ use makeway_core::ticket::{Meter, Relabeller, Tagger};
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
-use makeway_scenario::departures::departures;
+use makeway_scenario::departures::{Units, departures};
 use makeway_scenario::model::{
     self, Egress, Issue, Preset, Queue, Scenario, Share, Source, Standard,
 };
@@ -24,6 +24,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::error::RunError;
 use crate::flow::{Flow, Kind, Stream, Tags, Tasks, Tcp};
+use crate::media::Media;
 use crate::port::{Counts, Currency, FRAMING, Port, Way, port_number};
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
 use crate::trace::Trace;
@@ -316,6 +317,12 @@ fn kind(
             tasks,
         })));
     }
+    if let Source::Media(media) = &flow.source {
+        let units = Units::new(media, seed, number);
+        return Ok(Kind::Media(Box::new(Media::new(
+            media, units, start, interval,
+        ))));
+    }
     let mut departures =
         departures(&flow.source, seed, number).unwrap_or_else(|| Box::new(std::iter::empty()));
     Ok(Kind::Stream(Box::new(Stream {
@@ -515,6 +522,7 @@ fn port(
     };
     Ok(Port::new(
         Shaper::new(egress.rate, scheduler),
+        egress.tick,
         egress.framing,
         way,
         currency(
@@ -578,7 +586,13 @@ fn station_port(
         loss: LossyLink::new(Loss::default()),
         rng: random(seed, number),
     };
-    Ok(Port::new(Shaper::new(None, scheduler), FRAMING, way, None))
+    Ok(Port::new(
+        Shaper::new(None, scheduler),
+        None,
+        FRAMING,
+        way,
+        None,
+    ))
 }
 
 /// The seed of a replication; that of the first is the scenario's own.

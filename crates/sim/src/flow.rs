@@ -10,6 +10,7 @@ use makeway_scenario::departures::Departure;
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
 
+use crate::media::Media;
 use crate::tcp::{Receiver, Sender};
 
 /// A flow of the scenario.
@@ -83,6 +84,8 @@ pub enum Kind {
     Tcp(Box<Tcp>),
     /// A stream of datagrams.
     Stream(Box<Stream>),
+    /// Datagrams through a sender of their own.
+    Media(Box<Media>),
 }
 
 /// A TCP connection, established when it begins.

@@ -14,7 +14,7 @@ use makeway_report::interval::Interval;
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
 
-use crate::arena::{Body, Transit};
+use crate::arena::Transit;
 use crate::world::Step;
 
 /// Of 802.11 data: LLC 8 bytes, MAC header 24, check sequence 4 (IEEE 802.11-2020 9.3.2.1).
@@ -74,6 +74,8 @@ impl Currency {
 /// A queue with its link.
 pub struct Port {
     shaper: Shaper,
+    /// What waits leaves at multiples of this only.
+    tick: Option<Duration>,
     framing: Framing,
     way: Way,
     currency: Option<Box<Currency>>,
@@ -143,12 +145,14 @@ impl Port {
     /// An idle port.
     pub fn new(
         shaper: Shaper,
+        tick: Option<Duration>,
         framing: Framing,
         way: Way,
         currency: Option<Box<Currency>>,
     ) -> Self {
         Self {
             shaper,
+            tick,
             framing,
             way,
             currency,
@@ -190,7 +194,7 @@ impl Port {
         if transit.ecn != Ecn::NotCapable {
             packet = packet.with_ecn(transit.ecn);
         }
-        if matches!(transit.body, Body::Ack(_)) {
+        if transit.body.is_back() {
             packet = packet.with_control();
         }
         if transit.tag != Tag(0) {
@@ -225,8 +229,9 @@ impl Port {
             }
             let marked = sent(&packet);
             let leaves = match self.shaper.rate() {
-                Some(_) => self.shaper.busy_until(),
-                None => now,
+                // A bucket has the tokens of a whole packet before it leaves.
+                Some(_) if self.tick.is_none() => self.shaper.busy_until(),
+                _ => now,
             };
             if let Some(counts) = &mut self.counts {
                 counts.sent(now, &packet, marked);
@@ -236,7 +241,7 @@ impl Port {
         if !self.drops.is_empty() {
             self.give_up();
         }
-        self.shaper.next_departure()
+        self.next_departure()
     }
 
     /// The next packet, for a radio, which has its own way of sending. `sent` says whether it was marked here.
@@ -279,8 +284,13 @@ impl Port {
     }
 
     /// When a packet may leave next.
+    #[inline]
     pub fn next_departure(&self) -> Option<Instant> {
-        self.shaper.next_departure()
+        let next = self.shaper.next_departure()?;
+        Some(match self.tick {
+            Some(tick) => next_tick(next, tick),
+            None => next,
+        })
     }
 
     /// When the next packet comes to the far end, and which.
@@ -343,6 +353,12 @@ impl Port {
             }
         }
     }
+}
+
+/// The first multiple of `tick` from `at` on.
+pub fn next_tick(at: Instant, tick: Duration) -> Instant {
+    let tick = tick.as_nanos();
+    Instant::from_nanos(at.as_nanos().div_ceil(tick).saturating_mul(tick))
 }
 
 /// Names as the gateway's statistics have them.

@@ -160,6 +160,10 @@ fn flow_report(flow: &model::Flow, ends: &Flow, tally: Tally) -> FlowReport {
                 tally.voice(&mut report, voice.encoder_delay);
             }
         }
+        Kind::Media(media) => {
+            tally.datagram(&mut report, &media.sent, &media.received);
+            tally.media(&mut report, &media.classes, &media.rates);
+        }
     }
     report
 }

@@ -1,5 +1,6 @@
 //! The network and its traffic, event by event.
 
+mod media;
 mod radio;
 
 pub use radio::{Cell, Mesh};
@@ -390,7 +391,7 @@ impl<T: Trace> World<T> {
     }
 
     fn send(&mut self, flow: u32, len: u32, ecn: Ecn, body: Body) {
-        let back = matches!(body, Body::Ack(_));
+        let back = body.is_back();
         let ends = &mut self.flows[flow as usize];
         let tag = match &mut ends.tags {
             Some(tags) if !back => {
@@ -418,7 +419,7 @@ impl<T: Trace> World<T> {
     fn deliver(&mut self, transit: Transit) {
         let (number, now, interval) = (transit.flow, self.now, self.interval);
         let flow = &mut self.flows[number as usize];
-        let is_data = !matches!(transit.body, Body::Ack(_));
+        let is_data = !transit.body.is_back();
         if is_data && interval.measures(now.as_nanos()) {
             flow.ip_bytes += u64::from(transit.len);
         }
@@ -457,6 +458,7 @@ impl<T: Trace> World<T> {
                 }
                 self.pump(number);
             }
+            (Kind::Media(_), _) => self.deliver_media(transit),
             _ => {}
         }
     }
@@ -509,6 +511,7 @@ impl<T: Trace> World<T> {
         let source = self.sources().send(number);
         let flow = &mut self.flows[number as usize];
         match &mut flow.kind {
+            Kind::Media(_) => self.wake_media(number),
             Kind::Tcp(tcp) => {
                 if let Some(due) = tcp.next()
                     && due > self.now
@@ -549,8 +552,10 @@ impl<T: Trace> World<T> {
 
     fn receiver_due(&mut self, number: u32) {
         let source = self.sources().receive(number);
-        let Kind::Tcp(tcp) = &mut self.flows[number as usize].kind else {
-            return self.agenda.clear(source);
+        let tcp = match &mut self.flows[number as usize].kind {
+            Kind::Tcp(tcp) => tcp,
+            Kind::Media(_) => return self.report_due(number),
+            Kind::Stream(_) => return self.agenda.clear(source),
         };
         let ack = match tcp.receiver.next_timeout() {
             Some(due) if due > self.now => return self.agenda.set(source, due),
@@ -566,6 +571,11 @@ impl<T: Trace> World<T> {
             let backlog = f64::from(port.backlog());
             if let Some(counts) = &mut port.counts {
                 counts.backlog.push(backlog);
+            }
+        }
+        for flow in &mut self.flows {
+            if let Kind::Media(media) = &mut flow.kind {
+                media.sample();
             }
         }
         let next = self.now + self.interval.step();

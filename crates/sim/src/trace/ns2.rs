@@ -70,6 +70,8 @@ impl Sink for Ns2 {
             Body::Segment(segment) => ("tcp", [false, segment.cwr], segment.seq),
             Body::Ack(ack) => ("ack", [ack.ece, false], ack.ack),
             Body::Datagram { seq, .. } => (self.kinds[number as usize], [false; 2], seq),
+            Body::Media(packet) => (self.kinds[number as usize], [false; 2], packet.sequence),
+            Body::Feedback(_) => ("feedback", [false; 2], 0),
         };
         let flag = |set, letter| if set { letter } else { '-' };
         let (c, a) = (flag(echoes, 'C'), flag(reduced, 'A'));
@@ -77,7 +79,7 @@ impl Sink for Ns2 {
             flag(ecn == Ecn::Marked, 'E'),
             flag(ecn != Ecn::NotCapable, 'N'),
         );
-        let back = usize::from(matches!(seen.packet.body, Body::Ack(_)));
+        let back = usize::from(seen.packet.body.is_back());
         let (source, destination) = (seen.flow.nodes[back], seen.flow.nodes[1 - back]);
         let [from, to] = self.ends[seen.port as usize];
         let (ns, port, size, id) = (

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
 use makeway_core::packet::Ecn;
 use makeway_core::units::Instant;
+use makeway_scenario::departures::rtp_time;
 use makeway_scenario::model::Scenario;
 use makeway_scenario::wire::{PREFIX, Rtp};
 
@@ -130,13 +131,13 @@ impl PcapNg {
     /// Makes `self.packet`: headers and all the payload that there is room for. Nothing for a packet
     /// that IPv4 does not know, which no scenario has.
     fn make(&mut self, seen: &Seen<'_>) -> Option<()> {
-        let back = usize::from(matches!(seen.packet.body, Body::Ack(_)));
+        let back = usize::from(seen.packet.body.is_back());
         let ends = seen.flow.addresses.map(|address| address.octets());
         let (from, to) = (ends[back], ends[1 - back]);
         let transport = (seen.packet.len as usize).checked_sub(Ipv4Header::MIN_LEN)?;
         let protocol = match seen.packet.body {
-            Body::Datagram { .. } => IpNumber::UDP,
-            _ => IpNumber::TCP,
+            Body::Segment(_) | Body::Ack(_) => IpNumber::TCP,
+            _ => IpNumber::UDP,
         };
         // A router takes one off; the first is the sender itself.
         let ttl = (TTL + 1).saturating_sub(seen.label.hops);
@@ -155,24 +156,17 @@ impl PcapNg {
         let mut tcp = match seen.packet.body {
             Body::Segment(segment) => data(seen, &segment),
             Body::Ack(ack) => acknowledgement(seen, &ack),
-            Body::Datagram {
-                seq,
-                sent,
-                timestamp,
-                marker,
-            } => {
-                let rtp = Rtp {
-                    seq,
-                    timestamp,
-                    marker,
-                    ssrc: Rtp::ssrc(seen.flow.number as usize),
-                    stamp: sent.as_nanos(),
-                };
-                self.payload[..PREFIX].copy_from_slice(&rtp.to_bytes());
-                let payload = &self.payload[..transport.checked_sub(UdpHeader::LEN)?];
+            _ => {
+                let prefix = rtp(seen).map_or(0, |rtp| {
+                    self.payload[..PREFIX].copy_from_slice(&rtp.to_bytes());
+                    PREFIX
+                });
+                // Without an RTP header there are zeros only.
+                let length = transport.checked_sub(UdpHeader::LEN)?;
+                let payload = &self.payload[PREFIX - prefix..][..length];
                 let udp = UdpHeader::with_ipv4_checksum(port, port, &ip, payload).ok()?;
                 self.packet.extend_from_slice(&udp.to_bytes());
-                self.keep(PREFIX.min(payload.len()), seen.packet.len as usize);
+                self.keep(prefix.min(payload.len()), seen.packet.len as usize);
                 return Some(());
             }
         };
@@ -190,6 +184,30 @@ impl PcapNg {
         self.packet.extend_from_slice(&self.payload[..prefix]);
         self.packet.resize(len.min(SNAPLEN), 0);
     }
+}
+
+/// What a stream's packets begin with; those of a sender of its own carry DCCP in a world with sockets, and RTP here.
+fn rtp(seen: &Seen<'_>) -> Option<Rtp> {
+    let (seq, sent, timestamp, marker) = match seen.packet.body {
+        Body::Datagram {
+            seq,
+            sent,
+            timestamp,
+            marker,
+        } => (seq, sent, timestamp, marker),
+        Body::Media(packet) => {
+            let created = rtp_time(packet.created.as_nanos());
+            (packet.sequence, packet.sent, created, false)
+        }
+        _ => return None,
+    };
+    Some(Rtp {
+        seq,
+        timestamp,
+        marker,
+        ssrc: Rtp::ssrc(seen.flow.number as usize),
+        stamp: sent.as_nanos(),
+    })
 }
 
 fn data(seen: &Seen<'_>, segment: &Segment) -> TcpHeader {

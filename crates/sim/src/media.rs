@@ -1,0 +1,280 @@
+//! The two ends of a flow with a sender of its own: an application, its sender, and the receiver that reports.
+
+use std::sync::Arc;
+
+use makeway_core::rate::{
+    AnyController, AnyReporter, Arrival, Feedback, RateController, Report, Reporter,
+};
+use makeway_core::send::{self, AnyPolicy, Event, Sender};
+use makeway_core::units::{Duration, Instant};
+use makeway_report::flow::{Received, Sent};
+use makeway_report::interval::Interval;
+use makeway_report::media::{Came, Class};
+use makeway_scenario::departures::{Unit, Units};
+use makeway_scenario::model::{self, Traffic};
+
+use crate::port::next_tick;
+
+/// A stream that always has more keeps so many datagrams waiting; chosen by us, so that they are fresh.
+const AHEAD: u32 = 2;
+/// IPv4, DCCP-Ack with long sequence numbers (RFC 4340 §5.1), and the options Elapsed Time, Loss Event Rate and Receive
+/// Rate (RFC 4342 §8), padded.
+const FEEDBACK: u32 = 64;
+
+/// A flow with a sender of its own.
+pub struct Media {
+    media: Arc<model::Media>,
+    start: Instant,
+    sender: Sender<AnyController, AnyPolicy, Unit>,
+    reporter: AnyReporter,
+    units: Units,
+    /// For each class that always has more, its datagrams that wait and their size.
+    streams: Vec<Stream>,
+    /// What becomes of datagrams, by class.
+    pub classes: Vec<Class>,
+    /// Packets that the sender sent.
+    pub sent: Sent,
+    /// Packets that came.
+    pub received: Received,
+    /// What the controller allowed at the beginning of each step, bit/s.
+    pub rates: Vec<f64>,
+}
+
+/// A class that always has more.
+struct Stream {
+    class: u8,
+    bytes: u32,
+    waiting: u32,
+    made: u32,
+}
+
+/// A packet of such a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Its place on the wire.
+    pub sequence: u64,
+    /// When the application made what it carries.
+    pub created: Instant,
+    /// When it was sent.
+    pub sent: Instant,
+    /// The number of its frame, and how many packets that has.
+    pub frame: u32,
+    /// As [`Packet::frame`].
+    pub parts: u16,
+    /// Its class.
+    pub class: u8,
+    /// The sender's estimate of the RTT in us; zero where it has none.
+    pub rtt: u32,
+}
+
+impl Media {
+    /// At its start. `units` are what its application makes.
+    pub fn new(
+        media: &Arc<model::Media>,
+        units: Units,
+        start: Instant,
+        interval: Interval,
+    ) -> Self {
+        let classes = media.classes.iter();
+        let streams = (0..)
+            .zip(&media.classes)
+            .filter_map(|(class, of)| match of.traffic {
+                Traffic::Always { payload } => Some(Stream {
+                    class,
+                    bytes: payload.get() as u32,
+                    waiting: 0,
+                    made: 0,
+                }),
+                _ => None,
+            });
+        Self {
+            sender: Sender::new(media.queue, media.rate.controller(start), media.policy),
+            reporter: media.rate.reporter(start),
+            start,
+            units,
+            streams: streams.collect(),
+            classes: classes
+                .map(|class| Class::new(class.name, class.traffic.period(), interval))
+                .collect(),
+            sent: Sent::new(interval),
+            received: Received::new(interval),
+            rates: Vec::with_capacity(interval.steps().len()),
+            media: Arc::clone(media),
+        }
+    }
+
+    /// Hands the sender what the application has made by `now`, and runs its timers.
+    pub fn wake(&mut self, now: Instant, interval: Interval) {
+        self.sender.handle_timeout(now);
+        while self
+            .units
+            .next_at()
+            .is_some_and(|at| self.start + Duration::from_nanos(at) <= now)
+        {
+            if let Some(unit) = self.units.next() {
+                self.hand_over(now, unit, interval);
+            }
+        }
+        for place in 0..self.streams.len() {
+            while self.streams[place].waiting < AHEAD {
+                let stream = &mut self.streams[place];
+                stream.waiting += 1;
+                let unit = Unit {
+                    at: now.saturating_since(self.start).as_nanos(),
+                    class: stream.class,
+                    bytes: stream.bytes,
+                    frame: stream.made,
+                    parts: 1,
+                };
+                stream.made = stream.made.wrapping_add(1);
+                self.hand_over(now, unit, interval);
+            }
+        }
+        self.hear(interval);
+    }
+
+    fn hand_over(&mut self, now: Instant, unit: Unit, interval: Interval) {
+        let created = self.start + Duration::from_nanos(unit.at);
+        self.classes[usize::from(unit.class)].offer(interval, created.as_nanos());
+        let datagram = send::Datagram {
+            class: unit.class,
+            len: unit.bytes,
+            deadline: created + self.media.deadline,
+            frame: (unit.parts > 1).then_some(unit.frame),
+        };
+        self.sender.enqueue(now, datagram, unit);
+    }
+
+    /// What the sender tells its application.
+    fn hear(&mut self, interval: Interval) {
+        while let Some(event) = self.sender.poll_event() {
+            match event {
+                Event::Outcome(_, datagram, outcome) => {
+                    let created = datagram.deadline - self.media.deadline;
+                    self.classes[usize::from(datagram.class)].end(
+                        interval,
+                        created.as_nanos(),
+                        outcome,
+                    );
+                    if let Some(stream) = self
+                        .streams
+                        .iter_mut()
+                        .find(|stream| stream.class == datagram.class)
+                    {
+                        stream.waiting = stream.waiting.saturating_sub(1);
+                    }
+                }
+                Event::Target(rate) => self.units.follow(rate),
+                Event::Low => {}
+            }
+        }
+    }
+
+    /// A packet to send at `now`, and its length from the IP header on.
+    pub fn transmit(&mut self, now: Instant, interval: Interval) -> Option<(u32, Packet)> {
+        let transmit = self.sender.poll_transmit(now);
+        self.hear(interval);
+        let transmit = transmit?;
+        let unit = transmit.payload;
+        self.sent.count(interval, now.as_nanos());
+        let rtt = self
+            .sender
+            .rate()
+            .rtt()
+            .map_or(0, |rtt| rtt.as_nanos() / 1000);
+        let packet = Packet {
+            sequence: transmit.sequence,
+            created: self.start + Duration::from_nanos(unit.at),
+            sent: now,
+            frame: unit.frame,
+            parts: unit.parts,
+            class: unit.class,
+            rtt: rtt.min(u64::from(u32::MAX)) as u32,
+        };
+        Some((unit.bytes + self.media.headers.get() as u32, packet))
+    }
+
+    /// When the application makes something, or the sender may send or has a timer that runs out, after `now`.
+    pub fn next(&self) -> Option<Instant> {
+        let made = self
+            .units
+            .next_at()
+            .map(|at| self.start + Duration::from_nanos(at));
+        let timer = self.sender.poll_timeout().map(|at| self.on_tick(at));
+        match (made, timer) {
+            (Some(made), Some(timer)) => Some(made.min(timer)),
+            (made, timer) => made.or(timer),
+        }
+    }
+
+    /// The first tick of the sender's clock from `at` on.
+    fn on_tick(&self, at: Instant) -> Instant {
+        self.media.tick.map_or(at, |tick| next_tick(at, tick))
+    }
+
+    /// A packet of `len` comes to the receiver.
+    pub fn arrive(
+        &mut self,
+        now: Instant,
+        len: u32,
+        marked: bool,
+        packet: Packet,
+        interval: Interval,
+    ) {
+        let bytes = len - self.media.headers.get() as u32;
+        let [sent, at] = [packet.sent, now].map(Instant::as_nanos);
+        self.received
+            .count(interval, packet.sequence, bytes.into(), sent, at);
+        let created = packet.created.as_nanos();
+        self.classes[usize::from(packet.class)].receive(
+            interval,
+            Came {
+                created,
+                at,
+                on_time: now <= packet.created + self.media.deadline,
+                frame: packet.frame,
+                parts: packet.parts,
+            },
+        );
+        let rtt = Duration::from_micros(packet.rtt.into());
+        self.reporter.on_arrival(
+            now,
+            Arrival {
+                sequence: packet.sequence,
+                bytes,
+                rtt: (packet.rtt > 0).then_some(rtt),
+                window: None,
+                marked,
+            },
+        );
+    }
+
+    /// Feedback that the receiver sends at `now`, if any is due, and its length from the IP header on.
+    pub fn report(&mut self, now: Instant) -> Option<(u32, Feedback)> {
+        let feedback = self.reporter.poll_feedback(now)?;
+        let len = match &feedback.report {
+            // An Ack Vector in words (RFC 4340 §11.4), of a byte or two a range.
+            Report::Acks(ranges) => {
+                FEEDBACK + (2 * ranges.iter().count() as u32).next_multiple_of(4)
+            }
+            _ => FEEDBACK,
+        };
+        Some((len, feedback))
+    }
+
+    /// When the receiver has feedback to send, unless a packet comes.
+    pub fn report_at(&self) -> Option<Instant> {
+        self.reporter.next_timeout()
+    }
+
+    /// Feedback comes to the sender. What it refuses it counts.
+    pub fn heed(&mut self, now: Instant, feedback: &Feedback, interval: Interval) {
+        let _ = self.sender.handle_feedback(now, feedback);
+        self.hear(interval);
+    }
+
+    /// Notes what the controller allows.
+    pub fn sample(&mut self) {
+        self.rates.push(self.sender.rate().rate().bps() as f64);
+    }
+}

@@ -1,0 +1,94 @@
+//! Flows with a sender of their own: packets one way, feedback the other.
+
+use makeway_core::packet::Ecn;
+use makeway_core::units::Instant;
+
+use super::{World, set_lazily};
+use crate::arena::{Body, Transit};
+use crate::flow::Kind;
+use crate::media::Media;
+use crate::trace::Trace;
+
+impl<T: Trace> World<T> {
+    /// The sender of a flow, and when it falls silent.
+    fn media(&mut self, number: u32) -> Option<(&mut Media, Instant)> {
+        let flow = &mut self.flows[number as usize];
+        match &mut flow.kind {
+            Kind::Media(media) => Some((media, flow.stop)),
+            _ => None,
+        }
+    }
+
+    /// The application makes something, a packet may be sent, or a timer has run out.
+    pub(super) fn wake_media(&mut self, number: u32) {
+        let source = self.sources().send(number);
+        let (now, interval) = (self.now, self.interval);
+        let Some((media, stop)) = self.media(number) else {
+            return;
+        };
+        if now >= stop {
+            return self.agenda.clear(source);
+        }
+        media.wake(now, interval);
+        while let Some((media, _)) = self.media(number) {
+            match media.transmit(now, interval) {
+                Some((len, packet)) => self.send(number, len, Ecn::NotCapable, Body::Media(packet)),
+                None => {
+                    let next = media.next();
+                    return self.agenda.set_or_clear(source, next);
+                }
+            }
+        }
+    }
+
+    /// A packet of such a flow, or feedback, has come to its end.
+    pub(super) fn deliver_media(&mut self, transit: Transit) {
+        let (number, now, interval) = (transit.flow, self.now, self.interval);
+        match transit.body {
+            Body::Media(packet) => {
+                if let Some((media, _)) = self.media(number) {
+                    let marked = transit.ecn == Ecn::Marked;
+                    media.arrive(now, transit.len, marked, packet, interval);
+                    self.report(number);
+                }
+            }
+            Body::Feedback(place) => {
+                let feedback = *self.arena.feedback(place);
+                if let Some((media, _)) = self.media(number) {
+                    media.heed(now, &feedback, interval);
+                    self.wake_media(number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The receiver sends what feedback is due, and sets its timer.
+    pub(super) fn report(&mut self, number: u32) {
+        let (source, now) = (self.sources().receive(number), self.now);
+        while let Some((media, stop)) = self.media(number) {
+            if now >= stop {
+                return self.agenda.clear(source);
+            }
+            let Some((len, feedback)) = media.report(now) else {
+                let due = media.report_at();
+                return set_lazily(&mut self.agenda, source, due);
+            };
+            let body = self.arena.carrying(feedback);
+            self.send(number, len, Ecn::NotCapable, body);
+        }
+    }
+
+    /// The receiver's timer may have run out.
+    pub(super) fn report_due(&mut self, number: u32) {
+        let source = self.sources().receive(number);
+        let due = self.media(number).and_then(|(media, _)| media.report_at());
+        match due {
+            Some(due) if due > self.now => self.agenda.set(source, due),
+            _ => {
+                self.agenda.clear(source);
+                self.report(number);
+            }
+        }
+    }
+}

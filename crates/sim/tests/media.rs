@@ -1,0 +1,176 @@
+//! Senders of their own in simulated time, against closed forms and laws of conservation.
+
+use std::path::Path;
+
+use makeway_report::model::{ClassReport, Report};
+use makeway_scenario::Scenario;
+use makeway_sim::{Options, run};
+
+/// 250 B of IP at 1 Mbit/s are 2 ms; 250 B and the propagation are 42 ms.
+const CALL: &str = r#"duration = "23s"
+warmup = "3s"
+[node.phone]
+[node.friend]
+[link.line]
+between = ["phone", "friend"]
+rate = "1mbit"
+delay = "40ms"
+framing = "ip"
+queue = { at = "phone", discipline = "fifo", limit = "1000 packets" }
+[flow.call]
+kind = "media"
+from = "phone"
+to = "friend"
+policy = "fifo"
+rate = "50mbit"
+audio = { payload = "214B", period = "20ms" }
+"#;
+
+fn scenario(set: &[&str]) -> Scenario {
+    let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
+    makeway_scenario::parse(CALL, "call.toml", Path::new("."), &set).unwrap()
+}
+
+fn simulate(set: &[&str]) -> Report {
+    run(&scenario(set), &Options::default(), |_| {}).unwrap()
+}
+
+fn classes(report: &Report) -> &[ClassReport] {
+    &report.flows[0].media.as_ref().unwrap().classes
+}
+
+#[test]
+fn a_datagram_takes_its_transmission_and_the_propagation() {
+    let report = simulate(&[]);
+    let audio = &classes(&report)[0];
+    assert_eq!(
+        (audio.offered, audio.sent, audio.received, audio.on_time),
+        (1000, 1000, 1000, 1000)
+    );
+    assert_eq!((audio.delay_ms.mean, audio.delay_ms.max), (42.0, 42.0));
+    assert_eq!(report.flows[0].goodput_bps, 85_600.0);
+    assert_eq!(report.flows[0].ip_bps, Some(100_000.0));
+}
+
+#[test]
+fn what_comes_after_its_deadline_is_not_on_time() {
+    let at = |deadline: &str| classes(&simulate(&[deadline]))[0].on_time;
+    assert_eq!(at("flow.call.deadline=42ms"), 1000);
+    assert_eq!(at("flow.call.deadline=41ms"), 0);
+}
+
+/// The sender's own rate is the bottleneck: 100 datagrams of 1000 B a second at 480 kbit/s are 60.
+#[test]
+fn every_datagram_has_one_end() {
+    for policy in [
+        "fifo",
+        "prio",
+        "sbpn1",
+        "sbpn2",
+        "weighted",
+        "when-full",
+        "late-last",
+    ] {
+        let report = simulate(&[
+            &format!("flow.call.policy={policy}"),
+            "flow.call.audio={ payload = \"1000B\", period = \"10ms\" }",
+            "flow.call.rate=480kbit",
+            "flow.call.queue=5 packets",
+        ]);
+        let class = &classes(&report)[0];
+        let ended = class.sent + class.expired + class.evicted + class.too_large;
+        assert_eq!(class.offered, 2000, "{policy}");
+        // Five may have waited at each end of the measured time.
+        assert!(class.offered.abs_diff(ended) <= 5, "{policy}: {class:?}");
+        assert!(class.sent.abs_diff(1200) <= 5, "{policy}: {class:?}");
+        assert_eq!(class.received, class.sent, "{policy}");
+    }
+}
+
+#[test]
+fn what_is_made_depends_on_the_replication_and_not_on_the_policy() {
+    let of = |policy: &str, replication: u64| {
+        let set = [
+            &format!("flow.call.policy={policy}"),
+            "flow.call.traffic=ekiga",
+            "flow.call.rate=200kbit",
+            "flow.call.queue=5 packets",
+        ];
+        let options = Options {
+            replication,
+            ..Options::default()
+        };
+        let report = run(&scenario(&set), &options, |_| {}).unwrap();
+        let offered: Vec<u64> = classes(&report).iter().map(|class| class.offered).collect();
+        (offered, report.environment["fingerprint"].clone())
+    };
+    let [fifo, sbpn, again, other] =
+        [("fifo", 1), ("sbpn2", 1), ("sbpn2", 1), ("sbpn2", 2)].map(|(p, n)| of(p, n));
+    assert_eq!(fifo.0, sbpn.0);
+    assert_ne!(fifo.1, sbpn.1);
+    assert_eq!(sbpn, again);
+    assert_ne!(sbpn.0, other.0);
+}
+
+#[test]
+fn a_stream_is_never_without_a_datagram() {
+    let report = simulate(&[
+        "flow.call.stream={ payload = \"1000B\" }",
+        "flow.call.rate=400kbit",
+    ]);
+    let [audio, stream] = classes(&report) else {
+        panic!("two classes");
+    };
+    // The last may wait behind two of the stream when traffic ends.
+    assert!(audio.on_time >= 999, "{audio:?}");
+    let kbit = report.flows[0].goodput_bps / 1000.0;
+    assert!((kbit - 400.0).abs() < 1.0, "{kbit} kbit/s");
+    assert!(stream.received > 0 && stream.freezes.is_none());
+}
+
+/// A frame of eight packets of 2 ms comes to an idle link: the first leaves at once, the others when there are tokens for them at
+/// multiples of 4 ms, two at a time.
+#[test]
+fn a_link_with_a_coarse_timer_sends_in_bursts() {
+    let frames = "flow.call.video={ period = \"100ms\", largest = \"214B\", scenes = [{ mean = \"1712B\", for = \"10s\" }] }";
+    let of = |tick: &[&str]| {
+        let sparse = [
+            "flow.call.audio={ payload = \"214B\", period = \"3600s\" }",
+            frames,
+        ];
+        let report = simulate(&[&sparse[..], tick].concat());
+        let delay = classes(&report)[1].delay_ms;
+        (delay.mean, delay.max)
+    };
+    // 42, 44, ... 56 ms.
+    assert_eq!(of(&[]), (49.0, 56.0));
+    // 40, 44, 44, 48, 48, 52, 52, 56 ms.
+    assert_eq!(of(&["link.line.tick=4ms"]), (48.0, 56.0));
+}
+
+#[test]
+fn a_link_with_a_coarse_timer_keeps_its_rate() {
+    for tick in [&[][..], &["link.line.tick=4ms"], &["link.line.tick=10ms"]] {
+        let full = [
+            "flow.call.stream={ payload = \"214B\" }",
+            "flow.call.rate=2mbit",
+        ];
+        let report = simulate(&[&full, tick].concat());
+        let mbit = report.flows[0].ip_bps.unwrap() / 1e6;
+        assert!((mbit - 1.0).abs() < 0.001, "{tick:?}: {mbit} Mbit/s");
+    }
+}
+
+/// A sender that may send each 5 ms and looks each 4 ms sends each 8 ms.
+#[test]
+fn a_sender_with_a_coarse_timer_sends_at_its_ticks() {
+    let set = [
+        "flow.call.stream={ payload = \"500B\" }",
+        "flow.call.rate=800kbit",
+    ];
+    let fine = simulate(&set);
+    let coarse = simulate(&[&set[..], &["flow.call.tick=4ms"]].concat());
+    let rate = |report: &Report| report.flows[0].goodput_bps / 1000.0;
+    assert!((rate(&fine) - 800.0).abs() < 5.0, "{}", rate(&fine));
+    assert!(rate(&coarse) < 700.0, "{}", rate(&coarse));
+}
