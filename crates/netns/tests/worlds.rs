@@ -82,6 +82,7 @@ fn main() {
 fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
     Egress {
         rate: rate.map(|rate| rate.parse().unwrap()),
+        tick: None,
         framing: Framing::ETHERNET,
         queue: Queue {
             scheduler: Config::new(

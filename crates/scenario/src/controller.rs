@@ -59,9 +59,17 @@ fn read_tfrc(s: &Section<'_>, mut params: TfrcParams) -> Result<TfrcParams, Scen
         Some("3448") => Revision::Rfc3448,
         _ => Revision::Rfc5348,
     };
-    if s.choice("segment", &["mean", "largest"])?.as_deref() == Some("largest") {
-        params.segment = SegmentSize::Largest;
-    }
+    params.segment = match s.get("segment").map(|entry| &entry.item.value) {
+        None => params.segment,
+        Some(Value::String(name)) if name == "largest" => SegmentSize::Largest,
+        Some(Value::String(_)) => {
+            return Err(s.at("segment").error(format!(
+                "`{}` is the largest packet, \"largest\", or the mean of so many: write a number like 10",
+                s.name("segment")
+            )));
+        }
+        Some(_) => SegmentSize::Mean(s.integer("segment", 1..=100_000)?.unwrap_or(1) as u32),
+    };
     params.damping = s.boolean("damping")?.unwrap_or(params.damping);
     params.discounting = s.boolean("discounting")?.unwrap_or(params.discounting);
     let granularity: Option<Duration> = s.read("granularity")?;

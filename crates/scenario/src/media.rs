@@ -14,9 +14,19 @@ use crate::queue::limit;
 use crate::section::{Section, table};
 
 /// Keys of `[flow.NAME]` of this kind.
-pub(crate) const KEYS: [&str; 11] = [
-    "policy", "rate", "queue", "deadline", "headers", "one_way", "tick", "traffic", "audio",
-    "video", "stream",
+pub(crate) const KEYS: [&str; 12] = [
+    "policy",
+    "rate",
+    "queue",
+    "deadline",
+    "headers",
+    "one_way",
+    "tick",
+    "traffic",
+    "audio",
+    "video",
+    "stream",
+    "whole_frames",
 ];
 const EVEN_KEYS: [&str; 2] = ["payload", "period"];
 const FRAMES_KEYS: [&str; 4] = ["period", "largest", "scenes", "follows"];
@@ -53,6 +63,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
         deadline: time(s, "deadline")?.unwrap_or(DEADLINE),
         headers: size(s, "headers", 20..=256)?.unwrap_or(HEADERS),
         tick: tick(s)?,
+        whole_frames: s.boolean("whole_frames")?.unwrap_or(true),
         classes: classes(s)?,
     })))
 }

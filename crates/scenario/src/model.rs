@@ -457,6 +457,8 @@ pub struct Media {
     pub headers: Bytes,
     /// The sender's timers run out at multiples of this only; `None`: at any time.
     pub tick: Option<Duration>,
+    /// Whether the sender knows which datagrams are one frame, and gives up all of it where it gives up one.
+    pub whole_frames: bool,
     /// What the application makes, the most important first.
     pub classes: Vec<Class>,
 }

@@ -140,7 +140,7 @@ impl Media {
             class: unit.class,
             len: unit.bytes,
             deadline: created + self.media.deadline,
-            frame: (unit.parts > 1).then_some(unit.frame),
+            frame: (self.media.whole_frames && unit.parts > 1).then_some(unit.frame),
         };
         self.sender.enqueue(now, datagram, unit);
     }

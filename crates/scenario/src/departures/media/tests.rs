@@ -34,6 +34,7 @@ fn media(video: Option<[Rate; 2]>) -> Media {
         deadline: Duration::from_millis(200),
         headers: Bytes::new(36),
         tick: None,
+        whole_frames: true,
         classes: [("audio", audio), ("video", video)].map(class).into(),
     }
 }
