@@ -98,13 +98,15 @@ mod tests {
     #[test]
     fn the_vector_of_the_rfc() {
         let ranges = received(Seq::new(100), [&[0, 192, 3, 64, 5][..]].into_iter());
-        let ranges: Vec<_> = ranges.map(|(first, last)| (first.get(), last.get())).collect();
+        let ranges: Vec<_> = ranges
+            .map(|(first, last)| (first.get(), last.get()))
+            .collect();
         assert_eq!(ranges, [(100, 100), (95, 98), (94, 94), (88, 93)]);
     }
 
     proptest! {
         #[test]
-        fn a_vector_tells_what_came(steps in proptest::collection::vec(-3..8i64, 1..200)) {
+        fn a_vector_tells_what_came(steps in proptest::collection::vec(-3..8i64, 1..100)) {
             let (mut vector, mut at) = (AckVector::default(), Seq::new((1 << 48) - 50));
             let first = at;
             let mut came = Vec::new();

@@ -3,9 +3,9 @@
 //! Each feature lies at one end, the other is its remote. Values are agreed upon by Change and Confirm: the server's
 //! preference decides (SP), or the end where it lies tells a number (NN).
 
+use super::Seq;
 use super::option::{Feature, Opt};
 use super::wire::Reset;
-use super::Seq;
 
 /// Congestion control of the data that the end sends at which it lies.
 pub const CCID: u8 = 1;
@@ -32,7 +32,11 @@ pub const SEND_LOSS_EVENT_RATE: u8 = 192;
 const KNOWN: [(u8, u64, Rule); 10] = [
     (CCID, 2, Rule::ServerPriority(&[2, 3])),
     (ALLOW_SHORT, 0, Rule::ServerPriority(&[0, 1])),
-    (SEQUENCE_WINDOW, 100, Rule::NonNegotiable(6, 32, (1 << 46) - 1)),
+    (
+        SEQUENCE_WINDOW,
+        100,
+        Rule::NonNegotiable(6, 32, (1 << 46) - 1),
+    ),
     (ECN_INCAPABLE, 0, Rule::ServerPriority(&[0, 1])),
     // Zero is Linux's way to say that CCID 3 has no use for it.
     (ACK_RATIO, 2, Rule::NonNegotiable(2, 0, 0xffff)),
@@ -137,7 +141,9 @@ impl Features {
         }
         for (place, states) in [Place::Local, Place::Remote].into_iter().zip(&self.states) {
             for ((number, _, rule), state) in KNOWN.iter().zip(states) {
-                let Some(value) = state.changing else { continue };
+                let Some(value) = state.changing else {
+                    continue;
+                };
                 let bytes = value.to_be_bytes();
                 let length = match rule {
                     Rule::ServerPriority(_) => 1,
@@ -196,7 +202,11 @@ impl Features {
     }
 
     fn on_change(&mut self, mandatory: bool, change: Feature<'_>) -> Result<(), Reset> {
-        let place = if change.at_sender { Place::Remote } else { Place::Local };
+        let place = if change.at_sender {
+            Place::Remote
+        } else {
+            Place::Local
+        };
         let agreed = index(change.number).and_then(|at| {
             let state = &self.states[place as usize][at];
             match KNOWN[at].2 {
@@ -242,7 +252,11 @@ impl Features {
     fn reconcile(&self, known: &[u8], wanted: Option<u64>, theirs: &[u8]) -> Option<u64> {
         let wanted = wanted.map(|value| value as u8);
         let ours = wanted.as_ref().map_or(known, std::slice::from_ref);
-        let (server, client) = if self.server { (ours, theirs) } else { (theirs, ours) };
+        let (server, client) = if self.server {
+            (ours, theirs)
+        } else {
+            (theirs, ours)
+        };
         let shared = server.iter().find(|value| client.contains(value));
         shared.map(|&value| value.into())
     }
@@ -260,10 +274,18 @@ impl Features {
     }
 
     fn on_confirm(&mut self, confirm: Feature<'_>) -> Result<(), Reset> {
-        let place = if confirm.at_sender { Place::Remote } else { Place::Local };
-        let Some(at) = index(confirm.number) else { return Ok(()) };
+        let place = if confirm.at_sender {
+            Place::Remote
+        } else {
+            Place::Local
+        };
+        let Some(at) = index(confirm.number) else {
+            return Ok(());
+        };
         let state = &mut self.states[place as usize][at];
-        let Some(asked) = state.changing else { return Ok(()) };
+        let Some(asked) = state.changing else {
+            return Ok(());
+        };
         let required = matches!(confirm.number, CCID | ALLOW_SHORT | SEQUENCE_WINDOW);
         let value = match (KNOWN[at].2, confirm.values) {
             (_, []) if required => return Err(Reset::OPTION_ERROR),
@@ -299,7 +321,12 @@ mod tests {
     use super::*;
 
     /// One packet from `a` to `b`.
-    fn packet(a: &mut Features, b: &mut Features, seq: u64, ack: u64) -> Result<(), (Reset, [u8; 3])> {
+    fn packet(
+        a: &mut Features,
+        b: &mut Features,
+        seq: u64,
+        ack: u64,
+    ) -> Result<(), (Reset, [u8; 3])> {
         let mut bytes = Vec::new();
         a.write(Seq::new(seq), seq > 1, &mut bytes);
         a.forget_confirms();
@@ -322,7 +349,11 @@ mod tests {
             (SEND_LOSS_EVENT_RATE, Place::Remote, 1),
             (SEND_NDP_COUNT, Place::Local, 1),
         ] {
-            let remote = if local == Place::Local { Place::Remote } else { Place::Local };
+            let remote = if local == Place::Local {
+                Place::Remote
+            } else {
+                Place::Local
+            };
             assert_eq!(client.value(number, local), value, "{number}");
             assert_eq!(server.value(number, remote), value, "{number}");
         }
@@ -342,10 +373,13 @@ mod tests {
     #[test]
     fn what_is_mandatory_and_not_known_resets_and_else_gets_an_empty_confirm() {
         let mut server = Features::new(true);
-        let change = Opt::Change(Feature { at_sender: true, number: 99, values: &[1] });
-        let mut one = |mandatory, seq| {
-            server.receive(Seq::new(seq), None, [(mandatory, change)].into_iter())
-        };
+        let change = Opt::Change(Feature {
+            at_sender: true,
+            number: 99,
+            values: &[1],
+        });
+        let mut one =
+            |mandatory, seq| server.receive(Seq::new(seq), None, [(mandatory, change)].into_iter());
         assert_eq!(one(true, 1), Err((Reset::MANDATORY_ERROR, [32, 99, 1])));
         assert_eq!(one(false, 2), Ok(()));
         assert_eq!(server.confirms, [35, 3, 99]);
@@ -355,13 +389,21 @@ mod tests {
     fn an_old_change_changes_nothing() {
         let mut server = Features::new(true);
         let change = |value: u8| {
-            let feature = Feature { at_sender: true, number: SEND_NDP_COUNT, values: &[value][..] };
+            let feature = Feature {
+                at_sender: true,
+                number: SEND_NDP_COUNT,
+                values: &[value][..],
+            };
             let mut bytes = Vec::new();
             Opt::Change(feature).write(&mut bytes);
             bytes
         };
-        server.receive(Seq::new(9), None, options(&change(1))).unwrap();
-        server.receive(Seq::new(8), None, options(&change(0))).unwrap();
+        server
+            .receive(Seq::new(9), None, options(&change(1)))
+            .unwrap();
+        server
+            .receive(Seq::new(8), None, options(&change(0)))
+            .unwrap();
         assert_eq!(server.value(SEND_NDP_COUNT, Place::Remote), 1);
     }
 

@@ -1,0 +1,333 @@
+//! Two connections over a link in virtual time.
+
+use std::net::Ipv4Addr;
+
+use makeway_core::rate::tfrc::TfrcParams;
+use makeway_core::send::fifo::Fifo;
+use makeway_core::units::Rate;
+use proptest::prelude::*;
+
+use super::*;
+use crate::dccp::wire::WireError;
+
+const SERVICE: u32 = 42;
+const PAYLOAD: usize = 500;
+
+/// A client and a server, `delay` apart.
+struct Pair {
+    ends: [Connection<Fifo>; 2],
+    /// Arrivals: when, at which end, what.
+    link: VecDeque<(Instant, usize, Vec<u8>)>,
+    delay: Duration,
+    now: Instant,
+    /// Packets of each kind that left each end.
+    kinds: [[u64; 10]; 2],
+    /// Loses what it says so of: end it leaves, packet.
+    lose: fn(&mut Pair, usize, &Packet<'_>) -> bool,
+    lost: u64,
+    events: [Vec<Event>; 2],
+}
+
+fn ends(client: bool) -> Ends {
+    let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    match client {
+        true => Ends {
+            local: 1000,
+            remote: 2000,
+            outward: Pseudo::V4(a, b),
+        },
+        false => Ends {
+            local: 2000,
+            remote: 1000,
+            outward: Pseudo::V4(b, a),
+        },
+    }
+}
+
+fn config() -> Config {
+    Config::new(SERVICE, Ccid::Three(TfrcParams::default()))
+}
+
+impl Pair {
+    fn new(
+        client: Config,
+        server: Config,
+        lose: fn(&mut Pair, usize, &Packet<'_>) -> bool,
+    ) -> Self {
+        let now = Instant::ZERO + Duration::from_secs(1);
+        // Just below the wrap.
+        let mut client = Connection::client(client, Fifo, ends(true), (1 << 48) - 20, now);
+        let mut request = Vec::new();
+        assert!(client.poll_transmit(now, &mut request));
+        let later = now + Duration::from_millis(20);
+        let server = Connection::accept(server, Fifo, ends(false), 77, later, &request).unwrap();
+        Self {
+            ends: [client, server],
+            link: VecDeque::new(),
+            delay: Duration::from_millis(20),
+            now: later,
+            kinds: [[0; 10]; 2],
+            lose,
+            lost: 0,
+            events: [Vec::new(), Vec::new()],
+        }
+    }
+
+    fn send(&mut self) {
+        let mut out = Vec::new();
+        for end in 0..2 {
+            while self.ends[end].poll_transmit(self.now, &mut out) {
+                let packet = Packet::decode(&out, &ends(end == 0).outward).unwrap();
+                self.kinds[end][usize::from(packet.kind.number())] += 1;
+                if (self.lose)(self, end, &packet) {
+                    self.lost += 1;
+                } else {
+                    self.link
+                        .push_back((self.now + self.delay, 1 - end, out.clone()));
+                }
+            }
+            while let Some(event) = self.ends[end].poll_event() {
+                self.events[end].push(event);
+            }
+        }
+    }
+
+    fn run(&mut self, until: Instant) {
+        loop {
+            self.send();
+            let timeouts = self.ends.iter().filter_map(Connection::poll_timeout);
+            let next = timeouts.chain(self.link.front().map(|a| a.0)).min();
+            let Some(next) = next.filter(|&at| at <= until) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            while let Some((_, end, bytes)) = self.link.pop_front_if(|a| a.0 <= self.now) {
+                self.ends[end].handle_packet(self.now, &bytes);
+            }
+            for end in &mut self.ends {
+                end.handle_timeout(self.now);
+            }
+        }
+        self.now = until;
+    }
+
+    /// Lets one end send `rate` datagrams a second for so long.
+    fn stream(&mut self, end: usize, rate: u64, seconds: u64) {
+        for _ in 0..rate * seconds {
+            let datagram = Datagram {
+                class: 0,
+                len: PAYLOAD as u32,
+                deadline: Instant::FAR_FUTURE,
+                frame: None,
+            };
+            let payload = Bytes::from_static(&[7; PAYLOAD]);
+            self.ends[end].enqueue(self.now, datagram, payload).unwrap();
+            self.run(self.now + Duration::from_secs(1) / rate);
+        }
+    }
+
+    fn received(&self, end: usize) -> usize {
+        let data = |event: &&Event| matches!(event, Event::Received(data) if data.len() == PAYLOAD);
+        self.events[end].iter().filter(data).count()
+    }
+
+    fn millis(&mut self, ms: u64) {
+        self.run(self.now + Duration::from_millis(ms));
+    }
+}
+
+fn nothing(_: &mut Pair, _: usize, _: &Packet<'_>) -> bool {
+    false
+}
+
+#[test]
+fn both_ends_establish_stream_and_close() {
+    let mut pair = Pair::new(config(), config(), nothing);
+    pair.millis(200);
+    assert_eq!(
+        pair.events,
+        [vec![Event::Established], vec![Event::Established]]
+    );
+    assert_eq!(
+        pair.ends[1].feature(feature::SEND_LOSS_EVENT_RATE, Place::Local),
+        1
+    );
+    assert_eq!(
+        pair.ends[1].feature(feature::SEQUENCE_WINDOW, Place::Remote),
+        1000
+    );
+
+    pair.stream(0, 50, 4);
+    pair.millis(500);
+    assert_eq!(pair.received(1), 200);
+    let rate = pair.ends[0].sender().unwrap().rate();
+    assert!(
+        rate.rate() >= Rate::from_bps(50 * 500 * 8),
+        "{:?}",
+        rate.rate()
+    );
+    let rtt = rate.rtt().unwrap().as_millis_f64();
+    assert!((40.0..41.0).contains(&rtt), "{rtt}");
+    assert_eq!(pair.ends[0].stats().refused, 0);
+    assert_eq!(
+        pair.ends.iter().map(|end| end.stats().invalid).sum::<u64>(),
+        0
+    );
+
+    pair.ends[1].close(pair.now);
+    pair.millis(500);
+    let closed = Event::Ended(Reset::CLOSED);
+    assert_eq!(
+        pair.events.clone().map(|mut e| e.pop()),
+        [Some(closed.clone()), Some(closed)]
+    );
+    // The server asks, the client closes, the server resets; the client waits.
+    assert_eq!(
+        (pair.kinds[1][5], pair.kinds[0][6], pair.kinds[1][7]),
+        (1, 1, 1)
+    );
+    assert_eq!(pair.ends[0].state(), State::TimeWait);
+    pair.run(pair.now + Duration::from_secs(300));
+    assert_eq!(pair.ends[0].state(), State::Closed);
+}
+
+#[test]
+fn a_loss_in_ten_lowers_the_rate_to_that_of_the_equation() {
+    let mut pair = Pair::new(config(), config(), |pair, _, packet| {
+        packet.kind.is_data() && pair.kinds[0][2] % 20 == 19
+    });
+    pair.millis(200);
+    pair.stream(0, 400, 10);
+    let sent = pair.kinds[0][2] + pair.kinds[0][4];
+    assert!(
+        pair.lost > 10 && pair.received(1) as u64 + pair.lost == sent,
+        "{sent} {}",
+        pair.lost
+    );
+    // RFC 5348 §3.1 with s = 500 B, R = 40 ms, p = 1/20: 1 / (R f(p)) = 92 packet/s.
+    let rate = pair.ends[0].sender().unwrap().rate().rate().bps() as f64 / 8.0 / 500.0;
+    assert!((83.0..101.0).contains(&rate), "{rate}");
+}
+
+#[test]
+fn every_packet_of_a_handshake_may_be_lost_once() {
+    for kind in [1, 3] {
+        let lose = match kind {
+            1 => |pair: &mut Pair, _: usize, p: &Packet<'_>| p.kind.number() == 1 && pair.lost == 0,
+            _ => |pair: &mut Pair, _: usize, p: &Packet<'_>| p.kind.number() == 3 && pair.lost == 0,
+        };
+        let mut pair = Pair::new(config(), config(), lose);
+        pair.millis(3000);
+        assert_eq!(pair.lost, 1);
+        pair.stream(0, 10, 2);
+        pair.stream(1, 10, 2);
+        pair.millis(500);
+        assert_eq!((pair.received(0), pair.received(1)), (20, 20), "{kind}");
+        assert!(!pair.ends[0].features.is_changing() && !pair.ends[1].features.is_changing());
+    }
+}
+
+#[test]
+fn a_wrong_service_code_is_refused() {
+    let now = Instant::ZERO;
+    let mut client = Connection::client(config(), Fifo, ends(true), 5, now);
+    let mut request = Vec::new();
+    client.poll_transmit(now, &mut request);
+    let other = Config {
+        service: 7,
+        ..config()
+    };
+    let reset = Connection::accept(other, Fifo, ends(false), 9, now, &request).unwrap_err();
+    client.handle_packet(now, &reset.unwrap());
+    assert_eq!(
+        client.poll_event(),
+        Some(Event::Ended(Reset::BAD_SERVICE_CODE))
+    );
+}
+
+#[test]
+fn a_burst_of_loss_longer_than_the_window_is_repaired_by_sync() {
+    let narrow = Config {
+        sequence_window: 32,
+        ..config()
+    };
+    let mut pair = Pair::new(narrow, narrow, |pair, end, packet| {
+        let n = pair.kinds[0][2];
+        end == 0 && packet.kind.is_data() && (100..130).contains(&n)
+    });
+    pair.millis(200);
+    pair.stream(0, 50, 8);
+    assert!(pair.lost >= 30);
+    assert!(
+        pair.kinds[1][8] >= 1 && pair.kinds[0][9] >= 1,
+        "{:?}",
+        pair.kinds
+    );
+    assert!(pair.received(1) > 150, "{}", pair.received(1));
+}
+
+#[test]
+fn a_client_without_a_server_gives_up() {
+    let mut client = Connection::client(config(), Fifo, ends(true), 5, Instant::ZERO);
+    let mut out = Vec::new();
+    let mut requests = u32::from(client.poll_transmit(Instant::ZERO, &mut out));
+    while let Some(at) = client.poll_timeout() {
+        client.handle_timeout(at);
+        while client.poll_transmit(at, &mut out) {
+            let packet: Result<_, WireError> = Packet::decode(&out, &ends(true).outward);
+            requests += u32::from(matches!(packet.unwrap().kind, Kind::Request { .. }));
+        }
+        assert!(at <= Instant::ZERO + Duration::from_secs(300));
+    }
+    // At 0, 1, 3, 7, 15, 31, 63 and 127 s.
+    assert_eq!(requests, 8);
+    assert_eq!(client.poll_event(), Some(Event::Ended(Reset::ABORTED)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Packets with right checksums and ports, and everything else by chance or close to what is expected.
+    #[test]
+    fn hostile_packets_never_panic_and_cannot_raise_the_rate(
+        packets in proptest::collection::vec((0..10u8, -40i64..2000, -40i64..40, any::<[u8; 12]>(), 0..12usize), 1..40),
+    ) {
+        let mut pair = Pair::new(config(), config(), nothing);
+        pair.millis(200);
+        pair.stream(0, 20, 2);
+        let before = pair.ends[0].sender().unwrap().rate().rate();
+        for (kind, ahead, behind, noise, options) in packets {
+            let client = &pair.ends[0];
+            let seq = client.gsr.plus(ahead);
+            let ack = client.gss.plus(1 + behind.unsigned_abs() as i64);
+            let kind = match kind {
+                0 => Kind::Request { service: SERVICE },
+                1 => Kind::Response { ack, service: SERVICE },
+                2 => Kind::Data,
+                3 => Kind::Ack { ack },
+                4 => Kind::DataAck { ack },
+                5 => Kind::CloseReq { ack },
+                6 => Kind::Close { ack },
+                7 => Kind::Reset { ack, code: Reset(noise[0]), data: [0; 3] },
+                8 => Kind::Sync { ack },
+                _ => Kind::SyncAck { ack },
+            };
+            let ends = ends(false);
+            let mut bytes = Vec::new();
+            let mut given = Vec::new();
+            Opt::ElapsedTime(Duration::ZERO).write(&mut given);
+            Opt::LossEventRate(u32::MAX).write(&mut given);
+            Opt::ReceiveRate(u32::MAX).write(&mut given);
+            given.extend(&noise[..options]);
+            Packet {
+                source: ends.local, destination: ends.remote, ccval: noise[1] & 15, coverage: Coverage::default(),
+                kind, seq, short: false, options: &given, data: &noise,
+            }.encode(&ends.outward, &mut bytes);
+            pair.ends[0].handle_packet(pair.now, &bytes);
+            pair.millis(1);
+        }
+        prop_assert_eq!(pair.ends[0].state(), State::Open);
+        // Whoever does not know what was sent acknowledges what was not.
+        prop_assert!(pair.ends[0].sender().unwrap().rate().rate() <= before);
+    }
+}
