@@ -1,10 +1,7 @@
 //! `makeway bench core`: nanoseconds for an arrival and a departure, for each discipline.
 //!
-//! Everything that is compared for a number of flows is built first and then measured in turn, round
-//! after round, so that a machine that changes its speed changes all figures alike. Time is the
-//! processor time of the thread: work of others costs us cache and memory bandwidth, but no turns.
+//! See [`super::rounds`].
 
-use std::fmt::Write;
 use std::hint::black_box;
 use std::process::ExitCode;
 
@@ -17,6 +14,7 @@ use makeway_core::workload::{Bench, Case};
 use makeway_core::{packet::Packet, units::Instant};
 use serde::Serialize;
 
+use super::rounds::{self, Cost, Subject};
 use super::{Origin, Output};
 use crate::text;
 
@@ -52,10 +50,9 @@ struct Row {
     case: &'static str,
     name: &'static str,
     flows: u32,
-    /// ns for each pair: the median of all rounds, the least and the tenth of ten.
-    median: f64,
-    least: f64,
-    p90: f64,
+    /// For each pair.
+    #[serde(flatten)]
+    cost: Cost,
 }
 
 #[derive(Serialize)]
@@ -112,14 +109,6 @@ fn sizes(args: &Core, case: Case) -> Vec<u32> {
     }
 }
 
-/// Something to measure, with the traffic that it is given.
-struct Subject {
-    name: &'static str,
-    scheduler: Box<dyn Scheduler + Send>,
-    bench: Bench,
-    samples: Vec<f64>,
-}
-
 fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>> {
     let bench = Bench::new(case, flows, 1);
     type Make = fn(&Bench) -> anyhow::Result<Box<dyn Scheduler + Send>>;
@@ -157,11 +146,11 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         }
         let (mut bench, mut scheduler) = (bench.clone(), make(&bench)?);
         bench.prefill(&mut *scheduler);
+        let mut drops = Drops::with_capacity(16);
+        let work = move |pairs| bench.run(&mut *scheduler, &mut drops, pairs);
         subjects.push(Subject {
             name,
-            scheduler,
-            bench,
-            samples: Vec::new(),
+            work: Box::new(work),
         });
     }
     anyhow::ensure!(
@@ -174,8 +163,6 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
 }
 
 fn measure(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Row>> {
-    let mut subjects = subjects(args, case, flows)?;
-    let mut drops = Drops::with_capacity(16);
     // Some milliseconds each; many short rounds find the quiet moments of a shared machine.
     let (rounds, least) = if args.quick {
         (7, 50_000)
@@ -183,47 +170,20 @@ fn measure(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Row>> {
         (15, 200_000)
     };
     let pairs = (u64::from(flows) / 2).max(least);
-    for round in 0..=rounds {
-        for subject in &mut subjects {
-            // The subject before this one has filled the cache.
-            let (bench, scheduler) = (&mut subject.bench, &mut *subject.scheduler);
-            bench.run(scheduler, &mut drops, pairs / 2);
-            let begun = processor_ns();
-            let done = subject
-                .bench
-                .run(&mut *subject.scheduler, &mut drops, pairs);
-            let ns = (processor_ns() - begun) as f64 / done as f64;
-            // The first round warms up.
-            if round > 0 {
-                subject.samples.push(ns);
-            }
-        }
-    }
-    let rows = subjects.into_iter().map(|mut subject| {
-        let samples = &mut subject.samples;
-        samples.sort_by(f64::total_cmp);
-        Row {
-            case: case.name(),
-            name: subject.name,
-            flows,
-            median: samples[samples.len() / 2],
-            least: samples[0],
-            p90: samples[samples.len() * 9 / 10],
-        }
+    let costs = rounds::measure(subjects(args, case, flows)?, rounds, pairs);
+    let rows = costs.into_iter().map(|(name, cost)| Row {
+        case: case.name(),
+        name,
+        flows,
+        cost,
     });
     Ok(rows.collect())
-}
-
-/// Processor time of this thread: what a core spends on it, whoever else wants the core.
-fn processor_ns() -> i64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 fn targets(rows: &[Row]) -> Vec<Target> {
     let pairs = |flows| {
         let sqf = |row: &&Row| row.name == "sqf" && row.flows == flows && row.case == "pairs";
-        rows.iter().find(sqf).map(|row| row.median)
+        rows.iter().find(sqf).map(|row| row.cost.median)
     };
     let target = |(flows, target)| {
         let measured = pairs(flows)?;
@@ -239,29 +199,10 @@ fn targets(rows: &[Row]) -> Vec<Target> {
 }
 
 fn print_case(report: &Report, case: Case) {
-    let rows: Vec<&Row> = report
-        .rows
-        .iter()
-        .filter(|r| r.case == case.name())
-        .collect();
-    let mut flows: Vec<u32> = rows.iter().map(|row| row.flows).collect();
-    flows.dedup();
-    text::say!("{case}: ns for each packet in and out, median (least to p90)");
-    let mut heads = format!("{:>12}", "flows");
-    for flows in &flows {
-        let _ = write!(heads, "{flows:>24}");
-    }
-    text::say!("{heads}");
-    // Each number of flows has the same names in the same order.
-    for first in rows.iter().filter(|row| row.flows == flows[0]) {
-        let mut line = format!("{:>12}", first.name);
-        for row in rows.iter().filter(|row| row.name == first.name) {
-            let spread = format!("({:.1} to {:.1})", row.least, row.p90);
-            let _ = write!(line, "{:>8.1} {spread:<15}", row.median);
-        }
-        text::say!("{}", line.trim_end());
-    }
-    text::say!("");
+    let rows = report.rows.iter().filter(|row| row.case == case.name());
+    let rows: Vec<_> = rows.map(|row| (row.name, row.flows, row.cost)).collect();
+    let title = format!("{case}: ns for each packet in and out");
+    rounds::print(&title, "flows", &rows);
 }
 
 fn print_end(report: &Report) {

@@ -2,6 +2,8 @@
 
 mod core;
 mod datapath;
+mod rounds;
+mod send;
 mod sim;
 
 use std::fmt;
@@ -25,6 +27,7 @@ pub struct Bench {
 enum Part {
     Core(core::Core),
     Datapath(datapath::DatapathArgs),
+    Send(send::SendArgs),
     Sim(sim::SimArgs),
 }
 
@@ -32,6 +35,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     match &bench.part {
         Part::Core(args) => core::run(args),
         Part::Datapath(args) => datapath::run(args),
+        Part::Send(args) => send::run(args),
         Part::Sim(args) => sim::run(args),
     }
 }
