@@ -1,17 +1,23 @@
 //! RTP over UDP (RFC 3550), with feedback by TWCC or RFC 8888.
 //!
-//! [`Sending`] is the sender's side, without a socket. Both sides use one port for RTP and RTCP (RFC 5761) and send
-//! feedback in packets of its own (RFC 5506).
+//! [`Call`] sends and [`Receiver`] receives, each on a socket with a thread of its own; [`Sending`] and [`Receiving`] are the same
+//! without socket, thread and clock. Both sides use one port for RTP and RTCP (RFC 5761) and send feedback in packets of its own
+//! (RFC 5506).
 
+mod call;
 mod ccfb;
+mod driver;
 mod extension;
 mod feedback;
 mod history;
+mod receiver;
 mod receiving;
 mod rtcp;
 mod sending;
 
+pub use call::{Call, CallConfig, CallError, CallStats};
 pub use feedback::Rejected;
+pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 pub use rtcp::NtpEpoch;
 pub use sending::{ConfigError, Frame, Sending, SendingConfig, Stats, Stream, StreamStats};

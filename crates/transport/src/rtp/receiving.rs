@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 
 use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence, Unwrap};
 use makeway_core::units::{Bytes, Duration, Instant};
-use rtcp_types::prelude::{RtcpPacketParser, RtcpPacketWriter};
+use rtcp_types::prelude::RtcpPacketWriter;
 use rtcp_types::{
-    Compound, Packet, ReceiverReport, ReportBlock, RtcpParseError, TransportFeedback, Twcc,
-    TwccPacketStatus,
+    Packet, ReceiverReport, ReportBlock, RtcpParseError, TransportFeedback, Twcc, TwccPacketStatus,
 };
 use rtp_types::RtpPacket;
 
@@ -308,16 +307,15 @@ impl Receiving {
     }
 
     fn rtcp(&mut self, now: Instant, datagram: &[u8]) -> Result<(), RtcpParseError> {
-        Compound::parse(datagram)?;
-        for bytes in rtcp::packets(datagram) {
-            match Packet::parse(bytes)? {
-                Packet::Sr(report) => {
+        for packet in rtcp::packets(datagram)? {
+            match packet? {
+                (Packet::Sr(report), _) => {
                     let mut lines = self.lines.iter_mut();
                     if let Some(line) = lines.find(|l| l.received.ssrc == report.ssrc()) {
                         line.report = Some((rtcp::compact(report.ntp_timestamp()), now));
                     }
                 }
-                Packet::Bye(bye) => {
+                (Packet::Bye(bye), _) => {
                     let known = |ssrc| self.lines.iter().any(|l| l.received.ssrc == ssrc);
                     self.byes += u64::from(bye.ssrcs().any(known));
                 }

@@ -2,8 +2,11 @@
 
 use makeway_core::random::Rng;
 use makeway_core::units::{Duration, Instant};
-use rtcp_types::prelude::RtcpPacketWriter;
-use rtcp_types::{Bye, ByeBuilder, RtcpWriteError, Sdes, SdesBuilder, SdesChunk, SdesItem};
+use rtcp_types::prelude::{RtcpPacket, RtcpPacketParser, RtcpPacketWriter};
+use rtcp_types::{
+    Bye, ByeBuilder, Compound, Packet, ReceiverReport, RtcpParseError, RtcpWriteError, Sdes,
+    SdesBuilder, SdesChunk, SdesItem, SenderReport, TransportFeedback,
+};
 
 /// NTP time, 2^-32 s since 1900 (RFC 3550 §4), as an offset of our own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,14 +111,27 @@ pub(super) fn bye(ssrcs: impl Iterator<Item = u32>) -> ByeBuilder<'static> {
     ssrcs.fold(Bye::builder(), |bye, ssrc| bye.add_source(ssrc))
 }
 
-/// The packets of a datagram that [`rtcp_types::Compound::parse`] has checked.
-pub(super) fn packets(mut datagram: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
+/// The packets of a datagram that either side reads, when the lengths of all are right. Of others, SDES first, nothing is looked at:
+/// rtcp-types 0.3 refuses SDES with two chunks.
+pub(super) fn packets(
+    mut datagram: &[u8],
+) -> Result<impl Iterator<Item = Result<(Packet<'_>, &[u8]), RtcpParseError>>, RtcpParseError> {
+    Compound::parse(datagram)?;
+    let mut next = move || {
         let words = u16::from_be_bytes([*datagram.get(2)?, *datagram.get(3)?]);
         let (packet, rest) = datagram.split_at_checked((usize::from(words) + 1) * 4)?;
         datagram = rest;
         Some(packet)
-    })
+    };
+    let read = [
+        SenderReport::PACKET_TYPE,
+        ReceiverReport::PACKET_TYPE,
+        Bye::PACKET_TYPE,
+        TransportFeedback::PACKET_TYPE,
+    ];
+    Ok(std::iter::from_fn(move || next())
+        .filter(move |bytes| read.contains(&bytes[1]))
+        .map(|bytes| Ok((Packet::parse(bytes)?, bytes))))
 }
 
 /// Appends a packet.

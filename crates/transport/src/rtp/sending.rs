@@ -4,10 +4,11 @@ use bytes::Bytes;
 use makeway_core::measure::Histogram;
 use makeway_core::random::Rng;
 use makeway_core::rate::{FeedbackError, RateController, Reporter};
-use makeway_core::send::{self, Datagram, DatagramId, Event, Outcome, Policy, Sender};
+use makeway_core::sched::Backlog;
+use makeway_core::send::{self, ClassStats, Datagram, DatagramId, Event, Policy, Sender};
 use makeway_core::units::{Bytes as Size, Duration, Instant, Rate};
-use rtcp_types::prelude::{FciParser, RtcpPacketParser};
-use rtcp_types::{Compound, Packet, ReportBlock, SenderReport, Twcc};
+use rtcp_types::prelude::FciParser;
+use rtcp_types::{Packet, ReportBlock, SenderReport, Twcc};
 use rtp_types::RtpPacketBuilder;
 use thiserror::Error;
 
@@ -71,20 +72,14 @@ struct Media {
 pub struct StreamStats {
     /// Packets handed over by the application.
     pub packets: u64,
-    /// Of them, given to the wire.
-    pub sent: u64,
-    /// Of those sent, that could not be expected to arrive in time.
-    pub late: u64,
+    /// Of them, what became of those that do not wait any more.
+    pub outcomes: ClassStats,
     /// Payload of those sent.
     pub bytes: Size,
-    /// Given up because they could not arrive in time.
-    pub expired: u64,
-    /// Given up because the queue was full, or longer than a packet.
-    pub evicted: u64,
-    /// Of those sent, reported as arrived.
-    pub arrived: u64,
     /// Time in the queue of those sent.
     pub waited: Histogram,
+    /// Of those sent, reported as arrived.
+    pub arrived: u64,
     /// What the last receiver report says was lost since the one before, 0 to 1 (RFC 3550 §6.4.1).
     pub loss: Option<f64>,
 }
@@ -236,6 +231,9 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             arrived: false,
         });
         line.next_rtp = line.next_rtp.wrapping_add(1);
+        let stats = &mut self.stats.streams[media.stream];
+        stats.bytes += Size::new(packet.datagram.len.into());
+        stats.waited.record(now.saturating_since(media.captured));
         self.timer.start(now);
         Some(allowed.max(media.captured))
     }
@@ -259,13 +257,9 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.sender.handle_timeout(now);
     }
 
-    /// What the application should know, in order of happening.
+    /// What the application should know: see [`Sender::poll_event`].
     pub fn poll_event(&mut self) -> Option<Event> {
-        let event = self.sender.poll_event()?;
-        if let Event::Outcome(_, datagram, outcome) = event {
-            self.count(&datagram, outcome);
-        }
-        Some(event)
+        self.sender.poll_event()
     }
 
     /// The next datagram is the last: BYE. What waits is not sent.
@@ -273,9 +267,18 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.is_closing = true;
     }
 
-    /// What it counted, but for events that were not polled yet.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    /// What it counted.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats.clone();
+        for (line, stats) in self.lines.iter().zip(&mut stats.streams) {
+            stats.outcomes = self.sender.stats().class(line.stream.class);
+        }
+        stats
+    }
+
+    /// What waits, payload.
+    pub fn backlog(&self) -> Backlog {
+        self.sender.backlog()
     }
 
     /// What may be sent now, in payload.
@@ -293,41 +296,24 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.inbox.reporter()
     }
 
-    fn count(&mut self, datagram: &Datagram, outcome: Outcome) {
-        let mut lines = self.lines.iter();
-        let Some(at) = lines.position(|line| line.stream.class == datagram.class) else {
-            return;
-        };
-        let stats = &mut self.stats.streams[at];
-        match outcome {
-            Outcome::Sent { waited, late } => {
-                stats.sent += 1;
-                stats.late += u64::from(late);
-                stats.bytes += Size::new(datagram.len.into());
-                stats.waited.record(waited);
-            }
-            Outcome::Expired => stats.expired += 1,
-            Outcome::Evicted | Outcome::TooLarge => stats.evicted += 1,
-        }
-    }
-
     fn rtcp(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Rejected> {
-        Compound::parse(datagram)?;
         let mut statuses = MOST_STATUSES;
-        for bytes in rtcp::packets(datagram) {
-            match Packet::parse(bytes)? {
-                Packet::TransportFeedback(_) if bytes[0] & 0x1f == ccfb::FORMAT => {
+        for packet in rtcp::packets(datagram)? {
+            match packet? {
+                (Packet::TransportFeedback(_), bytes) if bytes[0] & 0x1f == ccfb::FORMAT => {
                     let ssrcs = self.lines.iter().map(|line| line.stream.ssrc);
                     self.inbox.read_ccfb(now, bytes, ssrcs, &mut statuses)?;
                     self.feedback(now)?;
                 }
-                Packet::TransportFeedback(feedback) if bytes[0] & 0x1f == Twcc::FCI_FORMAT => {
+                (Packet::TransportFeedback(feedback), bytes)
+                    if bytes[0] & 0x1f == Twcc::FCI_FORMAT =>
+                {
                     self.inbox.read_twcc(now, &feedback, &mut statuses)?;
                     self.feedback(now)?;
                 }
-                Packet::Rr(report) => self.blocks(now, report.report_blocks())?,
-                Packet::Sr(report) => self.blocks(now, report.report_blocks())?,
-                Packet::Bye(_) => self.stats.bye = true,
+                (Packet::Rr(report), _) => self.blocks(now, report.report_blocks())?,
+                (Packet::Sr(report), _) => self.blocks(now, report.report_blocks())?,
+                (Packet::Bye(_), _) => self.stats.bye = true,
                 _ => {}
             }
         }
@@ -376,11 +362,11 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         let ntp = self.ntp.at(now);
         let ssrcs = || self.lines.iter().map(|line| line.stream.ssrc);
         let mut written = Ok(());
-        for (line, stats) in self.lines.iter().zip(&self.stats.streams) {
+        for (line, stats) in self.lines.iter().zip(self.stats().streams) {
             let report = SenderReport::builder(line.stream.ssrc)
                 .ntp_timestamp(ntp)
                 .rtp_timestamp(line.timestamp(now))
-                .packet_count(stats.sent as u32)
+                .packet_count(stats.outcomes.sent as u32)
                 .octet_count(stats.bytes.get() as u32);
             written = written.and_then(|()| rtcp::append(out, &report));
         }

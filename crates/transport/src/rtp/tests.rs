@@ -165,7 +165,7 @@ fn the_sender_hears_of_each_packet_that_came_and_of_no_other() {
         let [audio, video] = &stats.streams[..] else {
             panic!()
         };
-        assert_eq!((audio.sent, video.sent), (1000, 2000));
+        assert_eq!((audio.outcomes.sent, video.outcomes.sent), (1000, 2000));
         let received: Vec<_> = path.receiving.streams().collect();
         assert_eq!(received.len(), 2);
         for (stream, received) in [audio, video].into_iter().zip(received) {
@@ -212,7 +212,7 @@ fn receivers_measure_delay_loss_and_lateness() {
     assert!(audio.delay.min() >= Duration::from_millis(149));
     let expected = audio.sequence.expected();
     assert!((990..=1000).contains(&expected), "{expected}");
-    let lost = path.sending.stats().streams[0].sent - audio.sequence.received();
+    let lost = path.sending.stats().streams[0].outcomes.sent - audio.sequence.received();
     assert_eq!(
         expected - audio.sequence.received(),
         lost - (1000 - expected)
@@ -275,7 +275,7 @@ fn a_frame_is_cut_evenly_and_its_last_packet_is_marked() {
         )
     };
     assert!((0..3).all(|_| sending.poll_event().is_some_and(sent)));
-    assert_eq!(sending.stats().streams[1].sent, 3);
+    assert_eq!(sending.stats().streams[1].outcomes.sent, 3);
 }
 
 #[test]
@@ -366,7 +366,7 @@ proptest! {
         }
         while path.receiving.poll_transmit(at_ms(600), &mut out) {}
         let arrived: u64 = path.sending.stats().streams.iter().map(|s| s.arrived).sum();
-        let sent: u64 = path.sending.stats().streams.iter().map(|s| s.sent).sum();
+        let sent: u64 = path.sending.stats().streams.iter().map(|s| s.outcomes.sent).sum();
         prop_assert!(arrived <= sent + 1);
     }
 

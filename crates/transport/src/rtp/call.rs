@@ -1,0 +1,208 @@
+//! The sender's side of a call, on a socket.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use bytes::Bytes;
+use makeway_core::measure::Histogram;
+use makeway_core::rate::{self, AnyController, AnyReporter};
+use makeway_core::sched::Backlog;
+use makeway_core::send::{self, AnyPolicy, DatagramId, Event};
+use makeway_core::units::{Duration, Instant, Rate};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::driver::{Clock, Driver, Session};
+use super::sending::{ConfigError, Frame, Sending, SendingConfig, Stats, Stream};
+
+/// Events that wait for the application; more are dropped and counted.
+const EVENTS: usize = 1024;
+
+/// What a [`Call`] is made of.
+#[derive(Clone, Debug)]
+pub struct CallConfig {
+    /// 1 to 31, each with a class of its own.
+    pub streams: Vec<Stream>,
+    /// Bounds of the queue.
+    pub queue: send::Config,
+    /// Which packet leaves next.
+    pub policy: AnyPolicy,
+    /// How fast they may leave.
+    pub rate: rate::Config,
+    /// Canonical name, `user@host`, at most 255 bytes (RFC 3550 §6.5.1).
+    pub cname: String,
+    /// Of first sequence numbers and time stamps: another for each call.
+    pub seed: u64,
+}
+
+/// Why there is no call.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// The configuration cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The socket or its thread cannot be.
+    #[error("to {to}: {why}")]
+    Socket {
+        /// Whom the call is for.
+        to: SocketAddr,
+        /// What the system said.
+        why: io::Error,
+    },
+}
+
+/// How a call stands.
+#[derive(Clone, Debug)]
+pub struct CallStats {
+    /// What it counted.
+    pub session: Stats,
+    /// What may be sent now, in payload.
+    pub rate: Rate,
+    /// The controller's round-trip time, once there is one.
+    pub rtt: Option<Duration>,
+    /// What waits, payload.
+    pub backlog: Backlog,
+    /// How long after it could leave each datagram left.
+    pub pacing: Histogram,
+    /// Events that the application did not read in time.
+    pub missed_events: u64,
+}
+
+/// Sends media to one receiver until it is closed or dropped. Its methods may be called with or without tokio.
+#[derive(Debug)]
+pub struct Call {
+    driver: Driver<Driven>,
+    events: mpsc::Receiver<Event>,
+}
+
+#[derive(Debug)]
+struct Driven {
+    sending: Sending<AnyController, AnyReporter, AnyPolicy>,
+    events: mpsc::Sender<Event>,
+    missed_events: u64,
+    pacing: Histogram,
+}
+
+impl Session for Driven {
+    fn handle(&mut self, now: Instant, datagram: &[u8]) -> bool {
+        self.sending.handle(now, datagram);
+        false // it sends to whom it was told
+    }
+
+    fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Instant> {
+        self.sending.poll_transmit(now, out)
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        self.sending.poll_timeout()
+    }
+
+    fn turn(&mut self, now: Instant) {
+        self.sending.handle_timeout(now);
+        while let Some(event) = self.sending.poll_event() {
+            if self.events.try_send(event).is_err() {
+                self.missed_events += 1;
+            }
+        }
+    }
+
+    fn pacing(&mut self) -> &mut Histogram {
+        &mut self.pacing
+    }
+}
+
+impl Call {
+    /// Begins to send to `to`, from a port of the system's choice.
+    ///
+    /// # Errors
+    /// A configuration that cannot be, or what the system refuses.
+    pub fn connect(to: SocketAddr, config: CallConfig) -> Result<Self, CallError> {
+        let failed = |why| CallError::Socket { to, why };
+        let any: SocketAddr = match to {
+            SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+            SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+        };
+        let socket = UdpSocket::bind(any).map_err(failed)?;
+        // Feedback is believed from the receiver alone.
+        socket.connect(to).map_err(failed)?;
+        let clock = Clock::start();
+        let session = SendingConfig {
+            streams: config.streams,
+            queue: config.queue,
+            cname: config.cname,
+            ntp: clock.ntp,
+            seed: config.seed,
+        };
+        let controller = config.rate.controller(clock.now());
+        let reporter = config.rate.reporter(clock.now());
+        let (sender, events) = mpsc::channel(EVENTS);
+        let driven = Driven {
+            sending: Sending::new(session, controller, reporter, config.policy)?,
+            events: sender,
+            missed_events: 0,
+            pacing: Histogram::new(),
+        };
+        let driver = Driver::start(socket, Some(to), clock, driven).map_err(failed)?;
+        Ok(Self { driver, events })
+    }
+
+    /// Takes a frame of the stream with this index in [`CallConfig::streams`], which must have arrived within `deadline` from now: the number of
+    /// its first packet, and how many there are. What becomes of each is an event. `None`: there is no such stream.
+    pub fn send(
+        &self,
+        stream: usize,
+        deadline: Duration,
+        payload: impl Into<Bytes>,
+    ) -> Option<(DatagramId, u64)> {
+        let payload = payload.into();
+        self.driver.with(|driven, now| {
+            let frame = Frame {
+                stream,
+                deadline: now + deadline,
+                payload,
+            };
+            driven.sending.send(now, &frame)
+        })
+    }
+
+    /// The next event; `None` once the call has failed.
+    pub async fn event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// The next event, if there is one now.
+    pub fn try_event(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    /// How it stands.
+    pub fn stats(&self) -> CallStats {
+        self.driver.look(|driven| CallStats {
+            session: driven.sending.stats(),
+            rate: driven.sending.rate(),
+            rtt: driven.sending.rtt(),
+            backlog: driven.sending.backlog(),
+            pacing: driven.pacing.clone(),
+            missed_events: driven.missed_events,
+        })
+    }
+
+    /// Time since it began.
+    pub fn elapsed(&self) -> Duration {
+        self.driver.now().saturating_since(Instant::ZERO)
+    }
+
+    /// Whether the socket has failed: [`Call::close`] says how.
+    pub fn has_failed(&self) -> bool {
+        self.driver.has_failed()
+    }
+
+    /// Says BYE and ends. What waits is not sent; the figures are the last.
+    ///
+    /// # Errors
+    /// What the socket refused, now or before.
+    pub fn close(mut self) -> io::Result<CallStats> {
+        self.driver.end(|driven| driven.sending.close())?;
+        Ok(self.stats())
+    }
+}

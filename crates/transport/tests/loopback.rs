@@ -1,0 +1,167 @@
+//! Calls from our sender to our receiver over loopback.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+mod common;
+
+use std::thread::sleep;
+use std::time::{Duration as StdDuration, Instant};
+
+use common::Relay;
+use makeway_core::rate::Config;
+use makeway_core::rate::tfrc::TfrcParams;
+use makeway_core::send::{self, AnyPolicy, Event, Outcome};
+use makeway_core::units::{Duration, Rate};
+use makeway_transport::rtp::{
+    Call, CallConfig, CallStats, FeedbackKind, Receiver, ReceiverConfig, Stream,
+};
+
+const BOTH: [FeedbackKind; 2] = [FeedbackKind::Twcc, FeedbackKind::Rfc8888];
+
+fn receiver(feedback: FeedbackKind) -> Receiver {
+    let config = ReceiverConfig {
+        ssrc: 77,
+        cname: "receiver@loopback".into(),
+        feedback,
+        interval: Duration::from_millis(50),
+        seed: 2,
+    };
+    Receiver::bind("127.0.0.1:0".parse().unwrap(), config, |_, _| {}).unwrap()
+}
+
+fn config(rate: Config, policy: &str) -> CallConfig {
+    let stream = |class, payload_type, clock_rate| Stream {
+        ssrc: 1000 + u32::from(class),
+        payload_type,
+        clock_rate,
+        class,
+    };
+    CallConfig {
+        streams: vec![stream(0, 111, 48_000), stream(1, 96, 90_000)],
+        queue: send::Config::default(),
+        policy: policy.parse::<AnyPolicy>().unwrap(),
+        rate,
+        cname: "sender@loopback".into(),
+        seed: 1,
+    }
+}
+
+fn tfrc() -> Config {
+    Config::Tfrc(TfrcParams {
+        least_timeout: Duration::from_millis(400),
+        ..TfrcParams::default()
+    })
+}
+
+/// More than the rate can carry, for so many ms.
+fn send_much(call: &Call, ms: u64) {
+    let until = Instant::now() + StdDuration::from_millis(ms);
+    while Instant::now() < until {
+        for _ in 0..20 {
+            call.send(1, Duration::from_secs(1), vec![1; 1200]).unwrap();
+        }
+        sleep(StdDuration::from_millis(2));
+    }
+}
+
+#[test]
+fn what_arrives_is_what_was_sent_in_both_kinds_of_feedback() {
+    for feedback in BOTH {
+        let receiver = receiver(feedback);
+        let rate = Config::Fixed(Rate::from_bps(5_000_000));
+        let mut call = Call::connect(receiver.address(), config(rate, "sbpn2")).unwrap();
+        for n in 0..50 {
+            call.send(0, Duration::from_millis(200), vec![0; 80])
+                .unwrap();
+            if n % 2 == 0 {
+                call.send(1, Duration::from_millis(200), vec![0; 3000])
+                    .unwrap();
+            }
+            sleep(StdDuration::from_millis(10));
+        }
+        sleep(StdDuration::from_millis(300));
+        let mut sent = 0;
+        while let Some(event) = call.try_event() {
+            sent += u64::from(matches!(event, Event::Outcome(_, _, Outcome::Sent { .. })));
+        }
+        let stats = call.close().unwrap();
+        assert_eq!((sent, stats.missed_events), (125, 0));
+        assert_eq!(
+            (stats.session.rejected, &stats.session.last_rejected),
+            (0, &None)
+        );
+        sleep(StdDuration::from_millis(100));
+        assert!(receiver.has_ended());
+        let received = receiver.close().unwrap();
+        for (stream, received) in stats.session.streams.iter().zip(&received) {
+            let got = received.sequence.received();
+            assert_eq!((stream.outcomes.sent, stream.arrived), (got, got));
+            assert_eq!(received.on_time, got);
+            assert_eq!(stream.bytes, received.bytes);
+        }
+        assert_eq!(received.len(), 2);
+    }
+}
+
+/// The throughput of RFC 5348 §3.1 in bit/s for packets of 1200 bytes.
+fn equation(rtt: f64, p: f64) -> f64 {
+    let f = (2.0 * p / 3.0).sqrt() + 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
+    8.0 * 1200.0 / (rtt * f)
+}
+
+#[test]
+fn tfrc_falls_under_loss_to_the_rate_of_its_equation_and_rises_without() {
+    for feedback in BOTH {
+        let receiver = receiver(feedback);
+        let relay = Relay::start(receiver.address(), StdDuration::from_millis(20));
+        let call = Call::connect(relay.address, config(tfrc(), "fifo")).unwrap();
+        let rate = |stats: &CallStats| stats.rate.bps() as f64;
+        send_much(&call, 1500);
+        let clear = call.stats();
+        relay.lose(50);
+        send_much(&call, 6000);
+        let lossy = call.stats();
+        relay.lose(0);
+        send_much(&call, 4000);
+        let again = call.close().unwrap();
+        assert_eq!(again.session.last_rejected, None, "{feedback:?}");
+        let rtt = lossy.rtt.unwrap().as_secs_f64();
+        eprintln!(
+            "{feedback:?}: {} clear, {} at 5 % (equation {:.0}), {} again; RTT {:.1} ms, {} reports",
+            clear.rate,
+            lossy.rate,
+            equation(rtt, 0.05),
+            again.rate,
+            rtt * 1e3,
+            again.session.feedback
+        );
+        assert!((0.040..0.080).contains(&rtt), "{rtt}");
+        assert!(rate(&clear) > 2.0 * rate(&lossy) && rate(&again) > 1.5 * rate(&lossy));
+        let expected = equation(rtt, 0.05);
+        assert!((0.4..2.5).contains(&(rate(&lossy) / expected)));
+        let received = receiver.close().unwrap();
+        let sent = again.session.streams[1].outcomes.sent;
+        let got = received[0].sequence.received();
+        // What was on its way at the end came too, or not.
+        assert!(
+            sent - got >= relay.lost() - 5 && sent - got <= relay.lost() + 200,
+            "{sent} {got}"
+        );
+        assert!(relay.lost() > 20);
+    }
+}
+
+#[test]
+fn a_receiver_that_does_not_answer_stops_the_sender() {
+    // A port at which nobody reads: what comes is not answered.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let call = Call::connect(silent.local_addr().unwrap(), config(tfrc(), "fifo")).unwrap();
+    send_much(&call, 5000);
+    let stats = call.close().unwrap();
+    // RFC 5348 §4.2: one packet a second before feedback, halved each 2 s without.
+    assert!(
+        (2..=5).contains(&stats.session.streams[1].outcomes.sent),
+        "{stats:?}"
+    );
+    assert!(stats.rate.bps() <= 8 * 1200);
+}
