@@ -272,7 +272,7 @@ struct Batch {
 impl Batch {
     fn new() -> Self {
         Self {
-            datagrams: vec![Vec::with_capacity(1500); BATCH],
+            datagrams: vec![Vec::new(); BATCH],
             due: [Instant::ZERO; BATCH],
             len: 0,
         }

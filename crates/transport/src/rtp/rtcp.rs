@@ -117,7 +117,7 @@ pub(super) fn packets(
     mut datagram: &[u8],
 ) -> Result<impl Iterator<Item = Result<(Packet<'_>, &[u8]), RtcpParseError>>, RtcpParseError> {
     Compound::parse(datagram)?;
-    let mut next = move || {
+    let next = move || {
         let words = u16::from_be_bytes([*datagram.get(2)?, *datagram.get(3)?]);
         let (packet, rest) = datagram.split_at_checked((usize::from(words) + 1) * 4)?;
         datagram = rest;
@@ -129,7 +129,7 @@ pub(super) fn packets(
         Bye::PACKET_TYPE,
         TransportFeedback::PACKET_TYPE,
     ];
-    Ok(std::iter::from_fn(move || next())
+    Ok(std::iter::from_fn(next)
         .filter(move |bytes| read.contains(&bytes[1]))
         .map(|bytes| Ok((Packet::parse(bytes)?, bytes))))
 }
