@@ -9,17 +9,22 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
+use makeway_core::units::Bytes;
 use makeway_report::flow;
 use makeway_report::interval::Interval;
+use makeway_scenario::model::Tcp;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 
 use crate::clock::{Epoch, be_quick};
+use crate::options::set_int;
 
 /// Bytes offered in one call.
 const CHUNK: usize = 1 << 17;
 /// Data that the kernel may hold and not have sent: enough to keep it busy, and few wake-ups.
 const NOT_SENT: libc::c_int = 1 << 17;
+/// The option that each segment carries, which TCP_MAXSEG counts as payload.
+const TIMESTAMPS: libc::c_int = 12;
 /// Longest sleep, so that a stop is seen.
 const LONGEST: u64 = 50_000_000;
 
@@ -58,9 +63,14 @@ pub(crate) struct Fetched {
 ///
 /// # Errors
 /// An unknown congestion control gives an error that lists those there are.
-pub(crate) fn listen(address: SocketAddrV4, congestion_control: &str) -> io::Result<TcpListener> {
+pub(crate) fn listen(
+    address: SocketAddrV4,
+    congestion_control: &str,
+    tcp: &Tcp,
+) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
+    limit(&listener, tcp)?;
     sockopt::set_tcp_congestion(&listener, congestion_control).map_err(|errno| {
         let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         io::Error::other(format!(
@@ -73,11 +83,38 @@ pub(crate) fn listen(address: SocketAddrV4, congestion_control: &str) -> io::Res
 }
 
 /// Opens the receiving side, in the calling thread's namespace.
-pub(crate) fn dial(from: Ipv4Addr) -> io::Result<OwnedFd> {
+pub(crate) fn dial(from: Ipv4Addr, tcp: &Tcp) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    limit(&socket, tcp)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(from, 0))?;
     Ok(socket)
+}
+
+/// Holds a connection that is not yet to a segment size and a window.
+fn limit(socket: &impl AsRawFd, tcp: &Tcp) -> io::Result<()> {
+    let int = |bytes: Bytes| libc::c_int::try_from(bytes.get()).unwrap_or(libc::c_int::MAX);
+    if let Some(mss) = tcp.mss {
+        set_int(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            int(mss).saturating_add(TIMESTAMPS),
+        )?;
+    }
+    if let Some(window) = tcp.window {
+        // A buffer of a size that was asked for is not tuned, and the clamp stays; packets take more of it than they carry.
+        let buffer = int(window).saturating_mul(4);
+        set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer)
+            .or_else(|_| set_int(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, buffer))?;
+        set_int(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_WINDOW_CLAMP,
+            int(window),
+        )?;
+    }
+    Ok(())
 }
 
 /// Sends for all flows until each has ended, or `stop` is set. Connections end by reset, so that
@@ -232,22 +269,7 @@ pub(crate) fn fetch(
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_linger(stream, Some(StdDuration::ZERO))?;
-    let not_sent = NOT_SENT;
-    // SAFETY: the option takes an int, whose address and size are given.
-    let rc = unsafe {
-        libc::setsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            (&raw const not_sent).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if rc < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    set_int(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, NOT_SENT)
 }
 
 fn transient(error: &io::Error) -> bool {

@@ -17,6 +17,7 @@ use makeway_scenario::wire::{MARKER, PREFIX, RTP_HEADER, Rtp, SEQUENCE, STAMP};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual, be_quick};
+use crate::options::set_int;
 
 /// Socket buffers asked for, so that no packet is lost in this machine.
 const BUFFER: libc::c_int = 8 << 20;
@@ -212,27 +213,10 @@ pub(crate) fn prepare(socket: &UdpSocket) -> io::Result<()> {
         (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
         (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
     ] {
-        set_option(socket, forced, BUFFER).or_else(|_| set_option(socket, plain, BUFFER))?;
+        set_int(socket, libc::SOL_SOCKET, forced, BUFFER)
+            .or_else(|_| set_int(socket, libc::SOL_SOCKET, plain, BUFFER))?;
     }
-    set_option(socket, libc::SO_TIMESTAMPNS, 1)
-}
-
-fn set_option(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the option takes an int, whose address and size are given.
-    let rc = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if rc < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    set_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
 /// Packets that the socket had no room for, by SO_MEMINFO (linux/sock_diag.h).

@@ -13,6 +13,7 @@ pub mod media;
 pub mod namespace;
 pub mod network;
 mod offload;
+mod options;
 mod results;
 mod run;
 mod tags;

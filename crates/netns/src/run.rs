@@ -201,8 +201,8 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
 /// What of a source this world does not have.
 fn not_here(source: &Source) -> Option<&'static str> {
     match source {
-        Source::Bulk { tcp, .. } if *tcp != Tcp::default() => {
-            Some("has the kernel's TCP: leave `tcp` out")
+        Source::Bulk { tcp, .. } if !is_kernels(tcp) => {
+            Some("has the kernel's TCP: leave all but `mss` and `window` of `tcp` out")
         }
         Source::Bulk { think: Some(_), .. } => Some("repeats no task: leave `think` out"),
         Source::Poisson {
@@ -211,6 +211,17 @@ fn not_here(source: &Source) -> Option<&'static str> {
         Source::Media(_) => Some("has no sender with a queue of its own: take another kind"),
         _ => None,
     }
+}
+
+/// Whether the kernel's TCP can be made so.
+fn is_kernels(tcp: &Tcp) -> bool {
+    let Tcp { mss, window, .. } = *tcp;
+    let made = Tcp {
+        mss,
+        window,
+        ..Tcp::default()
+    };
+    *tcp == made
 }
 
 /// What this world does not write on packets.
@@ -256,16 +267,17 @@ impl Sockets {
             Source::Bulk {
                 congestion_control,
                 bytes,
+                tcp,
                 ..
             } => {
                 let here = at(flow.from);
                 self.offers.push(Offer {
-                    listener: from.run(|| bulk::listen(here, congestion_control))?,
+                    listener: from.run(|| bulk::listen(here, congestion_control, tcp))?,
                     stop: flow.stop.unwrap_or(scenario.duration).as_nanos(),
                     bytes: bytes.map(|bytes| bytes.get()),
                 });
                 self.demands.push(Demand {
-                    socket: to.run(|| bulk::dial(node_address(flow.to)))?,
+                    socket: to.run(|| bulk::dial(node_address(flow.to), tcp))?,
                     to: here,
                     start: flow.start.as_nanos(),
                 });

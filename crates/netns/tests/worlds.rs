@@ -19,7 +19,7 @@ use makeway_scenario::model::{
     Changes, Egress, Flow, Frame, Issue, Link, Node, Pace, Queue, Scenario, Share, Source, Tcp,
 };
 
-const CHECKS: [(&str, fn()); 11] = [
+const CHECKS: [(&str, fn()); 12] = [
     (
         "delay_is_the_sum_of_the_links",
         delay_is_the_sum_of_the_links,
@@ -27,6 +27,10 @@ const CHECKS: [(&str, fn()); 11] = [
     (
         "a_bulk_transfer_gets_the_rate",
         a_bulk_transfer_gets_the_rate,
+    ),
+    (
+        "segments_and_windows_are_those_of_the_scenario",
+        segments_and_windows_are_those_of_the_scenario,
     ),
     (
         "configured_loss_is_measured_loss",
@@ -219,6 +223,43 @@ fn a_bulk_transfer_gets_the_rate() {
     assert!((queue.utilisation - 1.0).abs() < 0.01, "{queue:?}");
 }
 
+fn segments_and_windows_are_those_of_the_scenario() {
+    let goodput = |line, back, tcp| {
+        let mut scenario = scenario(line, 5);
+        scenario.links[1].egress[1] = egress(None, back);
+        let mut source = bulk("reno");
+        if let Source::Bulk { tcp: of, .. } = &mut source {
+            *of = tcp;
+        }
+        scenario.flows.push(flow("download", source));
+        report(&scenario).flows[0].goodput_bps
+    };
+    let [small, window] = [467, 65_535].map(|bytes| Some(Bytes::new(bytes)));
+    let got = goodput(
+        egress(Some("10mbit"), 2),
+        0,
+        Tcp {
+            mss: small,
+            ..Tcp::default()
+        },
+    );
+    // 52 B of headers and timestamps, and Ethernet's 38 B.
+    let most = 10e6 * 467.0 / 557.0;
+    assert!((got / most - 1.0).abs() < 0.02, "{got} of {most}");
+
+    let got = goodput(
+        egress(None, 50),
+        50,
+        Tcp {
+            window,
+            ..Tcp::default()
+        },
+    );
+    // 45 whole segments fit the window, each 100 ms.
+    let most = 45.0 * 1448.0 * 8.0 / 0.1;
+    assert!((0.95..1.01).contains(&(got / most)), "{got} of {most}");
+}
+
 fn a_rate_changes_when_it_should() {
     let mut line = egress(Some("8mbit"), 2);
     let at = Duration::from_millis;
@@ -287,7 +328,7 @@ fn what_only_a_model_can_do_is_refused() {
     let error = run(&scenario, Options::default(), |_| {}).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("download") && text.contains("leave `tcp` out"),
+        text.contains("download") && text.contains("of `tcp` out"),
         "{text}"
     );
 
