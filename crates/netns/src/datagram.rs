@@ -122,7 +122,8 @@ pub(crate) fn send(
     sent
 }
 
-fn lost_on_the_way(error: &io::Error) -> bool {
+/// Whether an error of a socket is loss by another name.
+pub(crate) fn lost_on_the_way(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::ENOBUFS | libc::ENOMEM | libc::EPERM | libc::ECONNREFUSED | libc::EAGAIN)
@@ -220,7 +221,7 @@ pub(crate) fn prepare(socket: &UdpSocket) -> io::Result<()> {
 }
 
 /// Packets that the socket had no room for, by SO_MEMINFO (linux/sock_diag.h).
-fn dropped(socket: &UdpSocket) -> io::Result<u64> {
+pub(crate) fn dropped(socket: &UdpSocket) -> io::Result<u64> {
     const SO_MEMINFO: libc::c_int = 55;
     const SK_MEMINFO_DROPS: usize = 8;
     let mut info = [0u32; SK_MEMINFO_DROPS + 1];

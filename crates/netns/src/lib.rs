@@ -16,6 +16,7 @@ mod offload;
 mod options;
 mod results;
 mod run;
+mod sender;
 mod tags;
 pub mod topology;
 

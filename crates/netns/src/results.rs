@@ -9,9 +9,9 @@ use makeway_report::model::{FORMAT, FlowReport, Report};
 use makeway_report::summary::asi;
 use makeway_scenario::model::{Flow, Scenario, Source};
 
-use crate::datagram::Sent;
 use crate::egress::Queue;
 use crate::run::{Arrivals, Outcome, RunError, Traffic};
+use crate::sender::Carried;
 
 /// Puts a run's counters together; the queues end here.
 pub(crate) fn outcome(
@@ -20,7 +20,7 @@ pub(crate) fn outcome(
     queues: Vec<Queue>,
     interval: Interval,
 ) -> Result<Outcome, RunError> {
-    let mut environment = environment(&traffic.sent);
+    let mut environment = environment(&traffic);
     if let Some(queue) = queues.first() {
         environment.insert("rules".into(), queue.tool.clone());
     }
@@ -32,6 +32,7 @@ pub(crate) fn outcome(
     let mut flows = Vec::with_capacity(scenario.flows.len());
     let mut arrivals = Vec::with_capacity(scenario.flows.len());
     let mut fetched = traffic.fetched.into_iter();
+    let mut carried = traffic.carried.into_iter();
     let mut datagrams = traffic.sent.into_iter().zip(traffic.received);
     for flow in &scenario.flows {
         let mut report = blank(flow);
@@ -45,19 +46,23 @@ pub(crate) fn outcome(
                     }
                 }
             }
+            Source::Media(_) => {
+                if let Some(Carried {
+                    media, local_loss, ..
+                }) = carried.next()
+                {
+                    tally.datagram(&mut report, &media.sent, &media.received);
+                    tally.media(&mut report, &media.classes, &media.rates);
+                    warnings.extend(lost_here(flow, local_loss));
+                }
+            }
             _ => {
                 if let Some((sent, received)) = datagrams.next() {
                     tally.datagram(&mut report, &sent.counts, &received.counts);
                     if let Some(voice) = flow.voice {
                         tally.voice(&mut report, voice.encoder_delay);
                     }
-                    if received.local_loss > 0 {
-                        warnings.push(format!(
-                            "flow `{}`: {} packets were lost by the receiver's own socket, not by \
-                             the network: this machine is too busy",
-                            flow.name, received.local_loss
-                        ));
-                    }
+                    warnings.extend(lost_here(flow, received.local_loss));
                     if let Some(error) = sent.error {
                         warnings.push(format!("flow `{}` ended early: {error}", flow.name));
                     }
@@ -90,7 +95,17 @@ pub(crate) fn outcome(
     Ok(Outcome { report, arrivals })
 }
 
-fn environment(sent: &[Sent]) -> BTreeMap<String, String> {
+fn lost_here(flow: &Flow, packets: u64) -> Option<String> {
+    (packets > 0).then(|| {
+        format!(
+            "flow `{}`: {packets} packets were lost by the receiver's own socket, not by the network: this machine \
+             is too busy",
+            flow.name
+        )
+    })
+}
+
+fn environment(traffic: &Traffic) -> BTreeMap<String, String> {
     let kernel = rustix::system::uname();
     let mut environment = BTreeMap::from([
         ("makeway".into(), env!("CARGO_PKG_VERSION").into()),
@@ -100,7 +115,9 @@ fn environment(sent: &[Sent]) -> BTreeMap<String, String> {
         ),
     ]);
     let mut lateness = Histogram::new();
-    sent.iter().for_each(|sent| lateness.merge(&sent.lateness));
+    let sent = traffic.sent.iter().map(|sent| &sent.lateness);
+    let carried = traffic.carried.iter().map(|carried| &carried.lateness);
+    sent.chain(carried).for_each(|of| lateness.merge(of));
     if lateness.count() > 0 {
         let ms = |d: makeway_core::units::Duration| d.as_millis_f64();
         let text = format!(

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-use makeway_core::units::Duration;
+use makeway_core::units::{Duration, Instant};
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
-use makeway_scenario::departures::departures;
-use makeway_scenario::model::{Link, Scenario, Share, Source, Tcp};
+use makeway_scenario::departures::{Units, departures};
+use makeway_scenario::model::{Flow, Link, Scenario, Share, Source, Tcp};
 use makeway_scenario::routes::routes;
 use makeway_scenario::wire::{self, Rtp};
+use makeway_sim::media::Media;
 
 use crate::bulk::{self, Demand, Fetched, Offer};
 use crate::clock::Epoch;
@@ -20,6 +21,7 @@ use crate::datagram::{self, Content, Received, Sent, Stream};
 use crate::egress::{self, Queue, QueueError};
 use crate::network::{BuildError, Network};
 use crate::results;
+use crate::sender::{self, Carried, Plan};
 use crate::topology::{MOST, node_address};
 
 /// From the start of the threads to the start of traffic, so that all are ready.
@@ -208,7 +210,6 @@ fn not_here(source: &Source) -> Option<&'static str> {
         Source::Poisson {
             exponential: true, ..
         } => Some("sends packets of one size: leave `sizes` out"),
-        Source::Media(_) => Some("has no sender with a queue of its own: take another kind"),
         _ => None,
     }
 }
@@ -242,6 +243,7 @@ struct Sockets {
     demands: Vec<Demand>,
     senders: Vec<(usize, UdpSocket)>,
     receivers: Vec<UdpSocket>,
+    plans: Vec<Plan>,
 }
 
 impl Sockets {
@@ -282,20 +284,42 @@ impl Sockets {
                     start: flow.start.as_nanos(),
                 });
             }
-            _ => {
+            source => {
                 let open = |address| {
                     let socket = UdpSocket::bind(address)?;
                     datagram::prepare(&socket)?;
                     io::Result::Ok(socket)
                 };
-                self.receivers.push(to.run(|| open(at(flow.to)))?);
+                let receiver = to.run(|| open(at(flow.to)))?;
                 let sender = from.run(|| open(at(flow.from)))?;
                 sender.connect(at(flow.to))?;
-                self.senders.push((index, sender));
+                let Source::Media(media) = source else {
+                    self.receivers.push(receiver);
+                    self.senders.push((index, sender));
+                    return Ok(());
+                };
+                receiver.connect(at(flow.from))?;
+                for socket in [&sender, &receiver] {
+                    socket.set_nonblocking(true)?;
+                }
+                let units = Units::new(media, scenario.seed, index);
+                let start = Instant::ZERO + flow.start;
+                let interval = Interval::new(scenario.warmup, scenario.duration);
+                self.plans.push(Plan {
+                    media: Media::new(media, units, start, interval),
+                    sockets: [sender, receiver],
+                    times: times(scenario, flow),
+                });
             }
         }
         Ok(())
     }
+}
+
+/// From when to when a flow sends, in ns after the epoch.
+fn times(scenario: &Scenario, flow: &Flow) -> [u64; 2] {
+    let stop = flow.stop.unwrap_or(scenario.duration);
+    [flow.start, stop.min(scenario.duration)].map(Duration::as_nanos)
 }
 
 /// What senders and receivers counted, in the order of the scenario's flows of their kind.
@@ -303,6 +327,7 @@ pub(crate) struct Traffic {
     pub(crate) sent: Vec<Sent>,
     pub(crate) received: Vec<Received>,
     pub(crate) fetched: Vec<Fetched>,
+    pub(crate) carried: Vec<Carried>,
     /// When it ended, in ns after the start.
     pub(crate) ended: u64,
     pub(crate) complete: bool,
@@ -325,6 +350,7 @@ fn carry(
         demands,
         senders,
         receivers,
+        plans,
     } = sockets;
     let (halt, until, receivers) = (&halt, &until, &receivers);
     thread::scope(|scope| {
@@ -334,16 +360,16 @@ fn carry(
             true => Ok(Vec::new()),
             false => datagram::receive(receivers, epoch, interval, until),
         });
+        let carrying: Vec<_> = plans
+            .into_iter()
+            .map(|plan| scope.spawn(move || sender::carry(plan, epoch, interval, halt, until)))
+            .collect();
         let sending: Vec<_> = senders
             .iter()
             .filter_map(|(index, socket)| {
                 let flow = &scenario.flows[*index];
                 let packets = departures(&flow.source, scenario.seed, *index)?;
-                let stop = flow
-                    .stop
-                    .unwrap_or(scenario.duration)
-                    .min(scenario.duration);
-                let plan = [flow.start.as_nanos(), stop.as_nanos()];
+                let plan = times(scenario, flow);
                 let stream = Stream {
                     ssrc: Rtp::ssrc(*index),
                     content: options.content.iter().find(|c| c.flow == flow.name),
@@ -359,6 +385,7 @@ fn carry(
         let drain = (egress::longest_way(scenario) + DRAIN_SPARE).min(DRAIN_MOST);
         until.store(epoch.elapsed() + drain.as_nanos(), Ordering::Relaxed);
         let sent = sending.into_iter().map(join).collect();
+        let carried: io::Result<Vec<Carried>> = carrying.into_iter().map(join).collect();
         let (served, fetched, received) = (join(serving), join(fetching), join(receiving));
         let complete = watched?;
         served?;
@@ -366,6 +393,7 @@ fn carry(
             sent,
             received: received?,
             fetched: fetched?,
+            carried: carried?,
             ended,
             complete,
         })

@@ -10,16 +10,20 @@ use std::sync::atomic::Ordering;
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::loss::Loss;
+use makeway_core::rate;
+use makeway_core::rate::tfrc::TfrcParams;
 use makeway_core::sched::{Config, Discipline, Limits};
+use makeway_core::send;
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_netns::{Options, run};
-use makeway_report::model::Report;
+use makeway_report::model::{ClassReport, Report};
 use makeway_scenario::model::{
-    Changes, Egress, Flow, Frame, Issue, Link, Node, Pace, Queue, Scenario, Share, Source, Tcp,
+    Changes, Class, Egress, Flow, Frame, Issue, Link, Media, Node, Pace, Queue, Scenario, Scene,
+    Share, Source, Tcp, Traffic,
 };
 
-const CHECKS: [(&str, fn()); 12] = [
+const CHECKS: [(&str, fn()); 14] = [
     (
         "delay_is_the_sum_of_the_links",
         delay_is_the_sum_of_the_links,
@@ -32,6 +36,11 @@ const CHECKS: [(&str, fn()); 12] = [
         "segments_and_windows_are_those_of_the_scenario",
         segments_and_windows_are_those_of_the_scenario,
     ),
+    (
+        "a_queue_with_deadlines_does_as_in_simulated_time",
+        a_queue_with_deadlines_does_as_in_simulated_time,
+    ),
+    ("feedback_drives_a_sender", feedback_drives_a_sender),
     (
         "configured_loss_is_measured_loss",
         configured_loss_is_measured_loss,
@@ -105,6 +114,7 @@ fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
         jitter: Duration::ZERO,
         loss: Loss::default(),
         changes: Changes::default(),
+        tick: None,
         tickets: None,
         measure: rate.is_some(),
     }
@@ -258,6 +268,87 @@ fn segments_and_windows_are_those_of_the_scenario() {
     // 45 whole segments fit the window, each 100 ms.
     let most = 45.0 * 1448.0 * 8.0 / 0.1;
     assert!((0.95..1.01).contains(&(got / most)), "{got} of {most}");
+}
+
+/// A call in the SBPN paper's model of Ekiga, some 375 kbit/s of payload.
+fn call(rate: rate::Config, policy: &str) -> Source {
+    let class = |name, traffic| Class { name, traffic };
+    let motion = Scene {
+        mean: Bytes::new(4450),
+        deviation: Bytes::new(1000),
+        length: Duration::from_secs(10),
+    };
+    Source::Media(Arc::new(Media {
+        policy: policy.parse().unwrap(),
+        rate,
+        queue: send::Config::default(),
+        deadline: Duration::from_millis(200),
+        headers: Bytes::new(36),
+        tick: None,
+        classes: vec![
+            class(
+                "audio",
+                Traffic::Even {
+                    payload: Bytes::new(214),
+                    period: Duration::from_millis(20),
+                },
+            ),
+            class(
+                "video",
+                Traffic::Frames {
+                    period: Duration::from_millis(100),
+                    largest: Bytes::new(1026),
+                    scenes: vec![motion],
+                    follows: None,
+                },
+            ),
+        ],
+    }))
+}
+
+fn classes(report: &Report) -> [ClassReport; 2] {
+    let media = report.flows[0].media.clone().unwrap();
+    media.classes.try_into().unwrap()
+}
+
+/// At a rate that stays, all that happens follows from the scenario: the queue gives up the same datagrams.
+fn a_queue_with_deadlines_does_as_in_simulated_time() {
+    let mut scenario = scenario(egress(Some("10mbit"), 40), 6);
+    let rate = rate::Config::Fixed(Rate::from_bps(300_000));
+    scenario.flows.push(flow("call", call(rate, "sbpn2")));
+    let real = classes(&report(&scenario));
+    let options = makeway_sim::Options::default();
+    let model = classes(&makeway_sim::run(&scenario, &options, |_| {}).unwrap());
+    for (real, model) in real.iter().zip(&model) {
+        assert_eq!(real.offered, model.offered);
+        for (real, model) in [
+            (real.sent, model.sent),
+            (real.expired, model.expired),
+            (real.on_time, model.on_time),
+        ] {
+            assert!(real.abs_diff(model) <= 2 + model / 50, "{real} {model}");
+        }
+        let [real, model] = [real, model].map(|class| class.delay_ms.mean);
+        assert!((real - model).abs() < 3.0, "{real} ms, {model} ms");
+    }
+    assert!(real[1].expired > 20, "{real:?}");
+    assert_eq!(real[0].on_time, real[0].offered);
+}
+
+/// Without feedback TFRC sends a packet in 64 s at last; with it, all that is made.
+fn feedback_drives_a_sender() {
+    let mut scenario = scenario(egress(Some("10mbit"), 40), 6);
+    scenario.links[1].egress[1] = egress(None, 40);
+    let rate = rate::Config::Tfrc(TfrcParams::default());
+    scenario.flows.push(flow("call", call(rate, "fifo")));
+    let report = report(&scenario);
+    for class in classes(&report) {
+        assert_eq!(class.on_time, class.offered, "{class:?}");
+        assert!((40.0..60.0).contains(&class.delay_ms.p50), "{class:?}");
+    }
+    // 80 ms of round trip: more than the datagrams there are.
+    let rate = report.flows[0].rate_series_bps.last().unwrap();
+    assert!(*rate > 400_000.0, "{rate}");
 }
 
 fn a_rate_changes_when_it_should() {
