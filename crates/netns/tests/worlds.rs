@@ -114,7 +114,6 @@ fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
         jitter: Duration::ZERO,
         loss: Loss::default(),
         changes: Changes::default(),
-        tick: None,
         tickets: None,
         measure: rate.is_some(),
     }
@@ -285,6 +284,7 @@ fn call(rate: rate::Config, policy: &str) -> Source {
         deadline: Duration::from_millis(200),
         headers: Bytes::new(36),
         tick: None,
+        whole_frames: true,
         classes: vec![
             class(
                 "audio",

@@ -286,7 +286,12 @@ fn rate_words(rate: &rate::Config) -> String {
         rate::Config::Fixed(rate) => rate.to_string(),
         rate::Config::Tfrc(params) => match params.revision {
             Revision::Rfc3448 => "by TFRC of RFC 3448".into(),
+            Revision::Rfc4342 => "by TFRC of RFC 4342".into(),
             Revision::Rfc5348 => "by TFRC".into(),
         },
+        rate::Config::Ccid2(_) => "by CCID 2".into(),
+        rate::Config::Abrc(params) => {
+            format!("by ABRC with k = {}", f64::from(params.share) / 100.0)
+        }
     }
 }

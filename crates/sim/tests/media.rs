@@ -1,5 +1,7 @@
 //! Senders of their own in simulated time, against closed forms and laws of conservation.
 
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
 use std::path::Path;
 
 use makeway_report::model::{ClassReport, Report};

@@ -96,12 +96,15 @@ fn controller(rate: &Config) -> Value {
             "kind": "tfrc",
             "rfc": match params.revision {
                 Revision::Rfc3448 => 3448,
+                Revision::Rfc4342 => 4342,
                 Revision::Rfc5348 => 5348,
             },
             "damping": params.damping,
             "discounting": params.discounting,
             "granularity_ms": params.granularity.as_millis_f64(),
         }),
+        Config::Ccid2(_) => json!({ "kind": "ccid2" }),
+        Config::Abrc(params) => json!({ "kind": "abrc", "k": f64::from(params.share) / 100.0 }),
     }
 }
 

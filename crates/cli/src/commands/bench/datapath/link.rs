@@ -129,6 +129,7 @@ fn scenario() -> model::Scenario {
     let node = |name: &str| model::Node { name: name.into() };
     let egress = || model::Egress {
         rate: None,
+        tick: None,
         framing: Framing::default(),
         queue: model::Queue {
             scheduler: Config::new(
