@@ -3,6 +3,41 @@
 //! An application hands a [`Sender`] datagrams with a class and a deadline. Its [`Policy`] decides their order, its
 //! [`RateController`](crate::rate::RateController) when the next one may leave. Every datagram ends with an [`Outcome`]. No clock, no socket, no
 //! thread inside: whoever owns a socket calls `poll_transmit`, `handle_feedback`, `handle_timeout` with the time.
+//!
+//! ```
+//! use makeway_core::rate::fixed::Fixed;
+//! use makeway_core::send::sbpn2::Sbpn2;
+//! use makeway_core::send::{Config, Datagram, Event, Outcome, Sender};
+//! use makeway_core::units::{Duration, Instant, Rate};
+//!
+//! // 1 Mbit/s: a video datagram of 1000 B takes 8 ms, and the way to the receiver 20 ms.
+//! let rate = Fixed::new(Rate::from_bps(1_000_000));
+//! let config = Config { one_way: Some(Duration::from_millis(20)), ..Config::default() };
+//! let mut sender = Sender::new(config, rate, Sbpn2::default());
+//!
+//! let mut now = Instant::ZERO;
+//! let datagram = |class, len, ms| Datagram {
+//!     class,
+//!     len,
+//!     deadline: Instant::ZERO + Duration::from_millis(ms),
+//!     frame: None,
+//! };
+//! sender.enqueue(now, datagram(1, 1000, 200), "video");
+//! sender.enqueue(now, datagram(1, 1000, 21), "old video");
+//! sender.enqueue(now, datagram(0, 160, 150), "audio");
+//!
+//! let mut wire = Vec::new();
+//! while let Some(due) = sender.poll_timeout() {
+//!     now = now.max(due);
+//!     wire.extend(sender.poll_transmit(now).map(|transmit| transmit.payload));
+//! }
+//! // At 1.28 ms the audio has left, and what leaves then arrives at 21.28 ms.
+//! assert_eq!(wire, ["audio", "video"]);
+//! assert_eq!(sender.stats().class(1).expired, 1);
+//!
+//! let expired = |event: &Event| matches!(event, Event::Outcome(_, _, Outcome::Expired));
+//! assert_eq!(std::iter::from_fn(|| sender.poll_event()).filter(expired).count(), 1);
+//! ```
 
 mod any;
 pub mod fifo;
