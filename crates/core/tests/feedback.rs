@@ -3,6 +3,8 @@
 #[path = "reference/feedback.rs"]
 mod reference;
 
+use makeway_core::rate::abrc::AbrcParams;
+use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::TfrcParams;
 use makeway_core::rate::{AckRanges, Config, Report};
 use makeway_core::units::{Duration, Rate};
@@ -11,7 +13,14 @@ use reference::{Forgery, Op, Path};
 
 /// Every controller that listens.
 fn controllers() -> Vec<Config> {
-    vec![Config::Tfrc(TfrcParams::default())]
+    vec![
+        Config::Tfrc(TfrcParams::default()),
+        Config::Ccid2(Ccid2Params::default()),
+        Config::Abrc(AbrcParams {
+            interval: Duration::from_millis(50),
+            ..AbrcParams::default()
+        }),
+    ]
 }
 
 fn forgery() -> impl Strategy<Value = Forgery> {
@@ -48,7 +57,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn feedback_that_cannot_be_true_changes_nothing(

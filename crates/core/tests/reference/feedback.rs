@@ -117,7 +117,17 @@ impl Path {
                         rate: figure,
                         received,
                     },
-                    _ => return None,
+                    Report::Acks(_) => {
+                        let mut ranges = AckRanges::default();
+                        ranges.push(0, u64::MAX);
+                        Report::Acks(ranges)
+                    }
+                    Report::Arrivals { bytes, .. } => Report::Arrivals {
+                        interval: Duration::ZERO,
+                        packets: 10,
+                        bytes,
+                        shortest: None,
+                    },
                 };
                 let highest = self.sent.len() as u64 - 1;
                 let held = Duration::ZERO;
