@@ -503,6 +503,11 @@ impl<P: Policy> Connection<P> {
         self.events.pop_front()
     }
 
+    /// Whether [`Connection::poll_event`] has something.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// Where it stands.
     pub fn state(&self) -> State {
         self.state

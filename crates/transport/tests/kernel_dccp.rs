@@ -1,0 +1,38 @@
+//! Our DCCP against the kernel's, which has it up to Linux 6.15: both in a guest with Debian 12's kernel, joined by a TUN
+//! interface. Without QEMU, or where apt has no such kernel, it says so and is skipped.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+#[path = "kernel_dccp/guest.rs"]
+mod guest;
+#[path = "kernel_dccp/link.rs"]
+mod link;
+#[path = "kernel_dccp/socket.rs"]
+mod socket;
+
+use std::time::Duration;
+
+use makeway_vm::{Kernel, Vm, VmError, cache};
+
+#[test]
+fn with_the_kernels_dccp_in_a_guest() {
+    let kernel = match Kernel::newest("linux-image-6.1.", "-cloud-amd64", &cache()) {
+        Ok(kernel) => kernel,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap();
+    let guest = Vm::new(&kernel)
+        .module("dccp_ipv4")
+        .module("tun")
+        .program(&program);
+    let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| "guest::".into());
+    let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
+    let output = match guest.run(&command, Duration::from_secs(300)) {
+        Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+        output => output.unwrap(),
+    };
+    println!("{}", output.text);
+    assert_eq!(output.status, 0);
+    assert!(!output.text.contains("running 0 tests"), "none ran");
+}

@@ -1,0 +1,124 @@
+//! A network between a wire and its user: delay, a rate with a queue, and loss, in both directions.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
+use makeway_transport::dccp::driver::{Clock, Wire};
+
+/// One direction.
+pub struct Way {
+    pub delay: Duration,
+    /// Rate, and the packets that wait for it at most.
+    pub bottleneck: Option<(Rate, usize)>,
+    /// Loses each packet whose number this is a divisor of; 0: none.
+    pub lose_each: u64,
+    /// Counts packets, and those lost.
+    pub packets: u64,
+    pub lost: u64,
+    idle: Instant,
+    under_way: VecDeque<(Instant, Vec<u8>)>,
+    /// Departures from the queue.
+    waiting: VecDeque<Instant>,
+}
+
+impl Way {
+    pub fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            bottleneck: None,
+            lose_each: 0,
+            packets: 0,
+            lost: 0,
+            idle: Instant::ZERO,
+            under_way: VecDeque::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn push(&mut self, now: Instant, packet: &[u8]) {
+        self.packets += 1;
+        let mut leaves = now;
+        if let Some((rate, most)) = self.bottleneck {
+            while self.waiting.pop_front_if(|at| *at <= now).is_some() {}
+            if self.waiting.len() >= most {
+                self.lost += 1;
+                return;
+            }
+            leaves = self.idle.max(now) + Bytes::new(packet.len() as u64 + 20) / rate;
+            self.idle = leaves;
+            self.waiting.push_back(leaves);
+        }
+        if self.lose_each > 0 && self.packets % self.lose_each == 0 {
+            self.lost += 1;
+            return;
+        }
+        self.under_way
+            .push_back((leaves + self.delay, packet.into()));
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Vec<u8>> {
+        self.under_way
+            .pop_front_if(|(at, _)| *at <= now)
+            .map(|(_, packet)| packet)
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.under_way.front().map(|(at, _)| *at)
+    }
+}
+
+/// A wire with a network before it.
+pub struct Link<W> {
+    wire: W,
+    clock: Clock,
+    /// From the user into the wire, and back.
+    pub there: Way,
+    pub back: Way,
+    buffer: Vec<u8>,
+}
+
+impl<W: Wire> Link<W> {
+    pub fn new(wire: W, clock: Clock, delay: Duration) -> Self {
+        Self {
+            wire,
+            clock,
+            there: Way::new(delay),
+            back: Way::new(delay),
+            buffer: Vec::new(),
+        }
+    }
+
+    fn carry(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        while let Some(packet) = self.there.pop(now) {
+            self.wire.send(&packet)?;
+        }
+        while self.wire.receive(&mut self.buffer)? {
+            self.back.push(now, &self.buffer);
+        }
+        Ok(())
+    }
+}
+
+impl<W: Wire> Wire for Link<W> {
+    fn send(&mut self, packet: &[u8]) -> io::Result<()> {
+        self.there.push(self.clock.now(), packet);
+        Ok(())
+    }
+
+    fn receive(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
+        self.carry()?;
+        let packet = self.back.pop(self.clock.now());
+        Ok(packet.map(|packet| *into = packet).is_some())
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.wire.descriptor()
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        self.there.next().into_iter().chain(self.back.next()).min()
+    }
+}
