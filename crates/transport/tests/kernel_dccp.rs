@@ -28,7 +28,7 @@ fn with_the_kernels_dccp_in_a_guest() {
         .program(&program);
     let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| "guest::".into());
     let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
-    let output = match guest.run(&command, Duration::from_secs(300)) {
+    let output = match guest.run(&command, Duration::from_secs(150)) {
         Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
         output => output.unwrap(),
     };

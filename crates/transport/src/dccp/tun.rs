@@ -84,7 +84,9 @@ impl Wire for Tun {
             addresses.0,
             addresses.1,
         );
-        let header = header.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let mut header =
+            header.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        header.header_checksum = header.calc_header_checksum();
         self.packet.clear();
         self.packet.extend(header.to_bytes());
         self.packet.extend(packet);

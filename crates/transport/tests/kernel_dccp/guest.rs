@@ -1,5 +1,6 @@
 //! What runs in the guest.
 
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::mpsc;
@@ -16,7 +17,7 @@ use makeway_transport::dccp::connection::{Config, State};
 use makeway_transport::dccp::driver::{Clock, Wire, drive, wait};
 use makeway_transport::dccp::feature::{self, Place};
 use makeway_transport::dccp::tun::Tun;
-use makeway_transport::dccp::wire::Reset;
+use makeway_transport::dccp::wire::{Pseudo, Reset};
 use makeway_transport::dccp::{Ccid, Connection, Ends, Event};
 
 use crate::link::Link;
@@ -27,6 +28,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const SERVICE: u32 = 0x6d6b_7779;
 const PORT: u16 = 5004;
 const PAYLOAD: usize = 500;
+const TICK: std::time::Duration = std::time::Duration::from_millis(2);
 
 pub fn network(name: &str) -> Link<Tun> {
     let tun = Tun::open(name, OURS, KERNEL).unwrap();
@@ -40,11 +42,12 @@ pub fn network(name: &str) -> Link<Tun> {
     Link::new(tun, Clock::new(), Duration::from_millis(20))
 }
 
-pub fn ends(local: u16, remote: u16, link: &Tun) -> Ends {
+fn ends(local: u16, remote: u16) -> Ends {
+    let outward = Pseudo::V4(OURS, KERNEL);
     Ends {
         local,
         remote,
-        outward: link.outward(),
+        outward,
     }
 }
 
@@ -128,12 +131,8 @@ fn we_send(ccid: u8, name: &str) {
             count.send(()).unwrap();
         }
     });
-    let clock = Clock::new();
-    let ends = Ends {
-        local: 40_000 + u16::from(ccid),
-        remote: PORT,
-        outward: makeway_transport::dccp::wire::Pseudo::V4(OURS, KERNEL),
-    };
+    let clock = link.clock;
+    let ends = ends(40_000 + u16::from(ccid), PORT);
     let connection = Connection::client(config(ccid), Fifo, ends, 1 << 40, clock.now());
     let mut ours = Ours {
         connection,
@@ -189,7 +188,7 @@ fn we_send(ccid: u8, name: &str) {
 /// The kernel is the client and sends; we are the server and receive.
 fn the_kernel_sends(ccid: u8, name: &str) {
     let mut link = network(name);
-    let clock = Clock::new();
+    let clock = link.clock;
     let (done, ready) = mpsc::channel();
     let (close, closing) = mpsc::channel();
     let kernel = thread::spawn(move || {
@@ -199,7 +198,11 @@ fn the_kernel_sends(ccid: u8, name: &str) {
         let mut infos = Vec::new();
         let begin = std::time::Instant::now();
         while begin.elapsed().as_secs() < 10 {
-            socket.send(&[9; PAYLOAD]).unwrap();
+            // Its queue holds five packets, and it does not wait for room.
+            match socket.send(&[9; PAYLOAD]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(TICK),
+                result => result.unwrap(),
+            }
             if ccid == 3 {
                 infos.push((begin.elapsed().as_millis() as u64, socket.tfrc().unwrap()));
             }
@@ -212,11 +215,7 @@ fn the_kernel_sends(ccid: u8, name: &str) {
         wait(link.descriptor(), Duration::from_millis(10)).unwrap();
     }
     let source = u16::from_be_bytes([request[0], request[1]]);
-    let ends = Ends {
-        local: PORT,
-        remote: source,
-        outward: makeway_transport::dccp::wire::Pseudo::V4(OURS, KERNEL),
-    };
+    let ends = ends(PORT, source);
     let connection =
         Connection::accept(config(ccid), Fifo, ends, 1 << 20, clock.now(), &request).unwrap();
     let mut ours = Ours {
@@ -250,7 +249,10 @@ fn the_kernel_sends(ccid: u8, name: &str) {
     let mut infos = None;
     while infos.is_none() {
         ours.millis(200);
-        infos = ready.try_recv().ok().flatten();
+        infos = match ready.try_recv() {
+            Err(mpsc::TryRecvError::Disconnected) => panic!("the kernel's end is gone"),
+            result => result.ok().flatten(),
+        };
     }
     println!(
         "CCID {ccid}, the kernel sends: {first} in 4 s, then with 5 % loss {last} in 2 s, {:?}",

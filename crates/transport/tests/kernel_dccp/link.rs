@@ -72,7 +72,7 @@ impl Way {
 /// A wire with a network before it.
 pub struct Link<W> {
     wire: W,
-    clock: Clock,
+    pub clock: Clock,
     /// From the user into the wire, and back.
     pub there: Way,
     pub back: Way,

@@ -67,14 +67,11 @@ pub fn feedback(
         }
     }
     let report = match ccid {
-        // RFC 4342 §6; Linux leaves Loss Intervals out, so Loss Event Rate is as good.
-        Ccid::Three(_) => {
-            held?;
-            Report::LossEvents {
-                rate: rate.or(intervals)?,
-                received: x_recv?,
-            }
-        }
+        // RFC 4342 §6. Linux leaves Loss Intervals out, so Loss Event Rate is as good; and an Elapsed Time of zero too.
+        Ccid::Three(_) => Report::LossEvents {
+            rate: rate.or(intervals)?,
+            received: x_recv?,
+        },
         Ccid::Two(_) => Report::Acks(acks(sent, received)?),
     };
     Some(Feedback {
