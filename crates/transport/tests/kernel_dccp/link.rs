@@ -41,7 +41,9 @@ impl Way {
         self.packets += 1;
         let mut leaves = now;
         if let Some((rate, most)) = self.bottleneck {
-            while self.waiting.pop_front_if(|at| *at <= now).is_some() {}
+            while self.waiting.front().is_some_and(|at| *at <= now) {
+                self.waiting.pop_front();
+            }
             if self.waiting.len() >= most {
                 self.lost += 1;
                 return;
@@ -50,7 +52,7 @@ impl Way {
             self.idle = leaves;
             self.waiting.push_back(leaves);
         }
-        if self.lose_each > 0 && self.packets % self.lose_each == 0 {
+        if self.lose_each > 0 && self.packets.is_multiple_of(self.lose_each) {
             self.lost += 1;
             return;
         }
@@ -59,9 +61,8 @@ impl Way {
     }
 
     fn pop(&mut self, now: Instant) -> Option<Vec<u8>> {
-        self.under_way
-            .pop_front_if(|(at, _)| *at <= now)
-            .map(|(_, packet)| packet)
+        let due = self.next().is_some_and(|at| at <= now);
+        due.then(|| self.under_way.pop_front().map(|(_, packet)| packet))?
     }
 
     fn next(&self) -> Option<Instant> {

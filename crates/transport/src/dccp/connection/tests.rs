@@ -1,14 +1,18 @@
 //! Two connections over a link in virtual time.
 
+use std::io::Write;
 use std::net::Ipv4Addr;
+use std::process::Command;
 
+use etherparse::{IpNumber, Ipv4Header};
+use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::TfrcParams;
 use makeway_core::send::fifo::Fifo;
 use makeway_core::units::Rate;
 use proptest::prelude::*;
 
 use super::*;
-use crate::dccp::wire::WireError;
+use crate::dccp::wire::{PROTOCOL, WireError};
 
 const SERVICE: u32 = 42;
 const PAYLOAD: usize = 500;
@@ -26,6 +30,8 @@ struct Pair {
     lose: fn(&mut Pair, usize, &Packet<'_>) -> bool,
     lost: u64,
     events: [Vec<Event>; 2],
+    /// All that was sent.
+    packets: Vec<(Instant, usize, Vec<u8>)>,
 }
 
 fn ends(client: bool) -> Ends {
@@ -70,6 +76,7 @@ impl Pair {
             lose,
             lost: 0,
             events: [Vec::new(), Vec::new()],
+            packets: vec![(now, 0, request)],
         }
     }
 
@@ -77,6 +84,7 @@ impl Pair {
         let mut out = Vec::new();
         for end in 0..2 {
             while self.ends[end].poll_transmit(self.now, &mut out) {
+                self.packets.push((self.now, end, out.clone()));
                 let packet = Packet::decode(&out, &ends(end == 0).outward).unwrap();
                 self.kinds[end][usize::from(packet.kind.number())] += 1;
                 if (self.lose)(self, end, &packet) {
@@ -101,7 +109,12 @@ impl Pair {
                 break;
             };
             self.now = self.now.max(next);
-            while let Some((_, end, bytes)) = self.link.pop_front_if(|a| a.0 <= self.now) {
+            while self
+                .link
+                .front()
+                .is_some_and(|arrival| arrival.0 <= self.now)
+                && let Some((_, end, bytes)) = self.link.pop_front()
+            {
                 self.ends[end].handle_packet(self.now, &bytes);
             }
             for end in &mut self.ends {
@@ -144,10 +157,7 @@ fn nothing(_: &mut Pair, _: usize, _: &Packet<'_>) -> bool {
 fn both_ends_establish_stream_and_close() {
     let mut pair = Pair::new(config(), config(), nothing);
     pair.millis(200);
-    assert_eq!(
-        pair.events,
-        [vec![Event::Established], vec![Event::Established]]
-    );
+    assert!(pair.events.iter().all(|e| e[0] == Event::Established));
     assert_eq!(
         pair.ends[1].feature(feature::SEND_LOSS_EVENT_RATE, Place::Local),
         1
@@ -192,12 +202,14 @@ fn both_ends_establish_stream_and_close() {
 }
 
 #[test]
-fn a_loss_in_ten_lowers_the_rate_to_that_of_the_equation() {
+fn a_loss_in_twenty_lowers_the_rate_to_that_of_the_equation() {
     let mut pair = Pair::new(config(), config(), |pair, _, packet| {
-        packet.kind.is_data() && pair.kinds[0][2] % 20 == 19
+        packet.kind.is_data() && (pair.kinds[0][2] + pair.kinds[0][4]) % 20 == 19
     });
     pair.millis(200);
     pair.stream(0, 400, 10);
+    let rate = pair.ends[0].sender().unwrap().rate().rate().bps() as f64 / 8.0 / 500.0;
+    pair.millis(500);
     let sent = pair.kinds[0][2] + pair.kinds[0][4];
     assert!(
         pair.lost > 10 && pair.received(1) as u64 + pair.lost == sent,
@@ -205,7 +217,6 @@ fn a_loss_in_ten_lowers_the_rate_to_that_of_the_equation() {
         pair.lost
     );
     // RFC 5348 §3.1 with s = 500 B, R = 40 ms, p = 1/20: 1 / (R f(p)) = 92 packet/s.
-    let rate = pair.ends[0].sender().unwrap().rate().rate().bps() as f64 / 8.0 / 500.0;
     assert!((83.0..101.0).contains(&rate), "{rate}");
 }
 
@@ -282,6 +293,81 @@ fn a_client_without_a_server_gives_up() {
     // At 0, 1, 3, 7, 15, 31, 63 and 127 s.
     assert_eq!(requests, 8);
     assert_eq!(client.poll_event(), Some(Event::Ended(Reset::ABORTED)));
+}
+
+/// Another implementation reads what both ends send: Wireshark's.
+#[test]
+fn tshark_dissects_every_packet_without_complaint() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut expected = Vec::new();
+    // pcap: magic, version, zone, accuracy, longest packet, raw IP.
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 101] {
+        file.write_all(&word.to_le_bytes()).unwrap();
+    }
+    let two = Config {
+        ccid: Ccid::Two(Ccid2Params::default()),
+        ..config()
+    };
+    for config in [config(), two] {
+        let mut pair = Pair::new(config, config, |pair, _, packet| {
+            packet.kind.is_data() && (pair.kinds[0][2] + pair.kinds[0][4]) % 20 == 19
+        });
+        pair.millis(200);
+        pair.stream(0, 100, 3);
+        pair.ends[1].close(pair.now);
+        pair.millis(500);
+        for (at, end, packet) in &pair.packets {
+            let (Pseudo::V4(from, to), len) = (ends(*end == 0).outward, packet.len() as u16) else {
+                panic!()
+            };
+            let mut header =
+                Ipv4Header::new(len, 64, IpNumber(PROTOCOL), from.octets(), to.octets()).unwrap();
+            header.header_checksum = header.calc_header_checksum();
+            let micros = at.as_nanos() / 1000;
+            let length = 20 + u32::from(len);
+            for word in [
+                (micros / 1_000_000) as u32,
+                (micros % 1_000_000) as u32,
+                length,
+                length,
+            ] {
+                file.write_all(&word.to_le_bytes()).unwrap();
+            }
+            file.write_all(&header.to_bytes()).unwrap();
+            file.write_all(packet).unwrap();
+            expected.push(format!("{}\tGood", packet[8] >> 1 & 15));
+        }
+    }
+    let read = |more: &[&str]| {
+        let mut tshark = Command::new("tshark");
+        tshark
+            .arg("-r")
+            .arg(file.path())
+            .args(["-o", "dccp.check_checksum:TRUE"])
+            .args(more);
+        let output = tshark.output().ok()?;
+        assert!(output.status.success(), "{output:?}");
+        Some(String::from_utf8(output.stdout).unwrap())
+    };
+    let fields = [
+        "-T",
+        "fields",
+        "-e",
+        "dccp.type",
+        "-e",
+        "dccp.checksum.status",
+    ];
+    let Some(types) = read(&fields) else {
+        return eprintln!("skipped: tshark is not installed: install the package tshark");
+    };
+    let types = types.replace("\t1\n", "\tGood\n");
+    assert_eq!(types.lines().collect::<Vec<_>>(), expected);
+    // Resets are worth a warning to it, nothing else is.
+    let complaints = read(&[
+        "-Y",
+        "_ws.malformed || _ws.expert.severity >= 6291456 && dccp.type != 7",
+    ]);
+    assert_eq!(complaints.unwrap(), "");
 }
 
 proptest! {
