@@ -7,14 +7,11 @@ mod common;
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
 
-use common::Relay;
+use common::{Relay, config, tfrc};
 use makeway_core::rate::Config;
-use makeway_core::rate::tfrc::TfrcParams;
-use makeway_core::send::{self, AnyPolicy, Event, Outcome};
+use makeway_core::send::{Event, Outcome};
 use makeway_core::units::{Duration, Rate};
-use makeway_transport::rtp::{
-    Call, CallConfig, CallStats, FeedbackKind, Receiver, ReceiverConfig, Stream,
-};
+use makeway_transport::rtp::{Call, CallStats, FeedbackKind, Receiver, ReceiverConfig};
 
 const BOTH: [FeedbackKind; 2] = [FeedbackKind::Twcc, FeedbackKind::Rfc8888];
 
@@ -27,30 +24,6 @@ fn receiver(feedback: FeedbackKind) -> Receiver {
         seed: 2,
     };
     Receiver::bind("127.0.0.1:0".parse().unwrap(), config, |_, _| {}).unwrap()
-}
-
-fn config(rate: Config, policy: &str) -> CallConfig {
-    let stream = |class, payload_type, clock_rate| Stream {
-        ssrc: 1000 + u32::from(class),
-        payload_type,
-        clock_rate,
-        class,
-    };
-    CallConfig {
-        streams: vec![stream(0, 111, 48_000), stream(1, 96, 90_000)],
-        queue: send::Config::default(),
-        policy: policy.parse::<AnyPolicy>().unwrap(),
-        rate,
-        cname: "sender@loopback".into(),
-        seed: 1,
-    }
-}
-
-fn tfrc() -> Config {
-    Config::Tfrc(TfrcParams {
-        least_timeout: Duration::from_millis(400),
-        ..TfrcParams::default()
-    })
 }
 
 /// More than the rate can carry, for so many ms.

@@ -15,8 +15,8 @@ use super::rtcp::from_compact;
 
 /// Packets that are remembered: 2^13, 4 s at 2000 a second.
 const HISTORY_BITS: u32 = 13;
-/// Statuses that one datagram may hold: TWCC says 8191 times the same in two bytes, and reading takes time.
-pub(super) const MOST_STATUSES: usize = 0x1_0000;
+/// Statuses that one report may hold: TWCC says 8191 times the same in two bytes, and reading takes time.
+const MOST_STATUSES: usize = 1 << HISTORY_BITS;
 /// TWCC's reference time (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
 pub(super) const REFERENCE_UNIT: Duration = Duration::from_millis(64);
 /// It has 24 bits.
@@ -44,8 +44,8 @@ pub enum Rejected {
     /// Its time is not one that the receiver's clock can show now.
     #[error("has a time that lies {0} from what the receiver's clock can show")]
     WrongTime(Duration),
-    /// It says more than one datagram may.
-    #[error("speaks of more than 65536 packets")]
+    /// It speaks of more packets than are remembered.
+    #[error("speaks of more than 8192 packets")]
     TooLong,
     /// It names a sender report that is not our last.
     #[error("answers a sender report that was not the last")]
@@ -93,7 +93,12 @@ pub(super) struct Inbox<Q> {
     twcc: RemoteClock,
     ccfb: RemoteClock,
     reporter: Q,
+    /// Of reports that were not handed on yet, in order of arrival.
     arrived: Vec<Arrived>,
+    /// Of the report that is being read.
+    reading: Vec<Arrived>,
+    /// Whether there are such reports.
+    has_report: bool,
     /// The reporter's time, which never runs backwards.
     latest: Instant,
 }
@@ -106,6 +111,8 @@ impl<Q: Reporter> Inbox<Q> {
             ccfb: RemoteClock::new(STAMP_WRAPS),
             reporter,
             arrived: Vec::new(),
+            reading: Vec::new(),
+            has_report: false,
             latest: Instant::ZERO,
         }
     }
@@ -114,20 +121,20 @@ impl<Q: Reporter> Inbox<Q> {
         self.history.push(sent);
     }
 
-    /// Reads a report of TWCC, from statuses that the datagram has left. Its arrivals are in [`Inbox::arrived`] then.
+    /// Reads a report of TWCC. Its arrivals are in [`Inbox::arrived`] then.
     pub fn read_twcc(
         &mut self,
         now: Instant,
         feedback: &TransportFeedback,
-        statuses: &mut usize,
     ) -> Result<(), Rejected> {
-        self.arrived.clear();
+        self.reading.clear();
+        let mut statuses = MOST_STATUSES;
         let twcc = feedback.parse_fci::<Twcc>()?;
         let stamp = REFERENCE_UNIT * u64::from(twcc.reference_time());
         let reference = self.twcc.read(now, stamp.as_nanos())?;
         let mut at = reference;
         for packet in twcc.packets() {
-            *statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
+            statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
             let (number, status) = packet?;
             let sequence = self.history.extend(number);
             let sequence = sequence.ok_or(Rejected::NotSent(number))?;
@@ -148,9 +155,9 @@ impl<Q: Reporter> Inbox<Q> {
         now: Instant,
         packet: &[u8],
         streams: impl Iterator<Item = u32> + Clone,
-        statuses: &mut usize,
     ) -> Result<(), Rejected> {
-        self.arrived.clear();
+        self.reading.clear();
+        let mut statuses = MOST_STATUSES;
         let report = Ccfb::parse(packet)?;
         let stamp = from_compact(report.timestamp());
         let made = self.ccfb.read(now, stamp.as_nanos())?;
@@ -161,7 +168,7 @@ impl<Q: Reporter> Inbox<Q> {
                 .map(|n| block.begin.wrapping_add(n))
                 .zip(block.metrics())
             {
-                *statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
+                statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
                 let Metric::Received { ecn, offset } = metric else {
                     continue;
                 };
@@ -176,12 +183,17 @@ impl<Q: Reporter> Inbox<Q> {
         Ok(())
     }
 
-    /// What the last report told as new, in order of arrival.
+    /// Whether there are reports that were not handed on yet.
+    pub fn has_report(&self) -> bool {
+        self.has_report
+    }
+
+    /// What they told as new, in order of arrival.
     pub fn arrived(&self) -> &[Arrived] {
         &self.arrived
     }
 
-    /// Hands the last report's arrivals on, and gives what the controller should hear of them.
+    /// Hands these arrivals on, and gives what the controller should hear of them.
     pub fn feedback(&mut self, rtt: Option<Duration>) -> Option<Feedback> {
         for arrived in &self.arrived {
             self.reporter.on_arrival(
@@ -195,6 +207,8 @@ impl<Q: Reporter> Inbox<Q> {
                 },
             );
         }
+        self.arrived.clear();
+        self.has_report = false;
         self.reporter.poll_feedback(self.latest)
     }
 
@@ -206,19 +220,21 @@ impl<Q: Reporter> Inbox<Q> {
     fn take(&mut self, sequence: u64, at: i64, marked: bool) {
         if let Told::New(sent) = self.history.told(sequence) {
             let at = Instant::from_nanos(u64::try_from(at).unwrap_or(0));
-            self.arrived.push(Arrived { at, sent, marked });
+            self.reading.push(Arrived { at, sent, marked });
         }
     }
 
     /// The report is one, made at `made` if it says so.
     fn commit(&mut self, made: Option<i64>) {
-        self.arrived
-            .sort_unstable_by_key(|a| (a.at, a.sent.sequence));
-        self.arrived.dedup_by_key(|a| a.sent.sequence);
-        for arrived in &mut self.arrived {
+        self.has_report = true;
+        let reading = &mut self.reading;
+        reading.sort_unstable_by_key(|a| (a.at, a.sent.sequence));
+        for arrived in reading.iter_mut() {
             self.latest = self.latest.max(arrived.at);
             arrived.at = self.latest;
-            self.history.arrived(arrived.sent.sequence);
+            if self.history.arrived(arrived.sent.sequence) {
+                self.arrived.push(*arrived);
+            }
         }
         let made = made.and_then(|at| u64::try_from(at).ok());
         let made = made.map_or(Instant::ZERO, Instant::from_nanos);

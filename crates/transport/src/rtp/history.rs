@@ -87,13 +87,12 @@ impl History {
         (found && usize::from(sent.stream) == stream).then_some(sequence)
     }
 
-    /// It is known to have arrived.
-    pub fn arrived(&mut self, sequence: u64) {
+    /// It is known to have arrived; whether that is new.
+    pub fn arrived(&mut self, sequence: u64) -> bool {
         let mask = self.packets.len() - 1;
-        if let Some(sent) = &mut self.packets[sequence as usize & mask]
-            && sent.sequence == sequence
-        {
-            sent.arrived = true;
+        match &mut self.packets[sequence as usize & mask] {
+            Some(sent) if sent.sequence == sequence => !std::mem::replace(&mut sent.arrived, true),
+            _ => false,
         }
     }
 }
@@ -192,11 +191,11 @@ mod tests {
             history.push(sent(n, 0, n as u16));
         }
         assert_eq!(history.told(1), Told::New(sent(1, 0, 1)));
-        history.arrived(1);
+        assert!(history.arrived(1) && !history.arrived(1));
         assert_eq!(history.told(1), Told::Again);
         history.push(sent(4, 0, 4));
         assert_eq!(history.told(0), Told::Forgotten);
-        history.arrived(0);
+        assert!(!history.arrived(0));
         assert_eq!(history.told(4), Told::New(sent(4, 0, 4)));
     }
 

@@ -15,7 +15,7 @@ mod receiving;
 mod rtcp;
 mod sending;
 
-pub use call::{Call, CallConfig, CallError, CallStats};
+pub use call::{Call, CallConfig, CallError, CallStats, tfrc};
 pub use feedback::Rejected;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};

@@ -111,6 +111,9 @@ pub(super) fn bye(ssrcs: impl Iterator<Item = u32>) -> ByeBuilder<'static> {
     ssrcs.fold(Bye::builder(), |bye, ssrc| bye.add_source(ssrc))
 }
 
+/// Packets of one datagram that are read; chosen by us.
+const MOST_PACKETS: usize = 64;
+
 /// The packets of a datagram that either side reads, when the lengths of all are right. Of others, SDES first, nothing is looked at:
 /// rtcp-types 0.3 refuses SDES with two chunks.
 pub(super) fn packets(
@@ -130,6 +133,7 @@ pub(super) fn packets(
         TransportFeedback::PACKET_TYPE,
     ];
     Ok(std::iter::from_fn(next)
+        .take(MOST_PACKETS)
         .filter(move |bytes| read.contains(&bytes[1]))
         .map(|bytes| Ok((Packet::parse(bytes)?, bytes))))
 }

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::ccfb;
 use super::extension::{Extensions, PROFILE};
-use super::feedback::{Inbox, MOST_STATUSES, Rejected};
+use super::feedback::{Inbox, Rejected};
 use super::history::Sent;
 use super::rtcp::{self, NtpEpoch, Timer, from_compact};
 
@@ -89,7 +89,7 @@ pub struct StreamStats {
 pub struct Stats {
     /// By stream, as in [`SendingConfig::streams`].
     pub streams: Vec<StreamStats>,
-    /// Reports of the receiver that went to the controller.
+    /// Reports of the receiver that were believed; those that came at once are one.
     pub feedback: u64,
     /// Reports, and other RTCP, that were not believed.
     pub rejected: u64,
@@ -238,22 +238,33 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         Some(allowed.max(media.captured))
     }
 
-    /// Takes a datagram of the receiver: RTCP. What cannot be true is counted and changes nothing.
+    /// Takes a datagram of the receiver: RTCP. What cannot be true is counted and changes nothing. What it tells goes to the controller with the
+    /// next [`Sending::handle_timeout`], so that datagrams that come together are one report: a receiver may save several of TWCC and send
+    /// them at once, as GStreamer does, and only the last packet of all says how long the way was.
     pub fn handle(&mut self, now: Instant, datagram: &[u8]) {
-        if let Err(why) = self.rtcp(now, datagram) {
-            self.stats.rejected += 1;
-            self.stats.last_rejected = Some(why);
-        }
+        let result = self.read(now, datagram);
+        self.count(result);
     }
 
     /// When to call [`Sending::poll_transmit`] or [`Sending::handle_timeout`] again, unless something comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let queue = self.sender.poll_timeout();
-        queue.into_iter().chain(self.timer.next()).min()
+        let report = self.inbox.has_report().then_some(Instant::ZERO);
+        let next = [report, self.sender.poll_timeout(), self.timer.next()];
+        next.into_iter().flatten().min()
     }
 
-    /// A timer may have run out.
+    /// A timer may have run out, or datagrams have come.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.inbox.has_report() {
+            self.stats.feedback += 1;
+            for arrived in self.inbox.arrived() {
+                self.stats.streams[usize::from(arrived.sent.stream)].arrived += 1;
+            }
+            if let Some(feedback) = self.inbox.feedback(self.rtt()) {
+                let result = self.sender.handle_feedback(now, &feedback);
+                self.count(result.map_err(Rejected::from));
+            }
+        }
         self.sender.handle_timeout(now);
     }
 
@@ -296,20 +307,18 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.inbox.reporter()
     }
 
-    fn rtcp(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Rejected> {
-        let mut statuses = MOST_STATUSES;
+    /// Reads the packets of a datagram, until one cannot be true.
+    fn read(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Rejected> {
         for packet in rtcp::packets(datagram)? {
             match packet? {
                 (Packet::TransportFeedback(_), bytes) if bytes[0] & 0x1f == ccfb::FORMAT => {
                     let ssrcs = self.lines.iter().map(|line| line.stream.ssrc);
-                    self.inbox.read_ccfb(now, bytes, ssrcs, &mut statuses)?;
-                    self.feedback(now)?;
+                    self.inbox.read_ccfb(now, bytes, ssrcs)?;
                 }
                 (Packet::TransportFeedback(feedback), bytes)
                     if bytes[0] & 0x1f == Twcc::FCI_FORMAT =>
                 {
-                    self.inbox.read_twcc(now, &feedback, &mut statuses)?;
-                    self.feedback(now)?;
+                    self.inbox.read_twcc(now, &feedback)?;
                 }
                 (Packet::Rr(report), _) => self.blocks(now, report.report_blocks())?,
                 (Packet::Sr(report), _) => self.blocks(now, report.report_blocks())?,
@@ -320,16 +329,15 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         Ok(())
     }
 
-    /// The inbox has read a report.
-    fn feedback(&mut self, now: Instant) -> Result<(), Rejected> {
-        for arrived in self.inbox.arrived() {
-            self.stats.streams[usize::from(arrived.sent.stream)].arrived += 1;
+    /// Counts what a report told, and what it was worth.
+    fn count(&mut self, result: Result<(), Rejected>) {
+        match result {
+            Ok(()) => {}
+            Err(why) => {
+                self.stats.rejected += 1;
+                self.stats.last_rejected = Some(why);
+            }
         }
-        if let Some(feedback) = self.inbox.feedback(self.sender.rate().rtt()) {
-            self.sender.handle_feedback(now, &feedback)?;
-        }
-        self.stats.feedback += 1;
-        Ok(())
     }
 
     /// Report blocks of the receiver: loss, and the time from our report to theirs.

@@ -339,6 +339,7 @@ fn reports_that_lie_are_counted_and_change_nothing() {
     // And the true one counts once.
     for _ in 0..2 {
         path.sending.handle(now, &report);
+        path.sending.handle_timeout(now);
     }
     let after = path.sending.stats();
     assert_eq!(after.rejected, stats.rejected);
@@ -362,6 +363,7 @@ proptest! {
                 datagram[2..4].copy_from_slice(&words.to_be_bytes());
             }
             path.sending.handle(at_ms(500), &datagram);
+            path.sending.handle_timeout(at_ms(500));
             path.receiving.handle(at_ms(500), &datagram, 0);
         }
         while path.receiving.poll_transmit(at_ms(600), &mut out) {}
@@ -398,6 +400,7 @@ proptest! {
             });
             while path.receiving.poll_transmit(now, &mut out) {
                 path.sending.handle(now, &out);
+                path.sending.handle_timeout(now);
             }
         }
         let stats = path.sending.stats();

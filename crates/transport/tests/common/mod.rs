@@ -1,4 +1,6 @@
-//! A way with delay, loss and a rate between two UDP ports of this machine.
+//! Calls of two streams, and a way with delay and loss between two UDP ports of this machine.
+
+#![allow(dead_code)] // Each test uses its part.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
@@ -7,9 +9,42 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use makeway_core::rate::Config;
+use makeway_core::send::{self, AnyPolicy};
+use makeway_transport::rtp::{CallConfig, Stream};
+
+/// SSRCs of [`config`]'s streams.
+pub const AUDIO: u32 = 1000;
+pub const VIDEO: u32 = 1001;
+
+/// A stream of audio, class 0, and one of video, class 1.
+pub fn config(rate: Config, policy: &str) -> CallConfig {
+    let stream = |class, payload_type, clock_rate| Stream {
+        ssrc: AUDIO + u32::from(class),
+        payload_type,
+        clock_rate,
+        class,
+    };
+    CallConfig {
+        streams: vec![stream(0, 111, 48_000), stream(1, 96, 90_000)],
+        queue: send::Config::default(),
+        policy: policy.parse::<AnyPolicy>().unwrap(),
+        rate,
+        cname: "sender@loopback".into(),
+        seed: 1,
+    }
+}
+
+/// TFRC for calls over RTP.
+pub fn tfrc() -> Config {
+    Config::Tfrc(makeway_transport::rtp::tfrc())
+}
+
 /// Forwards what comes to its address to a receiver, and what that answers back to who sent last.
 pub struct Relay {
     pub address: SocketAddr,
+    /// The port from which it reaches the receiver.
+    pub back: u16,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,8 +72,10 @@ impl Relay {
         });
         let address = front.local_addr().unwrap();
         let theirs = Arc::clone(&shared);
+        let back_port = back.local_addr().unwrap().port();
         Self {
             address,
+            back: back_port,
             shared,
             thread: Some(std::thread::spawn(move || {
                 forward(&front, &back, delay, &theirs)
