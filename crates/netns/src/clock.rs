@@ -40,6 +40,12 @@ impl Epoch {
         real.saturating_sub(self.real)
     }
 
+    /// Ns since the epoch by the monotonic clock of a time that the kernel gave a moment ago, in ns since 1970.
+    pub(crate) fn elapsed_at(&self, real: u64) -> u64 {
+        let ago = read(ClockId::Realtime).saturating_sub(real);
+        self.elapsed().saturating_sub(ago)
+    }
+
     /// Sleeps until `at` ns after the epoch. False if `stop` was set before.
     pub(crate) fn sleep_until(&self, at: u64, stop: &AtomicBool) -> bool {
         let target = self.monotonic + at;

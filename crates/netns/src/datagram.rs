@@ -243,13 +243,13 @@ pub(crate) fn dropped(socket: &UdpSocket) -> io::Result<u64> {
 }
 
 /// Memory of `recvmmsg`, kept from call to call.
-struct Batch {
+pub(crate) struct Batch {
     packets: Box<[[u8; PREFIX]; BATCH]>,
     control: Box<[[u64; 8]; BATCH]>,
 }
 
 impl Batch {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             packets: Box::new([[0; PREFIX]; BATCH]),
             control: Box::new([[0; 8]; BATCH]),
@@ -258,7 +258,7 @@ impl Batch {
 
     /// Hands over the first bytes, the length and the arrival time (ns since 1970) of each packet
     /// that waits.
-    fn receive(
+    pub(crate) fn receive(
         &mut self,
         socket: &UdpSocket,
         mut take: impl FnMut(&[u8], usize, u64),
@@ -296,10 +296,8 @@ impl Batch {
             }
             for (message, packet) in messages[..n as usize].iter().zip(&self.packets[..]) {
                 let length = message.msg_len as usize;
-                if length >= PREFIX
-                    && let Some(arrival) = arrival(&message.msg_hdr)
-                {
-                    take(packet, length, arrival);
+                if let Some(arrival) = arrival(&message.msg_hdr) {
+                    take(&packet[..length.min(PREFIX)], length, arrival);
                 }
             }
             if (n as usize) < BATCH {

@@ -299,9 +299,6 @@ impl Sockets {
                     return Ok(());
                 };
                 receiver.connect(at(flow.from))?;
-                for socket in [&sender, &receiver] {
-                    socket.set_nonblocking(true)?;
-                }
                 let units = Units::new(media, scenario.seed, index);
                 let start = Instant::ZERO + flow.start;
                 let interval = Interval::new(scenario.warmup, scenario.duration);

@@ -15,7 +15,7 @@ use makeway_sim::media::Media;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual};
-use crate::datagram::{dropped, lost_on_the_way};
+use crate::datagram::{Batch, dropped, lost_on_the_way};
 
 /// IPv4 and UDP.
 const HEADERS: u32 = 28;
@@ -59,20 +59,26 @@ pub(crate) fn carry(
     let mut lateness = Histogram::new();
     let (mut packets, mut reports) = (Vec::new(), Vec::new());
     let mut buffer = vec![0; 65_536];
+    let mut batch = Batch::new();
     let mut sample = 0;
     let mut due = start;
+    let mut now = Instant::ZERO;
     while epoch.elapsed() < until.load(Ordering::Relaxed) {
-        let now = Instant::from_nanos(epoch.elapsed());
-        while let Some((number, length)) = receive(&far, &mut buffer)? {
-            if let Some(packet) = packets.get(number) {
-                media.arrive(now, length, false, *packet, interval);
+        // What came is as old as the kernel says, but time never runs backwards.
+        batch.receive(&far, |packet, length, real| {
+            now = now.max(Instant::from_nanos(epoch.elapsed_at(real)));
+            if let Some(packet) = numbered(packet, &packets) {
+                media.arrive(now, length as u32 + HEADERS, false, *packet, interval);
             }
-        }
-        while let Some((number, _)) = receive(&near, &mut buffer)? {
-            if let Some(feedback) = reports.get(number) {
-                media.heed(now, feedback, interval);
+        })?;
+        let mut heard = now;
+        batch.receive(&near, |packet, _, real| {
+            heard = heard.max(Instant::from_nanos(epoch.elapsed_at(real)));
+            if let Some(feedback) = numbered(packet, &reports) {
+                media.heed(heard, feedback, interval);
             }
-        }
+        })?;
+        now = heard.max(Instant::from_nanos(epoch.elapsed()));
         let is_on = (start..end).contains(&now.as_nanos()) && !stop.load(Ordering::Relaxed);
         let mut next = if now.as_nanos() < start {
             start
@@ -119,21 +125,10 @@ fn send(socket: &UdpSocket, number: usize, length: u32, buffer: &mut [u8]) -> io
     }
 }
 
-/// The number of a packet that came, and the length of its IP packet; `None` if none waits.
-fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, u32)>> {
-    loop {
-        match socket.recv(buffer) {
-            Ok(length) => {
-                if let Some(number) = buffer[..length].first_chunk() {
-                    let number = u64::from_be_bytes(*number);
-                    return Ok(Some((number as usize, length as u32 + HEADERS)));
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            Err(error) if !lost_on_the_way(&error) => return Err(error),
-            Err(_) => {}
-        }
-    }
+/// What a packet stands for that came; none of ours stands for nothing.
+fn numbered<'a, T>(packet: &[u8], all: &'a [T]) -> Option<&'a T> {
+    let number = u64::from_be_bytes(*packet.first_chunk()?);
+    all.get(usize::try_from(number).ok()?)
 }
 
 /// Waits until `next` (in ns after the epoch), or a packet.
