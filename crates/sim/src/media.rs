@@ -103,38 +103,55 @@ impl Media {
         }
     }
 
-    /// Hands the sender what the application has made by `now`, and runs its timers.
+    /// Runs the sender's timers.
     pub fn wake(&mut self, now: Instant, interval: Interval) {
         self.sender.handle_timeout(now);
-        while self
-            .units
-            .next_at()
-            .is_some_and(|at| self.start + Duration::from_nanos(at) <= now)
-        {
-            if let Some(unit) = self.units.next() {
-                self.hand_over(now, unit, interval);
-            }
-        }
-        for place in 0..self.streams.len() {
-            while self.streams[place].waiting < AHEAD {
-                let stream = &mut self.streams[place];
-                stream.waiting += 1;
-                let unit = Unit {
-                    at: now.saturating_since(self.start).as_nanos(),
-                    class: stream.class,
-                    bytes: stream.bytes,
-                    frame: stream.made,
-                    parts: 1,
-                };
-                stream.made = stream.made.wrapping_add(1);
-                self.hand_over(now, unit, interval);
-            }
-        }
         self.hear(interval);
     }
 
+    /// Hands the sender the next datagram that the application has made by `now`, if there is one; whether there was. `more` is how
+    /// many those may be that are made as they are sent.
+    fn make(&mut self, now: Instant, interval: Interval, more: &mut u32) -> bool {
+        let due = self.units.next_at().map(|at| self.after_start(at));
+        let unit = match due {
+            Some(at) if at <= now => self.units.next(),
+            _ if *more > 0 => {
+                *more -= 1;
+                self.more(now)
+            }
+            _ => None,
+        };
+        if let Some(unit) = unit {
+            self.hand_over(now, unit, interval);
+            self.hear(interval);
+        }
+        unit.is_some()
+    }
+
+    /// Of a class that always has more, what its sender has room for.
+    fn more(&mut self, now: Instant) -> Option<Unit> {
+        let at = now.saturating_since(self.start).as_nanos();
+        let stream = self
+            .streams
+            .iter_mut()
+            .find(|stream| stream.waiting < AHEAD)?;
+        stream.waiting += 1;
+        stream.made = stream.made.wrapping_add(1);
+        Some(Unit {
+            at,
+            class: stream.class,
+            bytes: stream.bytes,
+            frame: stream.made,
+            parts: 1,
+        })
+    }
+
+    fn after_start(&self, ns: u64) -> Instant {
+        self.start + Duration::from_nanos(ns)
+    }
+
     fn hand_over(&mut self, now: Instant, unit: Unit, interval: Interval) {
-        let created = self.start + Duration::from_nanos(unit.at);
+        let created = self.after_start(unit.at);
         self.classes[usize::from(unit.class)].offer(interval, created.as_nanos());
         let datagram = send::Datagram {
             class: unit.class,
@@ -170,11 +187,22 @@ impl Media {
         }
     }
 
-    /// A packet to send at `now`, and its length from the IP header on.
+    /// A packet to send at `now`, and its length from the IP header on. What the application hands over at once leaves one by one
+    /// as far as it may, so that a frame does not fill the queue of a sender that could send it.
     pub fn transmit(&mut self, now: Instant, interval: Interval) -> Option<(u32, Packet)> {
-        let transmit = self.sender.poll_transmit(now);
-        self.hear(interval);
-        let transmit = transmit?;
+        // Where all of it is given up at once there would be more for ever.
+        let mut more = AHEAD * self.streams.len() as u32;
+        let transmit = loop {
+            let waits = self.sender.backlog().packets > 0;
+            if !waits && self.make(now, interval, &mut more) {
+                continue;
+            }
+            let transmit = self.sender.poll_transmit(now);
+            self.hear(interval);
+            if transmit.is_some() || !self.make(now, interval, &mut more) {
+                break transmit?;
+            }
+        };
         let unit = transmit.payload;
         self.sent.count(interval, now.as_nanos());
         let rtt = self
@@ -184,7 +212,7 @@ impl Media {
             .map_or(0, |rtt| rtt.as_nanos() / 1000);
         let packet = Packet {
             sequence: transmit.sequence,
-            created: self.start + Duration::from_nanos(unit.at),
+            created: self.after_start(unit.at),
             sent: now,
             frame: unit.frame,
             parts: unit.parts,
@@ -196,10 +224,7 @@ impl Media {
 
     /// When the application makes something, or the sender may send or has a timer that runs out, after `now`.
     pub fn next(&self) -> Option<Instant> {
-        let made = self
-            .units
-            .next_at()
-            .map(|at| self.start + Duration::from_nanos(at));
+        let made = self.units.next_at().map(|at| self.after_start(at));
         let timer = self.sender.poll_timeout().map(|at| self.on_tick(at));
         match (made, timer) {
             (Some(made), Some(timer)) => Some(made.min(timer)),
