@@ -1,6 +1,7 @@
 //! `rate` of media: who decides how fast a sender sends.
 
 use makeway_core::rate::Config;
+use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
 use makeway_core::units::{Duration, Rate};
 
@@ -9,7 +10,18 @@ use crate::error::ScenarioError;
 use crate::section::{Section, table};
 
 /// Names of controllers.
-const KINDS: [&str; 1] = ["tfrc"];
+const KINDS: [&str; 2] = ["tfrc", "ccid2"];
+const TFRC_KEYS: [&str; 9] = [
+    "kind",
+    "preset",
+    "rfc",
+    "segment",
+    "damping",
+    "discounting",
+    "credit",
+    "faster_restart",
+    "granularity",
+];
 const EXAMPLE: &str = "\"tfrc\"";
 
 /// What `rate` says: the name of a controller, a table with its parameters, or a rate that stays. Packets carry `largest`
@@ -21,21 +33,17 @@ pub(crate) fn read(s: &Section<'_>, largest: u32) -> Result<Config, ScenarioErro
         ..TfrcParams::default()
     };
     match &entry.item.value {
-        Value::String(name) if KINDS.contains(&name.as_str()) => Ok(Config::Tfrc(tfrc)),
+        Value::String(name) if name == "ccid2" => Ok(Config::Ccid2(Ccid2Params {
+            largest,
+            ..Ccid2Params::default()
+        })),
+        Value::String(name) if name == "tfrc" => Ok(Config::Tfrc(tfrc)),
         Value::Table(_) => {
             let name = s.name("rate");
             let t = table(&entry.item, &name, "{ kind = \"tfrc\", rfc = 3448 }")?;
-            let known = [
-                "kind",
-                "rfc",
-                "segment",
-                "damping",
-                "discounting",
-                "granularity",
-            ];
-            let s = Section::new(name, &entry.item.origin, t, &known)?;
+            let s = Section::new(name, &entry.item.origin, t, &TFRC_KEYS)?;
             s.need("kind", EXAMPLE)?;
-            s.choice("kind", &KINDS)?;
+            s.choice("kind", &["tfrc"])?;
             read_tfrc(&s, tfrc).map(Config::Tfrc)
         }
         _ => fixed(s),
@@ -54,10 +62,19 @@ fn fixed(s: &Section<'_>) -> Result<Config, ScenarioError> {
     })
 }
 
-fn read_tfrc(s: &Section<'_>, mut params: TfrcParams) -> Result<TfrcParams, ScenarioError> {
-    params.revision = match s.choice("rfc", &["3448", "5348"])?.as_deref() {
+fn read_tfrc(s: &Section<'_>, plain: TfrcParams) -> Result<TfrcParams, ScenarioError> {
+    let mut params = match s.choice("preset", &["linux"])? {
+        Some(_) => TfrcParams {
+            largest: plain.largest,
+            ..TfrcParams::linux()
+        },
+        None => plain,
+    };
+    params.revision = match s.choice("rfc", &["3448", "4342", "5348"])?.as_deref() {
         Some("3448") => Revision::Rfc3448,
-        _ => Revision::Rfc5348,
+        Some("4342") => Revision::Rfc4342,
+        Some(_) => Revision::Rfc5348,
+        None => params.revision,
     };
     params.segment = match s.get("segment").map(|entry| &entry.item.value) {
         None => params.segment,
@@ -72,6 +89,9 @@ fn read_tfrc(s: &Section<'_>, mut params: TfrcParams) -> Result<TfrcParams, Scen
     };
     params.damping = s.boolean("damping")?.unwrap_or(params.damping);
     params.discounting = s.boolean("discounting")?.unwrap_or(params.discounting);
+    params.credit = s.boolean("credit")?.unwrap_or(params.credit);
+    let faster = s.boolean("faster_restart")?;
+    params.faster_restart = faster.unwrap_or(params.faster_restart);
     let granularity: Option<Duration> = s.read("granularity")?;
     params.granularity = granularity.unwrap_or(params.granularity);
     Ok(params)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use makeway_core::send::sbpn2::Sbpn2;
-use makeway_core::send::{self, AnyPolicy};
+use makeway_core::send::{self, AnyPolicy, WhenFull};
 use makeway_core::units::{Bytes, Duration, Rate};
 
 use crate::controller;
@@ -14,8 +14,9 @@ use crate::queue::limit;
 use crate::section::{Section, table};
 
 /// Keys of `[flow.NAME]` of this kind.
-pub(crate) const KEYS: [&str; 12] = [
+pub(crate) const KEYS: [&str; 13] = [
     "policy",
+    "when_full",
     "rate",
     "queue",
     "deadline",
@@ -55,9 +56,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
         (queue.packets, queue.bytes) = limit(&entry.item, &s.name("queue"))?;
     }
     Ok(Source::Media(Arc::new(Media {
-        policy: s
-            .read("policy")?
-            .unwrap_or(AnyPolicy::Sbpn2(Sbpn2::default())),
+        policy: policy(s)?,
         rate: controller::read(s, queue.largest)?,
         queue,
         deadline: time(s, "deadline")?.unwrap_or(DEADLINE),
@@ -66,6 +65,24 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
         whole_frames: s.boolean("whole_frames")?.unwrap_or(true),
         classes: classes(s)?,
     })))
+}
+
+/// With what gives way to an important datagram when the queue is full.
+fn policy(s: &Section<'_>) -> Result<AnyPolicy, ScenarioError> {
+    let policy = s.read("policy")?;
+    let mut policy = policy.unwrap_or(AnyPolicy::Sbpn2(Sbpn2::default()));
+    let when_full = match s.choice("when_full", &["evict", "refuse"])?.as_deref() {
+        Some("refuse") => WhenFull::Refuse,
+        Some(_) => WhenFull::EvictWorst,
+        None => return Ok(policy),
+    };
+    match &mut policy {
+        AnyPolicy::Sbpn1(sbpn1) => sbpn1.when_full = when_full,
+        AnyPolicy::Sbpn2(sbpn2) => sbpn2.when_full = when_full,
+        // What others have they leave aside, so that one file serves to compare them.
+        _ => {}
+    }
+    Ok(policy)
 }
 
 /// How coarse a timer is, of a sender or of a link.

@@ -101,6 +101,8 @@ fn controller(rate: &Config) -> Value {
             },
             "damping": params.damping,
             "discounting": params.discounting,
+            "faster_restart": params.faster_restart,
+            "credit": params.credit,
             "granularity_ms": params.granularity.as_millis_f64(),
         }),
         Config::Ccid2(_) => json!({ "kind": "ccid2" }),
