@@ -8,7 +8,7 @@
 //! | k_T | [`AbrcParams::share`] |
 //! | t, the interval of B_T | [`AbrcParams::interval`], [`AbrcParams::retarget`] |
 //! | Seq_send, Seq_recv | the last packet sent, [`Feedback::highest`] |
-//! | T_UDP, T_mix | `shortest` of [`Report::Arrivals`], its `interval` for each packet |
+//! | T_UDP, T_mix | `shortest` of [`Report::Arrivals`], which [`Alone`] says; its `interval` for each packet |
 //! | B_UDP, B_TCP, B_T | [`Abrc::occupancy`], [`Abrc::others`], [`Abrc::target`], in [`Unit`]s |
 //! | BW_i, BW*_(i+1), S_(i+1) | `throughput`, [`Smoothing`], `rate`, in units per second |
 //!
@@ -27,6 +27,9 @@ use crate::units::{Duration, Fraction, Instant, Rate};
 
 /// Intervals without a report before the rate is halved, and without a packet before the receiver rests.
 const SILENT: u64 = 3;
+
+/// Packets this many times the shortest time apart follow one another: with another between it is twice.
+const PAIR: f64 = 1.5;
 
 /// The longest time between packets, in seconds.
 const SLOWEST: f64 = 64.0;
@@ -58,6 +61,26 @@ impl Smoothing {
     pub const MOST: usize = 16;
 }
 
+/// What the receiver takes for T_UDP, the time of a packet that finds no other before it (section 2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Alone {
+    /// The shortest time between two packets so far, as the paper has it. Where stations draw a backoff it is that of the luckiest.
+    Shortest,
+    /// The mean of the times of one interval up to one and a half of the shortest: those of two packets in succession.
+    #[default]
+    Pairs,
+}
+
+/// What counts as having left the access point, for BW and T_mix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leaving {
+    /// What the receiver received, as the paper has it. What the radio loses then seems to wait for ever.
+    Received,
+    /// What sequence numbers say, received or lost behind the queue.
+    #[default]
+    Numbered,
+}
+
 /// Parameters of ABRC's two halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbrcParams {
@@ -73,6 +96,12 @@ pub struct AbrcParams {
     pub most: u32,
     /// BW*.
     pub smoothing: Smoothing,
+    /// T_UDP.
+    pub alone: Alone,
+    /// alpha T_ACK / T_TCP of (5): what acknowledgements on the same radio add to each packet of others. The paper leaves it out.
+    pub acks: Fraction,
+    /// BW and T_mix.
+    pub leaving: Leaving,
     /// What occupancies count.
     pub unit: Unit,
     /// The rate at first, in payload.
@@ -85,9 +114,25 @@ pub struct AbrcParams {
 
 impl Default for AbrcParams {
     /// As much as all others; the paper's 1 s, 3 reports, 5 packets and BW* = BW (section 3). Chosen by us: 1000 packets at most,
-    /// 1 Mbit/s at first, packets of 1400 bytes at most, 4096 of them.
+    /// 1 Mbit/s at first, packets of 1400 bytes at most, 4096 of them; and what comes nearer to k_T than the paper's own
+    /// ([`AbrcParams::printed`]), with an acknowledgement for two packets which takes 0.3 of their time at 802.11b's 11 Mbit/s.
     fn default() -> Self {
         Self {
+            alone: Alone::Pairs,
+            acks: Fraction::ratio(15, 100),
+            leaving: Leaving::Numbered,
+            ..Self::printed()
+        }
+    }
+}
+
+impl AbrcParams {
+    /// T_UDP, BW and (7) as the paper prints them; the rest as by default.
+    pub fn printed() -> Self {
+        Self {
+            alone: Alone::Shortest,
+            acks: Fraction::default(),
+            leaving: Leaving::Received,
             share: 100,
             interval: Duration::from_secs(1),
             retarget: 3,
@@ -150,6 +195,8 @@ pub struct Abrc {
     /// Packets and bytes in all reports.
     reported: (u64, u64),
     last: Option<(u64, Duration)>,
+    /// Packets up to the highest that was received, and their bytes.
+    passed: (u64, u64),
     rtt: Option<Duration>,
     /// When the last packet should have left, and its units.
     nominal: Option<(Instant, f64)>,
@@ -173,6 +220,7 @@ impl Abrc {
             reports: 0,
             reported: (0, 0),
             last: None,
+            passed: (0, 0),
             rtt: None,
             nominal: None,
             timer: None,
@@ -300,19 +348,29 @@ impl RateController for Abrc {
         self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
 
         let length = interval.as_secs_f64();
-        let (received, sent_since) = match self.params.unit {
-            Unit::Packets => (f64::from(packets), self.sent.next() - 1 - feedback.highest),
-            Unit::Bytes => (bytes as f64, self.sent.total() - packet.total),
+        let passed = (feedback.highest + 1, packet.total);
+        let left = match self.params.leaving {
+            Leaving::Received => (f64::from(packets), bytes as f64),
+            Leaving::Numbered => (
+                (passed.0 - self.passed.0) as f64,
+                (passed.1 - self.passed.1) as f64,
+            ),
+        };
+        self.passed = passed;
+        let (throughput, sent_since) = match self.params.unit {
+            Unit::Packets => (left.0, self.sent.next() - passed.0),
+            Unit::Bytes => (left.1, self.sent.total() - passed.1),
         };
         // (4)
         self.occupancy = sent_since as f64;
-        self.note_throughput(received / length);
+        self.note_throughput(throughput / length);
         // (7), where T_mix is the interval for each packet of it.
         self.others = match shortest {
-            Some(shortest) if packets > 0 => {
-                let mixed = length / f64::from(packets);
+            Some(shortest) if left.0 > 0.0 => {
+                let mixed = length / left.0;
                 let alone = shortest.as_secs_f64();
-                ((mixed - alone) / alone * self.occupancy).max(0.0)
+                let other = alone * (1.0 + self.params.acks.as_f64());
+                ((mixed - alone) / other * self.occupancy).max(0.0)
             }
             _ => 0.0,
         };
@@ -372,8 +430,13 @@ pub struct AbrcReceiver {
     last: Instant,
     packets: u32,
     bytes: u64,
+    alone: Alone,
     /// The shortest time between two packets so far: for a packet, or for a byte of the later one. In nanoseconds.
     shortest: Option<f64>,
+    /// Sum and number of the times of packets in succession, of this interval.
+    pairs: (f64, u32),
+    /// The mean of those of the last interval that had some.
+    mean: Option<f64>,
     began: Instant,
     /// Intervals that ended without a packet.
     empty: u64,
@@ -389,7 +452,10 @@ impl AbrcReceiver {
             last: Instant::ZERO,
             packets: 0,
             bytes: 0,
+            alone: params.alone,
             shortest: None,
+            pairs: (0.0, 0),
+            mean: None,
             began: Instant::ZERO,
             empty: SILENT,
         }
@@ -407,6 +473,10 @@ impl Reporter for AbrcReceiver {
             // Two packets at one instant say nothing of the link.
             if gap > 0.0 && self.shortest.is_none_or(|shortest| gap < shortest) {
                 self.shortest = Some(gap);
+                self.pairs = (0.0, 0);
+            }
+            if self.shortest.is_some_and(|shortest| gap <= PAIR * shortest) {
+                self.pairs = (self.pairs.0 + gap, self.pairs.1 + 1);
             }
         }
         // A stream that begins, or begins again.
@@ -435,8 +505,15 @@ impl Reporter for AbrcReceiver {
             Unit::Packets => 1.0,
             Unit::Bytes => self.bytes as f64 / f64::from(self.packets.max(1)),
         };
-        let shortest = self
-            .shortest
+        let (sum, count) = std::mem::take(&mut self.pairs);
+        if count > 0 {
+            self.mean = Some(sum / f64::from(count));
+        }
+        let alone = match self.alone {
+            Alone::Shortest => self.shortest,
+            Alone::Pairs => self.mean,
+        };
+        let shortest = alone
             .map(|gap| Duration::from_nanos((gap * scale) as u64))
             .filter(|gap| (Duration::from_nanos(1)..=interval).contains(gap));
         let report = Report::Arrivals {

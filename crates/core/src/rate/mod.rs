@@ -113,7 +113,8 @@ pub enum Report {
         packets: u32,
         /// Payload received in it.
         bytes: u64,
-        /// The shortest time between two packets, T_UDP; `None` while there is none.
+        /// T_UDP: the time of a packet that finds no other before it, as the receiver estimates it, the shortest between two;
+        /// `None` while there is none.
         shortest: Option<Duration>,
     },
 }

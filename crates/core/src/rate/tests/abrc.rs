@@ -1,14 +1,15 @@
 //! ABRC by hand, and before a queue that others share.
 
 use super::*;
-use crate::rate::abrc::{Abrc, AbrcParams, Smoothing, Unit, stable};
+use crate::rate::abrc::{Abrc, AbrcParams, AbrcReceiver, Alone, Leaving, Smoothing, Unit, stable};
+use crate::units::Fraction;
 use std::collections::VecDeque;
 
 fn params(share: u32) -> AbrcParams {
     AbrcParams {
         share,
         retarget: 1,
-        ..AbrcParams::default()
+        ..AbrcParams::printed()
     }
 }
 
@@ -51,6 +52,82 @@ fn equations_4_to_8_by_hand() {
     abrc.on_sent(before, 500, 1000);
     let gap = abrc.next_send().unwrap().saturating_since(before);
     assert!((gap.as_secs_f64() - 1.0 / 310.0).abs() < 1e-8, "{gap}");
+}
+
+/// With 0.25 of a packet's time for acknowledgements, B_TCP = (10 - 2) / (2 * 1.25) * 30 = 96.
+#[test]
+fn acknowledgements_on_the_radio_are_not_taken_for_packets_of_others() {
+    let acks = Fraction::ratio(1, 4);
+    let mut abrc = sent(
+        AbrcParams {
+            acks,
+            ..params(200)
+        },
+        500,
+    );
+    abrc.on_feedback(at(1000), &report(469, 100, 2000)).unwrap();
+    assert!((abrc.others() - 96.0).abs() < 1e-9);
+}
+
+/// 100 packets leave the queue, of which 60 come: S = 5 + BW - 30 with B_UDP = 499 - 469.
+#[test]
+fn what_is_lost_behind_the_queue_has_left_it() {
+    for (leaving, expected) in [(Leaving::Received, 35.0), (Leaving::Numbered, 75.0)] {
+        let mut abrc = sent(
+            AbrcParams {
+                leaving,
+                ..params(100)
+            },
+            500,
+        );
+        for (second, highest, packets) in [(1, 369, 370), (2, 469, 60)] {
+            let mut feedback = report(highest, packets, 2000);
+            if let Report::Arrivals { shortest, .. } = &mut feedback.report {
+                *shortest = None;
+            }
+            abrc.on_feedback(at(1000 * second), &feedback).unwrap();
+        }
+        let packets = abrc.rate().bps() as f64 / 8000.0;
+        assert!((packets - expected).abs() < 1.0, "{leaving:?}: {packets}");
+    }
+}
+
+/// Packets 1.6, 2.0, 2.1, 4.0 and 2.4 ms apart: the shortest, and the mean of those up to 2.4. Then an interval without such.
+#[test]
+fn the_time_of_a_packet_alone_is_the_shortest_or_the_mean_of_pairs() {
+    for (alone, expected) in [(Alone::Shortest, 1600), (Alone::Pairs, 2025)] {
+        let mut receiver = AbrcReceiver::new(AbrcParams {
+            alone,
+            ..params(100)
+        });
+        let mut now = Instant::ZERO;
+        for (sequence, gap) in (0..).zip([0, 1600, 2000, 2100, 4000, 2400, 1_000_000, 3000]) {
+            now += Duration::from_micros(gap);
+            if let Some(feedback) = receiver.poll_feedback(now) {
+                assert!(
+                    matches!(feedback.report, Report::Arrivals { shortest: Some(time), .. } if time == Duration::from_micros(expected)),
+                    "{feedback:?}"
+                );
+            }
+            receiver.on_arrival(
+                now,
+                Arrival {
+                    sequence,
+                    bytes: 1000,
+                    rtt: None,
+                    window: None,
+                    marked: false,
+                },
+            );
+        }
+        let feedback = receiver
+            .poll_feedback(now + Duration::from_secs(1))
+            .unwrap();
+        assert!(
+            matches!(feedback.report, Report::Arrivals { shortest: Some(time), .. } if time == Duration::from_micros(expected)),
+            "{feedback:?}"
+        );
+    }
 }
 
 /// Footnote 1: in bytes the same queue is 30 kB, and the rate the same.
@@ -191,7 +268,7 @@ fn streams_are_stable_below_a_sum_of_one() {
 fn share_beside_forty(share: u32) -> f64 {
     let config = Config::Abrc(AbrcParams {
         share,
-        ..AbrcParams::default()
+        ..AbrcParams::printed()
     });
     let mut controller = config.controller(Instant::ZERO);
     let mut reporter = config.reporter(Instant::ZERO);
