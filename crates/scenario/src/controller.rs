@@ -1,16 +1,18 @@
 //! `rate` of media: who decides how fast a sender sends.
 
 use makeway_core::rate::Config;
+use makeway_core::rate::abrc::{AbrcParams, Alone, Leaving, Unit};
 use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
-use makeway_core::units::{Duration, Rate};
+use makeway_core::units::{Duration, Fraction, Rate};
 
-use crate::document::Value;
+use crate::document::{Table, Value};
 use crate::error::ScenarioError;
-use crate::section::{Section, table};
+use crate::section::Section;
 
 /// Names of controllers.
-const KINDS: [&str; 2] = ["tfrc", "ccid2"];
+const KINDS: [&str; 3] = ["tfrc", "ccid2", "abrc"];
+const EXAMPLE: &str = "\"tfrc\"";
 const TFRC_KEYS: [&str; 9] = [
     "kind",
     "preset",
@@ -22,32 +24,41 @@ const TFRC_KEYS: [&str; 9] = [
     "faster_restart",
     "granularity",
 ];
-const EXAMPLE: &str = "\"tfrc\"";
+const ABRC_KEYS: [&str; 10] = [
+    "kind", "k", "interval", "retarget", "floor", "first", "t_udp", "acks", "leaving", "unit",
+];
 
 /// What `rate` says: the name of a controller, a table with its parameters, or a rate that stays. Packets carry `largest`
 /// bytes at most.
 pub(crate) fn read(s: &Section<'_>, largest: u32) -> Result<Config, ScenarioError> {
     let entry = s.need("rate", EXAMPLE)?;
-    let tfrc = TfrcParams {
-        largest,
-        ..TfrcParams::default()
+    let none = Table::default();
+    let (kind, table) = match &entry.item.value {
+        Value::String(name) if KINDS.contains(&name.as_str()) => (name.as_str(), &none),
+        Value::Table(table) => match table.get("kind").map(|kind| &kind.item.value) {
+            Some(Value::String(name)) => (name.as_str(), table),
+            _ => (KINDS[0], table),
+        },
+        _ => return fixed(s),
     };
-    match &entry.item.value {
-        Value::String(name) if name == "ccid2" => Ok(Config::Ccid2(Ccid2Params {
+    let keys = match kind {
+        "abrc" => &ABRC_KEYS[..],
+        "ccid2" => &ABRC_KEYS[..1],
+        _ => &TFRC_KEYS,
+    };
+    let of = Section::new(s.name("rate"), &entry.item.origin, table, keys)?;
+    if let Value::Table(_) = entry.item.value {
+        of.need("kind", EXAMPLE)?;
+        of.choice("kind", &KINDS)?;
+    }
+    Ok(match kind {
+        "abrc" => Config::Abrc(read_abrc(&of, largest)?),
+        "ccid2" => Config::Ccid2(Ccid2Params {
             largest,
             ..Ccid2Params::default()
-        })),
-        Value::String(name) if name == "tfrc" => Ok(Config::Tfrc(tfrc)),
-        Value::Table(_) => {
-            let name = s.name("rate");
-            let t = table(&entry.item, &name, "{ kind = \"tfrc\", rfc = 3448 }")?;
-            let s = Section::new(name, &entry.item.origin, t, &TFRC_KEYS)?;
-            s.need("kind", EXAMPLE)?;
-            s.choice("kind", &["tfrc"])?;
-            read_tfrc(&s, tfrc).map(Config::Tfrc)
-        }
-        _ => fixed(s),
-    }
+        }),
+        _ => Config::Tfrc(read_tfrc(&of, largest)?),
+    })
 }
 
 fn fixed(s: &Section<'_>) -> Result<Config, ScenarioError> {
@@ -62,13 +73,16 @@ fn fixed(s: &Section<'_>) -> Result<Config, ScenarioError> {
     })
 }
 
-fn read_tfrc(s: &Section<'_>, plain: TfrcParams) -> Result<TfrcParams, ScenarioError> {
+fn read_tfrc(s: &Section<'_>, largest: u32) -> Result<TfrcParams, ScenarioError> {
     let mut params = match s.choice("preset", &["linux"])? {
         Some(_) => TfrcParams {
-            largest: plain.largest,
+            largest,
             ..TfrcParams::linux()
         },
-        None => plain,
+        None => TfrcParams {
+            largest,
+            ..TfrcParams::default()
+        },
     };
     params.revision = match s.choice("rfc", &["3448", "4342", "5348"])?.as_deref() {
         Some("3448") => Revision::Rfc3448,
@@ -95,4 +109,57 @@ fn read_tfrc(s: &Section<'_>, plain: TfrcParams) -> Result<TfrcParams, ScenarioE
     let granularity: Option<Duration> = s.read("granularity")?;
     params.granularity = granularity.unwrap_or(params.granularity);
     Ok(params)
+}
+
+fn read_abrc(s: &Section<'_>, largest: u32) -> Result<AbrcParams, ScenarioError> {
+    let default = AbrcParams::default();
+    let k: f64 = s.read("k")?.unwrap_or(1.0);
+    if !(0.01..=100.0).contains(&k) {
+        return Err(s.at("k").error(format!(
+            "`{}` is {k}: write this stream's rate by that of all others, 0.01 to 100",
+            s.name("k")
+        )));
+    }
+    let interval = s.read("interval")?.unwrap_or(default.interval);
+    if !(Duration::from_millis(10)..=Duration::from_secs(60)).contains(&interval) {
+        return Err(s.at("interval").error(format!(
+            "`{}` is {interval}: write a time from 10ms to 60s",
+            s.name("interval")
+        )));
+    }
+    let first: Rate = s.read("first")?.unwrap_or(default.first);
+    if first.bps() < 1000 {
+        return Err(s.at("first").error(format!(
+            "`{}` is below 1kbit: write a rate to begin with, like \"1mbit\"",
+            s.name("first")
+        )));
+    }
+    let acks = s.probability("acks")?;
+    let number = |key, default: u32| -> Result<u32, ScenarioError> {
+        Ok(s.integer(key, 1..=1000)?.unwrap_or(default.into()) as u32)
+    };
+    Ok(AbrcParams {
+        share: (k * 100.0).round() as u32,
+        interval,
+        retarget: number("retarget", default.retarget)?,
+        floor: number("floor", default.floor)?,
+        first,
+        alone: match s.choice("t_udp", &["pairs", "shortest"])?.as_deref() {
+            Some("shortest") => Alone::Shortest,
+            _ => Alone::Pairs,
+        },
+        acks: acks.map_or(default.acks, |acks| {
+            Fraction::ratio((acks * 1000.0).round() as u64, 1000)
+        }),
+        leaving: match s.choice("leaving", &["numbered", "received"])?.as_deref() {
+            Some("received") => Leaving::Received,
+            _ => Leaving::Numbered,
+        },
+        unit: match s.choice("unit", &["packets", "bytes"])?.as_deref() {
+            Some("bytes") => Unit::Bytes,
+            _ => Unit::Packets,
+        },
+        largest,
+        ..default
+    })
 }

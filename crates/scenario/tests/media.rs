@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use makeway_core::rate::Config;
+use makeway_core::rate::abrc::{AbrcParams, Unit};
+use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_scenario::model::{Media, Source, Traffic};
@@ -111,6 +113,53 @@ fn every_key_of_tfrc_reaches_the_controller() {
         ..plain
     };
     assert_eq!(rate(other), Config::Tfrc(expected));
+}
+
+#[test]
+fn every_key_of_abrc_reaches_the_controller() {
+    let rate = |text: &str| read("rate = \"300kbit\"", text).unwrap().rate;
+    let plain = AbrcParams {
+        largest: 1464,
+        ..AbrcParams::default()
+    };
+    assert_eq!(rate("rate = \"abrc\""), Config::Abrc(plain));
+    let other = "rate = { kind = \"abrc\", k = 0.25, interval = \"500ms\", retarget = 2, floor = 7, first = \"6mbit\", \
+        t_udp = \"shortest\", acks = 0, leaving = \"received\", unit = \"bytes\" }";
+    let expected = AbrcParams {
+        share: 25,
+        interval: Duration::from_millis(500),
+        retarget: 2,
+        floor: 7,
+        first: Rate::from_bps(6_000_000),
+        unit: Unit::Bytes,
+        largest: 1464,
+        ..AbrcParams::printed()
+    };
+    assert_eq!(rate(other), Config::Abrc(expected));
+    let ccid2 = Config::Ccid2(Ccid2Params {
+        largest: 1464,
+        ..Ccid2Params::default()
+    });
+    assert_eq!(rate("rate = \"ccid2\""), ccid2);
+    assert_eq!(rate("rate = { kind = \"ccid2\" }"), ccid2);
+}
+
+#[test]
+fn errors_of_abrc_say_where_what_and_what_would_be_right() {
+    let shown: Vec<String> = [
+        "k = 0",
+        "interval = \"1ms\"",
+        "first = \"1bit\"",
+        "acks = 2",
+        "t_udp = \"longest\"",
+        "rfc = 3448",
+    ]
+    .map(|key| {
+        let rate = format!("rate = {{ kind = \"abrc\", {key} }}");
+        read("rate = \"300kbit\"", &rate).unwrap_err()
+    })
+    .into();
+    insta::assert_snapshot!(shown.join("\n"));
 }
 
 #[test]
