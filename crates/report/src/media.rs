@@ -6,13 +6,67 @@ use makeway_core::units::Duration;
 
 use crate::flow::{Tally, quantiles};
 use crate::interval::Interval;
-use crate::model::{ClassReport, FlowReport, Freezes, MediaReport};
+use crate::model::{ClassReport, FlowReport, Freezes, MediaReport, OccupancyReport, Quantiles};
 
 /// Frames of a class that may be under way at once; what is older when it comes is not shown. Chosen by us.
 const UNDER_WAY: usize = 64;
 /// A gap between two frames that are shown is a freeze from three of their periods on, and from a period and this on
 /// (W3C, "Identifiers for WebRTC's Statistics API", `freezeCount`).
 const FREEZE: u64 = 150_000_000;
+
+/// Errors of estimates of packets that wait, by their size; the last are all from there on.
+#[derive(Clone, Debug)]
+pub struct Errors {
+    sum: i64,
+    sizes: [u64; Self::SIZES],
+}
+
+impl Default for Errors {
+    fn default() -> Self {
+        Self {
+            sum: 0,
+            sizes: [0; Self::SIZES],
+        }
+    }
+}
+
+impl Errors {
+    const SIZES: usize = 256;
+
+    /// So many packets were thought to wait, and so many did.
+    pub fn count(&mut self, estimate: u64, truth: u64) {
+        self.sum += estimate as i64 - truth as i64;
+        let size = estimate.abs_diff(truth).min(Self::SIZES as u64 - 1);
+        self.sizes[size as usize] += 1;
+    }
+
+    /// `None` where nothing was estimated.
+    fn report(&self) -> Option<OccupancyReport> {
+        let estimates: u64 = self.sizes.iter().sum();
+        let sizes = || self.sizes.iter().zip(0u32..);
+        let quantile = |share: f64| {
+            let rank = (share * estimates as f64).ceil() as u64;
+            let mut up_to = 0;
+            let mut at = sizes().skip_while(|(n, _)| {
+                up_to += **n;
+                up_to < rank
+            });
+            at.next().map_or(0.0, |(_, size)| f64::from(size))
+        };
+        let weighed: f64 = sizes().map(|(n, size)| *n as f64 * f64::from(size)).sum();
+        (estimates > 0).then(|| OccupancyReport {
+            estimates,
+            mean_error: self.sum as f64 / estimates as f64,
+            error: Quantiles {
+                mean: weighed / estimates as f64,
+                p50: quantile(0.5),
+                p99: quantile(0.99),
+                max: quantile(1.0),
+            },
+            within_two: self.sizes[..=2].iter().sum::<u64>() as f64 / estimates as f64,
+        })
+    }
+}
 
 /// Counts of one class. A datagram counts by the time of its creation.
 #[derive(Clone, Debug)]
@@ -169,10 +223,17 @@ impl Frames {
 
 impl Tally {
     /// The report of what became of each class, and the controller's rate by step.
-    pub fn media(&self, report: &mut FlowReport, classes: &[Class], rates: &[f64]) {
+    pub fn media(
+        &self,
+        report: &mut FlowReport,
+        classes: &[Class],
+        rates: &[f64],
+        errors: &Errors,
+    ) {
         report.rate_series_bps = rates.iter().take(self.steps()).copied().collect();
         report.media = Some(MediaReport {
             classes: classes.iter().map(|class| class.report(*self)).collect(),
+            occupancy: errors.report(),
         });
     }
 }
@@ -182,6 +243,21 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn errors_are_told_by_their_size_and_their_sign() {
+        let mut errors = Errors::default();
+        assert_eq!(errors.report(), None);
+        // +1, +1, 0, -3, and one that is off the scale.
+        for (estimate, truth) in [(5, 4), (9, 8), (3, 3), (1, 4), (1000, 0)] {
+            errors.count(estimate, truth);
+        }
+        let report = errors.report().unwrap();
+        assert_eq!((report.estimates, report.within_two), (5, 0.6));
+        assert_eq!(report.mean_error, 999.0 / 5.0);
+        assert_eq!((report.error.p50, report.error.max), (1.0, 255.0));
+        assert_eq!(report.error.mean, (1.0 + 1.0 + 3.0 + 255.0) / 5.0);
+    }
 
     fn tally() -> Tally {
         let interval = Interval::new(Duration::from_millis(1000), Duration::from_millis(3000));

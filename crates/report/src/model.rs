@@ -108,6 +108,22 @@ pub struct FlowReport {
 pub struct MediaReport {
     /// The most important first.
     pub classes: Vec<ClassReport>,
+    /// Of ABRC through a radio channel, in the measured interval.
+    #[serde(default)]
+    pub occupancy: Option<OccupancyReport>,
+}
+
+/// How far a sender's estimates of its packets at an access point are from what was there when the receiver reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OccupancyReport {
+    /// Estimates.
+    pub estimates: u64,
+    /// Mean of estimate less truth, in packets.
+    pub mean_error: f64,
+    /// How large the error is, in packets.
+    pub error: Quantiles,
+    /// Share of the estimates that are wrong by two packets at most.
+    pub within_two: f64,
 }
 
 /// Datagrams of one class, made in the measured interval. What was offered was sent, expired, evicted, too large, or

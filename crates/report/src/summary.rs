@@ -365,6 +365,7 @@ mod tests {
             flow.group = "calls".into();
             flow.media = Some(crate::model::MediaReport {
                 classes: classes.into(),
+                ..Default::default()
             });
         }
         let calls = group(&report, "calls");

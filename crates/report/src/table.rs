@@ -240,6 +240,7 @@ mod tests {
                 evicted: 17,
                 ..ClassReport::default()
             }],
+            ..Default::default()
         });
         let text = run(&report);
         for part in ["video audio", "75 %", "33", "17"] {

@@ -129,6 +129,16 @@ impl Arena {
         marked
     }
 
+    /// How many of the packets under way are as `is` says.
+    pub fn count(&self, is: impl Fn(&Transit) -> bool) -> u64 {
+        let all = self.slots.iter().filter(|transit| is(transit)).count();
+        let gone = self
+            .free
+            .iter()
+            .filter(|slot| is(&self.slots[**slot as usize]));
+        (all - gone.count()) as u64
+    }
+
     /// Takes a packet out.
     #[inline]
     pub fn remove(&mut self, handle: Handle) -> Transit {

@@ -9,7 +9,7 @@ use makeway_core::send::{self, AnyPolicy, Event, Sender};
 use makeway_core::units::{Duration, Instant};
 use makeway_report::flow::{Received, Sent};
 use makeway_report::interval::Interval;
-use makeway_report::media::{Came, Class};
+use makeway_report::media::{Came, Class, Errors};
 use makeway_scenario::departures::{Unit, Units};
 use makeway_scenario::model::{self, Traffic};
 
@@ -36,6 +36,10 @@ pub struct Media {
     pub sent: Sent,
     /// Packets that came.
     pub received: Received,
+    /// Its packets at radios when the receiver last reported.
+    waiting: u64,
+    /// How wrong ABRC's estimates of those were.
+    pub errors: Errors,
     /// What the controller allowed at the beginning of each step, bit/s.
     pub rates: Vec<f64>,
 }
@@ -98,6 +102,8 @@ impl Media {
                 .collect(),
             sent: Sent::new(interval),
             received: Received::new(interval),
+            waiting: 0,
+            errors: Errors::default(),
             rates: Vec::with_capacity(interval.steps().len()),
             media: Arc::clone(media),
         }
@@ -287,6 +293,16 @@ impl Media {
         Some((len, feedback))
     }
 
+    /// Whether somebody wants to know what waits at radios when it reports.
+    pub fn estimates(&self) -> bool {
+        matches!(self.sender.rate(), AnyController::Abrc(_))
+    }
+
+    /// So many of its packets are at radios as it reports.
+    pub fn note_waiting(&mut self, packets: u64) {
+        self.waiting = packets;
+    }
+
     /// When the receiver has feedback to send, unless a packet comes.
     pub fn report_at(&self) -> Option<Instant> {
         self.reporter.next_timeout()
@@ -294,7 +310,14 @@ impl Media {
 
     /// Feedback comes to the sender. What it refuses it counts.
     pub fn heed(&mut self, now: Instant, feedback: &Feedback, interval: Interval) {
-        let _ = self.sender.handle_feedback(now, feedback);
+        let heeded = self.sender.handle_feedback(now, feedback).is_ok();
+        if let AnyController::Abrc(abrc) = self.sender.rate()
+            && heeded
+            && self.waiting > 0
+            && interval.measures(now.as_nanos())
+        {
+            self.errors.count(abrc.packets_waiting(), self.waiting);
+        }
         self.hear(interval);
     }
 

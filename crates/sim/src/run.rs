@@ -162,7 +162,7 @@ fn flow_report(flow: &model::Flow, ends: &Flow, tally: Tally) -> FlowReport {
         }
         Kind::Media(media) => {
             tally.datagram(&mut report, &media.sent, &media.received);
-            tally.media(&mut report, &media.classes, &media.rates);
+            tally.media(&mut report, &media.classes, &media.rates, &media.errors);
         }
     }
     report

@@ -71,3 +71,14 @@ fn what_the_radio_loses_does_not_lower_the_rate() {
         "{printed}"
     );
 }
+
+#[test]
+fn the_estimate_of_what_waits_is_a_packet_or_two_too_large() {
+    let report = report("k = 1", &[]);
+    let media = report.flows.iter().find_map(|flow| flow.media.clone());
+    let occupancy = media.unwrap().occupancy.unwrap();
+    // One each second, but for the last.
+    assert!((88..=90).contains(&occupancy.estimates), "{occupancy:?}");
+    assert!((0.0..2.0).contains(&occupancy.mean_error), "{occupancy:?}");
+    assert!(occupancy.within_two > 0.9, "{occupancy:?}");
+}

@@ -188,6 +188,7 @@ pub struct Abrc {
     target: f64,
     others: f64,
     occupancy: f64,
+    waiting: u64,
     /// BW_i, the latest first.
     throughput: [f64; Smoothing::MOST],
     average: f64,
@@ -215,6 +216,7 @@ impl Abrc {
             target: 0.0,
             others: 0.0,
             occupancy: 0.0,
+            waiting: 0,
             throughput: [0.0; Smoothing::MOST],
             average: 0.0,
             reports: 0,
@@ -233,6 +235,11 @@ impl Abrc {
     /// B_UDP at the last report (4).
     pub fn occupancy(&self) -> f64 {
         self.occupancy
+    }
+
+    /// The same in packets, whatever occupancies count.
+    pub fn packets_waiting(&self) -> u64 {
+        self.waiting
     }
 
     /// B_TCP at the last report (7).
@@ -361,6 +368,7 @@ impl RateController for Abrc {
             Unit::Packets => (left.0, self.sent.next() - passed.0),
             Unit::Bytes => (left.1, self.sent.total() - passed.1),
         };
+        self.waiting = self.sent.next() - passed.0;
         // (4)
         self.occupancy = sent_since as f64;
         self.note_throughput(throughput / length);

@@ -74,9 +74,25 @@ impl<T: Trace> World<T> {
                 let due = media.report_at();
                 return set_lazily(&mut self.agenda, source, due);
             };
+            if media.estimates() {
+                let waiting = self.at_radios(number);
+                if let Some((media, _)) = self.media(number) {
+                    media.note_waiting(waiting);
+                }
+            }
             let body = self.arena.carrying(feedback);
             self.send(number, len, Ecn::NotCapable, body);
         }
+    }
+
+    /// Packets of such a flow that wait at radios or are on the air.
+    fn at_radios(&self, number: u32) -> u64 {
+        let is_there = |transit: &Transit| {
+            transit.flow == number
+                && matches!(transit.body, Body::Media(_))
+                && self.ways[transit.step as usize - 1].port >= self.wired
+        };
+        self.arena.count(is_there)
     }
 
     /// The receiver's timer may have run out.
