@@ -285,6 +285,7 @@ fn call(rate: rate::Config, policy: &str) -> Source {
         headers: Bytes::new(36),
         tick: None,
         whole_frames: true,
+        pause: None,
         classes: vec![
             class(
                 "audio",

@@ -14,7 +14,7 @@ use crate::queue::limit;
 use crate::section::{Section, table};
 
 /// Keys of `[flow.NAME]` of this kind.
-pub(crate) const KEYS: [&str; 13] = [
+pub(crate) const KEYS: [&str; 14] = [
     "policy",
     "when_full",
     "rate",
@@ -28,6 +28,7 @@ pub(crate) const KEYS: [&str; 13] = [
     "video",
     "stream",
     "whole_frames",
+    "pause",
 ];
 const EVEN_KEYS: [&str; 2] = ["payload", "period"];
 const FRAMES_KEYS: [&str; 4] = ["period", "largest", "scenes", "follows"];
@@ -62,6 +63,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
         deadline: time(s, "deadline")?.unwrap_or(DEADLINE),
         headers: size(s, "headers", 20..=256)?.unwrap_or(HEADERS),
         tick: tick(s)?,
+        pause: pause(s)?,
         whole_frames: s.boolean("whole_frames")?.unwrap_or(true),
         classes: classes(s)?,
     })))
@@ -83,6 +85,17 @@ fn policy(s: &Section<'_>) -> Result<AnyPolicy, ScenarioError> {
         _ => {}
     }
     Ok(policy)
+}
+
+fn pause(s: &Section<'_>) -> Result<Option<[Duration; 2]>, ScenarioError> {
+    let pause = s.pair::<Duration>("pause")?;
+    match pause {
+        Some([from, to]) if from >= to => Err(s.at("pause").error(format!(
+            "`{}` is from {from} to {to}: write from when to when nothing is made, like [\"40s\", \"60s\"]",
+            s.name("pause")
+        ))),
+        pause => Ok(pause),
+    }
 }
 
 /// How coarse a timer is, of a sender or of a link.

@@ -459,6 +459,8 @@ pub struct Media {
     pub tick: Option<Duration>,
     /// Whether the sender knows which datagrams are one frame, and gives up all of it where it gives up one.
     pub whole_frames: bool,
+    /// From when to when, after the flow's start, classes with a clock make nothing.
+    pub pause: Option<[Duration; 2]>,
     /// What the application makes, the most important first.
     pub classes: Vec<Class>,
 }

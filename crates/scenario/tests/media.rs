@@ -49,7 +49,7 @@ fn what_is_not_said_is_as_in_the_paper() {
 fn every_key_reaches_the_sender() {
     let media = read(
         "kind = \"media\"",
-        "kind = \"media\"\npolicy = \"fifo\"\nqueue = \"5 packets\"\ndeadline = \"150ms\"\nheaders = \"40B\"\nwhole_frames = false\ntick = \"4ms\"\none_way = \"30ms\"",
+        "kind = \"media\"\npolicy = \"fifo\"\nqueue = \"5 packets\"\ndeadline = \"150ms\"\nheaders = \"40B\"\nwhole_frames = false\npause = [\"2s\", \"3s\"]\ntick = \"4ms\"\none_way = \"30ms\"",
     )
     .unwrap();
     assert_eq!(media.policy.to_string(), "fifo");
@@ -57,6 +57,7 @@ fn every_key_reaches_the_sender() {
     assert_eq!(media.queue.one_way, Some(Duration::from_millis(30)));
     assert_eq!(media.deadline, Duration::from_millis(150));
     assert_eq!(media.headers, Bytes::new(40));
+    assert_eq!(media.pause, Some([2, 3].map(Duration::from_secs)));
     assert_eq!(
         (media.tick, media.whole_frames),
         (Some(Duration::from_millis(4)), false)

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use makeway_core::random::Rng;
-use makeway_core::units::Rate;
+use makeway_core::units::{Duration, Rate};
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
 
@@ -45,6 +45,8 @@ struct Source {
     traffic: Traffic,
     /// Ns from one to the next.
     period: u64,
+    /// From when to when nothing is made.
+    pause: [u64; 2],
     /// Frames so far.
     frames: u32,
     /// Of the next.
@@ -57,7 +59,9 @@ impl Units {
     /// Of the flow numbered `flow`.
     pub fn new(media: &Media, seed: u64, flow: usize) -> Self {
         let classes = (0..).zip(&media.classes);
-        let sources = classes.filter_map(|(class, of)| Source::new(class, &of.traffic));
+        let pause = media.pause.map(|pause| pause.map(Duration::as_nanos));
+        let sources = classes
+            .filter_map(|(class, of)| Source::new(class, &of.traffic, pause.unwrap_or([0; 2])));
         let mut rng = stream(seed, flow);
         let mut units = Self {
             sources: sources.collect(),
@@ -126,15 +130,18 @@ impl Iterator for Units {
 }
 
 impl Source {
-    fn new(class: u8, traffic: &Traffic) -> Option<Self> {
-        Some(Self {
+    fn new(class: u8, traffic: &Traffic, pause: [u64; 2]) -> Option<Self> {
+        let mut source = Self {
             class,
             period: traffic.period()?.as_nanos(),
             traffic: traffic.clone(),
+            pause,
             frames: 0,
             bytes: 0,
             scale: 1.0,
-        })
+        };
+        source.skip_pause();
+        Some(source)
     }
 
     /// When the next frame is due.
@@ -182,6 +189,15 @@ impl Source {
             });
         }
         self.frames += 1;
+        self.skip_pause();
+    }
+
+    /// Frames of the pause are not made; their numbers are left out.
+    fn skip_pause(&mut self) {
+        let [from, to] = self.pause;
+        if (from..to).contains(&self.at()) {
+            self.frames = to.div_ceil(self.period) as u32;
+        }
     }
 }
 

@@ -35,6 +35,7 @@ fn media(video: Option<[Rate; 2]>) -> Media {
         headers: Bytes::new(36),
         tick: None,
         whole_frames: true,
+        pause: None,
         classes: [("audio", audio), ("video", video)].map(class).into(),
     }
 }
@@ -147,5 +148,27 @@ fn another_target_has_the_same_luck() {
     let (one, other) = (of(1_085_600), of(2_085_600));
     for (frame, bytes) in &one {
         assert!((other[frame] / bytes - 2.0).abs() < 0.1, "{frame}");
+    }
+}
+
+/// Audio each 20 ms, video each 100 ms: nothing from 1.01 to 2.05 s, then as if there had been no pause.
+#[test]
+fn nothing_is_made_in_a_pause() {
+    let pause = [1010, 2050].map(Duration::from_millis);
+    let paused = Media {
+        pause: Some(pause),
+        ..media(None)
+    };
+    let times = |media: &Media, class: u8| -> Vec<u64> {
+        let units = seconds(&Units::new(media, 1, 0), 3);
+        let frames = units.iter().filter(|unit| unit.class == class);
+        let mut times: Vec<u64> = frames.map(|unit| unit.at / 1_000_000).collect();
+        times.dedup();
+        times
+    };
+    for class in [0, 1] {
+        let mut expected = times(&media(None), class);
+        expected.retain(|at| !(1010..2050).contains(at));
+        assert_eq!(times(&paused, class), expected);
     }
 }
