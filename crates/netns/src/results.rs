@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use makeway_core::measure::Histogram;
 use makeway_report::flow::Tally;
 use makeway_report::interval::Interval;
+use makeway_report::media::Errors;
 use makeway_report::model::{FORMAT, FlowReport, Report};
 use makeway_report::summary::asi;
 use makeway_scenario::model::{Flow, Scenario, Source};
@@ -52,7 +53,9 @@ pub(crate) fn outcome(
                 }) = carried.next()
                 {
                     tally.datagram(&mut report, &media.sent, &media.received);
-                    tally.media(&mut report, &media.classes, &media.rates);
+                    // Nobody here sees the queue, so estimates of it stay unjudged.
+                    let errors = Errors::default();
+                    tally.media(&mut report, &media.classes, &media.rates, &errors);
                     warnings.extend(lost_here(flow, local_loss));
                 }
             }

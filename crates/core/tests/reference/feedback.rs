@@ -24,6 +24,7 @@ pub enum Op {
 
 /// How feedback is made that cannot be true.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant)] // Some hundred in a test.
 pub enum Forgery {
     /// On a packet that is so many ahead of what was sent.
     Ahead(u64),
@@ -165,13 +166,13 @@ impl Path {
 
     fn step(&mut self, loss: u64) {
         let now = self.now;
-        while let Some((_, arrival)) = self.there.pop_front_if(|(at, _)| *at <= now) {
+        while let Some(arrival) = pop_due(&mut self.there, now) {
             self.reporter.on_arrival(now, arrival);
         }
         while let Some(feedback) = self.reporter.poll_feedback(now) {
             self.back.push_back((now + DELAY, feedback));
         }
-        while let Some((_, feedback)) = self.back.pop_front_if(|(at, _)| *at <= now) {
+        while let Some(feedback) = pop_due(&mut self.back, now) {
             if self.hear(&feedback) {
                 self.believed.push(feedback);
             }
@@ -261,4 +262,10 @@ fn report(kind: u64, number: u64, other: u64) -> Report {
             shortest: (other & 1 > 0).then(|| Duration::from_nanos(other >> 1)),
         },
     }
+}
+
+fn pop_due<T: Copy>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
+    let (_, item) = *queue.front().filter(|(at, _)| *at <= now)?;
+    queue.pop_front();
+    Some(item)
 }
