@@ -10,14 +10,17 @@ pub struct SentPacket {
     pub at: Instant,
     /// All payload sent up to it, itself included, in bytes.
     pub total: u64,
+    /// When the sender had last sent all that it might, up to then.
+    pub all_sent: Option<Instant>,
 }
 
-/// A ring of the last packets; 16 bytes for each, allocated when made.
+/// A ring of the last packets; 32 bytes for each, allocated when made.
 #[derive(Clone, Debug)]
 pub struct SentLog {
     ring: Box<[SentPacket]>,
     next: u64,
     total: u64,
+    all_sent: Option<Instant>,
 }
 
 impl SentLog {
@@ -27,6 +30,7 @@ impl SentLog {
             ring: vec![SentPacket::default(); packets.max(1) as usize].into(),
             next: 0,
             total: 0,
+            all_sent: None,
         }
     }
 
@@ -37,8 +41,18 @@ impl SentLog {
         self.ring[place] = SentPacket {
             at,
             total: self.total,
+            all_sent: self.all_sent,
         };
         self.next += 1;
+    }
+
+    /// After the last packet no other might leave.
+    pub fn note_all_sent(&mut self) {
+        if let Some(last) = self.next.checked_sub(1) {
+            let place = self.place(last);
+            self.all_sent = Some(self.ring[place].at);
+            self.ring[place].all_sent = self.all_sent;
+        }
     }
 
     /// The packet with this number.

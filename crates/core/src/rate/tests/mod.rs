@@ -2,7 +2,10 @@
 
 mod abrc;
 mod ccid2;
+mod forged;
 mod path;
+mod tfrc_receiver;
+mod tfrc_sender;
 
 use super::tfrc::{TfrcParams, equation};
 use super::*;

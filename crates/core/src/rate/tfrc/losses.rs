@@ -184,8 +184,8 @@ impl Losses {
     }
 }
 
-/// The first of `steps` even steps of `gap` nanoseconds that is later than `since`.
+/// The first of `steps` even steps of `gap` nanoseconds that is later than `since`, by a nanosecond or more.
 fn step_after(since: Duration, gap: u128, steps: u128) -> u64 {
-    let step = u128::from(since.as_nanos()) * steps / gap.max(1) + 1;
+    let step = ((u128::from(since.as_nanos()) + 1) * steps).div_ceil(gap.max(1));
     u64::try_from(step).unwrap_or(u64::MAX / 2)
 }

@@ -8,11 +8,11 @@
 //! | p | `p` |
 //! | tld | `doubled` |
 //! | t_i, t_ipi, t_delta | `nominal`, [`Tfrc::interval`], [`Tfrc::early`] |
-//! | NotLimited1, NotLimited2, t_next | `not_limited` |
+//! | NotLimited1, NotLimited2 | `all_sent` of each packet |
 //! | s, t_mbi | [`Tfrc::segment`], [`T_MBI`] |
 //!
-//! Departures, each for safety: one feedback packet raises the rate to no more than twice the highest so far (RFC 5348 has
-//! "infinity" there at first); an RTT counts as 100 us at least, as in Linux.
+//! Departures, each for safety: one feedback packet no more than doubles X (four times, with faster restart), where it is at least
+//! the initial rate, and X_inst is at most twice X; an RTT counts as 100 us at least, as in Linux.
 
 use super::equation;
 use super::faster_restart::FasterRestart;
@@ -46,11 +46,8 @@ pub struct Tfrc {
     timer: Option<Instant>,
     /// Nothing was sent since the nofeedback timer was set.
     idle: bool,
-    not_limited: NotLimited,
     /// Highest and held of the last feedback.
     last: Option<(u64, Duration)>,
-    /// The highest X so far.
-    most: f64,
     /// The shortest RTT so far, in seconds.
     rtt_min: f64,
     fast: FasterRestart,
@@ -76,9 +73,7 @@ impl Tfrc {
             nominal: None,
             timer: None,
             idle: true,
-            not_limited: NotLimited::default(),
             last: None,
-            most: f64::from(params.largest),
             rtt_min: f64::INFINITY,
             fast: FasterRestart::default(),
             rising: false,
@@ -122,7 +117,8 @@ impl Tfrc {
         if !self.params.damping || self.rtt.is_none() {
             return self.x;
         }
-        let x = self.x * self.rtt_sqmean / self.rtt_sample.sqrt();
+        let factor = self.rtt_sqmean / self.rtt_sample.sqrt();
+        let x = self.x * factor.min(2.0);
         x.max(self.segment() / T_MBI)
     }
 
@@ -150,7 +146,8 @@ impl Tfrc {
 
     /// Step 4 of RFC 5348 §4.3, with the limit that the receive rate sets.
     fn update(&mut self, now: Instant, rtt: f64, recv_limit: f64) {
-        let limit = recv_limit.min(2.0 * self.most);
+        let raise = if self.params.faster_restart { 4.0 } else { 2.0 };
+        let limit = recv_limit.min(raise * self.x.max(self.initial_rate(rtt)));
         if self.p > 0.0 {
             self.x_bps = equation::throughput(self.segment(), rtt, self.p);
             self.x = self.x_bps.min(limit).max(self.segment() / T_MBI);
@@ -158,7 +155,6 @@ impl Tfrc {
             self.x = (2.0 * self.x).min(limit).max(self.slow_start_floor(rtt));
             self.doubled = now;
         }
-        self.most = self.most.max(self.x);
     }
 
     /// recv_limit (RFC 5348 §4.3 step 4). `limited`: over the whole interval the sender was limited by its data.
@@ -279,7 +275,7 @@ impl RateController for Tfrc {
             None => now,
         });
         if self.next_send().is_some_and(|next| next > now) {
-            self.not_limited.on_sent_all(now);
+            self.sent.note_all_sent();
         }
         if self.timer.is_none() {
             self.restart_timer(now);
@@ -311,9 +307,9 @@ impl RateController for Tfrc {
         }
         let sample = sample.as_secs_f64().max(1e-4);
         self.last = Some(this);
-        let limited = self
-            .not_limited
-            .on_feedback(now, packet.at, self.rtt.unwrap_or(0.0));
+        // RFC 5348 §8.2.1, with what is remembered of each packet in the place of two times.
+        let old = packet.at - seconds(self.rtt.unwrap_or(0.0));
+        let limited = packet.all_sent.is_none_or(|at| at <= old);
         let received = received * self.scale();
         self.rtt_sample = sample;
         self.rtt_min = self.rtt_min.min(sample);
@@ -324,7 +320,6 @@ impl RateController for Tfrc {
                 self.rtt_sqmean = sample.sqrt();
                 self.doubled = now;
                 self.x = self.initial_rate(sample);
-                self.most = self.most.max(self.x);
                 if self.params.revision != Revision::Rfc5348 {
                     self.x_recv_set.replace(now, received);
                 }
@@ -422,38 +417,6 @@ impl ReceiveRates {
         for (_, rate) in &mut self.rates[..self.len] {
             *rate /= 2.0;
         }
-    }
-}
-
-/// Times at which the sender had sent all that it might (RFC 5348 §8.2.1).
-#[derive(Clone, Copy, Debug, Default)]
-struct NotLimited {
-    first: Option<Instant>,
-    second: Option<Instant>,
-    new: Instant,
-    next: Instant,
-}
-
-impl NotLimited {
-    fn on_sent_all(&mut self, now: Instant) {
-        if self.first.is_none_or(|at| at <= self.new) {
-            self.first = Some(now);
-        } else if self.second.is_none_or(|at| at <= self.next) {
-            self.second = Some(now);
-        }
-    }
-
-    /// Whether the sender was limited by its data over the whole interval that feedback covers, on a packet sent at `new`.
-    fn on_feedback(&mut self, now: Instant, new: Instant, rtt: f64) -> bool {
-        let old = new - seconds(rtt);
-        self.new = new;
-        self.next = now;
-        let within = |at: Option<Instant>| at.is_some_and(|at| old < at && at <= new);
-        let limited = !within(self.first) && !within(self.second);
-        if self.first.is_none_or(|at| at <= new) && self.second.is_some_and(|at| at > new) {
-            self.first = self.second;
-        }
-        limited
     }
 }
 

@@ -1,0 +1,268 @@
+//! Feedback that cannot be true: an error, no change, and no higher rate, for every controller.
+
+use super::*;
+use crate::rate::abrc::AbrcParams;
+use crate::rate::ccid2::Ccid2Params;
+use proptest::prelude::*;
+
+fn configs() -> [Config; 6] {
+    [
+        Config::Tfrc(TfrcParams::default()),
+        Config::Tfrc(TfrcParams::rfc3448()),
+        Config::Tfrc(TfrcParams::linux()),
+        Config::Tfrc(TfrcParams {
+            faster_restart: true,
+            ..TfrcParams::default()
+        }),
+        Config::Ccid2(Ccid2Params::default()),
+        Config::Abrc(AbrcParams {
+            interval: Duration::from_millis(200),
+            ..AbrcParams::default()
+        }),
+    ]
+}
+
+/// All that a caller can see.
+fn seen(path: &Path) -> String {
+    format!("{:?}", path.controller)
+}
+
+/// A path after four seconds of which one packet in 50 was lost, and its last feedback.
+fn running(config: Config) -> (Path, Feedback) {
+    let mut path = Path::new(config, Duration::from_millis(40));
+    path.lose = Box::new(|sequence| sequence % 50 == 49);
+    path.run(Duration::from_secs(4));
+    let (_, feedback) = *path.feedback.last().expect("four seconds bring feedback");
+    (path, feedback)
+}
+
+#[test]
+fn what_cannot_be_true_is_an_error_and_changes_nothing() {
+    for config in configs() {
+        let (mut path, last) = running(config);
+        let before = seen(&path);
+        let fresh = Feedback {
+            highest: path.sent - 1,
+            held: Duration::ZERO,
+            ..last
+        };
+        let mut lies = vec![
+            (last, "the same again"),
+            (
+                Feedback {
+                    highest: path.sent,
+                    ..last
+                },
+                "not sent",
+            ),
+            (
+                Feedback {
+                    highest: u64::MAX,
+                    ..last
+                },
+                "not sent, by far",
+            ),
+            (Feedback { highest: 0, ..last }, "long ago"),
+            (
+                Feedback {
+                    held: Duration::from_secs(1000),
+                    ..fresh
+                },
+                "held for long",
+            ),
+            (
+                Feedback {
+                    held: Duration::from_nanos(u64::MAX),
+                    ..fresh
+                },
+                "held for ever",
+            ),
+        ];
+        let reports: Vec<Report> = match last.report {
+            Report::LossEvents { rate, received } => {
+                let rates = [f64::NAN, f64::INFINITY, -0.1, 1.000001, -f64::NAN];
+                let absurd = Report::LossEvents {
+                    rate,
+                    received: Rate::from_bps(u64::MAX),
+                };
+                let rates = rates.map(|rate| Report::LossEvents { rate, received });
+                rates
+                    .into_iter()
+                    .chain([absurd, Report::Acks(AckRanges::default())])
+                    .collect()
+            }
+            Report::Acks(_) => [
+                vec![],
+                vec![(9, 3)],
+                vec![(0, u64::MAX)],
+                vec![(5, fresh.highest), (0, 7)],
+                vec![(0, 3)],
+            ]
+            .into_iter()
+            .map(|ranges| {
+                let mut acks = AckRanges::default();
+                for (first, last) in ranges {
+                    assert!(acks.push(first, last));
+                }
+                Report::Acks(acks)
+            })
+            .collect(),
+            Report::Arrivals {
+                interval,
+                packets,
+                bytes,
+                shortest,
+            } => vec![
+                Report::Arrivals {
+                    interval,
+                    packets: u32::MAX,
+                    bytes,
+                    shortest,
+                },
+                Report::Arrivals {
+                    interval,
+                    packets,
+                    bytes: u64::MAX,
+                    shortest,
+                },
+                Report::Arrivals {
+                    interval: Duration::ZERO,
+                    packets,
+                    bytes,
+                    shortest,
+                },
+                Report::Arrivals {
+                    interval: Duration::from_nanos(1),
+                    packets,
+                    bytes,
+                    shortest,
+                },
+                Report::Arrivals {
+                    interval,
+                    packets,
+                    bytes,
+                    shortest: Some(Duration::ZERO),
+                },
+                Report::Arrivals {
+                    interval,
+                    packets,
+                    bytes,
+                    shortest: Some(interval * 2),
+                },
+                Report::LossEvents {
+                    rate: 0.0,
+                    received: Rate::from_bps(0),
+                },
+            ],
+        };
+        lies.extend(
+            reports
+                .into_iter()
+                .map(|report| (Feedback { report, ..fresh }, "report")),
+        );
+        for (lie, what) in lies {
+            // A packet that is away for no time at all would have an RTT of zero.
+            let now = path.now + Duration::from_millis(10);
+            assert!(
+                path.controller.on_feedback(now, &lie).is_err(),
+                "{config:?}: {what}: {lie:?}"
+            );
+            assert_eq!(seen(&path), before, "{config:?}: {what}");
+        }
+        let sent_now = Feedback {
+            highest: path.sent - 1,
+            held: Duration::from_secs(1),
+            ..last
+        };
+        assert!(
+            path.controller.on_feedback(path.now, &sent_now).is_err(),
+            "{config:?}: RTT 0"
+        );
+        assert_eq!(seen(&path), before, "{config:?}: RTT 0");
+    }
+}
+
+/// Feedback as a stranger might make it up, with numbers near to those that are true and far from them.
+fn lie() -> impl Strategy<Value = (i64, u64, Report)> {
+    let rate = prop_oneof![
+        Just(f64::NAN),
+        Just(0.0),
+        Just(1e-300),
+        0.0..1.0_f64,
+        -1.0..2.0_f64
+    ];
+    let bps = prop_oneof![Just(0), 0..10_000_000u64, any::<u64>()];
+    let range = (0..3000u64, 0..3000u64);
+    let report = prop_oneof![
+        (rate, bps).prop_map(|(rate, bps)| Report::LossEvents {
+            rate,
+            received: Rate::from_bps(bps)
+        }),
+        proptest::collection::vec(range, 0..4).prop_map(|ranges| {
+            let mut acks = AckRanges::default();
+            for (first, last) in ranges {
+                acks.push(first, last);
+            }
+            Report::Acks(acks)
+        }),
+        (
+            any::<u64>(),
+            0..1000u32,
+            any::<u64>(),
+            proptest::option::of(any::<u64>())
+        )
+            .prop_map(|(interval, packets, bytes, shortest)| {
+                Report::Arrivals {
+                    interval: Duration::from_nanos(interval >> (interval % 64)),
+                    packets,
+                    bytes: bytes >> (bytes % 64),
+                    shortest: shortest.map(|s| Duration::from_nanos(s >> (s % 64))),
+                }
+            }),
+    ];
+    let held = any::<u64>().prop_map(|held| held >> (held % 64));
+    (-50..5i64, held, report)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever comes: no panic; an error changes nothing; what may be true raises TFRC's rate as one feedback packet may, CCID 2's
+    /// window by a packet, ABRC's rate to what it asks of one interval.
+    #[test]
+    fn nothing_that_is_made_up_raises_the_rate_beyond_bounds(which in 0usize..6, lies in proptest::collection::vec(lie(), 1..40)) {
+        let mut config = configs()[which];
+        let mut raise = 2;
+        if let Config::Tfrc(params) = &mut config {
+            params.damping = false;
+            raise = if params.faster_restart { 4 } else { 2 };
+        }
+        let (mut path, _) = running(config);
+        for (ahead, held, report) in lies {
+            path.run(Duration::from_millis(20));
+            let lie = Feedback {
+                highest: path.sent.saturating_add_signed(ahead - 1),
+                held: Duration::from_nanos(held),
+                report,
+            };
+            let before = seen(&path);
+            let rate = path.controller.rate().bps();
+            let now = path.now + Duration::from_nanos(1);
+            let result = path.controller.on_feedback(now, &lie);
+            let after = path.controller.rate().bps();
+            if result.is_err() {
+                prop_assert_eq!(seen(&path), before);
+                continue;
+            }
+            // Packets of 1000 bytes. TFRC starts at 4200 bytes in an RTT of 80 ms, which one lie makes a tenth less; ABRC asks for
+            // what was sent, and 1000 packets, in 200 ms at most.
+            let bound = match config {
+                Config::Abrc(_) => (1000 + path.sent) * 8000 * 5,
+                _ => raise * rate.max(4200 * 8 * 1000 / 80 * 10 / 9) + 1000,
+            };
+            prop_assert!(after <= bound, "{} after {}", after, rate);
+            // What follows is of another history.
+            break;
+        }
+    }
+}
