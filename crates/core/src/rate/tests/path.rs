@@ -58,22 +58,19 @@ impl Path {
         let end = self.now + span;
         while self.now < end {
             self.step();
-            let polled = Duration::from_millis(1);
+            let soon = self.now + Duration::from_nanos(1);
+            // A sender without data asks for some each millisecond.
+            let asks = self.now + Duration::from_millis(1);
+            let send = self.controller.next_send();
             let next = [
-                self.controller
-                    .next_send()
-                    .map(|at| at.max(self.now + Duration::from_nanos(1))),
+                send.map(|at| if at > self.now { at } else { asks }),
                 self.controller.next_timeout(),
                 self.reporter.next_timeout(),
                 self.there.front().map(|(at, _)| *at),
                 self.back.front().map(|(at, _)| *at),
             ];
             let next = next.into_iter().flatten().min().unwrap_or(end);
-            // A sender without data asks for some each millisecond.
-            self.now = next
-                .max(self.now + Duration::from_nanos(1))
-                .min(end)
-                .min(self.now + polled);
+            self.now = next.max(soon).min(end);
         }
     }
 
