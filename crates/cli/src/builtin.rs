@@ -12,7 +12,7 @@ macro_rules! files {
 }
 
 /// Names under `scenarios/`, with their text.
-pub const FILES: [(&str, &str); 23] = files![
+pub const FILES: [(&str, &str); 24] = files![
     "call-and-downloads.toml",
     "papers/sqf/testbed.toml",
     "papers/sqf/jitter.toml",
@@ -34,6 +34,7 @@ pub const FILES: [(&str, &str); 23] = files![
     "papers/pps/profiles.toml",
     "papers/pps/datagrams.toml",
     "papers/pps/policing.toml",
+    "papers/sbpn/testbed.toml",
     "traces/mpeg2-5m.csv",
     "traces/audio-64k.csv",
 ];

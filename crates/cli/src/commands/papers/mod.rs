@@ -7,6 +7,7 @@ mod ncq;
 mod page;
 mod paper;
 mod pps;
+mod sbpn;
 pub mod simulated;
 mod sqf;
 
@@ -25,7 +26,7 @@ use page::Section;
 use paper::{Paper, World};
 
 /// Those that are run again, in the order of the page.
-const PAPERS: [Paper; 3] = [sqf::SQF, ncq::NCQ, pps::PPS];
+const PAPERS: [Paper; 4] = [sqf::SQF, ncq::NCQ, pps::PPS, sbpn::SBPN];
 
 /// Runs papers' experiments again and reports each of their statements: theirs, ours, verdict.
 #[derive(Args)]
