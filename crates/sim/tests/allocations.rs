@@ -1,6 +1,7 @@
 //! Neither end of a connection allocates while it sends, and a whole run not once it is warm.
 
 use makeway_core::sched::Discipline;
+use makeway_core::send::AnyPolicy;
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_sim::tcp::{Ack, Config, Receiver, Segment, Sender, Variant};
 use makeway_sim::{Options, run_in_full};
@@ -91,5 +92,23 @@ fn neither_do_radios_and_their_routers() {
         let later = counts[counts.len() - 1] - counts[counts.len() / 2];
         assert_eq!(later, 0, "{packets} hops");
         assert!(packets > 40_000, "{packets}");
+    }
+}
+
+/// As [`a_run_allocates_nothing_once_it_is_warm`], with a sender of its own, under each of its policies.
+#[test]
+fn neither_do_senders_of_their_own() {
+    let text = include_str!("../../../scenarios/examples/video-call.toml");
+    for policy in AnyPolicy::all() {
+        let set = [format!("flow.call.policy={policy}"), "duration=200s".into()];
+        let scenario = makeway_scenario::parse(text, "call.toml", Path::new("."), &set).unwrap();
+        let mut counts = Vec::with_capacity(1000);
+        let outcome = run_in_full(&scenario, &Options::default(), |_| {
+            counts.push(counting::allocations());
+        });
+        let packets = outcome.unwrap().hops;
+        let later = counts[counts.len() - 1] - counts[counts.len() / 2];
+        assert_eq!(later, 0, "{policy}, {packets} hops");
+        assert!(packets > 10_000, "{packets}");
     }
 }

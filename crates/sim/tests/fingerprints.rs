@@ -45,6 +45,10 @@ fn every_scenario_runs_as_it_ran() {
             "users",
             fingerprint("papers/sqf/users.toml", &["duration=20s"]),
         ),
+        (
+            "video-call",
+            fingerprint("examples/video-call.toml", &["duration=20s"]),
+        ),
     ];
     let text: String = runs
         .iter()

@@ -187,3 +187,25 @@ fn a_stream_alone_has_the_whole_rate() {
     let kbit = report.flows[0].goodput_bps / 1000.0;
     assert!((kbit - 400.0).abs() < 1.0, "{kbit} kbit/s");
 }
+
+/// X = s / (R f(p)): 1000 B at an RTT of 80 ms. f(0.01) and f(0.001) were computed independently (b = 1, t_RTO = 4 R).
+/// Losses within an RTT are one event, so that p is a little less than the loss.
+#[test]
+fn tfrc_sends_what_its_equation_says_under_random_loss() {
+    for (loss, f) in [(0.01, 0.089_021), (0.001, 0.026_052)] {
+        let report = simulate(&[
+            "flow.call.stream={ payload = \"1000B\" }",
+            "flow.call.audio={ payload = \"1000B\", period = \"3600s\" }",
+            "flow.call.rate=tfrc",
+            "flow.call.deadline=10s",
+            "link.line.rate=[\"100mbit\", \"100mbit\"]",
+            &format!("link.line.loss=[{loss}, 0]"),
+            "duration=600s",
+            "warmup=60s",
+        ]);
+        let sent = report.flows[0].goodput_bps / (1.0 - loss);
+        let equation = 1000.0 * 8.0 / (0.080 * f);
+        let ratio = sent / equation;
+        assert!((0.9..1.25).contains(&ratio), "{loss}: {ratio}");
+    }
+}

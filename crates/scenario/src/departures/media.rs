@@ -83,15 +83,14 @@ impl Units {
 
     /// Encoders that follow `target` share what of it other classes leave.
     pub fn follow(&mut self, target: Rate) {
-        let (follow, fixed): (Vec<&Source>, Vec<&Source>) = self
-            .sources
-            .iter()
-            .partition(|source| source.bounds().is_some());
-        let fixed: f64 = fixed
-            .iter()
-            .filter_map(|source| source.traffic.mean_bps())
-            .sum();
-        let each = (target.bps() as f64 - fixed) / follow.len() as f64;
+        let (mut followers, mut fixed) = (0.0, 0.0);
+        for source in &self.sources {
+            match source.bounds() {
+                Some(_) => followers += 1.0,
+                None => fixed += source.traffic.mean_bps().unwrap_or_default(),
+            }
+        }
+        let each = (target.bps() as f64 - fixed) / followers;
         for source in &mut self.sources {
             if let (Some([least, most]), Some(mean)) = (source.bounds(), source.traffic.mean_bps())
             {
