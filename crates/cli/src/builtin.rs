@@ -12,7 +12,7 @@ macro_rules! files {
 }
 
 /// Names under `scenarios/`, with their text.
-pub const FILES: [(&str, &str); 24] = files![
+pub const FILES: &[(&str, &str)] = &files![
     "call-and-downloads.toml",
     "papers/sqf/testbed.toml",
     "papers/sqf/jitter.toml",
@@ -35,6 +35,8 @@ pub const FILES: [(&str, &str); 24] = files![
     "papers/pps/datagrams.toml",
     "papers/pps/policing.toml",
     "papers/sbpn/testbed.toml",
+    "senders/line.toml",
+    "senders/access-point.toml",
     "traces/mpeg2-5m.csv",
     "traces/audio-64k.csv",
 ];

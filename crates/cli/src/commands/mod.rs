@@ -9,6 +9,7 @@ mod parallel;
 mod plan;
 mod replicate;
 mod run;
+mod senders;
 mod session;
 mod status;
 mod tag;
@@ -42,6 +43,7 @@ enum Command {
     Plan(plan::Plan),
     Papers(papers::Papers),
     Run(run::Run),
+    Senders(senders::Senders),
     Validate(validate::Validate),
 }
 
@@ -59,6 +61,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Plan(args) => plan::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Senders(args) => senders::run(&args),
         Command::Validate(args) => validate::run(&args),
     }
 }

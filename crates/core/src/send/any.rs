@@ -59,6 +59,13 @@ impl AnyPolicy {
     }
 }
 
+impl Default for AnyPolicy {
+    /// `sbpn2`: see the comparison in `docs/which-sender.md`.
+    fn default() -> Self {
+        Self::Sbpn2(Sbpn2::default())
+    }
+}
+
 macro_rules! each {
     ($policy:expr, $p:ident => $what:expr) => {
         match $policy {
