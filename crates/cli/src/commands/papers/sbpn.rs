@@ -115,7 +115,6 @@ fn fig1(r: &Results) -> Claim {
             chart(r, &LOSS_30, "The same with an RTT of 30 ms", &["fifo", "sbpn1", "sbpn2"]),
         ],
         tables: vec![by_loss(r, &LOSS_80, "RTT 80 ms"), by_loss(r, &LOSS_30, "RTT 30 ms")],
-        ..Claim::default()
     }
 }
 
@@ -232,7 +231,6 @@ fn fig4(r: &Results) -> Claim {
         from: &["congestion/80/", "choice/"],
         charts: vec![chart(r, &RTT_80, "Fig. 4: on time beside two TCP flows, RTT 80 ms, queue 5", &["fifo", "sbpn2"])],
         tables: vec![by_rate(&gains, "RTT 80 ms, queue 5"), choices(r), policies(r)],
-        ..Claim::default()
     }
 }
 
@@ -261,7 +259,6 @@ fn fig5(r: &Results) -> Claim {
             &["fifo", "sbpn2"],
         )],
         tables: vec![by_rate(&gains, "RTT 80 ms, queue 32")],
-        ..Claim::default()
     }
 }
 
@@ -290,7 +287,6 @@ fn fig6_7(r: &Results) -> Claim {
             by_rate(&short, "RTT 30 ms, queue 5"),
             by_rate(&long, "RTT 150 ms, queue 5"),
         ],
-        ..Claim::default()
     }
 }
 
