@@ -362,7 +362,7 @@ fn a_sender_whose_time_is_over_leaves_the_processor() {
     let mut scenario = scenario(egress(None, 1000), 2);
     let rate = rate::Config::Fixed(Rate::from_bps(300_000));
     for n in 0..2 {
-        let mut call = flow(&format!("call-{n}"), call(rate.clone(), "sbpn2"));
+        let mut call = flow(&format!("call-{n}"), call(rate, "sbpn2"));
         call.stop = Some(Duration::from_millis(1500));
         scenario.flows.push(call);
     }
