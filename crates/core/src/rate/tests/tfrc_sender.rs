@@ -249,21 +249,23 @@ fn rfc_5348_4_3_a_data_limited_sender_keeps_its_rate() {
     }
 }
 
-/// A loss event in a data-limited interval: the stored 40 kB/s are halved, the new 10 kB/s count 0.85, and X is the larger.
+/// A loss event in a data-limited interval: the stored 40 kB/s are halved, what is received counts 0.85, and X is the larger.
 #[test]
 fn rfc_5348_4_3_a_loss_in_a_data_limited_interval() {
-    let mut flow = Flow::new(TfrcParams {
-        credit: true,
-        ..plain(Revision::Rfc5348)
-    });
-    flow.send(0, 1, 1);
-    flow.hears(100, 0, 0.0, 0.0);
-    flow.send(110, 400, 1);
-    flow.hears(400, 100, 0.001, 40_000.0);
-    flow.is(80_000.0);
-    flow.send(3000, 3001, 1);
-    flow.hears(3100, 0, 0.002, 10_000.0);
-    flow.is(20_000.0);
+    for (received, x) in [(10_000.0, 20_000.0), (30_000.0, 25_500.0)] {
+        let mut flow = Flow::new(TfrcParams {
+            credit: true,
+            ..plain(Revision::Rfc5348)
+        });
+        flow.send(0, 1, 1);
+        flow.hears(100, 0, 0.0, 0.0);
+        flow.send(110, 400, 1);
+        flow.hears(400, 100, 0.001, 40_000.0);
+        flow.is(80_000.0);
+        flow.send(30_000, 30_001, 1);
+        flow.hears(30_100, 0, 0.002, received);
+        flow.is(x);
+    }
 }
 
 /// Without feedback the rate is halved where X_recv limits it, and where the equation does.
