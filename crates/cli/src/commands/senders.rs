@@ -27,7 +27,7 @@ use crate::text;
 A run that is finished is kept for the very code that simulates, so that the same command goes on where it was stopped.")]
 pub struct Senders {
     /// Replications of each run; all senders see the same luck.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Seconds of each run.
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=3600))]
@@ -93,16 +93,54 @@ const ENCODERS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-const CONTROLLERS: [&str; 1] = ["tfrc"];
+/// What is held beside each other in one table.
+#[derive(Clone, Copy)]
+struct Place {
+    bottleneck: &'static Bottleneck,
+    /// Index in [`ENCODERS`].
+    encoder: usize,
+    controller: &'static str,
+}
 
-/// A policy, and whether the sender knows which datagrams are one frame: a socket and the kernel's queue do not.
-fn senders() -> Vec<(String, AnyPolicy, bool)> {
+/// TFRC everywhere; CCID 2 with an encoder that follows; ABRC where it belongs, at an access point.
+fn places() -> Vec<Place> {
+    let mut places = Vec::new();
+    for bottleneck in &BOTTLENECKS {
+        let place = |(encoder, controller)| Place {
+            bottleneck,
+            encoder,
+            controller,
+        };
+        places.extend([(0, "tfrc"), (1, "tfrc"), (0, "ccid2")].map(place));
+        if bottleneck.name == "access-point" {
+            places.push(place((0, "abrc")));
+        }
+    }
+    places
+}
+
+/// A policy, and whether it knows which datagrams are one frame.
+struct Sender {
+    name: &'static str,
+    policy: AnyPolicy,
+    has_frames: bool,
+}
+
+/// Each policy. A socket and the kernel's queue know no frames.
+fn senders() -> Vec<Sender> {
     let mut senders = Vec::new();
     for policy in AnyPolicy::all() {
-        let has_frames = !matches!(policy, AnyPolicy::Fifo(_) | AnyPolicy::Prio(_));
-        senders.push((policy.name().into(), policy, has_frames));
+        senders.push(Sender {
+            name: policy.name(),
+            policy,
+            has_frames: !matches!(policy, AnyPolicy::Fifo(_) | AnyPolicy::Prio(_)),
+        });
         if let AnyPolicy::Sbpn2(_) = policy {
-            senders.push(("sbpn2, no frames".into(), policy, false));
+            senders.push(Sender {
+                name: "sbpn2, no frames",
+                policy,
+                has_frames: false,
+            });
         }
     }
     senders
@@ -114,7 +152,7 @@ struct Row {
     bottleneck: &'static str,
     encoder: &'static str,
     controller: &'static str,
-    sender: String,
+    sender: &'static str,
     figures: Figures,
 }
 
@@ -147,22 +185,17 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(130));
     };
-    let rows = rows(&results, args.seconds);
-    for bottleneck in &BOTTLENECKS {
-        for (encoder, _) in ENCODERS {
-            for controller in CONTROLLERS {
-                let of = |row: &&Row| {
-                    (row.bottleneck, row.encoder, row.controller)
-                        == (bottleneck.name, encoder, controller)
-                };
-                let rows: Vec<&Row> = rows.iter().filter(of).collect();
-                let title = bottleneck.title;
-                text::say!(
-                    "{title}; the encoder {encoder}, {controller}:\n\n{}\n",
-                    table(&rows)
-                );
-            }
-        }
+    let mut rows = Vec::new();
+    for place in places() {
+        let of_place: Vec<Row> = senders()
+            .into_iter()
+            .map(|sender| place.row(sender.name, &results, args.seconds))
+            .collect();
+        let (title, controller) = (place.bottleneck.title, place.controller);
+        let (encoder, _) = ENCODERS[place.encoder];
+        let table = table(&of_place);
+        text::say!("{title}; the encoder {encoder}, {controller}:\n\n{table}\n");
+        rows.extend(of_place);
     }
     if let Some(file) = &args.json {
         write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
@@ -170,86 +203,49 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each combination, by its place in the tables.
-fn combinations() -> impl Iterator<
-    Item = (
-        &'static Bottleneck,
-        usize,
-        &'static str,
-        String,
-        [String; 3],
-    ),
-> {
-    BOTTLENECKS.iter().flat_map(|bottleneck| {
-        (0..ENCODERS.len()).flat_map(move |encoder| {
-            CONTROLLERS.into_iter().flat_map(move |controller| {
-                senders()
-                    .into_iter()
-                    .map(move |(sender, policy, has_frames)| {
-                        let set = [
-                            format!("flow.call.policy={policy}"),
-                            format!("flow.call.rate={controller}"),
-                            format!("flow.call.whole_frames={has_frames}"),
-                        ];
-                        (bottleneck, encoder, controller, sender, set)
-                    })
-            })
-        })
-    })
-}
-
-fn name(bottleneck: &str, encoder: &str, controller: &str, sender: &str) -> String {
-    format!(
-        "{bottleneck}/{encoder}/{controller}/{}",
-        sender.replace(", ", "-")
-    )
-}
-
 fn cells(seconds: u64) -> Vec<Cell> {
-    let cell = |(bottleneck, encoder, controller, sender, set): (
-        &Bottleneck,
-        usize,
-        &str,
-        String,
-        [String; 3],
-    )| {
-        let (encoder, encodes) = ENCODERS[encoder];
-        let of_place = bottleneck
-            .set
-            .iter()
-            .chain(encodes)
-            .map(|set| (*set).into());
-        Cell {
-            set: of_place.chain(set).collect(),
-            ..Cell::new(
-                name(bottleneck.name, encoder, controller, &sender),
-                bottleneck.file,
-                seconds,
-            )
-        }
+    let of_place = |place: Place| {
+        senders()
+            .into_iter()
+            .map(move |sender| place.cell(&sender, seconds))
     };
-    combinations().map(cell).collect()
+    places().into_iter().flat_map(of_place).collect()
 }
 
-fn rows(results: &Results, seconds: u64) -> Vec<Row> {
-    let row = |(bottleneck, encoder, controller, sender, _): (
-        &'static Bottleneck,
-        usize,
-        &'static str,
-        String,
-        _,
-    )| {
-        let (encoder, _) = ENCODERS[encoder];
-        let runs = &results[&name(bottleneck.name, encoder, controller, &sender)];
-        Row {
-            bottleneck: bottleneck.name,
-            encoder,
-            controller,
-            sender,
-            figures: Figures::of(runs, seconds),
+impl Place {
+    /// Of a cell.
+    fn name(self, sender: &str) -> String {
+        let (encoder, _) = ENCODERS[self.encoder];
+        let sender = sender.replace(", ", "-");
+        format!(
+            "{}/{encoder}/{}/{sender}",
+            self.bottleneck.name, self.controller
+        )
+    }
+
+    fn cell(self, sender: &Sender, seconds: u64) -> Cell {
+        let (_, encodes) = ENCODERS[self.encoder];
+        let of_place = self.bottleneck.set.iter().chain(encodes);
+        let of_sender = [
+            format!("flow.call.policy={}", sender.policy),
+            format!("flow.call.rate={}", self.controller),
+            format!("flow.call.whole_frames={}", sender.has_frames),
+        ];
+        Cell {
+            set: of_place.map(|set| (*set).into()).chain(of_sender).collect(),
+            ..Cell::new(self.name(sender.name), self.bottleneck.file, seconds)
         }
-    };
-    combinations().map(row).collect()
+    }
+
+    fn row(self, sender: &'static str, results: &Results, seconds: u64) -> Row {
+        Row {
+            bottleneck: self.bottleneck.name,
+            encoder: ENCODERS[self.encoder].0,
+            controller: self.controller,
+            sender,
+            figures: Figures::of(&results[&self.name(sender)], seconds),
+        }
+    }
 }
 
 impl Figures {
@@ -281,7 +277,7 @@ fn call(run: &Report) -> &FlowReport {
     call.expect("each scenario has a call")
 }
 
-fn table(rows: &[&Row]) -> Table {
+fn table(rows: &[Row]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header([
@@ -309,7 +305,7 @@ fn table(rows: &[&Row]) -> Table {
             Unit::Share.show(&f.frozen),
             Unit::Index.show(&f.freezes),
         ];
-        table.add_row([sender.clone()].into_iter().chain(shown));
+        table.add_row([(*sender).to_string()].into_iter().chain(shown));
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
