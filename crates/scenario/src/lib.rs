@@ -29,8 +29,11 @@ mod wlan;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use makeway_core::units::Duration;
+
 pub use error::ScenarioError;
 pub use explain::explain;
+pub use media::ekiga;
 pub use model::Scenario;
 
 /// The largest file that is read: 1 MB.
@@ -56,6 +59,18 @@ pub fn load(path: &Path, set: &[String]) -> Result<Scenario, ScenarioError> {
         .map_err(|e| refuse(format!("the scenario cannot be read: {e}")))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     parse(&text, &file, folder, set)
+}
+
+/// Reads a trace of coded frames: its frames, and the time after which they repeat.
+///
+/// # Errors
+/// The file cannot be read, or the first line of it that is wrong.
+pub fn frames(path: &Path) -> Result<(Vec<model::Frame>, Duration), ScenarioError> {
+    let refuse = |place: String, message: String| ScenarioError { place, message };
+    let file = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| refuse(file.to_string(), format!("the trace cannot be read: {e}")))?;
+    trace::parse(&text).map_err(|(line, message)| refuse(format!("{file}:{line}"), message))
 }
 
 /// Reads a scenario from `text`. `file` is its name in errors; traces are named from `folder`.

@@ -144,8 +144,8 @@ fn classes(s: &Section<'_>) -> Result<Vec<Class>, ScenarioError> {
     Ok(classes)
 }
 
-/// The SBPN paper's model of Ekiga, section 4.1.
-fn ekiga() -> Vec<Class> {
+/// The SBPN paper's model of Ekiga, section 4.1: audio, then video.
+pub fn ekiga() -> Vec<Class> {
     let motion = |seconds| Scene {
         mean: Bytes::new(4450),
         deviation: Bytes::new(1000),

@@ -7,8 +7,10 @@ mod down;
 mod papers;
 mod parallel;
 mod plan;
+mod recv;
 mod replicate;
 mod run;
+mod send;
 mod senders;
 mod session;
 mod status;
@@ -38,6 +40,8 @@ enum Command {
     Tag(tag::Tag),
     Status(status::Status),
     Watch(watch::Watch),
+    Send(send::Send),
+    Recv(recv::Recv),
     Bench(bench::Bench),
     Check(check::Check),
     Plan(plan::Plan),
@@ -56,6 +60,8 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Tag(args) => tag::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Send(args) => send::run(&args),
+        Command::Recv(args) => recv::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Plan(args) => plan::run(&args),

@@ -1,0 +1,351 @@
+//! `makeway send`: a call over RTP.
+
+mod source;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration as StdDuration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use makeway_core::measure::Histogram;
+use makeway_core::rate::Config;
+use makeway_core::rate::abrc::AbrcParams;
+use makeway_core::rate::ccid2::Ccid2Params;
+use makeway_core::send::{self, AnyPolicy};
+use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_transport::rtp::{self, Call, CallConfig, CallStats};
+use serde::Serialize;
+
+use super::session;
+use crate::text;
+pub use source::rand_ssrc;
+use source::{Next, Source};
+
+const EXAMPLES: &str = "\
+Examples:
+  makeway recv 0.0.0.0:5004
+  makeway send 192.168.1.7:5004
+      a call like Ekiga's, at the rate of TFRC, the best packet first
+  makeway send 192.168.1.7:5004 --trace audio-64k.csv --trace mpeg2-5m.csv --rate 3mbit --policy fifo
+      two traces at a rate that stays, in order of coming
+  encoder | makeway send 192.168.1.7:5004 --stdin --deadline 150ms
+
+Frames of --stdin, one behind the other, numbers in network byte order:
+  1 byte   stream: 0 audio, 1 video
+  2 bytes  deadline in ms; 0 is that of --deadline
+  4 bytes  length, 1 to 4000000
+  then so many bytes
+
+Any receiver of RTP that sends feedback by TWCC or RFC 8888 on the same port will do: makeway recv, GStreamer's
+rtpbin. Payload types are 111 (audio) and 96 (video). See docs/rtp.md.";
+
+/// Sends a call over RTP: the best packet next, at the rate of its controller.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Send {
+    /// Where the receiver listens, HOST:PORT.
+    to: String,
+    /// A trace of frames, CSV as in scenarios/traces, repeated for ever. May be given several times: each is a stream, the first the most
+    /// important. [default: a model of Ekiga]
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// Frames from standard input, in the form below.
+    #[arg(long, conflicts_with = "trace")]
+    stdin: bool,
+    /// Which packet leaves next: fifo, prio, sbpn1, sbpn2, weighted, when-full, late-last.
+    #[arg(long, default_value = "sbpn2")]
+    policy: AnyPolicy,
+    /// How fast: tfrc, ccid2, abrc, or a rate that stays, like 2mbit. ABRC is for a receiver that reports by TWCC.
+    #[arg(long, default_value = "tfrc", value_parser = rate)]
+    rate: Config,
+    /// Packets that wait at most, 1 to 100000.
+    #[arg(long, value_name = "PACKETS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    queue: u32,
+    /// From the making of a frame until it is of no use, 1ms to 40s.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = deadline)]
+    deadline: Duration,
+    /// Ends after this time. [default: with Ctrl-C, or the end of standard input]
+    #[arg(long = "for", value_name = "TIME")]
+    length: Option<Duration>,
+    /// Prints JSON, one object a second, the last of them for the whole call.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a call stands.
+#[derive(Serialize)]
+struct Report {
+    seconds: f64,
+    /// Whether the call is over.
+    last: bool,
+    /// What may be sent, in payload.
+    rate_bps: u64,
+    /// What was sent since the report before, or in all of the call, in payload.
+    sent_bps: f64,
+    rtt_ms: Option<f64>,
+    rtcp_rtt_ms: Option<f64>,
+    waiting_packets: usize,
+    feedback: u64,
+    rejected: u64,
+    rejected_last: Option<String>,
+    pacing_p99_ms: f64,
+    streams: Vec<StreamReport>,
+}
+
+#[derive(Serialize)]
+struct StreamReport {
+    name: &'static str,
+    packets: u64,
+    sent: u64,
+    late: u64,
+    expired: u64,
+    evicted: u64,
+    arrived: u64,
+    bytes: u64,
+    waited_p95_ms: f64,
+}
+
+/// Sends until it is ended. Exit status 1 if it could not start or go on.
+pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
+    let to = address(&args.to)?;
+    let (mut source, names) = match (args.stdin, &args.trace[..]) {
+        (true, _) => Source::input(),
+        (_, []) => Source::ekiga(seed()),
+        (_, files) => Source::traces(files)?,
+    };
+    let packets = u64::from(args.queue);
+    let config = CallConfig {
+        streams: source::streams(&names),
+        queue: send::Config {
+            packets: args.queue,
+            bytes: Bytes::new(packets * u64::from(send::Config::default().largest)),
+            ..send::Config::default()
+        },
+        policy: args.policy,
+        rate: args.rate,
+        cname: cname(),
+        seed: seed(),
+    };
+    let stop = session::stop_on_signals()?;
+    let mut call = Call::connect(to, config)?;
+    let end = args.length.map_or(u64::MAX, Duration::as_nanos);
+    let mut second = 1;
+    let mut before = 0;
+    let mut next = None;
+    let ended_by = loop {
+        let now = call.elapsed().as_nanos();
+        while call.try_event().is_some() {}
+        if stop.load(Ordering::Relaxed) || now >= end || call.has_failed() {
+            break Ok(());
+        }
+        if now >= second * 1_000_000_000 {
+            let report = report(
+                &call.stats(),
+                &names,
+                now,
+                (second - 1) * 1_000_000_000,
+                before,
+                false,
+            );
+            before = report.streams.iter().map(|stream| stream.bytes).sum();
+            say(&report, args.json);
+            second = now / 1_000_000_000 + 1;
+        }
+        // Short enough for Ctrl-C and for the second.
+        let patience = (second * 1_000_000_000)
+            .min(end)
+            .saturating_sub(now)
+            .min(50_000_000);
+        if next.is_none() {
+            match source.next(StdDuration::from_nanos(patience)) {
+                Ok(Next::Unit(unit)) => next = Some(unit),
+                Ok(Next::Wait) => continue,
+                Ok(Next::End) => {
+                    drain(&call, args.deadline);
+                    break Ok(());
+                }
+                Err(error) => break Err(error),
+            }
+        }
+        let Some(unit) = next.take() else { continue };
+        let now = call.elapsed().as_nanos();
+        if unit.at > now {
+            std::thread::sleep(StdDuration::from_nanos((unit.at - now).min(patience)));
+            next = Some(unit);
+            continue;
+        }
+        let deadline = unit.deadline.unwrap_or(args.deadline);
+        call.send(unit.stream, deadline, unit.payload);
+    };
+    let length = call.elapsed().as_nanos();
+    let last = call
+        .close()
+        .with_context(|| format!("the call to {to} broke off"))?;
+    ended_by?;
+    say(&report(&last, &names, length, 0, 0, true), args.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What waits may leave, as long as it can be in time.
+fn drain(call: &Call, deadline: Duration) {
+    let end = call.elapsed() + deadline;
+    while call.stats().backlog.packets > 0 && call.elapsed() < end && !call.has_failed() {
+        std::thread::sleep(StdDuration::from_millis(5));
+    }
+}
+
+fn report(
+    stats: &CallStats,
+    names: &[&'static str],
+    now: u64,
+    since: u64,
+    before: u64,
+    last: bool,
+) -> Report {
+    let ms = |time: Option<Duration>| time.map(Duration::as_millis_f64);
+    let p = |of: &Histogram, q| of.quantile(q).as_millis_f64();
+    let streams: Vec<_> = names
+        .iter()
+        .zip(&stats.session.streams)
+        .map(|(name, stream)| StreamReport {
+            name,
+            packets: stream.packets,
+            sent: stream.outcomes.sent,
+            late: stream.outcomes.late,
+            expired: stream.outcomes.expired,
+            evicted: stream.outcomes.evicted + stream.outcomes.too_large,
+            arrived: stream.arrived,
+            bytes: stream.bytes.get(),
+            waited_p95_ms: p(&stream.waited, 0.95),
+        })
+        .collect();
+    let bytes: u64 = streams.iter().map(|stream| stream.bytes).sum();
+    let span = (now - since) as f64 / 1e9;
+    Report {
+        seconds: now as f64 / 1e9,
+        last,
+        rate_bps: stats.rate.bps(),
+        sent_bps: (bytes - before) as f64 * 8.0 / span.max(1e-3),
+        rtt_ms: ms(stats.rtt),
+        rtcp_rtt_ms: ms(stats.session.rtcp_rtt),
+        waiting_packets: stats.backlog.packets as usize,
+        feedback: stats.session.feedback,
+        rejected: stats.session.rejected,
+        rejected_last: stats
+            .session
+            .last_rejected
+            .as_ref()
+            .map(ToString::to_string),
+        pacing_p99_ms: p(&stats.pacing, 0.99),
+        streams,
+    }
+}
+
+fn say(report: &Report, json: bool) {
+    if json {
+        // Numbers and names alone: it can be written.
+        text::say!("{}", serde_json::to_string(report).unwrap_or_default());
+        return;
+    }
+    let rtt = report.rtt_ms.map_or("no RTT yet".into(), |ms| {
+        format!("RTT {}", text::millis(ms))
+    });
+    let may = text::rate(report.rate_bps as f64);
+    let sent = text::rate(report.sent_bps);
+    let streams = report.streams.iter().map(|s| {
+        let lost = s.expired + s.evicted;
+        format!(
+            "{} {} sent, {} given up",
+            s.name,
+            text::count(s.sent),
+            text::count(lost)
+        )
+    });
+    let streams = streams.collect::<Vec<_>>().join("; ");
+    if !report.last {
+        text::say!(
+            "{:4.0} s  {sent} of {may}, {rtt}; {streams}",
+            report.seconds
+        );
+        return;
+    }
+    text::say!(
+        "\nIn {}, {sent}; at the end {may}, {rtt}.",
+        text::span(report.seconds)
+    );
+    for s in &report.streams {
+        text::say!(
+            "{}: {} made, {} sent ({}, {} of them late), {} expired, {} evicted; {} reported as arrived; waited {} (p95)",
+            s.name,
+            text::packets(s.packets),
+            text::count(s.sent),
+            text::size(s.bytes),
+            text::count(s.late),
+            text::count(s.expired),
+            text::count(s.evicted),
+            text::count(s.arrived),
+            text::millis(s.waited_p95_ms),
+        );
+    }
+    let why = report.rejected_last.as_ref();
+    let why = why.map_or(String::new(), |why| format!(" (the last {why})"));
+    text::say!(
+        "{} reports of the receiver, {} not believed{why}; packets left {} after their time (p99).",
+        text::count(report.feedback),
+        text::count(report.rejected),
+        text::millis(report.pacing_p99_ms),
+    );
+}
+
+/// `HOST:PORT`.
+pub fn address(text: &str) -> anyhow::Result<SocketAddr> {
+    let mut found = text.to_socket_addrs().with_context(|| {
+        format!("`{text}` is not where a call can go: write HOST:PORT, like 192.168.1.7:5004")
+    })?;
+    match found.next() {
+        Some(address) => Ok(address),
+        None => bail!("`{text}` has no address"),
+    }
+}
+
+/// Random, from the system.
+pub fn seed() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// RFC 3550 §6.5.1: `user@host`; the user may be left out.
+pub fn cname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    let name = name.unwrap_or_default();
+    let mut name = format!("makeway@{}", name.trim());
+    name.truncate(255);
+    name
+}
+
+fn rate(text: &str) -> Result<Config, String> {
+    match text {
+        "tfrc" => Ok(Config::Tfrc(rtp::tfrc())),
+        "ccid2" => Ok(Config::Ccid2(Ccid2Params::default())),
+        "abrc" => Ok(Config::Abrc(AbrcParams::default())),
+        other => match other.parse::<Rate>() {
+            Ok(rate) if rate.bps() >= 1000 => Ok(Config::Fixed(rate)),
+            _ => Err(format!(
+                "`{other}` is not known: write tfrc, ccid2, abrc, or a rate of 1kbit or more, like 2mbit"
+            )),
+        },
+    }
+}
+
+fn deadline(text: &str) -> Result<Duration, String> {
+    match text.parse::<Duration>() {
+        Ok(time) if (Duration::from_millis(1)..=Duration::from_secs(40)).contains(&time) => {
+            Ok(time)
+        }
+        _ => Err(format!("`{text}` should be a time from 1ms to 40s")),
+    }
+}

@@ -1,0 +1,131 @@
+//! `makeway send` and `makeway recv`, as a person runs them.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn makeway(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_makeway"));
+    command.args(arguments.split(' '));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+/// `makeway recv`, which listens when this returns.
+fn recv(arguments: &str) -> (Child, u16) {
+    let port = free_port();
+    let child = makeway(&format!("recv 127.0.0.1:{port} {arguments}"))
+        .spawn()
+        .unwrap();
+    // Its port is taken then.
+    while UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    (child, port)
+}
+
+/// The last line, as JSON.
+fn last(ended: &Output) -> Value {
+    assert!(ended.status.success(), "{ended:?}");
+    let said = String::from_utf8(ended.stdout.clone()).unwrap();
+    serde_json::from_str(said.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn a_call_of_ekigas_arrives_and_both_sides_say_the_same() {
+    for feedback in ["twcc", "rfc8888"] {
+        let (receiver, port) = recv(&format!("--feedback {feedback} --once --json"));
+        let sender = makeway(&format!(
+            "send 127.0.0.1:{port} --rate 2mbit --for 3s --json"
+        ));
+        let sent = last(&{ sender }.output().unwrap());
+        let received = last(&receiver.wait_with_output().unwrap());
+        assert_eq!(
+            (&sent["last"], &sent["rejected"]),
+            (&true.into(), &0.into())
+        );
+        assert!(sent["feedback"].as_u64().unwrap() > 20, "{sent}");
+        for (stream, name) in ["audio", "video"].iter().enumerate() {
+            let (s, r) = (&sent["streams"][stream], &received["streams"][stream]);
+            assert_eq!(s["name"], *name);
+            assert_eq!((&s["sent"], &s["bytes"]), (&r["packets"], &r["bytes"]));
+            assert_eq!(r["on_time"], 1.0);
+            assert!(s["sent"].as_u64().unwrap() >= 100, "{s}");
+        }
+    }
+}
+
+#[test]
+fn frames_of_standard_input_are_sent() {
+    let (receiver, port) = recv("--once --json");
+    let mut sender = makeway(&format!(
+        "send 127.0.0.1:{port} --stdin --rate 2mbit --json"
+    ));
+    let mut sender = sender.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = sender.stdin.take().unwrap();
+    for n in 0..20_u8 {
+        let frame = [&[n % 2, 0, 200, 0, 0, 0, 100][..], &[n; 100]].concat();
+        input.write_all(&frame).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    drop(input);
+    let sent = last(&sender.wait_with_output().unwrap());
+    let received = last(&receiver.wait_with_output().unwrap());
+    for stream in 0..2 {
+        assert_eq!(sent["streams"][stream]["sent"], 10);
+        assert_eq!(received["streams"][stream]["packets"], 10);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_call_with_its_figures() {
+    let mut sender = makeway(&format!("send 127.0.0.1:{} --rate 1mbit", free_port()))
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(sender.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("audio "));
+    let pid = rustix::process::Pid::from_child(&sender);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    assert!(sender.wait().unwrap().success());
+    let audio = rest
+        .iter()
+        .any(|line| line.starts_with("audio: ") && line.contains("reported as arrived"));
+    assert!(audio, "{rest:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_sentence() {
+    for (arguments, said) in [
+        ("send nowhere", "write HOST:PORT"),
+        ("send 127.0.0.1:9 --policy sbpn", "sbpn1"),
+        (
+            "send 127.0.0.1:9 --rate fast",
+            "write tfrc, ccid2, abrc, or a rate",
+        ),
+        ("send 127.0.0.1:9 --deadline 0ms", "1ms to 40s"),
+        (
+            "send 127.0.0.1:9 --trace /nonexistent.csv",
+            "/nonexistent.csv: the trace cannot be read",
+        ),
+        ("recv 127.0.0.1:9 --interval 1h", "1ms to 10s"),
+        ("recv 192.0.2.1:5004", "it cannot listen at 192.0.2.1:5004"),
+    ] {
+        let ended = makeway(arguments).output().unwrap();
+        let error = String::from_utf8(ended.stderr).unwrap();
+        assert!(
+            !ended.status.success() && error.contains(said),
+            "{arguments}: {error}"
+        );
+    }
+}
