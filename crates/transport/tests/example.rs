@@ -1,0 +1,41 @@
+//! The example of a call, as a program of its own, against our receiver.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+use std::path::Path;
+use std::process::Command;
+
+use makeway_core::units::Duration;
+use makeway_transport::rtp::{FeedbackKind, Receiver, ReceiverConfig};
+
+#[test]
+fn the_example_sends_audio_and_video_and_reads_what_became_of_them() {
+    let config = ReceiverConfig {
+        ssrc: 5,
+        cname: "receiver@example".into(),
+        feedback: FeedbackKind::Rfc8888,
+        interval: Duration::from_millis(50),
+        seed: 1,
+    };
+    let receiver = Receiver::bind("127.0.0.1:0".parse().unwrap(), config, |_, _| {}).unwrap();
+    // Cargo builds examples with tests and puts them beside them.
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().and_then(Path::parent).unwrap();
+    let ended = Command::new(program.join("examples/call"))
+        .arg(receiver.address().to_string())
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let said = String::from_utf8(ended.stdout).unwrap();
+    assert!(said.contains("the encoder may make "), "{said}");
+    let received = receiver.close().unwrap();
+    let summary: Vec<_> = said.lines().filter(|l| l.contains(" arrived")).collect();
+    assert_eq!(summary.len(), 2, "{said}");
+    for (line, received) in summary.iter().zip(&received) {
+        let sent: u64 = line.split(' ').next().unwrap().parse().unwrap();
+        assert!(
+            sent >= 400 && sent == received.sequence.received(),
+            "{line}: {sent}"
+        );
+    }
+}
