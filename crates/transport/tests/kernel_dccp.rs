@@ -5,10 +5,6 @@
 
 #[path = "kernel_dccp/guest.rs"]
 mod guest;
-#[path = "kernel_dccp/link.rs"]
-mod link;
-#[path = "kernel_dccp/socket.rs"]
-mod socket;
 
 use std::time::Duration;
 

@@ -7,6 +7,8 @@ pub mod ack_vector;
 pub mod connection;
 pub mod driver;
 pub mod feature;
+pub mod kernel;
+pub mod link;
 pub mod option;
 mod seq;
 pub mod tun;

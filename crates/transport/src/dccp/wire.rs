@@ -6,6 +6,8 @@ use super::Seq;
 
 /// DCCP's number among the protocols of IP.
 pub const PROTOCOL: u8 = 33;
+/// An IPv4 header without options, in bytes.
+pub const IP_HEADER: u64 = 20;
 /// The longest header, options included: its length is told in one byte, in words of four.
 pub const LONGEST_HEADER: usize = 255 * 4;
 

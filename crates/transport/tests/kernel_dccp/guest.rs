@@ -16,12 +16,11 @@ use makeway_core::units::{Duration, Instant};
 use makeway_transport::dccp::connection::{Config, State};
 use makeway_transport::dccp::driver::{Clock, Wire, drive, wait};
 use makeway_transport::dccp::feature::{self, Place};
+use makeway_transport::dccp::kernel::Dccp;
+use makeway_transport::dccp::link::Link;
 use makeway_transport::dccp::tun::Tun;
 use makeway_transport::dccp::wire::{Pseudo, Reset};
 use makeway_transport::dccp::{Ccid, Connection, Ends, Event};
-
-use crate::link::Link;
-use crate::socket::Dccp;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -30,7 +29,7 @@ const PORT: u16 = 5004;
 const PAYLOAD: usize = 500;
 const TICK: std::time::Duration = std::time::Duration::from_millis(2);
 
-pub fn network(name: &str) -> Link<Tun> {
+fn network(name: &str, clock: Clock) -> Link<Tun> {
     let tun = Tun::open(name, OURS, KERNEL).unwrap();
     for words in [
         format!("addr add {KERNEL}/24 dev {name}"),
@@ -39,7 +38,7 @@ pub fn network(name: &str) -> Link<Tun> {
         let done = Command::new("ip").args(words.split(' ')).status().unwrap();
         assert!(done.success(), "ip {words}");
     }
-    Link::new(tun, Clock::new(), Duration::from_millis(20))
+    Link::new(tun, clock, Duration::from_millis(20))
 }
 
 fn ends(local: u16, remote: u16) -> Ends {
@@ -119,7 +118,8 @@ fn config(ccid: u8) -> Config {
 
 /// We are the client and send; the kernel is the server and receives.
 fn we_send(ccid: u8, name: &str) {
-    let link = network(name);
+    let clock = Clock::new();
+    let link = network(name, clock);
     let server = Dccp::new(SERVICE, ccid).unwrap();
     server.listen(KERNEL, PORT).unwrap();
     let (count, counted) = mpsc::channel();
@@ -131,7 +131,6 @@ fn we_send(ccid: u8, name: &str) {
             count.send(()).unwrap();
         }
     });
-    let clock = link.clock;
     let ends = ends(40_000 + u16::from(ccid), PORT);
     let connection = Connection::client(config(ccid), Fifo, ends, 1 << 40, clock.now());
     let mut ours = Ours {
@@ -187,8 +186,8 @@ fn we_send(ccid: u8, name: &str) {
 
 /// The kernel is the client and sends; we are the server and receive.
 fn the_kernel_sends(ccid: u8, name: &str) {
-    let mut link = network(name);
-    let clock = link.clock;
+    let clock = Clock::new();
+    let mut link = network(name, clock);
     let (done, ready) = mpsc::channel();
     let (close, closing) = mpsc::channel();
     let kernel = thread::spawn(move || {

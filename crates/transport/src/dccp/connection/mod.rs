@@ -177,7 +177,7 @@ pub struct Connection<P> {
     /// When what was asked is asked again, how long that takes next time, and since when it is asked.
     again: Option<(Instant, Duration)>,
     asking: Instant,
-    /// When acknowledgements of the current second began, and how many Syncs went out in it.
+    /// When the current second of Syncs began, and how many went out in it.
     syncs: (Instant, u32),
     /// A timestamp to send back, and when it came.
     echo: Option<(u32, Instant)>,

@@ -1,21 +1,25 @@
-//! A network between a wire and its user: delay, a rate with a queue, and loss, in both directions.
+//! A network of one process, before a wire: delay, a rate with a queue, and loss, in both directions.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use super::driver::{Clock, Wire};
+use super::wire::IP_HEADER;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
-use makeway_transport::dccp::driver::{Clock, Wire};
 
 /// One direction.
+#[derive(Debug)]
 pub struct Way {
+    /// For all packets.
     pub delay: Duration,
     /// Rate, and the packets that wait for it at most.
     pub bottleneck: Option<(Rate, usize)>,
     /// Loses each packet whose number this is a divisor of; 0: none.
     pub lose_each: u64,
-    /// Counts packets, and those lost.
+    /// Packets so far.
     pub packets: u64,
+    /// Those of them that were lost.
     pub lost: u64,
     idle: Instant,
     under_way: VecDeque<(Instant, Vec<u8>)>,
@@ -24,7 +28,7 @@ pub struct Way {
 }
 
 impl Way {
-    pub fn new(delay: Duration) -> Self {
+    fn new(delay: Duration) -> Self {
         Self {
             delay,
             bottleneck: None,
@@ -48,7 +52,7 @@ impl Way {
                 self.lost += 1;
                 return;
             }
-            leaves = self.idle.max(now) + Bytes::new(packet.len() as u64 + 20) / rate;
+            leaves = self.idle.max(now) + Bytes::new(packet.len() as u64 + IP_HEADER) / rate;
             self.idle = leaves;
             self.waiting.push_back(leaves);
         }
@@ -71,16 +75,19 @@ impl Way {
 }
 
 /// A wire with a network before it.
+#[derive(Debug)]
 pub struct Link<W> {
     wire: W,
-    pub clock: Clock,
-    /// From the user into the wire, and back.
+    clock: Clock,
+    /// From the user into the wire.
     pub there: Way,
+    /// From the wire to the user.
     pub back: Way,
     buffer: Vec<u8>,
 }
 
 impl<W: Wire> Link<W> {
+    /// With the same delay both ways, and nothing else; `clock` is that of the user.
     pub fn new(wire: W, clock: Clock, delay: Duration) -> Self {
         Self {
             wire,

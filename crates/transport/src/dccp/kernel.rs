@@ -1,4 +1,4 @@
-//! The kernel's DCCP sockets.
+//! The kernel's DCCP sockets: Linux has them up to 6.15.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -12,20 +12,26 @@ const CCID: i32 = 13;
 const TX_INFO: i32 = 192;
 
 /// A socket.
+#[derive(Debug)]
 pub struct Dccp(OwnedFd);
 
 /// What the kernel's CCID 3 says of its sending: `struct tfrc_tx_info`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct TfrcInfo {
-    /// X and X_recv in byte/s times 64.
+    /// X in byte/s, times 64.
     pub x: u64,
+    /// X_recv in byte/s, times 64.
     pub x_recv: u64,
-    /// X of the equation in byte/s, RTT in us, p in millionths, t_RTO and t_ipi in us.
+    /// X of the equation in byte/s.
     pub x_calc: u32,
+    /// R in us.
     pub rtt: u32,
+    /// p in millionths.
     pub p: u32,
+    /// t_RTO in us.
     pub rto: u32,
+    /// t_ipi in us.
     pub ipi: u32,
 }
 
@@ -49,6 +55,7 @@ fn address(ip: Ipv4Addr, port: u16) -> libc::sockaddr_in {
 }
 
 impl Dccp {
+    /// With a Service Code, and one CCID for both halves.
     pub fn new(service: u32, ccid: u8) -> io::Result<Self> {
         // SAFETY: a system call on numbers; the descriptor is owned by nobody else.
         let socket = unsafe {
@@ -78,6 +85,7 @@ impl Dccp {
         .map(drop)
     }
 
+    /// Waits for clients at an address of this machine.
     pub fn listen(&self, ip: Ipv4Addr, port: u16) -> io::Result<()> {
         let at = address(ip, port);
         // SAFETY: the address is as long as is said.
@@ -91,6 +99,7 @@ impl Dccp {
         }
     }
 
+    /// The next client; it waits for one.
     pub fn accept(&self) -> io::Result<Self> {
         // SAFETY: null says that no address is wanted; the descriptor is owned by nobody else.
         unsafe {
@@ -103,6 +112,7 @@ impl Dccp {
         }
     }
 
+    /// Connects to a server.
     pub fn connect(&self, ip: Ipv4Addr, port: u16) -> io::Result<()> {
         let at = address(ip, port);
         // SAFETY: the address is as long as is said.
@@ -124,7 +134,7 @@ impl Dccp {
         usize::try_from(length).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Queues a datagram; it waits for room.
+    /// Queues a datagram; `WouldBlock` where there is no room.
     pub fn send(&self, data: &[u8]) -> io::Result<()> {
         // SAFETY: the kernel reads the slice only.
         let sent = unsafe {
@@ -140,6 +150,7 @@ impl Dccp {
             .map_err(|_| io::Error::last_os_error())
     }
 
+    /// How it sends, with CCID 3.
     pub fn tfrc(&self) -> io::Result<TfrcInfo> {
         let mut info = TfrcInfo::default();
         let mut length = size_of::<TfrcInfo>() as u32;
