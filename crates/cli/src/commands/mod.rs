@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod dccp;
 mod demo;
 mod down;
 mod papers;
@@ -43,6 +44,7 @@ enum Command {
     Send(send::Send),
     Recv(recv::Recv),
     Bench(bench::Bench),
+    Dccp(dccp::Dccp),
     Check(check::Check),
     Plan(plan::Plan),
     Papers(papers::Papers),
@@ -63,6 +65,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Send(args) => send::run(&args),
         Command::Recv(args) => recv::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Dccp(args) => dccp::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Papers(args) => papers::run(&args),

@@ -1,0 +1,224 @@
+//! `makeway dccp`: a call from our DCCP to the kernel's, which knows nothing of policies.
+
+mod call;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, thread};
+
+use anyhow::{Context, ensure};
+use makeway_core::units::Rate;
+use makeway_report::estimate::Estimate;
+use makeway_report::table::{right, table};
+use makeway_scenario::model::Scenario;
+use makeway_vm::{Kernel, Vm};
+use serde::{Deserialize, Serialize};
+
+use crate::text::say;
+
+/// Send a call to the kernel's own DCCP in a guest, and count what it gets on time
+///
+/// The kernel's DCCP is the unmodified receiver of the SBPN paper: only the sender's policy differs. Sender, line and receiver
+/// are in one guest of QEMU with Debian 12's kernel, so that one clock serves both ends.
+#[derive(clap::Args)]
+pub struct Dccp {
+    /// Policies of the sender's queue
+    #[arg(long, value_delimiter = ',', default_value = "fifo,sbpn2")]
+    policies: Vec<String>,
+    /// Rates of the line in kbit/s; the call wants about 340 with the headers of IP and DCCP
+    #[arg(long, value_delimiter = ',', default_value = "200,250,300,350")]
+    rates: Vec<u64>,
+    /// Runs of each, with another call
+    #[arg(long, default_value_t = 3)]
+    runs: u64,
+    /// Seconds of each run
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
+    seconds: u64,
+    /// Write the figures of each run to a file
+    #[arg(long)]
+    json: Option<std::path::PathBuf>,
+    /// Run in the guest
+    #[arg(long, hide = true)]
+    guest: bool,
+}
+
+/// What a receiver got of a class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Datagrams that the application made after the warm-up.
+    pub made: u64,
+    /// Those of them that came.
+    pub received: u64,
+    /// Those that came before their deadline.
+    pub on_time: u64,
+}
+
+impl Count {
+    /// The share that came on time, in per cent of those made.
+    pub fn on_time_share(&self) -> f64 {
+        self.on_time as f64 * 100.0 / self.made.max(1) as f64
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// Of the sender's queue.
+    pub policy: String,
+    /// Of the line, in kbit/s.
+    pub rate: u64,
+    /// Counted from 0.
+    pub run: u64,
+    /// Of its datagrams.
+    pub audio: Count,
+    /// Of its datagrams.
+    pub video: Count,
+}
+
+/// The subcommand.
+pub fn run(args: &Dccp) -> anyhow::Result<ExitCode> {
+    if args.guest {
+        return guest(args);
+    }
+    let rows = measure(&args.policies, &args.rates, args.runs, args.seconds)?;
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&rows)?;
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
+    say!("{}", summary(&rows));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Boots the guest and measures there.
+///
+/// # Errors
+/// Without QEMU, or where apt has no kernel with DCCP.
+pub fn measure(
+    policies: &[String],
+    rates: &[u64],
+    runs: u64,
+    seconds: u64,
+) -> anyhow::Result<Vec<Row>> {
+    for policy in policies {
+        scenario(policy, 0)?;
+    }
+    ensure!(!rates.contains(&0), "a line of 0 kbit/s carries nothing");
+    let kernel = Kernel::newest("linux-image-6.1.", "-cloud-amd64", &makeway_vm::cache())?;
+    let program = env::current_exe()?;
+    let guest = Vm::new(&kernel)
+        .module("dccp_ipv4")
+        .module("tun")
+        .program(&program);
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let rates: Vec<String> = rates.iter().map(u64::to_string).collect();
+    let command = format!(
+        "/bin/{name} dccp --guest --policies {} --rates {} --runs {runs} --seconds {seconds}",
+        policies.join(","),
+        rates.join(","),
+    );
+    let limit = Duration::from_secs(120 + runs * (seconds + 30));
+    let output = guest.run(&command, limit)?;
+    ensure!(output.status == 0, "in the guest: {}", output.text);
+    let lines = output.text.lines().filter(|line| line.starts_with('{'));
+    lines
+        .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+        .collect()
+}
+
+/// All policies and rates of a run at once, each on a line of its own.
+fn guest(args: &Dccp) -> anyhow::Result<ExitCode> {
+    let rates = args.rates.iter();
+    let cells: Vec<(&str, u64)> = rates
+        .flat_map(|rate| args.policies.iter().map(|policy| (policy.as_str(), *rate)))
+        .collect();
+    for run in 0..args.runs {
+        let rows: Vec<anyhow::Result<Row>> = thread::scope(|scope| {
+            let calls: Vec<_> = cells
+                .iter()
+                .zip(0..)
+                .map(|(&(policy, rate), place)| {
+                    scope.spawn(move || {
+                        let scenario = scenario(policy, run)?;
+                        let line = Rate::from_bps(rate * 1000);
+                        let [audio, video] = call::call(&scenario, line, place, args.seconds)
+                            .with_context(|| format!("{policy} at {rate} kbit/s"))?;
+                        let policy = policy.to_owned();
+                        Ok(Row {
+                            policy,
+                            rate,
+                            run,
+                            audio,
+                            video,
+                        })
+                    })
+                })
+                .collect();
+            let joined = calls.into_iter().map(thread::ScopedJoinHandle::join);
+            joined
+                .map(|row| row.unwrap_or_else(|_| Err(anyhow::anyhow!("a call panicked"))))
+                .collect()
+        });
+        for row in rows {
+            say!("{}", serde_json::to_string(&row?)?);
+        }
+        std::io::stdout().flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn scenario(policy: &str, run: u64) -> anyhow::Result<Scenario> {
+    let set = [
+        format!("flow.call.policy={policy}"),
+        format!("seed={}", run + 1),
+    ];
+    let text = include_str!("call.toml");
+    Ok(makeway_scenario::parse(
+        text,
+        "call.toml",
+        Path::new(""),
+        &set,
+    )?)
+}
+
+/// A line for each rate and policy.
+fn summary(rows: &[Row]) -> String {
+    let mut cells: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        let policies = cells.entry(row.rate).or_default();
+        if !policies.contains(&row.policy.as_str()) {
+            policies.push(&row.policy);
+        }
+    }
+    let mut table = table(&[
+        "line",
+        "policy",
+        "audio on time",
+        "video on time",
+        "video received",
+    ]);
+    for (rate, policies) in cells {
+        for policy in policies {
+            let of = |share: fn(&Row) -> f64| {
+                let rows = rows
+                    .iter()
+                    .filter(|row| row.rate == rate && row.policy == policy);
+                let share = Estimate::of(rows.map(share));
+                let half = share
+                    .half_width
+                    .map_or_else(String::new, |half| format!(" ± {half:.1}"));
+                right(format!("{:.1}{half} %", share.mean))
+            };
+            table.add_row([
+                format!("{rate} kbit/s").into(),
+                policy.into(),
+                of(|row| row.audio.on_time_share()),
+                of(|row| row.video.on_time_share()),
+                of(|row| row.video.received as f64 * 100.0 / row.video.made.max(1) as f64),
+            ]);
+        }
+    }
+    format!("{table}\nOf what the application made; the receiver is the kernel's DCCP, CCID 3.")
+}
