@@ -35,6 +35,7 @@ pub const FILES: &[(&str, &str)] = &files![
     "papers/pps/datagrams.toml",
     "papers/pps/policing.toml",
     "papers/sbpn/testbed.toml",
+    "papers/sbpn/kernel.toml",
     "senders/line.toml",
     "senders/access-point.toml",
     "traces/mpeg2-5m.csv",

@@ -9,6 +9,8 @@ use crate::commands::papers::grid::{Cell, Results};
 use crate::commands::papers::paper::World;
 
 const FILE: &str = "papers/sbpn/testbed.toml";
+/// The same without what the kernel does not have.
+const KERNEL_FILE: &str = "papers/sbpn/kernel.toml";
 /// As long as the paper's.
 const SECONDS: u64 = 60;
 /// As many as the paper's.
@@ -24,6 +26,7 @@ const SOME: [u32; 4] = [600, 800, 1000, 1200];
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     prefix: &'static str,
+    file: &'static str,
     /// What is swept, and as what it is shown.
     pub x: Axis,
     points: &'static [u32],
@@ -53,6 +56,7 @@ pub struct Choice {
 const fn loss(prefix: &'static str, set: &'static [&'static str]) -> Sweep {
     Sweep {
         prefix,
+        file: FILE,
         x: Axis::Loss,
         points: &LOSS,
         set,
@@ -63,6 +67,7 @@ const fn loss(prefix: &'static str, set: &'static [&'static str]) -> Sweep {
 const fn congestion(prefix: &'static str, set: &'static [&'static str]) -> Sweep {
     Sweep {
         prefix,
+        file: FILE,
         x: Axis::Rate,
         points: &RATES,
         set,
@@ -75,6 +80,7 @@ const fn choice(name: &'static str, prefix: &'static str, set: &'static [&'stati
         name,
         sweep: Sweep {
             prefix,
+            file: FILE,
             x: Axis::Rate,
             points: &SOME,
             set,
@@ -102,6 +108,21 @@ pub const RESTART: Sweep = congestion(
     "congestion/restart",
     &["flow.call.rate.faster_restart=true"],
 );
+
+const fn kernel(prefix: &'static str, set: &'static [&'static str]) -> Sweep {
+    Sweep {
+        file: KERNEL_FILE,
+        points: &[600, 1000, 1500],
+        runs: 10,
+        ..congestion(prefix, set)
+    }
+}
+
+/// Fig. 4 and 5 beside the kernel's TCP, and the same in simulated time.
+pub const KERNEL: [Sweep; 2] = [
+    kernel("kernel/5", &[]),
+    kernel("kernel/32", &["flow.call.queue=32 packets"]),
+];
 
 /// One at a time, at RTT 80 ms and a queue of 5.
 pub const CHOICES: [Choice; 13] = [
@@ -175,7 +196,10 @@ pub const CHOICES: [Choice; 13] = [
 pub const POLICIES: [&str; 4] = ["prio", "weighted", "when-full", "late-last"];
 
 /// All of it.
-pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
+pub fn cells(_full: bool, world: World) -> Vec<Cell> {
+    if world == World::Netns {
+        return kernel_cells();
+    }
     let mut cells = Vec::new();
     for sweep in [LOSS_80, LOSS_30] {
         cells.extend(sweep.cells(&["fifo", "sbpn1", "sbpn2"]));
@@ -190,6 +214,12 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
     }
     cells.extend(CHOICES[0].sweep.cells(&POLICIES));
     cells
+}
+
+/// Those beside the kernel's TCP.
+fn kernel_cells() -> Vec<Cell> {
+    let cells = KERNEL.iter().map(|sweep| sweep.cells(&["fifo", "sbpn2"]));
+    cells.flatten().collect()
 }
 
 impl Sweep {
@@ -207,7 +237,7 @@ impl Sweep {
             Cell {
                 set,
                 runs: Some(self.runs),
-                ..Cell::new(format!("{}/{policy}/{x}", self.prefix), FILE, SECONDS)
+                ..Cell::new(format!("{}/{policy}/{x}", self.prefix), self.file, SECONDS)
             }
         };
         let cell = &cell;
