@@ -1,5 +1,6 @@
 //! `makeway papers`: runs the papers' experiments again and judges their statements.
 
+mod abrc;
 mod claim;
 mod figures;
 pub mod grid;
@@ -7,6 +8,7 @@ mod ncq;
 mod page;
 mod paper;
 mod pps;
+mod rfc8867;
 mod sbpn;
 pub mod simulated;
 mod sqf;
@@ -26,7 +28,14 @@ use page::Section;
 use paper::{Paper, World};
 
 /// Those that are run again, in the order of the page.
-const PAPERS: [Paper; 4] = [sqf::SQF, ncq::NCQ, pps::PPS, sbpn::SBPN];
+const PAPERS: [Paper; 6] = [
+    sqf::SQF,
+    ncq::NCQ,
+    pps::PPS,
+    sbpn::SBPN,
+    abrc::ABRC,
+    rfc8867::RFC8867,
+];
 
 /// Runs papers' experiments again and reports each of their statements: theirs, ours, verdict.
 #[derive(Args)]
