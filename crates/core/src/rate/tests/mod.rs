@@ -6,6 +6,7 @@ mod forged;
 mod motive;
 mod ns2;
 mod path;
+mod ranges;
 mod tfrc_receiver;
 mod tfrc_sender;
 
