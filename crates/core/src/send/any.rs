@@ -60,9 +60,9 @@ impl AnyPolicy {
 }
 
 impl Default for AnyPolicy {
-    /// `sbpn2`: see the comparison in `docs/which-sender.md`.
+    /// `weighted`: the comparison in `docs/which-sender.md` argues for it.
     fn default() -> Self {
-        Self::Sbpn2(Sbpn2::default())
+        Self::Weighted(Weighted::default())
     }
 }
 
