@@ -132,6 +132,8 @@ impl<'a> Vm<'a> {
         let at = |name: &str| place.path().join(name);
         self.archive(command)?.write(&at("initramfs"))?;
 
+        // On a busy host the timer of a translated guest is too late for the kernel's check of it.
+        let kernel = "console=ttyS0 panic=-1 quiet no_timer_check";
         let mut machine = Command::new(qemu);
         let accel = env::var("MAKEWAY_VM_ACCEL").unwrap_or_else(|_| "tcg".into());
         machine
@@ -140,7 +142,7 @@ impl<'a> Vm<'a> {
             .args(["-m", &format!("{}M", self.memory_mib)])
             .args(["-kernel".as_ref(), self.kernel.image().as_os_str()])
             .args(["-initrd".as_ref(), at("initramfs").as_os_str()])
-            .args(["-append", "console=ttyS0 panic=-1 quiet"])
+            .args(["-append", kernel])
             .args(["-chardev".into(), saved("console", &at("console"))])
             .args(["-serial", "chardev:console", "-device", "virtio-serial-pci"])
             .args(["-chardev".into(), saved("output", &at("output"))])

@@ -25,7 +25,7 @@ fn a_command_runs_under_another_kernel() {
     assert!(lines[2].starts_with("qdisc noqueue"), "{output:?}");
     assert_eq!(output.status, 7);
 
-    let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(15));
+    let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(30));
     assert!(
         matches!(&stuck, Err(VmError::TimedOut { said, .. }) if said.contains("so far")),
         "{stuck:?}"
