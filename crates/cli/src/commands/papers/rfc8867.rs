@@ -180,7 +180,7 @@ impl Case {
         };
         Claim {
             id: self.id,
-            verdict: Verdict::of(CONTROLLERS.iter().all(|controller| no_worse(controller))),
+            verdict: Verdict::of(CONTROLLERS.iter().all(no_worse)),
             paper: format!(
                 "{}: the best packet next brings no less audio in time than a plain queue.",
                 self.says
