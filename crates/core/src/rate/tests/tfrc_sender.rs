@@ -437,3 +437,23 @@ fn one_feedback_packet_doubles_the_rate_at_most() {
     // Which also takes a tenth off the RTT.
     flow.is(2.0 * 2.0 * 4000.0 / 0.0901);
 }
+
+/// X allows packets, each as one of s. Where they become shorter than the mean of those before, as when video ends and audio goes
+/// on, what is received of them counts as s too: a sender that sends all that it may is not held back by it.
+#[test]
+fn rfc_5348_4_1_shorter_packets_are_as_many() {
+    let mut path = Path::new(
+        Config::Tfrc(TfrcParams::default()),
+        Duration::from_millis(50),
+    );
+    path.lose = Box::new(|sequence| sequence % 50 == 49);
+    path.run(Duration::from_secs(20));
+    let mut sent_in_5_s = |bytes| {
+        let before = path.sent;
+        path.bytes = bytes;
+        path.run(Duration::from_secs(5));
+        path.sent - before
+    };
+    let (long, short) = (sent_in_5_s(1000), sent_in_5_s(160));
+    assert!(short.abs_diff(long) <= long / 20, "{long}, then {short}");
+}

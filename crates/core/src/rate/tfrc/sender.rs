@@ -17,7 +17,7 @@
 use super::equation;
 use super::faster_restart::FasterRestart;
 use super::params::{Revision, SegmentSize, TfrcParams};
-use crate::rate::sent::SentLog;
+use crate::rate::sent::{SentLog, SentPacket};
 use crate::rate::{Feedback, FeedbackError, RateController, Report};
 use crate::units::{Duration, Instant, Rate};
 
@@ -92,6 +92,24 @@ impl Tfrc {
     /// How many bytes of s a byte of payload is: with [`SegmentSize::Largest`] each packet counts as one of the largest.
     fn scale(&self) -> f64 {
         self.mean.map_or(1.0, |mean| self.segment() / mean)
+    }
+
+    /// How many bytes of s a byte that was received is. X allows packets, each as one of s; so where packets become shorter than
+    /// the mean, X_recv in bytes would hold back a sender that sends all that it may, more with each report. Linux has it so.
+    fn received_scale(&self, highest: u64, packet: SentPacket) -> f64 {
+        if self.params.revision != Revision::Rfc5348 {
+            return self.scale();
+        }
+        let last = self
+            .last
+            .map(|(last, _)| last)
+            .filter(|last| *last < highest);
+        let since = last.and_then(|last| Some((last, self.sent.packet(last).ok()?.total)));
+        let (packets, bytes) = match since {
+            Some((last, total)) => (highest - last, packet.total - total),
+            None => return self.scale(),
+        };
+        self.segment() * packets as f64 / bytes.max(packets) as f64
     }
 
     /// W_init / R (RFC 5348 §4.2, RFC 4342 §5); in RFC 3448 one packet per RTT.
@@ -306,11 +324,12 @@ impl RateController for Tfrc {
             return Err(FeedbackError::OutOfRange("receive rate"));
         }
         let sample = sample.as_secs_f64().max(1e-4);
+        let scale = self.received_scale(feedback.highest, packet);
         self.last = Some(this);
         // RFC 5348 §8.2.1, with what is remembered of each packet in the place of two times.
         let old = packet.at - seconds(self.rtt.unwrap_or(0.0));
         let limited = packet.all_sent.is_none_or(|at| at <= old);
-        let received = received * self.scale();
+        let received = received * scale;
         self.rtt_sample = sample;
         self.rtt_min = self.rtt_min.min(sample);
         match self.rtt {
