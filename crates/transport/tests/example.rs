@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
-use std::path::Path;
 use std::process::Command;
 
 use makeway_core::units::Duration;
@@ -18,10 +17,9 @@ fn the_example_sends_audio_and_video_and_reads_what_became_of_them() {
         seed: 1,
     };
     let receiver = Receiver::bind("127.0.0.1:0".parse().unwrap(), config, |_, _| {}).unwrap();
-    // Cargo builds examples with tests and puts them beside them.
-    let tests = std::env::current_exe().unwrap();
-    let program = tests.parent().and_then(Path::parent).unwrap();
-    let ended = Command::new(program.join("examples/call"))
+    let ended = Command::new(env!("CARGO"))
+        .args(["run", "--locked", "--quiet", "-p", "makeway-transport"])
+        .args(["--example", "call", "--"])
         .arg(receiver.address().to_string())
         .output()
         .unwrap();
