@@ -266,10 +266,10 @@ fn the_kernel_sends(ccid: u8, name: &str) {
         println!("{start:?}\n{fast:?}\n{slow:?}");
         assert!(fast.x > start.x && fast.p == 0, "{start:?} {fast:?}");
         assert!(
-            slow.x < fast.x / 2 && (20_000..100_000).contains(&slow.p),
+            slow.x < fast.x && (20_000..100_000).contains(&slow.p),
             "{slow:?}"
         );
-        assert!((38_000..60_000).contains(&slow.rtt), "{slow:?}");
+        assert!((38_000..100_000).contains(&slow.rtt), "{slow:?}");
     }
     ours.link.back.lose_each = 0;
     close.send(()).unwrap();
