@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use makeway_core::send::sbpn2::Sbpn2;
 use makeway_core::send::{self, AnyPolicy, WhenFull};
 use makeway_core::units::{Bytes, Duration, Rate};
 
@@ -71,8 +70,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
 
 /// With what gives way to an important datagram when the queue is full.
 fn policy(s: &Section<'_>) -> Result<AnyPolicy, ScenarioError> {
-    let policy = s.read("policy")?;
-    let mut policy = policy.unwrap_or(AnyPolicy::Sbpn2(Sbpn2::default()));
+    let mut policy: AnyPolicy = s.read("policy")?.unwrap_or_default();
     let when_full = match s.choice("when_full", &["evict", "refuse"])?.as_deref() {
         Some("refuse") => WhenFull::Refuse,
         Some(_) => WhenFull::EvictWorst,
@@ -81,6 +79,7 @@ fn policy(s: &Section<'_>) -> Result<AnyPolicy, ScenarioError> {
     match &mut policy {
         AnyPolicy::Sbpn1(sbpn1) => sbpn1.when_full = when_full,
         AnyPolicy::Sbpn2(sbpn2) => sbpn2.when_full = when_full,
+        AnyPolicy::Weighted(weighted) => weighted.when_full = when_full,
         // What others have they leave aside, so that one file serves to compare them.
         _ => {}
     }

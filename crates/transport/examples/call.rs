@@ -1,6 +1,6 @@
 //! Ten seconds of audio and video, each packet with a deadline: `cargo run -p makeway-transport --example call -- HOST:PORT`
 use makeway_core::rate::Config;
-use makeway_core::send::{AnyPolicy, Event, Outcome, sbpn2::Sbpn2};
+use makeway_core::send::{AnyPolicy, Event, Outcome};
 use makeway_core::units::Duration;
 use makeway_transport::rtp::{Call, CallConfig, Stream, tfrc};
 
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = CallConfig {
         streams: vec![stream(0, 111, 48_000), stream(1, 96, 90_000)],
         queue: Default::default(),
-        policy: AnyPolicy::Sbpn2(Sbpn2::default()),
+        policy: AnyPolicy::default(),
         rate: Config::Tfrc(tfrc()),
         cname: "me@example.org".into(),
         seed: std::process::id().into(),

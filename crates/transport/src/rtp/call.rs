@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use bytes::Bytes;
 use makeway_core::measure::Histogram;
-use makeway_core::rate::tfrc::{SegmentSize, TfrcParams};
+use makeway_core::rate::tfrc::TfrcParams;
 use makeway_core::rate::{self, AnyController, AnyReporter};
 use makeway_core::sched::Backlog;
 use makeway_core::send::{self, AnyPolicy, DatagramId, Event};
@@ -37,11 +37,9 @@ pub struct CallConfig {
 }
 
 /// TFRC for calls over RTP. Its nofeedback timer waits for receivers that report by RTCP's clock and not each RTT: GStreamer's are up to
-/// half a second late when a call begins. And s follows the last ten packets or so, as in Linux: where a policy sends small packets of audio before
-/// large ones of video, a slow mean lets X_recv fall below X each time that audio alone is sent, and the rate after it.
+/// half a second late when a call begins.
 pub fn tfrc() -> TfrcParams {
     TfrcParams {
-        segment: SegmentSize::Mean(10),
         least_timeout: Duration::from_secs(1),
         ..TfrcParams::default()
     }

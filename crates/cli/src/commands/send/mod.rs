@@ -58,7 +58,7 @@ pub struct Send {
     #[arg(long, conflicts_with = "trace")]
     stdin: bool,
     /// Which packet leaves next: fifo, prio, sbpn1, sbpn2, weighted, when-full, late-last.
-    #[arg(long, default_value = "sbpn2")]
+    #[arg(long, default_value = "weighted")]
     policy: AnyPolicy,
     /// How fast: tfrc, ccid2, abrc, or a rate that stays, like 2mbit. ABRC is for a receiver that reports by TWCC.
     #[arg(long, default_value = "tfrc", value_parser = rate)]
