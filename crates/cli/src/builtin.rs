@@ -36,6 +36,7 @@ pub const FILES: &[(&str, &str)] = &files![
     "papers/pps/policing.toml",
     "papers/sbpn/testbed.toml",
     "papers/sbpn/kernel.toml",
+    "papers/sbpn/guest.toml",
     "senders/line.toml",
     "senders/access-point.toml",
     "papers/abrc/wlan.toml",
@@ -64,6 +65,12 @@ pub fn unpack(folder: &Path) -> anyhow::Result<()> {
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
     Ok(())
+}
+
+/// The text of the scenario `name`; empty if there is none.
+pub fn text(name: &str) -> &'static str {
+    let found = FILES.iter().find(|(file, _)| *file == name);
+    found.map_or("", |(_, text)| text)
 }
 
 /// The scenario `name`, with settings put in.

@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
-use makeway_core::rate::tfrc::TfrcParams;
+use makeway_core::rate;
 use makeway_core::send::Datagram;
 use makeway_core::units::{Duration, Instant, Rate};
 use makeway_scenario::departures::{Unit, Units};
@@ -26,13 +26,14 @@ const PORT: u16 = 5004;
 /// What leads a datagram: its number among the units, to which creation and class belong.
 const NUMBER: usize = size_of::<u64>();
 
-/// Sends the scenario's call for so long over a line of `rate` to the kernel. Audio, then video.
+/// Sends the scenario's call for so long over a line of `line_rate` to the kernel. Audio, then video, and how late a datagram came
+/// to the sender at worst.
 pub fn call(
     scenario: &Scenario,
-    rate: Rate,
+    line_rate: Rate,
     place: u8,
     seconds: u64,
-) -> anyhow::Result<[Count; 2]> {
+) -> anyhow::Result<([Count; 2], Duration)> {
     let [Source::Media(media)] = scenario.flows.iter().map(|f| &f.source).collect::<Vec<_>>()[..]
     else {
         bail!("the scenario has another flow than a call");
@@ -45,14 +46,17 @@ pub fn call(
     let tun = interface(&format!("line{place}"), ours, kernel)?;
     let outward = tun.outward();
     let mut line = Link::new(tun, clock, Duration::from_millis(40));
-    // What waits there at most: as much as call.toml says.
-    line.there.bottleneck = Some((rate, 10));
+    // What waits there at most: as much as guest.toml says.
+    line.there.bottleneck = Some((line_rate, 10));
 
     let listener = Dccp::new(SERVICE, 3).context("the kernel has no DCCP")?;
     listener.listen(kernel, PORT)?;
     let receiver = thread::spawn(move || receive(&listener, &clock));
 
-    let ccid = Ccid::Three(TfrcParams::linux());
+    let rate::Config::Tfrc(params) = media.rate else {
+        bail!("CCID 3 is TFRC");
+    };
+    let ccid = Ccid::Three(params);
     let mut config = Config::new(SERVICE, ccid);
     config.their_ccid = Some(3);
     config.sender = media.queue;
@@ -90,9 +94,11 @@ pub fn call(
         }
         Ok(())
     };
+    let mut latest = Duration::ZERO;
     for (number, unit) in made.iter().enumerate() {
         let at = begin + Duration::from_nanos(unit.at);
         until(&mut connection, at)?;
+        latest = latest.max(clock.now().saturating_since(at));
         let datagram = Datagram {
             class: unit.class,
             len: unit.bytes,
@@ -107,7 +113,7 @@ pub fn call(
     connection.close(clock.now());
     until(&mut connection, clock.now() + Duration::from_secs(1))?;
     let arrivals = receiver.join().ok().context("the receiver panicked")??;
-    Ok(counts(media, scenario, &made, begin, &arrivals))
+    Ok((counts(media, scenario, &made, begin, &arrivals), latest))
 }
 
 fn interface(name: &str, ours: Ipv4Addr, kernel: Ipv4Addr) -> anyhow::Result<Tun> {

@@ -17,7 +17,11 @@ use makeway_scenario::model::Scenario;
 use makeway_vm::{Kernel, Vm};
 use serde::{Deserialize, Serialize};
 
+use crate::builtin;
 use crate::text::say;
+
+/// The scenario that says what is sent, and how.
+pub const CALL: &str = "papers/sbpn/guest.toml";
 
 /// Send a call to the kernel's own DCCP in a guest, and count what it gets on time
 ///
@@ -57,14 +61,14 @@ pub struct Count {
 }
 
 impl Count {
-    /// The share that came on time, in per cent of those made.
+    /// The share of those made that came on time, 0 to 1.
     pub fn on_time_share(&self) -> f64 {
-        self.on_time as f64 * 100.0 / self.made.max(1) as f64
+        self.on_time as f64 / self.made.max(1) as f64
     }
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Of the sender's queue.
     pub policy: String,
@@ -72,6 +76,8 @@ pub struct Row {
     pub rate: u64,
     /// Counted from 0.
     pub run: u64,
+    /// How late a datagram came to the sender at worst, in ms: what the machine did to the run.
+    pub late_ms: f64,
     /// Of its datagrams.
     pub audio: Count,
     /// Of its datagrams.
@@ -143,13 +149,15 @@ fn guest(args: &Dccp) -> anyhow::Result<ExitCode> {
                     scope.spawn(move || {
                         let scenario = scenario(policy, run)?;
                         let line = Rate::from_bps(rate * 1000);
-                        let [audio, video] = call::call(&scenario, line, place, args.seconds)
-                            .with_context(|| format!("{policy} at {rate} kbit/s"))?;
+                        let ([audio, video], late) =
+                            call::call(&scenario, line, place, args.seconds)
+                                .with_context(|| format!("{policy} at {rate} kbit/s"))?;
                         let policy = policy.to_owned();
                         Ok(Row {
                             policy,
                             rate,
                             run,
+                            late_ms: late.as_nanos() as f64 / 1e6,
                             audio,
                             video,
                         })
@@ -174,13 +182,8 @@ fn scenario(policy: &str, run: u64) -> anyhow::Result<Scenario> {
         format!("flow.call.policy={policy}"),
         format!("seed={}", run + 1),
     ];
-    let text = include_str!("call.toml");
-    Ok(makeway_scenario::parse(
-        text,
-        "call.toml",
-        Path::new(""),
-        &set,
-    )?)
+    let text = builtin::text(CALL);
+    Ok(makeway_scenario::parse(text, CALL, Path::new(""), &set)?)
 }
 
 /// A line for each rate and policy.
@@ -214,8 +217,8 @@ fn summary(rows: &[Row]) -> String {
             table.add_row([
                 format!("{rate} kbit/s").into(),
                 policy.into(),
-                of(|row| row.audio.on_time_share()),
-                of(|row| row.video.on_time_share()),
+                of(|row| row.audio.on_time_share() * 100.0),
+                of(|row| row.video.on_time_share() * 100.0),
                 of(|row| row.video.received as f64 * 100.0 / row.video.made.max(1) as f64),
             ]);
         }

@@ -28,6 +28,7 @@ pub const ABRC: Paper = Paper {
     full: "All of the paper's set-ups for five minutes each.",
     cells: runs::cells,
     claims,
+    beside: None,
 };
 
 /// Every statement, in the order of the paper.

@@ -78,7 +78,7 @@ pub type Results = BTreeMap<String, Vec<Report>>;
 /// it is repeated: at the video's rate it is one packet. Chosen by us; figures are not looked at.
 const LATEST_MS: f64 = 2.5;
 /// What is kept of this world is of use to the same version.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The least disturbed of so many is taken if none was calm.
 const ATTEMPTS: usize = 3;
 

@@ -34,6 +34,7 @@ pub const NCQ: Paper = Paper {
     full: "All of the paper's set-ups, each as long as the paper's where it says.",
     cells,
     claims,
+    beside: None,
 };
 
 /// DropTail, and the paper's thresholds.

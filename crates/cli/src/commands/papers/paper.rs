@@ -1,5 +1,7 @@
 //! What a paper gives to be run again.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 
 use super::claim::Claim;
@@ -24,7 +26,12 @@ pub struct Paper {
     pub cells: fn(bool, World) -> Vec<Cell>,
     /// Its statements in their order, as far as `cells` were run that tell of them.
     pub claims: fn(&Results) -> Vec<Claim>,
+    /// What is measured besides the cells, in a folder that keeps it and with so many runs at most, and what it does to the claims.
+    pub beside: Option<Beside>,
 }
+
+/// See [`Paper::beside`].
+pub type Beside = fn(&mut [Claim], &Path, Option<u32>) -> anyhow::Result<()>;
 
 /// Where scenarios run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

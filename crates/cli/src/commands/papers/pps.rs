@@ -32,6 +32,7 @@ pub const PPS: Paper = Paper {
     full: "Each run has the paper's 600 s; ten replications of each.",
     cells,
     claims,
+    beside: None,
 };
 
 /// Full links carry as much as the paper's.

@@ -19,6 +19,7 @@ pub const RFC8867: Paper = Paper {
     full: "Each case as long as the RFC has it.",
     cells,
     claims,
+    beside: None,
 };
 
 /// A section of the RFC.

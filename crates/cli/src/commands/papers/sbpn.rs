@@ -2,8 +2,10 @@
 //! Next", University of Waikato. Every verdict follows from the figures of this run.
 //!
 //! - [`runs`]: what is run, and what it is judged by;
+//! - [`guest`]: the kernel's DCCP as receiver;
 //! - here: each statement, theirs and ours.
 
+mod guest;
 mod runs;
 
 use makeway_report::chart::Chart;
@@ -29,6 +31,7 @@ pub const SBPN: Paper = Paper {
     full: "Each run has the paper's 60 s, of which the first 3 are not measured; 30 runs of each set-up as in the paper, 10 where a choice is changed.",
     cells,
     claims,
+    beside: Some(guest::by_kernel),
 };
 
 const SETUP: &str = "two PCs and a router in simulated time; Ekiga's model over CCID 3 as Linux has it (RFC 4342, mean packet of ten, timer of 4 ms, a full queue refuses); deadline 200 ms";
@@ -52,7 +55,7 @@ fn claims(r: &Results) -> Vec<Claim> {
         fig5(r),
         fig6_7(r),
         fig8(r),
-        receiver_unchanged(r),
+        guest::receiver_unchanged(r),
     ]
 }
 
@@ -383,24 +386,6 @@ fn fig8(r: &Results) -> Claim {
     }
 }
 
-fn receiver_unchanged(r: &Results) -> Claim {
-    let [audio, _] = CHOICES[0].gains(r, "sbpn2");
-    Claim {
-        id: "sbpn.receiver_unchanged",
-        verdict: Verdict::of(audio > OVER),
-        paper: "Only the sender changes: an unmodified receiver gains.".into(),
-        ours: format!(
-            "audio on time {} % of the datagrams with the same receiver, which knows nothing of policies",
-            points(audio)
-        ),
-        ideal: "the same receiver".into(),
-        why: "Here the receiver is CCID 3's of this library in both runs of each pair; that the kernel's own DCCP receives what this sender sends is tested over real packets in crates/transport.".into(),
-        setup: SETUP,
-        from: &["choice/none"],
-        ..Claim::default()
-    }
-}
-
 fn label(policy: &str) -> &'static str {
     match policy {
         "fifo" => "unmodified",
@@ -425,7 +410,7 @@ fn chart(r: &Results, sweep: &Sweep, title: &str, policies: &[&str]) -> Chart {
         title: title.into(),
         x: match sweep.x {
             Axis::Loss => "loss in tenths of a percent".into(),
-            Axis::Rate => "rate limit, kbit/s".into(),
+            Axis::Rate | Axis::Line => "rate limit, kbit/s".into(),
         },
         y: "% on time".into(),
         series: series.collect(),

@@ -71,7 +71,8 @@ pub fn run(
             false => report.without_series(),
         };
         if report.complete {
-            keep(&file, &report).with_context(|| format!("cannot write {}", file.display()))?;
+            keep(&file, &to_json(&report))
+                .with_context(|| format!("cannot write {}", file.display()))?;
         }
         Ok(report)
     };
@@ -100,9 +101,9 @@ pub fn run(
 }
 
 /// A file is there as a whole or not at all: a run may be stopped at any time.
-fn keep(file: &Path, report: &Report) -> io::Result<()> {
+pub fn keep(file: &Path, text: &str) -> io::Result<()> {
     let unfinished = file.with_extension("part");
-    fs::write(&unfinished, to_json(report))?;
+    fs::write(&unfinished, text)?;
     fs::rename(unfinished, file)
 }
 
@@ -133,7 +134,7 @@ mod tests {
         let place = place(&cell(), folder.path(), CODE);
         let mut changed = first["a/b"][0].clone();
         changed.title = "kept".into();
-        keep(&place.join("1.json"), &changed).unwrap();
+        keep(&place.join("1.json"), &to_json(&changed)).unwrap();
         fs::remove_file(place.join("2.json")).unwrap();
         let second = run(&[cell()], folder.path(), 2, 5).unwrap().unwrap();
         assert_eq!(second["a/b"][0].title, "kept");

@@ -32,6 +32,7 @@ pub const SQF: Paper = Paper {
     full: "Each run measured 10 minutes, as in the paper.",
     cells,
     claims,
+    beside: None,
 };
 
 /// "Negligible": a packet in a thousand.

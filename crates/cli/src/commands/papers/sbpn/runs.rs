@@ -4,6 +4,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::{ClassReport, Report};
 use makeway_report::summary::group;
 
+use crate::commands::dccp::CALL;
 use crate::commands::papers::figures::{Figures, mean, paired};
 use crate::commands::papers::grid::{Cell, Results};
 use crate::commands::papers::paper::World;
@@ -29,7 +30,8 @@ pub struct Sweep {
     file: &'static str,
     /// What is swept, and as what it is shown.
     pub x: Axis,
-    points: &'static [u32],
+    /// Its values.
+    pub points: &'static [u32],
     set: &'static [&'static str],
     runs: usize,
 }
@@ -41,6 +43,8 @@ pub enum Axis {
     Loss,
     /// Rate limit of the router, in kbit/s, with two TCP flows beside.
     Rate,
+    /// The same with nothing beside.
+    Line,
 }
 
 /// On-time shares below which a rate counts as congested; chosen by us.
@@ -123,6 +127,16 @@ pub const KERNEL: [Sweep; 2] = [
     kernel("kernel/5", &[]),
     kernel("kernel/32", &["flow.call.queue=32 packets"]),
 ];
+
+/// What is sent to the kernel's DCCP, in simulated time; the call wants about 340 kbit/s with the headers of IP and DCCP.
+pub const GUEST: Sweep = Sweep {
+    prefix: "guest",
+    file: CALL,
+    x: Axis::Line,
+    points: &[250, 300, 350],
+    set: &[],
+    runs: 10,
+};
 
 /// One at a time, at RTT 80 ms and a queue of 5.
 pub const CHOICES: [Choice; 13] = [
@@ -213,6 +227,7 @@ pub fn cells(_full: bool, world: World) -> Vec<Cell> {
         cells.extend(choice.sweep.cells(&["fifo", "sbpn2"]));
     }
     cells.extend(CHOICES[0].sweep.cells(&POLICIES));
+    cells.extend(GUEST.cells(&["fifo", "sbpn2"]));
     cells
 }
 
@@ -228,10 +243,12 @@ impl Sweep {
             let mut set = vec![format!("flow.call.policy={policy}")];
             match self.x {
                 Axis::Loss => set.push(format!("link.line.loss=[{}, 0]", f64::from(x) / 1000.0)),
-                Axis::Rate => set.extend([
-                    format!("link.line.rate=[\"{x}kbit\", \"100mbit\"]"),
-                    "flow.tcp.count=2".into(),
-                ]),
+                Axis::Rate | Axis::Line => {
+                    set.push(format!("link.line.rate=[\"{x}kbit\", \"100mbit\"]"));
+                }
+            }
+            if self.x == Axis::Rate {
+                set.push("flow.tcp.count=2".into());
             }
             set.extend(self.set.iter().map(|set| (*set).to_owned()));
             Cell {
@@ -280,14 +297,14 @@ impl Sweep {
             ["audio", "video"].map(|class| self.gain(r, "sbpn2", (self, "fifo"), on_time(class)));
         let [gained, lost] = gains;
         let all = audio.iter().zip(gained).zip(lost);
-        all.filter(|((fifo, _), _)| fifo.1.mean < CONGESTED)
-            .map(|((fifo, audio), video)| Gain {
-                kbit: fifo.0,
-                fifo: fifo.1,
-                audio: audio.1,
-                video: video.1,
-            })
-            .collect()
+        all.map(|((fifo, audio), video)| Gain {
+            kbit: fifo.0,
+            fifo: fifo.1,
+            audio: audio.1,
+            video: video.1,
+        })
+        .filter(Gain::is_congested)
+        .collect()
     }
 }
 
@@ -319,6 +336,13 @@ pub struct Gain {
     pub audio: Estimate,
     /// More video on time.
     pub video: Estimate,
+}
+
+impl Gain {
+    /// Whether less than [`CONGESTED`] of the unmodified queue's audio is on time.
+    pub fn is_congested(&self) -> bool {
+        self.fifo.mean < CONGESTED
+    }
 }
 
 /// The mean over the points of a sweep.
