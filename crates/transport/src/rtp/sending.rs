@@ -120,8 +120,8 @@ pub struct Sending<C, Q, P> {
     cname: String,
     ntp: NtpEpoch,
     timer: Timer,
-    /// NTP time of the last sender report.
-    last_report: Option<u64>,
+    /// NTP times of the last sender reports, the latest first.
+    reports: [Option<u64>; REPORTS],
     is_closing: bool,
     stats: Stats,
 }
@@ -158,7 +158,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             cname: config.cname,
             ntp: config.ntp,
             timer: Timer::new(rng.next_u64()),
-            last_report: None,
+            reports: [None; REPORTS],
             is_closing: false,
         })
     }
@@ -353,7 +353,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             };
             let last = block.last_sender_report_timestamp();
             if last != 0 {
-                let sent = self.last_report.filter(|&ntp| rtcp::compact(ntp) == last);
+                let mut reports = self.reports.iter().flatten();
+                let sent = reports.find(|&&ntp| rtcp::compact(ntp) == last).copied();
                 let away = rtcp::ntp_between(sent.ok_or(Rejected::WrongReport)?, self.ntp.at(now));
                 let held = from_compact(block.delay_since_last_sender_report_timestamp());
                 let rtt = u64::try_from(away - held.as_nanos() as i64);
@@ -387,9 +388,13 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             written.is_ok(),
             "the configuration was checked: {written:?}"
         );
-        self.last_report = Some(ntp);
+        self.reports.rotate_right(1);
+        self.reports[0] = Some(ntp);
     }
 }
+
+/// Sender reports that are remembered: one may answer an earlier one while the last is on its way.
+const REPORTS: usize = 4;
 
 impl Line {
     fn timestamp(&self, at: Instant) -> u32 {
