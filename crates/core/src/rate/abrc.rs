@@ -8,7 +8,7 @@
 //! | k_T | [`AbrcParams::share`] |
 //! | t, the interval of B_T | [`AbrcParams::interval`], [`AbrcParams::retarget`] |
 //! | Seq_send, Seq_recv | the last packet sent, [`Feedback::highest`] |
-//! | T_UDP, T_mix | `shortest` of [`Report::Arrivals`], which [`Alone`] says; its `interval` for each packet |
+//! | T_UDP, T_mix | `shortest` of [`Report::Arrivals`], which [`Alone`] and [`Gaps`] say; its `interval` for each packet |
 //! | B_UDP, B_TCP, B_T | [`Abrc::occupancy`], [`Abrc::others`], [`Abrc::target`], in [`Unit`]s |
 //! | BW_i, BW*_(i+1), S_(i+1) | `throughput`, [`Smoothing`], `rate`, in units per second |
 //!
@@ -16,11 +16,15 @@
 //! - **Start.** Equation (8) adds B_T / t an interval to a stream that has an empty queue before it, which takes minutes to fill a
 //!   WLAN. So the stream begins at [`AbrcParams::first`] and doubles with each report until a queue stands (B_UDP of at least
 //!   [`AbrcParams::floor`]) or less comes out than goes in.
-//! - **Silence.** Where no report comes for three intervals the rate is halved, and again after each further one, down to a packet
-//!   in 64 s, as with TFRC.
+//! - **Silence.** Where no report comes for three intervals after a packet the rate is halved, and again after each further one,
+//!   down to a packet in 64 s, as with TFRC.
+//! - **Too little data.** A sender that sent less than nine tenths of what it might does not lower its rate for that, as long as it
+//!   holds no more than B_T: (8) would take what it did not send for what the link does not carry. Nor does one that has sent
+//!   nothing since the last report when no other comes. RFC 5348 §4.4 and RFC 7661 are the pattern.
 //! - **Bounds.** What (8) asks for is at least one packet in an interval, so that there is something to report on; B_T is at most
 //!   [`AbrcParams::most`], so that an absurd T_UDP does no harm.
 
+use super::gaps::Gaps;
 use super::sent::SentLog;
 use super::{Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
 use crate::units::{Duration, Fraction, Instant, Rate};
@@ -28,8 +32,8 @@ use crate::units::{Duration, Fraction, Instant, Rate};
 /// Intervals without a report before the rate is halved, and without a packet before the receiver rests.
 const SILENT: u64 = 3;
 
-/// Packets this many times the shortest time apart follow one another: with another between it is twice.
-const PAIR: f64 = 1.5;
+/// A sender that sends less of what it might is limited by its data.
+const LIMITED: f64 = 0.9;
 
 /// The longest time between packets, in seconds.
 const SLOWEST: f64 = 64.0;
@@ -66,7 +70,7 @@ impl Smoothing {
 pub enum Alone {
     /// The shortest time between two packets so far, as the paper has it. Where stations draw a backoff it is that of the luckiest.
     Shortest,
-    /// The mean of the times of one interval up to one and a half of the shortest: those of two packets in succession.
+    /// The mean of the times of two packets in succession ([`Gaps`]): the recent ones, and not those that only few are as short as.
     #[default]
     Pairs,
 }
@@ -196,6 +200,8 @@ pub struct Abrc {
     /// Packets and bytes in all reports.
     reported: (u64, u64),
     last: Option<(u64, Duration)>,
+    /// When the last report came, or the first packet left, and units sent until then.
+    since: Option<(Instant, f64)>,
     /// Packets up to the highest that was received, and their bytes.
     passed: (u64, u64),
     rtt: Option<Duration>,
@@ -222,6 +228,7 @@ impl Abrc {
             reports: 0,
             reported: (0, 0),
             last: None,
+            since: None,
             passed: (0, 0),
             rtt: None,
             nominal: None,
@@ -286,6 +293,22 @@ impl Abrc {
         self.reports += 1;
     }
 
+    /// All that was sent.
+    fn sent(&self) -> f64 {
+        match self.params.unit {
+            Unit::Packets => self.sent.next() as f64,
+            Unit::Bytes => self.sent.total() as f64,
+        }
+    }
+
+    /// Whether since the last report less was sent than the rate allowed.
+    fn limited_by_data(&self, now: Instant) -> bool {
+        self.since.is_some_and(|(since, sent)| {
+            let allowed = self.rate * now.saturating_since(since).as_secs_f64();
+            self.sent() - sent < LIMITED * allowed - self.packet()
+        })
+    }
+
     fn restart_timer(&mut self, now: Instant, intervals: u64) {
         self.timer = Some(now + self.params.interval * intervals);
     }
@@ -301,6 +324,7 @@ impl RateController for Abrc {
 
     fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32) {
         debug_assert_eq!(sequence, self.sent.next());
+        self.since.get_or_insert((now, 0.0));
         self.mean += (f64::from(bytes.max(1)) - self.mean) / 64.0;
         self.sent.push(now, bytes);
         let units = match self.params.unit {
@@ -354,6 +378,8 @@ impl RateController for Abrc {
         self.reported = reported;
         self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
 
+        let limited = self.limited_by_data(now);
+        self.since = Some((now, self.sent()));
         let length = interval.as_secs_f64();
         let passed = (feedback.highest + 1, packet.total);
         let left = match self.params.leaving {
@@ -383,26 +409,28 @@ impl RateController for Abrc {
             _ => 0.0,
         };
         let unit = self.packet();
-        if self
-            .reports
-            .is_multiple_of(u64::from(self.params.retarget.max(1)))
-        {
+        let due = u64::from(self.params.retarget.max(1));
+        // An interval in which nothing left says nothing of others.
+        if left.0 > 0.0 && self.reports.is_multiple_of(due) {
             // (3), and step 3 of section 3.
             let target = f64::from(self.params.share) / 100.0 * self.others;
             let floor = f64::from(self.params.floor) * unit;
             self.target = target.min(f64::from(self.params.most) * unit).max(floor);
         }
         let standing = self.occupancy >= f64::from(self.params.floor) * unit;
-        self.starting &= !standing && self.throughput[0] >= 0.9 * self.rate;
+        self.starting &= !standing && (limited || self.throughput[0] >= 0.9 * self.rate);
         let t = self.params.interval.as_secs_f64();
-        self.rate = if self.starting {
-            2.0 * self.rate
-        } else {
-            // (8)
-            (self.target + self.expected() * t - self.occupancy) / t
+        // (8)
+        let asked = (self.target + self.expected() * t - self.occupancy) / t;
+        self.rate = match (self.starting, limited) {
+            (true, true) => self.rate,
+            (true, false) => 2.0 * self.rate,
+            (false, true) if self.occupancy <= self.target => asked.max(self.rate),
+            (false, _) => asked,
         };
         self.rate = self.rate.max(unit / t);
-        self.restart_timer(now, SILENT);
+        // The next packet starts it: without one nothing is owed.
+        self.timer = None;
         Ok(())
     }
 
@@ -441,10 +469,7 @@ pub struct AbrcReceiver {
     alone: Alone,
     /// The shortest time between two packets so far: for a packet, or for a byte of the later one. In nanoseconds.
     shortest: Option<f64>,
-    /// Sum and number of the times of packets in succession, of this interval.
-    pairs: (f64, u32),
-    /// The mean of those of the last interval that had some.
-    mean: Option<f64>,
+    gaps: Gaps,
     began: Instant,
     /// Intervals that ended without a packet.
     empty: u64,
@@ -462,8 +487,7 @@ impl AbrcReceiver {
             bytes: 0,
             alone: params.alone,
             shortest: None,
-            pairs: (0.0, 0),
-            mean: None,
+            gaps: Gaps::new(),
             began: Instant::ZERO,
             empty: SILENT,
         }
@@ -479,12 +503,9 @@ impl Reporter for AbrcReceiver {
                 Unit::Bytes => gap / f64::from(arrival.bytes.max(1)),
             };
             // Two packets at one instant say nothing of the link.
-            if gap > 0.0 && self.shortest.is_none_or(|shortest| gap < shortest) {
-                self.shortest = Some(gap);
-                self.pairs = (0.0, 0);
-            }
-            if self.shortest.is_some_and(|shortest| gap <= PAIR * shortest) {
-                self.pairs = (self.pairs.0 + gap, self.pairs.1 + 1);
+            if gap > 0.0 {
+                self.shortest = Some(self.shortest.map_or(gap, |shortest| shortest.min(gap)));
+                self.gaps.note(gap);
             }
         }
         // A stream that begins, or begins again.
@@ -513,13 +534,9 @@ impl Reporter for AbrcReceiver {
             Unit::Packets => 1.0,
             Unit::Bytes => self.bytes as f64 / f64::from(self.packets.max(1)),
         };
-        let (sum, count) = std::mem::take(&mut self.pairs);
-        if count > 0 {
-            self.mean = Some(sum / f64::from(count));
-        }
         let alone = match self.alone {
             Alone::Shortest => self.shortest,
-            Alone::Pairs => self.mean,
+            Alone::Pairs => self.gaps.pairs(),
         };
         let shortest = alone
             .map(|gap| Duration::from_nanos((gap * scale) as u64))
@@ -530,10 +547,11 @@ impl Reporter for AbrcReceiver {
             bytes: self.bytes,
             shortest,
         };
-        self.empty = match self.packets {
-            0 => self.empty + 1,
-            _ => 0,
-        };
+        if self.packets == 0 {
+            self.empty += 1;
+        } else {
+            self.gaps.age();
+        }
         self.began = now;
         self.packets = 0;
         self.bytes = 0;

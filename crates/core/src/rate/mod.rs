@@ -7,6 +7,7 @@ pub mod abrc;
 pub mod ccid2;
 mod config;
 pub mod fixed;
+pub mod gaps;
 pub mod rto;
 pub mod sent;
 pub mod tfrc;
@@ -113,7 +114,7 @@ pub enum Report {
         packets: u32,
         /// Payload received in it.
         bytes: u64,
-        /// T_UDP: the time of a packet that finds no other before it, as the receiver estimates it, the shortest between two;
+        /// T_UDP: the time of a packet that finds no other before it, as the receiver estimates it from those between two;
         /// `None` while there is none.
         shortest: Option<Duration>,
     },

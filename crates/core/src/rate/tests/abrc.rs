@@ -262,66 +262,164 @@ fn streams_are_stable_below_a_sum_of_one() {
     assert_eq!(stable(&[25; 4]), Ok(()));
 }
 
-/// A FIFO that serves 500 packets per second, in which others hold 33 to 40, as TCP does that its window holds back, and come by
-/// eights. (1): the stream gets k_T times what they get. Without bursts no two packets of ours would come one after the other
-/// below k_T = 1, and T_UDP would be too long.
-fn share_beside_forty(share: u32) -> f64 {
-    let config = Config::Abrc(AbrcParams {
-        share,
-        ..AbrcParams::printed()
-    });
-    let mut controller = config.controller(Instant::ZERO);
-    let mut reporter = config.reporter(Instant::ZERO);
-    let mut queue: VecDeque<Option<u64>> = vec![None; 40].into();
-    let (mut sequence, mut served, mut ours, mut theirs) = (0, 0u64, 0u64, 0u64);
-    // One service each 2 ms.
-    for slot in 0..60_000u64 {
-        let now = at(2 * slot);
-        while controller.next_send().is_some_and(|at| at <= now) {
-            controller.on_sent(now, sequence, 1000);
-            queue.push_back(Some(sequence));
-            sequence += 1;
+/// A FIFO that others share: they hold 33 to 40 packets, as TCP does that its window holds back, and come by eights. Without
+/// bursts no two packets of ours would come one after the other below k_T = 1, and T_UDP would be too long.
+struct Shared {
+    params: AbrcParams,
+    /// When the n-th service ends.
+    served: fn(u64) -> Instant,
+    services: u64,
+    /// When there is something to send.
+    speaks: fn(Instant) -> bool,
+    /// What counts.
+    counts: std::ops::Range<Instant>,
+}
+
+impl Shared {
+    fn new(params: AbrcParams) -> Self {
+        Self {
+            params,
+            served: |n| at(2 * n),
+            services: 60_000,
+            speaks: |_| true,
+            counts: at(20_000)..Instant::FAR_FUTURE,
         }
-        let counts = slot >= 10_000;
-        match queue.pop_front() {
-            Some(None) => {
-                served += 1;
-                if served % 8 == 0 {
-                    queue.extend([None; 8]);
-                }
-                theirs += u64::from(counts);
-            }
-            Some(Some(sequence)) => {
-                ours += u64::from(counts);
-                let arrival = Arrival {
-                    sequence,
-                    bytes: 1000,
-                    rtt: None,
-                    window: None,
-                    marked: false,
-                };
-                reporter.on_arrival(now, arrival);
-            }
-            None => {}
-        }
-        if let Some(feedback) = reporter.poll_feedback(now) {
-            controller
-                .on_feedback(now + Duration::from_millis(1), &feedback)
-                .unwrap();
-        }
-        assert!(
-            controller.next_timeout().is_none_or(|at| at > now),
-            "silent at {now:?}"
-        );
     }
-    ours as f64 / theirs as f64
+
+    /// Our packets by those of others. (1): it is k_T.
+    fn ratio(&self) -> f64 {
+        let config = Config::Abrc(self.params);
+        let mut controller = config.controller(Instant::ZERO);
+        let mut reporter = config.reporter(Instant::ZERO);
+        let mut queue: VecDeque<Option<u64>> = vec![None; 40].into();
+        let (mut sequence, mut others, mut ours, mut theirs) = (0, 0u64, 0u64, 0u64);
+        for now in (0..self.services).map(self.served) {
+            while controller.next_send().is_some_and(|at| at <= now) {
+                if !(self.speaks)(now) {
+                    controller.on_nothing_to_send(now);
+                    break;
+                }
+                controller.on_sent(now, sequence, 1000);
+                queue.push_back(Some(sequence));
+                sequence += 1;
+            }
+            let counts = u64::from(self.counts.contains(&now));
+            match queue.pop_front() {
+                Some(None) => {
+                    others += 1;
+                    if others % 8 == 0 {
+                        queue.extend([None; 8]);
+                    }
+                    theirs += counts;
+                }
+                Some(Some(sequence)) => {
+                    ours += counts;
+                    let arrival = Arrival {
+                        sequence,
+                        bytes: 1000,
+                        rtt: None,
+                        window: None,
+                        marked: false,
+                    };
+                    reporter.on_arrival(now, arrival);
+                }
+                None => {}
+            }
+            if let Some(feedback) = reporter.poll_feedback(now) {
+                let then = now + Duration::from_micros(10);
+                controller.on_feedback(then, &feedback).unwrap();
+            }
+            if controller.next_timeout().is_some_and(|at| at <= now) {
+                controller.on_timeout(now);
+            }
+        }
+        ours as f64 / theirs as f64
+    }
+}
+
+fn assert_share(ratio: f64, share: u32, within: f64) {
+    let wanted = f64::from(share) / 100.0;
+    assert!(
+        (ratio / wanted - 1.0).abs() < within,
+        "k_T {wanted}: {ratio}"
+    );
+}
+
+/// T_UDP as by default; no acknowledgements come back through this queue.
+fn pairs(share: u32) -> AbrcParams {
+    AbrcParams {
+        share,
+        acks: Fraction::default(),
+        ..AbrcParams::default()
+    }
 }
 
 #[test]
 fn the_share_of_a_queue_is_k_t() {
     for share in [50, 100, 200, 300] {
-        let ratio = share_beside_forty(share);
-        let wanted = f64::from(share) / 100.0;
-        assert!((ratio / wanted - 1.0).abs() < 0.03, "k_T {wanted}: {ratio}");
+        let printed = AbrcParams {
+            share,
+            ..AbrcParams::printed()
+        };
+        assert_share(Shared::new(printed).ratio(), share, 0.03);
+        assert_share(Shared::new(pairs(share)).ratio(), share, 0.03);
     }
+}
+
+/// Each hundredth service ends so late that the next follows after 20 us, as where a program serves the queue and wakes late.
+#[test]
+fn two_packets_at_once_now_and_then_do_not_change_the_share() {
+    for share in [50, 100, 200, 300] {
+        let late = Shared {
+            served: |n| at(2 * n) + Duration::from_micros(if n % 100 == 99 { 1980 } else { 0 }),
+            ..Shared::new(pairs(share))
+        };
+        assert_share(late.ratio(), share, 0.1);
+    }
+}
+
+/// After a minute of 500 packets per second, 167: the share is k_T again one and a half minutes later.
+#[test]
+fn a_link_that_becomes_slower_is_followed() {
+    for share in [50, 100, 200] {
+        let slower = Shared {
+            served: |n| at(2 * n.min(30_000) + 6 * n.saturating_sub(30_000)),
+            counts: at(150_000)..Instant::FAR_FUTURE,
+            ..Shared::new(pairs(share))
+        };
+        assert_share(slower.ratio(), share, 0.1);
+    }
+}
+
+/// Nothing to send for 20 s: in the ten seconds after it the share is nearly k_T.
+#[test]
+fn after_a_pause_the_rate_is_what_it_was() {
+    for share in [50, 100, 200] {
+        let pausing = Shared {
+            speaks: |now| !(at(40_000)..at(60_000)).contains(&now),
+            counts: at(60_000)..at(70_000),
+            ..Shared::new(pairs(share))
+        };
+        assert_share(pausing.ratio(), share, 0.2);
+    }
+}
+
+/// Reports of nothing, and then none: nothing was sent, and the rate stays. It is halved when what is sent next brings no report.
+#[test]
+fn a_sender_without_data_keeps_its_rate() {
+    let mut abrc = sent(params(100), 500);
+    abrc.on_feedback(at(1000), &report(499, 400, 2000)).unwrap();
+    let rate = abrc.rate();
+    for second in 2..5 {
+        let mut empty = report(499, 0, 2000);
+        empty.held += Duration::from_secs(second - 1);
+        abrc.on_feedback(at(1000 * second), &empty).unwrap();
+        assert_eq!(abrc.rate(), rate);
+    }
+    assert_eq!(abrc.next_timeout(), None);
+    abrc.on_sent(at(60_000), 500, 1000);
+    assert_eq!(abrc.next_timeout(), Some(at(63_000)));
+    abrc.on_timeout(at(63_000));
+    let half = abrc.rate().bps();
+    assert!(half.abs_diff(rate.bps() / 2) < 10, "{half}");
 }
