@@ -357,10 +357,7 @@ impl RateController for Abrc {
         if self.last.is_some_and(|last| this <= last) {
             return Err(FeedbackError::Stale);
         }
-        let sample = now.saturating_since(packet.at + feedback.held);
-        if sample == Duration::ZERO {
-            return Err(FeedbackError::HeldTooLong);
-        }
+        let sample = self.sent.rtt(now, packet, feedback.held)?;
         if interval < self.params.interval / 2 {
             return Err(FeedbackError::OutOfRange("length of its interval"));
         }
@@ -374,6 +371,7 @@ impl RateController for Abrc {
         if shortest.is_some_and(|shortest| shortest == Duration::ZERO || shortest > interval) {
             return Err(FeedbackError::OutOfRange("shortest time between packets"));
         }
+        self.sent.note_report(now, packet);
         self.last = Some(this);
         self.reported = reported;
         self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));

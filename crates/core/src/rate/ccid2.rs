@@ -247,10 +247,7 @@ impl RateController for Ccid2 {
         if !ranges.is_ordered() || ranges.iter().next().is_none_or(|r| r.1 != feedback.highest) {
             return Err(FeedbackError::OutOfRange("set of packets received"));
         }
-        let sent = packet.at + feedback.held;
-        if sent >= now {
-            return Err(FeedbackError::HeldTooLong);
-        }
+        let sample = self.sent.rtt(now, packet, feedback.held)?;
         let newest = feedback.highest >= self.acknowledged;
         let full = self.full;
         let newly = self.acknowledge(ranges);
@@ -258,7 +255,8 @@ impl RateController for Ccid2 {
             return Err(FeedbackError::Stale);
         }
         if newest {
-            self.rto.sample(sent, now);
+            self.sent.note_report(now, packet);
+            self.rto.sample(now - sample, now);
             self.acknowledged = feedback.highest + 1;
         }
         if self.detect_losses(self.acknowledged - 1) {

@@ -1,7 +1,7 @@
-//! What a sender remembers of its last packets: when each left, and how long it was.
+//! What a sender remembers of its last packets: when each left, and how long it was; and the RTT that a report on one shows.
 
 use super::FeedbackError;
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct SentLog {
     next: u64,
     total: u64,
     all_sent: Option<Instant>,
+    /// The shortest time from a packet's departure to a report on it.
+    shortest: Option<Duration>,
 }
 
 impl SentLog {
@@ -31,6 +33,7 @@ impl SentLog {
             next: 0,
             total: 0,
             all_sent: None,
+            shortest: None,
         }
     }
 
@@ -67,6 +70,35 @@ impl SentLog {
             return Err(FeedbackError::Forgotten(sequence));
         }
         Ok(self.ring[self.place(sequence)])
+    }
+
+    /// The RTT that a report shows, which comes now and says that the packet was held for so long.
+    ///
+    /// The time from departure to report cannot be made shorter by what the report says, so an RTT counts as no less than
+    /// half of the shortest of them so far. Only a receiver that held every packet that it reported on for longer than the RTT
+    /// comes there without lying.
+    ///
+    /// # Errors
+    /// The packet was held for as long as it was away, or longer.
+    pub fn rtt(
+        &self,
+        now: Instant,
+        packet: SentPacket,
+        held: Duration,
+    ) -> Result<Duration, FeedbackError> {
+        let away = now.saturating_since(packet.at);
+        let sample = now.saturating_since(packet.at + held);
+        if sample == Duration::ZERO {
+            return Err(FeedbackError::HeldTooLong);
+        }
+        let shortest = self.shortest.map_or(away, |shortest| shortest.min(away));
+        Ok(sample.max(shortest / 2))
+    }
+
+    /// A report on the packet was believed.
+    pub fn note_report(&mut self, now: Instant, packet: SentPacket) {
+        let away = now.saturating_since(packet.at);
+        self.shortest = Some(self.shortest.map_or(away, |shortest| shortest.min(away)));
     }
 
     /// Payload in the packets that it remembers, up to this one, in bytes.

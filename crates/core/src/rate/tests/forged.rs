@@ -182,6 +182,25 @@ fn what_cannot_be_true_is_an_error_and_changes_nothing() {
     }
 }
 
+#[test]
+fn abrc_makes_no_rate_of_how_long_a_packet_was_held() {
+    let (path, last) = running(configs()[5]);
+    let rate = |held| {
+        let mut controller = path.controller.clone();
+        let claimed = Feedback {
+            highest: path.sent - 1,
+            held: Duration::from_millis(held),
+            ..last
+        };
+        let now = path.now + Duration::from_millis(100);
+        controller.on_feedback(now, &claimed).map(|()| controller)
+    };
+    let (at_once, held) = (rate(0).unwrap(), rate(99).unwrap());
+    assert_eq!(at_once.rate(), held.rate());
+    assert_ne!(at_once.rtt(), held.rtt());
+    assert_ne!(at_once.rate(), path.controller.rate());
+}
+
 /// Feedback as a stranger might make it up, with numbers near to those that are true and far from them.
 fn lie() -> impl Strategy<Value = (i64, u64, Report)> {
     let rate = prop_oneof![
@@ -264,5 +283,39 @@ proptest! {
             // What follows is of another history.
             break;
         }
+    }
+
+    /// Whatever a receiver says of how long it held packets: TFRC counts RTTs of no less than half of what they are, so its rate
+    /// is at most twice that with an honest receiver, and so is what CCID 2 calls its rate.
+    #[test]
+    fn a_receiver_that_lies_about_time_at_most_doubles_the_rate(
+        which in 0usize..5,
+        delay in 1u64..100,
+        each in 20u64..200,
+        claims in proptest::collection::vec((0u64..300, 0u64..100), 1..40),
+    ) {
+        let config = configs()[which];
+        let highest = |claim: Option<Vec<(u64, u64)>>| {
+            let mut path = Path::new(config, Duration::from_millis(delay));
+            path.lose = Box::new(move |sequence| sequence % each == each - 1);
+            path.run(Duration::from_secs(4));
+            if let Some(claims) = claim {
+                let mut claims = claims.into_iter().cycle();
+                path.claim = Box::new(move |held| {
+                    let (percent, honest) = claims.next().unwrap_or_default();
+                    let more = Duration::from_micros(2 * delay * 10 * percent);
+                    if honest < 20 { held } else { held + more }
+                });
+            }
+            let mut highest = 0;
+            for _ in 0..800 {
+                path.run(Duration::from_millis(10));
+                highest = highest.max(path.controller.rate().bps());
+            }
+            highest
+        };
+        let (honest, lying) = (highest(None), highest(Some(claims)));
+        let ratio = lying as f64 / honest as f64;
+        prop_assert!(ratio <= 2.02, "{config:?}: {lying} is {ratio} times {honest}");
     }
 }

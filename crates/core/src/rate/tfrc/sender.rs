@@ -12,7 +12,8 @@
 //! | s, t_mbi | [`Tfrc::segment`], [`T_MBI`] |
 //!
 //! Departures, each for safety: one feedback packet no more than doubles X (four times, with faster restart), where it is at least
-//! the initial rate, and X_inst is at most twice X; an RTT counts as 100 us at least, as in Linux.
+//! the initial rate, and X_inst is at most twice X; an RTT counts as 100 us at least, as in Linux, and as half of the shortest time
+//! that a report took ([`SentLog::rtt`]).
 
 use super::equation;
 use super::faster_restart::FasterRestart;
@@ -310,10 +311,7 @@ impl RateController for Tfrc {
         if self.last.is_some_and(|last| this <= last) {
             return Err(FeedbackError::Stale);
         }
-        let sample = now.saturating_since(packet.at + feedback.held);
-        if sample == Duration::ZERO {
-            return Err(FeedbackError::HeldTooLong);
-        }
+        let sample = self.sent.rtt(now, packet, feedback.held)?;
         if !(0.0..=1.0).contains(&p) {
             return Err(FeedbackError::OutOfRange("loss event rate"));
         }
@@ -325,6 +323,7 @@ impl RateController for Tfrc {
         }
         let sample = sample.as_secs_f64().max(1e-4);
         let scale = self.received_scale(feedback.highest, packet);
+        self.sent.note_report(now, packet);
         self.last = Some(this);
         // RFC 5348 §8.2.1, with what is remembered of each packet in the place of two times.
         let old = packet.at - seconds(self.rtt.unwrap_or(0.0));
