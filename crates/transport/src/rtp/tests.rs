@@ -1,10 +1,12 @@
 //! Both sides of a call over a path in simulated time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use makeway_core::random::Rng;
-use makeway_core::rate::{Arrival, Feedback, Reporter, fixed::Fixed};
+use makeway_core::rate::{
+    AnyController, AnyReporter, Arrival, Config, Feedback, Reporter, fixed::Fixed,
+};
 use makeway_core::send::{Event, Outcome, fifo::Fifo};
 use makeway_core::units::{Duration, Instant, Rate};
 use proptest::prelude::*;
@@ -407,5 +409,80 @@ proptest! {
         prop_assert_eq!(&stats.last_rejected, &None);
         let received = path.receiving.streams().map(|r| r.sequence.received()).sum::<u64>();
         prop_assert_eq!(stats.streams[1].arrived, received);
+    }
+}
+
+/// A call at TFRC's rate that has lost some packets, and the next report of the receiver, to which all has come.
+fn steady(kind: FeedbackKind) -> (Sending<AnyController, AnyReporter, Fifo>, Instant, Vec<u8>) {
+    let rate = Config::Tfrc(tfrc());
+    let (controller, reporter) = (rate.controller(at_ms(0)), rate.reporter(at_ms(0)));
+    let mut sending = Sending::new(sending_config(), controller, reporter, Fifo).unwrap();
+    let mut receiving = Receiving::new(receiving_config(kind));
+    let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
+    let (mut out, mut number) = (Vec::new(), 0);
+    for ms in 0.. {
+        let now = at_ms(ms);
+        while there.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, datagram): (_, Vec<u8>) = there.pop_front().unwrap();
+            receiving.handle(now, &datagram, 0);
+        }
+        while back.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, datagram): (_, Vec<u8>) = back.pop_front().unwrap();
+            if ms > 3000 && datagram[1] == 205 {
+                return (sending, now, datagram);
+            }
+            sending.handle(now, &datagram);
+        }
+        sending.handle_timeout(now);
+        let frame = Frame {
+            stream: 1,
+            deadline: now,
+            payload: Bytes::from_static(&[0; 1000]),
+        };
+        sending.send(now, &frame);
+        while sending.poll_transmit(now, &mut out).is_some() {
+            number += 1;
+            if ms > 2000 || number % 30 != 29 {
+                there.push_back((now + Duration::from_millis(25), out.clone()));
+            }
+        }
+        while receiving.poll_transmit(now, &mut out) {
+            back.push_back((now + Duration::from_millis(25), out.clone()));
+        }
+    }
+    unreachable!("it reports each 50 ms")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A report may lie about time, which is worth a factor of two (docs/rate.md), and about what arrived.
+    #[test]
+    fn nothing_that_a_receiver_makes_up_raises_the_rate_beyond_twice_that_of_one_that_has_all(
+        rfc8888: bool,
+        changed in prop::collection::vec(prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 1..6), 1..20),
+        made_up in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 0..20),
+    ) {
+        let (sending, now, report) = steady(if rfc8888 { FeedbackKind::Rfc8888 } else { FeedbackKind::Twcc });
+        let before = sending.rate();
+        let mut honest = sending.clone();
+        honest.handle(now, &report);
+        honest.handle_timeout(now);
+        prop_assert_eq!(honest.stats().rejected, 0);
+        let most = before.bps().max(honest.rate().bps());
+        let mut attacked = sending;
+        let flipped = changed.iter().map(|bits| {
+            let mut bytes = report.clone();
+            for (at, bit) in bits {
+                bytes[at.index(report.len())] ^= 1 << bit;
+            }
+            bytes
+        });
+        for datagram in flipped.chain(made_up) {
+            attacked.handle(now, &datagram);
+            attacked.handle_timeout(now);
+            let rate = attacked.rate().bps();
+            prop_assert!(rate <= 2 * most, "{rate} > 2 {most}");
+        }
     }
 }
