@@ -1,5 +1,5 @@
-//! Any datagrams to both sides of a call: none panics, and none raises the rate above what a receiver of everything
-//! would have: `cargo +nightly fuzz run rtp`.
+//! Any datagrams to both sides of a call: none panics: `cargo +nightly fuzz run rtp`. What they can do to the rate is a property test of
+//! `crates/transport/src/rtp`.
 //!
 //! Each datagram has a length byte, one that says to whom and how long after the last, and its bytes.
 
