@@ -29,4 +29,4 @@ fn sbpn2_stays_within_its_instructions() {
 }
 
 /// Instructions for each datagram that comes and ends, making it included.
-const BOUND: u64 = 2100;
+const BOUND: u64 = 1800;

@@ -43,6 +43,7 @@ mod any;
 pub mod fifo;
 mod frames;
 pub mod late_last;
+mod order;
 pub mod prio;
 mod queue;
 pub mod sbpn1;

@@ -1,14 +1,13 @@
 //! What waits in a [`Sender`](super::Sender): by who leaves next, by who is given up first, by frame.
 //!
 //! Everything is known by its slot. A slot is used again when its datagram has gone, so memory grows to the most that ever waited at
-//! once, and the limits bound that. Only the orders that a policy asks for are kept.
+//! once, and the limits bound that. Who would leave last is at the other end of the one order; another order of giving up is kept only
+//! while it is asked for, so that a queue that does not fill pays nothing for it.
 //!
-//! Cost: O(log n) for a datagram that comes or goes.
+//! Cost: as that of an [`Order`], amortized: one datagram of many pays for all. Making the order of giving up is O(n log n).
 
-use std::cmp::Reverse;
-
+use super::order::{Order, Place};
 use super::{Datagram, Key, Waiting, WhenFull};
-use crate::heap::Heap;
 use crate::sched::Backlog;
 use crate::units::{Bytes, Instant};
 
@@ -18,16 +17,19 @@ pub(super) type Slot = u32;
 /// No slot.
 pub(super) const NIL: Slot = u32::MAX;
 
-/// The order of leaving: what was set aside last, then by key, then as they came.
-type Rank = (u64, u64, u64);
+/// The order of leaving, before that of coming: what was set aside last, then by key.
+type Rank = u128;
+
+/// Set aside: above every class.
+const ASIDE: Rank = 1 << 96;
 
 #[derive(Clone, Debug)]
 pub(super) struct Queue<T> {
     slots: Vec<Entry<T>>,
     /// The first of the free slots; the others follow by `Entry::next`.
     free: Slot,
-    order: Heap<Rank>,
-    evict: Evict,
+    leaving: Order,
+    giving_up: GivingUp,
     held: Backlog,
 }
 
@@ -42,29 +44,28 @@ struct Entry<T> {
     prev: Slot,
 }
 
-/// Who is given up when the queue is full: see [`WhenFull`].
+/// Who is given up when the queue is full, where that is not who leaves last: a second order.
 #[derive(Clone, Debug)]
-enum Evict {
-    Nobody,
-    Worst(Heap<Reverse<Rank>>),
-    Oldest(Heap<(Reverse<(u64, u64)>, u64)>),
-    Late(Heap<(Instant, u64)>, Heap<Reverse<Rank>>),
+struct GivingUp {
+    when_full: WhenFull,
+    /// Whether the order holds what waits.
+    is_kept: bool,
+    /// How many came since someone was to be given up.
+    unasked: u32,
+    order: Order,
 }
-
-/// Set aside: above every class.
-const ASIDE: u64 = 1 << 32;
 
 impl<T> Queue<T> {
     pub fn new(when_full: WhenFull) -> Self {
         Self {
             slots: Vec::new(),
             free: NIL,
-            order: Heap::with_capacity(0),
-            evict: match when_full {
-                WhenFull::Refuse => Evict::Nobody,
-                WhenFull::EvictWorst => Evict::Worst(Heap::with_capacity(0)),
-                WhenFull::EvictOldest => Evict::Oldest(Heap::with_capacity(0)),
-                WhenFull::EvictLate => Evict::Late(Heap::with_capacity(0), Heap::with_capacity(0)),
+            leaving: Order::default(),
+            giving_up: GivingUp {
+                when_full,
+                is_kept: false,
+                unasked: 0,
+                order: Order::default(),
             },
             held: Backlog::default(),
         }
@@ -107,10 +108,9 @@ impl<T> Queue<T> {
             NIL => self.slots.len() as Slot,
             free => free,
         };
-        let rank = rank(key, &waiting);
         let entry = Entry {
             waiting,
-            rank,
+            rank: rank(key),
             payload: Some(payload),
             next: slot,
             prev: slot,
@@ -119,74 +119,63 @@ impl<T> Queue<T> {
             self.free = self.slots[slot as usize].next;
             self.slots[slot as usize] = entry;
         } else {
-            self.slots.push(entry);
+            self.grow(entry);
         }
         if sibling != NIL {
             self.join(slot, sibling);
         }
-        let id = waiting.id.0;
-        self.order.insert(slot, rank);
-        match &mut self.evict {
-            Evict::Nobody => {}
-            Evict::Worst(worst) => worst.insert(slot, Reverse(rank)),
-            Evict::Oldest(oldest) => oldest.insert(slot, (Reverse((rank.0, rank.1)), id)),
-            Evict::Late(late, worst) => {
-                late.insert(slot, (waiting.datagram.deadline, id));
-                worst.insert(slot, Reverse(rank));
-            }
-        }
+        let entry = &self.slots[slot as usize];
+        self.leaving.push(entry.leaving(slot));
+        self.giving_up.push(entry, slot, self.held.packets);
         self.held.packets += 1;
         self.held.bytes += Bytes::new(waiting.datagram.len.into());
         slot
     }
 
     /// Who leaves next.
-    pub fn first(&self) -> Option<Slot> {
-        self.order.first().map(|(_, slot)| slot)
+    pub fn first(&mut self) -> Option<Slot> {
+        let slots = &self.slots;
+        self.leaving.first(is_there(slots, Entry::leaving))
     }
 
     /// Who makes room for `new`, which would have `key`; `None`: `new` itself. Late is what has a deadline before `arrives`.
-    pub fn victim(&self, arrives: Instant, new: &Waiting, key: Key) -> Option<Slot> {
-        let worst = |worst: &Heap<Reverse<Rank>>| {
-            let (Reverse(last), slot) = worst.first()?;
-            (last > rank(key, new)).then_some(slot)
-        };
-        match &self.evict {
-            Evict::Nobody => None,
-            Evict::Worst(heap) => worst(heap),
-            Evict::Oldest(heap) => heap.first().map(|(_, slot)| slot),
-            Evict::Late(late, heap) => {
-                let new = (new.datagram.deadline, new.id.0);
-                let late = late.first().filter(|(first, _)| first.0 < arrives);
+    pub fn victim(&mut self, arrives: Instant, new: &Waiting, key: Key) -> Option<Slot> {
+        let deadline = new.datagram.deadline;
+        match self.giving_up.when_full {
+            WhenFull::Refuse => return None,
+            WhenFull::EvictOldest => return self.giving_up.first(&self.slots),
+            WhenFull::EvictWorst => {}
+            WhenFull::EvictLate => {
+                let late = self.giving_up.first(&self.slots);
+                let late = late.filter(|slot| self.deadline(*slot) < arrives);
                 match late {
-                    Some((first, slot)) => (first < new).then_some(slot),
-                    None if new.0 < arrives => None,
-                    None => worst(heap),
+                    // Of two with the same deadline the one that waits came before.
+                    Some(slot) => return (self.deadline(slot) <= deadline).then_some(slot),
+                    None if deadline < arrives => return None,
+                    None => {}
                 }
             }
         }
+        let slots = &self.slots;
+        let worst = self.leaving.last(is_there(slots, Entry::leaving))?;
+        (slots[worst as usize].rank > rank(key)).then_some(worst)
+    }
+
+    fn deadline(&self, slot: Slot) -> Instant {
+        self.waiting(slot).datagram.deadline
     }
 
     /// Lets `slot` leave after everything that is not set aside. Whether it was not yet.
     pub fn set_aside(&mut self, slot: Slot) -> bool {
-        let rank = &mut self.slots[slot as usize].rank;
-        if rank.0 >= ASIDE {
+        let entry = &mut self.slots[slot as usize];
+        if entry.rank >= ASIDE {
             return false;
         }
-        rank.0 += ASIDE;
-        let rank = *rank;
-        let waiting = &self.slots[slot as usize].waiting;
-        self.order.replace(slot, slot, rank);
-        match &mut self.evict {
-            Evict::Nobody => {}
-            Evict::Worst(worst) | Evict::Late(_, worst) => {
-                worst.replace(slot, slot, Reverse(rank));
-            }
-            Evict::Oldest(oldest) => {
-                let key = (Reverse((rank.0, rank.1)), waiting.id.0);
-                oldest.replace(slot, slot, key);
-            }
-        }
+        entry.rank += ASIDE;
+        let entry = &self.slots[slot as usize];
+        self.leaving.push(entry.leaving(slot));
+        self.leaving.leave(is_there(&self.slots, Entry::leaving));
+        self.giving_up.set_aside(&self.slots, slot);
         true
     }
 
@@ -205,16 +194,6 @@ impl<T> Queue<T> {
 
     /// Takes a datagram out.
     pub fn remove(&mut self, slot: Slot) -> (Waiting, T) {
-        self.order.remove(slot);
-        match &mut self.evict {
-            Evict::Nobody => {}
-            Evict::Worst(worst) => worst.remove(slot),
-            Evict::Oldest(oldest) => oldest.remove(slot),
-            Evict::Late(late, worst) => {
-                late.remove(slot);
-                worst.remove(slot);
-            }
-        }
         let free = std::mem::replace(&mut self.free, slot);
         let entry = &mut self.slots[slot as usize];
         let (next, prev) = (entry.next, entry.prev);
@@ -228,6 +207,8 @@ impl<T> Queue<T> {
         }
         self.held.packets -= 1;
         self.held.bytes -= Bytes::new(waiting.datagram.len.into());
+        self.leaving.leave(is_there(&self.slots, Entry::leaving));
+        self.giving_up.leave(&self.slots);
         (waiting, payload)
     }
 
@@ -238,8 +219,115 @@ impl<T> Queue<T> {
         let entry = &mut self.slots[slot as usize];
         (entry.prev, entry.next) = (sibling, next);
     }
+
+    /// Adds a slot, and to the orders room for it.
+    fn grow(&mut self, entry: Entry<T>) {
+        let room = self.slots.capacity();
+        self.slots.push(entry);
+        let slots = self.slots.capacity();
+        if slots > room {
+            self.leaving.reserve(slots);
+            self.giving_up.reserve(slots);
+        }
+    }
 }
 
-fn rank(key: Key, waiting: &Waiting) -> Rank {
-    (key.0.into(), key.1, waiting.id.0)
+impl GivingUp {
+    fn is_order(&self) -> bool {
+        matches!(self.when_full, WhenFull::EvictOldest | WhenFull::EvictLate)
+    }
+
+    fn reserve(&mut self, slots: usize) {
+        if self.is_order() {
+            self.order.reserve(slots);
+        }
+    }
+
+    /// Who is given up first.
+    fn first<T>(&mut self, slots: &[Entry<T>]) -> Option<Slot> {
+        self.unasked = 0;
+        let when_full = self.when_full;
+        if !self.is_kept {
+            self.is_kept = true;
+            for (slot, entry) in (0..).zip(slots).filter(|(_, entry)| entry.waits()) {
+                self.order.push(entry.giving_up(when_full, slot));
+            }
+        }
+        let place = |entry: &Entry<T>, slot| entry.giving_up(when_full, slot);
+        self.order.first(is_there(slots, place))
+    }
+
+    /// A datagram came to `others`. As many that came unasked pay for the next time that the order is made.
+    fn push<T>(&mut self, entry: &Entry<T>, slot: Slot, others: u32) {
+        if !self.is_kept {
+            return;
+        }
+        self.unasked += 1;
+        if self.unasked > others {
+            self.is_kept = false;
+            self.order.clear();
+        } else {
+            self.order.push(entry.giving_up(self.when_full, slot));
+        }
+    }
+
+    fn leave<T>(&mut self, slots: &[Entry<T>]) {
+        if self.is_kept {
+            let when_full = self.when_full;
+            let place = |entry: &Entry<T>, slot| entry.giving_up(when_full, slot);
+            self.order.leave(is_there(slots, place));
+        }
+    }
+
+    fn set_aside<T>(&mut self, slots: &[Entry<T>], slot: Slot) {
+        // Lateness does not change with the rank.
+        if self.is_kept && self.when_full == WhenFull::EvictOldest {
+            let place = slots[slot as usize].giving_up(self.when_full, slot);
+            self.order.push(place);
+            self.leave(slots);
+        }
+    }
+}
+
+impl<T> Entry<T> {
+    fn waits(&self) -> bool {
+        self.payload.is_some()
+    }
+
+    /// By rank, then as they came.
+    fn leaving(&self, slot: Slot) -> Place {
+        Place {
+            major: self.rank,
+            minor: self.waiting.id.0,
+            slot,
+        }
+    }
+
+    /// The largest rank first or the earliest deadline, then as they came.
+    fn giving_up(&self, when_full: WhenFull, slot: Slot) -> Place {
+        let major = match when_full {
+            WhenFull::EvictLate => self.waiting.datagram.deadline.as_nanos().into(),
+            _ => !self.rank,
+        };
+        Place {
+            major,
+            minor: self.waiting.id.0,
+            slot,
+        }
+    }
+}
+
+/// Whether the datagram that had a place in an order has it still.
+fn is_there<T>(
+    slots: &[Entry<T>],
+    of: impl Fn(&Entry<T>, Slot) -> Place,
+) -> impl Fn(&Place) -> bool {
+    move |place| {
+        let entry = &slots[place.slot as usize];
+        entry.waits() && of(entry, place.slot) == *place
+    }
+}
+
+fn rank(key: Key) -> Rank {
+    Rank::from(key.0) << 64 | Rank::from(key.1)
 }

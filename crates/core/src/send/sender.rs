@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use super::frames::Frames;
 use super::queue::{NIL, Queue, Slot};
-use super::{Datagram, DatagramId, Event, Outcome, Policy, Stats, Transmit, Waiting, WhenLate};
+use super::{
+    Datagram, DatagramId, Event, Key, Outcome, Policy, Stats, Transmit, Waiting, WhenLate,
+};
 use crate::rate::{Feedback, FeedbackError, RateController};
 use crate::sched::Backlog;
 use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
@@ -102,9 +104,9 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             datagram,
             since: now,
         };
-        match self.admit(now, &waiting) {
+        let key = self.policy.key(&waiting);
+        match self.admit(now, &waiting, key) {
             Ok(sibling) => {
-                let key = self.policy.key(&waiting);
                 let slot = self.queue.push(waiting, key, payload, sibling);
                 self.frames.add(&datagram, slot);
             }
@@ -122,12 +124,11 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     /// Makes room for a datagram, and says which part of its frame waits; or what becomes of it at once.
-    fn admit(&mut self, now: Instant, new: &Waiting) -> Result<Slot, Outcome> {
+    fn admit(&mut self, now: Instant, new: &Waiting, key: Key) -> Result<Slot, Outcome> {
         let len = new.datagram.len;
         if len > self.config.largest || Bytes::new(len.into()) > self.config.bytes {
             return Err(Outcome::TooLarge);
         }
-        let key = self.policy.key(new);
         loop {
             // What gave way may have been a part of the same frame.
             let sibling = match self.frames.open(&new.datagram) {

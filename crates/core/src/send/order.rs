@@ -1,0 +1,273 @@
+//! An order of what waits, of which only the two ends are looked at.
+//!
+//! Blocks, each of places that are all less than those of the next. Only a block that is looked into is sorted: in the others a new place
+//! goes to the end, so that it touches one cache line of what may be many megabytes. A datagram that goes stays until it comes to an end
+//! or until half as many have gone as there are slots.
+//!
+//! Cost: O(log n) amortized for each datagram; beyond some hundred thousand the index of blocks costs O(n / `B`^2) more.
+
+use std::collections::VecDeque;
+
+use super::queue::Slot;
+
+/// A datagram in an order. No two of one order are equal in `major` and `minor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub major: u128,
+    pub minor: u64,
+    pub slot: Slot,
+}
+
+/// With blocks of at most `B` places, at least 2.
+#[derive(Clone, Debug)]
+pub(super) struct Order<const B: usize = 128> {
+    /// No place of a block is less than its bound, nor one of the block before it as large.
+    bounds: VecDeque<Place>,
+    blocks: VecDeque<Block>,
+    spare: Vec<Block>,
+    /// How many of all places are left.
+    gone: usize,
+    /// The most that wait at once.
+    slots: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Block {
+    places: VecDeque<Place>,
+    is_unsorted: bool,
+}
+
+impl<const B: usize> Default for Order<B> {
+    fn default() -> Self {
+        Self {
+            bounds: VecDeque::new(),
+            blocks: VecDeque::new(),
+            spare: Vec::new(),
+            gone: 0,
+            slots: 0,
+        }
+    }
+}
+
+impl<const B: usize> Order<B> {
+    /// Makes room for so many that wait at once.
+    pub fn reserve(&mut self, slots: usize) {
+        self.slots = slots;
+        // One comes to its new place before it has left the old one.
+        let places = slots + slots / 2 + 1;
+        // Of three blocks in a row, those at the ends apart, the places fill one: halves of a block beside what a sweep left.
+        let blocks = if places <= B { 1 } else { 3 * places / B + 4 };
+        let missing = blocks.saturating_sub(self.blocks.len() + self.spare.len());
+        self.spare.extend((0..missing).map(|_| Block {
+            places: VecDeque::with_capacity(B),
+            is_unsorted: false,
+        }));
+        self.blocks.reserve(self.spare.len());
+        self.bounds.reserve(self.spare.len());
+        self.spare.reserve(self.blocks.len());
+    }
+
+    /// Adds a datagram.
+    pub fn push(&mut self, place: Place) {
+        if self.blocks.is_empty() {
+            self.bounds.push_back(place);
+            let block = self.block();
+            self.blocks.push_back(block);
+        }
+        // What is less than all bounds goes to the first block.
+        let mut at = self.bounds.partition_point(|bound| *bound <= place).max(1) - 1;
+        if self.blocks[at].places.len() >= B {
+            let bound = self.split(at);
+            at += usize::from(bound <= place);
+        }
+        let is_end = at == 0 || at + 1 == self.blocks.len();
+        self.bounds[at] = self.bounds[at].min(place);
+        self.blocks[at].push(place, is_end);
+    }
+
+    /// One has left its place: `is_there` says of each whether it is there still.
+    pub fn leave(&mut self, is_there: impl Fn(&Place) -> bool) {
+        self.gone += 1;
+        if self.gone > self.slots / 2 {
+            self.sweep(is_there);
+        }
+    }
+
+    /// The least of those that are there still.
+    pub fn first(&mut self, is_there: impl Fn(&Place) -> bool) -> Option<Slot> {
+        loop {
+            let block = self.blocks.front_mut()?;
+            block.sort();
+            while let Some(place) = block.places.front() {
+                if is_there(place) {
+                    return Some(place.slot);
+                }
+                block.places.pop_front();
+                self.gone -= 1;
+            }
+            self.bounds.pop_front();
+            self.spare.extend(self.blocks.pop_front());
+        }
+    }
+
+    /// The largest of those that are there still.
+    pub fn last(&mut self, is_there: impl Fn(&Place) -> bool) -> Option<Slot> {
+        loop {
+            let block = self.blocks.back_mut()?;
+            block.sort();
+            while let Some(place) = block.places.back() {
+                if is_there(place) {
+                    return Some(place.slot);
+                }
+                block.places.pop_back();
+                self.gone -= 1;
+            }
+            self.bounds.pop_back();
+            self.spare.extend(self.blocks.pop_back());
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        for mut block in self.blocks.drain(..) {
+            block.places.clear();
+            self.spare.push(block);
+        }
+        self.bounds.clear();
+        self.gone = 0;
+    }
+
+    /// Moves the larger half of a block to a new one behind it, and says its bound.
+    fn split(&mut self, at: usize) -> Place {
+        let mut larger = self.block();
+        let block = &mut self.blocks[at];
+        let places = block.places.make_contiguous();
+        let (_, bound, _) = places.select_nth_unstable(B / 2);
+        let bound = *bound;
+        larger.places.extend(block.places.drain(B / 2..));
+        (block.is_unsorted, larger.is_unsorted) = (true, true);
+        self.bounds.insert(at + 1, bound);
+        self.blocks.insert(at + 1, larger);
+        bound
+    }
+
+    /// Takes out what is gone, and makes one of two blocks where it fits.
+    fn sweep(&mut self, is_there: impl Fn(&Place) -> bool) {
+        self.gone = 0;
+        for block in &mut self.blocks {
+            block.places.retain(&is_there);
+        }
+        let mut kept = 0;
+        for at in 1..self.blocks.len() {
+            let mut block = std::mem::take(&mut self.blocks[at]);
+            let last = &mut self.blocks[kept];
+            if last.places.len() + block.places.len() <= B {
+                last.places.append(&mut block.places);
+                last.is_unsorted |= block.is_unsorted;
+                self.spare.push(block);
+            } else {
+                kept += 1;
+                self.blocks[kept] = block;
+                self.bounds[kept] = self.bounds[at];
+            }
+        }
+        self.blocks.truncate(kept + 1);
+        self.bounds.truncate(kept + 1);
+    }
+
+    /// An empty one.
+    fn block(&mut self) -> Block {
+        let mut block = self.spare.pop().unwrap_or_default();
+        block.is_unsorted = false;
+        block
+    }
+}
+
+impl Block {
+    fn push(&mut self, place: Place, is_looked_into: bool) {
+        let places = &mut self.places;
+        if self.is_unsorted || places.back().is_none_or(|last| *last < place) {
+            places.push_back(place);
+        } else if is_looked_into {
+            places.insert(places.partition_point(|other| *other < place), place);
+        } else {
+            places.push_back(place);
+            self.is_unsorted = true;
+        }
+    }
+
+    fn sort(&mut self) {
+        if std::mem::take(&mut self.is_unsorted) {
+            self.places.make_contiguous().sort_unstable();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Op {
+        Push(u8),
+        Leave(u8),
+        First,
+        Last,
+        Clear,
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            200 => any::<u8>().prop_map(Op::Push),
+            150 => any::<u8>().prop_map(Op::Leave),
+            50 => Just(Op::First),
+            50 => Just(Op::Last),
+            1 => Just(Op::Clear),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_ends_are_those_of_a_set_and_memory_is_what_was_reserved(
+            ops in proptest::collection::vec(op(), 1..2000),
+        ) {
+            const SLOTS: usize = 100;
+            let (mut order, mut set) = (Order::<4>::default(), BTreeSet::new());
+            order.reserve(SLOTS);
+            let blocks = order.spare.len();
+            let mut minor = 0;
+            for op in ops {
+                match op {
+                    Op::Push(major) if set.len() < SLOTS => {
+                        minor += 1;
+                        let place = Place { major: major.into(), minor, slot: minor as Slot };
+                        set.insert((place.major, minor));
+                        order.push(place);
+                    }
+                    Op::Leave(n) if !set.is_empty() => {
+                        let place = *set.iter().nth(usize::from(n) % set.len()).expect("one of them");
+                        set.remove(&place);
+                        order.leave(|place| set.contains(&(place.major, place.minor)));
+                    }
+                    Op::First => prop_assert_eq!(
+                        order.first(|place| set.contains(&(place.major, place.minor))),
+                        set.first().map(|place| place.1 as Slot)
+                    ),
+                    Op::Last => prop_assert_eq!(
+                        order.last(|place| set.contains(&(place.major, place.minor))),
+                        set.last().map(|place| place.1 as Slot)
+                    ),
+                    Op::Clear => {
+                        set.clear();
+                        order.clear();
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(order.blocks.len() + order.spare.len(), blocks);
+                prop_assert!(order.spare.iter().all(|block| block.places.is_empty() && block.places.capacity() == 4));
+            }
+        }
+    }
+}
