@@ -56,9 +56,10 @@ struct GivingUp {
 }
 
 impl<T> Queue<T> {
-    pub fn new(when_full: WhenFull) -> Self {
-        Self {
-            slots: Vec::new(),
+    /// With room for so many; more allocate.
+    pub fn new(when_full: WhenFull, slots: usize) -> Self {
+        let mut queue = Self {
+            slots: Vec::with_capacity(slots),
             free: NIL,
             leaving: Order::default(),
             giving_up: GivingUp {
@@ -68,7 +69,10 @@ impl<T> Queue<T> {
                 order: Order::default(),
             },
             held: Backlog::default(),
-        }
+        };
+        queue.leaving.reserve(slots);
+        queue.giving_up.reserve(slots);
+        queue
     }
 
     pub fn held(&self) -> Backlog {

@@ -76,14 +76,15 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     pub fn new(config: Config, rate: R, policy: P) -> Self {
         let when_full = policy.when_full();
         let target = rate.rate();
+        // As many as may wait, where that is not a lot.
+        let room = UNREAD.min(config.packets as usize);
         Self {
             config,
             rate,
             policy,
-            queue: Queue::new(when_full),
+            queue: Queue::new(when_full, room),
             frames: Frames::default(),
-            // As many as one call can end, where that is not a lot.
-            outcomes: VecDeque::with_capacity(1 + UNREAD.min(config.packets as usize)),
+            outcomes: VecDeque::with_capacity(1 + room),
             target,
             has_new_target: true,
             is_low: true,
