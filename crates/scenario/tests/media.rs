@@ -6,6 +6,7 @@ use makeway_core::rate::Config;
 use makeway_core::rate::abrc::{AbrcParams, Unit};
 use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
+use makeway_core::send::AnyPolicy;
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_scenario::model::{Media, Source, Traffic};
 use makeway_scenario::{explain, parse};
@@ -37,9 +38,9 @@ fn read(from: &str, to: &str) -> Result<Media, String> {
 }
 
 #[test]
-fn what_is_not_said_is_as_in_the_paper() {
+fn what_is_not_said_has_a_default() {
     let media = read("", "").unwrap();
-    assert_eq!(media.policy.to_string(), "sbpn2");
+    assert_eq!(media.policy, AnyPolicy::default());
     assert_eq!(media.deadline, Duration::from_millis(200));
     assert_eq!((media.headers, media.tick), (Bytes::new(36), None));
     assert_eq!(media.queue.packets, 32);
