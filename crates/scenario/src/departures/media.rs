@@ -66,7 +66,8 @@ impl Units {
         let mut units = Self {
             sources: sources.collect(),
             due: Vec::new(),
-            ready: VecDeque::new(),
+            // The datagrams of frames that are due at once; more allocate.
+            ready: VecDeque::with_capacity(64),
             order: Rng::new(StandardUniform.sample(&mut rng)),
             rng,
         };
