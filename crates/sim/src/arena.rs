@@ -66,7 +66,7 @@ impl Body {
 const FETCH_FROM: usize = 4096;
 
 /// Slots for packets. It grows to the most that were under way at once, and stays there.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Arena {
     slots: Vec<Transit>,
     free: Vec<u32>,
@@ -76,6 +76,16 @@ pub struct Arena {
 }
 
 impl Arena {
+    /// Room for `n` packets before the first allocation.
+    pub fn with_capacity(n: usize) -> Self {
+        Self {
+            slots: Vec::with_capacity(n),
+            free: Vec::with_capacity(n),
+            feedback: Vec::new(),
+            free_feedback: Vec::new(),
+        }
+    }
+
     /// Takes a packet in.
     #[inline]
     pub fn insert(&mut self, packet: Transit) -> Handle {

@@ -156,7 +156,8 @@ impl Port {
             framing,
             way,
             currency,
-            pipe: VecDeque::new(),
+            // Longer ways hold more and grow it at once.
+            pipe: VecDeque::with_capacity(16),
             last_is_carried: false,
             last_delay: Duration::ZERO,
             drops: Drops::with_capacity(8),

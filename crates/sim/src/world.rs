@@ -188,7 +188,7 @@ impl<T: Trace> World<T> {
         let wired = cells.first().map_or(sources.ports, |cell| cell.first);
         Self {
             agenda,
-            arena: Arena::default(),
+            arena: Arena::with_capacity(256),
             ports,
             ways,
             changing: Vec::new(),
