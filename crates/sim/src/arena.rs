@@ -56,6 +56,7 @@ pub enum Body {
 
 impl Body {
     /// Whether it goes from the receiver to the sender.
+    #[inline(always)]
     pub fn is_back(&self) -> bool {
         matches!(self, Self::Ack(_) | Self::Feedback(_))
     }

@@ -316,9 +316,15 @@ impl<T: Trace> World<T> {
         self.await_change();
     }
 
-    /// Forgets the packets that a port gave up.
-    #[inline]
+    /// Forgets the packets that a port gave up, if there are any.
+    #[inline(always)]
     fn bury(&mut self, number: u32) {
+        if !self.ports[number as usize].lost.is_empty() {
+            self.bury_all(number);
+        }
+    }
+
+    fn bury_all(&mut self, number: u32) {
         while let Some((handle, why)) = self.ports[number as usize].lost.pop() {
             let transit = self.arena.remove(handle);
             if T::ON {
