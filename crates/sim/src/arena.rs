@@ -35,8 +35,6 @@ const _: () = assert!(size_of::<Transit>() == 64);
 pub enum Body {
     /// TCP data.
     Segment(Segment),
-    /// A TCP acknowledgement.
-    Ack(Ack),
     /// A packet of a stream.
     Datagram {
         /// Its place in the stream.
@@ -50,6 +48,8 @@ pub enum Body {
     },
     /// A packet of a sender of its own.
     Media(media::Packet),
+    /// A TCP acknowledgement.
+    Ack(Ack),
     /// What its receiver reports; it is in [`Arena::feedback`].
     Feedback(u32),
 }

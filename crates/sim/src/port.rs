@@ -285,7 +285,7 @@ impl Port {
     }
 
     /// When a packet may leave next.
-    #[inline]
+    #[inline(always)]
     pub fn next_departure(&self) -> Option<Instant> {
         let next = self.shaper.next_departure()?;
         Some(match self.tick {
