@@ -1,0 +1,225 @@
+/* What every discipline here has: its configuration, its counters, a packet's length and flow, and the kernel's five
+ * callbacks. A discipline's file includes this, defines
+ *
+ *   int NAME_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
+ *       takes `skb` by `hold` or gives it back by `refuse`, drops others by `give_up`; says what `enqueue` is to answer;
+ *   u32 NAME_dequeue(u64 now)
+ *       takes the next packet out of the pool; its slot, 0 if there is none;
+ *
+ * and ends with QDISC(NAME). The kernel calls all of them under the qdisc's lock. One object is one qdisc: the loader
+ * loads another for each interface, with maps of their own size. */
+#pragma once
+
+#include "kernel.h"
+#include "framing.h"
+#include "pool.h"
+#include "shaper.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Why a packet was given up, in the order of core's `DropReason`; then what only the kernel's side has. */
+enum reason {
+	TAIL,
+	LONGEST_QUEUE,
+	TOO_LARGE,
+	EARLY,
+	FORCED,
+	MATCH,
+	SOJOURN,
+	FLOWS,
+	REASONS,
+};
+
+/* Written by the loader whenever it likes: a word is read whole, and a packet may meet old and new ones. */
+struct config {
+	/* Bit/s on the wire; 0: not limited. */
+	u64 rate;
+	u32 limit_packets;
+	u32 limit_bytes;
+	struct framing framing;
+	/* Of a full buffer's longest queue the last packet goes, not the first. */
+	u32 drop_tail;
+};
+
+struct counters {
+	u64 packets_in;
+	u64 bytes_in;
+	u64 packets_out;
+	u64 bytes_out;
+	u64 drops[REASONS];
+	u64 largest;
+	u64 favoured;
+	u64 reordered;
+	u64 expected;
+};
+
+volatile struct config config SEC(".data.config") = { .limit_packets = 1, .limit_bytes = 1 };
+struct counters counters SEC(".bss.counters");
+struct shaper shaper SEC(".bss.shaper");
+u32 instances SEC(".bss.shaper");
+
+/* A packet that comes. */
+struct packet {
+	u64 now;
+	/* Bytes on the wire. */
+	u32 len;
+};
+
+/* A GSO packet is counted as it leaves: each segment with its own headers, overhead and cells. */
+inline_always u32 wire_length(struct sk_buff *skb, const struct framing *framing)
+{
+	/* On its way out a packet begins with the header of the link. */
+	u32 link = skb->network_header - (u32)(skb->data - skb->head), len = skb->len - link;
+	u32 counted = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+	const struct skb_shared_info *info;
+	u32 segs, headers;
+
+	/* The kernel has counted the headers of further segments already (qdisc_pkt_len_init). */
+	if (counted <= skb->len)
+		return framing_wire(framing, len);
+	info = bpf_rdonly_cast(skb->head + skb->end, bpf_core_type_id_kernel(struct skb_shared_info));
+	segs = info->gso_segs;
+	if (segs < 2)
+		return framing_wire(framing, len);
+	headers = (counted - skb->len) / (segs - 1) - link;
+	return framing_segments(framing, segs, headers + info->gso_size, len - info->gso_size * (segs - 1));
+}
+
+inline_always bool is_over(void)
+{
+	return pool.packets > config.limit_packets || pool.bytes > config.limit_bytes;
+}
+
+inline_always int refuse(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, enum reason reason)
+{
+	counters.drops[reason]++;
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
+/* Drops the packet in `slot`, which has left the pool. */
+inline_always void give_up(struct slot *slot, struct bpf_sk_buff_ptr *to_free, enum reason reason)
+{
+	struct sk_buff *skb = bpf_kptr_xchg(&slot->skb, NULL);
+
+	counters.drops[reason]++;
+	if (skb)
+		bpf_qdisc_skb_drop(skb, to_free);
+}
+
+inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, struct slot *slot)
+{
+	/* A free slot has none. */
+	struct sk_buff *old = bpf_kptr_xchg(&slot->skb, skb);
+
+	if (old)
+		bpf_qdisc_skb_drop(old, to_free);
+}
+
+#define WAKE (100 * 1000 * 1000ULL)
+
+#define QDISC(NAME)                                                                                                    \
+	SEC("struct_ops/enqueue")                                                                                      \
+	int NAME##_qdisc_enqueue(u64 *ctx)                                                                             \
+	{                                                                                                              \
+		struct sk_buff *skb = (void *)ctx[0];                                                                  \
+		struct Qdisc *sch = (void *)ctx[1];                                                                    \
+		struct framing framing = { config.framing.overhead, config.framing.mpu, config.framing.cells };        \
+		struct packet pkt = { bpf_ktime_get_ns(), wire_length(skb, &framing) };                                \
+		u64 drops = counters.packets_in - pool.packets;                                                        \
+		int answer;                                                                                            \
+                                                                                                                       \
+		counters.packets_in++;                                                                                 \
+		counters.bytes_in += pkt.len;                                                                          \
+		if (pkt.len > counters.largest)                                                                        \
+			counters.largest = pkt.len;                                                                    \
+		shaper_arrive(&shaper, pkt.now, !pool.packets);                                                        \
+		answer = NAME##_enqueue(skb, (void *)ctx[2], &pkt);                                                    \
+		sch->qstats.drops += counters.packets_in - pool.packets - drops;                                       \
+		sch->qstats.backlog = pool.bytes;                                                                      \
+		sch->q.qlen = pool.packets;                                                                            \
+		return answer;                                                                                         \
+	}                                                                                                              \
+                                                                                                                       \
+	SEC("struct_ops/dequeue")                                                                                      \
+	struct sk_buff *NAME##_qdisc_dequeue(u64 *ctx)                                                                 \
+	{                                                                                                              \
+		struct Qdisc *sch = (void *)ctx[0];                                                                    \
+		u64 now = bpf_ktime_get_ns();                                                                          \
+		struct sk_buff *skb;                                                                                   \
+		struct slot *slot;                                                                                     \
+                                                                                                                       \
+		if (!pool.packets)                                                                                     \
+			return NULL;                                                                                   \
+		shaper_configure(&shaper, config.rate, now);                                                           \
+		if (shaper.rate && now < shaper.next_free) {                                                           \
+			/* No later than a new rate wants to be seen. */                                               \
+			u64 at = shaper.next_free < now + WAKE ? shaper.next_free : now + WAKE;                        \
+                                                                                                                       \
+			sch->qstats.overlimits++;                                                                      \
+			bpf_qdisc_watchdog_schedule(sch, at, 0);                                                       \
+			return NULL;                                                                                   \
+		}                                                                                                      \
+		slot = slot_at(NAME##_dequeue(now));                                                                   \
+		if (!slot)                                                                                             \
+			return NULL;                                                                                   \
+		skb = bpf_kptr_xchg(&slot->skb, NULL);                                                                 \
+		if (!skb)                                                                                              \
+			return NULL;                                                                                   \
+		shaper_depart(&shaper, now, slot->len);                                                                \
+		counters.packets_out++;                                                                                \
+		counters.bytes_out += slot->len;                                                                       \
+		sch->qstats.backlog = pool.bytes;                                                                      \
+		sch->q.qlen = pool.packets;                                                                            \
+		bpf_qdisc_bstats_update(sch, skb);                                                                     \
+		return skb;                                                                                            \
+	}                                                                                                              \
+                                                                                                                       \
+	SEC("struct_ops/init")                                                                                         \
+	int NAME##_qdisc_init(u64 *ctx)                                                                                \
+	{                                                                                                              \
+		struct Qdisc *sch = (void *)ctx[0];                                                                    \
+                                                                                                                       \
+		sch->limit = config.limit_packets;                                                                     \
+		/* EBUSY: the maps are those of another qdisc. `destroy` follows, whatever is said here. */            \
+		return __sync_fetch_and_add(&instances, 1) ? -16 : 0;                                                  \
+	}                                                                                                              \
+                                                                                                                       \
+	SEC("struct_ops/reset")                                                                                        \
+	void NAME##_qdisc_reset(u64 *ctx)                                                                              \
+	{                                                                                                              \
+		struct Qdisc *sch = (void *)ctx[0];                                                                    \
+		int n;                                                                                                 \
+                                                                                                                       \
+		if (instances != 1)                                                                                    \
+			return;                                                                                        \
+		bpf_for(n, 0, MOST_PACKETS) {                                                                          \
+			struct slot *slot = slot_at(NAME##_dequeue(~0ULL >> 1));                                       \
+			struct sk_buff *skb;                                                                           \
+                                                                                                                       \
+			if (!slot)                                                                                     \
+				break;                                                                                 \
+			skb = bpf_kptr_xchg(&slot->skb, NULL);                                                         \
+			if (skb)                                                                                       \
+				bpf_kfree_skb(skb);                                                                    \
+			counters.drops[FLOWS]++;                                                                       \
+		}                                                                                                      \
+		sch->q.qlen = 0;                                                                                       \
+		sch->qstats.backlog = 0;                                                                               \
+	}                                                                                                              \
+                                                                                                                       \
+	SEC("struct_ops/destroy")                                                                                      \
+	void NAME##_qdisc_destroy(u64 *ctx)                                                                            \
+	{                                                                                                              \
+		__sync_fetch_and_add(&instances, -1);                                                                  \
+	}                                                                                                              \
+                                                                                                                       \
+	SEC(".struct_ops.link")                                                                                        \
+	struct Qdisc_ops NAME = {                                                                                      \
+		.id = "makeway",                                                                                       \
+		.enqueue = (void *)NAME##_qdisc_enqueue,                                                               \
+		.dequeue = (void *)NAME##_qdisc_dequeue,                                                               \
+		.init = (void *)NAME##_qdisc_init,                                                                     \
+		.reset = (void *)NAME##_qdisc_reset,                                                                   \
+		.destroy = (void *)NAME##_qdisc_destroy,                                                               \
+	};

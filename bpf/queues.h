@@ -1,0 +1,66 @@
+/* A pool whose flows are in order of backlog. Twin of core's `Queues`. */
+#pragma once
+
+#include "bitmap.h"
+#include "order.h"
+
+/* Room for `pkt` at the tail of the queue of flow `hash`; 0 if there is no place for it. */
+inline_always u32 queues_push(u32 hash, const struct packet *pkt)
+{
+	u32 at = pool_flow(hash);
+	struct flow *flow = flow_at(at);
+	u32 slot;
+
+	if (!at || !flow)
+		return 0;
+	slot = pool_push(at, flow, pkt->len, pkt->now);
+	if (slot)
+		order_update(at, flow->bytes - pkt->len, flow->bytes);
+	return slot;
+}
+
+/* Takes the packet in slot `i`, the first or the last of `flow`, out of the pool. */
+inline_always void queues_pop(u32 i, struct slot *slot, struct flow *flow)
+{
+	u32 at = slot->flow, old = flow->bytes;
+
+	pool_pop(i, slot, flow);
+	order_update(at, old, flow->bytes);
+	if (!flow->packets)
+		pool_forget(at, flow);
+}
+
+/* Longest queue drop: takes a packet out of the longest queue; whether there was one. */
+inline_always bool drop_longest(struct bpf_sk_buff_ptr *to_free)
+{
+	struct flow *flow = flow_at(order_longest());
+	struct slot *slot;
+	u32 i;
+
+	if (!flow)
+		return false;
+	i = config.drop_tail ? flow->tail : flow->head;
+	slot = slot_at(i);
+	if (!i || !slot)
+		return false;
+	queues_pop(i, slot, flow);
+	give_up(slot, to_free, LONGEST_QUEUE);
+	return true;
+}
+
+/* Drops from the longest queue until the limits hold again. */
+inline_always void drop_excess(struct bpf_sk_buff_ptr *to_free)
+{
+	int n;
+
+	if (!is_over())
+		return;
+	drop_longest(to_free);
+	if (!is_over())
+		return;
+	/* Several small packets for a large one. */
+	bpf_for(n, 0, MOST_PACKETS) {
+		if (!is_over() || !drop_longest(to_free))
+			break;
+	}
+}
