@@ -63,9 +63,11 @@ struct pool {
 	u32 used_flows;
 } pool;
 
-/* Written by the loader. */
-const volatile u32 chain_mask = 1;
-const volatile u32 seed = 1;
+/* Written by the loader before it loads: constants to the verifier. */
+const volatile struct sizes {
+	u32 chain_mask;
+	u32 seed;
+} sizes SEC(".rodata.sizes") = { 1, 1 };
 
 /* Steps in a chain before a flow is taken for the last one in it; of chains half as many as flows that can be, one
  * with as many flows has a chance below 10^-19. */
@@ -84,7 +86,7 @@ inline_always struct flow *flow_at(u32 i)
 inline_always u32 *chain_of(u32 hash)
 {
 	/* The upper bits of a product with an odd number depend on all of the hash. */
-	u32 i = (u32)(((hash ^ seed) * 0x9e3779b97f4a7c15ULL) >> 32) & chain_mask;
+	u32 i = (u32)(((hash ^ sizes.seed) * 0x9e3779b97f4a7c15ULL) >> 32) & sizes.chain_mask;
 
 	return bpf_map_lookup_elem(&chains, &i);
 }

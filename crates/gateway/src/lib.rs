@@ -1,9 +1,12 @@
 //! The router on real Linux: NFQUEUE datapath, shaper, rules, control.
 //!
+//! - `bpf`: disciplines in the kernel, as BPF qdiscs;
 //! - [`control`]: one running instance for each interface, and how others talk to it;
 //! - [`datapath`]: takes packets from the kernel's packet queue and gives them back in our order;
 //! - [`rules`]: the rules of nftables or iptables that send packets there.
 
+#[cfg(feature = "bpf")]
+pub mod bpf;
 pub mod control;
 pub mod datapath;
 pub mod rules;

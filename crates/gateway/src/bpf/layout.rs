@@ -1,0 +1,76 @@
+//! What the programs and we both read and write, as `bpf/qdisc.h` lays it out.
+
+use bytemuck::{Pod, Zeroable};
+use makeway_core::framing::{Cells, Framing};
+
+/// `struct config`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Config {
+    /// Bit/s; 0: not limited.
+    pub rate: u64,
+    pub limit_packets: u32,
+    pub limit_bytes: u32,
+    pub overhead: i32,
+    pub mpu: u32,
+    pub cells: u32,
+    pub drop_tail: u32,
+}
+
+impl Config {
+    pub fn set_framing(&mut self, framing: Framing) {
+        self.overhead = framing.overhead;
+        self.mpu = framing.mpu;
+        self.cells = match framing.cells {
+            Cells::None => 0,
+            Cells::Atm => 1,
+            Cells::Ptm => 2,
+        };
+    }
+}
+
+/// Number of reasons for a drop.
+pub(super) const REASONS: usize = 8;
+
+/// `struct counters`. Packets and bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Counters {
+    /// Packets that came.
+    pub packets_in: u64,
+    /// Bytes that came.
+    pub bytes_in: u64,
+    /// Packets that left.
+    pub packets_out: u64,
+    /// Bytes that left.
+    pub bytes_out: u64,
+    drops: [u64; REASONS],
+    /// The largest packet that came.
+    pub largest: u64,
+    /// Packets that were given priority (NCQ).
+    pub favoured: u64,
+    /// Packets that left behind a later one of their flow (NCQ).
+    pub reordered: u64,
+    /// Packets that came with less than K times the least tickets (TRED).
+    pub expected: u64,
+}
+
+impl Counters {
+    /// As in [`crate::datapath::Stats::drops`].
+    const NAMES: [&str; REASONS] = [
+        "tail",
+        "longest-queue",
+        "too-large",
+        "early",
+        "forced",
+        "match",
+        "sojourn",
+        "flows",
+    ];
+
+    /// Packets given up, by reason; reasons that nothing was given up for are left out.
+    pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let named = Self::NAMES.into_iter().zip(self.drops);
+        named.filter(|&(_, n)| n > 0)
+    }
+}

@@ -1,0 +1,75 @@
+//! Disciplines in the kernel: `bpf/*.bpf.c`, loaded as qdiscs (Linux 6.16 and newer, with NET_SCH_BPF).
+//!
+//! One object is loaded for one qdisc, with maps of its own and a tc kind of its own name. [`Qdisc::load`] registers the
+//! kind; [`Qdisc::pin`] keeps it, and the maps by which it is told and asked, when this process ends; `tc qdisc replace`
+//! by that name puts it on an interface.
+
+mod layout;
+mod qdisc;
+
+pub use layout::Counters;
+pub use qdisc::{Config, Qdisc};
+
+use libbpf_rs::btf::{Btf, types};
+use makeway_core::sched::Discipline;
+
+/// Why there is no qdisc.
+#[derive(Debug, thiserror::Error)]
+pub enum BpfError {
+    /// The kernel cannot.
+    #[error("this kernel has no BPF qdiscs: it takes Linux 6.16 or newer with CONFIG_NET_SCH_BPF")]
+    Unsupported,
+    /// There is no such program.
+    #[error("{0} has no program for the kernel: choose {names}", names = names())]
+    NoProgram(Discipline),
+    /// A limit does not fit.
+    #[error("{what} is {asked}: a qdisc in the kernel holds 1 to {most}")]
+    Limit {
+        /// Which.
+        what: &'static str,
+        /// What was asked for.
+        asked: u64,
+        /// What there can be.
+        most: u64,
+    },
+    /// The kernel or libbpf refused.
+    #[error("{what}: {source}")]
+    Refused {
+        /// What was asked for.
+        what: String,
+        /// What was said.
+        source: libbpf_rs::Error,
+    },
+}
+
+/// The programs, by the name of their discipline.
+const PROGRAMS: [(&str, &[u8]); 2] = [
+    (
+        "fifo",
+        include_bytes!(concat!(env!("OUT_DIR"), "/fifo.bpf.o")),
+    ),
+    (
+        "sqf",
+        include_bytes!(concat!(env!("OUT_DIR"), "/sqf.bpf.o")),
+    ),
+];
+
+fn names() -> String {
+    PROGRAMS.map(|(name, _)| name).join(", ")
+}
+
+fn program(discipline: Discipline) -> Result<&'static [u8], BpfError> {
+    let found = PROGRAMS.iter().find(|(name, _)| *name == discipline.name());
+    found
+        .map(|(_, object)| *object)
+        .ok_or(BpfError::NoProgram(discipline))
+}
+
+/// Whether this kernel has BPF qdiscs.
+pub fn is_supported() -> bool {
+    let kernel = Btf::from_vmlinux();
+    kernel.is_ok_and(|btf| {
+        btf.type_by_name::<types::Func<'_>>("bpf_qdisc_skb_drop")
+            .is_some()
+    })
+}

@@ -1,0 +1,234 @@
+//! One qdisc: its object, its maps, its pins.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use bytemuck::{Pod, bytes_of, pod_read_unaligned};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenMapMut};
+use makeway_core::framing::Framing;
+use makeway_core::sched::{self, DropFrom};
+use makeway_core::units::Rate;
+
+use super::layout::{self, Counters};
+use super::{BpfError, is_supported, program};
+
+/// `MOST_PACKETS` of `bpf/pool.h`.
+const MOST_PACKETS: u32 = 1 << 17;
+/// `LIMIT_BYTES` of `bpf/order.h`.
+const MOST_BYTES: u64 = 16 << 20;
+/// The key of an array with one value.
+const ONLY: [u8; 4] = [0; 4];
+
+/// What to load.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The discipline and its limits, at most 131 072 packets and 16 MiB.
+    pub scheduler: sched::Config,
+    /// The rate on the wire; `None`: not limited.
+    pub rate: Option<Rate>,
+    /// What an IP packet costs on the wire.
+    pub framing: Framing,
+    /// Of the table of flows; secret and random where packets come from strangers.
+    pub seed: u32,
+}
+
+impl Config {
+    fn layout(&self) -> Result<layout::Config, BpfError> {
+        let limits = self.scheduler.limits;
+        let limit = |what, asked, most| match (1..=most).contains(&asked) {
+            true => Ok(asked as u32),
+            false => Err(BpfError::Limit { what, asked, most }),
+        };
+        let mut config = layout::Config {
+            rate: self.rate.map_or(0, Rate::bps),
+            limit_packets: limit(
+                "the limit in packets",
+                limits.packets.into(),
+                MOST_PACKETS.into(),
+            )?,
+            limit_bytes: limit("the limit in bytes", limits.bytes.get(), MOST_BYTES)?,
+            overhead: 0,
+            mpu: 0,
+            cells: 0,
+            drop_tail: (self.scheduler.drop_from == DropFrom::Tail).into(),
+        };
+        config.set_framing(self.framing);
+        Ok(config)
+    }
+}
+
+/// A kind of qdisc that the kernel knows, for one interface. Dropped, its name is given back unless it was pinned; a qdisc
+/// of that kind that is on an interface stays there.
+#[derive(Debug)]
+pub struct Qdisc {
+    kind: String,
+    link: Link,
+    maps: Vec<(String, MapHandle)>,
+}
+
+impl Qdisc {
+    /// Loads the discipline and registers it as `kind`, a name that the kernel does not know yet, of at most 15 letters,
+    /// figures, `_` and `.`.
+    ///
+    /// # Errors
+    /// If the kernel has no BPF qdiscs or does not let this process load one, the discipline has no program, or a limit
+    /// does not fit.
+    pub fn load(kind: &str, config: &Config) -> Result<Self, BpfError> {
+        let object = program(config.scheduler.discipline)?;
+        let values = config.layout()?;
+        if !is_supported() {
+            return Err(BpfError::Unsupported);
+        }
+        let discipline = config.scheduler.discipline;
+        let refused = |source| BpfError::Refused {
+            what: format!("loading {discipline} as {kind}"),
+            source,
+        };
+        let mut builder = ObjectBuilder::default();
+        let mut open = builder.open_memory(object).map_err(refused)?;
+        for mut map in open.maps_mut() {
+            prepare(&mut map, kind, &values, config.seed).map_err(refused)?;
+        }
+        let mut object = open.load().map_err(refused)?;
+        let mut link = None;
+        let mut maps = Vec::new();
+        for mut map in object.maps_mut() {
+            if map.map_type() == MapType::StructOps {
+                link = Some(map.attach_struct_ops().map_err(refused)?);
+            } else if let Some(name) = name(&map) {
+                maps.push((name, MapHandle::try_from(&map).map_err(refused)?));
+            }
+        }
+        let missing = || io::Error::from(io::ErrorKind::InvalidData).into();
+        Ok(Self {
+            kind: kind.into(),
+            link: link.ok_or_else(|| refused(missing()))?,
+            maps,
+        })
+    }
+
+    /// What tc calls it.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Keeps the kind and the maps below `folder`, of a BPF file system, when this process ends.
+    ///
+    /// # Errors
+    /// If it cannot be written there; then nothing is left.
+    pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
+        let pinned = self.try_pin(folder);
+        if pinned.is_err() {
+            // What is not there needs no removal.
+            let _ = fs::remove_dir_all(folder);
+        }
+        pinned.map_err(|source| BpfError::Refused {
+            what: format!("pinning {} at {}", self.kind, folder.display()),
+            source,
+        })
+    }
+
+    fn try_pin(&mut self, folder: &Path) -> libbpf_rs::Result<()> {
+        fs::create_dir_all(folder)?;
+        for (name, map) in &mut self.maps {
+            map.pin(folder.join(name))?;
+        }
+        self.link.pin(folder.join("link"))
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn counters(&self) -> Result<Counters, BpfError> {
+        self.read("counters")
+    }
+
+    /// Changes the rate, from the next packet on.
+    ///
+    /// # Errors
+    /// If the kernel refuses; then nothing has changed.
+    pub fn set_rate(&self, rate: Option<Rate>) -> Result<(), BpfError> {
+        let mut config: layout::Config = self.read("config")?;
+        config.rate = rate.map_or(0, Rate::bps);
+        let map = self.map("config")?;
+        let written = map.update(&ONLY, bytes_of(&config), MapFlags::ANY);
+        written.map_err(|source| self.refused("config", source))
+    }
+
+    fn read<T: Pod>(&self, name: &str) -> Result<T, BpfError> {
+        let value = self.map(name)?.lookup(&ONLY, MapFlags::ANY);
+        let value = value.map_err(|source| self.refused(name, source))?;
+        let value = value
+            .as_deref()
+            .filter(|value| value.len() == size_of::<T>());
+        let missing = || self.refused(name, io::Error::from(io::ErrorKind::InvalidData).into());
+        Ok(pod_read_unaligned(value.ok_or_else(missing)?))
+    }
+
+    fn map(&self, name: &str) -> Result<&MapHandle, BpfError> {
+        let found = self.maps.iter().find(|(one, _)| one == name);
+        let missing = || self.refused(name, io::Error::from(io::ErrorKind::NotFound).into());
+        found.map(|(_, map)| map).ok_or_else(missing)
+    }
+
+    fn refused(&self, map: &str, source: libbpf_rs::Error) -> BpfError {
+        BpfError::Refused {
+            what: format!("{map} of {}", self.kind),
+            source,
+        }
+    }
+}
+
+/// The name of a map that is read or written while the qdisc runs: that of its section, or of the map itself.
+fn name(map: &impl MapCore) -> Option<String> {
+    const KEPT: [&str; 5] = [
+        ".data.config",
+        ".bss.counters",
+        ".bss.shaper",
+        "flows",
+        "slots",
+    ];
+    let name = map.name().to_str()?;
+    let kept = KEPT.into_iter().find(|kept| *kept == name)?;
+    let name = kept.rsplit('.').next()?;
+    Some(name.into())
+}
+
+/// Sizes a map and writes what is in it before the programs run.
+fn prepare(
+    map: &mut OpenMapMut<'_>,
+    kind: &str,
+    config: &layout::Config,
+    seed: u32,
+) -> libbpf_rs::Result<()> {
+    // One packet more than the limit, and nobody.
+    let slots = config.limit_packets + 2;
+    let chains = (2 * slots).next_power_of_two();
+    let is_ops = map.map_type() == MapType::StructOps;
+    let name = map.name().to_string_lossy().into_owned();
+    match name.as_str() {
+        "slots" | "flows" => map.set_max_entries(slots)?,
+        "chains" => map.set_max_entries(chains)?,
+        ".data.config" => write(map, 0, bytes_of(config)),
+        ".rodata.sizes" => {
+            write(map, 0, &(chains - 1).to_ne_bytes());
+            write(map, 4, &seed.to_ne_bytes());
+        }
+        // `id` is the first member; what is left of it stays zero.
+        _ if is_ops => {
+            write(map, 0, &[0; 16]);
+            write(map, 0, &kind.as_bytes()[..kind.len().min(15)]);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn write(map: &mut OpenMapMut<'_>, at: usize, bytes: &[u8]) {
+    let value = map.initial_value_mut();
+    if let Some(part) = value.and_then(|value| value.get_mut(at..at + bytes.len())) {
+        part.copy_from_slice(bytes);
+    }
+}
