@@ -1,10 +1,20 @@
 //! A kernel of Debian's, found by apt and unpacked, not installed.
 
+use std::fs::File;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use super::apt::Apt;
 use super::{VmError, file, find, output};
+
+/// Debian's suites whose kernels have BPF qdiscs: the present release's newer kernels, and the next release.
+const SUITES: &str = "trixie-backports sid";
+/// The first release with NET_SCH_BPF: upstream has it from 6.16 on, where Debian leaves it out.
+const BPF_QDISCS: [u64; 2] = [6, 17];
+/// How the packages of kernels, and their folders in the cache, begin.
+const IMAGE: &str = "linux-image-";
 
 /// A kernel's image and its modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,37 +24,28 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The newest kernel among apt's packages whose name begins with `prefix`, which has `linux-image-` in it, and ends with `suffix`.
+    /// The newest kernel among the machine's own packages whose release begins and ends so, as `6.1.` and `-cloud-amd64`.
     ///
     /// It is unpacked below `cache` once. Where apt has none, the newest of the cache is taken.
     pub fn newest(prefix: &str, suffix: &str, cache: &Path) -> Result<Self, VmError> {
-        let matches = |name: &&str| name.starts_with(prefix) && name.ends_with(suffix);
-        let pattern = format!("^{prefix}.*{suffix}$");
-        let listed = find("apt-cache", "apt")
-            .and_then(|apt| output(Command::new(apt).args(["search", "--names-only", &pattern])));
-        let listed = listed.unwrap_or_default();
-        let names = listed
-            .lines()
-            .filter_map(|line| line.split_whitespace().next());
-        let package = match names.filter(matches).max_by_key(|name| numbers(name)) {
-            Some(name) => name.to_owned(),
-            None => {
-                let entries = fs::read_dir(cache).into_iter().flatten().flatten();
-                let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-                let cached = names.filter(|name| matches(&name.as_str()));
-                let none = || VmError::NoKernel {
-                    prefix: prefix.into(),
-                    suffix: suffix.into(),
-                };
-                cached.max_by_key(|name| numbers(name)).ok_or_else(none)?
-            }
+        let fits = |release: &str| release.starts_with(prefix) && release.ends_with(suffix);
+        let newest = |all: &[String]| Some([all.last()?.clone()]);
+        let apt = |_: &Path| Ok(Apt::default());
+        let [kernel] = choose(apt, fits, newest, &format!("{prefix}*{suffix}"), cache)?;
+        Ok(kernel)
+    }
+
+    /// The oldest and the newest of Debian's kernels that load a qdisc written in BPF, in the flavour with the fewest modules.
+    ///
+    /// They come from newer suites than the machine may have, by the mirror that it has, and are unpacked below `cache` once. Without
+    /// a network the oldest and the newest of the cache are taken.
+    pub fn with_bpf_qdiscs(cache: &Path) -> Result<[Self; 2], VmError> {
+        let fits = |release: &str| {
+            release.ends_with("-cloud-amd64") && numbers(release)[..] >= BPF_QDISCS[..]
         };
-        let release = package.trim_start_matches("linux-image-").to_owned();
-        let tree = cache.join(&package);
-        if !tree.is_dir() {
-            unpack(&package, &release, cache)?;
-        }
-        Ok(Self { tree, release })
+        let ends = |all: &[String]| Some([all.first()?.clone(), all.last()?.clone()]);
+        let apt = |cache: &Path| Apt::with_suites(SUITES, cache);
+        choose(apt, fits, ends, "with BPF qdiscs", cache)
     }
 
     /// What `uname -r` says in the guest.
@@ -53,9 +54,12 @@ impl Kernel {
     }
 
     pub(crate) fn image(&self) -> PathBuf {
-        self.tree
-            .join("boot")
-            .join(format!("vmlinuz-{}", self.release))
+        let Self { tree, release } = self;
+        let packed_alone = tree.join("lib/modules").join(release).join("vmlinuz");
+        match packed_alone.is_file() {
+            true => packed_alone,
+            false => tree.join("boot").join(format!("vmlinuz-{release}")),
+        }
     }
 
     /// The files of modules and of those they need, in the order of loading. What is built in has none.
@@ -110,31 +114,81 @@ pub fn cache() -> PathBuf {
     cache.join("makeway/vm")
 }
 
-/// Into a folder of its own first, so that one that is there is whole.
-fn unpack(package: &str, release: &str, cache: &Path) -> Result<(), VmError> {
+/// The releases that `pick` takes of those that fit, oldest first: apt's, or else those of the cache.
+fn choose<const N: usize>(
+    apt: impl Fn(&Path) -> Result<Apt, VmError>,
+    fits: impl Fn(&str) -> bool,
+    pick: impl Fn(&[String]) -> Option<[String; N]>,
+    wanted: &str,
+    cache: &Path,
+) -> Result<[Kernel; N], VmError> {
     fs::create_dir_all(cache).map_err(|error| file(cache, error))?;
+    let lock = cache.join("lock");
+    let locked = File::create(&lock).and_then(|lock| lock.lock().map(|()| lock));
+    let _until_return = locked.map_err(|error| file(&lock, error))?;
+    let picked = |packages: Vec<String>| {
+        let releases = packages.iter().filter_map(|name| name.strip_prefix(IMAGE));
+        let mut releases: Vec<String> = releases.filter(|r| fits(r)).map(str::to_owned).collect();
+        releases.sort_by_key(|release| numbers(release));
+        pick(&releases)
+    };
+    let kernels = |releases: [String; N]| {
+        releases.map(|release| Kernel {
+            tree: cache.join(format!("{IMAGE}{release}")),
+            release,
+        })
+    };
+    let of_apt = || {
+        let apt = apt(cache)?;
+        let releases = picked(apt.names(&format!("{IMAGE}[0-9].*"))?).ok_or(VmError::NotListed)?;
+        for release in &releases {
+            unpack(&apt, release, cache)?;
+        }
+        Ok(kernels(releases))
+    };
+    of_apt().or_else(|why: VmError| {
+        let entries = fs::read_dir(cache).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let cached = picked(names.collect()).map(kernels);
+        cached.ok_or_else(|| VmError::NoKernel {
+            wanted: wanted.into(),
+            why: Box::new(why),
+            cache: cache.into(),
+        })
+    })
+}
+
+/// Into a folder of its own first, so that one that is there is whole.
+fn unpack(apt: &Apt, release: &str, cache: &Path) -> Result<(), VmError> {
+    let to = cache.join(format!("{IMAGE}{release}"));
+    if to.is_dir() {
+        return Ok(());
+    }
+    eprintln!("fetching Debian's Linux {release}");
     let place = tempfile::tempdir_in(cache).map_err(|error| file(cache, error))?;
-    let apt = find("apt-get", "apt")?;
-    output(
-        Command::new(apt)
-            .args(["download", package])
-            .current_dir(place.path()),
-    )?;
-    let mut entries = fs::read_dir(place.path())
-        .map_err(|error| file(place.path(), error))?
-        .flatten();
-    let archive = entries.next().map(|entry| entry.path()).unwrap_or_default();
+    // From 6.19 on the package of the image only names its parts.
+    let parts = ["binary", "modules", "base"].map(|part| format!("linux-{part}-{release}"));
+    let pattern = format!("linux-binary-{}", release.replace('+', "[+]"));
+    let packages = match apt.names(&pattern)?.is_empty() {
+        true => vec![format!("{IMAGE}{release}")],
+        false => parts.to_vec(),
+    };
+    apt.download(&packages, place.path())?;
+    let entries = fs::read_dir(place.path()).map_err(|error| file(place.path(), error))?;
+    let archives: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let tree = place.path().join("tree");
-    let dpkg = find("dpkg-deb", "dpkg")?;
-    output(Command::new(dpkg).arg("--extract").arg(&archive).arg(&tree))?;
+    for archive in archives {
+        let dpkg = find("dpkg-deb", "dpkg")?;
+        output(Command::new(dpkg).arg("--extract").arg(archive).arg(&tree))?;
+    }
+    // Where /lib is a link, newer packages leave it out.
+    if !tree.join("lib").exists() {
+        let lib = tree.join("lib");
+        symlink("usr/lib", &lib).map_err(|error| file(&lib, error))?;
+    }
     let depmod = find("depmod", "kmod")?;
     output(Command::new(depmod).arg("-b").arg(&tree).arg(release))?;
-    let to = cache.join(package);
-    match fs::rename(&tree, &to) {
-        // Another process was faster.
-        Err(_) if to.is_dir() => Ok(()),
-        result => result.map_err(|error| file(&to, error)),
-    }
+    fs::rename(&tree, &to).map_err(|error| file(&to, error))
 }
 
 /// The figures of a name, by which versions are compared.
@@ -149,8 +203,10 @@ mod tests {
 
     #[test]
     fn versions_are_compared_figure_by_figure() {
-        let older = numbers("linux-image-6.1.0-9-cloud-amd64");
-        assert!(older < numbers("linux-image-6.1.0-10-cloud-amd64"));
-        assert!(older < numbers("linux-image-6.10.2-cloud-amd64"));
+        let older = numbers("6.1.0-9-cloud-amd64");
+        assert!(older < numbers("6.1.0-10-cloud-amd64"));
+        assert!(older < numbers("6.10.2-cloud-amd64"));
+        assert!(numbers("6.17.8+deb13-cloud-amd64")[..] > [6, 17][..]);
+        assert!(numbers("6.16.12+deb13-cloud-amd64")[..] < [6, 17][..]);
     }
 }

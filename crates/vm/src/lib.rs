@@ -6,6 +6,7 @@
 //!
 //! QEMU translates (`-accel tcg`) unless `MAKEWAY_VM_ACCEL` says otherwise (`kvm`): a guest boots in some seconds everywhere.
 
+mod apt;
 mod initramfs;
 mod kernel;
 
@@ -32,13 +33,27 @@ pub enum VmError {
         /// Debian's package that has it.
         package: &'static str,
     },
-    /// apt knows no such kernel, and none is in the cache.
-    #[error("apt knows no package {prefix}*{suffix}: is it Debian, and was `apt-get update` run?")]
+    /// There is none to boot.
+    #[error("no kernel {wanted}: none is cached in {}, and {why}", cache.display())]
     NoKernel {
-        /// How its name begins.
-        prefix: String,
-        /// How its name ends.
-        suffix: String,
+        /// Which was wanted.
+        wanted: String,
+        /// Why apt brings none.
+        why: Box<VmError>,
+        /// Where kernels are kept.
+        cache: PathBuf,
+    },
+    /// apt's lists have no such kernel.
+    #[error("apt knows no such package: is it Debian, and was `apt-get update` run?")]
+    NotListed,
+    /// There is no mirror to ask for other suites.
+    #[error("apt has no sources of Debian's: is it Debian, and was `apt-get update` run?")]
+    NoMirror,
+    /// The mirror does not answer.
+    #[error("Debian's mirror is not reachable: {said}")]
+    Unreachable {
+        /// What apt said.
+        said: String,
     },
     /// A program of the host failed.
     #[error("{command} failed: {said}")]

@@ -8,14 +8,14 @@ use makeway_vm::{Kernel, Vm, VmError, cache, find};
 
 #[test]
 fn a_command_runs_under_another_kernel() {
-    let kernel = match Kernel::newest("linux-image-6.1.", "-cloud-amd64", &cache()) {
+    let kernel = match Kernel::newest("6.1.", "-cloud-amd64", &cache()) {
         Ok(kernel) => kernel,
         Err(why) => return eprintln!("skipped: {why}"),
     };
     let guest = Vm::new(&kernel)
         .module("dccp_ipv4")
         .program(&find("tc", "iproute2").unwrap());
-    let command = "uname -r; grep -c ^dccp_ipv4 /proc/modules; tc qdisc show dev lo; exit 7";
+    let command = "uname -r; grep -c ^dccp_ipv4 /proc/modules; /bin/tc qdisc show dev lo; exit 7";
     let output = match guest.run(command, Duration::from_secs(120)) {
         Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
         output => output.unwrap(),
@@ -34,4 +34,33 @@ fn a_command_runs_under_another_kernel() {
         .module("no_such_module")
         .run("true", Duration::from_secs(1));
     assert!(matches!(missing, Err(VmError::NoModule { .. })));
+}
+
+#[test]
+fn both_ends_of_debians_kernels_with_bpf_qdiscs_boot() {
+    let kernels = match Kernel::with_bpf_qdiscs(&cache()) {
+        Ok(kernels) => kernels,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    for kernel in kernels {
+        let guest = Vm::new(&kernel)
+            .module("sch_cake")
+            .program(&find("tc", "iproute2").unwrap());
+        let command = "uname -r
+            grep -c ' bpf_qdisc_skb_drop$' /proc/kallsyms
+            test -d /sys/fs/bpf && grep -c '^bpf ' /proc/mounts
+            ls -d /sys/kernel/debug/tracing
+            /bin/tc qdisc add dev lo root cake && /bin/tc qdisc show dev lo";
+        let output = match guest.run(command, Duration::from_secs(120)) {
+            Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+            output => output.unwrap(),
+        };
+        let lines: Vec<&str> = output.text.lines().collect();
+        assert_eq!(
+            lines[..4],
+            [kernel.release(), "1", "1", "/sys/kernel/debug/tracing"],
+            "{output:?}"
+        );
+        assert!(lines[4].starts_with("qdisc cake"), "{output:?}");
+    }
 }

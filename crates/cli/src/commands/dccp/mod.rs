@@ -112,7 +112,7 @@ pub fn measure(
         scenario(policy, 0)?;
     }
     ensure!(!rates.contains(&0), "a line of 0 kbit/s carries nothing");
-    let kernel = Kernel::newest("linux-image-6.1.", "-cloud-amd64", &makeway_vm::cache())?;
+    let kernel = Kernel::newest("6.1.", "-cloud-amd64", &makeway_vm::cache())?;
     let program = env::current_exe()?;
     let guest = Vm::new(&kernel)
         .module("dccp_ipv4")
