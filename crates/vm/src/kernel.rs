@@ -53,6 +53,10 @@ impl Kernel {
         &self.release
     }
 
+    pub(crate) fn cache(&self) -> &Path {
+        self.tree.parent().unwrap_or(&self.tree)
+    }
+
     pub(crate) fn image(&self) -> PathBuf {
         let Self { tree, release } = self;
         let packed_alone = tree.join("lib/modules").join(release).join("vmlinuz");

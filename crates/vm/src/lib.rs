@@ -1,23 +1,26 @@
 //! Runs a program under another Linux kernel than the machine's own: one of Debian's packages, in QEMU.
 //!
-//! [`Kernel::newest`] finds the package by apt, and unpacks it without installing it. [`Vm::run`] makes an initramfs of the programs
+//! [`Kernel::newest`] and [`Kernel::with_bpf_qdiscs`] find the package by apt, and unpack it without installing it. [`Vm::run`] makes an initramfs of the programs
 //! that are wanted, with their libraries and the kernel's modules, boots it, runs a shell command in it, and brings output
 //! and exit status back. Nothing is shared with the guest, no disk and no network; it needs no privilege.
 //!
-//! QEMU translates (`-accel tcg`) unless `MAKEWAY_VM_ACCEL` says otherwise (`kvm`): a guest boots in some seconds everywhere.
+//! It runs on the processor's own virtual machines where they work, see [`Accelerator`]; else QEMU translates, with which a guest
+//! boots in some seconds everywhere.
 
+mod accelerator;
 mod apt;
 mod initramfs;
 mod kernel;
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+pub use accelerator::Accelerator;
 pub use kernel::{Kernel, cache};
 
 use initramfs::Initramfs;
@@ -54,6 +57,12 @@ pub enum VmError {
     Unreachable {
         /// What apt said.
         said: String,
+    },
+    /// `MAKEWAY_VM_ACCEL` says something else.
+    #[error("MAKEWAY_VM_ACCEL={given}: it is `kvm` or `tcg`, or not set")]
+    Accelerator {
+        /// What it says.
+        given: String,
     },
     /// A program of the host failed.
     #[error("{command} failed: {said}")]
@@ -102,6 +111,8 @@ pub struct Output {
     pub status: i32,
     /// What it wrote to its standard output and standard error, the first 16 MiB.
     pub text: String,
+    /// What its kernel said from the boot to the end: warnings and worse, and stack traces.
+    pub console: String,
 }
 
 /// What a guest has.
@@ -110,19 +121,27 @@ pub struct Vm<'a> {
     kernel: &'a Kernel,
     modules: Vec<String>,
     programs: Vec<PathBuf>,
+    files: Vec<(String, Vec<u8>)>,
     memory_mib: u32,
+    cpus: u32,
+    arguments: Vec<OsString>,
+    accelerator: Option<Accelerator>,
 }
 
 impl<'a> Vm<'a> {
     const MOST_OUTPUT: u64 = 16 << 20;
 
-    /// A guest with the kernel's own modules for its console, and busybox.
+    /// A guest with the kernel's own modules for its console, busybox, two processors and 1 GiB of memory.
     pub fn new(kernel: &'a Kernel) -> Self {
         Self {
             kernel,
             modules: ["virtio_pci", "virtio_console"].map(String::from).to_vec(),
             programs: Vec::new(),
+            files: Vec::new(),
             memory_mib: 1024,
+            cpus: 2,
+            arguments: Vec::new(),
+            accelerator: None,
         }
     }
 
@@ -133,8 +152,41 @@ impl<'a> Vm<'a> {
     }
 
     /// Brings a program of this machine into the guest's `/bin`, with the libraries that it is linked to.
+    ///
+    /// The shell prefers busybox's programs: of those names it takes another by its path alone, as `/bin/tc`.
     pub fn program(mut self, path: &Path) -> Self {
         self.programs.push(path.into());
+        self
+    }
+
+    /// Brings a file into the guest, whose path `to` is given from the root.
+    pub fn file(mut self, to: &str, content: impl Into<Vec<u8>>) -> Self {
+        self.files
+            .push((to.trim_start_matches('/').into(), content.into()));
+        self
+    }
+
+    /// So many processors.
+    pub fn cpus(mut self, count: u32) -> Self {
+        self.cpus = count;
+        self
+    }
+
+    /// So much memory, in MiB; the guest's files are in it.
+    pub fn memory(mut self, mib: u32) -> Self {
+        self.memory_mib = mib;
+        self
+    }
+
+    /// Gives QEMU further arguments, as `-icount shift=0`, which counts instructions and needs [`Accelerator::Tcg`].
+    pub fn qemu<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Runs it so and not otherwise; it is [`Accelerator::best`] where nothing is said.
+    pub fn accelerator(mut self, accelerator: Accelerator) -> Self {
+        self.accelerator = Some(accelerator);
         self
     }
 
@@ -142,18 +194,32 @@ impl<'a> Vm<'a> {
     ///
     /// `limit` counts from the start of QEMU. Errors are of the host and of the boot, see [`VmError`].
     pub fn run(&self, command: &str, limit: Duration) -> Result<Output, VmError> {
+        self.follow(command, limit, |_| {})
+    }
+
+    /// As [`Self::run`], and gives what the command writes line by line, soon after it did.
+    pub fn follow(
+        &self,
+        command: &str,
+        limit: Duration,
+        mut line: impl FnMut(&str),
+    ) -> Result<Output, VmError> {
+        let accelerator = match self.accelerator {
+            Some(accelerator) => accelerator,
+            None => Accelerator::best(self.kernel)?,
+        };
         let qemu = find("qemu-system-x86_64", "qemu-system-x86")?;
         let place = tempfile::tempdir().map_err(|error| file(&env::temp_dir(), error))?;
         let at = |name: &str| place.path().join(name);
         self.archive(command)?.write(&at("initramfs"))?;
 
         // On a busy host the timer of a translated guest is too late for the kernel's check of it.
-        let kernel = "console=ttyS0 panic=-1 quiet no_timer_check";
+        let kernel = "console=ttyS0 panic=-1 loglevel=5 no_timer_check";
         let mut machine = Command::new(qemu);
-        let accel = env::var("MAKEWAY_VM_ACCEL").unwrap_or_else(|_| "tcg".into());
         machine
             .args(["-nodefaults", "-display", "none", "-no-reboot"])
-            .args(["-accel", &accel, "-cpu", "max", "-smp", "2"])
+            .args(["-accel", accelerator.name(), "-cpu", "max"])
+            .args(["-smp", &self.cpus.to_string()])
             .args(["-m", &format!("{}M", self.memory_mib)])
             .args(["-kernel".as_ref(), self.kernel.image().as_os_str()])
             .args(["-initrd".as_ref(), at("initramfs").as_os_str()])
@@ -164,6 +230,7 @@ impl<'a> Vm<'a> {
             .args(["-device", "virtserialport,chardev=output,name=output"])
             .args(["-chardev".into(), saved("status", &at("status"))])
             .args(["-device", "virtserialport,chardev=status,name=status"])
+            .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(at("complaints")).map_err(|e| file(place.path(), e))?);
@@ -178,20 +245,21 @@ impl<'a> Vm<'a> {
         let mut machine = machine.spawn().map_err(|e| failed("qemu", &e))?;
 
         let end = Instant::now() + limit;
-        let mut in_time = true;
-        loop {
-            match machine.try_wait().map_err(|e| failed("qemu", &e))? {
-                Some(_) => break,
-                None if Instant::now() < end => thread::sleep(Duration::from_millis(50)),
-                None => {
-                    in_time = false;
-                    // It may have ended this moment, which is as well.
-                    let _ = machine.kill();
-                    let _ = machine.wait();
-                    break;
-                }
+        let mut lines = Lines::of(at("output"));
+        let in_time = loop {
+            let ended = machine.try_wait().map_err(|e| failed("qemu", &e))?;
+            lines.give(&mut line);
+            if ended.is_some() {
+                break true;
             }
-        }
+            if Instant::now() >= end {
+                // It may have ended this moment, which is as well.
+                let _ = machine.kill();
+                let _ = machine.wait();
+                break false;
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
         let read = |name| {
             let mut bytes = Vec::new();
             // What cannot be read is what the guest did not come to write.
@@ -200,15 +268,19 @@ impl<'a> Vm<'a> {
             }
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let text = read("output");
+        let [text, console] = ["output", "console"].map(read);
         if !in_time {
             return Err(VmError::TimedOut { limit, said: text });
         }
         match read("status").trim().parse() {
-            Ok(status) => Ok(Output { status, text }),
+            Ok(status) => Ok(Output {
+                status,
+                text,
+                console,
+            }),
             Err(_) => {
-                let console = read("complaints") + &text + &read("console");
-                let lines: Vec<&str> = console.lines().collect();
+                let all = read("complaints") + &text + &console;
+                let lines: Vec<&str> = all.lines().collect();
                 Err(VmError::Stopped {
                     console: lines[lines.len().saturating_sub(20)..].join("\n"),
                 })
@@ -223,6 +295,9 @@ impl<'a> Vm<'a> {
         for program in &self.programs {
             archive.program(program)?;
         }
+        for (path, content) in &self.files {
+            archive.add(path, content.clone(), false);
+        }
         let mut modules = String::new();
         for path in self.kernel.modules(&self.modules)? {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -233,6 +308,33 @@ impl<'a> Vm<'a> {
         archive.add("etc/modules", modules.into_bytes(), false);
         archive.add("etc/command", command.as_bytes().to_vec(), false);
         Ok(archive)
+    }
+}
+
+/// The whole lines of a file that grows.
+struct Lines {
+    path: PathBuf,
+    given: u64,
+}
+
+impl Lines {
+    fn of(path: PathBuf) -> Self {
+        Self { path, given: 0 }
+    }
+
+    fn give(&mut self, line: &mut impl FnMut(&str)) {
+        let mut more = Vec::new();
+        // What cannot be read now can be read later, or is not there.
+        let opened = fs::File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.given))?;
+            file.take(Vm::MOST_OUTPUT).read_to_end(&mut more)
+        });
+        let whole = more.iter().rposition(|byte| *byte == b'\n');
+        if let (Ok(_), Some(last)) = (opened, whole) {
+            let text = String::from_utf8_lossy(&more[..=last]);
+            text.lines().for_each(line);
+            self.given += last as u64 + 1;
+        }
     }
 }
 

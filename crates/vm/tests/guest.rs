@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use makeway_vm::{Kernel, Vm, VmError, cache, find};
+use makeway_vm::{Accelerator, Kernel, Vm, VmError, cache, find};
 
 #[test]
 fn a_command_runs_under_another_kernel() {
@@ -24,6 +24,26 @@ fn a_command_runs_under_another_kernel() {
     assert_eq!(lines[..2], [kernel.release(), "1"], "{output:?}");
     assert!(lines[2].starts_with("qdisc noqueue"), "{output:?}");
     assert_eq!(output.status, 7);
+
+    // With instructions for a clock, one CPU and no more than half the memory.
+    let mut heard = Vec::new();
+    let guest = Vm::new(&kernel)
+        .cpus(1)
+        .memory(512)
+        .accelerator(Accelerator::Tcg)
+        .qemu(["-icount", "shift=0"])
+        .file("/etc/told", "in a file\n");
+    let command = "cat /etc/told; nproc; cat /proc/meminfo | head -1
+        echo '<3>a complaint' > /dev/kmsg; sleep 1";
+    let output = guest.follow(command, Duration::from_secs(120), |line| {
+        heard.push(line.to_owned());
+    });
+    let output = output.unwrap();
+    assert_eq!(output.text.lines().collect::<Vec<_>>(), heard);
+    assert_eq!(heard[..2], ["in a file", "1"], "{output:?}");
+    let memory = heard[2].split_whitespace().nth(1).unwrap();
+    assert!(memory.parse::<u32>().unwrap() < 512 << 10, "{memory} kB");
+    assert!(output.console.contains("a complaint"), "{output:?}");
 
     let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(30));
     assert!(
