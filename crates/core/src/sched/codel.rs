@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `TARGET`, `INTERVAL` | [`CoDelParams`] |
 //! | `deque`, `dodequeue` | [`Control::dequeue`], [`Control::next`] |
-//! | `control_law` | [`CoDelParams::control_law`] |
+//! | `control_law` | [`spacing`] |
 //! | `first_above_time_`, `drop_next_` | `first_above`, `drop_next` |
 //! | `count_`, `lastcount_`, `dropping_` | `count`, `last_count`, `dropping` |
 //! | `bytes()`, `MAXPACKET` | the bytes behind a packet, [`CoDelParams::mtu`] or `largest` |
@@ -56,13 +56,19 @@ impl Default for CoDelParams {
 }
 
 impl CoDelParams {
+    /// The longest interval: its square in nanoseconds fits 64 bits.
+    pub const MOST_INTERVAL: Duration = Duration::from_secs(4);
+
     /// When to drop next, after the drop that was due at `t` and made them `count`.
     fn control_law(&self, t: Instant, count: u32) -> Instant {
-        // At most 4 s, so that the square fits 64 bits.
-        let interval = self.interval.as_nanos();
-        let spacing = (interval * interval / u64::from(count)).isqrt();
-        t + Duration::from_nanos(spacing)
+        t + spacing(self.interval, count)
     }
+}
+
+/// RFC 8289 §5.6: how long after one drop the next is due, when they are `count`, at least 1.
+pub(super) fn spacing(interval: Duration, count: u32) -> Duration {
+    let interval = interval.as_nanos();
+    Duration::from_nanos((interval * interval / u64::from(count)).isqrt())
 }
 
 /// Controlled delay over a drop-tail FIFO.
