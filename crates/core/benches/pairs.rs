@@ -98,6 +98,11 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn cake(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Cake, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn ncq(bencher: Bencher, flows: u32) {
                 discipline(bencher, Discipline::Ncq, flows);
             }

@@ -192,7 +192,8 @@ pub enum DropReason {
     LongestQueue,
     /// The packet alone is larger than the whole buffer.
     TooLarge,
-    /// The average queue is between its thresholds, and chance chose the arriving packet (RED).
+    /// The average queue is between its thresholds, and chance chose the arriving packet (RED); after the buffer was
+    /// full, it chose one that would have left (BLUE in CAKE).
     Early,
     /// The average queue is above its upper threshold (RED).
     Forced,

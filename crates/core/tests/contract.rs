@@ -7,8 +7,8 @@ use makeway_core::packet::UserId;
 use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
 use makeway_core::sched::{
-    CoDelParams, Config, CsfqParams, Discipline, DropFrom, FqCoDelParams, Limits, LowRate,
-    NcqParams, RedParams, RioParams, Scheduler, TredParams, build,
+    CakeParams, CoDelParams, Config, CsfqParams, Discipline, DropFrom, FqCoDelParams, Isolation,
+    Limits, LowRate, NcqParams, RedParams, RioParams, Scheduler, TredParams, build,
 };
 use makeway_core::ticket::{Codec, Scale};
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
@@ -75,6 +75,24 @@ prop_compose! {
             interval: Duration::from_micros(interval),
             mtu: mtu.map(Bytes::new),
             ecn: false,
+        }
+    }
+}
+
+prop_compose! {
+    /// Round trips as short as the steps between operations, and lines on which a packet takes longer.
+    fn cake()(
+        rtt in prop_oneof![3 => 20u64..3000, 1 => Just(100_000u64)],
+        flows: bool,
+        rate in prop_oneof![1 => Just(None), 4 => (1_000_000u64..100_000_000_000).prop_map(Some)],
+        seed: u64,
+    ) -> CakeParams {
+        CakeParams {
+            rtt: Duration::from_micros(rtt),
+            isolation: if flows { Isolation::Flows } else { Isolation::Dual },
+            ecn: false,
+            rate: rate.map(Rate::from_bps),
+            seed,
         }
     }
 }
@@ -177,6 +195,7 @@ prop_compose! {
         rio in [red(), red()],
         codel in codel(),
         csfq in csfq(),
+        cake in cake(),
         ncq in ncq(),
     ) -> Config {
         let limits = Limits { packets, bytes: Bytes::new(bytes), flows };
@@ -192,6 +211,7 @@ prop_compose! {
             csfq,
             codel,
             fq_codel: FqCoDelParams { quantum: Bytes::new(quantum), codel },
+            cake,
             ncq,
             ..Config::new(discipline, limits)
         }
@@ -275,6 +295,7 @@ contract! {
     red: Discipline::Red, built;
     codel: Discipline::CoDel, built;
     fq_codel: Discipline::FqCoDel, built;
+    cake: Discipline::Cake, built;
     prio: Discipline::Prio, built;
     ncq: Discipline::Ncq, built;
     tred: Discipline::Tred, built;

@@ -1,5 +1,6 @@
 //! What a discipline is made from, and its making.
 
+use super::cake::{Cake, CakeParams};
 use super::choke::Choke;
 use super::codel::{CoDel, CoDelParams};
 use super::csfq::{Csfq, CsfqParams};
@@ -42,6 +43,8 @@ pub enum Discipline {
     CoDel,
     /// Flow queue CoDel: fair queueing, new flows first, CoDel in each.
     FqCoDel,
+    /// Fair queueing of users and of their flows, sparse flows first, CoDel and BLUE in each.
+    Cake,
     /// Strict priority between users.
     Prio,
     /// Non-congestive queuing: short packets first, within a threshold.
@@ -60,7 +63,7 @@ pub enum Discipline {
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -69,6 +72,7 @@ impl Discipline {
         Self::Red,
         Self::CoDel,
         Self::FqCoDel,
+        Self::Cake,
         Self::Prio,
         Self::Ncq,
         Self::Tred,
@@ -89,6 +93,7 @@ impl Discipline {
             Self::Red => "red",
             Self::CoDel => "codel",
             Self::FqCoDel => "fq-codel",
+            Self::Cake => "cake",
             Self::Prio => "prio",
             Self::Ncq => "ncq",
             Self::Tred => "tred",
@@ -155,7 +160,7 @@ pub struct Config {
     /// Bytes that a flow (`fq`, `pfq`) or a user of weight 1 (`hier`) may send in a round; 64 B to
     /// 1 MiB.
     pub quantum: Bytes,
-    /// Users of `hier`, `prio` and `csfq`: every [`UserId`] is below it.
+    /// Users of `hier`, `prio`, `csfq` and `cake`: every [`UserId`] is below it.
     pub users: u32,
     /// Weights of the users of `hier` and `csfq`, levels of those of `prio`, where they are not 1.
     pub weights: Vec<(UserId, u32)>,
@@ -171,6 +176,8 @@ pub struct Config {
     pub codel: CoDelParams,
     /// Of `fq-codel`.
     pub fq_codel: FqCoDelParams,
+    /// Of `cake`.
+    pub cake: CakeParams,
     /// Of `ncq`.
     pub ncq: NcqParams,
 }
@@ -197,6 +204,7 @@ impl Config {
             csfq: CsfqParams::default(),
             codel: CoDelParams::default(),
             fq_codel: FqCoDelParams::default(),
+            cake: CakeParams::default(),
             ncq: NcqParams::default(),
         }
     }
@@ -264,6 +272,12 @@ pub enum ConfigError {
     /// The target of CoDel is out of range.
     #[error("a target of {0} is outside 1us to the interval of {1}")]
     Target(Duration, Duration),
+    /// The round trip of CAKE is out of range.
+    #[error("an rtt of {0} for cake is outside 20us to 4s")]
+    CakeRtt(Duration),
+    /// The line of CAKE has no rate.
+    #[error("a line of {0} for cake sends nothing: give its rate, or none")]
+    CakeLineRate(Rate),
     /// The length that short packets of NCQ are below is out of range.
     #[error("a length of {0} for the short packets of ncq is outside 1 B to 16 MiB")]
     ShortLength(Bytes),
@@ -329,6 +343,7 @@ impl Config {
         self.csfq.check()?;
         self.codel.check()?;
         self.fq_codel.codel.check()?;
+        self.cake.check()?;
         self.ncq.check()
     }
 }
@@ -389,13 +404,26 @@ impl CsfqParams {
 impl CoDelParams {
     fn check(&self) -> Result<(), ConfigError> {
         let least = Duration::from_micros(1);
-        if !(least..=Duration::from_secs(4)).contains(&self.interval) {
+        if !(least..=Self::MOST_INTERVAL).contains(&self.interval) {
             return Err(ConfigError::Interval(self.interval));
         }
         if !(least..=self.interval).contains(&self.target) {
             return Err(ConfigError::Target(self.target, self.interval));
         }
         Ok(())
+    }
+}
+
+impl CakeParams {
+    fn check(&self) -> Result<(), ConfigError> {
+        let rtts = Duration::from_micros(20)..=CoDelParams::MOST_INTERVAL;
+        if !rtts.contains(&self.rtt) {
+            return Err(ConfigError::CakeRtt(self.rtt));
+        }
+        match self.rate {
+            Some(rate) if rate.bps() == 0 => Err(ConfigError::CakeLineRate(rate)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -452,6 +480,7 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::Red => Box::new(Red::new(limits, config.red.clone())),
         Discipline::CoDel => Box::new(CoDel::new(limits, config.codel)),
         Discipline::FqCoDel => Box::new(FqCoDel::new(limits, config.fq_codel)),
+        Discipline::Cake => Box::new(Cake::new(limits, config.users, config.cake.clone())),
         Discipline::Prio => Box::new(Prio::new(limits, config.users, &config.weights)),
         Discipline::Ncq => Box::new(Ncq::new(limits, config.ncq.clone())),
         Discipline::Tred => Box::new(Tred::new(limits, config.red.clone(), config.tred)),
@@ -477,7 +506,7 @@ mod tests {
         for discipline in Discipline::ALL {
             assert_eq!(discipline.to_string().parse(), Ok(discipline));
         }
-        let error = "cake".parse::<Discipline>().unwrap_err().to_string();
+        let error = "sfq".parse::<Discipline>().unwrap_err().to_string();
         for discipline in Discipline::ALL {
             assert!(error.contains(discipline.name()), "{error}");
         }
@@ -516,6 +545,8 @@ mod tests {
         assert!(refused(|c| c.codel.interval = Duration::from_secs(5)).contains("5s"));
         assert!(refused(|c| c.codel.target = Duration::from_secs(1)).contains("of 1s"));
         assert!(refused(|c| c.fq_codel.codel.target = Duration::ZERO).contains("of 0ns"));
+        assert!(refused(|c| c.cake.rtt = Duration::from_micros(19)).contains("19us"));
+        assert!(refused(|c| c.cake.rate = Some(Rate::from_bps(0))).contains("0bit for cake"));
         assert!(refused(|c| c.ncq.length = Bytes::ZERO).contains("length of 0 B"));
         assert!(refused(|c| c.ncq.window = Some(0)).contains("window of 0 packets"));
         assert!(refused(|c| c.ncq.window = Some(1 << 21)).contains("window of 2097152"));

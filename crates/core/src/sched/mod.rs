@@ -1,6 +1,8 @@
 //! The disciplines, one file each, behind [`Scheduler`].
 
+pub mod cake;
 pub mod choke;
+mod cobalt;
 pub mod codel;
 mod config;
 pub mod csfq;
@@ -20,6 +22,7 @@ pub mod rio;
 pub mod sqf;
 pub mod tred;
 
+pub use cake::{CakeParams, Isolation};
 pub use codel::CoDelParams;
 pub use config::{Config, ConfigError, Discipline, DropFrom, ParseDisciplineError, build};
 pub use csfq::CsfqParams;

@@ -2,7 +2,7 @@
 
 use super::{Rng, Workload};
 use crate::packet::{FlowId, Packet};
-use crate::sched::{Config, Discipline, Drops, Limits, Scheduler};
+use crate::sched::{Config, Discipline, Drops, Isolation, Limits, Scheduler};
 use crate::units::{Bytes, Fraction, Instant};
 use std::fmt;
 
@@ -103,6 +103,8 @@ impl Bench {
             red.max = packets + 1;
             red.max_p = Fraction::ratio(1, 1 << 40);
         }
+        // With isolation of users a packet's cost grows with the flows of its user, as it does in Linux.
+        config.cake.isolation = Isolation::Flows;
         if discipline == Discipline::Choke {
             // What meets its like would empty the buffer.
             config.red.min = packets;

@@ -83,7 +83,7 @@ impl CoDel {
 }
 
 /// The longest time that is no longer than `interval / sqrt(count)`.
-fn law(interval: Duration, count: u32) -> Duration {
+pub fn law(interval: Duration, count: u32) -> Duration {
     let square = u128::from(interval.as_nanos()).pow(2);
     let fits = |ns: u64| u128::from(ns).pow(2) * u128::from(count) <= square;
     let (mut yes, mut no) = (0, interval.as_nanos() + 1);

@@ -3,6 +3,7 @@
 //! Used by the contract test and by the fuzz targets. Slow on purpose: every question is answered by
 //! looking at every packet.
 
+mod cake;
 mod choke;
 mod codel;
 mod csfq;
@@ -11,6 +12,7 @@ mod ncq;
 mod red;
 mod tred;
 
+use cake::Cake;
 use choke::Choke;
 use codel::CoDel;
 use csfq::Csfq;
@@ -79,6 +81,7 @@ pub struct Model {
     codels: Vec<CoDel>,
     /// The largest packet that CoDel has looked at.
     largest: u64,
+    cake: Cake,
     red: Red,
     ncq: Ncq,
     tred: Tred,
@@ -119,6 +122,7 @@ impl Model {
             new: Vec::new(),
             codels: vec![CoDel::default(); flows],
             largest: 0,
+            cake: Cake::new(config),
             red: Red::new(&config.red),
             ncq: Ncq::new(&config.ncq, flows),
             tred: Tred::new(config.tred),
@@ -253,9 +257,13 @@ impl Model {
             let of_it = self.held.iter().position(|h| h.pkt.flow.0 == longest);
             let last = self.held.iter().rposition(|h| h.pkt.flow.0 == longest);
             let at = match self.config.drop_from {
+                _ if self.config.discipline == Discipline::Cake => of_it,
                 DropFrom::Head => of_it,
                 DropFrom::Tail => last,
             };
+            if self.config.discipline == Discipline::Cake {
+                self.cake.overflow(now, longest);
+            }
             let dropped = self.remove(at.expect("the longest queue is not empty"));
             self.events.push((dropped, Some(DropReason::LongestQueue)));
         }
@@ -283,6 +291,7 @@ impl Model {
             }
             Discipline::CoDel => return Some(self.codel(now, 0, |_| true)),
             Discipline::FqCoDel => return self.fq_codel(now),
+            Discipline::Cake => return Some(self.cake(now)),
             Discipline::Sqf => self.shortest_of(|_| true),
             Discipline::Fq => self.drr(),
             Discipline::Pfq => match self.held.iter().position(|h| h.priority) {
@@ -392,6 +401,23 @@ impl Model {
         }
     }
 
+    /// A packet of the flow whose turn it is; COBALT never drops the last one.
+    fn cake(&mut self, now: Instant) -> Packet {
+        let held = &self.held;
+        let holds = |flow| held.iter().any(|h| h.pkt.flow.0 == flow);
+        let flow = self.cake.turn(now, holds);
+        loop {
+            let pkt = self.remove(self.head(flow));
+            match self.cake.judge(now, &pkt) {
+                Some(why) if self.is_held(flow) => self.events.push((pkt, Some(why))),
+                _ => {
+                    self.cake.charge(&pkt);
+                    return pkt;
+                }
+            }
+        }
+    }
+
     /// Half of the bytes of a flow, or 64 packets of it.
     fn give_up_half(&mut self, flow: u32) {
         let all = self.bytes_of(flow);
@@ -496,6 +522,7 @@ impl Model {
             Discipline::Fifo | Discipline::Sqf | Discipline::Red | Discipline::CoDel => {}
             Discipline::Prio | Discipline::Ncq | Discipline::Tred | Discipline::Rio => {}
             Discipline::Choke => self.choke.arrive(),
+            Discipline::Cake => self.cake.arrive(&pkt),
             Discipline::Csfq | Discipline::Harvest => {}
         }
         self.held.push(Held { pkt, priority });

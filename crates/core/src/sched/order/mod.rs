@@ -5,7 +5,7 @@
 //!
 //! | structure | per packet | used by |
 //! | --- | --- | --- |
-//! | [`Buckets`] | O(1) | `sqf`, `fq`, `pfq`, `fq-codel` |
+//! | [`Buckets`] | O(1) | `sqf`, `fq`, `pfq`, `fq-codel`, `cake` |
 //! | [`Tree`] | O(log n) | `hier` (a small set for each user), [`Buckets`] beyond its window |
 //! | [`Heaps`] | O(log n) | nobody: the published baseline of `makeway bench core` |
 //!
