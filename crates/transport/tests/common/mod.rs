@@ -53,6 +53,7 @@ struct Shared {
     stop: AtomicBool,
     /// Datagrams lost on the way to the receiver, per thousand.
     loss: AtomicU32,
+    /// Those of them that were RTP.
     lost: AtomicU32,
 }
 
@@ -88,7 +89,7 @@ impl Relay {
         self.shared.loss.store(per_thousand, Ordering::Relaxed);
     }
 
-    /// How many it has lost.
+    /// How many packets of RTP it has lost; the sender's reports that it loses as well do not count.
     pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed).into()
     }
@@ -112,7 +113,8 @@ fn forward(front: &UdpSocket, back: &UdpSocket, delay: Duration, shared: &Shared
         if let Ok((len, from)) = front.recv_from(&mut buffer) {
             sender = Some(from);
             if rng.u32(0..1000) < shared.loss.load(Ordering::Relaxed) {
-                shared.lost.fetch_add(1, Ordering::Relaxed);
+                let rtp = !is_report(&buffer[..len]);
+                shared.lost.fetch_add(rtp.into(), Ordering::Relaxed);
             } else {
                 there.push_back((Instant::now() + delay, buffer[..len].to_vec()));
             }
@@ -130,4 +132,9 @@ fn forward(front: &UdpSocket, back: &UdpSocket, delay: Duration, shared: &Shared
             let _ = front.send_to(&datagram, sender.unwrap());
         }
     }
+}
+
+/// Whether it is RTCP, by what RTP and RTCP on one port have different (RFC 5761 §4).
+fn is_report(datagram: &[u8]) -> bool {
+    (192..=223).contains(&datagram[1])
 }
