@@ -430,4 +430,53 @@ mod tests {
         let longest = DropReason::LongestQueue;
         assert_eq!(dropped, [(2, longest), (0, longest)]);
     }
+
+    /// Drops of a flow that sends 1042 B each millisecond over 4 Mbit/s, all its packets having gone.
+    fn drops_of_a_flood(packets: u32, limit: u32, seed: u64) -> usize {
+        let params = CakeParams { seed, ..mbit(4) };
+        let limits = limits(limit, 1 << 30);
+        let (mut cake, mut drops) = (Cake::new(limits, 1, params), Drops::default());
+        let mut arrivals = (0..packets)
+            .map(|n| {
+                (
+                    Instant::from_nanos(1_000_000_000 + 1_000_000 * u64::from(n)),
+                    n,
+                )
+            })
+            .peekable();
+        let mut now = Instant::ZERO;
+        loop {
+            while let Some((came, n)) = arrivals.next_if(|(came, _)| *came <= now) {
+                let mut pkt = packet(n, 0, 1042);
+                pkt.arrived = came;
+                cake.enqueue(came, pkt, &mut drops);
+            }
+            match (cake.dequeue(now, &mut drops), arrivals.peek()) {
+                (Some(sent), _) => now += sent.len() / Rate::from_bps(4_000_000),
+                (None, Some((came, _))) => now = *came,
+                (None, None) => return drops.drain().count(),
+            }
+        }
+    }
+
+    #[test]
+    fn a_flood_loses_as_many_packets_as_in_linux() {
+        // `tc qdisc add dev d0 root cake bandwidth 4mbit besteffort flows` on Linux 6.17.8, three times each.
+        for (packets, linux) in [(1000, 107..=108), (2000, 338..=339), (4000, 1027..=1028)] {
+            let drops = drops_of_a_flood(packets, 10_000, 1);
+            assert!(
+                (linux.start() - 1..=linux.end() + 1).contains(&drops),
+                "{packets}: {drops}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_flood_that_fills_the_buffer_loses_as_many_packets_as_in_linux() {
+        // The same with memory for 100 packets: 2073, 2079 and 2118 of 4000, by BLUE's chance.
+        for seed in 0..10 {
+            let drops = drops_of_a_flood(4000, 100, seed);
+            assert!((2040..=2150).contains(&drops), "{drops}");
+        }
+    }
 }
