@@ -251,6 +251,8 @@ impl Queue {
         }
         config.csfq.rate = rate;
         config.csfq.seed = seed;
+        config.cake.rate = rate;
+        config.cake.seed = seed;
         config.ncq.seed = seed;
         config
     }

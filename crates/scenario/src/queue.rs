@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
 use makeway_core::sched::{
-    CoDelParams, Config, CsfqParams, Discipline, DropFrom, Limits, LowRate, NcqParams, RedParams,
-    TredParams,
+    CakeParams, CoDelParams, Config, CsfqParams, Discipline, DropFrom, Isolation, Limits, LowRate,
+    NcqParams, RedParams, TredParams,
 };
 use makeway_core::units::{Bytes, Fraction};
 
@@ -15,7 +15,7 @@ use crate::error::{ScenarioError, list};
 use crate::model::Queue;
 use crate::section::{Section, shown, table};
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "at",
     "discipline",
     "limit",
@@ -27,6 +27,7 @@ const KEYS: [&str; 15] = [
     "ecn",
     "red",
     "codel",
+    "cake",
     "ncq",
     "tred",
     "rio",
@@ -46,6 +47,7 @@ const TRED_KEYS: [&str; 4] = ["k", "exponent", "interval", "window"];
 const RIO_KEYS: [&str; 2] = ["in", "out"];
 const CSFQ_KEYS: [&str; 4] = ["edge", "flow_window", "window", "threshold"];
 const CODEL_KEYS: [&str; 3] = ["target", "interval", "mtu"];
+const CAKE_KEYS: [&str; 2] = ["rtt", "isolation"];
 const NCQ_KEYS: [&str; 9] = [
     "threshold",
     "length",
@@ -170,6 +172,7 @@ fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError>
         config.red.ecn = ecn;
         config.codel.ecn = ecn;
         config.fq_codel.codel.ecn = ecn;
+        config.cake.ecn = ecn;
     }
     if let Some(entry) = q.get("red") {
         red(&entry.item, &q.name("red"), &mut config.red)?;
@@ -199,6 +202,9 @@ fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError>
         let name = q.name("codel");
         codel(&entry.item, &name, &mut config.codel)?;
         codel(&entry.item, &name, &mut config.fq_codel.codel)?;
+    }
+    if let Some(entry) = q.get("cake") {
+        cake(&entry.item, &q.name("cake"), &mut config.cake)?;
     }
     if let Some(entry) = q.get("ncq") {
         ncq(&entry.item, &q.name("ncq"), &mut config.ncq)?;
@@ -297,6 +303,21 @@ fn codel(item: &Item, name: &str, params: &mut CoDelParams) -> Result<(), Scenar
     }
     if let Some(mtu) = s.read("mtu")? {
         params.mtu = Some(mtu);
+    }
+    Ok(())
+}
+
+fn cake(item: &Item, name: &str, params: &mut CakeParams) -> Result<(), ScenarioError> {
+    let t = table(item, name, "{ rtt = \"100ms\", isolation = \"flows\" }")?;
+    let s = Section::new(name, &item.origin, t, &CAKE_KEYS)?;
+    if let Some(rtt) = s.read("rtt")? {
+        params.rtt = rtt;
+    }
+    if let Some(isolation) = s.choice("isolation", &["dual", "flows"])? {
+        params.isolation = match isolation.as_str() {
+            "flows" => Isolation::Flows,
+            _ => Isolation::Dual,
+        };
     }
     Ok(())
 }

@@ -167,6 +167,14 @@ fn errors_say_where_what_and_what_would_be_right() {
         ),
         (
             "discipline = \"sqf\"",
+            "discipline = \"cake\", cake = { rtt = \"5s\" }",
+        ),
+        (
+            "discipline = \"sqf\"",
+            "discipline = \"cake\", cake = { isolation = \"hosts\" }",
+        ),
+        (
+            "discipline = \"sqf\"",
             "discipline = \"ncq\", ncq = { treshold = 0.05 }",
         ),
         (
