@@ -218,6 +218,8 @@ impl Pipeline {
         scheduler.limits.flows = flows;
         scheduler.red.rate = config.rate;
         scheduler.red.seed = config.seed;
+        scheduler.cake.rate = config.rate;
+        scheduler.cake.seed = config.seed;
         scheduler.ncq.framing = config.framing;
         scheduler.ncq.seed = config.seed;
         scheduler.tred.codec = config.tags.codec;
@@ -368,8 +370,9 @@ impl Pipeline {
         if let Some(discipline) = change.discipline {
             let mut config = self.config.clone();
             config.discipline = discipline;
-            // A RED that runs already keeps the rate that it was made with, an NCQ its framing.
+            // A RED or CAKE that runs already keeps the rate that it was made with, an NCQ its framing.
             config.red.rate = change.rate.unwrap_or(self.shaper.rate());
+            config.cake.rate = config.red.rate;
             config.ncq.framing = change.framing.unwrap_or(self.framing);
             self.users.prepare(&mut config);
             let new = sched::build(&config)?;
@@ -525,7 +528,8 @@ impl Pipeline {
 impl Users {
     /// Makes the table when the discipline is the first to need it, and tells it the weights.
     fn prepare(&mut self, config: &mut sched::Config) {
-        if config.discipline != Discipline::Hier || self.table.is_some() {
+        let has_users = matches!(config.discipline, Discipline::Hier | Discipline::Cake);
+        if !has_users || self.table.is_some() {
             return;
         }
         let mut table = FlowTable::new(config.limits.flows, self.seed);

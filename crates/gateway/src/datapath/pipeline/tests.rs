@@ -150,14 +150,19 @@ fn what_an_aqm_drops_is_counted_by_its_reason() {
     assert_eq!(drops(Discipline::Red), ["early", "forced"]);
     assert_eq!(drops(Discipline::CoDel), ["sojourn", "tail"]);
     assert_eq!(drops(Discipline::FqCoDel), ["longest-queue", "sojourn"]);
+    assert_eq!(
+        drops(Discipline::Cake),
+        ["early", "longest-queue", "sojourn"]
+    );
 }
 
 #[test]
-fn red_is_told_the_links_rate_when_it_is_made() {
+fn red_and_cake_are_told_the_links_rate_when_they_are_made() {
     let rate = |mbit: u64| Some(Rate::from_bps(mbit * 1_000_000));
     let mut verdicts = Verdicts::new(1, 64);
     let mut pipeline = Pipeline::new(Instant::ZERO, &config(50, rate(8))).unwrap();
     assert_eq!(pipeline.config.red.rate, rate(8));
+    assert_eq!(pipeline.config.cake.rate, rate(8));
     let change = Change {
         rate: Some(rate(5)),
         discipline: Some(Discipline::Red),
@@ -167,6 +172,39 @@ fn red_is_told_the_links_rate_when_it_is_made() {
         .change(Instant::ZERO, &change, &mut verdicts)
         .unwrap();
     assert_eq!(pipeline.config.red.rate, rate(5));
+    assert_eq!(pipeline.config.cake.rate, rate(5));
+}
+
+#[test]
+fn hosts_share_under_cake_however_many_flows_they_have() {
+    let mut config = config(200, Some(Rate::from_bps(8_000_000)));
+    config.scheduler.discipline = Discipline::Cake;
+    config.users = Identity::SrcHost;
+    let mut verdicts = Verdicts::new(1, 8192);
+    let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
+    // Four flows of one host and one of another, each as fast as the link, for a second.
+    for id in 0..5000 {
+        let now = Instant::ZERO + Duration::from_micros(200 * u64::from(id));
+        let mut headers = headers(id as u16 % 5);
+        headers[15] += u8::from(id % 5 == 4);
+        let queued = Queued {
+            id,
+            ethertype: 0x0800,
+            len: 1000,
+            headers: &headers,
+        };
+        pipeline.arrive(now, &queued, &mut verdicts);
+        pipeline.depart(now, 10, &mut verdicts);
+    }
+    let stats = pipeline.stats(Instant::from_nanos(1_000_000_000));
+    let alone = |flow: &&FlowStats| flow.flow.starts_with("udp 10.0.0.2:");
+    let one: u64 = stats
+        .flows
+        .iter()
+        .filter(alone)
+        .map(|f| f.packets_out)
+        .sum();
+    assert!(stats.packets_out.abs_diff(2 * one) < 40, "{one} {stats:?}");
 }
 
 /// What the kernel's queue is after `verdicts`, and what went on and what was dropped, in order.
