@@ -11,7 +11,7 @@ mod reference;
 use libfuzzer_sys::fuzz_target;
 use makeway_core::packet::UserId;
 use makeway_core::sched::{
-    CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Limits, RedParams, build,
+    CakeParams, CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Isolation, Limits, RedParams, build,
 };
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use reference::{Op, check};
@@ -48,6 +48,13 @@ fuzz_target!(|bytes: &[u8]| {
         ecn: false,
         seed: u64::from(head[8]),
     };
+    let cake = CakeParams {
+        rtt: interval.max(Duration::from_micros(20)),
+        isolation: if head[6] < 128 { Isolation::Dual } else { Isolation::Flows },
+        ecn: false,
+        rate: red.rate,
+        seed: red.seed,
+    };
     let config = Config {
         drop_from: if head[3] < 128 { DropFrom::Head } else { DropFrom::Tail },
         quantum: Bytes::new(64 + u64::from(head[6]) * 8),
@@ -56,6 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
         red,
         codel,
         fq_codel: FqCoDelParams { quantum: Bytes::new(64 + u64::from(head[6]) * 8), codel },
+        cake,
         ..Config::new(discipline, limits)
     };
     let scheduler = build(&config).expect("a good configuration");

@@ -115,7 +115,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
     fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
         build(&bench.config(which)).context("cannot make the discipline of the bench")
     }
-    let all: [(&str, Make); 16] = [
+    let all: [(&str, Make); 17] = [
         ("nothing", |_| Ok(Box::new(Nothing))),
         ("fifo", |b| discipline(b, Discipline::Fifo)),
         ("fq", |b| discipline(b, Discipline::Fq)),
@@ -128,6 +128,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         ("codel", |b| discipline(b, Discipline::CoDel)),
         ("csfq", |b| discipline(b, Discipline::Csfq)),
         ("fq-codel", |b| discipline(b, Discipline::FqCoDel)),
+        ("cake", |b| discipline(b, Discipline::Cake)),
         ("harvest", |b| discipline(b, Discipline::Harvest)),
         ("ncq", |b| discipline(b, Discipline::Ncq)),
         ("sqf-heaps", |b| {
