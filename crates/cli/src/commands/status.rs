@@ -25,7 +25,7 @@ Examples:
 
 Times are sojourn times: from a packet's arrival to its departure. Reasons of drops: longest-queue
 (the buffer was full and the longest queue gave one up), tail (full: fifo, red, codel), early and forced
-(red), sojourn (codel, fq-codel), too-large, flows (more than 1024 at once), kernel-queue and
+(red; cake: early), sojourn (codel, fq-codel, cake), too-large, flows (more than 1024 at once), kernel-queue and
 kernel-socket (the kernel gave it up before makeway saw it).";
 
 /// Shows what each running makeway does: rates, backlog, drops and sojourn times, by flow.

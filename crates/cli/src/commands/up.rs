@@ -59,7 +59,7 @@ pub struct Up {
     down: Option<Rate>,
     /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
     /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
-    /// in each), prio (the host of the largest weight), ncq (short packets, up to --threshold); in order of
+    /// in each), cake (users in turn, in each new flows, then each in turn, with CoDel and BLUE in each), prio (the host of the largest weight), ncq (short packets, up to --threshold); in order of
     /// arrival: fifo, red, codel.
     #[arg(long, default_value = "sqf")]
     discipline: Discipline,
@@ -69,7 +69,7 @@ pub struct Up {
     /// What makes a flow: 5-tuple, src-port, src-host, dst-host, host-pair.
     #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
     flows: Identity,
-    /// What makes a user of hier or prio [default: src-host of what leaves, dst-host of what comes].
+    /// What makes a user of hier, cake or prio [default: src-host of what leaves, dst-host of what comes].
     #[arg(long, value_name = "IDENTITY")]
     users: Option<Identity>,
     /// Share of a user of hier, level of one of prio, 1 to 65536; 1 where none is given. May be repeated.
