@@ -288,7 +288,7 @@ fn bursts_of_loss_have_their_share_and_their_length() {
 
 #[test]
 fn what_understands_marks_is_marked_and_loses_little() {
-    for queue in ["codel", "fq-codel", "red"] {
+    for queue in ["codel", "fq-codel", "cake", "red"] {
         let discipline = format!("link.line.queue.discipline={queue}");
         let run = |ecn: bool| {
             let queue_ecn = format!("link.line.queue.ecn={ecn}");
