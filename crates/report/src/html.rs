@@ -210,7 +210,9 @@ fn queue_table(queues: &[QueueReport]) -> Markup {
                         }
                         td { @if q.marks > 0 { (q.marks) } }
                         td { @if q.favoured > 0 { (q.favoured) } } td { @if q.reordered > 0 { (q.reordered) } }
-                        td { (millis(q.sojourn_ms.p50)) } td { (millis(q.sojourn_ms.p99)) }
+                        @for ms in [q.sojourn_ms.map(|s| s.p50), q.sojourn_ms.map(|s| s.p99)] {
+                            td { @if let Some(ms) = ms { (millis(ms)) } }
+                        }
                     }
                 }
             }

@@ -14,7 +14,7 @@ pub struct Report {
     pub format: u32,
     /// The scenario's title.
     pub title: String,
-    /// `netns`, later `sim` and `vm`.
+    /// `netns`, `sim` or `vm`.
     pub world: String,
     /// Version of the program, kernel, and whatever else names the machine's part in the result.
     pub environment: BTreeMap<String, String>,
@@ -260,8 +260,8 @@ pub struct QueueReport {
     pub expected: u64,
     /// Packets given up, by reason, over the whole run; `loss` are those that were sent on and lost on their way.
     pub drops: BTreeMap<String, u64>,
-    /// Sojourn time in ms.
-    pub sojourn_ms: Quantiles,
+    /// Sojourn time in ms, where the world sees it.
+    pub sojourn_ms: Option<Quantiles>,
     /// Backlog over time in packets, one value a `series_step_s`.
     pub backlog_series: Vec<f64>,
     /// Length of a step in seconds.
@@ -294,6 +294,11 @@ pub struct RadioReport {
 }
 
 impl QueueReport {
+    /// Mean time in the queue in ms; NaN where the world does not see it.
+    pub fn mean_sojourn_ms(&self) -> f64 {
+        self.sojourn_ms.map_or(f64::NAN, |sojourn| sojourn.mean)
+    }
+
     /// Packets that the queue gave up; those that the link lost are not among them.
     pub fn dropped(&self) -> u64 {
         let given_up = self.drops.iter().filter(|(reason, _)| *reason != "loss");

@@ -326,13 +326,13 @@ fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
     }
     figures.push(("all flows".into(), Measure::Asi, report.asi));
     for queue in &report.queues {
-        let mut add = |measure, value| figures.push((queue.name.clone(), measure, Some(value)));
-        add(Measure::ThroughputBps, queue.throughput_bps);
+        let mut add = |measure, value| figures.push((queue.name.clone(), measure, value));
+        add(Measure::ThroughputBps, Some(queue.throughput_bps));
         if queue.rate_bps > 0 {
-            add(Measure::Utilisation, queue.utilisation);
+            add(Measure::Utilisation, Some(queue.utilisation));
         }
-        add(Measure::Drops, queue.dropped() as f64);
-        add(Measure::SojournMeanMs, queue.sojourn_ms.mean);
+        add(Measure::Drops, Some(queue.dropped() as f64));
+        add(Measure::SojournMeanMs, queue.sojourn_ms.map(|s| s.mean));
     }
     figures
 }

@@ -74,12 +74,12 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
             reordered: 0,
             expected: 0,
             drops: BTreeMap::from([("longest-queue".into(), 200)]),
-            sojourn_ms: Quantiles {
+            sojourn_ms: Some(Quantiles {
                 mean: 20.0,
                 p50: 18.0,
                 p99: 58.0,
                 max: 61.0,
-            },
+            }),
             backlog_series: vec![40.0, 48.0],
             series_step_s: 1.0,
         }],

@@ -4,7 +4,7 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle,
 };
 
-use crate::model::Report;
+use crate::model::{Quantiles, Report};
 use crate::summary::{self, Group, millis, percent, rate};
 
 /// One run: its groups, then its queues.
@@ -49,6 +49,10 @@ pub fn run(report: &Report) -> String {
         "p99",
     ]);
     for q in &report.queues {
+        let sojourn = |of: fn(&Quantiles) -> f64| {
+            let ms = q.sojourn_ms.as_ref().map(of);
+            ms.map_or_else(|| "-".into(), millis)
+        };
         queues.add_row(vec![
             Cell::new(&q.name),
             Cell::new(&q.discipline),
@@ -65,8 +69,8 @@ pub fn run(report: &Report) -> String {
             right(q.packets_in.to_string()),
             right(q.packets_out.to_string()),
             right(q.dropped().to_string()),
-            right(millis(q.sojourn_ms.p50)),
-            right(millis(q.sojourn_ms.p99)),
+            right(sojourn(|s| s.p50)),
+            right(sojourn(|s| s.p99)),
         ]);
     }
     let mut text = format!("{}, in the world {}\n\n{flows}", report.title, report.world);

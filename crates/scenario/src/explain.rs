@@ -122,10 +122,13 @@ fn egress_words(e: &Egress) -> String {
         None => "no rate limit".into(),
     }];
     if e.measure {
-        words.push(format!(
-            "{} of {} packets by {}, measured",
-            e.queue.scheduler.discipline, e.queue.scheduler.limits.packets, e.queue.flows
-        ));
+        words.push(match &e.queue.qdisc {
+            Some(qdisc) => format!("Linux's {}, measured", qdisc.join(" ")),
+            None => format!(
+                "{} of {} packets by {}, measured",
+                e.queue.scheduler.discipline, e.queue.scheduler.limits.packets, e.queue.flows
+            ),
+        });
     }
     if e.delay.as_nanos() > 0 {
         words.push(format!("delay {}", e.delay));

@@ -235,6 +235,10 @@ impl Egress {
 }
 
 impl Queue {
+    /// What is said of [`Queue::qdisc`] in another world.
+    pub const NOT_HERE: &'static str =
+        "`qdisc` is one of Linux's own: leave it out, or run it with --world vm";
+
     /// As [`Egress::scheduler`], for a transmitter of `rate`.
     pub fn scheduler(&self, flows: u32, rate: Option<Rate>, seed: u64) -> Config {
         let mut config = self.scheduler.clone();
@@ -302,6 +306,8 @@ pub struct Queue {
     pub users: Identity,
     /// Weights of users by node name; 1 where none is given.
     pub weights: BTreeMap<String, u32>,
+    /// A qdisc of Linux in the place of the discipline, in the words of tc: its kind, then its options. Of the world vm only.
+    pub qdisc: Option<Vec<String>>,
 }
 
 /// One flow of traffic.

@@ -32,6 +32,7 @@ const KEYS: [&str; 16] = [
     "tred",
     "rio",
     "csfq",
+    "qdisc",
 ];
 const RED_KEYS: [&str; 8] = [
     "min",
@@ -86,6 +87,7 @@ fn queue_of(discipline: Discipline) -> Queue {
         flows: Identity::FiveTuple,
         users: Identity::DstHost,
         weights: BTreeMap::new(),
+        qdisc: None,
     }
 }
 
@@ -150,10 +152,39 @@ fn described(q: &Section<'_>, cx: &Context<'_>) -> Result<Queue, ScenarioError> 
         (limits.packets, limits.bytes) = limit(&entry.item, &q.name("limit"))?;
     }
     parameters(q, scheduler)?;
+    queue.qdisc = qdisc(q)?;
+    let scheduler = &queue.scheduler;
     scheduler
         .check()
         .map_err(|error| q.origin.error(format!("`{}`: {error}", q.path)))?;
     Ok(queue)
+}
+
+/// Kind and options, as behind `tc qdisc add dev DEV root`; what they mean is the kernel's to say.
+fn qdisc(q: &Section<'_>) -> Result<Option<Vec<String>>, ScenarioError> {
+    let Some((text, origin)) = q.string("qdisc")? else {
+        return Ok(None);
+    };
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.%:/+-".contains(c);
+    let kind = |word: &String| word.starts_with(|c: char| c.is_ascii_lowercase());
+    if !words.first().is_some_and(kind) || !text.chars().all(|c| plain(c) || c == ' ') {
+        return Err(origin.error(format!(
+            "`{}` is \"{text}\": write a kind of qdisc and its options as tc has them, like \"cake besteffort\" or \"sfq limit 100\"",
+            q.name("qdisc")
+        )));
+    }
+    // The link says it already.
+    if let Some(word) = words
+        .iter()
+        .find(|word| ["bandwidth", "handle", "parent"].contains(&word.as_str()))
+    {
+        return Err(origin.error(format!(
+            "`{}` has `{word}`: leave it out, the link's `rate` and place say it",
+            q.name("qdisc")
+        )));
+    }
+    Ok(Some(words))
 }
 
 /// What only some disciplines have. The others leave it aside, so that one file serves to compare them.

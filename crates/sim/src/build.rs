@@ -503,6 +503,14 @@ fn weights(scenario: &Scenario, queue: &Queue) -> Vec<(UserId, u32)> {
         .collect()
 }
 
+/// Linux's own are not modelled.
+fn no_qdisc(kind: &'static str, name: &str, queue: &Queue) -> Result<(), RunError> {
+    match &queue.qdisc {
+        None => Ok(()),
+        Some(_) => Err(RunError::queue(kind, name, Queue::NOT_HERE)),
+    }
+}
+
 fn port(
     scenario: &Scenario,
     link: &model::Link,
@@ -510,6 +518,7 @@ fn port(
     number: u64,
     seed: u64,
 ) -> Result<Port, RunError> {
+    no_qdisc("link", &link.name, &egress.queue)?;
     let mut config = egress.scheduler(most(scenario), seed.wrapping_add(number));
     config.weights.extend(weights(scenario, &egress.queue));
     let scheduler =
@@ -574,6 +583,7 @@ fn station_port(
     number: u64,
     seed: u64,
 ) -> Result<Port, RunError> {
+    no_qdisc("wlan", &wlan.name, &wlan.queue)?;
     let seed = seed.wrapping_add(number);
     let mut config = wlan.queue.scheduler(most(scenario), Some(wlan.rate), seed);
     config.ncq.framing = FRAMING;

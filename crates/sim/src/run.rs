@@ -252,7 +252,7 @@ fn queue_report(
             .iter()
             .map(|(name, n)| ((*name).into(), *n))
             .collect(),
-        sojourn_ms: quantiles(&counts.sojourn),
+        sojourn_ms: Some(quantiles(&counts.sojourn)),
         backlog_series,
         series_step_s: tally.interval.step().as_secs_f64(),
     })

@@ -36,7 +36,7 @@ fn waits_are_those_of_m_d_1() {
     for (rate, wait) in [("5mbit", 0.6), ("8mbit", 2.4), ("9mbit", 5.4)] {
         let set = format!("flow.poisson.rate={rate}");
         let report = report(SINGLE_QUEUE, &[&set]);
-        let mean = queue(&report).sojourn_ms.mean;
+        let mean = queue(&report).mean_sojourn_ms();
         // A million packets and more: the interval of the mean is about 2 % at 90 % load.
         assert!(
             (mean / wait - 1.0).abs() < 0.04,
@@ -452,7 +452,7 @@ fn red_drops_and_holds_what_it_does_in_ns_2() {
     let queue = queue(&report);
     let payload: f64 = report.flows.iter().map(|flow| flow.goodput_bps / 1e6).sum();
     let dropped = queue.drops.values().sum::<u64>() as f64 / queue.packets_in as f64;
-    let mean = queue.packets_out as f64 * queue.sojourn_ms.mean / 1e3 / 600.0;
+    let mean = queue.packets_out as f64 * queue.mean_sojourn_ms() / 1e3 / 600.0;
     for (what, seen, expected) in [
         ("payload", payload, 1.4374),
         ("dropped", dropped, 0.0912),

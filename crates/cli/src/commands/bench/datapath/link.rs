@@ -143,6 +143,7 @@ fn scenario() -> model::Scenario {
             flows: Identity::FiveTuple,
             users: Identity::SrcHost,
             weights: Default::default(),
+            qdisc: None,
         },
         delay: Default::default(),
         jitter: Default::default(),

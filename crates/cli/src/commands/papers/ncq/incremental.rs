@@ -198,11 +198,13 @@ fn by_waits(report: &Report) -> f64 {
         delay,
         data: group(report, name).goodput_bps,
     };
-    let most = queues().map(|queue| queue.sojourn_ms.max).sum();
+    let most = queues()
+        .map(|queue| queue.sojourn_ms.map_or(f64::NAN, |sojourn| sojourn.max))
+        .sum();
     let services = [
         service(
             "download",
-            queues().map(|queue| queue.sojourn_ms.mean).sum(),
+            queues().map(|queue| queue.mean_sojourn_ms()).sum(),
         ),
         service("call", call.delay_ms.mean - EMPTY),
     ];

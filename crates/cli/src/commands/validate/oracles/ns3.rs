@@ -117,7 +117,7 @@ fn figures(report: &Report) -> [f64; 4] {
     let goodputs = report.flows.iter().map(|flow| flow.goodput_bps);
     [
         goodputs.clone().sum::<f64>() / 1e6,
-        queue.sojourn_ms.mean,
+        queue.mean_sojourn_ms(),
         queue.drops.values().sum::<u64>() as f64,
         jain(goodputs).unwrap_or_default(),
     ]

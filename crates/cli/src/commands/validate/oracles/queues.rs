@@ -66,7 +66,7 @@ fn single(what: String, source: &'static str, wait: f64, set: Vec<String>) -> Ca
         section: None,
     };
     Case::one(question, move |bench| {
-        let wait = |report: &Report| report.queues[0].sojourn_ms.mean;
+        let wait = |report: &Report| report.queues[0].mean_sojourn_ms();
         let runs = bench.replicate(&bench.scenario(QUEUE, &set)?, RUNS, wait)?;
         Ok(Ours::Runs(runs))
     })

@@ -120,7 +120,7 @@ fn figures(report: &Report) -> [f64; 4] {
         goodputs.clone().sum::<f64>() / 1e6,
         dropped as f64 / queue.packets_in as f64 * 100.0,
         // Little: those that wait are as many as come in the time that they wait.
-        queue.packets_out as f64 * queue.sojourn_ms.mean / 1e3 / report.seconds,
+        queue.packets_out as f64 * queue.mean_sojourn_ms() / 1e3 / report.seconds,
         jain(goodputs).unwrap_or_default(),
     ]
 }

@@ -1,0 +1,315 @@
+//! The world `vm`: scenarios in a guest with Debian's newest kernel, whose own qdiscs queue.
+//!
+//! The guest has this program, `tc` and the scenarios' files. There `makeway guest` runs one after the other as the world netns does,
+//! in namespaces with real TCP, and writes [`Line`]s.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use makeway_core::units::Rate;
+use makeway_netns::{Backend, Options};
+use makeway_report::model::Report;
+use makeway_scenario::Scenario;
+use makeway_scenario::model::Source;
+use makeway_vm::{Accelerator, Kernel, Vm, VmError, cache, find};
+use serde::{Deserialize, Serialize};
+
+use super::papers::grid::{LATEST_MS, lateness};
+use super::session;
+use crate::text;
+
+/// Processors of the guest: one for what sends and receives, one for the rest.
+const CPUS: u32 = 2;
+/// What the measured links of a scenario may carry together where every instruction is translated: see docs/scenario.md.
+const TRANSLATED: Rate = Rate::from_bps(10_000_000);
+/// Below this share of idle processors figures are the machine's as much as the queue's.
+const LEAST_IDLE: f64 = 0.2;
+/// Part of every kernel.
+const BUILT_IN: [&str; 3] = ["bfifo", "pfifo", "cubic"];
+/// Links, what delays on them, and what keeps a rate.
+const MODULES: [&str; 7] = [
+    "veth",
+    "ifb",
+    "sch_ingress",
+    "cls_matchall",
+    "act_mirred",
+    "sch_netem",
+    "sch_tbf",
+];
+
+/// A scenario file with its settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Where it is, here and in the guest.
+    pub file: PathBuf,
+    /// `link.line.rate=5mbit`.
+    pub set: Vec<String>,
+}
+
+/// What the guest says.
+#[derive(Debug, Serialize, Deserialize)]
+enum Line {
+    /// How far a run is, in seconds.
+    At { elapsed: f64, of: f64 },
+    /// A run is finished.
+    Done(Box<Report>),
+    /// A run could not be made, and no other is.
+    Failed(String),
+}
+
+/// Runs scenarios, as asked for from outside.
+#[derive(Args)]
+pub struct Guest {
+    /// JSON: what to run.
+    jobs: PathBuf,
+}
+
+/// The guest's half.
+pub fn guest(args: &Guest) -> anyhow::Result<ExitCode> {
+    let jobs: Vec<Job> = serde_json::from_slice(&fs::read(&args.jobs)?)?;
+    for job in jobs {
+        let line = match in_guest(&job) {
+            Ok(report) => Line::Done(Box::new(report)),
+            Err(error) => Line::Failed(format!("{error:#}")),
+        };
+        say(&line)?;
+        if let Line::Failed(_) = line {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_guest(job: &Job) -> anyhow::Result<Report> {
+    let scenario = makeway_scenario::load(&job.file, &job.set)?;
+    let options = Options {
+        backend: Backend::Kernel,
+        ..Options::default()
+    };
+    let before = Ticks::now();
+    let mut second = 0;
+    let mut report = makeway_netns::run(&scenario, options, |progress| {
+        let [elapsed, of] = [progress.elapsed, progress.duration].map(|d| d.as_secs_f64());
+        if elapsed as u64 > second {
+            second = elapsed as u64;
+            // Nobody needs it who cannot be told.
+            let _ = say(&Line::At { elapsed, of });
+        }
+    })?;
+    let idle = before.idle_until(&Ticks::now());
+    let environment = &mut report.environment;
+    environment.insert("processors idle".into(), format!("{:.0} %", idle * 100.0));
+    if idle < LEAST_IDLE {
+        report.warnings.push(format!(
+            "the guest's processors were idle for {:.0} % of the time only: lower the rates",
+            idle * 100.0
+        ));
+    }
+    Ok(report)
+}
+
+fn say(line: &Line) -> anyhow::Result<()> {
+    text::say!("{}", serde_json::to_string(line)?);
+    Ok(std::io::stdout().flush()?)
+}
+
+/// Time of all processors, from `/proc/stat`.
+struct Ticks {
+    idle: u64,
+    all: u64,
+}
+
+impl Ticks {
+    fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let first = text.lines().next().unwrap_or_default();
+        let ticks: Vec<u64> = first
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        Self {
+            idle: ticks.iter().skip(3).take(2).sum(),
+            all: ticks.iter().sum(),
+        }
+    }
+
+    fn idle_until(&self, later: &Self) -> f64 {
+        let [idle, all] = [later.idle - self.idle, later.all - self.all];
+        idle as f64 / all.max(1) as f64
+    }
+}
+
+/// Whether all were run; a signal may have come between.
+///
+/// `took` is given each report, in order, and `shown` how far a run is: which, and seconds of how many.
+///
+/// # Errors
+/// There is no such guest here, or a scenario cannot be run in it.
+pub fn run(
+    jobs: &[Job],
+    any_rate: bool,
+    stop: &AtomicBool,
+    mut shown: impl FnMut(usize, f64, f64),
+    mut took: impl FnMut(Report) -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    let [_, kernel] = Kernel::with_bpf_qdiscs(&cache())?;
+    let accelerator = Accelerator::best(&kernel)?;
+    let program = std::env::current_exe()?;
+    let mut guest = Vm::new(&kernel)
+        .accelerator(accelerator)
+        .cpus(CPUS)
+        .program(&program)
+        .program(&find("tc", "iproute2")?);
+    let mut limit = Duration::from_secs(120);
+    let mut modules: BTreeSet<String> = MODULES.map(String::from).into();
+    let mut files = BTreeSet::new();
+    let mut inside = Vec::new();
+    for job in jobs {
+        let file = std::path::absolute(&job.file)?;
+        let scenario = makeway_scenario::load(&file, &job.set)?;
+        ensure!(
+            any_rate || accelerator == Accelerator::Kvm || measured(&scenario) <= TRANSLATED,
+            "the measured links carry {} together, and a guest whose instructions are translated only {TRANSLATED} in time: lower the rates, or add --any-rate",
+            measured(&scenario)
+        );
+        // Setting up takes time too.
+        limit += Duration::from_secs_f64(scenario.duration.as_secs_f64() * 1.5 + 30.0);
+        modules.extend(needs(&scenario));
+        files.extend(carried(&scenario));
+        files.insert(file.clone());
+        inside.push(Job {
+            file,
+            set: job.set.clone(),
+        });
+    }
+    for module in &modules {
+        guest = guest.module(module);
+    }
+    for file in &files {
+        let content = fs::read(file).with_context(|| file.display().to_string())?;
+        guest = guest.file(&file.to_string_lossy(), content);
+    }
+    guest = guest.file("/etc/jobs", serde_json::to_vec(&inside)?);
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let (mut done, mut failed) = (0, None);
+    let ended = guest.follow(&format!("/bin/{name} guest /etc/jobs"), limit, |line| {
+        match serde_json::from_str(line) {
+            Ok(Line::At { elapsed, of }) => shown(done, elapsed, of),
+            Ok(Line::Done(report)) => {
+                done += 1;
+                if let Err(error) = took(of_guest(*report, accelerator)) {
+                    failed.get_or_insert(error);
+                }
+            }
+            Ok(Line::Failed(why)) => {
+                failed.get_or_insert(anyhow::anyhow!("in the guest: {why}"));
+            }
+            // What is none of its lines is in the output.
+            Err(_) => {}
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
+    match ended {
+        Ok(output) if output.status == 0 && done == jobs.len() => Ok(true),
+        Ok(output) => bail!("in the guest: {}", last_words(&output.text)),
+        Err(VmError::TimedOut { limit, .. }) => bail!(
+            "the guest did not end within {} s, after {done} of {} runs",
+            limit.as_secs(),
+            jobs.len()
+        ),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn last_words(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('{')).collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
+/// A report of the guest, which does not know what runs it.
+fn of_guest(mut report: Report, accelerator: Accelerator) -> Report {
+    report.world = "vm".into();
+    let how = match accelerator {
+        Accelerator::Kvm => "kvm",
+        Accelerator::Tcg => "tcg: its instructions are translated",
+    };
+    let environment = &mut report.environment;
+    environment.insert("accelerator".into(), how.into());
+    environment.insert("processors".into(), CPUS.to_string());
+    let late = lateness(&report);
+    if late > LATEST_MS {
+        report.warnings.push(format!(
+            "a sender in the guest was {late:.1} ms late at worst: what came behind it came as a burst"
+        ));
+    }
+    report
+}
+
+/// Rates of the links whose queues are reported.
+fn measured(scenario: &Scenario) -> Rate {
+    let egresses = scenario.links.iter().flat_map(|link| &link.egress);
+    let measured = egresses.filter(|egress| egress.measure);
+    let rates = measured.filter_map(|egress| egress.rate);
+    Rate::from_bps(rates.map(|rate| rate.bps()).sum())
+}
+
+/// Modules of its qdiscs and of its congestion control.
+fn needs(scenario: &Scenario) -> Vec<String> {
+    let qdiscs = makeway_netns::kinds(scenario);
+    let qdiscs = qdiscs.iter().map(|kind| ("sch", kind.as_str()));
+    let controls = scenario.flows.iter().filter_map(|flow| match &flow.source {
+        Source::Bulk {
+            congestion_control, ..
+        } => Some(("tcp", congestion_control.as_str())),
+        _ => None,
+    });
+    qdiscs
+        .chain(controls)
+        .filter(|(_, name)| !BUILT_IN.contains(name) && *name != "reno")
+        .map(|(kind, name)| format!("{kind}_{name}"))
+        .collect()
+}
+
+/// The files that it reads.
+fn carried(scenario: &Scenario) -> Vec<PathBuf> {
+    let read = scenario.flows.iter().filter_map(|flow| match &flow.source {
+        Source::Rtp { trace, .. } => Some(trace),
+        Source::Pcap { file, .. } => Some(file),
+        _ => None,
+    });
+    read.cloned().collect()
+}
+
+/// One scenario, with a bar.
+///
+/// # Errors
+/// As [`run`].
+pub fn one(file: &Path, set: &[String], any_rate: bool) -> anyhow::Result<Option<Report>> {
+    let job = Job {
+        file: file.into(),
+        set: set.to_vec(),
+    };
+    let stop = session::stop_on_signals()?;
+    let scenario = makeway_scenario::load(file, set)?;
+    let bar = session::bar(&scenario, "vm")?;
+    let mut report = None;
+    let show = |_, elapsed: f64, of: f64| session::show_seconds(&bar, elapsed, of);
+    run(&[job], any_rate, &stop, show, |done| {
+        report = Some(done);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    Ok(report)
+}
