@@ -13,7 +13,10 @@ use makeway_report::interval::Interval;
 use makeway_report::model::{Quantiles, QueueReport};
 use makeway_scenario::model::{Egress, Scenario};
 
+use crate::namespace::Namespace;
 use crate::network::Network;
+use crate::qdisc::{self, Qdisc};
+use crate::run::Backend;
 use crate::tags;
 use crate::topology::{interface, node_address};
 
@@ -33,7 +36,7 @@ pub struct QueueError {
 pub(crate) struct Queue {
     name: String,
     egress: Egress,
-    datapath: DatapathHandle,
+    carrier: Carrier,
     backlog: Vec<f64>,
     /// Changes of the rate, and of the tickets that the link is issued, that were made.
     changed: u64,
@@ -44,8 +47,19 @@ pub(crate) struct Queue {
     pub(crate) tool: String,
 }
 
-/// Starts a datapath for each direction of a link that limits, delays, loses or is measured.
-pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>, QueueError> {
+/// What queues its packets.
+#[derive(Debug)]
+enum Carrier {
+    Datapath(DatapathHandle),
+    Kernel(Qdisc),
+}
+
+/// Starts what queues for each direction of a link that limits, delays, loses or is measured.
+pub(crate) fn start(
+    scenario: &Scenario,
+    network: &Network,
+    backend: Backend,
+) -> Result<Vec<Queue>, QueueError> {
     let mut queues = Vec::new();
     for (index, link) in scenario.links.iter().enumerate() {
         for end in 0..2 {
@@ -59,29 +73,27 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>
                 "{} -> {}",
                 scenario.nodes[from].name, scenario.nodes[to].name
             );
+            let interfaces = [end, 1 - end].map(|end| interface(index, end));
+            let nodes = [from, to].map(|node| network.node(node));
             let number = queues.len() as u64;
-            let config = config(scenario, egress, tags, scenario.seed.wrapping_add(number));
-            let started = config.and_then(|config| {
-                let start = || {
-                    let datapath = Datapath::spawn(config).map_err(io::Error::other)?;
-                    let interface = interface(index, end);
-                    let rules = Rules::install(&interface, Direction::Egress, datapath.queue_num())
-                        .map_err(io::Error::other)?;
-                    let tool = rules.tool();
-                    // They end with the namespace.
-                    rules.forget();
-                    Ok((datapath, tool))
-                };
-                network.node(from).run(start).map_err(|e| e.to_string())
-            });
-            let (datapath, tool) = started.map_err(|why| QueueError {
+            let started = match backend {
+                Backend::Nfqueue => {
+                    let config = config(scenario, egress, tags, scenario.seed.wrapping_add(number));
+                    config.and_then(|config| datapath(nodes[0], &interfaces[0], config).map(Some))
+                }
+                Backend::Kernel => qdisc(nodes, &interfaces, egress),
+            };
+            let started = started.map_err(|why| QueueError {
                 queue: name.clone(),
                 why,
             })?;
+            let Some((carrier, tool)) = started else {
+                continue;
+            };
             queues.push(Queue {
                 name,
                 egress: egress.clone(),
-                datapath,
+                carrier,
                 backlog: Vec::new(),
                 changed: 0,
                 issued: 0,
@@ -92,6 +104,42 @@ pub(crate) fn start(scenario: &Scenario, network: &Network) -> Result<Vec<Queue>
         }
     }
     Ok(queues)
+}
+
+fn datapath(
+    node: &Namespace,
+    interface: &str,
+    config: DatapathConfig,
+) -> Result<(Carrier, String), String> {
+    let start = || {
+        let datapath = Datapath::spawn(config).map_err(io::Error::other)?;
+        let rules = Rules::install(interface, Direction::Egress, datapath.queue_num())
+            .map_err(io::Error::other)?;
+        let tool = rules.tool();
+        // They end with the namespace.
+        rules.forget();
+        Ok((Carrier::Datapath(datapath), tool))
+    };
+    node.run(start).map_err(|error| error.to_string())
+}
+
+/// `None` where nothing is limited.
+fn qdisc(
+    [from, to]: [&Namespace; 2],
+    [sends, receives]: &[String; 2],
+    egress: &Egress,
+) -> Result<Option<(Carrier, String)>, String> {
+    let install = || {
+        if egress.delay > Duration::ZERO || !egress.loss.is_none() {
+            qdisc::wire(to, receives, egress)?;
+        }
+        let Some(rate) = egress.rate else {
+            return Ok(None);
+        };
+        let qdisc = Qdisc::install(from, sends, egress, rate)?;
+        Ok(Some((Carrier::Kernel(qdisc), "tc".into())))
+    };
+    install().map_err(|error: io::Error| error.to_string())
 }
 
 fn is_needed(egress: &Egress) -> bool {
@@ -184,9 +232,16 @@ impl Queue {
             tickets,
             ..Change::default()
         };
-        self.datapath.set(change).map_err(|error| QueueError {
+        let changed = match &mut self.carrier {
+            Carrier::Datapath(datapath) => datapath.set(change).map_err(|e| e.to_string()),
+            Carrier::Kernel(qdisc) => match due {
+                Some(rate) => qdisc.set_rate(rate).map_err(|e| e.to_string()),
+                None => Ok(()),
+            },
+        };
+        changed.map_err(|why| QueueError {
             queue: self.name.clone(),
-            why: error.to_string(),
+            why,
         })
     }
 
@@ -205,9 +260,14 @@ impl Queue {
     /// Ends the datapath and tells what it did; `None` where nobody asked.
     pub(crate) fn finish(self, interval: Interval) -> Result<Option<QueueReport>, QueueError> {
         let name = self.name;
-        let total = self.datapath.stop().map_err(|error| QueueError {
+        let sees_sojourn = matches!(self.carrier, Carrier::Datapath(_));
+        let total = match self.carrier {
+            Carrier::Datapath(datapath) => datapath.stop().map_err(|e| e.to_string()),
+            Carrier::Kernel(qdisc) => qdisc.stats().map_err(|e| e.to_string()),
+        };
+        let total = total.map_err(|why| QueueError {
             queue: name.clone(),
-            why: error.to_string(),
+            why,
         })?;
         if !self.egress.measure {
             return Ok(None);
@@ -237,21 +297,25 @@ impl Queue {
             reordered: total.reordered,
             expected: total.expected,
             drops,
-            sojourn_ms: Quantiles {
+            sojourn_ms: sees_sojourn.then_some(Quantiles {
                 mean: total.sojourn.mean_ms,
                 p50: total.sojourn.p50_ms,
                 p99: total.sojourn.p99_ms,
                 max: total.sojourn.max_ms,
-            },
+            }),
             backlog_series: self.backlog,
             series_step_s: interval.step().as_secs_f64(),
         }))
     }
 
     fn snapshot(&self) -> Result<Stats, QueueError> {
-        self.datapath.snapshot().map_err(|error| QueueError {
+        let stats = match &self.carrier {
+            Carrier::Datapath(datapath) => datapath.snapshot().map_err(|e| e.to_string()),
+            Carrier::Kernel(qdisc) => qdisc.stats().map_err(|e| e.to_string()),
+        };
+        stats.map_err(|why| QueueError {
             queue: self.name.clone(),
-            why: error.to_string(),
+            why,
         })
     }
 }

@@ -93,6 +93,14 @@ impl Namespace {
         thread::scope(|scope| joined(thread::Builder::new().spawn_scoped(scope, make)?.join()))
     }
 
+    /// The same one, held once more.
+    ///
+    /// # Errors
+    /// Past the limit of open files.
+    pub fn another(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
     /// Runs `f` on a thread inside the namespace. Sockets opened there stay there.
     ///
     /// # Errors

@@ -145,7 +145,9 @@ fn add_routes(node: usize, hops: &[Option<Hop>]) -> io::Result<()> {
 }
 
 /// Runs requests over a netlink socket of the calling thread's namespace.
-fn netlink<T>(requests: impl AsyncFnOnce(Handle) -> Result<T, rtnetlink::Error>) -> io::Result<T> {
+pub(crate) fn netlink<T>(
+    requests: impl AsyncFnOnce(Handle) -> Result<T, rtnetlink::Error>,
+) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()?;
@@ -159,7 +161,7 @@ fn netlink<T>(requests: impl AsyncFnOnce(Handle) -> Result<T, rtnetlink::Error>)
     })
 }
 
-fn index_of(interface: &str) -> io::Result<u32> {
+pub(crate) fn index_of(interface: &str) -> io::Result<u32> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     Ok(rustix::net::netdevice::name_to_index(socket, interface)?)
 }

@@ -10,7 +10,7 @@ use makeway_core::units::{Duration, Instant};
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::{Units, departures};
-use makeway_scenario::model::{Flow, Link, Scenario, Share, Source, Tcp};
+use makeway_scenario::model::{Egress, Flow, Link, Queue, Scenario, Share, Source, Tcp};
 use makeway_scenario::routes::routes;
 use makeway_scenario::wire::{self, Rtp};
 use makeway_sim::media::Media;
@@ -18,11 +18,11 @@ use makeway_sim::media::Media;
 use crate::bulk::{self, Demand, Fetched, Offer};
 use crate::clock::Epoch;
 use crate::datagram::{self, Content, Received, Sent, Stream};
-use crate::egress::{self, Queue, QueueError};
+use crate::egress::{self, QueueError};
 use crate::network::{BuildError, Network};
-use crate::results;
 use crate::sender::{self, Carried, Plan};
 use crate::topology::{MOST, node_address};
+use crate::{qdisc, results};
 
 /// From the start of the threads to the start of traffic, so that all are ready.
 const HEAD_START: u64 = 100_000_000;
@@ -37,6 +37,18 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// What `rtp` streams carry; zeros where nothing is said.
     pub content: Vec<Content>,
+    /// Who queues.
+    pub backend: Backend,
+}
+
+/// Who queues at a link's ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// A datapath of this process: the disciplines themselves.
+    #[default]
+    Nfqueue,
+    /// Qdiscs of the kernel.
+    Kernel,
 }
 
 /// A report, and which packets arrived.
@@ -86,6 +98,14 @@ pub enum RunError {
     Tick {
         /// The link.
         name: String,
+    },
+    /// The kernel, or this process, cannot queue so.
+    #[error("link `{link}`: {why}")]
+    Queueing {
+        /// The link.
+        link: String,
+        /// What is wrong.
+        why: &'static str,
     },
     /// Only a model of TCP, or of a source, can do it.
     #[error("{place}: flow `{flow}`: the world netns {what}, or run it with --world sim")]
@@ -149,16 +169,16 @@ pub fn run_in_full(
     options: Options,
     progress: impl FnMut(Progress),
 ) -> Result<Outcome, RunError> {
-    check(scenario)?;
+    check(scenario, options.backend)?;
     let network = Network::build(scenario)?;
     let sockets = Sockets::open(scenario, &network)?;
-    let mut queues = egress::start(scenario, &network)?;
+    let mut queues = egress::start(scenario, &network, options.backend)?;
     let interval = Interval::new(scenario.warmup, scenario.duration);
     let traffic = carry(scenario, sockets, &mut queues, interval, &options, progress)?;
     results::outcome(scenario, traffic, queues, interval)
 }
 
-fn check(scenario: &Scenario) -> Result<(), RunError> {
+fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
     if let Some(wlan) = scenario.wlans.first() {
         return Err(RunError::Wlan {
             name: wlan.name.clone(),
@@ -169,6 +189,18 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
         return Err(RunError::Tick {
             name: link.name.clone(),
         });
+    }
+    for link in &scenario.links {
+        let refusal = |egress: &Egress| match backend {
+            Backend::Kernel => qdisc::refusal(egress),
+            Backend::Nfqueue => egress.queue.qdisc.as_ref().map(|_| Queue::NOT_HERE),
+        };
+        if let Some(why) = link.egress.iter().find_map(refusal) {
+            return Err(RunError::Queueing {
+                link: link.name.clone(),
+                why,
+            });
+        }
     }
     for (what, count) in [
         ("nodes", scenario.nodes.len()),
@@ -181,7 +213,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     }
     let routes = routes(scenario);
     for flow in &scenario.flows {
-        let what = not_here(&flow.source).or_else(|| not_written(scenario, flow.share));
+        let what = not_here(&flow.source).or_else(|| not_written(scenario, flow.share, backend));
         if let Some(what) = what {
             return Err(RunError::OnlyModelled {
                 place: flow.place.clone(),
@@ -226,8 +258,15 @@ fn is_kernels(tcp: &Tcp) -> bool {
 }
 
 /// What this world does not write on packets.
-fn not_written(scenario: &Scenario, share: Option<Share>) -> Option<&'static str> {
+fn not_written(
+    scenario: &Scenario,
+    share: Option<Share>,
+    backend: Backend,
+) -> Option<&'static str> {
     match share? {
+        Share::Tickets(_) if backend == Backend::Kernel => {
+            Some("with qdiscs writes no tickets on packets: leave `tickets` out")
+        }
         Share::Profile(_) => Some("writes no profiles on packets: leave `profile` out"),
         Share::Tickets(_) if scenario.tags.by_receiver => {
             Some("brings no tickets back on acknowledgements: leave `tags.by` out")
@@ -334,7 +373,7 @@ pub(crate) struct Traffic {
 fn carry(
     scenario: &Scenario,
     sockets: Sockets,
-    queues: &mut [Queue],
+    queues: &mut [egress::Queue],
     interval: Interval,
     options: &Options,
     progress: impl FnMut(Progress),
@@ -405,7 +444,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 
 /// Samples the queues step by step, and changes their rates. False if the run was stopped early.
 fn watch(
-    queues: &mut [Queue],
+    queues: &mut [egress::Queue],
     epoch: Epoch,
     interval: Interval,
     options: &Options,
@@ -420,14 +459,14 @@ fn watch(
         let awake = epoch.sleep_until(at, &options.stop);
         if !began && (at >= interval.from() || !awake) {
             began = true;
-            queues.iter_mut().try_for_each(Queue::begin)?;
+            queues.iter_mut().try_for_each(egress::Queue::begin)?;
         }
         if !awake || at >= interval.to() {
-            queues.iter_mut().try_for_each(Queue::end)?;
+            queues.iter_mut().try_for_each(egress::Queue::end)?;
             return Ok(awake);
         }
         if at.is_multiple_of(step) {
-            queues.iter_mut().try_for_each(Queue::sample)?;
+            queues.iter_mut().try_for_each(egress::Queue::sample)?;
         }
         queues.iter_mut().try_for_each(|queue| queue.follow(at))?;
         progress(Progress {

@@ -16,14 +16,14 @@ use makeway_core::sched::{Config, Discipline, Limits};
 use makeway_core::send;
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Rate};
-use makeway_netns::{Options, run};
+use makeway_netns::{Backend, Options, run};
 use makeway_report::model::{ClassReport, Report};
 use makeway_scenario::model::{
     Changes, Class, Egress, Flow, Frame, Issue, Link, Media, Node, Pace, Queue, Scenario, Scene,
     Share, Source, Tcp, Traffic,
 };
 
-const CHECKS: [(&str, fn()); 15] = [
+const CHECKS: [(&str, fn()); 16] = [
     (
         "delay_is_the_sum_of_the_links",
         delay_is_the_sum_of_the_links,
@@ -75,6 +75,10 @@ const CHECKS: [(&str, fn()); 15] = [
         what_only_a_model_can_do_is_refused,
     ),
     ("tickets_divide_a_link", tickets_divide_a_link),
+    (
+        "a_qdisc_queues_in_the_place_of_a_datapath",
+        a_qdisc_queues_in_the_place_of_a_datapath,
+    ),
 ];
 
 /// All checks one after the other on the main thread: only a lone thread may enter a user
@@ -113,6 +117,7 @@ fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
             flows: Identity::FiveTuple,
             users: Identity::DstHost,
             weights: BTreeMap::new(),
+            qdisc: None,
         },
         delay: Duration::from_millis(delay_ms),
         jitter: Duration::ZERO,
@@ -396,6 +401,61 @@ fn a_rate_changes_when_it_should() {
         let most = mbit * 1e6 * 1448.0 / 1538.0;
         assert!((mean / most - 1.0).abs() < 0.08, "{mean} of {most}");
     }
+}
+
+/// The kernel's FIFO, at a rate that changes: payload, bytes on the wire and what was given up fit together.
+fn a_qdisc_queues_in_the_place_of_a_datapath() {
+    let qdiscs = || Options {
+        backend: Backend::Kernel,
+        ..Options::default()
+    };
+    let mut line = egress(Some("8mbit"), 0);
+    line.changes.steps = vec![(Duration::from_secs(3), Rate::from_bps(2_000_000))];
+    let mut scenario = scenario(line, 5);
+    scenario.flows.push(flow("download", bulk("cubic")));
+    let report = match run(&scenario, qdiscs(), |_| {}) {
+        Err(error) if error.to_string().contains("os error 2") => {
+            return println!("without tc: {error}");
+        }
+        report => report.unwrap(),
+    };
+    let (payload, queue) = (&report.flows[0].goodput_series_bps, &report.queues[0]);
+    for (from, to, mbit) in [(10, 29, 8.0), (34, 50, 2.0)] {
+        let mean = payload[from..to].iter().sum::<f64>() / (to - from) as f64;
+        let most = mbit * 1e6 * 1448.0 / 1538.0;
+        assert!((mean / most - 1.0).abs() < 0.05, "{mean} of {most}");
+    }
+    assert_eq!(queue.discipline, "pfifo");
+    assert!((queue.utilisation - 1.0).abs() < 0.03, "{queue:?}");
+    let held = queue.packets_in - queue.packets_out - queue.dropped();
+    assert!(queue.dropped() > 0 && held <= 50, "{queue:?}");
+    let most = queue.backlog_series.iter().copied().fold(0.0, f64::max);
+    assert!((40.0..=50.0).contains(&most), "{queue:?}");
+    assert_eq!(queue.sojourn_ms, None);
+
+    // 500 B of RTP are 540 B of IP and 578 B on the wire.
+    scenario.flows[0] = flow("probe", cbr("1mbit", 500));
+    let report = run(&scenario, qdiscs(), |_| {}).unwrap();
+    let (probe, queue) = (
+        report.flows[0].datagrams.as_ref().unwrap(),
+        &report.queues[0],
+    );
+    let wire = queue.throughput_bps / (probe.received as f64 * 8.0 / report.seconds);
+    assert!((wire / 578.0 - 1.0).abs() < 0.005, "{wire} B");
+
+    let queue = &mut scenario.links[1].egress[0].queue;
+    queue.scheduler.discipline = Discipline::Harvest;
+    let error = run(&scenario, qdiscs(), |_| {}).unwrap_err().to_string();
+    assert!(
+        error.contains("`line`") && error.contains("qdisc = "),
+        "{error}"
+    );
+    let queue = &mut scenario.links[1].egress[0].queue;
+    queue.qdisc = Some(vec!["no_such".into()]);
+    let error = run(&scenario, qdiscs(), |_| {}).unwrap_err().to_string();
+    assert!(error.contains("no_such"), "{error}");
+    let error = run(&scenario, Options::default(), |_| {}).unwrap_err();
+    assert!(error.to_string().contains("--world vm"), "{error}");
 }
 
 /// Two downloads of one host, by tickets; and the same without them.

@@ -1,0 +1,299 @@
+//! Linux's own qdiscs in the place of a datapath: at the sending end of a link what shapes and queues, at the receiving end what
+//! delays and loses.
+//!
+//! A link's rate is kept by `cake` itself, and for all others by `tbf` above them. Delay and loss come behind it, as on a wire: by
+//! `netem` on an `ifb` that takes in what arrives. Lengths are those on the wire, by a size table (`tc-stab(8)`).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Command;
+use std::time::Instant;
+
+use futures_util::TryStreamExt;
+use makeway_core::framing::{Cells, Framing};
+use makeway_core::sched::{CoDelParams, Discipline};
+use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_gateway::datapath::Stats;
+use makeway_scenario::model::{Egress, Queue, Scenario};
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcStats2};
+use rtnetlink::{LinkIfb, LinkUnspec};
+
+use crate::namespace::Namespace;
+use crate::network::{index_of, netlink};
+
+/// What the kernel counts of each frame besides the IP packet.
+const ETHERNET_HEADER: i32 = 14;
+/// The largest IP packet of these links.
+const MTU: u64 = 1500;
+/// What `tbf` sends at once if its timer was late; two packets at least. Chosen by us: timers of a translated guest are late by
+/// less, and the rate is kept.
+const BURST: Duration = Duration::from_millis(2);
+/// In the place of no rate at all, which `tbf` cannot keep.
+const OUTAGE_BPS: u64 = 1000;
+/// More than a link ever has under way.
+const WIRE_PACKETS: &str = "100000";
+
+/// A qdisc at the egress of an interface.
+#[derive(Debug)]
+pub(crate) struct Qdisc {
+    node: Namespace,
+    interface: String,
+    index: u32,
+    /// Of tc, without the rate.
+    root: Root,
+    rate: Rate,
+    since: Instant,
+}
+
+/// The words of tc that make it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Root {
+    size_table: Vec<String>,
+    /// Kind and options of what queues.
+    kind: Vec<String>,
+    /// The largest packet on the wire.
+    largest: Bytes,
+}
+
+/// Why this kernel cannot do what the egress asks for.
+pub(crate) fn refusal(egress: &Egress) -> Option<&'static str> {
+    if egress.jitter > Duration::ZERO {
+        return Some("a qdisc that adds jitter changes the order of packets: leave `jitter` out");
+    }
+    if egress.framing.cells == Cells::Ptm {
+        return Some("Linux's size tables have no PTM: write `cells` \"atm\" or \"none\"");
+    }
+    if egress.tickets.is_some() {
+        return Some("a qdisc of Linux writes no tickets: leave `tickets` out");
+    }
+    match egress.rate {
+        Some(_) => kind(&egress.queue).err(),
+        None => None,
+    }
+}
+
+/// The qdiscs of a scenario's kernel: each kind once.
+pub fn kinds(scenario: &Scenario) -> Vec<String> {
+    let mut kinds = Vec::new();
+    let egresses = scenario.links.iter().flat_map(|link| &link.egress);
+    for egress in egresses.filter(|egress| egress.rate.is_some()) {
+        let words = kind(&egress.queue).unwrap_or_default();
+        kinds.extend(words.into_iter().next());
+    }
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+/// Kind and options of what queues.
+fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
+    if let Some(words) = &queue.qdisc {
+        return Ok(words.clone());
+    }
+    let config = &queue.scheduler;
+    let [packets, bytes] = [
+        config.limits.packets.to_string(),
+        config.limits.bytes.get().to_string(),
+    ];
+    let by_bytes = config.limits.bytes.get() < u64::from(config.limits.packets) * MTU;
+    let words = match config.discipline {
+        Discipline::Fifo if by_bytes => vec!["bfifo".into(), "limit".into(), bytes],
+        Discipline::Fifo => vec!["pfifo".into(), "limit".into(), packets],
+        Discipline::CoDel => codel("codel", packets, &config.codel),
+        Discipline::FqCoDel => {
+            let params = &config.fq_codel;
+            let mut words = codel("fq_codel", packets, &params.codel);
+            words.extend(["quantum".into(), params.quantum.get().to_string()]);
+            words
+        }
+        _ => {
+            return Err(
+                "this kernel has no such discipline: choose fifo, codel or fq-codel, or write one of Linux's, as `qdisc = \"cake\"`",
+            );
+        }
+    };
+    Ok(words)
+}
+
+fn codel(kind: &str, packets: String, params: &CoDelParams) -> Vec<String> {
+    let us = |time: Duration| format!("{}us", time.as_nanos() / 1000);
+    let ecn = if params.ecn { "ecn" } else { "noecn" };
+    let [target, interval] = [params.target, params.interval].map(us);
+    [
+        "limit", &packets, "target", &target, "interval", &interval, ecn,
+    ]
+    .iter()
+    .fold(vec![kind.to_owned()], |mut words, word| {
+        words.push((*word).to_owned());
+        words
+    })
+}
+
+impl Root {
+    fn new(egress: &Egress) -> Result<Self, &'static str> {
+        Ok(Self {
+            size_table: size_table(egress.framing),
+            kind: kind(&egress.queue)?,
+            largest: egress.framing.wire(Bytes::new(MTU)),
+        })
+    }
+
+    /// Whether it keeps a rate by itself.
+    fn shapes(&self) -> bool {
+        self.kind.first().is_some_and(|kind| kind == "cake")
+    }
+
+    /// The commands that make it, or with `change` give it another rate.
+    fn commands(&self, verb: &str, interface: &str, rate: Rate) -> Vec<Vec<String>> {
+        let words = |text: String| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let bps = rate.bps().max(OUTAGE_BPS);
+        let mut root = words(format!("qdisc {verb} dev {interface} root handle 1:"));
+        root.extend(self.size_table.iter().cloned());
+        if self.shapes() {
+            // The size table has counted the overhead.
+            root.extend(words(format!("cake bandwidth {bps}bit raw")));
+            root.extend(self.kind[1..].iter().cloned());
+            return vec![root];
+        }
+        let burst = (rate * BURST).get().max(2 * self.largest.get());
+        root.extend(words(format!(
+            "tbf rate {bps}bit burst {burst} limit 1000000000"
+        )));
+        // A new rate of tbf gives a FIFO below it the limit of its own.
+        let mut child = words(format!("qdisc {verb} dev {interface} parent 1:1 handle 2:"));
+        child.extend(self.kind.iter().cloned());
+        vec![root, child]
+    }
+}
+
+/// From the length of the frame to that on the wire, to the byte.
+fn size_table(framing: Framing) -> Vec<String> {
+    let overhead = framing.overhead - ETHERNET_HEADER;
+    let layer = match framing.cells {
+        Cells::Atm => "atm",
+        _ => "ethernet",
+    };
+    let mpu = framing.mpu;
+    format!("stab mtu 2047 tsize 2048 mpu {mpu} overhead {overhead} linklayer {layer}")
+        .split(' ')
+        .map(str::to_owned)
+        .collect()
+}
+
+impl Qdisc {
+    /// In place at `interface` of `node`, of a link with a rate.
+    pub(crate) fn install(
+        node: &Namespace,
+        interface: &str,
+        egress: &Egress,
+        rate: Rate,
+    ) -> io::Result<Self> {
+        let root = Root::new(egress).map_err(io::Error::other)?;
+        let index = node.run(|| {
+            for words in root.commands("add", interface, rate) {
+                tc(&words)?;
+            }
+            index_of(interface)
+        })?;
+        Ok(Self {
+            node: node.another()?,
+            interface: interface.into(),
+            index,
+            root,
+            rate,
+            since: Instant::now(),
+        })
+    }
+
+    pub(crate) fn set_rate(&mut self, rate: Rate) -> io::Result<()> {
+        self.rate = rate;
+        let commands = self.root.commands("change", &self.interface, rate);
+        self.node
+            .run(|| commands.iter().try_for_each(|words| tc(words)))
+    }
+
+    /// What the kernel counted.
+    pub(crate) fn stats(&self) -> io::Result<Stats> {
+        let mut stats = Stats {
+            discipline: self.root.kind.first().cloned().unwrap_or_default(),
+            rate_bps: Some(self.rate.bps()),
+            seconds: self.since.elapsed().as_secs_f64(),
+            ..Stats::default()
+        };
+        let index = self.index as i32;
+        let attributes = self.node.run(|| {
+            netlink(async |handle| {
+                let mut listed = handle.qdisc().get().index(index).execute();
+                while let Some(message) = listed.try_next().await? {
+                    if message.header.index == index && message.header.parent == TcHandle::ROOT {
+                        return Ok(message.attributes);
+                    }
+                }
+                Ok(Vec::new())
+            })
+        })?;
+        let counted = attributes
+            .into_iter()
+            .filter_map(|attribute| match attribute {
+                TcAttribute::Stats2(counted) => Some(counted),
+                _ => None,
+            });
+        for part in counted.flatten() {
+            match part {
+                TcStats2::Basic(basic) => {
+                    stats.packets_out = u64::from(basic.packets);
+                    stats.bytes_out = basic.bytes;
+                }
+                TcStats2::Queue(queue) => {
+                    stats.backlog_packets = u64::from(queue.qlen);
+                    stats.backlog_bytes = u64::from(queue.backlog);
+                    stats.drops = BTreeMap::from([("qdisc".into(), u64::from(queue.drops))]);
+                }
+                _ => {}
+            }
+        }
+        stats.packets_in = stats.packets_out + stats.dropped() + stats.backlog_packets;
+        Ok(stats)
+    }
+}
+
+/// Delays and loses what comes to `interface` of `node`, as its egress at the far end says.
+pub(crate) fn wire(node: &Namespace, interface: &str, egress: &Egress) -> io::Result<()> {
+    let delay = egress.delay.as_nanos() / 1000;
+    let percent = |share: f64| format!("{}%", share * 100.0);
+    let mut netem = format!("netem limit {WIRE_PACKETS} delay {delay}us");
+    if !egress.loss.is_none() {
+        let loss = egress.loss;
+        let [p, r, bad, good] = [loss.p, loss.r, loss.bad, loss.good].map(percent);
+        netem += &format!(" loss gemodel {p} {r} {bad} {good}");
+    }
+    let inside = format!("{interface}w");
+    node.run(|| {
+        netlink(async |handle| {
+            let links = handle.link();
+            links.add(LinkIfb::new(&inside).build()).execute().await?;
+            let up = LinkUnspec::new_with_name(&inside).up();
+            links.set(up.build()).execute().await
+        })?;
+        for command in [
+            format!("qdisc add dev {inside} root {netem}"),
+            format!("qdisc add dev {interface} ingress"),
+            format!(
+                "filter add dev {interface} parent ffff: matchall action mirred egress redirect dev {inside}"
+            ),
+        ] {
+            tc(&command.split(' ').collect::<Vec<_>>())?;
+        }
+        Ok(())
+    })
+}
+
+fn tc(words: &[impl AsRef<std::ffi::OsStr>]) -> io::Result<()> {
+    let mut tc = Command::new("tc");
+    let output = tc.args(words).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{tc:?}: {}", said.trim())))
+}
