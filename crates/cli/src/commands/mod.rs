@@ -19,6 +19,7 @@ mod tag;
 mod traces;
 mod up;
 mod validate;
+mod vm;
 mod watch;
 
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ enum Command {
     Plan(plan::Plan),
     Papers(papers::Papers),
     Run(run::Run),
+    #[command(hide = true)]
+    Guest(vm::Guest),
     Senders(senders::Senders),
     Validate(validate::Validate),
 }
@@ -70,6 +73,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Plan(args) => plan::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Guest(args) => vm::guest(&args),
         Command::Senders(args) => senders::run(&args),
         Command::Validate(args) => validate::run(&args),
     }

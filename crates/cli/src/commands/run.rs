@@ -11,6 +11,7 @@ use maud::Markup;
 use super::replicate::Replicate;
 use super::session::{self, Session};
 use super::traces::Traces;
+use super::vm;
 use crate::text;
 
 /// Runs a scenario, prints a table, and writes report.json, report.html and series.csv.
@@ -20,6 +21,7 @@ use crate::text;
   makeway run scenarios/call-and-downloads.toml --set link.line.queue.discipline=fifo --out out
   makeway run scenarios/call-and-downloads.toml --world sim
   makeway run FILE --set duration=10s --json | jq .flows
+  makeway run FILE --world vm --set 'link.line.queue.qdisc=cake'
   makeway run FILE --world sim --runs 20
   makeway run FILE --world sim --precision 0.05
   makeway run FILE --world sim --runs 10 --compare link.line.queue.discipline=fifo,sqf
@@ -41,6 +43,9 @@ pub struct Run {
     /// Prints JSON instead of the table.
     #[arg(long)]
     json: bool,
+    /// In the world vm: whatever the rates are. Figures of a guest that is not idle are its own.
+    #[arg(long)]
+    any_rate: bool,
     #[command(flatten)]
     replicate: Replicate,
     #[command(flatten)]
@@ -53,6 +58,8 @@ enum World {
     Netns,
     /// Simulated time, with a model of TCP: needs no privilege, and no time to speak of.
     Sim,
+    /// A guest of QEMU with Debian's newest kernel, whose own qdiscs queue: needs no privilege.
+    Vm,
 }
 
 /// Runs it. Exit status 1 if the scenario is refused, 130 if the run was cut short.
@@ -62,7 +69,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     }
     let scenario = makeway_scenario::load(&args.file, &args.set)?;
     ensure!(
-        args.traces.is_empty() || !args.world.contains(&World::Netns),
+        args.traces.is_empty() || args.world == [World::Sim],
         "traces are of the world sim: give `--world sim` (in the world netns, run tcpdump on its interfaces)"
     );
     if let Some(folder) = &args.out {
@@ -81,6 +88,10 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
                 session.run(&scenario, Vec::new(), "netns")?.report
             }
             World::Sim => session::simulate(&scenario, recorder.take())?,
+            World::Vm => match vm::one(&args.file, &args.set, args.any_rate)? {
+                Some(report) => report,
+                None => return Ok(session::exit_code(false)),
+            },
         });
     }
     let (text, page, table) = match &reports[..] {

@@ -90,7 +90,11 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn bar(scenario: &Scenario, label: &str) -> anyhow::Result<ProgressBar> {
+/// How far a run of `scenario` is.
+///
+/// # Errors
+/// None but of its form.
+pub fn bar(scenario: &Scenario, label: &str) -> anyhow::Result<ProgressBar> {
     let bar = ProgressBar::new(scenario.duration.as_nanos() / 1_000_000);
     bar.set_style(ProgressStyle::with_template(
         "{prefix:6} {bar:40.green} {msg}",
@@ -100,8 +104,13 @@ fn bar(scenario: &Scenario, label: &str) -> anyhow::Result<ProgressBar> {
 }
 
 fn show(bar: &ProgressBar, elapsed: Duration, duration: Duration) {
-    bar.set_position(elapsed.as_nanos() / 1_000_000);
     let [elapsed, duration] = [elapsed, duration].map(|d| d.as_secs_f64());
+    show_seconds(bar, elapsed, duration);
+}
+
+/// How far a run is.
+pub fn show_seconds(bar: &ProgressBar, elapsed: f64, duration: f64) {
+    bar.set_position((elapsed * 1000.0) as u64);
     bar.set_message(format!("{elapsed:.0} of {duration:.0} s"));
 }
 

@@ -76,7 +76,7 @@ pub type Results = BTreeMap<String, Vec<Report>>;
 
 /// A run in which the sender was ever later than this has sent a burst that is not in the trace, so
 /// it is repeated: at the video's rate it is one packet. Chosen by us; figures are not looked at.
-const LATEST_MS: f64 = 2.5;
+pub const LATEST_MS: f64 = 2.5;
 /// What is kept of this world is of use to the same version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The least disturbed of so many is taken if none was calm.
