@@ -53,6 +53,8 @@ pub(crate) fn carry(
     until: &AtomicU64,
 ) -> io::Result<Carried> {
     be_punctual();
+    // Before the epoch the clock stands: what took a way would have taken no time.
+    epoch.sleep_until(0, stop);
     let Plan {
         mut media,
         sockets: [near, far],
