@@ -14,6 +14,9 @@ use crate::egress::Queue;
 use crate::run::{Arrivals, Outcome, RunError, Traffic};
 use crate::sender::Carried;
 
+/// What the environment calls how late senders were.
+const LATENESS: &str = "sender lateness";
+
 /// Puts a run's counters together; the queues end here.
 pub(crate) fn outcome(
     scenario: &Scenario,
@@ -129,9 +132,18 @@ fn environment(traffic: &Traffic) -> BTreeMap<String, String> {
             ms(lateness.quantile(0.99)),
             ms(lateness.max())
         );
-        environment.insert("sender lateness".into(), text);
+        environment.insert(LATENESS.into(), text);
     }
     environment
+}
+
+/// How late a sender of the run was at worst, in ms; 0 where none was there to be late.
+pub fn lateness(report: &Report) -> f64 {
+    let text = report.environment.get(LATENESS);
+    text.and_then(|text| text.split("max ").nth(1))
+        .and_then(|text| text.split(' ').next())
+        .and_then(|ms| ms.parse().ok())
+        .unwrap_or(0.0)
 }
 
 fn blank(flow: &Flow) -> FlowReport {

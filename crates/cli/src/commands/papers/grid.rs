@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use makeway_netns::lateness;
 use makeway_report::json::from_json;
 use makeway_report::model::Report;
 
@@ -186,15 +187,6 @@ fn kept(cell: &Cell, folder: &Path) -> Option<Report> {
     tried.sort_by(|a, b| lateness(a).total_cmp(&lateness(b)));
     let calmest = tried.into_iter().next()?;
     (many || lateness(&calmest) <= LATEST_MS).then_some(calmest)
-}
-
-/// How late the sender was at worst, in ms.
-pub fn lateness(report: &Report) -> f64 {
-    let text = report.environment.get("sender lateness");
-    text.and_then(|t| t.split("max ").nth(1))
-        .and_then(|t| t.split(' ').next())
-        .and_then(|t| t.parse().ok())
-        .unwrap_or(0.0)
 }
 
 struct Running<'a> {

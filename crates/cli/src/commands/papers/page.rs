@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use makeway_netns::lateness;
 use makeway_report::html as report_html;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::claim::{Claim, Table, Verdict};
-use super::grid::{Cell, Results, lateness};
+use super::grid::{Cell, Results};
 use super::paper::{Paper, World};
 
 /// A paper that was run again.
