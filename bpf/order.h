@@ -9,7 +9,6 @@
 #pragma once
 
 #define ORDER_WINDOW BITMAP_MOST
-#define LIMIT_BYTES (16 << 20)
 #define BEYOND (LIMIT_BYTES / ORDER_WINDOW)
 /* Flows are above the sentinels of the window. */
 #define ORDER_RINGS (1 << 19)

@@ -2,11 +2,13 @@
  *
  * Index 0 is nobody, so that memory of zeros is an empty pool. What is freed is used first. A flow has an entry while
  * it has packets, found by its hash in chains; the loader sizes the maps: one slot and one flow more than the limit
- * in packets, beside index 0, and twice as many chains, a power of two. */
+ * in packets, beside index 0, and twice as many chains, a power of two. What a discipline keeps of each active flow, it
+ * defines as FLOW_STATE. */
 #pragma once
 
-/* The largest limit in packets. */
+/* The largest limits, in packets and in bytes. */
 #define MOST_PACKETS (1 << 17)
+#define LIMIT_BYTES (16 << 20)
 
 struct slot {
 	struct sk_buff __kptr *skb;

@@ -39,6 +39,8 @@ struct config {
 	struct framing framing;
 	/* Of a full buffer's longest queue the last packet goes, not the first. */
 	u32 drop_tail;
+	/* Bytes that a flow or user may send in its turn; at least LEAST_QUANTUM. */
+	u32 quantum;
 };
 
 struct counters {
@@ -83,6 +85,11 @@ inline_always u32 wire_length(struct sk_buff *skb, const struct framing *framing
 		return framing_wire(framing, len);
 	headers = (counted - skb->len) / (segs - 1) - link;
 	return framing_segments(framing, segs, headers + info->gso_size, len - info->gso_size * (segs - 1));
+}
+
+inline_always u32 flow_hash(struct sk_buff *skb)
+{
+	return bpf_skb_get_hash(skb);
 }
 
 inline_always bool is_over(void)

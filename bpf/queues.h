@@ -1,13 +1,13 @@
-/* A pool whose flows are in order of backlog. Twin of core's `Queues`. */
+/* A pool whose flows are in order of backlog. Twin of core's `Queues`. A discipline that has something to do when a flow
+ * has lost its last packet defines FLOW_ENDS, a function of (u32 at, struct flow *flow). */
 #pragma once
 
 #include "bitmap.h"
 #include "order.h"
 
-/* Room for `pkt` at the tail of the queue of flow `hash`; 0 if there is no place for it. */
-inline_always u32 queues_push(u32 hash, const struct packet *pkt)
+/* Room for `pkt` at the tail of the queue of flow `at`; 0 if there is no place for it. */
+inline_always u32 queues_push(u32 at, const struct packet *pkt)
 {
-	u32 at = pool_flow(hash);
 	struct flow *flow = flow_at(at);
 	u32 slot;
 
@@ -26,8 +26,12 @@ inline_always void queues_pop(u32 i, struct slot *slot, struct flow *flow)
 
 	pool_pop(i, slot, flow);
 	order_update(at, old, flow->bytes);
-	if (!flow->packets)
-		pool_forget(at, flow);
+	if (flow->packets)
+		return;
+#ifdef FLOW_ENDS
+	FLOW_ENDS(at, flow);
+#endif
+	pool_forget(at, flow);
 }
 
 /* Longest queue drop: takes a packet out of the longest queue; whether there was one. */

@@ -14,7 +14,7 @@ inline_always int sqf_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
-	i = queues_push(bpf_skb_get_hash(skb), pkt);
+	i = queues_push(pool_flow(flow_hash(skb)), pkt);
 	slot = slot_at(i);
 	if (!i || !slot)
 		return refuse(skb, to_free, FLOWS);
