@@ -2,6 +2,8 @@
  * Twin of core/shaper.rs; times in nanoseconds of CLOCK_MONOTONIC. */
 #pragma once
 
+#include "wide.h"
+
 /* How far a backlogged shaper that woke late goes back. */
 #define CATCH_UP (10 * 1000 * 1000ULL)
 
@@ -17,17 +19,18 @@ struct shaper {
 inline_always void shaper_configure(struct shaper *shaper, u64 rate, u64 now)
 {
 	u64 old = shaper->rate;
-	u64 left = shaper->next_free > now ? shaper->next_free - now : 0;
 
 	if (rate == old)
 		return;
-	if (!old || !rate)
-		left = 0;
-	/* left * old / rate without 128 bits: whole seconds apart, each product below 2^64 up to 18 Gbit/s. */
-	else
-		left = left / 1000000000 * old / rate * 1000000000 +
-		       left % 1000000000 * (old / 1000) / (rate / 1000 + !(rate / 1000));
-	shaper->next_free = now + left;
+	if (!old) {
+		shaper->next_free = now;
+	} else if (shaper->next_free > now) {
+		struct wide left = { 0, 0 };
+
+		if (rate)
+			left = wide_over(wide_product(shaper->next_free - now, old), rate);
+		shaper->next_free = left.high || left.low > ~now ? ~0ULL : now + left.low;
+	}
 	shaper->carry = 0;
 	shaper->rate = rate;
 }
