@@ -104,6 +104,10 @@ struct bpf_sk_buff_ptr {
 	struct sk_buff *skb;
 };
 
+struct bpf_dynptr {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
+
 struct bpf_iter_num {
 	u64 opaque[1];
 } __attribute__((aligned(8)));
@@ -118,6 +122,7 @@ struct Qdisc_ops {
 	void (*destroy)(struct Qdisc *sch);
 };
 
+int bpf_dynptr_from_skb(struct sk_buff *skb, u64 flags, struct bpf_dynptr *packet) __ksym;
 u32 bpf_skb_get_hash(struct sk_buff *skb) __ksym;
 void bpf_kfree_skb(struct sk_buff *skb) __ksym;
 void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __ksym;

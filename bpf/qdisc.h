@@ -12,6 +12,7 @@
 
 #include "kernel.h"
 #include "framing.h"
+#include "headers.h"
 #include "pool.h"
 #include "shaper.h"
 
@@ -70,8 +71,7 @@ struct packet {
 /* A GSO packet is counted as it leaves: each segment with its own headers, overhead and cells. */
 inline_always u32 wire_length(struct sk_buff *skb, const struct framing *framing)
 {
-	/* On its way out a packet begins with the header of the link. */
-	u32 link = skb->network_header - (u32)(skb->data - skb->head), len = skb->len - link;
+	u32 link = link_header(skb), len = skb->len - link;
 	u32 counted = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	const struct skb_shared_info *info;
 	u32 segs, headers;
