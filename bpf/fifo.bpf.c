@@ -4,21 +4,20 @@
  * Source: the baseline of T. Bonald, L. Muscariello, N. Ostallo, "Self-Prioritization of Audio and Video Traffic",
  * ICC 2011, section V. */
 #include "qdisc.h"
+#include "fifo.h"
 
-/* All packets are of one flow, which has the first entry. */
-#define ALL 1
+struct flow queue;
 
 inline_always int fifo_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
-	struct flow *flow = flow_at(ALL);
 	struct slot *slot;
 	u32 i;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
-	if (!flow || pool.packets >= config.limit_packets || pool.bytes + pkt->len > config.limit_bytes)
+	if (is_full(pool.packets, pool.bytes, pkt->len))
 		return refuse(skb, to_free, TAIL);
-	i = pool_push(ALL, flow, pkt->len, pkt->now);
+	i = pool_push(0, &queue, pkt->len, pkt->now);
 	slot = slot_at(i);
 	if (!i || !slot)
 		return refuse(skb, to_free, TAIL);
@@ -28,18 +27,7 @@ inline_always int fifo_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 
 inline_always u32 fifo_dequeue(u64 now)
 {
-	struct flow *flow = flow_at(ALL);
-	struct slot *slot;
-	u32 i;
-
-	if (!flow)
-		return 0;
-	i = flow->head;
-	slot = slot_at(i);
-	if (!i || !slot)
-		return 0;
-	pool_pop(i, slot, flow);
-	return i;
+	return fifo_pop(&queue);
 }
 
 QDISC(fifo)
