@@ -15,7 +15,7 @@ use crate::error::{ScenarioError, list};
 use crate::model::Queue;
 use crate::section::{Section, shown, table};
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "at",
     "discipline",
     "limit",
