@@ -3,18 +3,6 @@
 
 #include "headers.h"
 
-/* As many extension headers as are looked behind: no packet of the length that matters has more. */
-#define EXTENSIONS 8
-
-/* Whether behind `n` others a header of `protocol` is one of IP's own. */
-inline_always bool is_extension(u32 version, u32 n, u32 protocol)
-{
-	if (version == 4)
-		return protocol == AH && !n;
-	return protocol == DESTINATION || protocol == ROUTE || protocol == FRAGMENT || protocol == AH ||
-	       (protocol == HOP_BY_HOP && !n);
-}
-
 /* Whether the packet is a TCP segment without payload (RFC 9293): an acknowledgement, or what opens and ends a
  * connection. Fragments, and packets that end before their header says so, are not taken for one. */
 inline_always bool is_control(struct sk_buff *skb)

@@ -1,5 +1,7 @@
-/* Bytes of the IP header and of what follows it. */
+/* The bytes of a packet from the IP header on: of a socket buffer, or of a buffer where this is compiled natively. */
 #pragma once
+
+#ifdef __bpf__
 
 /* On its way out a packet begins with the header of the link: its bytes. */
 inline_always u32 link_header(const struct sk_buff *skb)
@@ -19,6 +21,41 @@ inline_always bool header_read(struct sk_buff *skb, u32 at, void *to, u32 len)
 	return !bpf_dynptr_from_skb(skb, 0, &packet) && !bpf_dynptr_read(to, len, &packet, link_header(skb) + at, 0);
 }
 
+struct bytes {
+	struct bpf_dynptr packet;
+	u32 link;
+	/* How many there are. */
+	u32 len;
+};
+
+/* Whether there are any. */
+inline_always bool bytes_of(struct bytes *bytes, struct sk_buff *skb)
+{
+	bytes->link = link_header(skb);
+	bytes->len = skb->len - bytes->link;
+	return !bpf_dynptr_from_skb(skb, 0, &bytes->packet) && bytes->link <= skb->len;
+}
+
+/* Bytes `at` to `at + len`, which may lie in `room`; NULL if they are not all there. */
+inline_always const u8 *bytes_at(const struct bytes *bytes, u32 at, u8 *room, u32 len)
+{
+	return bpf_dynptr_slice(&bytes->packet, bytes->link + at, room, len);
+}
+
+#else
+
+struct bytes {
+	const u8 *from;
+	u32 len;
+};
+
+inline_always const u8 *bytes_at(const struct bytes *bytes, u32 at, u8 *room, u32 len)
+{
+	return at <= bytes->len && len <= bytes->len - at ? bytes->from + at : 0;
+}
+
+#endif
+
 inline_always u32 be16(const u8 *bytes)
 {
 	return bytes[0] << 8 | bytes[1];
@@ -34,8 +71,24 @@ enum {
 enum {
 	HOP_BY_HOP = 0,
 	TCP = 6,
+	UDP = 17,
+	DCCP = 33,
 	ROUTE = 43,
 	FRAGMENT = 44,
 	AH = 51,
 	DESTINATION = 60,
+	SCTP = 132,
+	UDP_LITE = 136,
 };
+
+/* As many extension headers as are looked behind; core's gateway sees 128 bytes, which have no more. */
+#define EXTENSIONS 12
+
+/* Whether behind `n` others a header of `protocol` is one of IP's own. */
+inline_always bool is_extension(u32 version, u32 n, u32 protocol)
+{
+	if (version == 4)
+		return protocol == AH && !n;
+	return protocol == DESTINATION || protocol == ROUTE || protocol == FRAGMENT || protocol == AH ||
+	       (protocol == HOP_BY_HOP && !n);
+}

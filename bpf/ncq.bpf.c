@@ -174,7 +174,7 @@ inline_always int ncq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 		return refuse(skb, to_free, TOO_LARGE);
 	if (full && !params.push_out)
 		return refuse(skb, to_free, TAIL);
-	at = pool_flow(bpf_skb_get_hash(skb));
+	at = pool_flow(flow_hash(skb));
 	flow = flow_at(at);
 	if (!at || !flow)
 		return refuse(skb, to_free, FLOWS);

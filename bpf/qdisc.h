@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kernel.h"
+#include "dissect.h"
 #include "framing.h"
 #include "headers.h"
 #include "pool.h"
@@ -61,6 +62,15 @@ struct counters counters SEC(".bss.counters");
 struct shaper shaper SEC(".bss.shaper");
 u32 instances SEC(".bss.shaper");
 
+/* Written by the loader before it loads. */
+const volatile struct keys {
+	/* Of what is hashed here. */
+	u64 seed;
+	/* `enum identity` of flows, and of users where there are some. */
+	u32 flows_by;
+	u32 users_by;
+} keys SEC(".rodata.keys") = { 1, FIVE_TUPLE, DST_HOST };
+
 /* A packet that comes. */
 struct packet {
 	u64 now;
@@ -87,9 +97,20 @@ inline_always u32 wire_length(struct sk_buff *skb, const struct framing *framing
 	return framing_segments(framing, segs, headers + info->gso_size, len - info->gso_size * (segs - 1));
 }
 
+verified_apart u32 skb_key_hash(struct sk_buff *skb __arg_trusted, u32 identity)
+{
+	struct key key = {};
+	struct bytes bytes;
+
+	if (bytes_of(&bytes, skb))
+		dissect(&key, &bytes, __builtin_bswap16(skb->protocol), identity);
+	return key_hash(&key, keys.seed);
+}
+
+/* The kernel's own hash of the 5-tuple is on the packet already, as a rule. */
 inline_always u32 flow_hash(struct sk_buff *skb)
 {
-	return bpf_skb_get_hash(skb);
+	return keys.flows_by == FIVE_TUPLE ? bpf_skb_get_hash(skb) : skb_key_hash(skb, keys.flows_by);
 }
 
 inline_always bool is_over(void)
