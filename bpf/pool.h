@@ -6,6 +6,8 @@
  * defines as FLOW_STATE. */
 #pragma once
 
+#include "table.h"
+
 /* The largest limits, in packets and in bytes. */
 #define MOST_PACKETS (1 << 17)
 #define LIMIT_BYTES (16 << 20)
@@ -22,9 +24,7 @@ struct slot {
 };
 
 struct flow {
-	u32 hash;
-	/* The next flow of its chain; of a free entry, the next free one. */
-	u32 chain;
+	struct entry entry;
 	u32 head;
 	u32 tail;
 	u32 bytes;
@@ -58,22 +58,11 @@ struct {
 struct pool {
 	u32 packets;
 	u32 bytes;
-	/* The slot and the flow freed last, and how many were ever used. */
+	/* The slot freed last, and how many were ever used. */
 	u32 free_slot;
 	u32 used_slots;
-	u32 free_flow;
-	u32 used_flows;
+	struct table flows;
 } pool;
-
-/* Written by the loader before it loads: constants to the verifier. */
-const volatile struct sizes {
-	u32 chain_mask;
-	u32 seed;
-} sizes SEC(".rodata.sizes") = { 1, 1 };
-
-/* Steps in a chain before a flow is taken for the last one in it; of chains half as many as flows that can be, one
- * with as many flows has a chance below 10^-19. */
-#define CHAIN 16
 
 inline_always struct slot *slot_at(u32 i)
 {
@@ -85,65 +74,16 @@ inline_always struct flow *flow_at(u32 i)
 	return bpf_map_lookup_elem(&flows, &i);
 }
 
-inline_always u32 *chain_of(u32 hash)
-{
-	/* The upper bits of a product with an odd number depend on all of the hash. */
-	u32 i = (u32)(((hash ^ sizes.seed) * 0x9e3779b97f4a7c15ULL) >> 32) & sizes.chain_mask;
-
-	return bpf_map_lookup_elem(&chains, &i);
-}
-
 /* The flow of `hash`, a new one if it has no packets; 0 if there is no place. */
 inline_always u32 pool_flow(u32 hash)
 {
-	u32 *chain = chain_of(hash);
-	struct flow *flow;
-	u32 i;
-
-	if (!chain)
-		return 0;
-	i = *chain;
-	for (int n = 0; i && n < CHAIN; n++) {
-		flow = flow_at(i);
-		if (!flow)
-			return 0;
-		if (flow->hash == hash || (n == CHAIN - 1))
-			return i;
-		i = flow->chain;
-	}
-	i = pool.free_flow ?: pool.used_flows + 1;
-	flow = flow_at(i);
-	if (!flow)
-		return 0;
-	if (pool.free_flow)
-		pool.free_flow = flow->chain;
-	else
-		pool.used_flows = i;
-	flow->hash = hash;
-	flow->chain = *chain;
-	*chain = i;
-	return i;
+	return table_hold(&pool.flows, &chains, &flows, hash);
 }
 
 /* Takes an idle flow out of its chain. */
 inline_always void pool_forget(u32 at, struct flow *flow)
 {
-	u32 *link = chain_of(flow->hash);
-
-	for (int n = 0; link && n < CHAIN; n++) {
-		struct flow *next;
-
-		if (*link == at) {
-			*link = flow->chain;
-			break;
-		}
-		next = flow_at(*link);
-		if (!next)
-			return;
-		link = &next->chain;
-	}
-	flow->chain = pool.free_flow;
-	pool.free_flow = at;
+	table_free(&pool.flows, &chains, &flows, at, &flow->entry);
 }
 
 /* A slot for a packet at the tail of flow `at`; 0 if there is none. The caller puts the packet in. */
