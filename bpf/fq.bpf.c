@@ -14,6 +14,7 @@
 
 inline_always void fq_leave(u32 at, struct flow *flow);
 
+#include "order.h"
 #include "queues.h"
 
 /* Whether the flow at the head has had its quantum for this turn. */

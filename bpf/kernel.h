@@ -26,6 +26,7 @@ enum { false, true };
 
 /* Of <linux/bpf.h>. */
 enum {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 };
 enum {

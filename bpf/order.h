@@ -8,6 +8,8 @@
  * Links are kept as differences from their own index, so that memory of zeros is a list that holds nobody. */
 #pragma once
 
+#include "bitmap.h"
+
 #define ORDER_WINDOW BITMAP_MOST
 #define BEYOND (LIMIT_BYTES / ORDER_WINDOW)
 /* Flows are above the sentinels of the window. */

@@ -43,6 +43,8 @@ struct config {
 	u32 drop_tail;
 	/* Bytes that a flow or user may send in its turn; at least LEAST_QUANTUM. */
 	u32 quantum;
+	/* How often the map of weights was written; 0: never. */
+	u32 weights;
 };
 
 struct counters {

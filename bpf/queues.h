@@ -1,9 +1,6 @@
-/* A pool whose flows are in order of backlog. Twin of core's `Queues`. A discipline that has something to do when a flow
- * has lost its last packet defines FLOW_ENDS, a function of (u32 at, struct flow *flow). */
+/* A pool whose flows are in order of backlog. Twin of core's `Queues`. A discipline includes an order before. If it has
+ * something to do when a flow has lost its last packet, it defines FLOW_ENDS, a function of (u32 at, struct flow *flow). */
 #pragma once
-
-#include "bitmap.h"
-#include "order.h"
 
 /* Room for `pkt` at the tail of the queue of flow `at`; 0 if there is no place for it. */
 inline_always u32 queues_push(u32 at, const struct packet *pkt)

@@ -4,6 +4,7 @@
  * Source: T. Bonald, L. Muscariello, N. Ostallo, "Self-Prioritization of Audio and Video Traffic", ICC 2011,
  * section III.B, Algorithm 1. */
 #include "qdisc.h"
+#include "order.h"
 #include "queues.h"
 
 /* Algorithm 1, at packet arrival. */

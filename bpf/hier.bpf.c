@@ -1,0 +1,227 @@
+/* Fair between users, shortest queue first inside each: weighted deficit round robin over users; of the user whose turn
+ * it is, a packet of the flow that holds the least bytes. When the buffer is full, one packet less in the longest flow
+ * of the user that holds the most bytes for its weight. Twin of core/sched/hier.rs.
+ *
+ * Source: T. Bonald, L. Muscariello, N. Ostallo, "Self-Prioritization of Audio and Video Traffic", ICC 2011, section
+ * VI, "FQ at user level and SQF at flow level". Deficit round robin: M. Shreedhar, G. Varghese, SIGCOMM 1995.
+ *
+ * | papers | here |
+ * | --- | --- |
+ * | `ActiveList`, of users | the ring |
+ * | `Q_i` | `config.quantum` times the weight |
+ * | `DC_i` | `deficit` |
+ * | `get_shortest`, `get_longest` in a user | `treap_least`, `treap_most` |
+ *
+ * A user is a host, `keys.users_by`, and has an entry while it has packets. A flow belongs to the user of the packet
+ * that made it active, until it is empty. */
+#define FLOW_STATE u32 user;
+
+#include "ring.h"
+#include "treap.h"
+#include "qdisc.h"
+
+struct user {
+	struct entry entry;
+	struct links links;
+	u64 deficit;
+	/* `config.weights` when its weight was looked up. */
+	u32 weighed;
+};
+
+/* As many as flows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct user);
+} users SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u32);
+} user_chains SEC(".maps");
+
+/* Of users that have another weight than 1: it by the hash of their key, 1 to 65 536. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} weights SEC(".maps");
+
+struct table known_users;
+
+/* Whether the user at the head has had its quantum for this turn. */
+bool granted;
+
+/* Flows are the even nodes, users the odd ones. All users hang below the user that is nobody. */
+#define FLOW(i) ((i) << 1)
+#define USER(i) ((i) << 1 | 1)
+#define ALL_USERS USER(0)
+
+inline_always struct user *user_at(u32 i)
+{
+	return bpf_map_lookup_elem(&users, &i);
+}
+
+inline_always struct links *links_at(u32 i)
+{
+	struct user *user = user_at(i);
+
+	return user ? &user->links : NULL;
+}
+
+/* The weight that user `i` has; that it had before, if the weights were not written since. */
+inline_always u32 weight_of(struct user *user, const struct node *node)
+{
+	u32 written = config.weights, *weight;
+
+	if (user->weighed == written)
+		return node->weight;
+	user->weighed = written;
+	weight = bpf_map_lookup_elem(&weights, &user->entry.hash);
+	return weight && *weight ? *weight : 1;
+}
+
+/* The user of a packet that makes its flow active; 0 if there is no place. */
+inline_always u32 user_of(struct sk_buff *skb)
+{
+	u32 i = table_hold(&known_users, &user_chains, &users, skb_key_hash(skb, keys.users_by));
+	struct node *node = node_at(USER(i));
+	struct user *user = user_at(i);
+
+	if (!i || !node || !user)
+		return 0;
+	if (!node->bytes) {
+		node->weight = 1;
+		user->weighed = 0;
+	}
+	return i;
+}
+
+inline_always void hier_leave(u32 i, struct user *user)
+{
+	if (ring_head() == i)
+		granted = false;
+	ring_remove(i);
+	user->deficit = 0;
+	table_free(&known_users, &user_chains, &users, i, &user->entry);
+}
+
+/* As the other orders, with a flow's place among those of its user, and the user's among users. */
+verified_apart int order_update(u32 at, u32 old, u32 new)
+{
+	struct flow *flow = flow_at(at);
+	struct user *user;
+	struct node *node;
+	u32 i, bytes;
+
+	if (!flow)
+		return 0;
+	i = flow->user;
+	user = user_at(i);
+	node = node_at(USER(i));
+	if (!user || !node)
+		return 0;
+	treap_update(USER(i), FLOW(at), new, 1);
+	bytes = node->bytes;
+	if (!bytes)
+		ring_push(i);
+	bytes += new - old;
+	treap_update(ALL_USERS, USER(i), bytes, weight_of(user, node));
+	if (!bytes)
+		hier_leave(i, user);
+	return 0;
+}
+
+/* The longest flow of the user that holds most for its weight. */
+inline_always u32 order_longest(void)
+{
+	return treap_most(treap_most(ALL_USERS)) >> 1;
+}
+
+#include "queues.h"
+
+inline_always int hier_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
+{
+	struct flow *flow;
+	struct slot *slot;
+	u32 i, at;
+
+	if (pkt->len > config.limit_bytes)
+		return refuse(skb, to_free, TOO_LARGE);
+	at = pool_flow(flow_hash(skb));
+	flow = flow_at(at);
+	if (!at || !flow)
+		return refuse(skb, to_free, FLOWS);
+	if (!flow->packets)
+		flow->user = user_of(skb);
+	if (!flow->user)
+		return refuse(skb, to_free, FLOWS);
+	i = queues_push(at, pkt);
+	slot = slot_at(i);
+	if (!i || !slot)
+		return refuse(skb, to_free, FLOWS);
+	hold(skb, to_free, slot);
+	drop_excess(to_free);
+	return NET_XMIT_SUCCESS;
+}
+
+/* The turn of the user at the head: the slot of the first packet of its shortest flow, if that may go; else the next
+ * user is at the head, and 0 is said. */
+verified_apart u32 hier_turn(void)
+{
+	u32 i = ring_head();
+	struct node *node = node_at(USER(i));
+	struct user *user = user_at(i);
+	struct flow *flow;
+	struct slot *slot;
+
+	if (!i || !node || !user)
+		return 0;
+	flow = flow_at(treap_least(USER(i)) >> 1);
+	if (!flow)
+		return 0;
+	slot = slot_at(flow->head);
+	if (!slot)
+		return 0;
+	if (!granted) {
+		user->deficit += (u64)config.quantum * node->weight;
+		granted = true;
+	}
+	if (slot->len <= user->deficit) {
+		user->deficit -= slot->len;
+		return flow->head;
+	}
+	ring_rotate();
+	granted = false;
+	return 0;
+}
+
+inline_always u32 hier_dequeue(u64 now)
+{
+	struct flow *flow;
+	struct slot *slot;
+	u32 i = 0;
+	int n;
+
+	if (!pool.packets)
+		return 0;
+	bpf_for(n, 0, TURNS) {
+		i = hier_turn();
+		if (i)
+			break;
+	}
+	slot = slot_at(i);
+	if (!i || !slot)
+		return 0;
+	flow = flow_at(slot->flow);
+	if (!flow)
+		return 0;
+	queues_pop(i, slot, flow);
+	return i;
+}
+
+QDISC(hier)
