@@ -134,11 +134,12 @@ inline_always bool is_favoured(const struct flow *flow, bool is_candidate)
 	return is_within_threshold(&seen);
 }
 
-/* A packet of `flow` has left the pool. */
-inline_always void leave(struct flow *flow, u32 at)
+/* The packet in `slot`, which has left the pool, was one of `flow`. */
+inline_always void leave(struct flow *flow, const struct slot *slot)
 {
+	flow->bytes -= slot->len;
 	if (!--flow->packets)
-		pool_forget(at, flow);
+		pool_forget(slot->flow, flow);
 }
 
 /* Gives up the unfavoured packet that came last; whether there was one. */
@@ -157,7 +158,7 @@ inline_always bool push_out(struct bpf_sk_buff_ptr *to_free)
 	flow->waiting--;
 	if (flow->overtaken > flow->waiting)
 		flow->overtaken = flow->waiting;
-	leave(flow, slot->flow);
+	leave(flow, slot);
 	give_up(slot, to_free, TAIL);
 	return true;
 }
@@ -187,6 +188,7 @@ inline_always int ncq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 	}
 	/* Before others go, so that the flow stays. */
 	flow->packets++;
+	flow->bytes += pkt->len;
 	if (full) {
 		bpf_for(n, 0, MOST_PACKETS) {
 			if (!is_full(pool.packets, pool.bytes, pkt->len) || !push_out(to_free))
@@ -229,7 +231,7 @@ inline_always u32 ncq_dequeue(u64 now)
 			counters.reordered++;
 		}
 	}
-	leave(flow, slot->flow);
+	leave(flow, slot);
 	return i;
 }
 
