@@ -3,7 +3,7 @@
  * first, both as the shortest and as the longest.
  *
  * Backlogs of ORDER_WINDOW bytes and more are in `beyond`, in the order in which they came to their backlog: at most
- * 64 while all of them sum to no more than LIMIT_BYTES.
+ * 64 while all of them sum to no more than LIMIT_BYTES, and one more until another packet is dropped for a new one.
  *
  * Links are kept as differences from their own index, so that memory of zeros is a list that holds nobody. */
 #pragma once
@@ -11,7 +11,7 @@
 #include "bitmap.h"
 
 #define ORDER_WINDOW BITMAP_MOST
-#define BEYOND (LIMIT_BYTES / ORDER_WINDOW)
+#define BEYOND (2 * LIMIT_BYTES / ORDER_WINDOW)
 /* Flows are above the sentinels of the window. */
 #define ORDER_RINGS (1 << 19)
 _Static_assert(ORDER_WINDOW + MOST_PACKETS + 2 <= ORDER_RINGS, "each flow has a ring");
