@@ -212,7 +212,10 @@ inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, st
                                                                                                                        \
 		sch->limit = config.limit_packets;                                                                     \
 		/* EBUSY: the maps are those of another qdisc. `destroy` follows, whatever is said here. */            \
-		return __sync_fetch_and_add(&instances, 1) ? -16 : 0;                                                  \
+		if (__sync_fetch_and_add(&instances, 1))                                                               \
+			return -16;                                                                                    \
+		shaper = (struct shaper){ .rate = config.rate };                                                       \
+		return 0;                                                                                              \
 	}                                                                                                              \
                                                                                                                        \
 	SEC("struct_ops/reset")                                                                                        \
