@@ -1,0 +1,4 @@
+/* In the place of libbpf's: there is nothing to relocate, and no type to name. */
+#pragma once
+
+#define bpf_core_type_id_kernel(type) 0

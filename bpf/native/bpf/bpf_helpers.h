@@ -1,0 +1,41 @@
+/* In the place of libbpf's, so that the programs compile for the machine's own processor: maps are arrays whose memory
+ * main() gives them, kptrs are pointers, and drive.c is the kernel. */
+#pragma once
+
+#include <stddef.h>
+
+#define SEC(name)
+#define __ksym
+#define __kptr
+#define barrier_var(var) asm volatile("" : "+r"(var))
+
+/* The pointers that describe a map to libbpf: `max_entries` holds the number itself here, `value` the memory. */
+#define __uint(name, number) int (*name)[number]
+#define __type(name, type) typeof(type) *name
+
+#define map_size(map, entries)                                                                                         \
+	((map)->max_entries = (void *)(unsigned long)(entries), (map)->value = calloc(entries, sizeof(*(map)->value)))
+
+#define bpf_map_lookup_elem(map, key)                                                                                  \
+	({                                                                                                             \
+		typeof(map) map_ = (map);                                                                              \
+		u32 key_ = *(key);                                                                                     \
+                                                                                                                       \
+		key_ < (unsigned long)map_->max_entries ? &map_->value[key_] : NULL;                                   \
+	})
+
+#define bpf_kptr_xchg(place, new)                                                                                      \
+	({                                                                                                             \
+		typeof(place) place_ = (place);                                                                        \
+		typeof(*place_) old_ = *place_;                                                                        \
+                                                                                                                       \
+		*place_ = (new);                                                                                       \
+		old_;                                                                                                  \
+	})
+
+#define bpf_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
+
+struct bpf_dynptr;
+
+u64 bpf_ktime_get_ns(void);
+long bpf_dynptr_read(void *to, u32 len, struct bpf_dynptr *packet, u32 at, u64 flags);

@@ -1,0 +1,240 @@
+/* Drives one discipline, compiled for the machine's own processor, through the kernel's callbacks: reads what it is made
+ * with and then operations, and writes what it answers to each, with the state that the kernel would see. The tests of
+ * crates/gateway hold that against core. DISCIPLINE names the file, OPS its table of callbacks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the loader writes before loading is constant to the programs alone. */
+#define const
+#include DISCIPLINE
+#undef const
+
+/* The header of Ethernet, before a packet on its way out. */
+#define LINK_BYTES 14
+
+struct setup {
+	struct config config;
+	/* What the loader makes of the maps: entries, and the seed of the chains. */
+	u32 slots;
+	u32 chains;
+	u32 kinds;
+	u32 chain_seed;
+	u64 random;
+	/* Bytes of `params`, which follow. */
+	u64 params;
+};
+
+enum what {
+	DO_ENQUEUE,
+	DO_DEQUEUE,
+	DO_SET_RATE,
+	DO_RESET,
+};
+
+struct op {
+	u64 now;
+	u64 rate;
+	u32 what;
+	/* The packet's number, the hash of its flow, its length from the header of IP on. */
+	u32 packet;
+	u32 hash;
+	u32 len;
+	/* Of a GSO packet: its headers from that of IP on, the payload of a segment, and how many; else 0. */
+	u32 headers;
+	u32 gso_size;
+	u32 gso_segs;
+	u32 unused;
+	/* The first bytes from the header of IP on; the others are zero. */
+	u8 bytes[64];
+};
+
+enum told {
+	/* The packet was answered with `value`. */
+	TOLD_ANSWER,
+	/* It left. */
+	TOLD_LEFT,
+	/* It was given up for the reason `value`. */
+	TOLD_DROPPED,
+	/* It was freed by `reset`. */
+	TOLD_FREED,
+	/* So many packets and bytes are held, as the kernel is told. */
+	TOLD_HELD,
+	/* The link is busy until `value`. */
+	TOLD_BUSY,
+	/* The kernel was asked to call again at `value`. */
+	TOLD_WATCHDOG,
+	/* So many were dropped, as the kernel is told. */
+	TOLD_DROPS,
+	/* So many were favoured, and so many were overtaken. */
+	TOLD_NCQ,
+};
+
+struct event {
+	u32 told;
+	u32 packet;
+	u64 value;
+};
+
+struct held {
+	struct sk_buff skb;
+	u8 data[LINK_BYTES + 64];
+	struct skb_shared_info shared;
+	u32 number;
+	u32 hash;
+};
+
+static u64 now;
+static u64 reasons[REASONS];
+
+static void tell(enum told told, u32 packet, u64 value)
+{
+	struct event event = { told, packet, value };
+
+	fwrite(&event, sizeof(event), 1, stdout);
+}
+
+u64 bpf_ktime_get_ns(void)
+{
+	return now;
+}
+
+u32 bpf_skb_get_hash(struct sk_buff *skb)
+{
+	return ((struct held *)skb)->hash;
+}
+
+void *bpf_rdonly_cast(void *obj, u32 btf_id)
+{
+	return obj;
+}
+
+int bpf_dynptr_from_skb(struct sk_buff *skb, u64 flags, struct bpf_dynptr *packet)
+{
+	packet->opaque[0] = (u64)skb;
+	return 0;
+}
+
+long bpf_dynptr_read(void *to, u32 len, struct bpf_dynptr *packet, u32 at, u64 flags)
+{
+	struct held *held = (struct held *)packet->opaque[0];
+
+	if (at + (u64)len > held->skb.len)
+		return -1;
+	for (u32 i = 0; i < len; i++)
+		((u8 *)to)[i] = at + i < sizeof(held->data) ? held->data[at + i] : 0;
+	return 0;
+}
+
+static void tell_and_free(enum told told, struct sk_buff *skb, u64 value)
+{
+	tell(told, ((struct held *)skb)->number, value);
+	free(skb);
+}
+
+void bpf_kfree_skb(struct sk_buff *skb)
+{
+	tell_and_free(TOLD_FREED, skb, 0);
+}
+
+void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free)
+{
+	u64 reason = 0;
+
+	while (reason < REASONS && reasons[reason] == counters.drops[reason])
+		reason++;
+	if (reason < REASONS)
+		reasons[reason]++;
+	tell_and_free(TOLD_DROPPED, skb, reason);
+}
+
+void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns)
+{
+	tell(TOLD_WATCHDOG, 0, expire);
+}
+
+void bpf_qdisc_bstats_update(struct Qdisc *sch, struct sk_buff *skb)
+{
+}
+
+static struct sk_buff *packet_of(struct op *op)
+{
+	struct held *held = calloc(1, sizeof(*held));
+	u32 more = op->gso_segs > 1 ? (op->gso_segs - 1) * (LINK_BYTES + op->headers) : 0;
+
+	held->number = op->packet;
+	held->hash = op->hash;
+	memcpy(held->data + LINK_BYTES, op->bytes, sizeof(op->bytes));
+	held->shared.gso_size = op->gso_size;
+	held->shared.gso_segs = op->gso_segs;
+	held->skb.head = held->skb.data = held->data;
+	held->skb.end = offsetof(struct held, shared) - offsetof(struct held, data);
+	held->skb.network_header = LINK_BYTES;
+	held->skb.len = LINK_BYTES + op->len;
+	((struct qdisc_skb_cb *)held->skb.cb)->pkt_len = held->skb.len + more;
+	return &held->skb;
+}
+
+/* As the loader does. */
+static bool prepare(struct setup *setup)
+{
+	*(struct config *)&config = setup->config;
+	map_size(&slots, setup->slots);
+	map_size(&flows, setup->slots);
+	map_size(&chains, setup->chains);
+	sizes.chain_mask = setup->chains - 1;
+	sizes.seed = setup->chain_seed;
+#ifdef HAS_KINDS
+	map_size(&kinds, setup->kinds);
+#endif
+#ifdef HAS_RANDOM
+	random_state = setup->random;
+#endif
+#ifdef HAS_PARAMS
+	return setup->params == sizeof(params) && fread((void *)&params, sizeof(params), 1, stdin) == 1;
+#endif
+	return !setup->params;
+}
+
+int main(void)
+{
+	struct Qdisc qdisc = { 0 };
+	struct sk_buff *skb;
+	struct setup setup;
+	struct op op;
+	int answer;
+
+	if (fread(&setup, sizeof(setup), 1, stdin) != 1 || !prepare(&setup)) {
+		fprintf(stderr, "the setup is not of this layout\n");
+		return 1;
+	}
+	if (((int (*)(u64 *))OPS.init)((u64[]){ (u64)&qdisc, 0, 0 }))
+		return 1;
+	while (fread(&op, sizeof(op), 1, stdin) == 1) {
+		now = op.now;
+		switch (op.what) {
+		case DO_ENQUEUE:
+			skb = packet_of(&op);
+			answer = ((int (*)(u64 *))OPS.enqueue)((u64[]){ (u64)skb, (u64)&qdisc, 0 });
+			tell(TOLD_ANSWER, op.packet, answer);
+			break;
+		case DO_DEQUEUE:
+			skb = ((struct sk_buff *(*)(u64 *))OPS.dequeue)((u64[]){ (u64)&qdisc });
+			if (skb)
+				tell_and_free(TOLD_LEFT, skb, 0);
+			break;
+		case DO_SET_RATE:
+			config.rate = op.rate;
+			break;
+		case DO_RESET:
+			((void (*)(u64 *))OPS.reset)((u64[]){ (u64)&qdisc });
+			break;
+		}
+		tell(TOLD_HELD, qdisc.q.qlen, qdisc.qstats.backlog);
+		tell(TOLD_DROPS, 0, qdisc.qstats.drops);
+		tell(TOLD_NCQ, counters.favoured, counters.reordered);
+		tell(TOLD_BUSY, 0, shaper.next_free);
+	}
+	((void (*)(u64 *))OPS.destroy)((u64[]){ (u64)&qdisc });
+	return instances;
+}

@@ -1,0 +1,520 @@
+//! Whole disciplines: the same operations through the C and through core give the same departures and drops, in the
+//! same order and for the same reasons, and leave the same backlog and the same link.
+
+use std::sync::LazyLock;
+
+use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
+use makeway_core::flow::is_control;
+use makeway_core::framing::Framing;
+use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::sched::{self, Discipline, DropFrom, Drops, Limits, NcqParams, Scheduler, build};
+use makeway_core::shaper::Shaper;
+use makeway_core::units::{Bytes, Fraction, Instant, Rate};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::{Native, framing};
+
+/// `struct config` of `bpf/qdisc.h`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Config {
+    rate: u64,
+    limit_packets: u32,
+    limit_bytes: u32,
+    overhead: i32,
+    mpu: u32,
+    cells: u32,
+    drop_tail: u32,
+    quantum: u32,
+    _end: u32,
+}
+
+/// `struct setup` of `bpf/native/drive.c`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Setup {
+    config: Config,
+    slots: u32,
+    chains: u32,
+    kinds: u32,
+    chain_seed: u32,
+    random: u64,
+    params: u64,
+}
+
+/// `struct params` of `bpf/ncq.bpf.c`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Ncq {
+    threshold: u64,
+    length: u32,
+    window: u32,
+    probabilistic: u32,
+    control: u32,
+    keep_order: u32,
+    push_out: u32,
+}
+
+/// `struct op`.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+struct Op {
+    now: u64,
+    rate: u64,
+    what: u32,
+    packet: u32,
+    hash: u32,
+    len: u32,
+    headers: u32,
+    gso_size: u32,
+    gso_segs: u32,
+    /// The flow's number, for core.
+    flow: u32,
+    bytes: [u8; 64],
+}
+
+const ENQUEUE: u32 = 0;
+const DEQUEUE: u32 = 1;
+const SET_RATE: u32 = 2;
+const RESET: u32 = 3;
+
+/// `struct event`.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+struct Event {
+    told: u32,
+    packet: u32,
+    value: u64,
+}
+
+const ANSWER: u32 = 0;
+const LEFT: u32 = 1;
+const DROPPED: u32 = 2;
+const FREED: u32 = 3;
+const HELD: u32 = 4;
+const BUSY: u32 = 5;
+const WATCHDOG: u32 = 6;
+const DROPS: u32 = 7;
+const NCQ: u32 = 8;
+
+/// As in `bpf/qdisc.h`: a new rate is seen within 100 ms.
+const WAKE: u64 = 100_000_000;
+
+/// The order of `enum reason`.
+const REASONS: [DropReason; 7] = [
+    DropReason::Tail,
+    DropReason::LongestQueue,
+    DropReason::TooLarge,
+    DropReason::Early,
+    DropReason::Forced,
+    DropReason::Match,
+    DropReason::Sojourn,
+];
+
+/// A discipline on a link.
+#[derive(Clone, Debug)]
+struct Link {
+    scheduler: sched::Config,
+    rate: Option<Rate>,
+    framing: Framing,
+}
+
+impl Native {
+    fn discipline(name: &str) -> Self {
+        let mut macros = vec![
+            format!("DISCIPLINE=\"../{name}.bpf.c\""),
+            format!("OPS={name}"),
+        ];
+        if name == "ncq" {
+            macros.extend(["HAS_KINDS", "HAS_RANDOM", "HAS_PARAMS"].map(String::from));
+        }
+        Self::compile(&format!("drive-{name}"), "drive.c", &macros)
+    }
+
+    fn drive(&self, link: &Link, ops: &[Op]) -> Vec<Event> {
+        let Link {
+            scheduler,
+            rate,
+            framing,
+        } = link;
+        let limits = scheduler.limits;
+        let slots = limits.packets + 2;
+        let params = match scheduler.discipline {
+            Discipline::Ncq => bytes_of(&Ncq::of(&scheduler.ncq)).to_vec(),
+            _ => Vec::new(),
+        };
+        let config = Config {
+            rate: rate.map_or(0, Rate::bps),
+            limit_packets: limits.packets,
+            limit_bytes: limits.bytes.get() as u32,
+            overhead: framing.overhead,
+            mpu: framing.mpu,
+            cells: framing.cells as u32,
+            drop_tail: (scheduler.drop_from == DropFrom::Tail).into(),
+            quantum: scheduler.quantum.get() as u32,
+            _end: 0,
+        };
+        let setup = Setup {
+            config,
+            slots,
+            chains: (2 * slots).next_power_of_two(),
+            kinds: scheduler.ncq.window.unwrap_or(1),
+            chain_seed: 7,
+            random: scheduler.ncq.seed,
+            params: params.len() as u64,
+        };
+        self.run([bytes_of(&setup), &params, cast_slice(ops)].concat())
+    }
+}
+
+impl Ncq {
+    fn of(params: &NcqParams) -> Self {
+        let longest_short = Bytes::new(params.length.get() - 1);
+        Self {
+            threshold: params.threshold.scaled(),
+            length: params.framing.wire(longest_short).get() as u32 + 1,
+            window: params.window.unwrap_or(0),
+            probabilistic: params.probabilistic.into(),
+            control: params.control.into(),
+            keep_order: params.keep_order.into(),
+            push_out: params.push_out.into(),
+        }
+    }
+}
+
+/// What core does, as the events of the C that are its to answer for.
+fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
+    let mut shaper = Shaper::new(link.rate, build(&link.scheduler).unwrap());
+    let mut rate = link.rate;
+    let mut drops = Drops::default();
+    let mut dropped = 0;
+    let mut events = Vec::new();
+    for op in ops {
+        let mut tell = |told, packet, value| {
+            events.push(Event {
+                told,
+                packet,
+                value,
+            });
+        };
+        let now = Instant::from_nanos(op.now);
+        match op.what {
+            ENQUEUE => shaper.enqueue(now, packet(link.framing, op), &mut drops),
+            DEQUEUE => {
+                // The kernel's side sees a new rate when there is a packet to send.
+                if shaper.backlog().packets > 0 && rate != shaper.rate() {
+                    shaper.set_rate(now, rate);
+                }
+                if let Some(packet) = shaper.dequeue(now, &mut drops) {
+                    tell(LEFT, packet.handle.0, 0);
+                }
+            }
+            SET_RATE => rate = (op.rate > 0).then(|| Rate::from_bps(op.rate)),
+            _ => unreachable!("core has no other"),
+        }
+        for (packet, reason) in drops.drain() {
+            let reason = REASONS.iter().position(|one| *one == reason).unwrap();
+            tell(DROPPED, packet.handle.0, reason as u64);
+            dropped += 1;
+        }
+        let (held, counts) = (shaper.backlog(), shaper.counts());
+        tell(HELD, held.packets, held.bytes.get());
+        tell(DROPS, 0, dropped);
+        tell(NCQ, counts.favoured as u32, counts.reordered);
+        tell(BUSY, 0, shaper.busy_until().as_nanos());
+    }
+    events
+}
+
+fn packet(framing: Framing, op: &Op) -> Packet {
+    let (now, handle) = (Instant::from_nanos(op.now), Handle(op.packet));
+    let packet = Packet::new(now, handle, FlowId(op.flow), UserId(0), wire(framing, op));
+    let mut bytes = op.bytes.to_vec();
+    bytes.resize(op.len as usize, 0);
+    match is_control(&bytes) {
+        true => packet.with_control(),
+        false => packet,
+    }
+}
+
+/// A GSO packet costs what its segments cost.
+fn wire(framing: Framing, op: &Op) -> Bytes {
+    let wire = |len: u32| framing.wire(Bytes::new(len.into())).get();
+    if op.gso_segs < 2 {
+        return Bytes::new(wire(op.len));
+    }
+    let last = op.len - (op.gso_segs - 1) * op.gso_size;
+    let full = op.headers + op.gso_size;
+    Bytes::new(u64::from(op.gso_segs - 1) * wire(full) + wire(last))
+}
+
+fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
+    // Tight in packets, tight in bytes, or neither; backlogs beyond the window of the order, too.
+    let limits = prop_oneof![
+        (1u32..60, Just(1u64 << 24)),
+        (Just(2000), 1000u64..60_000),
+        (Just(2000), 300_000u64..3_000_000),
+    ];
+    let drop_from = prop_oneof![Just(DropFrom::Head), Just(DropFrom::Tail)];
+    let rate = prop_oneof![Just(None), (100_000u64..2_000_000_000).prop_map(Some)];
+    (limits, drop_from, 128u64..4000, ncq(), rate, framing()).prop_map(
+        move |((packets, bytes), drop_from, quantum, ncq, rate, framing)| {
+            let bytes = Bytes::new(bytes);
+            let limits = Limits {
+                packets,
+                bytes,
+                flows: FLOWS,
+            };
+            let mut scheduler = sched::Config::new(discipline, limits);
+            scheduler.drop_from = drop_from;
+            scheduler.quantum = Bytes::new(quantum);
+            scheduler.ncq = NcqParams { framing, ..ncq };
+            Link {
+                scheduler,
+                rate: rate.map(Rate::from_bps),
+                framing,
+            }
+        },
+    )
+}
+
+/// The variants that the C has.
+fn ncq() -> impl Strategy<Value = NcqParams> {
+    let window = prop_oneof![Just(None), (1u32..300).prop_map(Some)];
+    let numbers = (40u64..1000, 1u64..=100, window, any::<u64>());
+    (numbers, any::<[bool; 4]>()).prop_map(|((length, percent, window, seed), variants)| {
+        let [probabilistic, control, keep_order, push_out] = variants;
+        NcqParams {
+            length: Bytes::new(length),
+            threshold: Fraction::ratio(percent, 100),
+            window,
+            probabilistic,
+            control,
+            keep_order,
+            push_out,
+            seed,
+            ..NcqParams::default()
+        }
+    })
+}
+
+const FLOWS: u32 = 1000;
+
+#[derive(Clone, Debug)]
+enum Do {
+    Enqueue {
+        flow: u32,
+        len: u32,
+        kind: u8,
+        spoilt: Option<(usize, u8)>,
+    },
+    EnqueueGso {
+        flow: u32,
+        headers: u32,
+        size: u32,
+        segs: u32,
+        last: u32,
+    },
+    Dequeue,
+    SetRate(u64),
+}
+
+fn operations() -> impl Strategy<Value = Vec<(u64, Do)>> {
+    // Few flows with much and many with little.
+    let flow = || prop_oneof![0..3u32, 0..FLOWS];
+    let len = prop_oneof![40..1500u32, Just(1500u32), 40..130u32];
+    let spoilt = prop_oneof![8 => Just(None), 2 => (0usize..60, any::<u8>()).prop_map(Some)];
+    let packet = (flow(), len, 0..5u8, spoilt);
+    let gso = (flow(), 28..100u32, 1..1448u32, 2..44u32, 0..1448u32);
+    let one = prop_oneof![
+        12 => packet.prop_map(|(flow, len, kind, spoilt)| Do::Enqueue { flow, len, kind, spoilt }),
+        3 => gso.prop_map(|(flow, headers, size, segs, last)| {
+            Do::EnqueueGso { flow, headers, size, segs, last: 1 + last % size }
+        }),
+        12 => Just(Do::Dequeue),
+        1 => prop_oneof![9 => 1000u64..2_000_000_000, 1 => Just(0)].prop_map(Do::SetRate),
+    ];
+    let later = prop_oneof![4 => 0u64..10_000, 4 => 0u64..2_000_000, 1 => 0u64..200_000_000];
+    vec((later, one), 1..1500)
+}
+
+/// The first bytes of an IP packet of `len`: TCP or UDP on IPv4 or IPv6, some of them acknowledgements.
+fn headers(kind: u8, len: u32, spoilt: Option<(usize, u8)>) -> [u8; 64] {
+    const TCP: u8 = 6;
+    const DESTINATION_OPTIONS: u8 = 60;
+    let mut bytes = [0; 64];
+    let [high, low] = (len as u16).to_be_bytes();
+    let tcp = match kind {
+        0..=2 => {
+            bytes[..10].copy_from_slice(&[0x45, 0, high, low, 0, 0, 0, 0, 64, TCP]);
+            20
+        }
+        3 => {
+            let [high, low] = (len as u16 - 40).to_be_bytes();
+            bytes[..7].copy_from_slice(&[0x60, 0, 0, 0, high, low, DESTINATION_OPTIONS]);
+            bytes[40] = TCP;
+            48
+        }
+        _ => {
+            bytes[..10].copy_from_slice(&[0x45, 0, high, low, 0, 0, 0, 0, 64, 17]);
+            20
+        }
+    };
+    // Options as long as the packet is, if they can be: an acknowledgement.
+    let offset = len.saturating_sub(tcp as u32) / 4;
+    if kind != 1 && tcp + 12 < bytes.len() {
+        bytes[tcp + 12] = (offset.min(15) as u8) << 4;
+    }
+    if let Some((at, byte)) = spoilt {
+        bytes[at] = byte;
+    }
+    bytes
+}
+
+/// `later` is nanoseconds after the operation before. Flows have distinct hashes.
+fn ops(operations: &[(u64, Do)]) -> Vec<Op> {
+    let mut now = 1_000_000_000;
+    let hash = |flow: u32| (flow + 1).wrapping_mul(0x9e37_79b9);
+    let each = operations.iter().enumerate().map(|(n, (later, what))| {
+        now += later;
+        let op = Op {
+            now,
+            packet: n as u32,
+            ..Op::zeroed()
+        };
+        match *what {
+            Do::Enqueue {
+                flow,
+                len,
+                kind,
+                spoilt,
+            } => Op {
+                what: ENQUEUE,
+                hash: hash(flow),
+                flow,
+                len,
+                bytes: headers(kind, len, spoilt),
+                ..op
+            },
+            Do::EnqueueGso {
+                flow,
+                headers,
+                size,
+                segs,
+                last,
+            } => Op {
+                what: ENQUEUE,
+                hash: hash(flow),
+                flow,
+                len: headers + size * (segs - 1) + last,
+                headers,
+                gso_size: size,
+                gso_segs: segs,
+                ..op
+            },
+            Do::Dequeue => Op {
+                what: DEQUEUE,
+                ..op
+            },
+            Do::SetRate(rate) => Op {
+                what: SET_RATE,
+                rate,
+                ..op
+            },
+        }
+    });
+    each.collect()
+}
+
+/// What both sides have to say.
+fn common(events: &[Event]) -> Vec<Event> {
+    let of_core = [LEFT, DROPPED, HELD, DROPS, NCQ, BUSY];
+    let common = events.iter().filter(|event| of_core.contains(&event.told));
+    common.copied().collect()
+}
+
+fn check(native: &Native, link: &Link, operations: &[(u64, Do)]) -> Result<(), TestCaseError> {
+    let mut ops = ops(operations);
+    let expected = core(link, &ops);
+    let left = expected.iter().rev().find(|event| event.told == HELD);
+    let left = left.map_or(0, |held| held.packet);
+    ops.push(Op {
+        what: RESET,
+        now: u64::MAX >> 2,
+        ..Op::zeroed()
+    });
+    let events = native.drive(link, &ops);
+    let all = common(&events);
+    for (n, (ours, cores)) in all.iter().zip(&expected).enumerate() {
+        prop_assert_eq!(ours, cores, "event {}", n);
+    }
+    // `BUSY` is the last event of an operation.
+    let each = events.split_inclusive(|event| event.told == BUSY);
+    let each: Vec<&[Event]> = each.collect();
+    prop_assert_eq!(each.len(), ops.len());
+    for (op, events) in ops.iter().zip(&each) {
+        check_calls(op, events)?;
+    }
+    let freed = each[ops.len() - 1]
+        .iter()
+        .filter(|event| event.told == FREED);
+    prop_assert_eq!(freed.count() as u32, left, "reset frees what is held");
+    let held = Event {
+        told: HELD,
+        packet: 0,
+        value: 0,
+    };
+    prop_assert!(each[ops.len() - 1].contains(&held), "reset leaves nothing");
+    Ok(())
+}
+
+/// What the kernel is told, of which core knows nothing: an arrival's answer, and when to call again.
+fn check_calls(op: &Op, events: &[Event]) -> Result<(), TestCaseError> {
+    let find = |told| events.iter().find(|event| event.told == told);
+    if let Some(answer) = find(ANSWER) {
+        let longest = REASONS
+            .iter()
+            .position(|one| *one == DropReason::LongestQueue);
+        let refused = events.iter().any(|event| {
+            (event.told, event.packet) == (DROPPED, op.packet)
+                && Some(event.value as usize) != longest
+        });
+        prop_assert_eq!(
+            answer.value,
+            u64::from(refused),
+            "NET_XMIT_DROP is what is refused"
+        );
+    }
+    if op.what == DEQUEUE {
+        let busy = find(BUSY).unwrap().value;
+        let waits = find(HELD).unwrap().packet > 0 && find(LEFT).is_none();
+        let at = waits.then(|| busy.min(op.now + WAKE));
+        prop_assert_eq!(find(WATCHDOG).map(|event| event.value), at);
+    }
+    Ok(())
+}
+
+macro_rules! disciplines {
+    ($($name:ident: $discipline:expr,)*) => {$(
+        mod $name {
+            use super::*;
+            static NATIVE: LazyLock<Native> = LazyLock::new(|| Native::discipline(stringify!($name)));
+
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases(48))]
+                #[test]
+                fn does_what_core_does(link in link($discipline), operations in operations()) {
+                    check(&NATIVE, &link, &operations)?;
+                }
+            }
+        }
+    )*};
+}
+
+disciplines! {
+    fifo: Discipline::Fifo,
+    sqf: Discipline::Sqf,
+    fq: Discipline::Fq,
+    ncq: Discipline::Ncq,
+}
