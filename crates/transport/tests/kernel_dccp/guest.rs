@@ -61,6 +61,29 @@ struct Ours {
 }
 
 impl Ours {
+    /// Half a second later: the connection is there, with the CCID at that place.
+    fn established(
+        connection: Connection<Fifo>,
+        link: Link<Tun>,
+        clock: Clock,
+        (place, ccid): (Place, u8),
+    ) -> Self {
+        let mut ours = Self {
+            connection,
+            link,
+            clock,
+            received: 0,
+            ended: None,
+            established: false,
+        };
+        ours.millis(500);
+        let (state, stats) = (ours.connection.state(), ours.connection.stats());
+        assert!(ours.established, "{state:?} {stats:?}");
+        let agreed = ours.connection.feature(feature::CCID, place);
+        assert_eq!(agreed, ccid.into());
+        ours
+    }
+
     fn now(&self) -> Instant {
         self.clock.now()
     }
@@ -175,25 +198,7 @@ fn we_send(ccid: u8, name: &str) {
     });
     let ends = ends(40_000 + u16::from(ccid), PORT);
     let connection = Connection::client(config(ccid), Fifo, ends, 1 << 40, clock.now());
-    let mut ours = Ours {
-        connection,
-        link,
-        clock,
-        received: 0,
-        ended: None,
-        established: false,
-    };
-    ours.millis(500);
-    assert!(
-        ours.established,
-        "{:?} {:?}",
-        ours.connection.state(),
-        ours.connection.stats()
-    );
-    assert_eq!(
-        ours.connection.feature(feature::CCID, Place::Local),
-        ccid.into()
-    );
+    let mut ours = Ours::established(connection, link, clock, (Place::Local, ccid));
 
     ours.stream(100, 4);
     let open = ours.connection.state();
@@ -259,25 +264,7 @@ fn the_kernel_sends(ccid: u8, name: &str) {
     let ends = ends(PORT, source);
     let connection =
         Connection::accept(config(ccid), Fifo, ends, 1 << 20, clock.now(), &request).unwrap();
-    let mut ours = Ours {
-        connection,
-        link,
-        clock,
-        received: 0,
-        ended: None,
-        established: false,
-    };
-    ours.millis(500);
-    assert!(
-        ours.established,
-        "{:?} {:?}",
-        ours.connection.state(),
-        ours.connection.stats()
-    );
-    assert_eq!(
-        ours.connection.feature(feature::CCID, Place::Remote),
-        ccid.into()
-    );
+    let mut ours = Ours::established(connection, link, clock, (Place::Remote, ccid));
     assert!(ready.recv().unwrap().is_none());
 
     ours.millis(1500);
