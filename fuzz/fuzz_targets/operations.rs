@@ -11,7 +11,7 @@ mod reference;
 use libfuzzer_sys::fuzz_target;
 use makeway_core::packet::UserId;
 use makeway_core::sched::{
-    CakeParams, CoDelParams, Config, Discipline, DropFrom, FqCoDelParams, Isolation, Limits, RedParams, build,
+    CakeParams, CoDelParams, Config, ConfuciusParams, Discipline, DropFrom, FqCoDelParams, Isolation, Limits, RedParams, build,
 };
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use reference::{Op, check};
@@ -64,6 +64,10 @@ fuzz_target!(|bytes: &[u8]| {
         codel,
         fq_codel: FqCoDelParams { quantum: Bytes::new(64 + u64::from(head[6]) * 8), codel },
         cake,
+        confucius: ConfuciusParams {
+            doubling: Duration::from_millis(1 + u64::from(head[9])),
+            memory: Duration::from_millis(1 + u64::from(head[10]) * 4),
+        },
         ..Config::new(discipline, limits)
     };
     let scheduler = build(&config).expect("a good configuration");

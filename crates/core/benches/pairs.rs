@@ -88,6 +88,11 @@ macro_rules! disciplines {
             }
 
             #[divan::bench(args = FLOWS)]
+            fn confucius(bencher: Bencher, flows: u32) {
+                discipline(bencher, Discipline::Confucius, flows);
+            }
+
+            #[divan::bench(args = FLOWS)]
             fn codel(bencher: Bencher, flows: u32) {
                 discipline(bencher, Discipline::CoDel, flows);
             }

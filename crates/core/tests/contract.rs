@@ -7,8 +7,9 @@ use makeway_core::packet::UserId;
 use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
 use makeway_core::sched::{
-    CakeParams, CoDelParams, Config, CsfqParams, Discipline, DropFrom, FqCoDelParams, Isolation,
-    Limits, LowRate, NcqParams, RedParams, RioParams, Scheduler, TredParams, build,
+    CakeParams, CoDelParams, Config, ConfuciusParams, CsfqParams, Discipline, DropFrom,
+    FqCoDelParams, Isolation, Limits, LowRate, NcqParams, RedParams, RioParams, Scheduler,
+    TredParams, build,
 };
 use makeway_core::ticket::{Codec, Scale};
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
@@ -162,6 +163,19 @@ prop_compose! {
 }
 
 prop_compose! {
+    /// Times that the steps between operations reach, and that they do not.
+    fn confucius()(
+        doubling in prop_oneof![3 => 1u64..3, 1 => 3u64..100],
+        memory in prop_oneof![3 => 1u64..4, 1 => 4u64..1000],
+    ) -> ConfuciusParams {
+        ConfuciusParams {
+            doubling: Duration::from_millis(doubling),
+            memory: Duration::from_millis(memory),
+        }
+    }
+}
+
+prop_compose! {
     fn tred()(
         bits in 2u32..=16,
         logarithmic: bool,
@@ -197,6 +211,7 @@ prop_compose! {
         csfq in csfq(),
         cake in cake(),
         ncq in ncq(),
+        confucius in confucius(),
     ) -> Config {
         let limits = Limits { packets, bytes: Bytes::new(bytes), flows };
         let weights = weights.into_iter().map(|(user, weight)| (UserId(user % users), weight));
@@ -213,6 +228,7 @@ prop_compose! {
             fq_codel: FqCoDelParams { quantum: Bytes::new(quantum), codel },
             cake,
             ncq,
+            confucius,
             ..Config::new(discipline, limits)
         }
     }
@@ -303,6 +319,7 @@ contract! {
     choke: Discipline::Choke, built;
     csfq: Discipline::Csfq, built;
     harvest: Discipline::Harvest, built;
+    confucius: Discipline::Confucius, built;
     sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
     sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
 }

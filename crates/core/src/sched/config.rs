@@ -3,6 +3,7 @@
 use super::cake::{Cake, CakeParams};
 use super::choke::Choke;
 use super::codel::{CoDel, CoDelParams};
+use super::confucius::{Confucius, ConfuciusParams};
 use super::csfq::{Csfq, CsfqParams};
 use super::fifo::Fifo;
 use super::fq::Fq;
@@ -59,11 +60,13 @@ pub enum Discipline {
     Csfq,
     /// Random early detection that harvests tickets.
     Harvest,
+    /// Confucius: new flows gain their share slowly.
+    Confucius,
 }
 
 impl Discipline {
     /// Every discipline, in the order in which they are listed to people.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Fifo,
         Self::Fq,
         Self::Pfq,
@@ -80,6 +83,7 @@ impl Discipline {
         Self::Choke,
         Self::Csfq,
         Self::Harvest,
+        Self::Confucius,
     ];
 
     /// The name in files and on the command line.
@@ -101,6 +105,7 @@ impl Discipline {
             Self::Choke => "choke",
             Self::Csfq => "csfq",
             Self::Harvest => "harvest",
+            Self::Confucius => "confucius",
         }
     }
 }
@@ -155,7 +160,7 @@ pub struct Config {
     pub discipline: Discipline,
     /// The most that it may hold.
     pub limits: Limits,
-    /// Where longest queue drop takes its packet, in `fq`, `pfq`, `sqf` and `hier`.
+    /// Where longest queue drop takes its packet, in `fq`, `pfq`, `sqf`, `hier` and `confucius`.
     pub drop_from: DropFrom,
     /// Bytes that a flow (`fq`, `pfq`) or a user of weight 1 (`hier`) may send in a round; 64 B to
     /// 1 MiB.
@@ -180,6 +185,8 @@ pub struct Config {
     pub cake: CakeParams,
     /// Of `ncq`.
     pub ncq: NcqParams,
+    /// Of `confucius`.
+    pub confucius: ConfuciusParams,
 }
 
 impl Config {
@@ -206,6 +213,7 @@ impl Config {
             fq_codel: FqCoDelParams::default(),
             cake: CakeParams::default(),
             ncq: NcqParams::default(),
+            confucius: ConfuciusParams::default(),
         }
     }
 }
@@ -293,6 +301,9 @@ pub enum ConfigError {
     /// The rate of NCQ's low-rate flows is zero.
     #[error("a low rate of {0} for ncq is nobody's: give one above it, or none")]
     LowRate(Rate),
+    /// A time of Confucius is out of range.
+    #[error("a time of {0} for confucius is outside 1ms to 1h")]
+    ConfuciusTime(Duration),
     /// The burst of NCQ's low-rate flows is out of range.
     #[error("a burst of {0} for the low-rate flows of ncq is outside 1 B to 16 MiB")]
     Burst(Bytes),
@@ -344,6 +355,7 @@ impl Config {
         self.codel.check()?;
         self.fq_codel.codel.check()?;
         self.cake.check()?;
+        self.confucius.check()?;
         self.ncq.check()
     }
 }
@@ -398,6 +410,17 @@ impl CsfqParams {
             Some(rate) if rate.bps() == 0 => Err(ConfigError::CsfqLineRate(rate)),
             _ => Ok(()),
         }
+    }
+}
+
+impl ConfuciusParams {
+    fn check(&self) -> Result<(), ConfigError> {
+        for time in [self.doubling, self.memory] {
+            if !(Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&time) {
+                return Err(ConfigError::ConfuciusTime(time));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -487,6 +510,7 @@ pub fn build(config: &Config) -> Result<Box<dyn Scheduler + Send>, ConfigError> 
         Discipline::Rio => Box::new(Rio::new(limits, config.rio.clone())),
         Discipline::Choke => Box::new(Choke::new(limits, config.red.clone())),
         Discipline::Harvest => Box::new(Harvest::new(limits, config.red.clone(), config.tred)),
+        Discipline::Confucius => Box::new(Confucius::new(limits, config.confucius, drop_from)),
         Discipline::Csfq => Box::new(Csfq::new(
             limits,
             config.csfq,
@@ -547,6 +571,10 @@ mod tests {
         assert!(refused(|c| c.fq_codel.codel.target = Duration::ZERO).contains("of 0ns"));
         assert!(refused(|c| c.cake.rtt = Duration::from_micros(19)).contains("19us"));
         assert!(refused(|c| c.cake.rate = Some(Rate::from_bps(0))).contains("0bit for cake"));
+        let doubling = |c: &mut Config| c.confucius.doubling = Duration::from_micros(999);
+        assert!(refused(doubling).contains("999us for confucius"));
+        let memory = |c: &mut Config| c.confucius.memory = Duration::from_secs(3601);
+        assert!(refused(memory).contains("3601s for confucius"));
         assert!(refused(|c| c.ncq.length = Bytes::ZERO).contains("length of 0 B"));
         assert!(refused(|c| c.ncq.window = Some(0)).contains("window of 0 packets"));
         assert!(refused(|c| c.ncq.window = Some(1 << 21)).contains("window of 2097152"));

@@ -6,6 +6,7 @@
 mod cake;
 mod choke;
 mod codel;
+mod confucius;
 mod csfq;
 mod harvest;
 mod ncq;
@@ -15,6 +16,7 @@ mod tred;
 use cake::Cake;
 use choke::Choke;
 use codel::CoDel;
+use confucius::Confucius;
 use csfq::Csfq;
 use harvest::Harvest;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, Tag, UserId};
@@ -86,6 +88,7 @@ pub struct Model {
     ncq: Ncq,
     tred: Tred,
     choke: Choke,
+    confucius: Confucius,
     csfq: Csfq,
     harvest: Harvest,
     /// Of `rio`: packets inside their profile, and all.
@@ -127,6 +130,7 @@ impl Model {
             ncq: Ncq::new(&config.ncq, flows),
             tred: Tred::new(config.tred),
             choke: Choke::new(config.red.seed),
+            confucius: Confucius::new(config),
             csfq: Csfq::new(config),
             harvest: Harvest::new(config),
             rio: [&config.rio.inside, &config.rio.outside].map(Red::new),
@@ -247,9 +251,16 @@ impl Model {
         if refused.is_some() {
             return vec![(pkt, refused)];
         }
+        if self.config.discipline == Discipline::Confucius {
+            let packets: Vec<Packet> = self.held.iter().map(|h| h.pkt).collect();
+            self.confucius.arrive(now, pkt.flow.0, &packets);
+        }
         self.arrive(pkt, first);
         while self.held.len() > limits.packets as usize || self.total() > limits.bytes {
-            let longest = self.longest();
+            let longest = match self.config.discipline {
+                Discipline::Confucius => self.confucius.give_up(self.config.drop_from),
+                _ => self.longest(),
+            };
             if self.config.discipline == Discipline::FqCoDel {
                 self.give_up_half(longest);
                 continue;
@@ -277,6 +288,7 @@ impl Model {
     }
 
     fn depart(&mut self, now: Instant) -> Option<Packet> {
+        self.confucius.age(now);
         // Its lists change even then.
         if self.held.is_empty() && self.config.discipline != Discipline::FqCoDel {
             self.codels[0].empty();
@@ -303,6 +315,11 @@ impl Model {
                 None => self.drr(),
             },
             Discipline::Hier => self.hierarchy(),
+            Discipline::Confucius => {
+                let packets: Vec<Packet> = self.held.iter().map(|h| h.pkt).collect();
+                let flow = self.confucius.depart(&packets);
+                self.head(flow)
+            }
             Discipline::Ncq => self.held.iter().position(|h| h.priority).unwrap_or(0),
             Discipline::Prio => {
                 let levels = self.held.iter().map(|h| self.level(&h.pkt));
@@ -523,7 +540,7 @@ impl Model {
             Discipline::Prio | Discipline::Ncq | Discipline::Tred | Discipline::Rio => {}
             Discipline::Choke => self.choke.arrive(),
             Discipline::Cake => self.cake.arrive(&pkt),
-            Discipline::Csfq | Discipline::Harvest => {}
+            Discipline::Csfq | Discipline::Harvest | Discipline::Confucius => {}
         }
         self.held.push(Held { pkt, priority });
         self.touch(pkt.flow.0);

@@ -126,6 +126,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         ("red", |b| discipline(b, Discipline::Red)),
         ("choke", |b| discipline(b, Discipline::Choke)),
         ("codel", |b| discipline(b, Discipline::CoDel)),
+        ("confucius", |b| discipline(b, Discipline::Confucius)),
         ("csfq", |b| discipline(b, Discipline::Csfq)),
         ("fq-codel", |b| discipline(b, Discipline::FqCoDel)),
         ("cake", |b| discipline(b, Discipline::Cake)),
