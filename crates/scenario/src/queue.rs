@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
 use makeway_core::sched::{
-    CakeParams, CoDelParams, Config, CsfqParams, Discipline, DropFrom, Isolation, Limits, LowRate,
-    NcqParams, RedParams, TredParams,
+    CakeParams, CoDelParams, Config, ConfuciusParams, CsfqParams, Discipline, DropFrom, Isolation,
+    Limits, LowRate, NcqParams, RedParams, TredParams,
 };
 use makeway_core::units::{Bytes, Fraction};
 
@@ -15,7 +15,7 @@ use crate::error::{ScenarioError, list};
 use crate::model::Queue;
 use crate::section::{Section, shown, table};
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "at",
     "discipline",
     "limit",
@@ -32,8 +32,10 @@ const KEYS: [&str; 17] = [
     "tred",
     "rio",
     "csfq",
+    "confucius",
     "qdisc",
 ];
+const CONFUCIUS_KEYS: [&str; 2] = ["doubling", "memory"];
 const RED_KEYS: [&str; 8] = [
     "min",
     "max",
@@ -229,6 +231,9 @@ fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError>
     if let Some(entry) = q.get("csfq") {
         csfq(&entry.item, &q.name("csfq"), &mut config.csfq)?;
     }
+    if let Some(entry) = q.get("confucius") {
+        confucius(&entry.item, &q.name("confucius"), &mut config.confucius)?;
+    }
     if let Some(entry) = q.get("codel") {
         let name = q.name("codel");
         codel(&entry.item, &name, &mut config.codel)?;
@@ -319,6 +324,18 @@ fn csfq(item: &Item, name: &str, params: &mut CsfqParams) -> Result<(), Scenario
     }
     if let Some(threshold) = s.read("threshold")? {
         params.threshold = threshold;
+    }
+    Ok(())
+}
+
+fn confucius(item: &Item, name: &str, params: &mut ConfuciusParams) -> Result<(), ScenarioError> {
+    let t = table(item, name, "{ doubling = \"200ms\", memory = \"1s\" }")?;
+    let s = Section::new(name, &item.origin, t, &CONFUCIUS_KEYS)?;
+    if let Some(doubling) = s.read("doubling")? {
+        params.doubling = doubling;
+    }
+    if let Some(memory) = s.read("memory")? {
+        params.memory = memory;
     }
     Ok(())
 }
