@@ -72,6 +72,9 @@ impl Kernel {
         for name in names {
             let mut modprobe = Command::new(find("modprobe", "kmod")?);
             modprobe.arg("--dirname").arg(&self.tree).args([
+                // The machine's own options are for its own modules.
+                "--config",
+                "/dev/null",
                 "--set-version",
                 &self.release,
                 "--show-depends",
