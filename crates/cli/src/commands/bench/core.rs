@@ -115,7 +115,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
     fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
         build(&bench.config(which)).context("cannot make the discipline of the bench")
     }
-    let all: [(&str, Make); 17] = [
+    let all: [(&str, Make); 18] = [
         ("nothing", |_| Ok(Box::new(Nothing))),
         ("fifo", |b| discipline(b, Discipline::Fifo)),
         ("fq", |b| discipline(b, Discipline::Fq)),
