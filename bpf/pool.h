@@ -62,7 +62,7 @@ struct pool {
 	u32 free_slot;
 	u32 used_slots;
 	struct table flows;
-} pool;
+} pool SEC(".bss.pool");
 
 inline_always struct slot *slot_at(u32 i)
 {

@@ -16,6 +16,7 @@
 #include "headers.h"
 #include "pool.h"
 #include "shaper.h"
+#include "sojourn.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -29,6 +30,8 @@ enum reason {
 	MATCH,
 	SOJOURN,
 	FLOWS,
+	/* Held when the link went down or the qdisc was taken away. */
+	RESET,
 	REASONS,
 };
 
@@ -197,6 +200,7 @@ inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, st
 		if (!skb)                                                                                              \
 			return NULL;                                                                                   \
 		shaper_depart(&shaper, now, slot->len);                                                                \
+		sojourns_record(now, now - slot->arrived);                                                             \
 		counters.packets_out++;                                                                                \
 		counters.bytes_out += slot->len;                                                                       \
 		sch->qstats.backlog = pool.bytes;                                                                      \
@@ -235,7 +239,7 @@ inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, st
 			skb = bpf_kptr_xchg(&slot->skb, NULL);                                                         \
 			if (skb)                                                                                       \
 				bpf_kfree_skb(skb);                                                                    \
-			counters.drops[FLOWS]++;                                                                       \
+			counters.drops[RESET]++;                                                                       \
 		}                                                                                                      \
 		sch->q.qlen = 0;                                                                                       \
 		sch->qstats.backlog = 0;                                                                               \

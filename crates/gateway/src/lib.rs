@@ -7,6 +7,9 @@
 
 #[cfg(feature = "bpf")]
 pub mod bpf;
+#[cfg(not(feature = "bpf"))]
+#[path = "bpf/absent.rs"]
+pub mod bpf;
 pub mod control;
 pub mod datapath;
 pub mod rules;

@@ -30,7 +30,7 @@ impl Config {
 }
 
 /// Number of reasons for a drop.
-pub(super) const REASONS: usize = 8;
+pub(super) const REASONS: usize = 9;
 
 /// `struct counters`. Packets and bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -66,6 +66,7 @@ impl Counters {
         "match",
         "sojourn",
         "flows",
+        "reset",
     ];
 
     /// Packets given up, by reason; reasons that nothing was given up for are left out.
@@ -73,4 +74,38 @@ impl Counters {
         let named = Self::NAMES.into_iter().zip(self.drops);
         named.filter(|&(_, n)| n > 0)
     }
+}
+
+/// `struct pool` of `bpf/pool.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Pool {
+    pub packets: u32,
+    pub bytes: u32,
+    _free_slot: u32,
+    _used_slots: u32,
+    _free_flow: u32,
+    /// Entries of flows that were ever used, which are the first.
+    pub used_flows: u32,
+}
+
+/// `struct flow` of `bpf/pool.h`, without what a discipline adds.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Flow {
+    pub hash: u32,
+    _links: [u32; 3],
+    pub bytes: u32,
+    pub packets: u32,
+}
+
+/// `struct sojourns` of `bpf/sojourn.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Sojourns {
+    /// When it was copied, in ns of CLOCK_MONOTONIC.
+    pub at: u64,
+    pub sum: u64,
+    pub max: u64,
+    pub buckets: [u64; 128],
 }

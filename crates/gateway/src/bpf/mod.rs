@@ -2,13 +2,19 @@
 //!
 //! One object is loaded for one qdisc, with maps of its own and a tc kind of its own name. [`Qdisc::load`] registers the
 //! kind; [`Qdisc::pin`] keeps it, and the maps by which it is told and asked, when this process ends; `tc qdisc replace`
-//! by that name puts it on an interface.
+//! by that name puts it on an interface. [`Shaped`] does all of it for an interface, and takes it away again.
 
 mod layout;
+mod netlink;
 mod qdisc;
+mod shaped;
+mod stats;
 
 pub use layout::Counters;
 pub use qdisc::{Config, Qdisc};
+pub use shaped::Shaped;
+
+use std::io;
 
 use libbpf_rs::btf::{Btf, types};
 use makeway_core::sched::Discipline;
@@ -32,6 +38,35 @@ pub enum BpfError {
         /// What there can be.
         most: u64,
     },
+    /// An option that only the datapath in user space has.
+    #[error("{0} cannot be had in the kernel: use --backend nfqueue")]
+    Option(String),
+    /// There is nowhere to pin.
+    #[error("no BPF file system is at /sys/fs/bpf: `mount -t bpf bpf /sys/fs/bpf`")]
+    NoBpfFs,
+    /// `makeway down` could not restore what is there.
+    #[error(
+        "{interface} has the qdisc {kind}, which could not be restored afterwards: take it away by `tc qdisc del dev {interface} root`, or use --backend nfqueue"
+    )]
+    NotRestorable {
+        /// The interface.
+        interface: String,
+        /// What tc calls it.
+        kind: String,
+    },
+    /// The system refused.
+    #[error("{what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// This process may load none.
+    #[error(
+        "this process may not load programs into the kernel, which takes CAP_BPF and CAP_PERFMON outside of any user namespace: run with sudo"
+    )]
+    NotPermitted,
     /// The kernel or libbpf refused.
     #[error("{what}: {source}")]
     Refused {
@@ -40,6 +75,14 @@ pub enum BpfError {
         /// What was said.
         source: libbpf_rs::Error,
     },
+}
+
+impl BpfError {
+    /// Whether the kernel knows another qdisc by that name.
+    fn is_taken(&self) -> bool {
+        use libbpf_rs::ErrorKind;
+        matches!(self, Self::Refused { source, .. } if source.kind() == ErrorKind::AlreadyExists)
+    }
 }
 
 /// The programs, by the name of their discipline.

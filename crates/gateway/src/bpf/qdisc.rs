@@ -5,13 +5,17 @@ use std::io;
 use std::path::Path;
 
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenMapMut};
+use libbpf_rs::{
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenMapMut,
+};
+use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::sched::{self, DropFrom};
 use makeway_core::units::Rate;
 
-use super::layout::{self, Counters};
+use super::layout::{self, Counters, Flow, Pool, Sojourns};
 use super::{BpfError, is_supported, program};
+use crate::datapath::DatapathConfig;
 
 /// `MOST_PACKETS` of `bpf/pool.h`.
 const MOST_PACKETS: u32 = 1 << 17;
@@ -34,6 +38,26 @@ pub struct Config {
 }
 
 impl Config {
+    /// What the kernel does in the place of such a datapath.
+    ///
+    /// # Errors
+    /// For what only a datapath in user space has.
+    pub fn of(datapath: &DatapathConfig) -> Result<Self, BpfError> {
+        let option = |what: String| Err(BpfError::Option(what));
+        if datapath.identity != Identity::FiveTuple {
+            return option(format!("--flows {}", datapath.identity));
+        }
+        if datapath.tags.writes() {
+            return option("writing tags on packets".into());
+        }
+        Ok(Self {
+            scheduler: datapath.scheduler.clone(),
+            rate: datapath.rate,
+            framing: datapath.framing,
+            seed: datapath.seed as u32,
+        })
+    }
+
     fn layout(&self) -> Result<layout::Config, BpfError> {
         let limits = self.scheduler.limits;
         let limit = |what, asked, most| match (1..=most).contains(&asked) {
@@ -63,8 +87,19 @@ impl Config {
 #[derive(Debug)]
 pub struct Qdisc {
     kind: String,
-    link: Link,
+    /// `None`: another process loaded it.
+    link: Option<Link>,
     maps: Vec<(String, MapHandle)>,
+}
+
+/// Everything that a qdisc counts, of one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Snapshot {
+    pub config: layout::Config,
+    pub counters: Counters,
+    pub backlog: Pool,
+    /// Since the start, and as of one and of two seconds ago.
+    pub sojourns: [Sojourns; 3],
 }
 
 impl Qdisc {
@@ -81,9 +116,12 @@ impl Qdisc {
             return Err(BpfError::Unsupported);
         }
         let discipline = config.scheduler.discipline;
-        let refused = |source| BpfError::Refused {
-            what: format!("loading {discipline} as {kind}"),
-            source,
+        let refused = |source: libbpf_rs::Error| match source.kind() {
+            ErrorKind::PermissionDenied => BpfError::NotPermitted,
+            _ => BpfError::Refused {
+                what: format!("loading {discipline} as {kind}"),
+                source,
+            },
         };
         let mut builder = ObjectBuilder::default();
         let mut open = builder.open_memory(object).map_err(refused)?;
@@ -103,7 +141,7 @@ impl Qdisc {
         let missing = || io::Error::from(io::ErrorKind::InvalidData).into();
         Ok(Self {
             kind: kind.into(),
-            link: link.ok_or_else(|| refused(missing()))?,
+            link: Some(link.ok_or_else(|| refused(missing()))?),
             maps,
         })
     }
@@ -134,7 +172,38 @@ impl Qdisc {
         for (name, map) in &mut self.maps {
             map.pin(folder.join(name))?;
         }
-        self.link.pin(folder.join("link"))
+        match &mut self.link {
+            Some(link) => link.pin(folder.join("link")),
+            None => Ok(()),
+        }
+    }
+
+    /// The one that was pinned below `folder` as `kind`. What is not there any more cannot be asked for.
+    ///
+    /// # Errors
+    /// If it is another user's.
+    pub fn open(kind: &str, folder: &Path) -> Result<Self, BpfError> {
+        let mut maps = Vec::new();
+        for (_, name) in KEPT {
+            match MapHandle::from_pinned_path(folder.join(name)) {
+                Ok(map) => maps.push((name.into(), map)),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    return Err(BpfError::NotPermitted);
+                }
+                Err(source) => {
+                    return Err(BpfError::Refused {
+                        what: format!("{kind} at {}", folder.display()),
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            kind: kind.into(),
+            link: None,
+            maps,
+        })
     }
 
     /// What was counted so far.
@@ -143,6 +212,42 @@ impl Qdisc {
     /// If the kernel does not say.
     pub fn counters(&self) -> Result<Counters, BpfError> {
         self.read("counters")
+    }
+
+    /// What was counted so far and what is held, of one moment.
+    pub(super) fn snapshot(&self) -> Result<Snapshot, BpfError> {
+        // The kernel counts as we read: what was the same before and after is of one moment.
+        const TRIES: u32 = 50;
+        let mut tries = 0;
+        loop {
+            let snapshot = Snapshot {
+                config: self.read("config")?,
+                counters: self.read("counters")?,
+                backlog: self.read("pool")?,
+                sojourns: self.read("sojourns")?,
+            };
+            tries += 1;
+            if snapshot.counters == self.counters()? || tries == TRIES {
+                return Ok(snapshot);
+            }
+        }
+    }
+
+    /// The flows that hold packets, in no order.
+    pub(super) fn flows(&self) -> Result<Vec<Flow>, BpfError> {
+        let used: Pool = self.read("pool")?;
+        let map = self.map("flows")?;
+        let mut flows = Vec::new();
+        for i in 1..=used.used_flows {
+            let found = map.lookup(&i.to_ne_bytes(), MapFlags::ANY);
+            let found = found.map_err(|source| self.refused("flows", source))?;
+            let Some(bytes) = found.as_deref().and_then(|b| b.get(..size_of::<Flow>())) else {
+                break;
+            };
+            let flow: Flow = pod_read_unaligned(bytes);
+            flows.extend((flow.packets > 0).then_some(flow));
+        }
+        Ok(flows)
     }
 
     /// Changes the rate, from the next packet on.
@@ -181,19 +286,21 @@ impl Qdisc {
     }
 }
 
-/// The name of a map that is read or written while the qdisc runs: that of its section, or of the map itself.
+/// The maps that are read or written while the qdisc runs: their section or own name, and the name that they are pinned by.
+const KEPT: [(&str, &str); 7] = [
+    (".data.config", "config"),
+    (".bss.counters", "counters"),
+    (".bss.pool", "pool"),
+    (".bss.shaper", "shaper"),
+    (".bss.sojourns", "sojourns"),
+    ("flows", "flows"),
+    ("slots", "slots"),
+];
+
 fn name(map: &impl MapCore) -> Option<String> {
-    const KEPT: [&str; 5] = [
-        ".data.config",
-        ".bss.counters",
-        ".bss.shaper",
-        "flows",
-        "slots",
-    ];
     let name = map.name().to_str()?;
-    let kept = KEPT.into_iter().find(|kept| *kept == name)?;
-    let name = kept.rsplit('.').next()?;
-    Some(name.into())
+    let kept = KEPT.into_iter().find(|(section, _)| *section == name)?;
+    Some(kept.1.into())
 }
 
 /// Sizes a map and writes what is in it before the programs run.

@@ -9,7 +9,7 @@ mod message;
 pub mod nfqueue;
 mod pipeline;
 mod runner;
-mod sojourn;
+pub(crate) mod sojourn;
 mod stats;
 mod tags;
 

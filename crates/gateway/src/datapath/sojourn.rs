@@ -8,7 +8,7 @@ const BITS: u32 = 2;
 const LOW: u32 = 10;
 /// Everything from 2^34 ns (17 s) on is one bucket.
 const HIGH: u32 = 34;
-const BUCKETS: usize = ((HIGH - LOW) << BITS) as usize + 2;
+pub(crate) const BUCKETS: usize = ((HIGH - LOW) << BITS) as usize + 2;
 
 /// Counts in 98 buckets, 392 bytes: a flow's quantiles to within 12.5 %. The finer histogram of
 /// `core::measure` takes 37 KiB, too much for each of thousands of flows.
@@ -31,17 +31,22 @@ impl Sojourns {
 
     /// The `q`-quantile by nearest rank; zero without samples.
     pub fn quantile(&self, q: f64) -> Duration {
-        let count: u64 = self.buckets.iter().map(|&n| u64::from(n)).sum();
-        let rank = ((q * count as f64).ceil() as u64).max(1);
-        let mut seen = 0;
-        for (i, &n) in self.buckets.iter().enumerate() {
-            seen += u64::from(n);
-            if seen >= rank {
-                return Duration::from_nanos(middle(i));
-            }
-        }
-        Duration::ZERO
+        quantile(self.buckets.map(u64::from), q)
     }
+}
+
+/// The `q`-quantile of what was counted in such buckets, by nearest rank; zero without samples.
+pub(crate) fn quantile(buckets: [u64; BUCKETS], q: f64) -> Duration {
+    let count: u64 = buckets.iter().sum();
+    let rank = ((q * count as f64).ceil() as u64).max(1);
+    let mut seen = 0;
+    for (i, n) in buckets.into_iter().enumerate() {
+        seen += n;
+        if seen >= rank {
+            return Duration::from_nanos(middle(i));
+        }
+    }
+    Duration::ZERO
 }
 
 fn index(ns: u64) -> usize {

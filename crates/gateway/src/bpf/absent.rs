@@ -1,0 +1,66 @@
+//! In the place of the qdiscs where makeway was built without them: there is never one.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use makeway_core::units::Rate;
+
+use crate::control::interface::Interface;
+use crate::control::protocol::DirectionStatus;
+use crate::datapath::DatapathConfig;
+use crate::rules::Direction;
+
+/// Why there is no qdisc.
+#[derive(Debug, thiserror::Error)]
+#[error("this makeway was built without BPF qdiscs (--no-default-features): use --backend nfqueue")]
+pub struct BpfError;
+
+/// What cannot be.
+#[derive(Debug)]
+pub struct Config(Infallible);
+
+impl Config {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn of(_: &DatapathConfig) -> Result<Self, BpfError> {
+        Err(BpfError)
+    }
+}
+
+/// What cannot be.
+#[derive(Debug)]
+pub struct Shaped(Infallible);
+
+#[allow(missing_docs)]
+impl Shaped {
+    pub fn start(
+        _: &Interface,
+        _: u64,
+        _: &Path,
+        _: Vec<(Direction, DirectionStatus, Config)>,
+    ) -> Result<Self, BpfError> {
+        Err(BpfError)
+    }
+
+    pub fn open(_: &Path) -> Result<Option<Self>, BpfError> {
+        Ok(None)
+    }
+
+    pub fn directions(&self) -> Result<Vec<DirectionStatus>, BpfError> {
+        match self.0 {}
+    }
+
+    pub fn shapes(&self, _: Direction) -> bool {
+        match self.0 {}
+    }
+
+    pub fn set_rate(&self, _: Direction, _: Rate) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
+    pub fn end(self) -> (Vec<DirectionStatus>, Vec<String>) {
+        match self.0 {}
+    }
+}

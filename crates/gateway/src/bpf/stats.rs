@@ -1,0 +1,106 @@
+//! [`Stats`] of what a qdisc counted.
+
+use makeway_core::units::Duration;
+
+use super::layout::{Flow, Sojourns};
+use super::qdisc::Snapshot;
+use super::{BpfError, Qdisc};
+use crate::datapath::sojourn::{BUCKETS, quantile};
+use crate::datapath::{FlowStats, Sojourn, Stats};
+
+/// Most flows that are told, the largest backlogs.
+const MOST_FLOWS: usize = 1024;
+
+/// What a qdisc counted until `now`, in ns of CLOCK_MONOTONIC. The packet that the kernel handles at this moment counts as held.
+pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
+    let snapshot = qdisc.snapshot()?;
+    let Snapshot {
+        config, counters, ..
+    } = snapshot;
+    let drops: std::collections::BTreeMap<_, _> = counters
+        .drops()
+        .map(|(why, n)| (String::from(why), n))
+        .collect();
+    let gone = counters.packets_out + drops.values().sum::<u64>();
+    let [all, one_second, two_seconds] = snapshot.sojourns;
+    // The older copy is of the second before, unless nothing left for longer.
+    let since = [two_seconds, one_second]
+        .into_iter()
+        .find(|copy| now.saturating_sub(copy.at) < 3_000_000_000);
+    let mut flows = qdisc.flows()?;
+    flows.sort_by_key(|flow| (std::cmp::Reverse(flow.bytes), flow.hash));
+    flows.truncate(MOST_FLOWS);
+    Ok(Stats {
+        rate_bps: Some(config.rate).filter(|rate| *rate > 0),
+        packets_in: counters.packets_in,
+        bytes_in: counters.bytes_in,
+        largest_bytes: counters.largest,
+        packets_out: counters.packets_out,
+        bytes_out: counters.bytes_out,
+        drops,
+        backlog_packets: counters.packets_in.saturating_sub(gone),
+        backlog_bytes: snapshot.backlog.bytes.into(),
+        favoured: counters.favoured,
+        reordered: counters.reordered,
+        expected: counters.expected,
+        sojourn: Sojourn {
+            max_ms: millis(all.max),
+            ..sojourn(&all, None)
+        },
+        sojourn_recent: since.map_or_else(Sojourn::default, |since| sojourn(&all, Some(&since))),
+        flows_seen: flows.len() as u64,
+        flows: flows.into_iter().map(flow).collect(),
+        ..Stats::default()
+    })
+}
+
+fn flow(flow: Flow) -> FlowStats {
+    FlowStats {
+        flow: format!("hash {:08x}", flow.hash),
+        backlog_packets: flow.packets.into(),
+        backlog_bytes: flow.bytes.into(),
+        ..FlowStats::default()
+    }
+}
+
+/// Of the packets that left since the copy `since` was made.
+fn sojourn(all: &Sojourns, since: Option<&Sojourns>) -> Sojourn {
+    let mut buckets = [0; BUCKETS];
+    for (i, n) in buckets.iter_mut().enumerate() {
+        *n = all.buckets[i].saturating_sub(since.map_or(0, |since| since.buckets[i]));
+    }
+    let sum = all.sum.saturating_sub(since.map_or(0, |since| since.sum));
+    let count = buckets.iter().sum::<u64>().max(1);
+    let at = |q| Duration::as_secs_f64(quantile(buckets, q)) * 1e3;
+    Sojourn {
+        mean_ms: millis(sum) / count as f64,
+        p50_ms: at(0.5),
+        p99_ms: at(0.99),
+        max_ms: at(1.0),
+    }
+}
+
+fn millis(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recent_is_what_was_added() {
+        let mut then: Sojourns = bytemuck::Zeroable::zeroed();
+        // 100 packets of about 200 ms, then 100 of 1 ms to 1.25 ms.
+        then.buckets[1 + (17 << 2) + 2] = 100;
+        then.sum = 100 * 200_000_000;
+        let mut now = then;
+        now.buckets[1 + (9 << 2) + 3] = 100;
+        now.sum += 100 * 1_000_000;
+        let recent = sojourn(&now, Some(&then));
+        assert!((recent.mean_ms - 1.0).abs() < 1e-9, "{recent:?}");
+        assert!((0.9..1.1).contains(&recent.p99_ms), "{recent:?}");
+        let all = sojourn(&now, None);
+        assert!((180.0..220.0).contains(&all.p99_ms), "{all:?}");
+    }
+}
