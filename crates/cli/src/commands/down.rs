@@ -14,7 +14,8 @@ const EXAMPLES: &str = "\
 Examples:
   sudo makeway down wan0
       ends the makeway that runs on wan0 and waits until its rules are gone; after a `kill -9`
-      it removes the rules that were left (traffic passes by them meanwhile)";
+      it removes the rules that were left (traffic passes by them meanwhile), or the qdisc (which goes on
+      meanwhile), and restores what was there before";
 
 /// Ends the makeway of an interface and removes its rules, also those that a killed one left.
 #[derive(Args)]
@@ -29,8 +30,9 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     let name = &args.interface;
     let done = match client::down(name)? {
         Found::Stopped(status) => format!(
-            "makeway on {name} (process {}) has ended and its rules are removed; {}.",
+            "makeway on {name} (process {}) has ended and {}; {}.",
             status.pid,
+            up::removed(&status),
             up::ended(&status)
         ),
         Found::Cleaned(directions) => {
@@ -40,6 +42,11 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
                 names.join(" and ")
             )
         }
+        Found::Unloaded(status) => format!(
+            "{name} is as it was before, {}; {}.",
+            up::removed(&status),
+            up::ended(&status)
+        ),
         Found::Nothing => {
             Interface::find(name)?;
             format!("No makeway runs on {name} and there is no rule of one: nothing to do.")

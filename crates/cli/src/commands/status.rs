@@ -12,6 +12,7 @@ use makeway_gateway::control::protocol::{DirectionStatus, Status as Instance};
 use makeway_gateway::datapath::{FlowStats, TagStats};
 use serde_json::json;
 
+use super::up;
 use crate::text;
 
 const EXAMPLES: &str = "\
@@ -77,10 +78,18 @@ fn instance(found: &Found, flows: usize) -> String {
         true => String::new(),
         false => format!(" in network namespace {}", status.namespace),
     };
+    let process = match status.pid {
+        0 => "no process".into(),
+        pid => format!("process {pid}"),
+    };
     let mut out = format!(
-        "{}{elsewhere}: process {}, rules by {}\n",
-        status.interface, status.pid, status.rules
+        "{}{elsewhere}: {process}, packets wait {}\n",
+        status.interface,
+        up::carrier(status)
     );
+    for warning in &status.warnings {
+        let _ = writeln!(out, "  warning: {warning}");
+    }
     for one in &status.directions {
         out.push('\n');
         out += &direction(one, flows);

@@ -11,7 +11,7 @@ use makeway_core::flow::Identity;
 use makeway_core::sched::{self, Discipline, Limits};
 use makeway_core::ticket::{Codec, Scale, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration};
-use makeway_gateway::control::UpConfig;
+use makeway_gateway::control::{Backend, UpConfig};
 use makeway_gateway::datapath::{DatapathConfig, Leaving, Rule, Share, TagConfig};
 use makeway_gateway::rules::Direction;
 
@@ -121,6 +121,8 @@ pub fn run(args: &Tag) -> anyhow::Result<ExitCode> {
     };
     let config = UpConfig {
         interface: args.interface.clone(),
+        // The kernel writes nothing on packets.
+        backend: Backend::Nfqueue,
         directions: vec![(direction, config(args)?)],
     };
     up::stay(config)

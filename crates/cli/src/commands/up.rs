@@ -17,7 +17,7 @@ use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::{DirectionStatus, Settings, Status};
-use makeway_gateway::control::{Ending, Instance, Outcome, UpConfig, client};
+use makeway_gateway::control::{Backend, Ending, Instance, Outcome, UpConfig, client};
 use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig};
 use makeway_gateway::rules::Direction;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -97,6 +97,13 @@ pub struct Up {
     /// Tickets per second that the next hop issues for what leaves, 1 to 1000000: tags are traded for them.
     #[arg(long, value_name = "N", value_parser = tag::tickets)]
     tickets: Option<TicketRate>,
+    /// What holds the packets: bpf (the kernel, Linux 6.16 or newer; goes on if makeway dies), nfqueue (makeway; every
+    /// kernel), auto (bpf where it can be had).
+    #[arg(long, default_value = "auto")]
+    backend: Backend,
+    /// Returns at once and leaves the interface to the kernel, until makeway down. Takes bpf.
+    #[arg(long)]
+    detach: bool,
     /// Takes tags off what leaves: the domain ends here.
     #[arg(long, conflicts_with = "tickets")]
     strip_tags: bool,
@@ -106,7 +113,7 @@ pub struct Up {
     /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
         "rate", "down", "discipline", "threshold", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
-        "ptm", "tickets", "strip_tags", "tag_bits", "tag_scale", "tag_window", "policing",
+        "ptm", "tickets", "strip_tags", "backend", "detach", "tag_bits", "tag_scale", "tag_window", "policing",
     ])]
     set: Vec<Setting>,
 }
@@ -132,7 +139,19 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     if !args.set.is_empty() {
         return set(args);
     }
-    stay(config(args)?)
+    let mut config = config(args)?;
+    if !args.detach {
+        return stay(config);
+    }
+    // Nothing else goes on without a process.
+    if config.backend == Backend::Auto {
+        config.backend = Backend::Bpf;
+    }
+    let instance = Instance::start(config)?;
+    let status = instance.status().map_err(anyhow::Error::msg)?;
+    text::say!("{}", started(&status).trim_end());
+    instance.detach();
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Starts, says so, and stays until it is ended.
@@ -229,6 +248,7 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
     let ingress = args.down.map(|rate| direction(Direction::Ingress, rate));
     Ok(UpConfig {
         interface: args.interface.clone(),
+        backend: args.backend,
         directions: egress.into_iter().chain(ingress).collect(),
     })
 }
@@ -266,10 +286,31 @@ fn limits(asked: &[Limit], rate: Rate, framing: Framing, mtu: u32) -> Limits {
 
 fn started(status: &Status) -> String {
     let name = &status.interface;
-    format!(
+    let mut said = format!(
         "{name}: {}.\nSee it: `makeway watch {name}` or `makeway status {name}`. End it: Ctrl-C or `makeway down {name}`.\n",
         directions(status)
-    )
+    );
+    said += &format!("Packets wait {}.\n", carrier(status));
+    for warning in &status.warnings {
+        said += &format!("Warning: {warning}\n");
+    }
+    said
+}
+
+/// `in the kernel (qdisc makeway2 on wan0)`, `in makeway (rules by nft; this kernel has no BPF qdiscs ...)`.
+pub fn carrier(status: &Status) -> String {
+    if status.backend == Backend::Bpf.to_string() {
+        let of = |one: &DirectionStatus| format!("qdisc {} on {}", one.qdisc, one.device);
+        let qdiscs: Vec<_> = status.directions.iter().map(of).collect();
+        return format!("in the kernel ({})", qdiscs.join(", "));
+    }
+    match status.why.as_str() {
+        "" => format!("in makeway (rules by {})", status.rules),
+        why => format!(
+            "in makeway (rules by {}) and not in the kernel: {why}",
+            status.rules
+        ),
+    }
 }
 
 /// `upload 20mbit by sqf (flows by 5-tuple, at most 166 packets wait), download left alone`.
@@ -307,19 +348,22 @@ fn direction(what: &str, one: &DirectionStatus) -> String {
 
 fn finished(name: &str, outcome: &Outcome) -> anyhow::Result<ExitCode> {
     let said = ended(&outcome.status);
+    let removed = removed(&outcome.status);
     match &outcome.ending {
-        Ending::Quit => text::say!("\n{name}: its rules are removed; {said}."),
-        Ending::Asked => {
-            text::say!("{name}: ended by `makeway down`, its rules are removed; {said}.")
-        }
-        Ending::InterfaceGone => {
-            bail!("the interface {name} is gone: its rules are removed; {said}")
-        }
-        Ending::Failed(why) => {
-            bail!("{name}: {why}; its rules are removed, traffic passes; {said}")
-        }
+        Ending::Quit => text::say!("\n{name}: {removed}; {said}."),
+        Ending::Asked => text::say!("{name}: ended by `makeway down`, {removed}; {said}."),
+        Ending::InterfaceGone => bail!("the interface {name} is gone: {removed}; {said}"),
+        Ending::Failed(why) => bail!("{name}: {why}; {removed}, traffic passes; {said}"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What an instance takes away when it ends.
+pub fn removed(status: &Status) -> &'static str {
+    match status.backend == Backend::Bpf.to_string() {
+        true => "its qdisc is removed",
+        false => "its rules are removed",
+    }
 }
 
 /// `12 345 packets went (18.2 MB), 12 were given up`.

@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::place::{self, Place, PlaceError};
 use super::privilege::{self, NotPermitted};
 use super::protocol::{Answer, Request, Settings, Status};
+use super::{Instance, engine};
+use crate::bpf::{BpfError, Shaped};
 use crate::rules::{self, Direction, RulesError};
 
 /// How long an instance may take to answer: stopping takes the rules away first.
@@ -42,6 +44,9 @@ pub enum AskError {
     /// It said no.
     #[error("{0}")]
     Refused(String),
+    /// The kernel shapes it, and does not tell.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
     /// The place where it would be could not be looked at.
     #[error(transparent)]
     Place(#[from] PlaceError),
@@ -62,6 +67,17 @@ pub enum DownError {
     /// The rules could not be taken away.
     #[error(transparent)]
     Rules(#[from] RulesError),
+    /// What the kernel shapes could not be looked at.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// Something could not be undone.
+    #[error("{interface} is not as it was: {what}")]
+    Left {
+        /// The interface.
+        interface: String,
+        /// What, and why.
+        what: String,
+    },
 }
 
 /// What [`down`] found.
@@ -71,6 +87,8 @@ pub enum Down {
     Stopped(Box<Status>),
     /// What a killed instance left; the directions of which rules were there.
     Cleaned(Vec<Direction>),
+    /// What the kernel shaped without a process; the last counters.
+    Unloaded(Box<Status>),
     /// Nothing.
     Nothing,
 }
@@ -84,7 +102,8 @@ pub struct Found {
     pub here: bool,
 }
 
-/// Every instance of which the user may see the files, those of this network namespace first.
+/// Every instance of which the user may see the files, and what the kernel shapes without one; those of this network
+/// namespace first.
 ///
 /// # Errors
 /// If one runs and cannot be asked.
@@ -103,8 +122,32 @@ pub fn all() -> Result<Vec<Found>, AskError> {
             Err(error) => return Err(error),
         }
     }
+    for place in Place::in_the_kernel() {
+        if !place.is_held()
+            && let Some(status) = in_the_kernel(&place)?
+        {
+            let here = place.namespace == namespace;
+            found.push(Found { status, here });
+        }
+    }
     found.sort_by_key(|found| !found.here);
     Ok(found)
+}
+
+/// What the kernel shapes where no process runs.
+fn in_the_kernel(place: &Place) -> Result<Option<Status>, AskError> {
+    let Some(shaped) = Shaped::open(&place.record())? else {
+        return Ok(None);
+    };
+    let directions = shaped.directions()?;
+    Ok(Some(Instance::in_the_kernel(place, directions)))
+}
+
+/// The place of an interface of this network namespace that the kernel shapes.
+fn place_in_the_kernel(interface: &str) -> Result<Option<Place>, PlaceError> {
+    let namespace = place::namespace()?;
+    let mut places = Place::in_the_kernel().into_iter();
+    Ok(places.find(|place| place.namespace == namespace && place.interface == interface))
 }
 
 /// What the instance of `interface` in this network namespace counted.
@@ -112,9 +155,15 @@ pub fn all() -> Result<Vec<Found>, AskError> {
 /// # Errors
 /// If none runs, or it cannot be asked.
 pub fn status(interface: &str) -> Result<Status, AskError> {
-    match ask(interface, &Request::Status)? {
-        Answer::Status(status) => Ok(status),
-        other => Err(unexpected(other)),
+    match ask(interface, &Request::Status) {
+        Ok(Answer::Status(status)) => Ok(status),
+        Ok(other) => Err(unexpected(other)),
+        Err(error @ AskError::NotRunning { .. }) => {
+            let place = place_in_the_kernel(interface)?;
+            let status = place.map_or(Ok(None), |place| in_the_kernel(&place));
+            status?.ok_or(error)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -123,9 +172,17 @@ pub fn status(interface: &str) -> Result<Status, AskError> {
 /// # Errors
 /// If none runs, or it refuses; then nothing has changed.
 pub fn set(interface: &str, settings: Settings) -> Result<Status, AskError> {
-    match ask(interface, &Request::Set(settings))? {
-        Answer::Status(status) => Ok(status),
-        other => Err(unexpected(other)),
+    match ask(interface, &Request::Set(settings.clone())) {
+        Ok(Answer::Status(status)) => Ok(status),
+        Ok(other) => Err(unexpected(other)),
+        Err(error @ AskError::NotRunning { .. }) => {
+            let place = place_in_the_kernel(interface)?;
+            let shaped = place.map_or(Ok(None), |place| Shaped::open(&place.record()));
+            let shaped = shaped?.ok_or(error)?;
+            engine::set_in_the_kernel(&shaped, interface, &settings).map_err(AskError::Refused)?;
+            status(interface)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -144,10 +201,10 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
     privilege::check(interface)?;
     privilege::pass_on();
     let namespace = place::namespace()?;
-    let left = Place::all()
-        .into_iter()
-        .find(|place| place.namespace == namespace && place.interface == interface);
-    let place = match left {
+    let left = Place::in_the_kernel().into_iter().chain(Place::all());
+    let mut left =
+        left.filter(|place| place.namespace == namespace && place.interface == interface);
+    let place = match left.next() {
         Some(place) => place,
         None => Place {
             folder: place::make_folder()?,
@@ -156,8 +213,19 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
         },
     };
     // Held, so that no new instance makes rules while the old ones are removed.
-    let _taken = place.take()?;
+    let taken = place.take()?;
     Place::all().iter().for_each(Place::discard_if_free);
+    if let Some(shaped) = Shaped::open(&taken.place.record())? {
+        let (directions, failed) = shaped.end();
+        if !failed.is_empty() {
+            return Err(DownError::Left {
+                interface: interface.into(),
+                what: failed.join("; "),
+            });
+        }
+        let status = Instance::in_the_kernel(&taken.place, directions);
+        return Ok(Down::Unloaded(Box::new(status)));
+    }
     let mut removed = Vec::new();
     for direction in Direction::BOTH {
         if rules::remove(interface, direction)? {

@@ -1,4 +1,4 @@
-//! The running instance: rules, datapaths, socket, and the loop that watches over them.
+//! The running instance: what holds the packets, a socket, and the loop that watches over them.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -7,22 +7,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-use makeway_core::framing::Cells;
-use makeway_core::ticket::TicketRate;
-use makeway_core::units::Rate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::engine::{Backend, Engine};
 use super::interface::{self, Interface, InterfaceError};
 use super::place::{self, Place, PlaceError, Taken};
 use super::privilege::{self, NotPermitted};
-use super::protocol::{Answer, DirectionStatus, Request, Settings, Status, VERSION};
-use crate::datapath::{
-    AttachError, Change, Datapath, DatapathConfig, DatapathHandle, Leaving, Stats,
-};
-use crate::rules::{self, Direction, Rules, RulesError};
+use super::protocol::{Answer, DirectionStatus, Request, Status, VERSION};
+use crate::bpf::BpfError;
+use crate::datapath::{AttachError, DatapathConfig};
+use crate::rules::{Direction, RulesError};
 
-/// The first number tried for a packet queue: "MW", out of the way of people's own small numbers.
-const FIRST_QUEUE: u16 = 0x4d57;
 /// How often the interface and the datapaths are looked at.
 const LOOK: Duration = Duration::from_millis(250);
 /// How long one client may keep the others waiting.
@@ -33,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct UpConfig {
     /// The interface.
     pub interface: String,
+    /// What is to hold the packets.
+    pub backend: Backend,
     /// Each direction that is shaped; the numbers of the queues are chosen here.
     pub directions: Vec<(Direction, DatapathConfig)>,
 }
@@ -55,6 +52,9 @@ pub enum UpError {
     /// No rules.
     #[error(transparent)]
     Rules(#[from] RulesError),
+    /// Not in the kernel.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
     /// No socket.
     #[error("cannot listen at {path}: {source}")]
     Socket {
@@ -92,20 +92,11 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Instance {
     listener: UnixListener,
-    running: Vec<Running>,
+    engine: Engine,
     index: u32,
     sight: OwnedFd,
     // Last: the interface is given up when everything else is gone.
     taken: Taken,
-}
-
-/// One direction. The rules come first, so that nothing new comes to a datapath that ends.
-#[derive(Debug)]
-struct Running {
-    rules: Rules,
-    datapath: DatapathHandle,
-    direction: Direction,
-    config: DatapathConfig,
 }
 
 impl Instance {
@@ -130,18 +121,11 @@ impl Instance {
             path: socket.display().to_string(),
             source,
         };
-        for direction in Direction::BOTH {
-            rules::remove(&config.interface, direction)?;
-        }
-        let running = config
-            .directions
-            .into_iter()
-            .map(|(direction, config)| Running::start(&interface.name, direction, config))
-            .collect::<Result<_, _>>()?;
+        let engine = Engine::start(config, &interface, &taken.place)?;
         let listener = listen(&socket).map_err(failed)?;
         Ok(Self {
             listener,
-            running,
+            engine,
             index: interface.index,
             sight: interface::socket().map_err(failed)?,
             taken,
@@ -153,9 +137,27 @@ impl Instance {
     /// # Errors
     /// If a datapath has ended by itself: why.
     pub fn status(&self) -> Result<Status, String> {
-        let stats = self.running.iter().map(|one| one.datapath.snapshot());
-        let stats = stats.collect::<Result<Vec<_>, _>>();
-        Ok(self.describe(stats.map_err(|error| error.to_string())?))
+        Ok(Status {
+            directions: self.engine.directions()?,
+            ..header(&self.taken.place, &self.engine)
+        })
+    }
+
+    /// What there is to say where the kernel shapes without a process.
+    pub(super) fn in_the_kernel(place: &Place, directions: Vec<DirectionStatus>) -> Status {
+        Status {
+            version: VERSION,
+            interface: place.interface.clone(),
+            namespace: place.namespace,
+            backend: Backend::Bpf.to_string(),
+            directions,
+            ..Status::default()
+        }
+    }
+
+    /// Gives the interface up and leaves it as it is, for the kernel to go on; whether it can.
+    pub fn detach(self) -> bool {
+        matches!(self.engine, Engine::Kernel(_))
     }
 
     /// Runs until somebody asks it to stop, `quit` becomes readable, or it cannot go on.
@@ -180,7 +182,7 @@ impl Instance {
             if interface::index_now(&self.sight, &self.taken.place.interface) != Some(self.index) {
                 return self.end(Ending::InterfaceGone, None);
             }
-            if self.running.iter().any(|one| !one.datapath.is_running()) {
+            if !self.engine.is_running() {
                 return self.end(Ending::Failed("its datapath has ended".into()), None);
             }
             if asked && let Some(stream) = self.serve() {
@@ -198,7 +200,8 @@ impl Instance {
             Some(Request::Stop) => return Some(stream),
             Some(Request::Status) => self.status().map(Answer::Status),
             Some(Request::Set(settings)) => self
-                .set(&settings)
+                .engine
+                .set(&self.taken.place.interface, &settings)
                 .and_then(|()| self.status())
                 .map(Answer::Status),
             None => Err("this makeway does not know what was asked: it may be older, so end it by `makeway down` and start it again".into()),
@@ -207,82 +210,20 @@ impl Instance {
         None
     }
 
-    /// Changes every direction, or none.
-    fn set(&self, settings: &Settings) -> Result<(), String> {
-        let name = &self.taken.place.interface;
-        let discipline = settings.discipline.as_deref().map(str::parse);
-        let discipline = discipline
-            .transpose()
-            .map_err(|error: makeway_core::sched::ParseDisciplineError| error.to_string())?;
-        let rates = [
-            (Direction::Egress, settings.rate_bps, "upload", "rate"),
-            (Direction::Ingress, settings.down_bps, "download", "down"),
-        ];
-        for (direction, rate, what, key) in rates {
-            if rate == Some(0) {
-                return Err(format!(
-                    "{key}=0 would let nothing through: give a rate like 20mbit"
-                ));
-            }
-            if rate.is_some() && !self.running.iter().any(|one| one.direction == direction) {
-                return Err(format!(
-                    "makeway on {name} does not shape the {what}: start it again with --{key}"
-                ));
-            }
-        }
-        let tickets = settings.tickets.map(|n| {
-            let relabels = |one: &Running| matches!(one.config.tags.leaving, Leaving::Relabel(_));
-            match TicketRate::new(n) {
-                None => Err(format!("tickets={n} is not from 1 to {}", TicketRate::MOST)),
-                Some(_) if !self.running.iter().any(relabels) => Err(format!(
-                    "makeway on {name} trades no tickets: start it again with --tickets"
-                )),
-                Some(rate) => Ok(rate),
-            }
-        });
-        let tickets = tickets.transpose()?;
-        for one in &self.running {
-            let rate = rates
-                .iter()
-                .find(|(direction, ..)| *direction == one.direction);
-            let rate = rate.and_then(|(_, bps, ..)| *bps);
-            let change = Change {
-                rate: rate.map(|bps| Some(Rate::from_bps(bps))),
-                discipline,
-                tickets,
-                ..Change::default()
-            };
-            one.datapath
-                .set(change)
-                .map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    }
-
     fn end(self, ending: Ending, waiting: Option<UnixStream>) -> Outcome {
         let Self {
             listener,
-            running,
+            engine,
             taken,
             ..
         } = self;
         drop(listener);
         let mut ending = ending;
-        let mut status = header(&taken.place, &running);
-        // All rules first: what is let go in one direction draws answers in the other.
-        let (rules, rest): (Vec<_>, Vec<_>) = running
-            .into_iter()
-            .map(|one| (one.rules, (one.direction, one.config, one.datapath)))
-            .unzip();
-        drop(rules);
-        for (direction, config, datapath) in rest {
-            let queue = datapath.queue_num();
-            match datapath.stop() {
-                Ok(stats) => status
-                    .directions
-                    .push(describe(direction, queue, &config, stats)),
-                Err(error) => ending = Ending::Failed(error.to_string()),
-            }
+        let mut status = header(&taken.place, &engine);
+        let (directions, failed) = engine.end();
+        status.directions = directions;
+        if !failed.is_empty() {
+            ending = Ending::Failed(failed.join("; "));
         }
         drop(taken);
         if let Some(stream) = &waiting {
@@ -293,35 +234,6 @@ impl Instance {
             status,
             _waiting: waiting,
         }
-    }
-
-    fn describe(&self, stats: Vec<Stats>) -> Status {
-        let mut status = header(&self.taken.place, &self.running);
-        for (one, stats) in self.running.iter().zip(stats) {
-            let queue = one.datapath.queue_num();
-            status
-                .directions
-                .push(describe(one.direction, queue, &one.config, stats));
-        }
-        status
-    }
-}
-
-impl Running {
-    fn start(
-        interface: &str,
-        direction: Direction,
-        mut config: DatapathConfig,
-    ) -> Result<Self, UpError> {
-        config.queue_num = FIRST_QUEUE;
-        config.any_queue = true;
-        let datapath = Datapath::spawn(config.clone())?;
-        Ok(Self {
-            rules: Rules::install(interface, direction, datapath.queue_num())?,
-            datapath,
-            direction,
-            config,
-        })
     }
 }
 
@@ -356,42 +268,16 @@ fn write_answer(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     stream.write_all(&line)
 }
 
-fn header(place: &Place, running: &[Running]) -> Status {
+fn header(place: &Place, engine: &Engine) -> Status {
     Status {
         version: VERSION,
         interface: place.interface.clone(),
         namespace: place.namespace,
         pid: std::process::id(),
-        rules: running
-            .first()
-            .map(|one| one.rules.tool())
-            .unwrap_or_default(),
+        backend: engine.backend().to_string(),
+        why: engine.why(),
+        warnings: Vec::new(),
+        rules: engine.rules(),
         directions: Vec::new(),
-    }
-}
-
-fn describe(
-    direction: Direction,
-    queue: u16,
-    config: &DatapathConfig,
-    stats: Stats,
-) -> DirectionStatus {
-    DirectionStatus {
-        direction: direction.name().into(),
-        queue,
-        flows_by: config.identity.to_string(),
-        users_by: config.users.to_string(),
-        limit_packets: config.scheduler.limits.packets,
-        limit_bytes: config.scheduler.limits.bytes.get(),
-        overhead: config.framing.overhead,
-        mpu: config.framing.mpu,
-        cells: match config.framing.cells {
-            Cells::None => "none",
-            Cells::Atm => "atm",
-            Cells::Ptm => "ptm",
-        }
-        .into(),
-        tags_by: config.tags.to_string(),
-        stats,
     }
 }

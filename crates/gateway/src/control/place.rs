@@ -132,14 +132,23 @@ fn make(folder: &Path) -> io::Result<()> {
 }
 
 impl Place {
-    /// Places of which files are there, held or not, in every folder.
+    /// Places that somebody has or had, in every folder.
     pub fn all() -> Vec<Self> {
+        Self::with(".lock")
+    }
+
+    /// Places that the kernel shapes, with or without a process.
+    pub fn in_the_kernel() -> Vec<Self> {
+        Self::with(".qdisc")
+    }
+
+    fn with(suffix: &str) -> Vec<Self> {
         let mut all = Vec::new();
         for folder in folders() {
             let files = fs::read_dir(&folder).into_iter().flatten().flatten();
             let names = files.filter_map(|file| file.file_name().into_string().ok());
             all.extend(names.filter_map(|name| {
-                let (interface, namespace) = name.strip_suffix(".lock")?.rsplit_once('@')?;
+                let (interface, namespace) = name.strip_suffix(suffix)?.rsplit_once('@')?;
                 Some(Self {
                     folder: folder.clone(),
                     interface: interface.into(),
@@ -153,6 +162,11 @@ impl Place {
 
     pub fn socket(&self) -> PathBuf {
         self.file("sock")
+    }
+
+    /// Says what belongs to an interface that the kernel shapes.
+    pub fn record(&self) -> PathBuf {
+        self.file("qdisc")
     }
 
     fn lock_file(&self) -> PathBuf {

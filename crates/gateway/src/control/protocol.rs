@@ -1,8 +1,10 @@
 //! What goes over the socket: one line of JSON asks, one answers, then the connection ends.
 
+use makeway_core::units::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::datapath::Stats;
+use crate::rules::Direction;
 
 /// Version of [`Status`]. Fields may be added without a new one.
 pub const VERSION: u32 = 1;
@@ -33,6 +35,41 @@ pub struct Settings {
     pub tickets: Option<u32>,
 }
 
+impl Settings {
+    /// The rates that are to change, if `shapes` says that their directions are there.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    pub fn rates(
+        &self,
+        interface: &str,
+        shapes: impl Fn(Direction) -> bool,
+    ) -> Result<Vec<(Direction, Rate)>, String> {
+        let rates = [
+            (Direction::Egress, self.rate_bps, "upload", "rate"),
+            (Direction::Ingress, self.down_bps, "download", "down"),
+        ];
+        let mut changes = Vec::new();
+        for (direction, rate, what, key) in rates {
+            match rate {
+                None => {}
+                Some(0) => {
+                    return Err(format!(
+                        "{key}=0 would let nothing through: give a rate like 20mbit"
+                    ));
+                }
+                Some(_) if !shapes(direction) => {
+                    return Err(format!(
+                        "makeway on {interface} does not shape the {what}: start it again with --{key}"
+                    ));
+                }
+                Some(bps) => changes.push((direction, Rate::from_bps(bps))),
+            }
+        }
+        Ok(changes)
+    }
+}
+
 /// The answer to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -54,9 +91,18 @@ pub struct Status {
     pub interface: String,
     /// Inode of its network namespace, as `readlink /proc/PID/ns/net` shows it.
     pub namespace: u64,
-    /// The process.
+    /// The process; 0 where the kernel does it without one.
     pub pid: u32,
-    /// The tool that made the rules.
+    /// What holds the packets: `bpf`, qdiscs in the kernel; `nfqueue`, this process.
+    #[serde(default)]
+    pub backend: String,
+    /// Why it is `nfqueue` where that was not asked for; else empty.
+    #[serde(default)]
+    pub why: String,
+    /// What makes the result worse than it could be, and what to do.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// The tool that made the rules; empty where there are none.
     pub rules: String,
     /// Each direction that is shaped, egress first.
     pub directions: Vec<DirectionStatus>,
@@ -67,8 +113,14 @@ pub struct Status {
 pub struct DirectionStatus {
     /// `egress` or `ingress`.
     pub direction: String,
-    /// Number of the kernel's packet queue.
+    /// Number of the kernel's packet queue, with `nfqueue`.
     pub queue: u16,
+    /// The device that has the qdisc, with `bpf`: the interface, or the ifb device of what comes by it.
+    #[serde(default)]
+    pub device: String,
+    /// What `tc qdisc show` calls the qdisc, with `bpf`.
+    #[serde(default)]
+    pub qdisc: String,
     /// What makes a flow: `5-tuple`, `src-port`, ...
     pub flows_by: String,
     /// What makes a user of `hier`.

@@ -1,0 +1,297 @@
+//! What holds the packets of an instance: datapaths of this process, or the kernel.
+
+use std::fmt;
+use std::str::FromStr;
+
+use makeway_core::framing::Cells;
+use makeway_core::sched::ParseDisciplineError;
+use makeway_core::ticket::TicketRate;
+
+use super::interface::Interface;
+use super::place::Place;
+use super::protocol::{DirectionStatus, Settings};
+use super::{UpConfig, UpError};
+use crate::bpf::{self, BpfError, Shaped};
+use crate::datapath::{Change, Datapath, DatapathConfig, DatapathHandle, Leaving};
+use crate::rules::{self, Direction, Rules};
+
+/// The first number tried for a packet queue: "MW", out of the way of people's own small numbers.
+const FIRST_QUEUE: u16 = 0x4d57;
+
+/// What is to hold the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// The kernel where it can, else this process.
+    #[default]
+    Auto,
+    /// Qdiscs in the kernel, which go on when this process dies.
+    Bpf,
+    /// Packet queues that this process serves.
+    Nfqueue,
+}
+
+/// A name that is no backend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown backend `{0}`: choose auto, bpf or nfqueue")]
+pub struct ParseBackendError(String);
+
+impl FromStr for Backend {
+    type Err = ParseBackendError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "bpf" => Ok(Self::Bpf),
+            "nfqueue" => Ok(Self::Nfqueue),
+            _ => Err(ParseBackendError(name.into())),
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Bpf => "bpf",
+            Self::Nfqueue => "nfqueue",
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Engine {
+    Kernel(Shaped),
+    Queues {
+        running: Vec<Running>,
+        /// Why it is not the kernel; empty if that was not asked for.
+        why: String,
+    },
+}
+
+/// One direction. The rules come first, so that nothing new comes to a datapath that ends.
+#[derive(Debug)]
+pub(super) struct Running {
+    rules: Rules,
+    datapath: DatapathHandle,
+    direction: Direction,
+    config: DatapathConfig,
+}
+
+impl Engine {
+    /// Cleans what a killed instance left and starts. What the kernel shapes is replaced at once.
+    pub fn start(config: UpConfig, interface: &Interface, place: &Place) -> Result<Self, UpError> {
+        for direction in Direction::BOTH {
+            rules::remove(&interface.name, direction)?;
+        }
+        let why = match config.backend {
+            Backend::Nfqueue => String::new(),
+            backend => match in_the_kernel(&config, interface, place) {
+                Ok(shaped) => return Ok(Self::Kernel(shaped)),
+                Err(error) if backend == Backend::Bpf => return Err(error.into()),
+                Err(error) => error.to_string(),
+            },
+        };
+        if let Some(left) = Shaped::open(&place.record())? {
+            left.end();
+        }
+        let directions = config.directions.into_iter();
+        let running = directions
+            .map(|(direction, config)| Running::start(&interface.name, direction, config));
+        Ok(Self::Queues {
+            running: running.collect::<Result<_, _>>()?,
+            why,
+        })
+    }
+
+    pub fn backend(&self) -> Backend {
+        match self {
+            Self::Kernel(_) => Backend::Bpf,
+            Self::Queues { .. } => Backend::Nfqueue,
+        }
+    }
+
+    /// Why it is not the kernel, where it might have been.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Kernel(_) => String::new(),
+            Self::Queues { why, .. } => why.clone(),
+        }
+    }
+
+    /// The tool that made the rules.
+    pub fn rules(&self) -> String {
+        match self {
+            Self::Kernel(_) => String::new(),
+            Self::Queues { running, .. } => {
+                let first = running.first();
+                first.map(|one| one.rules.tool()).unwrap_or_default()
+            }
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        match self {
+            Self::Kernel(_) => true,
+            Self::Queues { running, .. } => running.iter().all(|one| one.datapath.is_running()),
+        }
+    }
+
+    /// Each direction, with what was counted so far.
+    pub fn directions(&self) -> Result<Vec<DirectionStatus>, String> {
+        match self {
+            Self::Kernel(shaped) => shaped.directions().map_err(|error| error.to_string()),
+            Self::Queues { running, .. } => running.iter().map(Running::status).collect(),
+        }
+    }
+
+    /// Changes every direction, or none.
+    pub fn set(&self, interface: &str, settings: &Settings) -> Result<(), String> {
+        match self {
+            Self::Kernel(shaped) => set_in_the_kernel(shaped, interface, settings),
+            Self::Queues { running, .. } => set(running, interface, settings),
+        }
+    }
+
+    /// Ends it: the last counters, and what went wrong.
+    pub fn end(self) -> (Vec<DirectionStatus>, Vec<String>) {
+        let running = match self {
+            Self::Kernel(shaped) => return shaped.end(),
+            Self::Queues { running, .. } => running,
+        };
+        // All rules first: what is let go in one direction draws answers in the other.
+        let (rules, rest): (Vec<_>, Vec<_>) = running
+            .into_iter()
+            .map(|one| (one.rules, (one.direction, one.config, one.datapath)))
+            .unzip();
+        drop(rules);
+        let (mut directions, mut failed) = (Vec::new(), Vec::new());
+        for (direction, config, datapath) in rest {
+            let mut status = describe(direction, &config);
+            status.queue = datapath.queue_num();
+            match datapath.stop() {
+                Ok(stats) => directions.push(DirectionStatus { stats, ..status }),
+                Err(error) => failed.push(error.to_string()),
+            }
+        }
+        (directions, failed)
+    }
+}
+
+fn in_the_kernel(
+    config: &UpConfig,
+    interface: &Interface,
+    place: &Place,
+) -> Result<Shaped, BpfError> {
+    let directions = config.directions.iter().map(|(direction, config)| {
+        let mut status = describe(*direction, config);
+        status.stats.discipline = config.scheduler.discipline.to_string();
+        Ok((*direction, status, bpf::Config::of(config)?))
+    });
+    let directions = directions.collect::<Result<_, BpfError>>()?;
+    Shaped::start(interface, place.namespace, &place.record(), directions)
+}
+
+/// Changes what the kernel shapes.
+pub(super) fn set_in_the_kernel(
+    shaped: &Shaped,
+    interface: &str,
+    settings: &Settings,
+) -> Result<(), String> {
+    if settings.discipline.is_some() {
+        return Err(format!(
+            "in the kernel another discipline is another qdisc, and what waits would be lost: `makeway down {interface}`, then `makeway up` with --discipline"
+        ));
+    }
+    if settings.tickets.is_some() {
+        return Err(format!(
+            "makeway on {interface} trades no tickets: the kernel writes none"
+        ));
+    }
+    for (direction, rate) in settings.rates(interface, |one| shaped.shapes(one))? {
+        let set = shaped.set_rate(direction, rate);
+        set.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn set(running: &[Running], interface: &str, settings: &Settings) -> Result<(), String> {
+    let discipline = settings.discipline.as_deref().map(str::parse);
+    let discipline = discipline
+        .transpose()
+        .map_err(|error: ParseDisciplineError| error.to_string())?;
+    let shapes = |direction| running.iter().any(|one| one.direction == direction);
+    let rates = settings.rates(interface, shapes)?;
+    let tickets = settings.tickets.map(|n| {
+        let relabels = |one: &Running| matches!(one.config.tags.leaving, Leaving::Relabel(_));
+        match TicketRate::new(n) {
+            None => Err(format!("tickets={n} is not from 1 to {}", TicketRate::MOST)),
+            Some(_) if !running.iter().any(relabels) => Err(format!(
+                "makeway on {interface} trades no tickets: start it again with --tickets"
+            )),
+            Some(rate) => Ok(rate),
+        }
+    });
+    let tickets = tickets.transpose()?;
+    for one in running {
+        let rate = rates
+            .iter()
+            .find(|(direction, _)| *direction == one.direction);
+        let change = Change {
+            rate: rate.map(|(_, rate)| Some(*rate)),
+            discipline,
+            tickets,
+            ..Change::default()
+        };
+        let set = one.datapath.set(change);
+        set.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+impl Running {
+    fn start(
+        interface: &str,
+        direction: Direction,
+        mut config: DatapathConfig,
+    ) -> Result<Self, UpError> {
+        config.queue_num = FIRST_QUEUE;
+        config.any_queue = true;
+        let datapath = Datapath::spawn(config.clone())?;
+        Ok(Self {
+            rules: Rules::install(interface, direction, datapath.queue_num())?,
+            datapath,
+            direction,
+            config,
+        })
+    }
+
+    fn status(&self) -> Result<DirectionStatus, String> {
+        let stats = self.datapath.snapshot();
+        Ok(DirectionStatus {
+            queue: self.datapath.queue_num(),
+            stats: stats.map_err(|error| error.to_string())?,
+            ..describe(self.direction, &self.config)
+        })
+    }
+}
+
+/// What was asked for, without what was counted.
+fn describe(direction: Direction, config: &DatapathConfig) -> DirectionStatus {
+    DirectionStatus {
+        direction: direction.name().into(),
+        flows_by: config.identity.to_string(),
+        users_by: config.users.to_string(),
+        limit_packets: config.scheduler.limits.packets,
+        limit_bytes: config.scheduler.limits.bytes.get(),
+        overhead: config.framing.overhead,
+        mpu: config.framing.mpu,
+        cells: match config.framing.cells {
+            Cells::None => "none",
+            Cells::Atm => "atm",
+            Cells::Ptm => "ptm",
+        }
+        .into(),
+        tags_by: config.tags.to_string(),
+        ..DirectionStatus::default()
+    }
+}
