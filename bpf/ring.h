@@ -6,7 +6,7 @@
 
 #include "kernel.h"
 
-#define LEAST_QUANTUM 128
+#define LEAST_QUANTUM 64
 /* Turns of a deficit round robin without a departure are fewer: each adds a quantum to a deficit that is less than a
  * packet at the head of a queue. */
 #define TURNS (LIMIT_BYTES / LEAST_QUANTUM + MOST_PACKETS)
