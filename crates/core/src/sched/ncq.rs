@@ -94,6 +94,14 @@ impl Default for NcqParams {
     }
 }
 
+impl NcqParams {
+    /// Packets that cost less than this on the wire may be favoured.
+    pub fn length_on_wire(&self) -> Bytes {
+        let longest_short = Bytes::new(self.length.get().saturating_sub(1));
+        self.framing.wire(longest_short) + Bytes::new(1)
+    }
+}
+
 /// Two queues in one buffer, the first of which goes first.
 #[derive(Clone, Debug)]
 pub struct Ncq {
@@ -132,12 +140,11 @@ struct Bucket {
 impl Ncq {
     /// No packets; as many as `limits` allow, in both queues together.
     pub fn new(limits: Limits, params: NcqParams) -> Self {
-        let longest_short = Bytes::new(params.length.get().saturating_sub(1));
         Self {
             favoured: Fifo::new(limits),
             normal: Fifo::new(limits),
             limits,
-            length: params.framing.wire(longest_short) + Bytes::new(1),
+            length: params.length_on_wire(),
             threshold: params.threshold,
             shares: Shares::new(params.window),
             outcome: params

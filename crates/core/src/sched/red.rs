@@ -33,7 +33,7 @@ use super::fifo::Fifo;
 use super::{Backlog, Drops, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::random::Rng;
-use crate::units::{Bytes, Fraction, Instant, Rate};
+use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
 
 /// How RED drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ impl Default for RedParams {
 }
 
 impl RedParams {
-    /// What a packet of mean size counts.
-    fn unit(&self) -> u64 {
+    /// What a packet of mean size counts: its bytes, or 1.
+    pub fn unit(&self) -> u64 {
         if self.by_bytes {
             self.mean_packet.get()
         } else {
@@ -147,12 +147,16 @@ impl RedParams {
         }
     }
 
+    /// What a packet of mean size takes on the line.
+    pub fn packet_time(&self) -> Option<Duration> {
+        self.rate.map(|rate| self.mean_packet / rate)
+    }
+
     /// `m`: how many packets of mean size the line would have sent from `since` to `now`.
     fn idle_packets(&self, since: Instant, now: Instant) -> u64 {
-        let Some(rate) = self.rate else {
-            return 0;
-        };
-        now.saturating_since(since).as_nanos() / (self.mean_packet / rate).as_nanos()
+        let idle = now.saturating_since(since);
+        self.packet_time()
+            .map_or(0, |time| idle.as_nanos() / time.as_nanos())
     }
 }
 
@@ -377,7 +381,6 @@ mod tests {
     use super::*;
     use crate::packet::Ecn;
     use crate::sched::testing::{limits, packet};
-    use crate::units::Duration;
 
     /// `n / d` packets, as an average.
     fn average(n: u64, d: u64) -> Average {
