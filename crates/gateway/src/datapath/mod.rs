@@ -78,6 +78,19 @@ impl DatapathConfig {
             seed: 1,
         }
     }
+
+    /// The discipline, told what is configured beside it.
+    pub(crate) fn told_scheduler(&self) -> sched::Config {
+        let mut scheduler = self.scheduler.clone();
+        scheduler.red.rate = self.rate;
+        scheduler.red.seed = self.seed;
+        scheduler.cake.rate = self.rate;
+        scheduler.cake.seed = self.seed;
+        scheduler.ncq.framing = self.framing;
+        scheduler.ncq.seed = self.seed;
+        scheduler.tred.codec = self.tags.codec;
+        scheduler
+    }
 }
 
 /// A change to a running datapath; what is `None` stays.

@@ -209,20 +209,13 @@ impl Order {
 
 impl Pipeline {
     pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, ConfigError> {
-        let mut scheduler = config.scheduler.clone();
+        let mut scheduler = config.told_scheduler();
         // Every held packet may be of a flow of its own; then there is still an id for the next.
         let flows = scheduler
             .limits
             .flows
             .max(scheduler.limits.packets.saturating_add(2));
         scheduler.limits.flows = flows;
-        scheduler.red.rate = config.rate;
-        scheduler.red.seed = config.seed;
-        scheduler.cake.rate = config.rate;
-        scheduler.cake.seed = config.seed;
-        scheduler.ncq.framing = config.framing;
-        scheduler.ncq.seed = config.seed;
-        scheduler.tred.codec = config.tags.codec;
         let mut users = Users {
             identity: config.users,
             weights: config.weights.clone(),
