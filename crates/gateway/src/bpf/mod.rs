@@ -6,6 +6,7 @@
 
 mod layout;
 mod netlink;
+mod params;
 mod qdisc;
 mod shaped;
 mod stats;
@@ -86,14 +87,22 @@ impl BpfError {
 }
 
 /// The programs, by the name of their discipline.
-const PROGRAMS: [(&str, &[u8]); 2] = [
+const PROGRAMS: [(&str, &[u8]); 4] = [
     (
         "fifo",
         include_bytes!(concat!(env!("OUT_DIR"), "/fifo.bpf.o")),
     ),
     (
+        "ncq",
+        include_bytes!(concat!(env!("OUT_DIR"), "/ncq.bpf.o")),
+    ),
+    (
         "sqf",
         include_bytes!(concat!(env!("OUT_DIR"), "/sqf.bpf.o")),
+    ),
+    (
+        "tred",
+        include_bytes!(concat!(env!("OUT_DIR"), "/tred.bpf.o")),
     ),
 ];
 

@@ -14,6 +14,7 @@ use makeway_core::sched::{self, DropFrom};
 use makeway_core::units::Rate;
 
 use super::layout::{self, Counters, Flow, Pool, Sojourns};
+use super::params::Params;
 use super::{BpfError, is_supported, program};
 use crate::datapath::DatapathConfig;
 
@@ -108,10 +109,11 @@ impl Qdisc {
     ///
     /// # Errors
     /// If the kernel has no BPF qdiscs or does not let this process load one, the discipline has no program, or a limit
-    /// does not fit.
+    /// or an option of it does not fit.
     pub fn load(kind: &str, config: &Config) -> Result<Self, BpfError> {
         let object = program(config.scheduler.discipline)?;
         let values = config.layout()?;
+        let params = Params::of(&config.scheduler)?;
         if !is_supported() {
             return Err(BpfError::Unsupported);
         }
@@ -127,11 +129,13 @@ impl Qdisc {
         let mut open = builder.open_memory(object).map_err(refused)?;
         for mut map in open.maps_mut() {
             prepare(&mut map, kind, &values, config.seed).map_err(refused)?;
+            params.prepare(&mut map).map_err(refused)?;
         }
         let mut object = open.load().map_err(refused)?;
         let mut link = None;
         let mut maps = Vec::new();
         for mut map in object.maps_mut() {
+            params.fill(&map).map_err(refused)?;
             if map.map_type() == MapType::StructOps {
                 link = Some(map.attach_struct_ops().map_err(refused)?);
             } else if let Some(name) = name(&map) {
@@ -333,7 +337,7 @@ fn prepare(
     Ok(())
 }
 
-fn write(map: &mut OpenMapMut<'_>, at: usize, bytes: &[u8]) {
+pub(super) fn write(map: &mut OpenMapMut<'_>, at: usize, bytes: &[u8]) {
     let value = map.initial_value_mut();
     if let Some(part) = value.and_then(|value| value.get_mut(at..at + bytes.len())) {
         part.copy_from_slice(bytes);

@@ -1,0 +1,250 @@
+//! What a discipline is told beside `struct config`, in sections and maps of its own.
+
+use bytemuck::{Pod, Zeroable, bytes_of};
+use libbpf_rs::{MapCore, MapFlags, MapMut, OpenMapMut};
+use makeway_core::packet::Tag;
+use makeway_core::sched::{self, Discipline, NcqParams, RedParams, TredParams};
+use makeway_core::ticket::Codec;
+
+use super::BpfError;
+use super::qdisc::write;
+
+/// `struct params` of `bpf/ncq.bpf.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Ncq {
+    threshold: u64,
+    length: u32,
+    window: u32,
+    probabilistic: u32,
+    control: u32,
+    keep_order: u32,
+    push_out: u32,
+}
+
+impl From<&NcqParams> for Ncq {
+    fn from(params: &NcqParams) -> Self {
+        Self {
+            threshold: params.threshold.scaled(),
+            // Below 2^25 bytes.
+            length: params.length_on_wire().get() as u32,
+            window: params.window.unwrap_or(0),
+            probabilistic: params.probabilistic.into(),
+            control: params.control.into(),
+            keep_order: params.keep_order.into(),
+            push_out: params.push_out.into(),
+        }
+    }
+}
+
+/// `struct red` of `bpf/red.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Red {
+    weight: u64,
+    max_p: u64,
+    packet_time: u64,
+    min: u32,
+    max: u32,
+    unit: u32,
+    by_bytes: u32,
+    gentle: u32,
+    wait: u32,
+}
+
+impl From<&RedParams> for Red {
+    fn from(params: &RedParams) -> Self {
+        Self {
+            weight: params.weight.scaled(),
+            max_p: params.max_p.scaled(),
+            packet_time: params.packet_time().map_or(0, |time| time.as_nanos()),
+            min: params.min,
+            max: params.max,
+            // A packet is below 2^24 bytes.
+            unit: params.unit() as u32,
+            by_bytes: params.by_bytes.into(),
+            gentle: params.gentle.into(),
+            wait: params.wait.into(),
+        }
+    }
+}
+
+/// `struct params` of `bpf/tred.bpf.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct Tred {
+    interval: u64,
+    window: u64,
+    k: u32,
+    exponent: u32,
+}
+
+impl From<&TredParams> for Tred {
+    fn from(params: &TredParams) -> Self {
+        Self {
+            interval: params.interval.as_nanos(),
+            window: params.window.as_nanos(),
+            k: params.k,
+            exponent: params.exponent,
+        }
+    }
+}
+
+/// What there is to write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Params {
+    /// Sections, by name.
+    sections: Vec<(&'static str, Vec<u8>)>,
+    /// Maps that have a size of their own.
+    sizes: Vec<(&'static str, u32)>,
+    /// What each tag says, of the map of that name.
+    tickets: Vec<u32>,
+}
+
+const TICKETS: &str = "tickets";
+
+impl Params {
+    /// Of the discipline that `scheduler` names.
+    ///
+    /// # Errors
+    /// For a variant that the kernel does not have.
+    pub fn of(scheduler: &sched::Config) -> Result<Self, BpfError> {
+        let missing = |is_asked: bool, what: &str| match is_asked {
+            true => Err(BpfError::Option(what.into())),
+            false => Ok(()),
+        };
+        match scheduler.discipline {
+            Discipline::Ncq => {
+                let params = &scheduler.ncq;
+                missing(params.extra_wait.is_some(), "an extra wait for ncq")?;
+                missing(params.low_rate.is_some(), "low-rate flows for ncq")?;
+                let ncq = Ncq::from(params);
+                Ok(Self {
+                    sections: vec![
+                        (".data.ncq", bytes_of(&ncq).to_vec()),
+                        (".data.random", bytes_of(&params.seed).to_vec()),
+                    ],
+                    sizes: vec![("kinds", ncq.window.max(1))],
+                    tickets: Vec::new(),
+                })
+            }
+            Discipline::Tred => {
+                missing(scheduler.red.ecn, "marking by tred")?;
+                let (red, tred) = (Red::from(&scheduler.red), Tred::from(&scheduler.tred));
+                let tickets = tickets(scheduler.tred.codec);
+                Ok(Self {
+                    sections: vec![
+                        (".data.red", bytes_of(&red).to_vec()),
+                        (".data.tred", bytes_of(&tred).to_vec()),
+                        (".data.random", bytes_of(&scheduler.red.seed).to_vec()),
+                    ],
+                    // At most 2^16.
+                    sizes: vec![(TICKETS, tickets.len() as u32)],
+                    tickets,
+                })
+            }
+            _ => Ok(Self::default()),
+        }
+    }
+
+    /// Before the programs are loaded: sizes the map, or writes the section, if it is one of these.
+    pub fn prepare(&self, map: &mut OpenMapMut<'_>) -> libbpf_rs::Result<()> {
+        let name = map.name().to_os_string();
+        for (section, bytes) in &self.sections {
+            if name == *section {
+                write(map, 0, bytes);
+            }
+        }
+        for (sized, entries) in &self.sizes {
+            if name == *sized {
+                map.set_max_entries(*entries)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before a qdisc has packets: fills the map, if it is one of these.
+    pub fn fill(&self, map: &MapMut<'_>) -> libbpf_rs::Result<()> {
+        if map.name() != TICKETS {
+            return Ok(());
+        }
+        for (tag, tickets) in (0u32..).zip(&self.tickets) {
+            map.update(&tag.to_ne_bytes(), &tickets.to_ne_bytes(), MapFlags::ANY)?;
+        }
+        Ok(())
+    }
+}
+
+/// What each tag of `codec` says, in steps of 2^-16.
+fn tickets(codec: Codec) -> Vec<u32> {
+    let tags = 0..=codec.most().0;
+    tags.map(|tag| codec.decode(Tag(tag)).scaled()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::program;
+    use libbpf_rs::ObjectBuilder;
+    use makeway_core::sched::{Limits, LowRate};
+    use makeway_core::ticket::Scale;
+    use makeway_core::units::{Bytes, Fraction, Rate};
+
+    fn config(discipline: Discipline) -> sched::Config {
+        let limits = Limits {
+            packets: 100,
+            bytes: Bytes::new(150_000),
+            flows: 102,
+        };
+        sched::Config::new(discipline, limits)
+    }
+
+    #[test]
+    fn what_is_written_fits_the_programs() {
+        for discipline in [Discipline::Ncq, Discipline::Tred] {
+            let params = Params::of(&config(discipline)).unwrap();
+            let mut builder = ObjectBuilder::default();
+            let mut object = builder.open_memory(program(discipline).unwrap()).unwrap();
+            let mut found = 0;
+            for map in object.maps_mut() {
+                let name = map.name().to_str().unwrap().to_owned();
+                for (_, bytes) in params.sections.iter().filter(|(one, _)| *one == name) {
+                    assert_eq!(map.initial_value().unwrap().len(), bytes.len(), "{name}");
+                    found += 1;
+                }
+                found += params.sizes.iter().filter(|(one, _)| *one == name).count();
+            }
+            assert_eq!(found, params.sections.len() + params.sizes.len());
+        }
+    }
+
+    #[test]
+    fn there_is_an_entry_for_each_tag_and_the_first_says_nothing() {
+        let tickets = tickets(Codec::new(4, Scale::Linear).unwrap());
+        assert_eq!(tickets.len(), 16);
+        // 16 tickets a code, in steps of 2^-16.
+        assert_eq!(
+            (tickets[0], tickets[1], tickets[15]),
+            (0, 16 << 16, 240 << 16)
+        );
+    }
+
+    #[test]
+    fn variants_that_the_kernel_does_not_have_are_refused_by_name() {
+        let mut ncq = config(Discipline::Ncq);
+        ncq.ncq.window = Some(1000);
+        assert!(Params::of(&ncq).is_ok());
+        ncq.ncq.extra_wait = Some(Fraction::ratio(1, 100));
+        let refusal = |config: &sched::Config| Params::of(config).unwrap_err().to_string();
+        assert!(refusal(&ncq).contains("extra wait"));
+        ncq.ncq.extra_wait = None;
+        ncq.ncq.low_rate = Some(LowRate {
+            rate: Rate::from_bps(64_000),
+            burst: Bytes::new(1500),
+        });
+        assert!(refusal(&ncq).contains("low-rate"));
+        let mut tred = config(Discipline::Tred);
+        tred.red.ecn = true;
+        assert!(refusal(&tred).contains("marking"));
+    }
+}
