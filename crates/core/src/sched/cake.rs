@@ -333,11 +333,11 @@ mod tests {
 
     #[test]
     fn a_slow_line_has_a_target_of_a_packet_and_a_half() {
-        // 12.112 ms for 1514 B at 1 Mbit/s.
+        // 12.112 ms for 1514 B at 1 Mbit/s. `tc` prints 18.2 ms and 113 ms (Linux 6.17.8).
         let law = mbit(1).law();
         assert_eq!(law.target, Duration::from_micros(18_168));
         assert_eq!(law.interval, Duration::from_micros(113_168));
-        // 189.25 ms at 64 kbit/s: two targets are more.
+        // 189.25 ms at 64 kbit/s: two targets are more. `tc` prints 284 ms and 568 ms.
         let rate = Some(Rate::from_bps(64_000));
         let law = CakeParams { rate, ..mbit(1) }.law();
         assert_eq!(law.target, Duration::from_micros(283_875));
@@ -476,7 +476,7 @@ mod tests {
         // The same with memory for 100 packets: 2073, 2079 and 2118 of 4000, by BLUE's chance.
         for seed in 0..10 {
             let drops = drops_of_a_flood(4000, 100, seed);
-            assert!((2040..=2150).contains(&drops), "{drops}");
+            assert!((2060..=2120).contains(&drops), "{drops}");
         }
     }
 }
