@@ -59,8 +59,9 @@ pub struct Up {
     down: Option<Rate>,
     /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
     /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
-    /// in each), cake (users in turn, in each new flows, then each in turn, with CoDel and BLUE in each), prio (the host of the largest weight), ncq (short packets, up to --threshold); in order of
-    /// arrival: fifo, red, codel.
+    /// in each), cake (users in turn, in each its sparse flows first, with CoDel and BLUE in each), prio (the
+    /// host of the largest weight), ncq (short packets, up to --threshold); in order of arrival: fifo, red,
+    /// codel.
     #[arg(long, default_value = "sqf")]
     discipline: Discipline,
     /// Share of all packets that ncq lets go first, 0 to 1 [default: 0.05].
@@ -527,7 +528,7 @@ mod tests {
                 .unwrap_err()
                 .contains("discipline=fq")
         );
-        assert!(setting("discipline=cake").unwrap_err().contains("sqf"));
+        assert!(setting("discipline=sfq").unwrap_err().contains("sqf"));
         assert!(setting("rate=0bit").unwrap_err().contains("20mbit"));
     }
 }
