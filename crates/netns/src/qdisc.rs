@@ -10,8 +10,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use futures_util::TryStreamExt;
+use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
-use makeway_core::sched::{CoDelParams, Discipline};
+use makeway_core::sched::{CoDelParams, Discipline, Isolation};
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_gateway::datapath::Stats;
 use makeway_scenario::model::{Egress, Queue, Scenario};
@@ -30,6 +31,8 @@ const MTU: u64 = 1500;
 const BURST: Duration = Duration::from_millis(2);
 /// In the place of no rate at all, which `tbf` cannot keep.
 const OUTAGE_BPS: u64 = 1000;
+/// Of the kernel's memory that a packet of the largest size takes, by which `cake` counts.
+const PACKET_MEMORY: u64 = 2304;
 /// More than a link ever has under way.
 const WIRE_PACKETS: &str = "100000";
 
@@ -106,13 +109,31 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
             words.extend(["quantum".into(), params.quantum.get().to_string()]);
             words
         }
+        Discipline::Cake => return cake(queue),
         _ => {
             return Err(
-                "this kernel has no such discipline: choose fifo, codel or fq-codel, or write one of Linux's, as `qdisc = \"cake\"`",
+                "this kernel has no such discipline: choose fifo, codel, fq-codel or cake, or write one of Linux's, as `qdisc = \"sfq\"`",
             );
         }
     };
     Ok(words)
+}
+
+fn cake(queue: &Queue) -> Result<Vec<String>, &'static str> {
+    let config = &queue.scheduler;
+    if !config.cake.ecn {
+        return Err("Linux's cake marks whatever understands it: leave `ecn` out");
+    }
+    let isolation = match (config.cake.isolation, queue.users) {
+        (Isolation::Flows, _) => "flows",
+        (Isolation::Dual, Identity::SrcHost) => "dual-srchost",
+        (Isolation::Dual, _) => "dual-dsthost",
+    };
+    let us = config.cake.rtt.as_nanos() / 1000;
+    let packets = u64::from(config.limits.packets) * PACKET_MEMORY;
+    let memory = packets.min(config.limits.bytes.get());
+    let words = format!("cake besteffort rtt {us}us {isolation} memlimit {memory}");
+    Ok(words.split(' ').map(str::to_owned).collect())
 }
 
 fn codel(kind: &str, packets: String, params: &CoDelParams) -> Vec<String> {
@@ -296,4 +317,35 @@ fn tc(words: &[impl AsRef<std::ffi::OsStr>]) -> io::Result<()> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(io::Error::other(format!("{tc:?}: {}", said.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use makeway_core::sched::{Config, Limits};
+
+    #[test]
+    fn cake_is_linuxs_with_one_tin_and_as_many_packets() {
+        let limits = Limits {
+            packets: 100,
+            bytes: Bytes::new(7_300_000),
+            flows: 1,
+        };
+        let mut queue = Queue {
+            scheduler: Config::new(Discipline::Cake, limits),
+            flows: Identity::FiveTuple,
+            users: Identity::SrcHost,
+            weights: BTreeMap::new(),
+            qdisc: None,
+        };
+        let words = |queue: &Queue| kind(queue).map(|words| words.join(" "));
+        let dual = "cake besteffort rtt 100000us dual-srchost memlimit 230400";
+        assert_eq!(words(&queue), Ok(dual.into()));
+        queue.scheduler.cake.isolation = Isolation::Flows;
+        queue.scheduler.limits.bytes = Bytes::new(150_000);
+        let flows = "cake besteffort rtt 100000us flows memlimit 150000";
+        assert_eq!(words(&queue), Ok(flows.into()));
+        queue.scheduler.cake.ecn = false;
+        assert!(words(&queue).unwrap_err().contains("`ecn`"));
+    }
 }
