@@ -108,6 +108,9 @@ pub enum Measure {
     Asi,
     OnTime,
     Freezes,
+    FrozenMs,
+    DoneMeanMs,
+    DoneLastMs,
 }
 
 impl Measure {
@@ -131,6 +134,9 @@ impl Measure {
             Self::Asi => "ASI",
             Self::OnTime => "on time",
             Self::Freezes => "freezes",
+            Self::FrozenMs => "frozen",
+            Self::DoneMeanMs => "done after",
+            Self::DoneLastMs => "all done after",
         }
     }
 
@@ -298,6 +304,11 @@ fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
         if group.flows > 1 {
             add(Measure::Jain, group.jain);
         }
+        if let Some(tasks) = &group.tasks {
+            let after = |ms: f64| (tasks.done > 0).then_some(ms);
+            add(Measure::DoneMeanMs, after(tasks.completion_ms.mean));
+            add(Measure::DoneLastMs, after(tasks.completion_ms.max));
+        }
         if let Some(d) = &group.datagrams {
             // Packets that did not arrive have no delay.
             let delay = |ms: f64| (d.received > 0).then_some(ms);
@@ -321,6 +332,7 @@ fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
             add(Measure::DelayP99Ms, delay(class.delay_ms.p99));
             if let Some(freezes) = class.freezes {
                 add(Measure::Freezes, Some(freezes.count as f64));
+                add(Measure::FrozenMs, Some(freezes.seconds * 1000.0));
             }
         }
     }
