@@ -11,15 +11,13 @@ struct flow queue;
 inline_always int fifo_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
 	struct slot *slot;
-	u32 i;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
 	if (is_full(pool.packets, pool.bytes, pkt->len))
 		return refuse(skb, to_free, TAIL);
-	i = pool_push(0, &queue, pkt->len, pkt->now);
-	slot = slot_at(i);
-	if (!i || !slot)
+	slot = pool_push(0, &queue, pkt->len, pkt->now);
+	if (!slot)
 		return refuse(skb, to_free, TAIL);
 	hold(skb, to_free, slot);
 	return NET_XMIT_SUCCESS;

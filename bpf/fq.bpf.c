@@ -39,15 +39,13 @@ inline_always int fq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fre
 {
 	struct slot *slot;
 	struct flow *flow;
-	u32 i, at;
+	u32 at;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
-	at = pool_flow(flow_hash(skb));
-	i = queues_push(at, pkt);
-	flow = flow_at(at);
-	slot = slot_at(i);
-	if (!i || !flow || !slot)
+	flow = pool_flow(flow_hash(skb), &at);
+	slot = flow ? queues_push(at, flow, pkt) : NULL;
+	if (!slot)
 		return refuse(skb, to_free, FLOWS);
 	if (flow->packets == 1)
 		ring_push(at);

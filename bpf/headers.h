@@ -13,6 +13,12 @@ inline_always u32 link_header(const struct sk_buff *skb)
 	return skb->network_header - begins;
 }
 
+/* Sixteen bytes, `at` behind the beginning of the IP header, whether they are there or not: a load that faults is 0. */
+inline_always const struct in6_addr *quad_at(const struct sk_buff *skb, u32 at)
+{
+	return bpf_rdonly_cast(skb->head + skb->network_header + at, bpf_core_type_id_kernel(struct in6_addr));
+}
+
 /* Copies `len` bytes, `at` behind the beginning of the IP header; whether there are as many. */
 inline_always bool header_read(struct sk_buff *skb, u32 at, void *to, u32 len)
 {
@@ -55,6 +61,12 @@ inline_always const u8 *bytes_at(const struct bytes *bytes, u32 at, u8 *room, u3
 }
 
 #endif
+
+/* As it lies in a packet; the processor is little-endian. */
+inline_always u32 net16(u32 host)
+{
+	return __builtin_bswap16(host);
+}
 
 inline_always u32 be16(const u8 *bytes)
 {

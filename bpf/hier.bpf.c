@@ -88,11 +88,11 @@ inline_always u32 weight_of(struct user *user, const struct node *node)
 /* The user of a packet that makes its flow active; 0 if there is no place. */
 inline_always u32 user_of(struct sk_buff *skb)
 {
-	u32 i = table_hold(&known_users, &user_chains, &users, skb_key_hash(skb, keys.users_by));
+	u32 hash = skb_key_hash(skb, keys.users_by), i = 0;
+	struct user *user = table_hold(&known_users, &user_chains, &users, hash, &i);
 	struct node *node = node_at(USER(i));
-	struct user *user = user_at(i);
 
-	if (!i || !node || !user)
+	if (!node || !user)
 		return 0;
 	if (!node->bytes) {
 		node->weight = 1;
@@ -148,21 +148,19 @@ inline_always int hier_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 {
 	struct flow *flow;
 	struct slot *slot;
-	u32 i, at;
+	u32 at;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
-	at = pool_flow(flow_hash(skb));
-	flow = flow_at(at);
-	if (!at || !flow)
+	flow = pool_flow(flow_hash(skb), &at);
+	if (!flow)
 		return refuse(skb, to_free, FLOWS);
 	if (!flow->packets)
 		flow->user = user_of(skb);
 	if (!flow->user)
 		return refuse(skb, to_free, FLOWS);
-	i = queues_push(at, pkt);
-	slot = slot_at(i);
-	if (!i || !slot)
+	slot = queues_push(at, flow, pkt);
+	if (!slot)
 		return refuse(skb, to_free, FLOWS);
 	hold(skb, to_free, slot);
 	drop_excess(to_free);

@@ -91,6 +91,13 @@ struct qdisc_skb_cb {
 	};
 };
 
+/* Sixteen bytes of anything. */
+struct in6_addr {
+	union {
+		u32 u6_addr32[4];
+	} in6_u;
+};
+
 struct nlattr {
 	u16 nla_len;
 };

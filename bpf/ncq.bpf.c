@@ -168,16 +168,15 @@ inline_always int ncq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 	bool candidate, favour, full = is_full(pool.packets, pool.bytes, pkt->len);
 	struct flow *flow;
 	struct slot *slot;
-	u32 at, i;
+	u32 at;
 	int n;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
 	if (full && !params.push_out)
 		return refuse(skb, to_free, TAIL);
-	at = pool_flow(flow_hash(skb));
-	flow = flow_at(at);
-	if (!at || !flow)
+	flow = pool_flow(flow_hash(skb), &at);
+	if (!flow)
 		return refuse(skb, to_free, FLOWS);
 	candidate = is_candidate(skb, pkt);
 	favour = is_favoured(flow, candidate);
@@ -200,13 +199,12 @@ inline_always int ncq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 	if (favour) {
 		counters.favoured++;
 		flow->overtaken = flow->waiting;
-		i = pool_push(at, &favoured, pkt->len, pkt->now);
+		slot = pool_push(at, &favoured, pkt->len, pkt->now);
 	} else {
 		flow->waiting++;
-		i = pool_push(at, &normal, pkt->len, pkt->now);
+		slot = pool_push(at, &normal, pkt->len, pkt->now);
 	}
-	slot = slot_at(i);
-	if (!i || !slot)
+	if (!slot)
 		return refuse(skb, to_free, FLOWS);
 	hold(skb, to_free, slot);
 	return NET_XMIT_SUCCESS;

@@ -74,10 +74,10 @@ inline_always struct flow *flow_at(u32 i)
 	return bpf_map_lookup_elem(&flows, &i);
 }
 
-/* The flow of `hash`, a new one if it has no packets; 0 if there is no place. */
-inline_always u32 pool_flow(u32 hash)
+/* The flow of `hash` and its place, a new one if it has no packets; NULL if there is no place. */
+inline_always struct flow *pool_flow(u32 hash, u32 *at)
 {
-	return table_hold(&pool.flows, &chains, &flows, hash);
+	return table_hold(&pool.flows, &chains, &flows, hash, at);
 }
 
 /* Takes an idle flow out of its chain. */
@@ -86,15 +86,15 @@ inline_always void pool_forget(u32 at, struct flow *flow)
 	table_free(&pool.flows, &chains, &flows, at, &flow->entry);
 }
 
-/* A slot for a packet at the tail of flow `at`; 0 if there is none. The caller puts the packet in. */
-inline_always u32 pool_push(u32 at, struct flow *flow, u32 len, u64 now)
+/* A slot for a packet at the tail of flow `at`; NULL if there is none. The caller puts the packet in. */
+inline_always struct slot *pool_push(u32 at, struct flow *flow, u32 len, u64 now)
 {
 	u32 i = pool.free_slot ?: pool.used_slots + 1;
 	struct slot *slot = slot_at(i);
 	u32 tail = flow->tail;
 
 	if (!slot)
-		return 0;
+		return NULL;
 	if (pool.free_slot)
 		pool.free_slot = slot->next;
 	else
@@ -117,7 +117,7 @@ inline_always u32 pool_push(u32 at, struct flow *flow, u32 len, u64 now)
 	flow->packets++;
 	pool.packets++;
 	pool.bytes += len;
-	return i;
+	return slot;
 }
 
 /* Takes slot `i`, at an end of the queue of `flow`, out of the pool; its packet stays in `slot->skb`. */

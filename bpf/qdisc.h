@@ -112,10 +112,30 @@ verified_apart u32 skb_key_hash(struct sk_buff *skb __arg_trusted, u32 identity)
 	return key_hash(&key, keys.seed);
 }
 
-/* The kernel's own hash of the 5-tuple is on the packet already, as a rule. */
+/* The hash of the 5-tuple of a plain IPv4 packet: no options, no fragment, and its ports at hand. 0 for others: the
+ * kernel, which looks at everything, takes three times as many instructions. */
+inline_always u32 plain_hash(struct sk_buff *skb)
+{
+	const struct in6_addr *first = quad_at(skb, 0), *second = quad_at(skb, 16);
+	const u32 *ip = first->in6_u.u6_addr32, *rest = second->in6_u.u6_addr32;
+	u32 word = ip[0], protocol = ip[2] >> 8 & 0xff;
+	struct siphash hash;
+
+	if (skb->protocol != net16(ETHER_IPV4) || (word & 0xff) != 0x45 || ip[1] >> 16 & net16(0x3fff) ||
+	    (protocol != TCP && protocol != UDP) || skb->len - skb->data_len < link_header(skb) + IPV4_HEADER + 4)
+		return 0;
+	hash = siphash_begin(keys.seed, 1);
+	siphash_word(&hash, ip[3] | (u64)rest[0] << 32);
+	siphash_word(&hash, rest[1] | (u64)protocol << 32);
+	return siphash_end(&hash);
+}
+
+/* Of its flow. */
 inline_always u32 flow_hash(struct sk_buff *skb)
 {
-	return keys.flows_by == FIVE_TUPLE ? bpf_skb_get_hash(skb) : skb_key_hash(skb, keys.flows_by);
+	if (keys.flows_by != FIVE_TUPLE)
+		return skb_key_hash(skb, keys.flows_by);
+	return plain_hash(skb) ?: bpf_skb_get_hash(skb);
 }
 
 inline_always bool is_over(void)

@@ -2,15 +2,11 @@
  * something to do when a flow has lost its last packet, it defines FLOW_ENDS, a function of (u32 at, struct flow *flow). */
 #pragma once
 
-/* Room for `pkt` at the tail of the queue of flow `at`; 0 if there is no place for it. */
-inline_always u32 queues_push(u32 at, const struct packet *pkt)
+/* Room for `pkt` at the tail of the queue of `flow`, at `at`; NULL if there is no place for it. */
+inline_always struct slot *queues_push(u32 at, struct flow *flow, const struct packet *pkt)
 {
-	struct flow *flow = flow_at(at);
-	u32 slot;
+	struct slot *slot = pool_push(at, flow, pkt->len, pkt->now);
 
-	if (!at || !flow)
-		return 0;
-	slot = pool_push(at, flow, pkt->len, pkt->now);
 	if (slot)
 		order_update(at, flow->bytes - pkt->len, flow->bytes);
 	return slot;

@@ -10,14 +10,15 @@
 /* Algorithm 1, at packet arrival. */
 inline_always int sqf_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
+	struct flow *flow;
 	struct slot *slot;
-	u32 i;
+	u32 at;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
-	i = queues_push(pool_flow(flow_hash(skb)), pkt);
-	slot = slot_at(i);
-	if (!i || !slot)
+	flow = pool_flow(flow_hash(skb), &at);
+	slot = flow ? queues_push(at, flow, pkt) : NULL;
+	if (!slot)
 		return refuse(skb, to_free, FLOWS);
 	hold(skb, to_free, slot);
 	drop_excess(to_free);

@@ -32,28 +32,31 @@ inline_always u32 *chain_of(void *chains, u32 hash)
 	return bpf_map_lookup_elem(chains, &i);
 }
 
-/* The entry of `hash`, a new one if there is none; 0 if there is no place. Entries begin with `struct entry`. */
-inline_always u32 table_hold(struct table *table, void *chains, void *entries, u32 hash)
+/* The entry of `hash` and its place, a new one if there is none; NULL if there is no place. Entries begin with `struct
+ * entry`. */
+inline_always void *table_hold(struct table *table, void *chains, void *entries, u32 hash, u32 *at)
 {
 	u32 *chain = chain_of(chains, hash);
 	struct entry *entry;
 	u32 i;
 
 	if (!chain)
-		return 0;
+		return NULL;
 	i = *chain;
 	for (int n = 0; i && n < CHAIN; n++) {
 		entry = bpf_map_lookup_elem(entries, &i);
 		if (!entry)
-			return 0;
-		if (entry->hash == hash || (n == CHAIN - 1))
-			return i;
+			return NULL;
+		if (entry->hash == hash || (n == CHAIN - 1)) {
+			*at = i;
+			return entry;
+		}
 		i = entry->chain;
 	}
 	i = table->free ?: table->used + 1;
 	entry = bpf_map_lookup_elem(entries, &i);
 	if (!entry)
-		return 0;
+		return NULL;
 	if (table->free)
 		table->free = entry->chain;
 	else
@@ -61,7 +64,8 @@ inline_always u32 table_hold(struct table *table, void *chains, void *entries, u
 	entry->hash = hash;
 	entry->chain = *chain;
 	*chain = i;
-	return i;
+	*at = i;
+	return entry;
 }
 
 /* Takes `entry`, at `at`, out of its chain. */

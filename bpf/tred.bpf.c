@@ -136,7 +136,7 @@ verified_apart u32 judge(u32 len, u32 came)
 inline_always int tred_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
 	bool full = is_full(pool.packets, pool.bytes, pkt->len);
-	u32 tag = packet_tag(skb), i, reason;
+	u32 tag = packet_tag(skb), reason;
 	u32 *said = bpf_map_lookup_elem(&tickets, &tag), came = said ? *said : 0;
 	struct slot *slot;
 
@@ -151,9 +151,8 @@ inline_always int tred_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 		early.count = 0;
 		return refuse(skb, to_free, TAIL);
 	}
-	i = pool_push(0, &queue, pkt->len, pkt->now);
-	slot = slot_at(i);
-	if (!i || !slot)
+	slot = pool_push(0, &queue, pkt->len, pkt->now);
+	if (!slot)
 		return refuse(skb, to_free, TAIL);
 	hold(skb, to_free, slot);
 	return NET_XMIT_SUCCESS;
