@@ -342,6 +342,11 @@ mod tests {
         let law = CakeParams { rate, ..mbit(1) }.law();
         assert_eq!(law.target, Duration::from_micros(283_875));
         assert_eq!(law.interval, Duration::from_micros(567_750));
+        // `rtt 50ms bandwidth 5mbit`: 3.63 ms and 51.1 ms.
+        let rtt = Duration::from_millis(50);
+        let law = CakeParams { rtt, ..mbit(5) }.law();
+        assert_eq!(law.target, Duration::from_nanos(3_633_600));
+        assert_eq!(law.interval, Duration::from_nanos(51_133_600));
         let rate = Some(Rate::from_bps(1));
         let law = CakeParams { rate, ..mbit(1) }.law();
         assert_eq!(law.interval, CoDelParams::MOST_INTERVAL);
