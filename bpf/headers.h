@@ -1,7 +1,5 @@
-/* The bytes of a packet from the IP header on: of a socket buffer, or of a buffer where this is compiled natively. */
+/* Bytes of the IP header and of what follows it. */
 #pragma once
-
-#ifdef __bpf__
 
 /* On its way out a packet begins with the header of the link: its bytes. */
 inline_always u32 link_header(const struct sk_buff *skb)
@@ -47,20 +45,6 @@ inline_always const u8 *bytes_at(const struct bytes *bytes, u32 at, u8 *room, u3
 {
 	return bpf_dynptr_slice(&bytes->packet, bytes->link + at, room, len);
 }
-
-#else
-
-struct bytes {
-	const u8 *from;
-	u32 len;
-};
-
-inline_always const u8 *bytes_at(const struct bytes *bytes, u32 at, u8 *room, u32 len)
-{
-	return at <= bytes->len && len <= bytes->len - at ? bytes->from + at : 0;
-}
-
-#endif
 
 /* As it lies in a packet; the processor is little-endian. */
 inline_always u32 net16(u32 host)

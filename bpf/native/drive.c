@@ -126,6 +126,11 @@ long bpf_dynptr_read(void *to, u32 len, struct bpf_dynptr *packet, u32 at, u64 f
 	return 0;
 }
 
+void *bpf_dynptr_slice(struct bpf_dynptr *packet, u32 at, void *room, u32 len)
+{
+	return bpf_dynptr_read(room, len, packet, at, 0) ? NULL : room;
+}
+
 static void tell_and_free(enum told told, struct sk_buff *skb, u64 value)
 {
 	tell(told, ((struct held *)skb)->number, value);
@@ -170,6 +175,8 @@ static struct sk_buff *packet_of(struct op *op)
 	held->skb.head = held->skb.data = held->data;
 	held->skb.end = offsetof(struct held, shared) - offsetof(struct held, data);
 	held->skb.network_header = LINK_BYTES;
+	/* The version in the header decides. */
+	held->skb.protocol = __builtin_bswap16(ETHER_IPV4);
 	held->skb.len = LINK_BYTES + op->len;
 	((struct qdisc_skb_cb *)held->skb.cb)->pkt_len = held->skb.len + more;
 	return &held->skb;

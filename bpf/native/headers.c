@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../qdisc.h"
-#include "../queues.h"
+#include "../kernel.h"
+#include "../framing.h"
+#include "../pool.h"
+#include "../order.h"
 #include "../wide.h"
 
 enum what {

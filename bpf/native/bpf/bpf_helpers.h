@@ -6,23 +6,32 @@
 
 #define SEC(name)
 #define __ksym
+#define __arg_trusted
 #define __kptr
 #define barrier_var(var) asm volatile("" : "+r"(var))
 
-/* The pointers that describe a map to libbpf: `max_entries` holds the number itself here, `value` the memory. */
+/* The pointers that describe a map to libbpf: here `max_entries` holds the number itself, `key` the size of a value, and
+ * `value` the memory. */
 #define __uint(name, number) int (*name)[number]
 #define __type(name, type) typeof(type) *name
 
-#define map_size(map, entries)                                                                                         \
-	((map)->max_entries = (void *)(unsigned long)(entries), (map)->value = calloc(entries, sizeof(*(map)->value)))
+struct map {
+	void *type;
+	unsigned long entries;
+	unsigned long size;
+	char *values;
+} __attribute__((may_alias));
 
-#define bpf_map_lookup_elem(map, key)                                                                                  \
-	({                                                                                                             \
-		typeof(map) map_ = (map);                                                                              \
-		u32 key_ = *(key);                                                                                     \
-                                                                                                                       \
-		key_ < (unsigned long)map_->max_entries ? &map_->value[key_] : NULL;                                   \
-	})
+#define map_size(map, entries)                                                                                         \
+	((map)->max_entries = (void *)(unsigned long)(entries), (map)->key = (void *)sizeof(*(map)->value),            \
+	 (map)->value = calloc(entries, sizeof(*(map)->value)))
+
+static inline void *bpf_map_lookup_elem(void *of, const u32 *key)
+{
+	struct map *map = of;
+
+	return *key < map->entries ? map->values + *key * map->size : NULL;
+}
 
 #define bpf_kptr_xchg(place, new)                                                                                      \
 	({                                                                                                             \
