@@ -8,6 +8,7 @@
 
 mod disciplines;
 mod headers;
+mod keys;
 
 use std::env;
 use std::io::Write;

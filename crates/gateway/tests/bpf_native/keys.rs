@@ -1,0 +1,195 @@
+//! Keys read from headers against core's, and their hashes against SipHash-1-3 of the crate `siphasher`.
+
+use std::hash::Hasher;
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use bytemuck::{Pod, Zeroable, bytes_of};
+use makeway_core::flow::{FlowKey, Identity};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use siphasher::sip::SipHasher13;
+
+use super::Native;
+
+/// `struct question` of `bpf/native/keys.c`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Question {
+    seed: u64,
+    len: u32,
+    ether_type: u32,
+    identity: u32,
+    unused: u32,
+    bytes: [u8; 256],
+}
+
+/// `struct answer` there: `struct key` of `bpf/dissect.h`, and its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+struct Answer {
+    src: [u8; 16],
+    dst: [u8; 16],
+    sport: u32,
+    dport: u32,
+    protocol: u32,
+    /// 4, 6, or 0 for what is not IP.
+    family: u32,
+    hash: u64,
+}
+
+/// TCP, UDP, what has ports beside them, and extension headers, some of which are unknown to core.
+const PROTOCOLS: [u8; 14] = [6, 17, 33, 132, 136, 1, 58, 51, 44, 60, 43, 0, 59, 50];
+
+fn protocol() -> impl Strategy<Value = u8> {
+    select(&PROTOCOLS[..])
+}
+
+/// A length field: that of the packet, if it is as long, none, or another.
+fn length() -> impl Strategy<Value = u16> {
+    prop_oneof![Just(0), 8u16..80, 180u16..240]
+}
+
+fn ipv4() -> impl Strategy<Value = Vec<u8>> {
+    let words = prop_oneof![7 => 5u8..8, 1 => 0u8..16];
+    // Flags and offset: whole, may not be fragmented, a fragment.
+    let fragment =
+        prop_oneof![2 => select(&[[0, 0], [0x40, 0], [0x80, 0]][..]), 1 => any::<[u8; 2]>()];
+    let fields = (words, length(), fragment, protocol(), protocol(), 0u8..4);
+    (fields, vec(any::<u8>(), 40)).prop_map(
+        |((words, length, fragment, protocol, next, units), noise)| {
+            let mut packet = vec![0x40 | words, 0];
+            packet.extend(length.to_be_bytes());
+            packet.extend([0, 7]);
+            packet.extend(fragment);
+            packet.extend([64, protocol]);
+            packet.extend(&noise[..10]);
+            packet.extend(vec![1; usize::from(words.saturating_sub(5)) * 4]);
+            if protocol == 51 {
+                packet.extend([next, units]);
+                packet.extend(&noise[..6 + 4 * usize::from(units)]);
+            }
+            packet
+        },
+    )
+}
+
+fn ipv6() -> impl Strategy<Value = Vec<u8>> {
+    let first = (length(), protocol(), any::<[u8; 32]>());
+    // Each header's number of the next, its length field, and the fragment's offset and flag.
+    let offset = prop_oneof![
+        select(&[[0, 0], [0, 1], [0, 2], [0, 6], [0, 8]][..]),
+        any::<[u8; 2]>()
+    ];
+    let extensions = vec((protocol(), 0u8..4, offset), 0..5);
+    (first, extensions).prop_map(|((length, mut protocol, addresses), extensions)| {
+        let mut packet = vec![0x60, 0, 0, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend([protocol, 64]);
+        packet.extend(addresses);
+        for (next, units, offset) in extensions {
+            let size = match protocol {
+                0 | 60 | 43 => 8 * usize::from(units) + 8,
+                51 => 4 * usize::from(units) + 8,
+                44 => 8,
+                _ => break,
+            };
+            packet.extend([next, units]);
+            packet.extend(offset);
+            packet.extend(vec![9; size - 4]);
+            protocol = next;
+        }
+        packet
+    })
+}
+
+/// What follows the addresses of a frame, from its Ethernet type on, whole or cut off.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let tag = (
+        select(&[[0x81, 0], [0x88, 0xa8], [0x91, 0]][..]),
+        any::<[u8; 2]>(),
+    );
+    let pppoe = select(&[[0, 0x21], [0, 0x57], [0xc0, 0x21]][..])
+        .prop_map(|protocol| [&[0x88, 0x64, 0x11, 0, 0, 1, 0, 9][..], &protocol].concat());
+    let announced = prop_oneof![
+        4 => select(&[[8, 0], [0x86, 0xdd]][..]).prop_map(Vec::from),
+        2 => pppoe,
+        1 => any::<[u8; 2]>().prop_map(Vec::from),
+    ];
+    let packet = prop_oneof![
+        4 => ipv4(),
+        4 => ipv6(),
+        1 => vec(any::<u8>(), 0..64),
+    ];
+    let parts = (vec(tag, 0..4), announced, packet, vec(any::<u8>(), 0..40));
+    (parts, prop_oneof![3 => Just(256), 1 => 2usize..120]).prop_map(
+        |((tags, announced, packet, payload), cut)| {
+            let tags = tags.into_iter().flat_map(|(kind, tag)| [kind, tag]);
+            let mut frame: Vec<u8> = tags.flatten().collect();
+            frame.extend([announced, packet, payload].concat());
+            frame.truncate(cut);
+            frame
+        },
+    )
+}
+
+/// What core reads.
+fn expected(identity: Identity, frame: &[u8], seed: u64) -> Answer {
+    let key = FlowKey::from_ethernet(identity, &[&[2; 12], frame].concat());
+    let mut answer = Answer {
+        src: octets(key.src()),
+        dst: octets(key.dst()),
+        sport: key.sport().into(),
+        dport: key.dport().into(),
+        protocol: key.protocol().into(),
+        family: key.src().map_or(0, |src| if src.is_ipv4() { 4 } else { 6 }),
+        hash: 0,
+    };
+    let mut hasher = SipHasher13::new_with_keys(seed, 0);
+    hasher.write(&answer.src);
+    hasher.write(&answer.dst);
+    hasher.write(&key.sport().to_le_bytes());
+    hasher.write(&key.dport().to_le_bytes());
+    hasher.write(&[key.protocol(), answer.family as u8]);
+    answer.hash = u64::from(hasher.finish() as u32);
+    answer
+}
+
+fn octets(address: Option<IpAddr>) -> [u8; 16] {
+    let mut octets = [0; 16];
+    match address {
+        Some(IpAddr::V4(address)) => octets[..4].copy_from_slice(&address.octets()),
+        Some(IpAddr::V6(address)) => octets = address.octets(),
+        None => {}
+    }
+    octets
+}
+
+static NATIVE: LazyLock<Native> = LazyLock::new(|| Native::compile("keys", "keys.c", &[]));
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn keys_are_cores(frames in vec(frame(), 200), seed: u64) {
+        let each = || frames.iter().flat_map(|frame| Identity::ALL.map(|identity| (frame, identity)));
+        let questions = each().zip(0..).map(|((frame, identity), n)| {
+            let mut bytes = [0; 256];
+            bytes[..frame.len() - 2].copy_from_slice(&frame[2..]);
+            Question {
+                seed: seed ^ n,
+                len: frame.len() as u32 - 2,
+                ether_type: u16::from_be_bytes([frame[0], frame[1]]).into(),
+                identity: identity as u32,
+                unused: 0,
+                bytes,
+            }
+        });
+        let questions: Vec<u8> = questions.flat_map(|one| bytes_of(&one).to_vec()).collect();
+        let answers: Vec<Answer> = NATIVE.run(questions);
+        prop_assert_eq!(answers.len(), 1000);
+        for (((frame, identity), n), answer) in each().zip(0..).zip(answers) {
+            prop_assert_eq!(answer, expected(identity, frame, seed ^ n), "{} {:02x?}", identity, frame);
+        }
+    }
+}
