@@ -13,6 +13,8 @@
 /* The header of Ethernet, before a packet on its way out. */
 #define LINK_BYTES 14
 
+#define HOSTS 8
+
 struct setup {
 	struct config config;
 	/* What the loader makes of the maps: entries, and the seed of the chains. */
@@ -23,6 +25,8 @@ struct setup {
 	u64 random;
 	/* Bytes of `params`, which follow. */
 	u64 params;
+	/* Of the hosts 10.0.0.0, 10.0.0.1 and so on; 0: none is given. */
+	u32 weights[HOSTS];
 };
 
 enum what {
@@ -182,6 +186,10 @@ static struct sk_buff *packet_of(struct op *op)
 	return &held->skb;
 }
 
+#ifdef HAS_USERS
+static struct pair weight_pairs[HOSTS];
+#endif
+
 /* As the loader does. */
 static bool prepare(struct setup *setup)
 {
@@ -193,6 +201,17 @@ static bool prepare(struct setup *setup)
 	sizes.seed = setup->chain_seed;
 #ifdef HAS_KINDS
 	map_size(&kinds, setup->kinds);
+#endif
+#ifdef HAS_USERS
+	map_size(&users, setup->slots);
+	map_size(&user_chains, setup->chains);
+	map_size(&nodes, 2 * setup->slots);
+	for (u32 i = 0; i < HOSTS; i++) {
+		struct key key = { .dst = { 10 | i << 24 }, .family = 4 };
+
+		weight_pairs[i] = (struct pair){ key_hash(&key, keys.seed), setup->weights[i] };
+	}
+	map_pairs(&weights, HOSTS, weight_pairs);
 #endif
 #ifdef HAS_RANDOM
 	random_state = setup->random;

@@ -11,7 +11,7 @@
 #define barrier_var(var) asm volatile("" : "+r"(var))
 
 /* The pointers that describe a map to libbpf: here `max_entries` holds the number itself, `key` the size of a value, and
- * `value` the memory. */
+ * `value` the memory. Where that size is 0, the memory is of pairs. */
 #define __uint(name, number) int (*name)[number]
 #define __type(name, type) typeof(type) *name
 
@@ -26,10 +26,24 @@ struct map {
 	((map)->max_entries = (void *)(unsigned long)(entries), (map)->key = (void *)sizeof(*(map)->value),            \
 	 (map)->value = calloc(entries, sizeof(*(map)->value)))
 
+struct pair {
+	u32 key;
+	u32 value;
+};
+
+#define map_pairs(map, number, pairs) ((map)->max_entries = (void *)(unsigned long)(number), (map)->value = (void *)(pairs))
+
 static inline void *bpf_map_lookup_elem(void *of, const u32 *key)
 {
 	struct map *map = of;
+	struct pair *pairs = (void *)map->values;
 
+	if (!map->size) {
+		for (unsigned long i = 0; i < map->entries; i++)
+			if (pairs[i].key == *key)
+				return &pairs[i].value;
+		return NULL;
+	}
 	return *key < map->entries ? map->values + *key * map->size : NULL;
 }
 

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
-use makeway_core::flow::is_control;
+use makeway_core::flow::{FlowKey, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{self, Discipline, DropFrom, Drops, Limits, NcqParams, Scheduler, build};
@@ -27,7 +27,7 @@ struct Config {
     cells: u32,
     drop_tail: u32,
     quantum: u32,
-    _end: u32,
+    weights: u32,
 }
 
 /// `struct setup` of `bpf/native/drive.c`.
@@ -41,6 +41,7 @@ struct Setup {
     chain_seed: u32,
     random: u64,
     params: u64,
+    weights: [u32; HOSTS],
 }
 
 /// `struct params` of `bpf/ncq.bpf.c`.
@@ -118,7 +119,12 @@ struct Link {
     scheduler: sched::Config,
     rate: Option<Rate>,
     framing: Framing,
+    /// Of the hosts 10.0.0.0 and so on, each a user of `hier`; 0 is none.
+    weights: [u32; HOSTS],
 }
+
+/// Hosts that can have a weight.
+const HOSTS: usize = 8;
 
 impl Native {
     fn discipline(name: &str) -> Self {
@@ -129,6 +135,9 @@ impl Native {
         if name == "ncq" {
             macros.extend(["HAS_KINDS", "HAS_RANDOM", "HAS_PARAMS"].map(String::from));
         }
+        if name == "hier" {
+            macros.push("HAS_USERS".into());
+        }
         Self::compile(&format!("drive-{name}"), "drive.c", &macros)
     }
 
@@ -137,6 +146,7 @@ impl Native {
             scheduler,
             rate,
             framing,
+            weights,
         } = link;
         let limits = scheduler.limits;
         let slots = limits.packets + 2;
@@ -153,7 +163,7 @@ impl Native {
             cells: framing.cells as u32,
             drop_tail: (scheduler.drop_from == DropFrom::Tail).into(),
             quantum: scheduler.quantum.get() as u32,
-            _end: 0,
+            weights: 1,
         };
         let setup = Setup {
             config,
@@ -163,6 +173,7 @@ impl Native {
             chain_seed: 7,
             random: scheduler.ncq.seed,
             params: params.len() as u64,
+            weights: *weights,
         };
         self.run([bytes_of(&setup), &params, cast_slice(ops)].concat())
     }
@@ -190,6 +201,9 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
     let mut drops = Drops::default();
     let mut dropped = 0;
     let mut events = Vec::new();
+    let mut users: Vec<FlowKey> = (0..HOSTS as u8)
+        .map(|host| user(&headers(0, 40, None, host)))
+        .collect();
     for op in ops {
         let mut tell = |told, packet, value| {
             events.push(Event {
@@ -200,7 +214,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
         };
         let now = Instant::from_nanos(op.now);
         match op.what {
-            ENQUEUE => shaper.enqueue(now, packet(link.framing, op), &mut drops),
+            ENQUEUE => shaper.enqueue(now, packet(link.framing, op, &mut users), &mut drops),
             DEQUEUE => {
                 // The kernel's side sees a new rate when there is a packet to send.
                 if shaper.backlog().packets > 0 && rate != shaper.rate() {
@@ -227,15 +241,28 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
     events
 }
 
-fn packet(framing: Framing, op: &Op) -> Packet {
+/// `users` are those seen, each under its number.
+fn packet(framing: Framing, op: &Op, users: &mut Vec<FlowKey>) -> Packet {
     let (now, handle) = (Instant::from_nanos(op.now), Handle(op.packet));
-    let packet = Packet::new(now, handle, FlowId(op.flow), UserId(0), wire(framing, op));
     let mut bytes = op.bytes.to_vec();
     bytes.resize(op.len as usize, 0);
+    let key = user(&bytes);
+    let user = users.iter().position(|one| *one == key);
+    let user = user.unwrap_or_else(|| {
+        users.push(key);
+        users.len() - 1
+    });
+    let user = UserId(user as u32);
+    let packet = Packet::new(now, handle, FlowId(op.flow), user, wire(framing, op));
     match is_control(&bytes) {
         true => packet.with_control(),
         false => packet,
     }
+}
+
+/// Users are told apart by destination.
+fn user(packet: &[u8]) -> FlowKey {
+    FlowKey::from_ip(Identity::DstHost, packet)
 }
 
 /// A GSO packet costs what its segments cost.
@@ -258,8 +285,14 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
     ];
     let drop_from = prop_oneof![Just(DropFrom::Head), Just(DropFrom::Tail)];
     let rate = prop_oneof![Just(None), (100_000u64..2_000_000_000).prop_map(Some)];
-    (limits, drop_from, 128u64..4000, ncq(), rate, framing()).prop_map(
-        move |((packets, bytes), drop_from, quantum, ncq, rate, framing)| {
+    let weights = prop_oneof![
+        Just([0; HOSTS]),
+        any::<[u16; HOSTS]>().prop_map(|all| all.map(u32::from)),
+        any::<[u8; HOSTS]>().prop_map(|all| all.map(|one| u32::from(one % 4)))
+    ];
+    let sharing = (drop_from, 64u64..4000, weights);
+    (limits, sharing, ncq(), rate, framing()).prop_map(
+        move |((packets, bytes), (drop_from, quantum, weights), ncq, rate, framing)| {
             let bytes = Bytes::new(bytes);
             let limits = Limits {
                 packets,
@@ -270,10 +303,16 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
             scheduler.drop_from = drop_from;
             scheduler.quantum = Bytes::new(quantum);
             scheduler.ncq = NcqParams { framing, ..ncq };
+            scheduler.users = USERS;
+            let given = weights.iter().zip(0..).filter(|&(&weight, _)| weight > 0);
+            scheduler.weights = given
+                .map(|(&weight, user)| (UserId(user), weight))
+                .collect();
             Link {
                 scheduler,
                 rate: rate.map(Rate::from_bps),
                 framing,
+                weights,
             }
         },
     )
@@ -300,6 +339,9 @@ fn ncq() -> impl Strategy<Value = NcqParams> {
 }
 
 const FLOWS: u32 = 1000;
+
+/// More than there are packets in a run.
+const USERS: u32 = 2048;
 
 #[derive(Clone, Debug)]
 enum Do {
@@ -339,8 +381,8 @@ fn operations() -> impl Strategy<Value = Vec<(u64, Do)>> {
     vec((later, one), 1..1500)
 }
 
-/// The first bytes of an IP packet of `len`: TCP or UDP on IPv4 or IPv6, some of them acknowledgements.
-fn headers(kind: u8, len: u32, spoilt: Option<(usize, u8)>) -> [u8; 64] {
+/// The first bytes of an IP packet of `len` to a host: TCP or UDP on IPv4 or IPv6, some of them acknowledgements.
+fn headers(kind: u8, len: u32, spoilt: Option<(usize, u8)>, host: u8) -> [u8; 64] {
     const TCP: u8 = 6;
     const DESTINATION_OPTIONS: u8 = 60;
     let mut bytes = [0; 64];
@@ -361,6 +403,10 @@ fn headers(kind: u8, len: u32, spoilt: Option<(usize, u8)>) -> [u8; 64] {
             20
         }
     };
+    match tcp {
+        20 => bytes[16..20].copy_from_slice(&[10, 0, 0, host]),
+        _ => bytes[39] = host,
+    }
     // Options as long as the packet is, if they can be: an acknowledgement.
     let offset = len.saturating_sub(tcp as u32) / 4;
     if kind != 1 && tcp + 12 < bytes.len() {
@@ -376,6 +422,7 @@ fn headers(kind: u8, len: u32, spoilt: Option<(usize, u8)>) -> [u8; 64] {
 fn ops(operations: &[(u64, Do)]) -> Vec<Op> {
     let mut now = 1_000_000_000;
     let hash = |flow: u32| (flow + 1).wrapping_mul(0x9e37_79b9);
+    let host = |flow: u32| (flow % 5) as u8;
     let each = operations.iter().enumerate().map(|(n, (later, what))| {
         now += later;
         let op = Op {
@@ -394,7 +441,7 @@ fn ops(operations: &[(u64, Do)]) -> Vec<Op> {
                 hash: hash(flow),
                 flow,
                 len,
-                bytes: headers(kind, len, spoilt),
+                bytes: headers(kind, len, spoilt, host(flow)),
                 ..op
             },
             Do::EnqueueGso {
@@ -408,6 +455,7 @@ fn ops(operations: &[(u64, Do)]) -> Vec<Op> {
                 hash: hash(flow),
                 flow,
                 len: headers + size * (segs - 1) + last,
+                bytes: self::headers(4, headers + size * (segs - 1) + last, None, host(flow)),
                 headers,
                 gso_size: size,
                 gso_segs: segs,
@@ -516,5 +564,6 @@ disciplines! {
     fifo: Discipline::Fifo,
     sqf: Discipline::Sqf,
     fq: Discipline::Fq,
+    hier: Discipline::Hier,
     ncq: Discipline::Ncq,
 }
