@@ -62,7 +62,7 @@ struct counters {
 	u64 expected;
 };
 
-volatile struct config config SEC(".data.config") = { .limit_packets = 1, .limit_bytes = 1 };
+volatile struct config config SEC(".data.config") = { .limit_packets = 1, .limit_bytes = 1, .quantum = 1514 };
 struct counters counters SEC(".bss.counters");
 struct shaper shaper SEC(".bss.shaper");
 u32 instances SEC(".bss.shaper");
