@@ -89,6 +89,15 @@ inline_always u32 find_ip(const struct bytes *bytes, u32 ether_type)
 	return ether_type == PPP_IPV4 || ether_type == PPP_IPV6 ? at + 8 : ~0U;
 }
 
+/* The bytes of a packet, and where its IP header is among them; whether there is one. */
+inline_always bool find_packet(struct bytes *bytes, u32 *at, struct sk_buff *skb)
+{
+	if (!bytes_of(bytes, skb))
+		return false;
+	*at = find_ip(bytes, __builtin_bswap16(skb->protocol));
+	return *at <= bytes->len;
+}
+
 /* Protocol and ports of what is at `at` and ends at `end`; `key` has the number of the header there. */
 inline_always void read_transport(struct key *key, const struct bytes *bytes, u32 at, u32 end)
 {

@@ -2,14 +2,20 @@
  * (RFC 6437) of no more than 16 bits. Twin of core/flow/tag.rs. */
 #pragma once
 
-#include "headers.h"
+#include "dissect.h"
 
 /* The packet's tag; 0 says nothing, as does a packet that can carry none. */
 inline_always u32 packet_tag(struct sk_buff *skb)
 {
-	u8 ip[IPV4_HEADER];
+	struct bytes bytes;
+	u8 room[IPV4_HEADER];
+	const u8 *ip;
+	u32 at;
 
-	if (!header_read(skb, 0, ip, sizeof(ip)))
+	if (!find_packet(&bytes, &at, skb))
+		return 0;
+	ip = bytes_at(&bytes, at, room, IPV4_HEADER);
+	if (!ip)
 		return 0;
 	switch (ip[0] >> 4) {
 	case 4:
@@ -18,7 +24,7 @@ inline_always u32 packet_tag(struct sk_buff *skb)
 			return 0;
 		return be16(ip + 4);
 	case 6:
-		if (skb->len - link_header(skb) < IPV6_HEADER || ip[1] & 0xf)
+		if (bytes.len - at < IPV6_HEADER || ip[1] & 0xf)
 			return 0;
 		return be16(ip + 2);
 	}
