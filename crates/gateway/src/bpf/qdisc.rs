@@ -52,7 +52,7 @@ impl Config {
             return option("writing tags on packets".into());
         }
         Ok(Self {
-            scheduler: datapath.scheduler.clone(),
+            scheduler: datapath.told_scheduler(),
             rate: datapath.rate,
             framing: datapath.framing,
             seed: datapath.seed as u32,
