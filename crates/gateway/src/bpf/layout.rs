@@ -15,6 +15,9 @@ pub(super) struct Config {
     pub mpu: u32,
     pub cells: u32,
     pub drop_tail: u32,
+    pub quantum: u32,
+    /// How often the map of weights was written; 0: never.
+    pub weights: u32,
 }
 
 impl Config {

@@ -87,11 +87,12 @@ impl BpfError {
 }
 
 /// The programs, by the name of their discipline.
-const PROGRAMS: [(&str, &[u8]); 4] = [
+const PROGRAMS: [(&str, &[u8]); 5] = [
     (
         "fifo",
         include_bytes!(concat!(env!("OUT_DIR"), "/fifo.bpf.o")),
     ),
+    ("fq", include_bytes!(concat!(env!("OUT_DIR"), "/fq.bpf.o"))),
     (
         "ncq",
         include_bytes!(concat!(env!("OUT_DIR"), "/ncq.bpf.o")),

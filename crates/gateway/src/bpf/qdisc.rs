@@ -77,6 +77,9 @@ impl Config {
             mpu: 0,
             cells: 0,
             drop_tail: (self.scheduler.drop_from == DropFrom::Tail).into(),
+            // At most 1 MiB, see core's `Config`.
+            quantum: self.scheduler.quantum.get() as u32,
+            weights: 0,
         };
         config.set_framing(self.framing);
         Ok(config)
