@@ -251,10 +251,11 @@ inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, st
 		if (instances != 1)                                                                                    \
 			return;                                                                                        \
 		bpf_for(n, 0, MOST_PACKETS) {                                                                          \
-			struct slot *slot = slot_at(NAME##_dequeue(~0ULL >> 1));                                       \
+			u32 i = NAME##_dequeue(~0ULL >> 1);                                                            \
+			struct slot *slot = slot_at(i);                                                                \
 			struct sk_buff *skb;                                                                           \
                                                                                                                        \
-			if (!slot)                                                                                     \
+			if (!i || !slot)                                                                               \
 				break;                                                                                 \
 			skb = bpf_kptr_xchg(&slot->skb, NULL);                                                         \
 			if (skb)                                                                                       \
