@@ -61,6 +61,7 @@ enum {
 	IPV4_HEADER = 20,
 	IPV6_HEADER = 40,
 	TCP_HEADER = 20,
+	UDP_HEADER = 8,
 };
 
 /* IANA's numbers of protocols and of IPv6's extension headers. */

@@ -83,23 +83,47 @@ struct packet {
 	u32 len;
 };
 
+enum {
+	GSO_TCPV4 = 1 << 0,
+	GSO_TCPV6 = 1 << 4,
+};
+
+/* The headers that each segment of a GSO packet has, that of the link among them; 0 if they cannot be read. */
+inline_always u32 segment_headers(struct sk_buff *skb, u32 gso_type)
+{
+	u32 link = link_header(skb), ip = skb->transport_header - skb->network_header;
+	u8 offset;
+
+	if (!(gso_type & (GSO_TCPV4 | GSO_TCPV6)))
+		return link + ip + UDP_HEADER;
+	if (!header_read(skb, ip + 12, &offset, sizeof(offset)))
+		return 0;
+	return link + ip + (offset >> 4) * 4;
+}
+
 /* A GSO packet is counted as it leaves: each segment with its own headers, overhead and cells. */
 inline_always u32 wire_length(struct sk_buff *skb, const struct framing *framing)
 {
 	u32 link = link_header(skb), len = skb->len - link;
 	u32 counted = ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
 	const struct skb_shared_info *info;
-	u32 segs, headers;
+	u32 more, headers;
 
 	/* The kernel has counted the headers of further segments already (qdisc_pkt_len_init). */
 	if (counted <= skb->len)
 		return framing_wire(framing, len);
 	info = bpf_rdonly_cast(skb->head + skb->end, bpf_core_type_id_kernel(struct skb_shared_info));
-	segs = info->gso_segs;
-	if (segs < 2)
+	if (info->gso_segs > 1) {
+		more = info->gso_segs - 1;
+	} else {
+		/* What comes from a guest does not say how many it will be. */
+		headers = segment_headers(skb, info->gso_type);
+		more = headers ? (counted - skb->len) / headers : 0;
+	}
+	if (!more)
 		return framing_wire(framing, len);
-	headers = (counted - skb->len) / (segs - 1) - link;
-	return framing_segments(framing, segs, headers + info->gso_size, len - info->gso_size * (segs - 1));
+	headers = (counted - skb->len) / more - link;
+	return framing_segments(framing, more + 1, headers + info->gso_size, len - info->gso_size * more);
 }
 
 verified_apart u32 skb_key_hash(struct sk_buff *skb __arg_trusted, u32 identity)
