@@ -1,0 +1,280 @@
+//! Qdiscs in the kernel against core: the same packets, sent while the link is as good as stopped and let go at once,
+//! leave in the same order, and the same ones are given up, for the same reasons.
+
+#![cfg(feature = "bpf")]
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+#[path = "common/frames.rs"]
+mod frames;
+#[path = "common/guest.rs"]
+mod guest;
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use frames::{Frames, GSO_HEADER, LINK, frame, headers, run};
+use makeway_core::framing::{Cells, Framing};
+use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
+use makeway_core::sched::{self, Discipline, DropFrom, Drops, Limits, build};
+use makeway_core::units::{Bytes, Instant, Rate};
+use makeway_gateway::bpf::{BpfError, Config, Qdisc};
+
+const FLOWS: u32 = 2000;
+const PACKETS: u32 = 2500;
+/// A full frame takes two minutes.
+const STOPPED: Rate = Rate::from_bps(100);
+const ADSL: Framing = Framing {
+    overhead: 32,
+    mpu: 100,
+    cells: Cells::Atm,
+};
+
+#[test]
+fn the_kernels_qdiscs_do_what_core_does() {
+    for (release, text) in guest::run("guest_", &["dummy"]) {
+        assert!(
+            text.contains("sqf: 10000 packets"),
+            "Linux {release}: {text}"
+        );
+    }
+}
+
+/// An interface of its own with the qdisc on it, of a tc kind of its own.
+fn put(interface: &str, kind: &str, config: &Config) -> Qdisc {
+    run(&format!("ip link add {interface} type dummy"));
+    run(&format!("ip link set {interface} up"));
+    let qdisc = Qdisc::load(kind, config).unwrap();
+    run(&format!("tc qdisc replace dev {interface} root {kind}"));
+    qdisc
+}
+
+#[test]
+#[ignore = "takes a kernel with BPF qdiscs: run by the test above in a guest"]
+fn guest_departures_and_drops_are_cores() {
+    // No packets of the kernel's own.
+    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
+    let mut n = 0;
+    for discipline in [Discipline::Fifo, Discipline::Sqf, Discipline::Fq] {
+        for (rounds, limit_packets, limit_bytes, drop_from, framing) in [
+            (4, 1000, 16 << 20, DropFrom::Head, Framing::default()),
+            (1, 1000, 400_000, DropFrom::Tail, ADSL),
+            (1, 131_072, 1_200_000, DropFrom::Head, Framing::ETHERNET),
+            (1, 500, 1200, DropFrom::Head, Framing::default()),
+        ] {
+            let limits = Limits {
+                packets: limit_packets,
+                bytes: Bytes::new(limit_bytes),
+                flows: FLOWS,
+            };
+            let mut scheduler = sched::Config::new(discipline, limits);
+            scheduler.drop_from = drop_from;
+            let config = Config {
+                scheduler,
+                rate: Some(STOPPED),
+                framing,
+                seed: 77,
+            };
+            n += 1;
+            match Qdisc::load("probe", &config) {
+                Err(BpfError::NoProgram(_)) => continue,
+                loaded => drop(loaded.unwrap()),
+            }
+            agrees(&format!("d{n}"), &format!("makeway{n}"), &config, rounds);
+            println!("{discipline}: {} packets, as core", rounds * PACKETS);
+        }
+    }
+}
+
+/// The kernel's departures and drops by reason beside core's, in rounds on one qdisc.
+fn agrees(interface: &str, kind: &str, config: &Config, rounds: u32) {
+    let qdisc = put(interface, kind, config);
+    let heard = Frames::heard(interface);
+    let sent = Frames::sent(interface);
+    let mut core = build(&config.scheduler).unwrap();
+    let mut drops = Drops::default();
+    let mut reasons = BTreeMap::new();
+    let mut random = fastrand::Rng::with_seed(kind.len() as u64);
+    let mut bytes_in = 0;
+    for round in 0..rounds {
+        qdisc.set_rate(Some(STOPPED)).unwrap();
+        let mut expected = Vec::new();
+        for n in 0..PACKETS {
+            let number = round * PACKETS + n;
+            // The first keeps the link busy; then few flows with much, and many with little.
+            let (flow, len) = match (n, random.u32(0..3)) {
+                (0, _) => (0, 1100),
+                (_, 0) => (random.u32(0..5), random.usize(1000..=1514)),
+                (_, _) => (random.u32(0..FLOWS), random.usize(60..=1514)),
+            };
+            sent.send(&frame(number, flow, len));
+            let wire = config.framing.wire(Bytes::new((len - LINK) as u64));
+            bytes_in += wire.get();
+            let (handle, flow) = (Handle(number), FlowId(flow));
+            let packet = Packet::new(Instant::ZERO, handle, flow, UserId(0), wire);
+            core.enqueue(Instant::ZERO, packet, &mut drops);
+            if n == 0 {
+                expected.extend(core.dequeue(Instant::ZERO, &mut drops));
+            }
+        }
+        while let Some(packet) = core.dequeue(Instant::ZERO, &mut drops) {
+            expected.push(packet);
+        }
+        for (_, reason) in drops.drain() {
+            *reasons.entry(name(reason)).or_insert(0) += 1;
+        }
+        qdisc.set_rate(None).unwrap();
+        for (n, packet) in expected.iter().enumerate() {
+            let left = heard
+                .next(Duration::from_secs(10))
+                .map(|frame| number_of(&frame));
+            assert_eq!(
+                left,
+                Some(packet.handle.0),
+                "{config:?}, round {round}, departure {n}"
+            );
+        }
+        let more = heard.next(Duration::from_millis(20));
+        assert!(more.is_none(), "round {round}: more than core sends");
+    }
+    let counters = qdisc.counters().unwrap();
+    let dropped: BTreeMap<_, _> = counters.drops().collect();
+    assert_eq!(dropped, reasons, "{config:?}");
+    assert!(!reasons.is_empty(), "no limit was hit: {config:?}");
+    assert_eq!(counters.bytes_in, bytes_in);
+    let dropped = dropped.values().sum::<u64>();
+    assert_eq!(counters.packets_in, counters.packets_out + dropped);
+    run(&format!("ip link del {interface}"));
+}
+
+/// As `Counters::drops` names it.
+fn name(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Tail => "tail",
+        DropReason::LongestQueue => "longest-queue",
+        DropReason::TooLarge => "too-large",
+        other => unreachable!("{other:?} is no reason of these disciplines"),
+    }
+}
+
+fn number_of(frame: &[u8]) -> u32 {
+    let number = frame.get(LINK + 28..LINK + 32).unwrap();
+    u32::from_be_bytes(number.try_into().unwrap())
+}
+
+#[test]
+#[ignore = "takes a kernel with BPF qdiscs: run by the test above in a guest"]
+fn guest_a_gso_packet_costs_what_its_segments_cost() {
+    let vdsl = Framing {
+        overhead: -10,
+        mpu: 1000,
+        cells: Cells::Ptm,
+    };
+    for (n, framing) in [Framing::ETHERNET, ADSL, vdsl].into_iter().enumerate() {
+        let limits = Limits {
+            packets: 1000,
+            bytes: Bytes::new(16 << 20),
+            flows: FLOWS,
+        };
+        let config = Config {
+            scheduler: sched::Config::new(Discipline::Sqf, limits),
+            rate: None,
+            framing,
+            seed: 77,
+        };
+        let interface = format!("g{n}");
+        let qdisc = put(&interface, &format!("gso{n}"), &config);
+        run(&format!("ip addr add 10.{n}.0.1/16 dev {interface}"));
+        // The qdisc has the whole packet, and the kernel cuts it then.
+        run(&format!("ip link set {interface} gso_max_size 1000"));
+        let heard = Frames::heard(&interface);
+        let check = |what: &str, least| {
+            let mut frames = Vec::new();
+            let wait = Duration::from_millis(200);
+            frames.extend(std::iter::from_fn(|| heard.next(wait)));
+            let ip_lengths = frames
+                .iter()
+                .map(|frame| Bytes::new((frame.len() - LINK) as u64));
+            let bytes: u64 = ip_lengths.map(|len| framing.wire(len).get()).sum();
+            assert!(frames.len() >= least, "{what}: {} frames", frames.len());
+            bytes
+        };
+        let mut before = qdisc.counters().unwrap();
+        let mut came = |what: &str, least| {
+            let bytes = check(what, least);
+            let after = qdisc.counters().unwrap();
+            let packets = after.packets_in - before.packets_in;
+            assert!(
+                packets < least as u64,
+                "{what}: {packets} packets were not GSO"
+            );
+            assert_eq!(
+                after.bytes_in - before.bytes_in,
+                bytes,
+                "{what}, {framing:?}"
+            );
+            before = after;
+        };
+
+        let socket = UdpSocket::bind(format!("10.{n}.0.1:0")).unwrap();
+        for (size, payload) in [(1200, 40_000), (1400, 2801), (300, 18_000), (1000, 5000)] {
+            segment(&socket, size);
+            socket
+                .send_to(&vec![0; payload], format!("10.{n}.0.2:9"))
+                .unwrap();
+            came("UDP_SEGMENT", payload / size as usize);
+        }
+        // From a guest of ours, say: the kernel counts the segments itself.
+        let raw = Frames::sent(&interface).with_gso();
+        for (size, payload, options) in [(1448, 28_960, 12), (1460, 60_001, 0), (500, 1001, 12)] {
+            raw.send(&tcp_to_segment(size, payload, options));
+            came("TCP of a guest", payload / usize::from(size));
+        }
+        println!("{framing:?}: as the segments");
+        run(&format!("ip link del {interface}"));
+    }
+}
+
+fn segment(socket: &UdpSocket, size: i32) {
+    const UDP_SEGMENT: i32 = 103;
+    let len = size_of_val(&size) as u32;
+    // SAFETY: the size lives until the call returns.
+    let set = unsafe {
+        let size = (&raw const size).cast();
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_UDP,
+            UDP_SEGMENT,
+            size,
+            len,
+        )
+    };
+    assert_eq!(set, 0);
+}
+
+/// A TCP segment, with so many bytes of options, to be cut to `size`.
+fn tcp_to_segment(size: u16, payload: usize, options: usize) -> Vec<u8> {
+    const NEEDS_CHECKSUM: u8 = 1;
+    const TCPV4: u8 = 1;
+    let tcp = 20 + options;
+    let headers_len = LINK + 20 + tcp;
+    let mut frame = vec![0; headers_len + payload];
+    headers(&mut frame, 6, 0);
+    frame[LINK + 32] = (tcp / 4) as u8 * 16;
+    let [h, s] = [headers_len as u16, size].map(u16::to_le_bytes);
+    let [start, offset] = [LINK as u16 + 20, 16].map(u16::to_le_bytes);
+    let header: [u8; GSO_HEADER] = [
+        NEEDS_CHECKSUM,
+        TCPV4,
+        h[0],
+        h[1],
+        s[0],
+        s[1],
+        start[0],
+        start[1],
+        offset[0],
+        offset[1],
+    ];
+    [&header[..], &frame].concat()
+}

@@ -1,0 +1,54 @@
+//! A test that runs again inside a guest with BPF qdiscs: under the oldest and under the newest kernel that Debian has.
+//! Without QEMU, or where apt has no such kernels, it says so and is skipped.
+
+use std::time::Duration;
+
+use makeway_vm::{Kernel, Vm, VmError, cache, find};
+
+/// Runs this program's ignored tests whose names begin with `filter`, as root of a guest; what each kernel printed, by
+/// its release.
+pub fn run(filter: &str, modules: &[&str]) -> Vec<(String, String)> {
+    let kernels = match Kernel::with_bpf_qdiscs(&cache()) {
+        Ok(kernels) => kernels,
+        Err(why) => {
+            eprintln!("SKIPPED {filter}: {why}");
+            return Vec::new();
+        }
+    };
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap();
+    let mut told = Vec::new();
+    for kernel in &kernels {
+        let mut guest = Vm::new(kernel)
+            .program(&program)
+            .program(&find("tc", "iproute2").unwrap())
+            .program(&find("ip", "iproute2").unwrap());
+        for module in modules {
+            guest = guest.module(module);
+        }
+        let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
+        let output = match guest.run(&command, Duration::from_secs(300)) {
+            Err(why @ VmError::Missing { .. }) => {
+                eprintln!("SKIPPED {filter}: {why}");
+                return told;
+            }
+            output => output.unwrap(),
+        };
+        let release = kernel.release();
+        println!("Linux {release}:\n{}", output.text);
+        assert_eq!(output.status, 0, "Linux {release}: {}", output.console);
+        assert!(!output.text.contains("running 0 tests"), "none ran");
+        for complaint in [
+            "WARNING",
+            "BUG",
+            "refcount",
+            "unregister_netdevice",
+            "Call Trace",
+        ] {
+            let said = &output.console;
+            assert!(!said.contains(complaint), "Linux {release}: {said}");
+        }
+        told.push((release.to_owned(), output.text));
+    }
+    told
+}
