@@ -1,0 +1,335 @@
+//! A thousand random changes while packets are under way: qdiscs come and go, interfaces too, and at the end nothing is
+//! left of them, no packet, no program, no map, and no complaint of the kernel's.
+
+#![cfg(feature = "bpf")]
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+#[path = "common/frames.rs"]
+mod frames;
+#[path = "common/guest.rs"]
+mod guest;
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use frames::{Frames, frame, try_run};
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
+use makeway_core::framing::Framing;
+use makeway_core::sched::{self, Discipline, DropFrom, Limits};
+use makeway_core::units::{Bytes, Rate};
+use makeway_gateway::bpf::{Config, Qdisc};
+
+const CHANGES: u32 = 1000;
+const INTERFACES: [&str; 4] = ["life0", "life1", "life2", "life3"];
+/// Has two queues, and a qdisc for each below mq.
+const TWO_QUEUES: &str = "life3";
+
+#[test]
+fn nothing_is_left_of_a_thousand_changes_under_traffic() {
+    for (release, text) in guest::run("guest_", &["dummy"]) {
+        assert!(text.contains("1000 changes"), "Linux {release}: {text}");
+    }
+}
+
+#[test]
+#[ignore = "takes a kernel with BPF qdiscs: run by the test above in a guest"]
+fn guest_changes_under_traffic() {
+    INTERFACES.into_iter().for_each(make);
+    // What is allocated once is there from the first on.
+    let mut lives = Lives::default();
+    lives.put(0);
+    let stop = AtomicBool::new(false);
+    let (before, after) = thread::scope(|scope| {
+        let traffic = scope.spawn(|| traffic(&stop));
+        let stops = StopsTraffic(&stop);
+        thread::sleep(Duration::from_millis(300));
+        lives.take_away();
+        let before = packets_of_the_kernel();
+        for n in 1..=CHANGES {
+            lives.change(n);
+        }
+        drop(stops);
+        let sent = traffic.join().unwrap();
+        lives.take_away();
+        assert!(sent > 10_000, "{sent} packets sent");
+        println!(
+            "{CHANGES} changes, {} qdiscs put on interfaces, {} packets into them of {sent} sent",
+            lives.put, lives.packets,
+        );
+        (before, packets_of_the_kernel())
+    });
+    assert!(lives.put > 20 && lives.packets > 1000, "hardly any traffic");
+    eventually("programs and maps are gone", || {
+        let programs = ProgInfoIter::default();
+        let ours = programs.filter(|one| one.name.to_string_lossy().contains("_qdisc_"));
+        let maps = MapInfoIter::default().filter(|map| {
+            let name = map.name.to_string_lossy();
+            ["slots", "flows", "chains"].contains(&&*name)
+        });
+        ours.count() + maps.count() == 0
+    });
+    // A qdisc that lost its packets would have lost hundreds at a time.
+    println!("packets in the kernel's memory: {before} before, {after} after");
+    assert!(
+        after < before + 300,
+        "{before} packets before, {after} after"
+    );
+}
+
+/// However the changes end.
+struct StopsTraffic<'a>(&'a AtomicBool);
+
+impl Drop for StopsTraffic<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A qdisc that is loaded, and where it was put.
+struct Live {
+    interface: &'static str,
+    parent: &'static str,
+    qdisc: Qdisc,
+}
+
+#[derive(Default)]
+struct Lives {
+    all: Vec<Live>,
+    /// So many were put on an interface.
+    put: u32,
+    /// So many packets went into those.
+    packets: u64,
+}
+
+impl Lives {
+    fn change(&mut self, n: u32) {
+        let mut random = fastrand::Rng::with_seed(n.into());
+        let interface = INTERFACES[random.usize(0..INTERFACES.len())];
+        let one = (!self.all.is_empty()).then(|| random.usize(0..self.all.len()));
+        match (random.u32(0..100), one) {
+            (0..4, _) => self.put(n),
+            // Another with the same maps is refused.
+            (4..6, Some(one)) => {
+                let kind = self.all[one].qdisc.kind().to_owned();
+                if is_on(&self.all[one]) {
+                    let again = format!("tc qdisc replace dev lo root {kind}");
+                    assert!(!try_run(&again), "{kind} is on two interfaces");
+                }
+            }
+            // Off and on again.
+            (6..10, Some(one)) => {
+                let live = &self.all[one];
+                let (interface, parent) = (live.interface, live.parent);
+                let kind = live.qdisc.kind();
+                try_run(&format!("tc qdisc del dev {interface} {parent}"));
+                try_run(&format!("tc qdisc add dev {interface} {parent} {kind}"));
+            }
+            (10..11, Some(one)) => {
+                let Live {
+                    interface, parent, ..
+                } = self.all[one];
+                try_run(&format!("tc qdisc del dev {interface} {parent}"));
+            }
+            // It stays on its interface, and nobody has a hold of it.
+            (11..12, Some(one)) => self.leave(one),
+            (12..16, _) => {
+                try_run(&format!("ip link set {interface} down"));
+                try_run(&format!("ip link set {interface} up"));
+            }
+            (16..17, _) => {
+                try_run(&format!("ip link del {interface}"));
+                make(interface);
+            }
+            (17..18, _) => {
+                elsewhere(interface);
+                make(interface);
+            }
+            (_, Some(one)) => {
+                let rates = [
+                    None,
+                    Some(100),
+                    Some(50_000),
+                    Some(10_000_000),
+                    Some(10_000_000_000),
+                ];
+                let rate = rates[random.usize(0..rates.len())].map(Rate::from_bps);
+                self.all[one].qdisc.set_rate(rate).unwrap();
+                thread::sleep(Duration::from_millis(random.u64(0..10)));
+            }
+            _ => {}
+        }
+    }
+
+    fn leave(&mut self, one: usize) {
+        let live = self.all.swap_remove(one);
+        self.packets += live.qdisc.counters().unwrap().packets_in;
+    }
+
+    /// Loads one and puts it on an interface, in the place of what is there.
+    fn put(&mut self, n: u32) {
+        let mut random = fastrand::Rng::with_seed(n.into());
+        let interface = INTERFACES[n as usize % INTERFACES.len()];
+        let limits = Limits {
+            packets: random.u32(1..2000),
+            bytes: Bytes::new(random.u64(10_000..16 << 20)),
+            flows: 1000,
+        };
+        let disciplines = [Discipline::Sqf, Discipline::Fq, Discipline::Fifo];
+        let discipline = disciplines[random.usize(0..disciplines.len())];
+        let mut scheduler = sched::Config::new(discipline, limits);
+        scheduler.drop_from = [DropFrom::Head, DropFrom::Tail][random.usize(0..2)];
+        let config = Config {
+            scheduler,
+            rate: Some(Rate::from_bps(100_000)),
+            framing: Framing::ETHERNET,
+            seed: n,
+        };
+        let qdisc = Qdisc::load(&format!("life{n}"), &config).unwrap();
+        let mut parent = "root";
+        if interface == TWO_QUEUES {
+            parent = ["parent 8:1", "parent 8:2"][random.usize(0..2)];
+        }
+        let kind = qdisc.kind();
+        if try_run(&format!("tc qdisc replace dev {interface} {parent} {kind}")) {
+            self.put += 1;
+        }
+        self.all.push(Live {
+            interface,
+            parent,
+            qdisc,
+        });
+        if self.all.len() > 6 {
+            // With what it holds, if it is still there.
+            let oldest = self.all.remove(0);
+            self.check(&oldest);
+        }
+    }
+
+    /// Everything, and checks what was counted.
+    fn take_away(&mut self) {
+        for live in &self.all {
+            try_run(&format!(
+                "tc qdisc del dev {} {}",
+                live.interface, live.parent
+            ));
+        }
+        for live in std::mem::take(&mut self.all) {
+            self.check(&live);
+        }
+        for interface in INTERFACES {
+            try_run(&format!("ip link del {interface}"));
+            make(interface);
+        }
+    }
+
+    /// What came has left or was given up, once it is on no interface any more.
+    fn check(&mut self, live: &Live) {
+        let Live {
+            interface,
+            parent,
+            qdisc,
+        } = live;
+        if is_on(live) {
+            try_run(&format!("tc qdisc del dev {interface} {parent}"));
+        }
+        let kind = qdisc.kind();
+        eventually(&format!("{kind}: in = out + dropped"), || {
+            let counters = qdisc.counters().unwrap();
+            let dropped: u64 = counters.drops().map(|(_, n)| n).sum();
+            counters.packets_in == counters.packets_out + dropped
+        });
+        self.packets += qdisc.counters().unwrap().packets_in;
+    }
+}
+
+/// Whether tc shows it where it was put.
+fn is_on(live: &Live) -> bool {
+    let shown = Command::new("/bin/tc")
+        .args(["qdisc", "show", "dev", live.interface])
+        .output();
+    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+    shown.contains(&format!("qdisc {} ", live.qdisc.kind()))
+}
+
+fn make(interface: &'static str) {
+    let queues = if interface == TWO_QUEUES {
+        "numtxqueues 2 "
+    } else {
+        ""
+    };
+    try_run(&format!("ip link add {interface} {queues}type dummy"));
+    try_run(&format!("ip link set {interface} up"));
+    if interface == TWO_QUEUES {
+        try_run(&format!(
+            "tc qdisc replace dev {interface} root handle 8: mq"
+        ));
+    }
+}
+
+/// Moves the interface to another network namespace, which ends with it.
+fn elsewhere(interface: &str) {
+    let (moved, wait) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let namespace = thread::spawn(move || {
+        // SAFETY: only this thread's network namespace changes.
+        let thread = unsafe {
+            assert_eq!(libc::unshare(libc::CLONE_NEWNET), 0);
+            libc::gettid()
+        };
+        tell.send(thread).unwrap();
+        let _ = wait.recv();
+    });
+    let thread = told.recv().unwrap();
+    try_run(&format!("ip link set {interface} netns {thread}"));
+    drop(moved);
+    namespace.join().unwrap();
+}
+
+/// Sends on all interfaces that there are; how many packets.
+fn traffic(stop: &AtomicBool) -> u64 {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut sent = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for interface in INTERFACES {
+            let Ok(frames) = Frames::try_sent(interface) else {
+                continue;
+            };
+            for _ in 0..20 {
+                frames.try_send(&frame(0, random.u32(0..300), random.usize(60..1514)));
+                sent += 1;
+            }
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    sent
+}
+
+/// Heads of packets that the kernel has allocated.
+fn packets_of_the_kernel() -> u64 {
+    let mut settled = u64::MAX;
+    // What is freed, is freed after a grace period.
+    for _ in 0..20 {
+        thread::sleep(Duration::from_millis(100));
+        let _ = fs::write("/sys/kernel/slab/skbuff_head_cache/shrink", "1");
+        let slabs = fs::read_to_string("/proc/slabinfo").unwrap();
+        let mut lines = slabs.lines();
+        let heads = lines
+            .find(|line| line.starts_with("skbuff_head_cache "))
+            .unwrap();
+        let active = heads.split_whitespace().nth(1).unwrap().parse().unwrap();
+        settled = settled.min(active);
+    }
+    settled
+}
+
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}: not within 10 s");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
