@@ -1,10 +1,11 @@
 //! What the programs and we both read and write, as `bpf/qdisc.h` lays it out.
 
 use bytemuck::{Pod, Zeroable};
+use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 
 /// `struct config`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Config {
     /// Bit/s; 0: not limited.
@@ -16,7 +17,7 @@ pub(super) struct Config {
     pub cells: u32,
     pub drop_tail: u32,
     pub quantum: u32,
-    /// How often the map of weights was written; 0: never.
+    /// How often weights were written.
     pub weights: u32,
 }
 
@@ -29,6 +30,26 @@ impl Config {
             Cells::Atm => 1,
             Cells::Ptm => 2,
         };
+    }
+}
+
+/// `struct keys`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Keys {
+    pub seed: u64,
+    pub flows_by: u32,
+    pub users_by: u32,
+}
+
+/// `enum identity` of `bpf/dissect.h`.
+pub(super) const fn identity(identity: Identity) -> u32 {
+    match identity {
+        Identity::FiveTuple => 0,
+        Identity::SrcPort => 1,
+        Identity::SrcHost => 2,
+        Identity::DstHost => 3,
+        Identity::HostPair => 4,
     }
 }
 

@@ -87,12 +87,16 @@ impl BpfError {
 }
 
 /// The programs, by the name of their discipline.
-const PROGRAMS: [(&str, &[u8]); 5] = [
+const PROGRAMS: [(&str, &[u8]); 6] = [
     (
         "fifo",
         include_bytes!(concat!(env!("OUT_DIR"), "/fifo.bpf.o")),
     ),
     ("fq", include_bytes!(concat!(env!("OUT_DIR"), "/fq.bpf.o"))),
+    (
+        "hier",
+        include_bytes!(concat!(env!("OUT_DIR"), "/hier.bpf.o")),
+    ),
     (
         "ncq",
         include_bytes!(concat!(env!("OUT_DIR"), "/ncq.bpf.o")),

@@ -13,7 +13,7 @@ use makeway_core::framing::Framing;
 use makeway_core::sched::{self, DropFrom};
 use makeway_core::units::Rate;
 
-use super::layout::{self, Counters, Flow, Pool, Sojourns};
+use super::layout::{self, Counters, Flow, Keys, Pool, Sojourns, identity};
 use super::params::Params;
 use super::{BpfError, is_supported, program};
 use crate::datapath::DatapathConfig;
@@ -34,8 +34,12 @@ pub struct Config {
     pub rate: Option<Rate>,
     /// What an IP packet costs on the wire.
     pub framing: Framing,
-    /// Of the table of flows; secret and random where packets come from strangers.
-    pub seed: u32,
+    /// What makes a flow.
+    pub identity: Identity,
+    /// What makes a user of `hier`.
+    pub users: Identity,
+    /// Of the tables of flows and users; secret and random where packets come from strangers.
+    pub seed: u64,
 }
 
 impl Config {
@@ -45,8 +49,8 @@ impl Config {
     /// For what only a datapath in user space has.
     pub fn of(datapath: &DatapathConfig) -> Result<Self, BpfError> {
         let option = |what: String| Err(BpfError::Option(what));
-        if datapath.identity != Identity::FiveTuple {
-            return option(format!("--flows {}", datapath.identity));
+        if !datapath.weights.is_empty() {
+            return option("--weight".into());
         }
         if datapath.tags.writes() {
             return option("writing tags on packets".into());
@@ -55,7 +59,9 @@ impl Config {
             scheduler: datapath.told_scheduler(),
             rate: datapath.rate,
             framing: datapath.framing,
-            seed: datapath.seed as u32,
+            identity: datapath.identity,
+            users: datapath.users,
+            seed: datapath.seed,
         })
     }
 
@@ -73,13 +79,10 @@ impl Config {
                 MOST_PACKETS.into(),
             )?,
             limit_bytes: limit("the limit in bytes", limits.bytes.get(), MOST_BYTES)?,
-            overhead: 0,
-            mpu: 0,
-            cells: 0,
             drop_tail: (self.scheduler.drop_from == DropFrom::Tail).into(),
-            // At most 1 MiB, see core's `Config`.
+            // At most 1 MiB.
             quantum: self.scheduler.quantum.get() as u32,
-            weights: 0,
+            ..layout::Config::default()
         };
         config.set_framing(self.framing);
         Ok(config)
@@ -117,6 +120,11 @@ impl Qdisc {
         let object = program(config.scheduler.discipline)?;
         let values = config.layout()?;
         let params = Params::of(&config.scheduler)?;
+        let keys = Keys {
+            seed: config.seed,
+            flows_by: identity(config.identity),
+            users_by: identity(config.users),
+        };
         if !is_supported() {
             return Err(BpfError::Unsupported);
         }
@@ -131,7 +139,7 @@ impl Qdisc {
         let mut builder = ObjectBuilder::default();
         let mut open = builder.open_memory(object).map_err(refused)?;
         for mut map in open.maps_mut() {
-            prepare(&mut map, kind, &values, config.seed).map_err(refused)?;
+            prepare(&mut map, kind, &values, &keys).map_err(refused)?;
             params.prepare(&mut map).map_err(refused)?;
         }
         let mut object = open.load().map_err(refused)?;
@@ -315,7 +323,7 @@ fn prepare(
     map: &mut OpenMapMut<'_>,
     kind: &str,
     config: &layout::Config,
-    seed: u32,
+    keys: &Keys,
 ) -> libbpf_rs::Result<()> {
     // One packet more than the limit, and nobody.
     let slots = config.limit_packets + 2;
@@ -323,13 +331,16 @@ fn prepare(
     let is_ops = map.map_type() == MapType::StructOps;
     let name = map.name().to_string_lossy().into_owned();
     match name.as_str() {
-        "slots" | "flows" => map.set_max_entries(slots)?,
-        "chains" => map.set_max_entries(chains)?,
+        "slots" | "flows" | "users" => map.set_max_entries(slots)?,
+        // One of a flow, one of a user.
+        "nodes" => map.set_max_entries(2 * slots)?,
+        "chains" | "user_chains" => map.set_max_entries(chains)?,
         ".data.config" => write(map, 0, bytes_of(config)),
         ".rodata.sizes" => {
             write(map, 0, &(chains - 1).to_ne_bytes());
-            write(map, 4, &seed.to_ne_bytes());
+            write(map, 4, &(keys.seed as u32).to_ne_bytes());
         }
+        ".rodata.keys" => write(map, 0, bytes_of(keys)),
         // `id` is the first member; what is left of it stays zero.
         _ if is_ops => {
             write(map, 0, &[0; 16]);
