@@ -91,7 +91,11 @@ impl Shaped {
     ) -> Result<Self, BpfError> {
         check_pins()?;
         let system = |what: &'static str| move |source| BpfError::System { what, source };
-        let old = Record::read(file).filter(|old| old.index == interface.index);
+        if let Some(gone) = Self::open(file)?.filter(|old| old.record.index != interface.index) {
+            // Of an interface that had the name before.
+            gone.end();
+        }
+        let old = Record::read(file);
         let before = match &old {
             Some(old) => old.before.clone(),
             None => {
@@ -138,7 +142,8 @@ impl Shaped {
         // From here on whoever comes later finds what is to be undone.
         shaped.record.write(file)?;
         let attached = shaped.attach(had_ingress);
-        if let Err(error) = attached {
+        // One that cannot be asked is none.
+        if let Err(error) = attached.and_then(|()| shaped.directions()) {
             shaped.end();
             return Err(error);
         }
@@ -411,4 +416,33 @@ fn check_pins() -> Result<(), BpfError> {
 fn now() -> u64 {
     let t = clock_gettime(ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(kind: &str, handle: u32) -> Found {
+        Found {
+            handle,
+            ..Found::new(kind, ROOT)
+        }
+    }
+
+    #[test]
+    fn ours_are_known_by_their_kind() {
+        assert!(found("makeway2", 0x8001_0000).is_ours());
+        assert!(!found("makeway_other", 0).is_ours());
+        assert!(!found("fq", 0).is_ours());
+    }
+
+    #[test]
+    fn what_has_classes_is_not_replaced_unless_the_kernel_made_it() {
+        assert!(!found("htb", 0x1_0000).is_restorable());
+        assert!(found("mq", 0).is_restorable());
+        assert!(found("fq_codel", 0x1_0000).is_restorable());
+        let mut clsact = found("clsact", 0xffff_0000);
+        clsact.parent = 0xffff_fff1;
+        assert!(clsact.is_restorable());
+    }
 }
