@@ -140,7 +140,7 @@ fn in_the_kernel(place: &Place) -> Result<Option<Status>, AskError> {
         return Ok(None);
     };
     let directions = shaped.directions()?;
-    Ok(Some(Instance::in_the_kernel(place, directions)))
+    Ok(Some(Instance::in_the_kernel(place, 0, directions)))
 }
 
 /// The place of an interface of this network namespace that the kernel shapes.
@@ -223,7 +223,7 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
                 what: failed.join("; "),
             });
         }
-        let status = Instance::in_the_kernel(&taken.place, directions);
+        let status = Instance::in_the_kernel(&taken.place, 0, directions);
         return Ok(Down::Unloaded(Box::new(status)));
     }
     let mut removed = Vec::new();

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::engine::{Backend, Engine};
 use super::interface::{self, Interface, InterfaceError};
+use super::offloads;
 use super::place::{self, Place, PlaceError, Taken};
 use super::privilege::{self, NotPermitted};
 use super::protocol::{Answer, DirectionStatus, Request, Status, VERSION};
@@ -137,19 +138,34 @@ impl Instance {
     /// # Errors
     /// If a datapath has ended by itself: why.
     pub fn status(&self) -> Result<Status, String> {
-        Ok(Status {
-            directions: self.engine.directions()?,
-            ..header(&self.taken.place, &self.engine)
+        let status = header(&self.taken.place, &self.engine);
+        let directions = self.engine.directions()?;
+        Ok(match self.engine {
+            Engine::Kernel(_) => Self::in_the_kernel(&self.taken.place, status.pid, directions),
+            Engine::Queues { .. } => Status {
+                directions,
+                ..status
+            },
         })
     }
 
-    /// What there is to say where the kernel shapes without a process.
-    pub(super) fn in_the_kernel(place: &Place, directions: Vec<DirectionStatus>) -> Status {
+    /// What there is to say of what the kernel shapes, for the process `pid` or, if that is 0, for none.
+    pub(super) fn in_the_kernel(
+        place: &Place,
+        pid: u32,
+        directions: Vec<DirectionStatus>,
+    ) -> Status {
         Status {
             version: VERSION,
             interface: place.interface.clone(),
             namespace: place.namespace,
+            pid,
             backend: Backend::Bpf.to_string(),
+            warnings: match place::namespace().is_ok_and(|here| here == place.namespace) {
+                true => offloads::warnings(&place.interface, &directions),
+                // Its interfaces are not seen from here.
+                false => Vec::new(),
+            },
             directions,
             ..Status::default()
         }

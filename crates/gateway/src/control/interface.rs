@@ -6,6 +6,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
+/// linux/sockios.h
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -112,7 +115,38 @@ fn choices(names: &[String]) -> String {
     }
 }
 
+/// A setting of the driver: `command`, one of those of <linux/ethtool.h> that take and give one value.
+///
+/// # Errors
+/// If the interface is not there or has no such setting.
+pub(super) fn ethtool(socket: &OwnedFd, name: &str, command: u32) -> io::Result<u32> {
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    let mut value = Value { command, data: 0 };
+    let mut question = question(name);
+    question.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the name is terminated, and `ifru_data` points to the live value that the command reads and writes.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut question) } {
+        0 => Ok(value.data),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn ask(socket: &OwnedFd, name: &str, request: libc::Ioctl) -> io::Result<libc::ifreq> {
+    let mut question = question(name);
+    // SAFETY: both requests read a name from, and write one member to, this `ifreq`, which lives
+    // through the call.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut question) } {
+        0 => Ok(question),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn question(name: &str) -> libc::ifreq {
     // SAFETY: all-zero is a valid `ifreq`.
     let mut question: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays zero. The kernel took this name a moment ago, so it fits.
@@ -120,12 +154,7 @@ fn ask(socket: &OwnedFd, name: &str, request: libc::Ioctl) -> io::Result<libc::i
     for (to, from) in question.ifr_name[..room].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: both requests read a name from, and write one member to, this `ifreq`, which lives
-    // through the call.
-    match unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut question) } {
-        0 => Ok(question),
-        _ => Err(io::Error::last_os_error()),
-    }
+    question
 }
 
 #[cfg(test)]

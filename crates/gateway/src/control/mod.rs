@@ -9,6 +9,7 @@ pub mod client;
 mod engine;
 mod instance;
 pub mod interface;
+mod offloads;
 mod place;
 pub mod privilege;
 pub mod protocol;
