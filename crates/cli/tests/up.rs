@@ -4,6 +4,8 @@
 
 #[path = "../../gateway/tests/common/mod.rs"]
 mod common;
+#[path = "up/guest.rs"]
+mod guest;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -22,7 +24,9 @@ const MAKEWAY: &str = env!("CARGO_BIN_EXE_makeway");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn makeway(line: &str) -> Command {
-    let mut command = Command::new(MAKEWAY);
+    // In a guest it is in the path.
+    let here = Path::new(MAKEWAY).exists();
+    let mut command = Command::new(if here { MAKEWAY } else { "makeway" });
     command.args(line.split(' '));
     command
 }

@@ -1,0 +1,305 @@
+//! `makeway up` on a kernel that has BPF qdiscs: in a guest, where this program runs its ignored tests. Without QEMU, or where
+//! no such kernel is to be had, it says so and is skipped.
+
+use makeway_vm::{Kernel, Vm, VmError, cache};
+
+use super::*;
+
+#[test]
+fn with_qdiscs_in_the_kernel_of_a_guest() {
+    let kernels = match Kernel::with_bpf_qdiscs(&cache()) {
+        Ok(kernels) => kernels,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let tools = ["tc", "ip"].map(|name| {
+        let places =
+            ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(|place| Path::new(place).join(name));
+        places.into_iter().find(|path| path.exists())
+    });
+    let [Some(tc), Some(ip)] = tools else {
+        return eprintln!("skipped: tc and ip are not installed: install the package iproute2");
+    };
+    let test = std::env::current_exe().unwrap();
+    let name = test.file_name().unwrap().to_str().unwrap();
+    for kernel in kernels {
+        let modules = [
+            "veth",
+            "ifb",
+            "sch_ingress",
+            "cls_matchall",
+            "act_mirred",
+            "sch_fq_codel",
+            "sch_cake",
+            "sch_htb",
+        ];
+        let guest = modules.into_iter().fold(Vm::new(&kernel), Vm::module);
+        let guest = guest
+            .memory(2048)
+            .program(&test)
+            .program(Path::new(MAKEWAY));
+        let guest = guest.program(&tc).program(&ip);
+        let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| "guest::".into());
+        let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
+        let output = match guest.run(&command, Duration::from_secs(240)) {
+            Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+            output => output.unwrap(),
+        };
+        println!("{}", output.text);
+        assert_eq!(output.status, 0, "{}", output.console);
+        assert!(!output.text.contains("running 0 tests"), "none ran");
+        for bad in ["WARNING:", "BUG:", "refcount"] {
+            assert!(!output.console.contains(bad), "{}", output.console);
+        }
+    }
+}
+
+fn tc(line: &str) -> String {
+    let output = Command::new("/bin/tc")
+        .args(line.split(' '))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tc {line}: {said}");
+    String::from_utf8_lossy(&output.stdout).trim().into()
+}
+
+/// What is left of a makeway anywhere.
+fn remains() -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in ["/sys/fs/bpf/makeway", "/run/makeway", "/sys/class/net"] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path().display().to_string();
+            if !folder.ends_with("net") || path.contains("mwifb") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// TCP to the far end that does not stop; what came.
+fn download(far: &Far, port: u16) -> Arc<AtomicU64> {
+    let listener = far.run(move || TcpListener::bind(("10.9.0.2", port)).unwrap());
+    let got = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&got);
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 65_536];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            counter.fetch_add(n as u64, Ordering::Relaxed);
+        }
+    });
+    thread::spawn(move || {
+        let mut stream = TcpStream::connect(("10.9.0.2", port)).unwrap();
+        let chunk = vec![7; 65_536];
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    got
+}
+
+/// Mbit/s of all of them over three seconds.
+fn rate(downloads: &[Arc<AtomicU64>]) -> f64 {
+    let sum = || {
+        downloads
+            .iter()
+            .map(|got| got.load(Ordering::Relaxed))
+            .sum::<u64>()
+    };
+    let (begin, since) = (sum(), Instant::now());
+    thread::sleep(Duration::from_secs(3));
+    (sum() - begin) as f64 * 8e-6 / since.elapsed().as_secs_f64()
+}
+
+/// A call of 50 packets a second for three seconds: its delays in ms, in order of size; a lost packet has none.
+fn call(far: &Far) -> Vec<f64> {
+    const PACKETS: usize = 150;
+    let receiver = far.udp(4000);
+    receiver
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let epoch = Instant::now();
+    let received = thread::spawn(move || {
+        let mut delays = Vec::new();
+        let mut packet = [0; 200];
+        while delays.len() < PACKETS && receiver.recv(&mut packet).is_ok() {
+            let sent = u64::from_be_bytes(packet[..8].try_into().unwrap());
+            delays.push((epoch.elapsed().as_micros() as u64 - sent) as f64 / 1e3);
+        }
+        delays
+    });
+    let sender = UdpSocket::bind("10.9.0.1:0").unwrap();
+    for _ in 0..PACKETS {
+        let mut packet = [0; 200];
+        packet[..8].copy_from_slice(&(epoch.elapsed().as_micros() as u64).to_be_bytes());
+        sender.send_to(&packet, "10.9.0.2:4000").unwrap();
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut delays = received.join().unwrap();
+    delays.sort_by(f64::total_cmp);
+    delays
+}
+
+fn every_packet_is_accounted_for(status: &Value) {
+    for one in status["directions"].as_array().unwrap() {
+        let drops: u64 = one["drops"]
+            .as_object()
+            .unwrap()
+            .values()
+            .filter_map(Value::as_u64)
+            .sum();
+        let of = |key: &str| one[key].as_u64().unwrap();
+        assert_eq!(
+            of("packets_in"),
+            of("packets_out") + drops + of("backlog_packets"),
+            "{one}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "runs in a guest"]
+fn the_kernel_shapes_and_goes_on_without_a_process() {
+    let far = Far::new();
+    tc("qdisc replace dev near root handle 77: fq_codel limit 777 flows 64 target 7ms");
+    let before = tc("qdisc show dev near");
+    let up = Up::start("up near --rate 8mbit");
+    let downloads: Vec<_> = (5001..5004).map(|port| download(&far, port)).collect();
+    thread::sleep(Duration::from_secs(3));
+
+    // SQF's result: the call waits for no download, whatever stands in the buffer.
+    let delays = call(&far);
+    let all = status();
+    let egress = &all["directions"][0];
+    assert_eq!((&all["backend"], &all["why"]), (&"bpf".into(), &"".into()));
+    assert_eq!(all["pid"], up.0.id());
+    assert_eq!(
+        (&egress["discipline"], &egress["device"]),
+        (&"sqf".into(), &"near".into())
+    );
+    assert!(egress["qdisc"].as_str().unwrap().starts_with("makeway"));
+    every_packet_is_accounted_for(&all);
+    assert_eq!(delays.len(), 150, "of the call were lost");
+    let (median, waits) = (
+        delays[75],
+        egress["sojourn_recent"]["p99_ms"].as_f64().unwrap(),
+    );
+    println!(
+        "call: median {median:.1} ms, p95 {:.1} ms; downloads: p99 {waits:.1} ms",
+        delays[142]
+    );
+    assert!(waits > 50.0 && median < waits / 4.0, "{egress}");
+    assert!(!egress["flows"].as_array().unwrap().is_empty());
+
+    up.signal(libc::SIGKILL);
+    drop(up);
+    let goes_on = rate(&downloads);
+    let all = status();
+    assert_eq!((&all["pid"], &all["backend"]), (&0.into(), &"bpf".into()));
+    every_packet_is_accounted_for(&all);
+    let (ok, said) = say("up near --set rate=4mbit");
+    assert!(ok && said.contains("upload 4mbit"), "{said}");
+    thread::sleep(Duration::from_secs(1));
+    let slower = rate(&downloads);
+    println!("killed: {goes_on:.2} Mbit/s at 8, {slower:.2} at 4");
+    // Goodput of TCP, at least eight tenths of what is on the wire.
+    assert!(
+        (6.4..8.0).contains(&goes_on) && (3.2..4.0).contains(&slower),
+        "{goes_on} {slower}"
+    );
+    let (ok, said) = say("up near --set discipline=fifo");
+    assert!(!ok && said.contains("another qdisc"), "{said}");
+
+    // The next one takes over.
+    let kind = tc("qdisc show dev near");
+    let again = Up::start("up near --rate 6mbit");
+    let now = tc("qdisc show dev near");
+    assert!(
+        kind != now && now.matches("makeway").count() == 1,
+        "{kind} {now}"
+    );
+    drop(again);
+    let (ok, said) = say("down near");
+    assert!(ok && said.contains("as it was before"), "{said}");
+    assert_eq!(tc("qdisc show dev near"), before);
+    assert_eq!(remains(), [""; 0]);
+    let (ok, said) = say("status near");
+    assert!(!ok && said.contains("no makeway runs on near"), "{said}");
+}
+
+#[test]
+#[ignore = "runs in a guest"]
+fn what_comes_is_shaped_on_an_ifb_device() {
+    let far = Far::new();
+    let before = tc("qdisc show");
+    let mut up = Up::start("up near --rate 8mbit --down 4mbit");
+    let all = status();
+    assert_eq!(all["directions"].as_array().unwrap().len(), 2);
+    let ifb = all["directions"][1]["device"].as_str().unwrap().to_owned();
+    assert!(tc(&format!("qdisc show dev {ifb}")).contains("makeway"));
+    let listener = TcpListener::bind("10.9.0.1:5001").unwrap();
+    thread::spawn(move || {
+        let mut stream = far.run(|| TcpStream::connect("10.9.0.1:5001").unwrap());
+        let chunk = vec![7; 65_536];
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut read = |time| {
+        let (mut got, since, mut buffer) = (0, Instant::now(), vec![0; 65_536]);
+        while since.elapsed() < time {
+            got += stream.read(&mut buffer).unwrap();
+        }
+        got as f64 * 8e-6 / since.elapsed().as_secs_f64()
+    };
+    read(Duration::from_secs(2));
+    let rate = read(Duration::from_secs(3));
+    println!("download: {rate:.2} Mbit/s at 4");
+    assert!((3.2..4.2).contains(&rate), "{rate}");
+    every_packet_is_accounted_for(&status());
+    up.signal(libc::SIGINT);
+    let (status, said) = up.end();
+    assert!(
+        status.success() && said.contains("its qdisc is removed"),
+        "{said}"
+    );
+    assert_eq!(tc("qdisc show"), before);
+    assert_eq!(remains(), [""; 0]);
+    ip("link del near");
+}
+
+#[test]
+#[ignore = "runs in a guest"]
+fn what_was_there_is_restored_or_left_alone() {
+    let _far = Far::new();
+    for root in [
+        "cake bandwidth 9Mbit rtt 33ms overhead 18 mpu 64",
+        "pfifo limit 33",
+    ] {
+        tc(&format!("qdisc replace dev near root handle 78: {root}"));
+        let before = tc("qdisc show dev near");
+        let (ok, said) = say("up near --rate 8mbit --detach");
+        assert!(ok && said.contains("in the kernel"), "{said}");
+        assert!(tc("qdisc show dev near").contains("makeway"));
+        let (ok, said) = say("down near");
+        assert!(ok, "{said}");
+        assert_eq!(tc("qdisc show dev near"), before);
+        tc("qdisc del dev near root");
+    }
+    tc("qdisc add dev near root handle 79: htb default 1");
+    let before = tc("qdisc show dev near");
+    let refused = [
+        ("", "could not be restored"),
+        (
+            " --discipline hier --weight 10.0.0.1=2",
+            "--weight cannot be had in the kernel",
+        ),
+        (" --tickets 100", "writing tags on packets cannot be had"),
+        (" --discipline red", "red has no program"),
+    ];
+    for (options, why) in refused {
+        let (ok, said) = say(&format!("up near --rate 8mbit --backend bpf{options}"));
+        assert!(!ok && said.contains(why), "{options}: {said}");
+        assert_eq!(tc("qdisc show dev near"), before);
+        assert_eq!(remains(), [""; 0]);
+    }
+    ip("link del near");
+}
