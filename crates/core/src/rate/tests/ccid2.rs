@@ -34,6 +34,19 @@ fn fill(ccid: &mut Ccid2, now: Instant, next: &mut u64) {
     }
 }
 
+/// Grown to a window of 16 by an acknowledgement each ms: the next packet, and the first that is not acknowledged.
+fn grown() -> (Ccid2, u64, u64) {
+    let (mut ccid, mut next) = (new(), 0);
+    let mut highest = 0;
+    while ccid.window() < 16 {
+        fill(&mut ccid, at(highest), &mut next);
+        ccid.on_feedback(at(highest + 100), &acks(&[(0, highest)]))
+            .unwrap();
+        highest += 1;
+    }
+    (ccid, next, highest)
+}
+
 /// RFC 3390: 4 packets of 1000 bytes, 3 of 1460, 2 of 2200 or more.
 #[test]
 fn rfc_4341_5_initial_window() {
@@ -89,18 +102,9 @@ fn rfc_4341_5_three_later_packets_make_a_loss() {
 /// Of 16 packets 2 and 9 are lost: one window, one halving. A loss of the next window halves again.
 #[test]
 fn rfc_4341_5_one_halving_in_a_window() {
-    let (mut ccid, mut next) = (new(), 0);
-    let mut highest = 0;
-    while ccid.window() < 16 {
-        fill(&mut ccid, at(highest), &mut next);
-        ccid.on_feedback(at(highest + 100), &acks(&[(0, highest)]))
-            .unwrap();
-        highest += 1;
-    }
-    fill(&mut ccid, at(highest), &mut next);
-    let under_way = next - highest;
-    assert_eq!(under_way, 16);
-    let h = highest;
+    let (mut ccid, mut next, h) = grown();
+    fill(&mut ccid, at(h), &mut next);
+    assert_eq!(next - h, 16, "under way");
     ccid.on_feedback(at(h + 101), &acks(&[(h + 3, h + 5), (0, h + 1)]))
         .unwrap();
     assert_eq!(ccid.window(), 8);
@@ -145,14 +149,7 @@ fn rfc_4341_5_a_receiver_that_never_answers_stops_the_sender() {
 /// RFC 2861 §3.1: half for each RTO of silence, down to the initial window.
 #[test]
 fn rfc_2861_an_idle_window_decays() {
-    let (mut ccid, mut next) = (new(), 0);
-    let mut highest = 0;
-    while ccid.window() < 16 {
-        fill(&mut ccid, at(highest), &mut next);
-        ccid.on_feedback(at(highest + 100), &acks(&[(0, highest)]))
-            .unwrap();
-        highest += 1;
-    }
+    let (mut ccid, next, highest) = grown();
     ccid.on_feedback(at(highest + 100), &acks(&[(0, next - 1)]))
         .unwrap();
     let window = ccid.window();
@@ -168,14 +165,7 @@ fn rfc_2861_an_idle_window_decays() {
 /// RFC 2861 §3.2: a window of which 2 packets are used shrinks half-way to them with each RTO, and does not grow.
 #[test]
 fn rfc_2861_an_unused_window_decays() {
-    let (mut ccid, mut next) = (new(), 0);
-    let mut highest = 0;
-    while ccid.window() < 16 {
-        fill(&mut ccid, at(highest), &mut next);
-        ccid.on_feedback(at(highest + 100), &acks(&[(0, highest)]))
-            .unwrap();
-        highest += 1;
-    }
+    let (mut ccid, mut next, highest) = grown();
     ccid.on_feedback(at(highest + 100), &acks(&[(0, next - 1)]))
         .unwrap();
     let mut now = highest + 100;
