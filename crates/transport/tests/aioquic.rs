@@ -158,6 +158,35 @@ async fn call<E>(
     Ok(offered)
 }
 
+/// aioquic, a connection to it as it is, and one with our sender.
+struct Setup {
+    receiver: Receiver,
+    plain: quinn::Connection,
+    connection: quinn::Connection,
+    sender: quic::Sender<Sbpn2>,
+}
+
+impl Setup {
+    /// `None`, with a sentence, where there is no aioquic.
+    async fn new() -> Fallible<Option<Self>> {
+        let Some(python) = python() else {
+            eprintln!("{SKIPPED}");
+            return Ok(None);
+        };
+        let receiver = Receiver::start(python)?;
+        let endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
+        let plain = receiver.connect(&endpoint, None).await?;
+        let connection = receiver.connect(&endpoint, Some(quic::AHEAD)).await?;
+        let config = send::Config::default();
+        Ok(Some(Self {
+            sender: quic::Sender::new(connection.clone(), config, Sbpn2::default())?,
+            receiver,
+            plain,
+            connection,
+        }))
+    }
+}
+
 /// Writes sender, class and deadline.
 fn stamp(payload: &mut [u8], sender: u8, class: u8) {
     let now = clock_gettime(ClockId::Monotonic);
@@ -177,20 +206,15 @@ fn shares(came: &impl Fn(u8, u8) -> Came, sender: u8, offered: [u64; 2]) -> [f64
 
 #[tokio::test]
 async fn under_overload_audio_is_in_time_and_late_video_is_never_sent() -> Fallible<()> {
-    let Some(python) = python() else {
-        eprintln!("{SKIPPED}");
+    let Some(Setup {
+        receiver,
+        plain,
+        connection,
+        sender: ours,
+    }) = Setup::new().await?
+    else {
         return Ok(());
     };
-    let receiver = Receiver::start(python)?;
-    let endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
-
-    let plain = receiver.connect(&endpoint, None).await?;
-    let connection = receiver.connect(&endpoint, Some(quic::AHEAD)).await?;
-    let ours = quic::Sender::new(
-        connection.clone(),
-        send::Config::default(),
-        Sbpn2::default(),
-    )?;
     let patience = units::Duration::from_nanos(PATIENCE.as_nanos() as u64);
     let ([offered, _], closed) = {
         let queued = call(|class, frame, mut payload| {
@@ -240,25 +264,21 @@ async fn under_overload_audio_is_in_time_and_late_video_is_never_sent() -> Falli
 
 #[tokio::test]
 async fn what_no_packet_carries_and_what_no_policy_reaches_is_refused() -> Fallible<()> {
-    let Some(python) = python() else {
-        eprintln!("{SKIPPED}");
+    let Some(Setup {
+        receiver,
+        plain,
+        connection,
+        sender,
+    }) = Setup::new().await?
+    else {
         return Ok(());
     };
-    let receiver = Receiver::start(python)?;
-    let endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
-    let plain = receiver.connect(&endpoint, None).await?;
     let refused = quic::Sender::new(plain, send::Config::default(), Sbpn2::default());
     assert_eq!(
         refused.err(),
         Some(quic::SetupError::Buffer((1 << 20) - 32))
     );
 
-    let connection = receiver.connect(&endpoint, Some(quic::AHEAD)).await?;
-    let sender = quic::Sender::new(
-        connection.clone(),
-        send::Config::default(),
-        Sbpn2::default(),
-    )?;
     let deadline = sender.now() + units::Duration::from_secs(1);
     let largest = connection.max_datagram_size().ok_or("no datagrams")?;
     let mut fate = Vec::new();
