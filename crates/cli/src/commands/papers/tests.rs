@@ -2,8 +2,29 @@
 
 use std::collections::BTreeSet;
 
+use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
+
 use super::*;
 use crate::builtin;
+
+/// A report of so many seconds in simulated time, from made-up figures.
+pub fn made_up(seconds: f64, flows: Vec<FlowReport>, queues: Vec<QueueReport>) -> Report {
+    Report {
+        format: FORMAT,
+        title: "made up".into(),
+        world: "sim".into(),
+        environment: Default::default(),
+        set: Default::default(),
+        warnings: Vec::new(),
+        seed: 1,
+        seconds,
+        complete: true,
+        asi: None,
+        flows,
+        radios: Vec::new(),
+        queues,
+    }
+}
 
 fn all_cells() -> impl Iterator<Item = (&'static Paper, Vec<Cell>)> {
     PAPERS.iter().flat_map(|paper| {

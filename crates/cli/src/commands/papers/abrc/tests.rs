@@ -1,11 +1,10 @@
 //! Verdicts from made-up figures: those of a perfect world, then one of them spoilt.
 
-use makeway_report::model::{
-    FORMAT, FlowReport, MediaReport, OccupancyReport, Quantiles, QueueReport,
-};
+use makeway_report::model::{FlowReport, MediaReport, OccupancyReport, Quantiles, QueueReport};
 
 use super::*;
 use crate::commands::papers::claim::Verdict;
+use crate::commands::papers::tests::made_up;
 
 const STREAMS: [&str; 3] = ["stream", "other", "third"];
 
@@ -40,26 +39,14 @@ fn report(streams: &[f64], download: f64) -> Report {
         .iter()
         .zip(streams)
         .map(|(name, mbit)| flow(name, *mbit));
-    Report {
-        format: FORMAT,
-        title: "made up".into(),
-        world: "sim".into(),
-        environment: Default::default(),
-        set: Default::default(),
-        warnings: vec![],
-        seed: 1,
-        seconds: 300.0,
-        complete: true,
-        asi: None,
-        flows: streams.chain([flow("download", download)]).collect(),
-        radios: Vec::new(),
-        queues: vec![QueueReport {
-            name: "ap on cell".into(),
-            packets_in: 1000,
-            drops: [("tail".to_owned(), 10)].into(),
-            ..QueueReport::default()
-        }],
-    }
+    let queue = QueueReport {
+        name: "ap on cell".into(),
+        packets_in: 1000,
+        drops: [("tail".to_owned(), 10)].into(),
+        ..QueueReport::default()
+    };
+    let flows = streams.chain([flow("download", download)]).collect();
+    made_up(300.0, flows, vec![queue])
 }
 
 /// What happens in a cell if all is as the paper says.

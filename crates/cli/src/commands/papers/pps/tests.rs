@@ -1,8 +1,9 @@
 //! Verdicts from made-up figures: those of a perfect world, then one of them spoilt.
 
-use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
+use makeway_report::model::{FlowReport, QueueReport, Report};
 
 use super::*;
+use crate::commands::papers::tests::made_up;
 use runs::VARIANTS;
 
 fn flow(name: String, mbit: f64) -> FlowReport {
@@ -18,30 +19,18 @@ fn flow(name: String, mbit: f64) -> FlowReport {
 fn report(rates: &[f64], full: &[&str]) -> Report {
     let names = ["A", "B", "C", "f4", "f5", "f6", "f7", "f8", "f9", "f10"];
     let flows = names.iter().zip(rates);
-    Report {
-        format: FORMAT,
-        title: "made up".into(),
-        world: "sim".into(),
-        environment: Default::default(),
-        set: Default::default(),
-        warnings: vec![],
-        seed: 1,
-        seconds: 600.0,
-        complete: true,
-        asi: None,
-        flows: flows.map(|(name, x)| flow(name.to_string(), *x)).collect(),
-        radios: Vec::new(),
-        queues: full
-            .iter()
-            .map(|name| QueueReport {
-                name: name.to_string(),
-                utilisation: 0.99,
-                packets_in: 1000,
-                expected: 990,
-                ..QueueReport::default()
-            })
-            .collect(),
-    }
+    let queue = |name: &&str| QueueReport {
+        name: name.to_string(),
+        utilisation: 0.99,
+        packets_in: 1000,
+        expected: 990,
+        ..QueueReport::default()
+    };
+    made_up(
+        600.0,
+        flows.map(|(name, x)| flow(name.to_string(), *x)).collect(),
+        full.iter().map(queue).collect(),
+    )
 }
 
 /// Rates in steps of a second: `before` up to 300 s, then `after`.

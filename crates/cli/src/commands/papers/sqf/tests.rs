@@ -1,10 +1,11 @@
 //! Verdicts from made-up figures: those of a perfect world, then one of them spoilt.
 
-use makeway_report::model::{DatagramReport, FORMAT, FlowReport, Quantiles, QueueReport, Report};
+use makeway_report::model::{DatagramReport, FlowReport, Quantiles, QueueReport, Report};
 
 use super::runs::DELTAS;
 use super::*;
 use crate::commands::papers::page::{self, Section};
+use crate::commands::papers::tests::made_up;
 
 fn stream(name: &str, loss: f64, jitter: f64) -> FlowReport {
     FlowReport {
@@ -39,24 +40,14 @@ fn download(group: &str, n: u32, mbit: f64) -> Vec<FlowReport> {
 }
 
 fn report(flows: Vec<FlowReport>) -> Report {
+    let queue = QueueReport {
+        rate_bps: 10_000_000,
+        utilisation: 0.99,
+        ..QueueReport::default()
+    };
     Report {
-        format: FORMAT,
-        title: "made up".into(),
         world: "netns".into(),
-        environment: Default::default(),
-        set: Default::default(),
-        warnings: vec![],
-        seed: 1,
-        seconds: 30.0,
-        complete: true,
-        asi: None,
-        radios: Vec::new(),
-        flows,
-        queues: vec![QueueReport {
-            rate_bps: 10_000_000,
-            utilisation: 0.99,
-            ..QueueReport::default()
-        }],
+        ..made_up(30.0, flows, vec![queue])
     }
 }
 
