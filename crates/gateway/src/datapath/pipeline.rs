@@ -1,9 +1,11 @@
 //! From a packet's arrival to its verdict, with no clock and no socket: classify, schedule, shape,
 //! impair, count.
 
+mod order;
+mod users;
+
 use std::collections::BTreeMap;
 use std::mem;
-use std::net::IpAddr;
 
 use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
 use makeway_core::framing::Framing;
@@ -20,6 +22,8 @@ use super::sojourn::Sojourns;
 use super::stats::{FlowStats, Sojourn, Stats};
 use super::tags::Tags;
 use super::{Change, DatapathConfig};
+use order::Order;
+use users::Users;
 
 /// Where a packet was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,15 +116,6 @@ impl Flow {
     }
 }
 
-/// Users by address, for `hier`. User 0 is whoever was not known when the packet came: packets
-/// that are not IP, and those held while the discipline was another.
-struct Users {
-    identity: Identity,
-    weights: Vec<(IpAddr, u32)>,
-    seed: u64,
-    table: Option<FlowTable<FlowKey, UserId>>,
-}
-
 /// Sojourn times over the last one to two seconds: the running second and the one before.
 struct Recent {
     windows: [Histogram; 2],
@@ -152,61 +147,6 @@ pub(super) struct Pipeline {
     order: Order,
 }
 
-/// Whether the verdicts of this round can be one, "accept all up to the last": they accept packets in
-/// the order in which the kernel has them, and no packet before the last is held back.
-#[derive(Default)]
-struct Order {
-    plain: bool,
-    first: bool,
-    last: u32,
-    /// The packets since nothing was held: the first, how many came, how many have their verdict, the
-    /// latest of those counted from the first, and whether the identifiers skip one.
-    base: u32,
-    came: u32,
-    answered: u32,
-    latest: u32,
-    gap: bool,
-}
-
-impl Order {
-    fn came(&mut self, id: u32) {
-        if self.came == self.answered {
-            (self.base, self.came, self.answered) = (id, 0, 0);
-            (self.latest, self.gap) = (0, false);
-        }
-        self.gap |= id.wrapping_sub(self.base) != self.came;
-        self.came = self.came.wrapping_add(1);
-    }
-
-    fn accepted(&mut self, id: u32) {
-        // Identifiers count up and wrap.
-        let later = self.first || id.wrapping_sub(self.last) < 1 << 31;
-        self.plain &= later;
-        self.first = false;
-        self.last = id;
-        self.answer(id);
-    }
-
-    /// It was dropped or rewritten: no range says that.
-    fn changed(&mut self, id: u32) {
-        self.plain = false;
-        self.answer(id);
-    }
-
-    fn answer(&mut self, id: u32) {
-        self.answered = self.answered.wrapping_add(1);
-        self.latest = self.latest.max(id.wrapping_sub(self.base));
-    }
-
-    fn is_range(&self) -> bool {
-        let last = self.last.wrapping_sub(self.base);
-        // If the last is the latest, all that were answered are up to it; if they are as many as came
-        // up to it, none is held.
-        let whole = !self.gap && last == self.latest && last.wrapping_add(1) == self.answered;
-        self.plain && (self.came == self.answered || whole)
-    }
-}
-
 impl Pipeline {
     pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, ConfigError> {
         let mut scheduler = config.told_scheduler();
@@ -216,12 +156,7 @@ impl Pipeline {
             .flows
             .max(scheduler.limits.packets.saturating_add(2));
         scheduler.limits.flows = flows;
-        let mut users = Users {
-            identity: config.users,
-            weights: config.weights.clone(),
-            seed: config.seed,
-            table: None,
-        };
+        let mut users = Users::new(config);
         users.prepare(&mut scheduler);
         let line = Line::new(config.impairments, config.rate, config.seed);
         Ok(Self {
@@ -319,15 +254,16 @@ impl Pipeline {
     /// Begins a round of arrivals and departures.
     pub fn begin_round(&mut self, verdicts: &Verdicts) {
         // Verdicts that could not be written yet cannot become part of a range.
-        self.order.plain = verdicts.is_empty();
-        self.order.first = true;
+        self.order.begin(verdicts.is_empty());
     }
 
     /// Ends it: verdicts that are one range become one verdict.
     pub fn finish_round(&mut self, verdicts: &mut Verdicts) {
-        if verdicts.len() > 1 && self.order.is_range() {
+        if verdicts.len() > 1
+            && let Some(last) = self.order.range()
+        {
             verdicts.clear();
-            verdicts.accept_up_to(self.order.last);
+            verdicts.accept_up_to(last);
         }
     }
 
@@ -518,45 +454,6 @@ impl Pipeline {
     }
 }
 
-impl Users {
-    /// Makes the table when the discipline is the first to need it, and tells it the weights.
-    fn prepare(&mut self, config: &mut sched::Config) {
-        let has_users = matches!(config.discipline, Discipline::Hier | Discipline::Cake);
-        if !has_users || self.table.is_some() {
-            return;
-        }
-        let mut table = FlowTable::new(config.limits.flows, self.seed);
-        config.users = config.limits.flows;
-        // Held for ever: user 0, and users with a weight, keep their ids.
-        table.hold(&FlowKey::OTHER);
-        for &(address, weight) in &self.weights {
-            if let Some(held) = table.hold(&user_key(self.identity, address)) {
-                config.weights.push((held.id, weight));
-            }
-        }
-        self.table = Some(table);
-    }
-
-    fn hold(&mut self, headers: &[u8]) -> Option<UserId> {
-        let Some(table) = &mut self.table else {
-            return Some(UserId(0));
-        };
-        let key = FlowKey::from_ip(self.identity, headers);
-        if key == FlowKey::OTHER {
-            return Some(UserId(0));
-        }
-        table.hold(&key).map(|held| held.id)
-    }
-
-    fn release(&mut self, user: UserId) {
-        if let Some(table) = &mut self.table
-            && user != UserId(0)
-        {
-            table.release(user);
-        }
-    }
-}
-
 impl Recent {
     fn record(&mut self, now: Instant, sojourn: Duration) {
         if now.saturating_since(self.since) >= Duration::from_secs(1) {
@@ -566,11 +463,6 @@ impl Recent {
         }
         self.windows[0].record(sojourn);
     }
-}
-
-/// The key that a packet of the user at `address` has.
-fn user_key(identity: Identity, address: IpAddr) -> FlowKey {
-    FlowKey::new(identity, address, address, 0, 0, 0)
 }
 
 fn sojourn(histogram: &Histogram) -> Sojourn {

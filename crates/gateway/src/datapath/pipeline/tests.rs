@@ -118,15 +118,15 @@ fn a_packet_that_is_held_is_in_no_range() {
     let mut order = Order::default();
     (0..4).for_each(|id| order.came(id));
     order.accepted(3);
-    (order.plain, order.first) = (true, true);
+    order.begin(true);
     // As many have their verdict as came up to packet 1, but packet 0 is held.
     order.accepted(1);
-    assert!(!order.is_range());
-    (order.plain, order.first) = (true, true);
+    assert_eq!(order.range(), None);
+    order.begin(true);
     order.accepted(0);
-    assert!(!order.is_range());
+    assert_eq!(order.range(), None);
     order.accepted(2);
-    assert!(order.is_range());
+    assert_eq!(order.range(), Some(2));
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! Whose a packet is, for disciplines that share between users.
+
+use std::net::IpAddr;
+
+use makeway_core::flow::{FlowKey, FlowTable, Identity};
+use makeway_core::packet::UserId;
+use makeway_core::sched::{self, Discipline};
+
+use crate::datapath::DatapathConfig;
+
+/// Users by address, for `hier`. User 0 is whoever was not known when the packet came: packets
+/// that are not IP, and those held while the discipline was another.
+pub(super) struct Users {
+    identity: Identity,
+    weights: Vec<(IpAddr, u32)>,
+    seed: u64,
+    table: Option<FlowTable<FlowKey, UserId>>,
+}
+
+impl Users {
+    pub(super) fn new(config: &DatapathConfig) -> Self {
+        Self {
+            identity: config.users,
+            weights: config.weights.clone(),
+            seed: config.seed,
+            table: None,
+        }
+    }
+
+    /// Makes the table when the discipline is the first to need it, and tells it the weights.
+    pub(super) fn prepare(&mut self, config: &mut sched::Config) {
+        let has_users = matches!(config.discipline, Discipline::Hier | Discipline::Cake);
+        if !has_users || self.table.is_some() {
+            return;
+        }
+        let mut table = FlowTable::new(config.limits.flows, self.seed);
+        config.users = config.limits.flows;
+        // Held for ever: user 0, and users with a weight, keep their ids.
+        table.hold(&FlowKey::OTHER);
+        for &(address, weight) in &self.weights {
+            if let Some(held) = table.hold(&user_key(self.identity, address)) {
+                config.weights.push((held.id, weight));
+            }
+        }
+        self.table = Some(table);
+    }
+
+    pub(super) fn hold(&mut self, headers: &[u8]) -> Option<UserId> {
+        let Some(table) = &mut self.table else {
+            return Some(UserId(0));
+        };
+        let key = FlowKey::from_ip(self.identity, headers);
+        if key == FlowKey::OTHER {
+            return Some(UserId(0));
+        }
+        table.hold(&key).map(|held| held.id)
+    }
+
+    pub(super) fn release(&mut self, user: UserId) {
+        if let Some(table) = &mut self.table
+            && user != UserId(0)
+        {
+            table.release(user);
+        }
+    }
+}
+
+/// The key that a packet of the user at `address` has.
+fn user_key(identity: Identity, address: IpAddr) -> FlowKey {
+    FlowKey::new(identity, address, address, 0, 0, 0)
+}
