@@ -7,6 +7,7 @@ use makeway_core::rate::tfrc::Revision;
 
 use crate::model::{Egress, Flow, Media, Pace, Scenario, Source, Standard, Traffic, Wlan};
 use crate::trace::mean_bps;
+use crate::warnings::warnings;
 
 /// What would run, line by line.
 pub fn explain(s: &Scenario) -> String {
@@ -69,6 +70,9 @@ pub fn explain(s: &Scenario) -> String {
                 None => String::new(),
             }
         );
+    }
+    for warning in warnings(s) {
+        let _ = writeln!(out, "\nwarning: {warning}");
     }
     out
 }

@@ -23,6 +23,7 @@ mod sensor;
 mod tcp;
 mod ticket;
 mod trace;
+mod warnings;
 pub mod wire;
 mod wlan;
 
@@ -35,6 +36,7 @@ pub use error::ScenarioError;
 pub use explain::explain;
 pub use media::ekiga;
 pub use model::Scenario;
+pub use warnings::warnings;
 
 /// The largest file that is read: 1 MB.
 const LARGEST_FILE: u64 = 1_000_000;

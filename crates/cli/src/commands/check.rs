@@ -86,6 +86,7 @@ fn value(s: &Scenario) -> Value {
             "stop_s": f.stop.map(|t| t.as_secs_f64()),
             "source": source(&f.source),
         })).collect::<Vec<_>>(),
+        "warnings": makeway_scenario::warnings(s),
     })
 }
 

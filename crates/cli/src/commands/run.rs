@@ -94,6 +94,12 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
             },
         });
     }
+    let warnings = makeway_scenario::warnings(&scenario);
+    for report in &mut reports {
+        // A guest's report has them already.
+        report.warnings.retain(|told| !warnings.contains(told));
+        report.warnings.extend_from_slice(&warnings);
+    }
     let (text, page, table) = match &reports[..] {
         [report] => (json::to_json(report), html::run(report), table::run(report)),
         several => (

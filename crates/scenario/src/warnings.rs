@@ -1,0 +1,122 @@
+//! What makes the figures of a scenario doubtful that can be run.
+
+use makeway_core::rate::{Config, abrc};
+
+use crate::model::{Flow, Scenario, Source};
+use crate::routes::Graph;
+
+/// A sentence for each queue at which ABRC streams that run at the same time are not stable together ([`abrc::stable`]).
+pub fn warnings(s: &Scenario) -> Vec<String> {
+    let graph = Graph::new(s);
+    let mut streams: Vec<Vec<(&Flow, u32)>> = vec![Vec::new(); s.ports()];
+    for (flow, share) in s.flows.iter().filter_map(|flow| Some((flow, share(flow)?))) {
+        let hops = graph.towards(flow.to);
+        let mut node = flow.from;
+        while let Some(hop) = hops[node] {
+            streams[hop.port].push((flow, share));
+            node = hop.to;
+        }
+    }
+    let ports = streams.iter().enumerate();
+    ports
+        .filter_map(|(port, streams)| {
+            let worst = streams
+                .iter()
+                .filter_map(|(flow, _)| abrc::stable(&beside(flow, streams)).err())
+                .max_by_key(|unstable| unstable.thousandths)?;
+            Some(format!("{}: {worst}", queue(s, port)?))
+        })
+        .collect()
+}
+
+/// Its k_T in hundredths, if ABRC says how fast it sends.
+fn share(flow: &Flow) -> Option<u32> {
+    match &flow.source {
+        Source::Media(media) => match &media.rate {
+            Config::Abrc(params) => Some(params.share),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The shares of those that run when `flow` starts, its own with them.
+fn beside(flow: &Flow, streams: &[(&Flow, u32)]) -> Vec<u32> {
+    let runs = |of: &Flow| of.start <= flow.start && of.stop.is_none_or(|stop| stop > flow.start);
+    let shares = streams.iter().filter(|(of, _)| runs(of));
+    shares.map(|(_, share)| *share).collect()
+}
+
+/// Its name, where packets can queue.
+fn queue(s: &Scenario, port: usize) -> Option<String> {
+    if let Some(link) = s.links.get(port / 2) {
+        link.egress[port % 2].rate?;
+        let node = &s.nodes[link.ends[port % 2]].name;
+        return Some(format!("link `{}` at `{node}`", link.name));
+    }
+    let wlan = (0..s.wlans.len()).rfind(|&wlan| s.first_port(wlan) <= port)?;
+    let (first, wlan) = (s.first_port(wlan), &s.wlans[wlan]);
+    let node = &s.nodes[wlan.stations[port - first]].name;
+    Some(format!("channel `{}` at `{node}`", wlan.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const TWO: &str = r#"duration = "20s"
+[node.server]
+[node.router]
+[node.client]
+[link.core]
+between = ["server", "router"]
+[link.line]
+between = ["router", "client"]
+rate = "1mbit"
+[flow.one]
+kind = "media"
+from = "server"
+to = "client"
+rate = { kind = "abrc", k = 1 }
+stream = { payload = "1kB" }
+[flow.two]
+kind = "media"
+from = "server"
+to = "client"
+rate = { kind = "abrc", k = 1 }
+stream = { payload = "1kB" }
+"#;
+
+    fn of(set: &[&str]) -> Vec<String> {
+        let set: Vec<String> = set.iter().map(|set| (*set).into()).collect();
+        let scenario = crate::parse(TWO, "two.toml", Path::new("."), &set).unwrap();
+        let found = warnings(&scenario);
+        assert_eq!(
+            crate::explain(&scenario).contains("warning"),
+            !found.is_empty()
+        );
+        found
+    }
+
+    /// beta is k / (k + 1): a half for k = 1.
+    #[test]
+    fn streams_that_ask_for_all_of_a_queue_are_told() {
+        let found = of(&[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("link `line` at `router`: 2 ABRC streams ask for 1000"),
+            "{found:?}"
+        );
+        assert_eq!(of(&["flow.two.rate.k=0.9"]), [""; 0]);
+        assert!(of(&["flow.two.rate.k=4"])[0].contains("1300"));
+    }
+
+    #[test]
+    fn streams_of_other_times_and_other_ways_do_not_count() {
+        assert_eq!(of(&["flow.one.stop=5s", "flow.two.start=5s"]), [""; 0]);
+        assert_eq!(of(&["flow.one.stop=6s", "flow.two.start=5s"]).len(), 1);
+        assert_eq!(of(&["flow.two.from=client", "flow.two.to=server"]), [""; 0]);
+    }
+}
