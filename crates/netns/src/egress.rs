@@ -81,7 +81,10 @@ pub(crate) fn start(
                     let config = config(scenario, egress, tags, scenario.seed.wrapping_add(number));
                     config.and_then(|config| datapath(nodes[0], &interfaces[0], config).map(Some))
                 }
-                Backend::Kernel => qdisc(nodes, &interfaces, egress),
+                Backend::Kernel => {
+                    let seed = scenario.seed.wrapping_add(number) as u32;
+                    qdisc(nodes, &interfaces, egress, [flows(scenario), seed])
+                }
             };
             let started = started.map_err(|why| QueueError {
                 queue: name.clone(),
@@ -128,6 +131,7 @@ fn qdisc(
     [from, to]: [&Namespace; 2],
     [sends, receives]: &[String; 2],
     egress: &Egress,
+    numbers: [u32; 2],
 ) -> Result<Option<(Carrier, String)>, String> {
     let install = || {
         if egress.delay > Duration::ZERO || !egress.loss.is_none() {
@@ -136,7 +140,7 @@ fn qdisc(
         let Some(rate) = egress.rate else {
             return Ok(None);
         };
-        let qdisc = Qdisc::install(from, sends, egress, rate)?;
+        let qdisc = Qdisc::install(from, sends, egress, rate, numbers)?;
         Ok(Some((Carrier::Kernel(qdisc), "tc".into())))
     };
     install().map_err(|error: io::Error| error.to_string())
@@ -150,6 +154,11 @@ fn is_needed(egress: &Egress) -> bool {
         || egress.measure
 }
 
+/// At most, of both directions; a scenario has 32 000 ([`crate::topology::MOST`]).
+fn flows(scenario: &Scenario) -> u32 {
+    (scenario.flows.len() * 2 + SPARE_FLOWS) as u32
+}
+
 fn config(
     scenario: &Scenario,
     egress: &Egress,
@@ -157,7 +166,6 @@ fn config(
     seed: u64,
 ) -> Result<DatapathConfig, String> {
     let queue = &egress.queue;
-    let flows = u32::try_from(scenario.flows.len() * 2 + SPARE_FLOWS).map_err(|e| e.to_string())?;
     let mut weights = Vec::new();
     for (name, &weight) in &queue.weights {
         let node = scenario.nodes.iter().position(|node| node.name == *name);
@@ -167,7 +175,7 @@ fn config(
     Ok(DatapathConfig {
         queue_num: 0,
         any_queue: true,
-        scheduler: egress.scheduler(flows, seed),
+        scheduler: egress.scheduler(flows(scenario), seed),
         rate: egress.rate,
         framing: egress.framing,
         identity: queue.flows,

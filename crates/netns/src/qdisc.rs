@@ -1,12 +1,14 @@
-//! Linux's own qdiscs in the place of a datapath: at the sending end of a link what shapes and queues, at the receiving end what
-//! delays and loses.
+//! Qdiscs in the place of a datapath: at the sending end of a link what shapes and queues, at the receiving end what delays and
+//! loses.
 //!
-//! A link's rate is kept by `cake` itself, and for all others by `tbf` above them. Delay and loss come behind it, as on a wire: by
+//! What queues is our discipline as a BPF qdisc, or else one of Linux's own. A link's rate is kept by ours and by `cake` themselves, and
+//! for all others by `tbf` above them. Delay and loss come behind it, as on a wire: by
 //! `netem` on an `ifb` that takes in what arrives. Lengths are those on the wire, by a size table (`tc-stab(8)`).
 
 use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use futures_util::TryStreamExt;
@@ -14,6 +16,7 @@ use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::sched::{CoDelParams, Discipline, Isolation};
 use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_gateway::bpf;
 use makeway_gateway::datapath::Stats;
 use makeway_scenario::model::{Egress, Queue, Scenario};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcStats2};
@@ -42,10 +45,17 @@ pub(crate) struct Qdisc {
     node: Namespace,
     interface: String,
     index: u32,
-    /// Of tc, without the rate.
-    root: Root,
+    discipline: String,
+    does: Does,
     rate: Rate,
     since: Instant,
+}
+
+/// Whose it is.
+#[derive(Debug)]
+enum Does {
+    Ours(Box<bpf::Qdisc>),
+    Linux(Root),
 }
 
 /// The words of tc that make it.
@@ -70,16 +80,20 @@ pub(crate) fn refusal(egress: &Egress) -> Option<&'static str> {
         return Some("a qdisc of Linux writes no tickets: leave `tickets` out");
     }
     match egress.rate {
-        Some(_) => kind(&egress.queue).err(),
-        None => None,
+        Some(_) if !is_ours(&egress.queue) => kind(&egress.queue).err(),
+        _ => None,
     }
 }
 
-/// The qdiscs of a scenario's kernel: each kind once.
+fn is_ours(queue: &Queue) -> bool {
+    queue.qdisc.is_none() && bpf::has_program(queue.scheduler.discipline)
+}
+
+/// Linux's own qdiscs that a scenario takes: each kind once.
 pub fn kinds(scenario: &Scenario) -> Vec<String> {
     let mut kinds = Vec::new();
     let egresses = scenario.links.iter().flat_map(|link| &link.egress);
-    for egress in egresses.filter(|egress| egress.rate.is_some()) {
+    for egress in egresses.filter(|egress| egress.rate.is_some() && !is_ours(&egress.queue)) {
         let words = kind(&egress.queue).unwrap_or_default();
         kinds.extend(words.into_iter().next());
     }
@@ -112,7 +126,7 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
         Discipline::Cake => return cake(queue),
         _ => {
             return Err(
-                "this kernel has no such discipline: choose fifo, codel, fq-codel or cake, or write one of Linux's, as `qdisc = \"sfq\"`",
+                "its discipline is in no kernel: choose fifo, sqf, codel, fq-codel or cake, or write one of Linux's, as `qdisc = \"sfq\"`",
             );
         }
     };
@@ -202,25 +216,41 @@ fn size_table(framing: Framing) -> Vec<String> {
 }
 
 impl Qdisc {
-    /// In place at `interface` of `node`, of a link with a rate.
+    /// In place at `interface` of `node`, of a link with a rate. `flows` and `seed` are of a discipline of ours.
     pub(crate) fn install(
         node: &Namespace,
         interface: &str,
         egress: &Egress,
         rate: Rate,
+        [flows, seed]: [u32; 2],
     ) -> io::Result<Self> {
-        let root = Root::new(egress).map_err(io::Error::other)?;
-        let index = node.run(|| {
-            for words in root.commands("add", interface, rate) {
-                tc(&words)?;
+        let (does, commands) = match is_ours(&egress.queue) {
+            true => {
+                let ours = ours(egress, rate, flows, seed).map_err(io::Error::other)?;
+                let add = format!("qdisc add dev {interface} root {}", ours.kind());
+                let words = add.split(' ').map(str::to_owned).collect();
+                (Does::Ours(Box::new(ours)), vec![words])
             }
+            false => {
+                let root = Root::new(egress).map_err(io::Error::other)?;
+                let commands = root.commands("add", interface, rate);
+                (Does::Linux(root), commands)
+            }
+        };
+        let index = node.run(|| {
+            commands.iter().try_for_each(|words| tc(words))?;
             index_of(interface)
         })?;
+        let discipline = match &does {
+            Does::Ours(_) => format!("{} (BPF)", egress.queue.scheduler.discipline),
+            Does::Linux(root) => root.kind.first().cloned().unwrap_or_default(),
+        };
         Ok(Self {
             node: node.another()?,
             interface: interface.into(),
             index,
-            root,
+            discipline,
+            does,
             rate,
             since: Instant::now(),
         })
@@ -228,19 +258,35 @@ impl Qdisc {
 
     pub(crate) fn set_rate(&mut self, rate: Rate) -> io::Result<()> {
         self.rate = rate;
-        let commands = self.root.commands("change", &self.interface, rate);
-        self.node
-            .run(|| commands.iter().try_for_each(|words| tc(words)))
+        match &self.does {
+            Does::Ours(qdisc) => qdisc.set_rate(Some(rate)).map_err(io::Error::other),
+            Does::Linux(root) => {
+                let commands = root.commands("change", &self.interface, rate);
+                self.node
+                    .run(|| commands.iter().try_for_each(|words| tc(words)))
+            }
+        }
     }
 
     /// What the kernel counted.
     pub(crate) fn stats(&self) -> io::Result<Stats> {
         let mut stats = Stats {
-            discipline: self.root.kind.first().cloned().unwrap_or_default(),
+            discipline: self.discipline.clone(),
             rate_bps: Some(self.rate.bps()),
             seconds: self.since.elapsed().as_secs_f64(),
             ..Stats::default()
         };
+        if let Does::Ours(qdisc) = &self.does {
+            let counted = qdisc.counters().map_err(io::Error::other)?;
+            stats.packets_in = counted.packets_in;
+            stats.packets_out = counted.packets_out;
+            stats.bytes_out = counted.bytes_out;
+            let drops = counted.drops();
+            stats.drops = drops.map(|(why, n)| (why.to_owned(), n)).collect();
+            stats.backlog_packets =
+                (counted.packets_in - counted.packets_out).saturating_sub(stats.dropped());
+            return Ok(stats);
+        }
         let index = self.index as i32;
         let attributes = self.node.run(|| {
             netlink(async |handle| {
@@ -276,6 +322,25 @@ impl Qdisc {
         stats.packets_in = stats.packets_out + stats.dropped() + stats.backlog_packets;
         Ok(stats)
     }
+}
+
+/// A kind of a name that no other has.
+fn ours(egress: &Egress, rate: Rate, flows: u32, seed: u32) -> Result<bpf::Qdisc, bpf::BpfError> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let kind = format!("makeway{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut scheduler = egress.scheduler(flows, seed.into());
+    // So many packets are never more on these links, and a qdisc's bytes are bounded.
+    let largest = egress.framing.wire(Bytes::new(MTU)).get();
+    let limits = &mut scheduler.limits;
+    let most = Bytes::new(u64::from(limits.packets) * largest);
+    limits.bytes = limits.bytes.min(most);
+    let config = bpf::Config {
+        scheduler,
+        rate: Some(rate),
+        framing: egress.framing,
+        seed,
+    };
+    bpf::Qdisc::load(&kind, &config)
 }
 
 /// Delays and loses what comes to `interface` of `node`, as its egress at the far end says.
@@ -347,5 +412,52 @@ mod tests {
         assert_eq!(words(&queue), Ok(flows.into()));
         queue.scheduler.cake.ecn = false;
         assert!(words(&queue).unwrap_err().contains("`ecn`"));
+    }
+
+    fn commands(kind: &str, framing: Framing, verb: &str) -> Vec<String> {
+        let root = Root {
+            size_table: size_table(framing),
+            kind: kind.split(' ').map(str::to_owned).collect(),
+            largest: framing.wire(Bytes::new(MTU)),
+        };
+        let commands = root.commands(verb, "mw0a", Rate::from_bps(20_000_000));
+        commands.iter().map(|words| words.join(" ")).collect()
+    }
+
+    #[test]
+    fn cake_shapes_and_all_others_lie_below_tbf() {
+        let stab = "stab mtu 2047 tsize 2048 mpu 84 overhead 24 linklayer ethernet";
+        assert_eq!(
+            commands("cake nat", Framing::ETHERNET, "add"),
+            [format!(
+                "qdisc add dev mw0a root handle 1: {stab} cake bandwidth 20000000bit raw nat"
+            )]
+        );
+        // 2 ms of 20 Mbit/s; two packets would be less.
+        assert_eq!(
+            commands("sfq limit 100", Framing::ETHERNET, "change"),
+            [
+                format!(
+                    "qdisc change dev mw0a root handle 1: {stab} tbf rate 20000000bit burst 5000 limit 1000000000"
+                ),
+                "qdisc change dev mw0a parent 1:1 handle 2: sfq limit 100".into()
+            ]
+        );
+    }
+
+    #[test]
+    fn an_ip_packet_without_overhead_is_less_than_its_frame() {
+        let bare = commands("sfq", Framing::default(), "add");
+        assert!(
+            bare[0].contains("mpu 0 overhead -14 linklayer ethernet"),
+            "{bare:?}"
+        );
+        let cells = Framing {
+            overhead: 32,
+            mpu: 0,
+            cells: Cells::Atm,
+        };
+        let adsl = commands("sfq", cells, "add");
+        assert!(adsl[0].contains("overhead 18 linklayer atm"), "{adsl:?}");
     }
 }

@@ -430,6 +430,7 @@ fn a_qdisc_queues_in_the_place_of_a_datapath() {
     };
     let mut line = egress(Some("8mbit"), 0);
     line.changes.steps = vec![(Duration::from_secs(3), Rate::from_bps(2_000_000))];
+    line.queue.qdisc = Some(["pfifo", "limit", "50"].map(String::from).to_vec());
     let mut scenario = scenario(line, 5);
     scenario.flows.push(flow("download", bulk("cubic")));
     let report = match run(&scenario, qdiscs(), |_| {}) {
@@ -463,6 +464,7 @@ fn a_qdisc_queues_in_the_place_of_a_datapath() {
     assert!((wire / 578.0 - 1.0).abs() < 0.005, "{wire} B");
 
     let queue = &mut scenario.links[1].egress[0].queue;
+    queue.qdisc = None;
     queue.scheduler.discipline = Discipline::Harvest;
     let error = run(&scenario, qdiscs(), |_| {}).unwrap_err().to_string();
     assert!(

@@ -122,6 +122,11 @@ fn program(discipline: Discipline) -> Result<&'static [u8], BpfError> {
         .ok_or(BpfError::NoProgram(discipline))
 }
 
+/// Whether there is a program of the discipline.
+pub fn has_program(discipline: Discipline) -> bool {
+    program(discipline).is_ok()
+}
+
 /// Whether this kernel has BPF qdiscs.
 pub fn is_supported() -> bool {
     let kernel = Btf::from_vmlinux();
