@@ -4,6 +4,7 @@ mod abrc;
 mod claim;
 mod figures;
 pub mod grid;
+mod in_guest;
 mod ncq;
 mod page;
 mod paper;
@@ -42,6 +43,7 @@ const PAPERS: [Paper; 6] = [
 #[command(after_help = "Examples:
   makeway papers
   makeway papers sqf --world netns
+  makeway papers sqf --world vm
   makeway papers sqf --world sim --full --runs 20 --json claims.json
 
 A run that is finished is kept and not made again, so that the same command goes on where it was stopped. In the
@@ -163,6 +165,7 @@ fn results(args: &Papers, cells: &mut [Cell], world: World) -> anyhow::Result<Op
             let jobs = args.jobs.unwrap_or_else(grid::default_jobs).max(1);
             grid::run(cells, folder, jobs)
         }
+        World::Vm => in_guest::run(cells, folder, args.jobs.unwrap_or_else(cores).max(1)),
         World::Sim => {
             let jobs = args.jobs.unwrap_or_else(cores).max(1);
             let default = if args.full { 10 } else { 3 };

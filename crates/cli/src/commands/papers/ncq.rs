@@ -43,7 +43,7 @@ const QUEUES: [&str; 4] = ["fifo", "0.01", "0.03", "0.05"];
 fn cells(_full: bool, world: World) -> Vec<Cell> {
     match world {
         World::Netns => voip::kernel_cells(),
-        World::Sim => [
+        World::Sim | World::Vm => [
             theory::cells(),
             ftp::cells(),
             sensors::cells(),

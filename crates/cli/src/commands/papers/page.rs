@@ -49,6 +49,7 @@ impl Section<'_> {
         let world = match self.world {
             World::Netns => "",
             World::Sim => " --world sim",
+            World::Vm => " --world vm",
         };
         let command = |cell: &Cell| {
             let runs = self.results.get(&cell.name).map_or(0, Vec::len);
@@ -84,6 +85,23 @@ impl Section<'_> {
             );
         }
         let worst = all().flatten().map(lateness).fold(0.0, f64::max);
+        if self.world == World::Vm {
+            let about = |key| {
+                let mut said: Vec<&str> = (all().flatten())
+                    .filter_map(|report| report.environment.get(key))
+                    .map(String::as_str)
+                    .collect();
+                said.sort();
+                said.dedup();
+                said.join(", ")
+            };
+            return format!(
+                "In a guest with Linux {} ({}); its processors were idle for {} of the time, and its senders {worst:.2} ms late at worst.",
+                about("kernel"),
+                about("accelerator"),
+                about("processors idle")
+            );
+        }
         format!(
             "A run is repeated, twice at most, if the sender ever left a packet more than 2.5 ms late; the worst of those shown was {worst:.1} ms late."
         )

@@ -40,6 +40,8 @@ pub enum World {
     Netns,
     /// Simulated time, with a model of TCP.
     Sim,
+    /// A guest with Debian's newest kernel, whose own qdiscs queue.
+    Vm,
 }
 
 impl World {
@@ -48,6 +50,7 @@ impl World {
         match self {
             Self::Netns => "netns",
             Self::Sim => "sim",
+            Self::Vm => "vm",
         }
     }
 }

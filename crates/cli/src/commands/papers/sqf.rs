@@ -5,10 +5,12 @@
 //! - [`runs`]: the experiments;
 //! - [`figures`]: what they are judged by;
 //! - [`charts`]: the paper's figures;
+//! - [`in_guest`]: what is run and judged in the world vm;
 //! - here: each statement, theirs and ours.
 
 mod charts;
 mod figures;
+mod in_guest;
 mod runs;
 
 use makeway_report::estimate::Estimate;
@@ -27,7 +29,7 @@ pub const SQF: Paper = Paper {
     id: "sqf",
     title: "Self-prioritization of audio and video traffic, run again",
     source: "T. Bonald, L. Muscariello, N. Ostallo, ICC 2011",
-    worlds: &[World::Netns, World::Sim],
+    worlds: &[World::Netns, World::Sim, World::Vm],
     shortened: "Each run measured 20 s instead of the paper's 10 minutes (10 s at 100 Mbit/s); --full runs all of it.",
     full: "Each run measured 10 minutes, as in the paper.",
     cells,
@@ -41,6 +43,9 @@ const TESTBED: &str = "testbed of section V: 100 Mbit/s servers, a 10 Mbit/s lin
 
 /// Every statement, in the order of the paper.
 fn claims(r: &Results) -> Vec<Claim> {
+    if in_guest::is_of_guest(r) {
+        return in_guest::claims(r);
+    }
     vec![
         fig3_probability(),
         fig3_fair_share(),

@@ -1,5 +1,6 @@
 //! The experiments: which scenarios are run, and with what.
 
+use super::in_guest;
 use crate::commands::papers::grid::Cell;
 use crate::commands::papers::paper::World;
 
@@ -33,6 +34,9 @@ pub fn downloads(discipline: &str, full: bool) -> Vec<u32> {
 /// Everything that is run. Shortened, a run measures 20 s. In simulated time all is replicated, so that nothing
 /// needs seeds.
 pub fn cells(full: bool, world: World) -> Vec<Cell> {
+    if world == World::Vm {
+        return in_guest::cells(full);
+    }
     let replicated = world == World::Sim;
     let seconds = if full { 605 } else { 25 };
     let cell = |name: String, file, set: Vec<String>| Cell {
