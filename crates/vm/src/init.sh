@@ -6,7 +6,6 @@ export PATH=/bin:/sbin:/usr/bin:/usr/sbin HOME=/ LC_ALL=C.UTF-8
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev 2>/dev/null
-mount -t tmpfs tmpfs /tmp
 mount -t bpf bpf /sys/fs/bpf
 mount -t debugfs debugfs /sys/kernel/debug
 ip link set lo up
