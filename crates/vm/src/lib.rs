@@ -17,6 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -88,6 +89,9 @@ pub enum VmError {
         /// What it had said.
         said: String,
     },
+    /// Somebody asked for the end.
+    #[error("the guest was stopped before its command ended")]
+    Cancelled,
     /// The guest ended before its command did.
     #[error("the guest stopped before its command ended; its console's last lines:\n{console}")]
     Stopped {
@@ -126,6 +130,7 @@ pub struct Vm<'a> {
     cpus: u32,
     arguments: Vec<OsString>,
     accelerator: Option<Accelerator>,
+    stop: Option<&'a AtomicBool>,
 }
 
 impl<'a> Vm<'a> {
@@ -142,6 +147,7 @@ impl<'a> Vm<'a> {
             cpus: 2,
             arguments: Vec::new(),
             accelerator: None,
+            stop: None,
         }
     }
 
@@ -187,6 +193,12 @@ impl<'a> Vm<'a> {
     /// Runs it so and not otherwise; it is [`Accelerator::best`] where nothing is said.
     pub fn accelerator(mut self, accelerator: Accelerator) -> Self {
         self.accelerator = Some(accelerator);
+        self
+    }
+
+    /// Ends the guest when `flag` is set, from wherever.
+    pub fn stop_on(mut self, flag: &'a AtomicBool) -> Self {
+        self.stop = Some(flag);
         self
     }
 
@@ -246,13 +258,14 @@ impl<'a> Vm<'a> {
 
         let end = Instant::now() + limit;
         let mut lines = Lines::of(at("output"));
+        let stopped = || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed));
         let in_time = loop {
             let ended = machine.try_wait().map_err(|e| failed("qemu", &e))?;
             lines.give(&mut line);
             if ended.is_some() {
                 break true;
             }
-            if Instant::now() >= end {
+            if Instant::now() >= end || stopped() {
                 // It may have ended this moment, which is as well.
                 let _ = machine.kill();
                 let _ = machine.wait();
@@ -269,6 +282,9 @@ impl<'a> Vm<'a> {
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let [text, console] = ["output", "console"].map(read);
+        if stopped() {
+            return Err(VmError::Cancelled);
+        }
         if !in_time {
             return Err(VmError::TimedOut { limit, said: text });
         }

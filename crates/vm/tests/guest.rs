@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use makeway_vm::{Accelerator, Kernel, Vm, VmError, cache, find};
@@ -50,6 +51,10 @@ fn a_command_runs_under_another_kernel() {
         matches!(&stuck, Err(VmError::TimedOut { said, .. }) if said.contains("so far")),
         "{stuck:?}"
     );
+    let stop = AtomicBool::new(true);
+    let cancelled = Vm::new(&kernel).stop_on(&stop);
+    let cancelled = cancelled.run("sleep 1000", Duration::from_secs(30));
+    assert!(matches!(cancelled, Err(VmError::Cancelled)));
     let missing = Vm::new(&kernel)
         .module("no_such_module")
         .run("true", Duration::from_secs(1));

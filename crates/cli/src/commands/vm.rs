@@ -172,6 +172,7 @@ pub fn run(
     };
     guest = guest
         .accelerator(accelerator)
+        .stop_on(stop)
         .program(&program)
         .program(&find("tc", "iproute2")?);
     let mut limit = Duration::from_secs(120);
