@@ -183,10 +183,10 @@ impl Lives {
         let mut scheduler = sched::Config::new(discipline, limits);
         scheduler.drop_from = [DropFrom::Head, DropFrom::Tail][random.usize(0..2)];
         let config = Config {
-            scheduler,
             rate: Some(Rate::from_bps(100_000)),
             framing: Framing::ETHERNET,
-            seed: n,
+            seed: n.into(),
+            ..Config::new(scheduler)
         };
         let qdisc = Qdisc::load(&format!("life{n}"), &config).unwrap();
         let mut parent = "root";

@@ -71,10 +71,10 @@ fn guest_departures_and_drops_are_cores() {
             let mut scheduler = sched::Config::new(discipline, limits);
             scheduler.drop_from = drop_from;
             let config = Config {
-                scheduler,
                 rate: Some(STOPPED),
                 framing,
                 seed: 77,
+                ..Config::new(scheduler)
             };
             n += 1;
             match Qdisc::load("probe", &config) {
@@ -178,10 +178,8 @@ fn guest_a_gso_packet_costs_what_its_segments_cost() {
             flows: FLOWS,
         };
         let config = Config {
-            scheduler: sched::Config::new(Discipline::Sqf, limits),
-            rate: None,
             framing,
-            seed: 77,
+            ..Config::new(sched::Config::new(Discipline::Sqf, limits))
         };
         let interface = format!("g{n}");
         let qdisc = put(&interface, &format!("gso{n}"), &config);

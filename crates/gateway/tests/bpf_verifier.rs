@@ -35,12 +35,7 @@ fn guest_loads_and_counts() {
             bytes: Bytes::new(16 << 20),
             flows: 1000,
         };
-        let config = Config {
-            scheduler: sched::Config::new(discipline, limits),
-            rate: None,
-            framing: Framing::default(),
-            seed: 1,
-        };
+        let config = Config::new(sched::Config::new(discipline, limits));
         let _loaded = match Qdisc::load("makeway0", &config) {
             Err(BpfError::NoProgram(_)) => continue,
             loaded => loaded.unwrap(),

@@ -338,7 +338,9 @@ fn ours(egress: &Egress, rate: Rate, flows: u32, seed: u32) -> Result<bpf::Qdisc
         scheduler,
         rate: Some(rate),
         framing: egress.framing,
-        seed,
+        identity: egress.queue.flows,
+        users: egress.queue.users,
+        seed: seed.into(),
     };
     bpf::Qdisc::load(&kind, &config)
 }

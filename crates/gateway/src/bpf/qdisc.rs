@@ -43,6 +43,19 @@ pub struct Config {
 }
 
 impl Config {
+    /// A discipline that is not limited in rate, of IP packets as they are, whose flows are connections and whose users are
+    /// destinations.
+    pub fn new(scheduler: sched::Config) -> Self {
+        Self {
+            scheduler,
+            rate: None,
+            framing: Framing::default(),
+            identity: Identity::FiveTuple,
+            users: Identity::DstHost,
+            seed: 1,
+        }
+    }
+
     /// What the kernel does in the place of such a datapath.
     ///
     /// # Errors
