@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
+    if env::var_os("CARGO_FEATURE_BPF").is_none() {
+        return;
+    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     println!("cargo:rerun-if-changed={}", source.display());
