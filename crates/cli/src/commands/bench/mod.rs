@@ -2,6 +2,7 @@
 
 mod core;
 mod datapath;
+mod kernel;
 mod rounds;
 mod send;
 mod sim;
@@ -27,6 +28,7 @@ pub struct Bench {
 enum Part {
     Core(core::Core),
     Datapath(datapath::DatapathArgs),
+    Kernel(kernel::KernelArgs),
     Send(send::SendArgs),
     Sim(sim::SimArgs),
 }
@@ -35,6 +37,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     match &bench.part {
         Part::Core(args) => core::run(args),
         Part::Datapath(args) => datapath::run(args),
+        Part::Kernel(args) => kernel::run(args),
         Part::Send(args) => send::run(args),
         Part::Sim(args) => sim::run(args),
     }
