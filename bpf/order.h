@@ -48,7 +48,8 @@ inline_always void order_link(u32 flow, u32 bytes)
 	ring_at(last)->next = node ^ last;
 	ring_at(node)->prev = last ^ node;
 	ring_at(node)->next = bytes ^ node;
-	bitmap_insert(&order.occupied, bytes);
+	if (last == bytes)
+		bitmap_insert(&order.occupied, bytes);
 }
 
 inline_always void order_unlink(u32 flow, u32 bytes)

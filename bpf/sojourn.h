@@ -1,4 +1,4 @@
-/* Times in the discipline of the packets that left, counted in buckets within 12.5 %: those of gateway's
+/* Times in the discipline of packets that left, of those that are samples, counted in buckets within 12.5 %: those of gateway's
  * datapath/sojourn.rs. What is recent is the difference from a copy of one to two seconds ago. */
 #pragma once
 

@@ -14,6 +14,7 @@
  * | `p × (ExpectTkt / InTkt)^3` | `weigh`, to the power of `params.exponent` |
  *
  * What core has and this does not: marks. Nobody here writes tickets: a qdisc cannot write on packets. */
+#define TIMED
 #include "qdisc.h"
 #include "fifo.h"
 #include "red.h"

@@ -64,7 +64,7 @@ enum told {
 	TOLD_FREED,
 	/* So many packets and bytes are held, as the kernel is told. */
 	TOLD_HELD,
-	/* The link is busy until `value`. */
+	/* The link is busy until `value`, if it has a rate. */
 	TOLD_BUSY,
 	/* The kernel was asked to call again at `value`. */
 	TOLD_WATCHDOG,
@@ -259,7 +259,7 @@ int main(void)
 		tell(TOLD_HELD, qdisc.q.qlen, qdisc.qstats.backlog);
 		tell(TOLD_DROPS, 0, qdisc.qstats.drops);
 		tell(TOLD_NCQ, counters.favoured, counters.reordered);
-		tell(TOLD_BUSY, 0, shaper.next_free);
+		tell(TOLD_BUSY, 0, shaper.rate ? shaper.next_free : 0);
 	}
 	((void (*)(u64 *))OPS.destroy)((u64[]){ (u64)&qdisc });
 	return instances;

@@ -8,7 +8,6 @@
 mod guest;
 
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use makeway_core::framing::Framing;
 use makeway_core::sched::{self, Discipline, Limits};
 use makeway_core::units::Bytes;
 use makeway_gateway::bpf::{BpfError, Config, Qdisc};

@@ -10,6 +10,7 @@ use libbpf_rs::{
 };
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
+use makeway_core::random::Rng;
 use makeway_core::sched::{self, DropFrom};
 use makeway_core::units::Rate;
 
@@ -133,7 +134,9 @@ impl Qdisc {
         let object = program(config.scheduler.discipline)?;
         let values = config.layout()?;
         let params = Params::of(&config.scheduler)?;
+        let mut random = Rng::new(config.seed);
         let keys = Keys {
+            multipliers: std::array::from_fn(|_| random.next_u64()),
             seed: config.seed,
             flows_by: identity(config.identity),
             users_by: identity(config.users),

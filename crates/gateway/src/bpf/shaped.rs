@@ -423,10 +423,9 @@ mod tests {
     use super::*;
 
     fn found(kind: &str, handle: u32) -> Found {
-        Found {
-            handle,
-            ..Found::new(kind, ROOT)
-        }
+        let mut found = Found::new(kind, ROOT);
+        found.handle = handle;
+        found
     }
 
     #[test]

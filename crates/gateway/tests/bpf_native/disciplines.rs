@@ -236,7 +236,8 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
         tell(HELD, held.packets, held.bytes.get());
         tell(DROPS, 0, dropped);
         tell(NCQ, counts.favoured as u32, counts.reordered);
-        tell(BUSY, 0, shaper.busy_until().as_nanos());
+        let busy = shaper.rate().map(|_| shaper.busy_until().as_nanos());
+        tell(BUSY, 0, busy.unwrap_or(0));
     }
     events
 }
