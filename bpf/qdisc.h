@@ -211,9 +211,13 @@ inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, st
 /* The longest sleep: no later a new rate is seen. */
 #define WAKE (100 * 1000 * 1000ULL)
 
-/* The clock is asked for where somebody needs it: it costs a tenth of all that a packet does. Of sojourn times each
- * eighth packet is a sample. */
-#define SAMPLE 8
+/* The clock is asked for where somebody needs it: it costs a tenth of all that a packet does. Of sojourn times every
+ * eighth packet or so is a sample; by a Weyl sequence, so that no traffic keeps its step. */
+inline_always bool is_sample(void)
+{
+	return (u32)counters.packets_in * 0x9e3779b9U < 1U << 29;
+}
+
 #ifdef TIMED
 #define IS_TIMED true
 #else
@@ -224,7 +228,7 @@ inline_always u64 time_of_arrival(void)
 {
 	bool begins = (config.rate | shaper.rate) && !pool.packets;
 
-	return IS_TIMED || begins || !(counters.packets_in % SAMPLE) ? bpf_ktime_get_ns() : 0;
+	return IS_TIMED || begins || is_sample() ? bpf_ktime_get_ns() : 0;
 }
 
 inline_always u64 time_of_departure(void)

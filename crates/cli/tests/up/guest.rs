@@ -163,7 +163,7 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
     tc("qdisc replace dev near root handle 77: fq_codel limit 777 flows 64 target 7ms");
     let before = tc("qdisc show dev near");
     let up = Up::start("up near --rate 8mbit");
-    let downloads: Vec<_> = (5001..5004).map(|port| download(&far, port)).collect();
+    let downloads: Vec<_> = (5001..5013).map(|port| download(&far, port)).collect();
     thread::sleep(Duration::from_secs(3));
 
     // SQF's result: the call waits for no download, whatever stands in the buffer.
@@ -179,16 +179,16 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
     assert!(egress["qdisc"].as_str().unwrap().starts_with("makeway"));
     every_packet_is_accounted_for(&all);
     assert_eq!(delays.len(), 150, "of the call were lost");
-    // What waits, in ms at 8 Mbit/s.
-    let (median, waits) = (
-        delays[75],
-        egress["backlog_bytes"].as_u64().unwrap() as f64 / 1e3,
-    );
+    // As long as downloads wait at worst, by what left and by what is there, in ms at 8 Mbit/s: newer kernels' senders keep less in a
+    // queue of their own machine.
+    let left = egress["sojourn"]["p99_ms"].as_f64().unwrap();
+    let held = egress["backlog_bytes"].as_u64().unwrap() as f64 / 1e3;
+    let (median, waits) = (delays[75], left.max(held));
     println!(
         "call: median {median:.1} ms, p95 {:.1} ms, beside {waits:.0} ms of downloads",
         delays[142]
     );
-    assert!(waits > 50.0 && median < waits / 4.0, "{egress}");
+    assert!(waits > 20.0 && median < waits / 4.0, "{egress}");
     assert!(!egress["flows"].as_array().unwrap().is_empty());
 
     up.signal(libc::SIGKILL);
@@ -287,7 +287,13 @@ fn what_was_there_is_restored_or_left_alone() {
         tc("qdisc del dev near root");
     }
     tc("qdisc add dev near root handle 79: htb default 1");
-    let before = tc("qdisc show dev near");
+    // Without its counter of packets.
+    let shown = || {
+        let all = tc("qdisc show dev near");
+        let options = all.split(" direct_packets_stat").next();
+        options.unwrap_or_default().to_owned()
+    };
+    let before = shown();
     let refused = [
         ("", "could not be restored"),
         (
@@ -299,7 +305,7 @@ fn what_was_there_is_restored_or_left_alone() {
     for (options, why) in refused {
         let (ok, said) = say(&format!("up near --rate 8mbit --backend bpf{options}"));
         assert!(!ok && said.contains(why), "{options}: {said}");
-        assert_eq!(tc("qdisc show dev near"), before);
+        assert_eq!(shown(), before);
         assert_eq!(remains(), [""; 0]);
     }
     ip("link del near");

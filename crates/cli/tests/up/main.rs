@@ -388,7 +388,7 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
             "give a rate like 20mbit",
         ),
         (
-            "up near --rate 20mbit --discipline cake",
+            "up near --rate 20mbit --discipline bfifo",
             "fifo, fq, pfq, sqf",
         ),
         ("up near --rate 20mbit --flows port", "5-tuple, src-port"),
