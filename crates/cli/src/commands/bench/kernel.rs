@@ -213,7 +213,7 @@ fn targets(subjects: &[Subject]) -> Vec<Target> {
             }
         }
     }
-    let flood = |of| own(subjects, "sqf", Case::Flood, of);
+    let flood = |of| own(subjects, "bpf:sqf", Case::Flood, of);
     let ratio = || Some(flood(dropped)? / flood(forwarded)?);
     target("flood: sqf, dropped / forwarded".into(), 1.0, ratio());
     targets
