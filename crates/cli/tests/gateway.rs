@@ -106,7 +106,7 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
         ("up near --rate 0mbit", "rate"),
         ("up near --rate 20", "20mbit"),
         ("up near --rate fast", "20mbit"),
-        ("up near --rate 20mbit --discipline cake", "sqf"),
+        ("up near --rate 20mbit --discipline bfifo", "sqf"),
         ("up near --rate 20mbit --flows everybody", "5-tuple"),
         ("up near --rate 20mbit --weight 10.9.0.2=2", "hier"),
         ("up near --rate 20mbit --limit lots", "packets"),
