@@ -88,7 +88,7 @@ impl Arena {
     }
 
     /// Takes a packet in.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, packet: Transit) -> Handle {
         match self.free.pop() {
             Some(slot) => {
@@ -104,7 +104,7 @@ impl Arena {
     }
 
     /// Asks the processor for a packet that will be looked at soon.
-    #[inline]
+    #[inline(always)]
     pub fn fetch(&self, handle: Handle) {
         if self.slots.len() >= FETCH_FROM {
             fetch(&self.slots, handle.0);
@@ -112,13 +112,13 @@ impl Arena {
     }
 
     /// Looks at a packet.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, handle: Handle) -> &Transit {
         &self.slots[handle.0 as usize]
     }
 
     /// Looks at a packet, to change it.
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, handle: Handle) -> &mut Transit {
         &mut self.slots[handle.0 as usize]
     }
@@ -151,7 +151,7 @@ impl Arena {
     }
 
     /// Takes a packet out.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, handle: Handle) -> Transit {
         self.free.push(handle.0);
         let transit = self.slots[handle.0 as usize];

@@ -132,7 +132,7 @@ impl Sources {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn event(self, source: u32) -> Event {
         let (index, second) = (source / 2, source % 2 == 1);
         match (index.checked_sub(self.ports), second) {
@@ -357,7 +357,7 @@ impl<T: Trace> World<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn mark(&mut self, port: u32, handle: Handle) {
         let transit = self.arena.get_mut(handle);
         let word = self.now.as_nanos()
@@ -600,7 +600,7 @@ fn sack_len(ack: &Ack) -> u32 {
 
 /// A timer that moves on with every packet is moved in the agenda only when it runs out: whoever is
 /// woken early looks again.
-#[inline]
+#[inline(always)]
 fn set_lazily(agenda: &mut Agenda, source: u32, due: Option<Instant>) {
     let Some(due) = due else {
         return;
