@@ -10,17 +10,11 @@ struct flow queue;
 
 inline_always int fifo_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
-	struct slot *slot;
-
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
 	if (is_full(pool.packets, pool.bytes, pkt->len))
 		return refuse(skb, to_free, TAIL);
-	slot = pool_push(0, &queue, pkt->len, pkt->now);
-	if (!slot)
-		return refuse(skb, to_free, TAIL);
-	hold(skb, to_free, slot);
-	return NET_XMIT_SUCCESS;
+	return fifo_take(skb, to_free, 0, &queue, pkt);
 }
 
 inline_always u32 fifo_dequeue(u64 now)

@@ -7,18 +7,18 @@
 #define FLOW_STATE                                                                                                     \
 	struct links links;                                                                                            \
 	u64 deficit;
+#define FLOW_BEGINS fq_join
 #define FLOW_ENDS fq_leave
 
 #include "ring.h"
 #include "qdisc.h"
+#include "turns.h"
 
+inline_always void fq_join(u32 at, struct flow *flow);
 inline_always void fq_leave(u32 at, struct flow *flow);
 
 #include "order.h"
 #include "queues.h"
-
-/* Whether the flow at the head has had its quantum for this turn. */
-bool granted;
 
 inline_always struct links *links_at(u32 i)
 {
@@ -27,80 +27,41 @@ inline_always struct links *links_at(u32 i)
 	return flow ? &flow->links : NULL;
 }
 
+inline_always void fq_join(u32 at, struct flow *flow)
+{
+	ring_push(at);
+}
+
 inline_always void fq_leave(u32 at, struct flow *flow)
 {
-	if (ring_head() == at)
-		granted = false;
-	ring_remove(at);
+	turns_leave(at);
 	flow->deficit = 0;
 }
 
 inline_always int fq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
-	struct slot *slot;
 	struct flow *flow;
 	u32 at;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
 	flow = pool_flow(flow_hash(skb), &at);
-	slot = flow ? queues_push(at, flow, pkt) : NULL;
-	if (!slot)
-		return refuse(skb, to_free, FLOWS);
-	if (flow->packets == 1)
-		ring_push(at);
-	hold(skb, to_free, slot);
-	drop_excess(to_free);
-	return NET_XMIT_SUCCESS;
+	return flow ? queues_take(skb, to_free, at, flow, pkt) : refuse(skb, to_free, FLOWS);
 }
 
-/* The turn of the flow at the head: the slot of its first packet, if that may go; else the next flow is at the head,
- * and 0 is said. */
+/* The flow at the head, if its first packet may go. */
 inline_always u32 fq_turn(void)
 {
-	struct flow *flow = flow_at(ring_head());
-	struct slot *slot;
+	u32 at = ring_head();
+	struct flow *flow = flow_at(at);
+	struct slot *slot = flow ? slot_at(flow->head) : NULL;
 
-	if (!flow)
-		return 0;
-	slot = slot_at(flow->head);
-	if (!slot)
-		return 0;
-	if (!granted) {
-		flow->deficit += config.quantum;
-		granted = true;
-	}
-	if (slot->len <= flow->deficit) {
-		flow->deficit -= slot->len;
-		return flow->head;
-	}
-	ring_rotate();
-	granted = false;
-	return 0;
+	return slot && turn_allows(&flow->deficit, config.quantum, slot->len) ? at : 0;
 }
 
 inline_always u32 fq_dequeue(u64 now)
 {
-	u32 i = 0;
-	struct flow *flow;
-	struct slot *slot;
-	int n;
-
-	if (!pool.packets)
-		return 0;
-	bpf_for(n, 0, TURNS) {
-		i = fq_turn();
-		if (i)
-			break;
-	}
-	slot = slot_at(i);
-	if (!i || !slot)
-		return 0;
-	flow = flow_at(slot->flow);
-	if (!flow)
-		return 0;
-	queues_pop(i, slot, flow);
-	return i;
+	return turns_dequeue(fq_turn);
 }
 
 QDISC(fq)

@@ -19,6 +19,7 @@
 #include "ring.h"
 #include "treap.h"
 #include "qdisc.h"
+#include "turns.h"
 
 struct user {
 	struct entry entry;
@@ -52,9 +53,6 @@ struct {
 } weights SEC(".maps");
 
 struct table known_users;
-
-/* Whether the user at the head has had its quantum for this turn. */
-bool granted;
 
 /* Flows are the even nodes, users the odd ones. All users hang below the user that is nobody. */
 #define FLOW(i) ((i) << 1)
@@ -103,9 +101,7 @@ inline_always u32 user_of(struct sk_buff *skb)
 
 inline_always void hier_leave(u32 i, struct user *user)
 {
-	if (ring_head() == i)
-		granted = false;
-	ring_remove(i);
+	turns_leave(i);
 	user->deficit = 0;
 	table_free(&known_users, &user_chains, &users, i, &user->entry);
 }
@@ -147,7 +143,6 @@ inline_always u32 order_longest(void)
 inline_always int hier_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
 	struct flow *flow;
-	struct slot *slot;
 	u32 at;
 
 	if (pkt->len > config.limit_bytes)
@@ -159,19 +154,13 @@ inline_always int hier_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 		flow->user = user_of(skb);
 	if (!flow->user)
 		return refuse(skb, to_free, FLOWS);
-	slot = queues_push(at, flow, pkt);
-	if (!slot)
-		return refuse(skb, to_free, FLOWS);
-	hold(skb, to_free, slot);
-	drop_excess(to_free);
-	return NET_XMIT_SUCCESS;
+	return queues_take(skb, to_free, at, flow, pkt);
 }
 
-/* The turn of the user at the head: the slot of the first packet of its shortest flow, if that may go; else the next
- * user is at the head, and 0 is said. */
+/* The shortest flow of the user at the head, if its first packet may go. */
 verified_apart u32 hier_turn(void)
 {
-	u32 i = ring_head();
+	u32 i = ring_head(), at;
 	struct node *node = node_at(USER(i));
 	struct user *user = user_at(i);
 	struct flow *flow;
@@ -179,47 +168,15 @@ verified_apart u32 hier_turn(void)
 
 	if (!i || !node || !user)
 		return 0;
-	flow = flow_at(treap_least(USER(i)) >> 1);
-	if (!flow)
-		return 0;
-	slot = slot_at(flow->head);
-	if (!slot)
-		return 0;
-	if (!granted) {
-		user->deficit += (u64)config.quantum * node->weight;
-		granted = true;
-	}
-	if (slot->len <= user->deficit) {
-		user->deficit -= slot->len;
-		return flow->head;
-	}
-	ring_rotate();
-	granted = false;
-	return 0;
+	at = treap_least(USER(i)) >> 1;
+	flow = flow_at(at);
+	slot = flow ? slot_at(flow->head) : NULL;
+	return slot && turn_allows(&user->deficit, (u64)config.quantum * node->weight, slot->len) ? at : 0;
 }
 
 inline_always u32 hier_dequeue(u64 now)
 {
-	struct flow *flow;
-	struct slot *slot;
-	u32 i = 0;
-	int n;
-
-	if (!pool.packets)
-		return 0;
-	bpf_for(n, 0, TURNS) {
-		i = hier_turn();
-		if (i)
-			break;
-	}
-	slot = slot_at(i);
-	if (!i || !slot)
-		return 0;
-	flow = flow_at(slot->flow);
-	if (!flow)
-		return 0;
-	queues_pop(i, slot, flow);
-	return i;
+	return turns_dequeue(hier_turn);
 }
 
 QDISC(hier)

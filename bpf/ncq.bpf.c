@@ -167,7 +167,6 @@ inline_always int ncq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 {
 	bool candidate, favour, full = is_full(pool.packets, pool.bytes, pkt->len);
 	struct flow *flow;
-	struct slot *slot;
 	u32 at;
 	int n;
 
@@ -199,15 +198,10 @@ inline_always int ncq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 	if (favour) {
 		counters.favoured++;
 		flow->overtaken = flow->waiting;
-		slot = pool_push(at, &favoured, pkt->len, pkt->now);
 	} else {
 		flow->waiting++;
-		slot = pool_push(at, &normal, pkt->len, pkt->now);
 	}
-	if (!slot)
-		return refuse(skb, to_free, FLOWS);
-	hold(skb, to_free, slot);
-	return NET_XMIT_SUCCESS;
+	return fifo_take(skb, to_free, at, favour ? &favoured : &normal, pkt);
 }
 
 inline_always u32 ncq_dequeue(u64 now)

@@ -1,16 +1,7 @@
 /* A pool whose flows are in order of backlog. Twin of core's `Queues`. A discipline includes an order before. If it has
- * something to do when a flow has lost its last packet, it defines FLOW_ENDS, a function of (u32 at, struct flow *flow). */
+ * something to do when a flow has got its first packet or lost its last, it defines FLOW_BEGINS and FLOW_ENDS, functions of
+ * (u32 at, struct flow *flow). */
 #pragma once
-
-/* Room for `pkt` at the tail of the queue of `flow`, at `at`; NULL if there is no place for it. */
-inline_always struct slot *queues_push(u32 at, struct flow *flow, const struct packet *pkt)
-{
-	struct slot *slot = pool_push(at, flow, pkt->len, pkt->now);
-
-	if (slot)
-		order_update(at, flow->bytes - pkt->len, flow->bytes);
-	return slot;
-}
 
 /* Takes the packet in slot `i`, the first or the last of `flow`, out of the pool. */
 inline_always void queues_pop(u32 i, struct slot *slot, struct flow *flow)
@@ -25,6 +16,23 @@ inline_always void queues_pop(u32 i, struct slot *slot, struct flow *flow)
 	FLOW_ENDS(at, flow);
 #endif
 	pool_forget(at, flow);
+}
+
+/* Takes the first packet of flow `at` out of the pool; its slot, 0 if there is none. */
+inline_always u32 queues_leave(u32 at)
+{
+	struct flow *flow = flow_at(at);
+	struct slot *slot;
+	u32 i;
+
+	if (!at || !flow)
+		return 0;
+	i = flow->head;
+	slot = slot_at(i);
+	if (!i || !slot)
+		return 0;
+	queues_pop(i, slot, flow);
+	return i;
 }
 
 /* Longest queue drop: takes a packet out of the longest queue; whether there was one. */
@@ -60,4 +68,22 @@ inline_always void drop_excess(struct bpf_sk_buff_ptr *to_free)
 		if (!is_over() || !drop_longest(to_free))
 			break;
 	}
+}
+
+/* Takes `skb` to the tail of the queue of `flow`, at `at`; for a full buffer the longest queues give way. */
+inline_always int queues_take(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, u32 at, struct flow *flow,
+			      const struct packet *pkt)
+{
+	struct slot *slot = pool_push(at, flow, pkt->len, pkt->now);
+
+	if (!slot)
+		return refuse(skb, to_free, FLOWS);
+	order_update(at, flow->bytes - pkt->len, flow->bytes);
+#ifdef FLOW_BEGINS
+	if (flow->packets == 1)
+		FLOW_BEGINS(at, flow);
+#endif
+	hold(skb, to_free, slot);
+	drop_excess(to_free);
+	return NET_XMIT_SUCCESS;
 }

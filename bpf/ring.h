@@ -6,11 +6,6 @@
 
 #include "kernel.h"
 
-#define LEAST_QUANTUM 64
-/* Turns of a deficit round robin without a departure are fewer: each adds a quantum to a deficit that is less than a
- * packet at the head of a queue. */
-#define TURNS (LIMIT_BYTES / LEAST_QUANTUM + MOST_PACKETS)
-
 struct links {
 	u32 prev;
 	u32 next;

@@ -11,38 +11,18 @@
 inline_always int sqf_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
 	struct flow *flow;
-	struct slot *slot;
 	u32 at;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
 	flow = pool_flow(flow_hash(skb), &at);
-	slot = flow ? queues_push(at, flow, pkt) : NULL;
-	if (!slot)
-		return refuse(skb, to_free, FLOWS);
-	hold(skb, to_free, slot);
-	drop_excess(to_free);
-	return NET_XMIT_SUCCESS;
+	return flow ? queues_take(skb, to_free, at, flow, pkt) : refuse(skb, to_free, FLOWS);
 }
 
 /* Algorithm 1, at packet departure. */
 inline_always u32 sqf_dequeue(u64 now)
 {
-	struct flow *flow;
-	struct slot *slot;
-	u32 i;
-
-	if (!pool.packets)
-		return 0;
-	flow = flow_at(order_shortest());
-	if (!flow)
-		return 0;
-	i = flow->head;
-	slot = slot_at(i);
-	if (!i || !slot)
-		return 0;
-	queues_pop(i, slot, flow);
-	return i;
+	return pool.packets ? queues_leave(order_shortest()) : 0;
 }
 
 QDISC(sqf)

@@ -139,7 +139,6 @@ inline_always int tred_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 	bool full = is_full(pool.packets, pool.bytes, pkt->len);
 	u32 tag = packet_tag(skb), reason;
 	u32 *said = bpf_map_lookup_elem(&tickets, &tag), came = said ? *said : 0;
-	struct slot *slot;
 
 	count(pkt->now, came, pkt->len);
 	if (pkt->len > config.limit_bytes)
@@ -152,11 +151,7 @@ inline_always int tred_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 		early.count = 0;
 		return refuse(skb, to_free, TAIL);
 	}
-	slot = pool_push(0, &queue, pkt->len, pkt->now);
-	if (!slot)
-		return refuse(skb, to_free, TAIL);
-	hold(skb, to_free, slot);
-	return NET_XMIT_SUCCESS;
+	return fifo_take(skb, to_free, 0, &queue, pkt);
 }
 
 inline_always u32 tred_dequeue(u64 now)

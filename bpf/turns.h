@@ -1,0 +1,52 @@
+/* Deficit round robin: who is at the head of the ring has a turn, which ends when its deficit is less than its packet. */
+#pragma once
+
+#define LEAST_QUANTUM 64
+/* Turns of a deficit round robin without a departure are fewer: each adds a quantum to a deficit that is less than a
+ * packet at the head of a queue. */
+#define TURNS (LIMIT_BYTES / LEAST_QUANTUM + MOST_PACKETS)
+
+inline_always u32 queues_leave(u32 at);
+
+/* Whether who is at the head has had its quantum for this turn. */
+bool granted;
+
+/* Who leaves the ring takes no turn along. */
+inline_always void turns_leave(u32 i)
+{
+	if (ring_head() == i)
+		granted = false;
+	ring_remove(i);
+}
+
+/* Whether the turn at the head has `len` bytes left, which it spends; else the next is at the head. */
+inline_always bool turn_allows(u64 *deficit, u64 quantum, u32 len)
+{
+	if (!granted) {
+		*deficit += quantum;
+		granted = true;
+	}
+	if (len <= *deficit) {
+		*deficit -= len;
+		return true;
+	}
+	ring_rotate();
+	granted = false;
+	return false;
+}
+
+/* Takes a packet of the first flow that a turn gives, which says 0 until one may send; the packet's slot. */
+inline_always u32 turns_dequeue(u32 (*turn)(void))
+{
+	u32 at = 0;
+	int n;
+
+	if (!pool.packets)
+		return 0;
+	bpf_for(n, 0, TURNS) {
+		at = turn();
+		if (at)
+			break;
+	}
+	return queues_leave(at);
+}
