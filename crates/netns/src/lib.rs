@@ -12,7 +12,7 @@ mod egress;
 pub mod media;
 pub mod namespace;
 pub mod network;
-mod offload;
+pub mod offload;
 mod options;
 mod qdisc;
 mod results;

@@ -18,14 +18,40 @@ struct EthtoolValue {
     data: u32,
 }
 
+/// What merges packets, or sends what is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// TCP segmentation by the device.
+    Tso,
+    /// Segmentation behind the queue.
+    Gso,
+    /// Packets that come are merged.
+    Gro,
+}
+
 /// As `ethtool -K INTERFACE tso off gso off gro off`, in the calling thread's namespace.
 ///
 /// # Errors
 /// If the interface is not there or CAP_NET_ADMIN is missing.
 pub fn off(interface: &str) -> io::Result<()> {
+    use Offload::{Gro, Gso, Tso};
+    set(interface, &[(Tso, false), (Gso, false), (Gro, false)])
+}
+
+/// As `ethtool -K INTERFACE`, in the calling thread's namespace.
+///
+/// # Errors
+/// If the interface is not there or CAP_NET_ADMIN is missing; what stands before it is done.
+pub fn set(interface: &str, offloads: &[(Offload, bool)]) -> io::Result<()> {
     let socket: OwnedFd = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    for cmd in [ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO] {
-        let mut value = EthtoolValue { cmd, data: 0 };
+    for (offload, on) in offloads {
+        let cmd = match offload {
+            Offload::Tso => ETHTOOL_STSO,
+            Offload::Gso => ETHTOOL_SGSO,
+            Offload::Gro => ETHTOOL_SGRO,
+        };
+        let data = u32::from(*on);
+        let mut value = EthtoolValue { cmd, data };
         // SAFETY: `ifreq` is plain data, for which all zeroes is a value.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1]

@@ -13,6 +13,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use makeway_netns::offload::{self, Offload};
 
 use super::guest::call;
 
@@ -35,8 +36,8 @@ impl Line {
     pub fn new() -> anyhow::Result<Self> {
         call("ip", &format!("link add {NEAR} type veth peer name {FAR}"))?;
         fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")?;
-        set_offload(NEAR, ETHTOOL_STSO, 0)?;
-        set_offload(FAR, ETHTOOL_SGRO, 1)?;
+        offload::set(NEAR, &[(Offload::Tso, false)])?;
+        offload::set(FAR, &[(Offload::Gro, true)])?;
         for end in [NEAR, FAR] {
             // Nobody says hello by IPv6 while packets are counted.
             fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1").ok();
@@ -173,32 +174,4 @@ fn frame() -> [u8; LEN] {
     ip[22..24].copy_from_slice(&PORT.to_be_bytes());
     ip[24..26].copy_from_slice(&(LEN as u16 - 34).to_be_bytes());
     frame
-}
-
-// linux/ethtool.h
-const ETHTOOL_STSO: u32 = 0x1f;
-const ETHTOOL_SGRO: u32 = 0x2c;
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
-
-/// As `ethtool -K INTERFACE` with one feature.
-fn set_offload(interface: &str, command: u32, value: u32) -> anyhow::Result<()> {
-    let mut value = [command, value];
-    // SAFETY: `ifreq` is plain data, for which all zeroes is a value.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1]
-        .iter_mut()
-        .zip(interface.bytes())
-    {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
-    // SAFETY: the name is terminated, and `ifru_data` points to what the command reads.
-    let rc = unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        ensure!(socket >= 0, "socket: {}", io::Error::last_os_error());
-        let socket = OwnedFd::from_raw_fd(socket);
-        libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request)
-    };
-    ensure!(rc == 0, "{interface}: {}", io::Error::last_os_error());
-    Ok(())
 }
