@@ -1,0 +1,34 @@
+//! Shared test support: a test that cannot run says so, is counted by `make test`, and fails in strict mode.
+
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Names the file that gets a line for each skipped test; `scripts/test` sets it and counts the lines.
+pub const SKIPS: &str = "MAKEWAY_SKIPS";
+
+/// Strict mode: with `1` a skipped test is a failed test. CI sets it.
+pub const STRICT: &str = "MAKEWAY_STRICT";
+
+/// Reports that the calling test, or a part of it, cannot run on this machine; the caller returns after it.
+///
+/// Standard error gets `SKIPPED: why` even where the test harness captures output.
+///
+/// # Panics
+/// In strict mode (`MAKEWAY_STRICT=1`), and if the file named by `MAKEWAY_SKIPS` cannot be written.
+pub fn skip(why: impl Display) {
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    let line = format!("SKIPPED: {why} ({test})\n");
+    // Not `eprint!`, which the harness captures.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(file) = std::env::var_os(SKIPS) {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&file)
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+    let strict = std::env::var_os(STRICT).is_some_and(|value| value == "1");
+    assert!(!strict, "strict mode ({STRICT}=1) skips nothing: {why}");
+}
