@@ -1,17 +1,12 @@
 //! The program `makeway`.
 
-#![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
-
-mod builtin;
-mod commands;
-mod text;
-
 use std::process::ExitCode;
 
 use clap::Parser;
+use makeway::Makeway;
 
 fn main() -> ExitCode {
-    match commands::run(commands::Makeway::parse()) {
+    match makeway::run(Makeway::parse()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("makeway: {error:#}");

@@ -4,13 +4,15 @@ use std::fmt;
 use std::io::{self, Write};
 
 /// As `println!`, but nobody there to read it (`makeway status | head`) is no error.
+#[macro_export]
 macro_rules! say {
     ($($arguments:tt)*) => {
         $crate::text::write_line(format_args!($($arguments)*))
     };
 }
-pub(crate) use say;
+pub use say;
 
+/// Writes a line to the standard output, if anybody reads it.
 pub fn write_line(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

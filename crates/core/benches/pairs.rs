@@ -1,4 +1,4 @@
-//! The cases of `makeway bench core`, each `waves` or `pairs` or `overload`, discipline and flows.
+//! The cases of `makeway-lab bench core`, each `waves` or `pairs` or `overload`, discipline and flows.
 
 use divan::Bencher;
 use makeway_core::sched::order::{Heaps, Tree};

@@ -16,6 +16,9 @@ use crate::sender::Carried;
 
 /// What the environment calls how late senders were.
 const LATENESS: &str = "sender lateness";
+/// A sender that was ever later than this, in ms, has sent a burst that is not in its trace: at the video's rate it is one packet. Chosen
+/// by us; figures are not looked at.
+pub const LATEST_MS: f64 = 2.5;
 
 /// Puts a run's counters together; the queues end here.
 pub(crate) fn outcome(

@@ -1,30 +1,27 @@
 //! One file per subcommand.
 
-mod bench;
 mod check;
-mod dccp;
+pub mod dccp;
 mod demo;
 mod down;
-mod papers;
-mod parallel;
+pub mod parallel;
 mod plan;
 mod recv;
 mod replicate;
-mod run;
+pub mod run;
 mod send;
-mod senders;
-mod session;
+pub mod session;
 mod status;
 mod tag;
 mod traces;
 mod up;
-mod validate;
-mod vm;
+pub mod vm;
 mod watch;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 /// Keeps voice and video clear of bulk traffic at a bottleneck.
 #[derive(Parser)]
@@ -44,19 +41,39 @@ enum Command {
     Watch(watch::Watch),
     Send(send::Send),
     Recv(recv::Recv),
-    Bench(bench::Bench),
+    #[command(hide = true)]
     Dccp(dccp::Dccp),
     Check(check::Check),
     Plan(plan::Plan),
-    Papers(papers::Papers),
     Run(run::Run),
     #[command(hide = true)]
     Guest(vm::Guest),
-    Senders(senders::Senders),
-    Validate(validate::Validate),
+    #[command(hide = true, disable_help_flag = true)]
+    Papers(Moved),
+    #[command(hide = true, disable_help_flag = true)]
+    Validate(Moved),
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(Moved),
+    #[command(hide = true, disable_help_flag = true)]
+    Senders(Moved),
+}
+
+/// A subcommand that `makeway-lab` has now.
+#[derive(Args)]
+struct Moved {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<OsString>,
+}
+
+fn moved(name: &str) -> ExitCode {
+    eprintln!("makeway: `makeway {name}` is now `makeway-lab {name}`");
+    ExitCode::from(2)
 }
 
 /// Runs the subcommand that was asked for.
+///
+/// # Errors
+/// Whatever made it fail, for the user.
 pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
     match makeway.command {
         Command::Demo(args) => demo::run(&args),
@@ -67,14 +84,14 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => watch::run(&args),
         Command::Send(args) => send::run(&args),
         Command::Recv(args) => recv::run(&args),
-        Command::Bench(args) => bench::run(&args),
         Command::Dccp(args) => dccp::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Plan(args) => plan::run(&args),
-        Command::Papers(args) => papers::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Guest(args) => vm::guest(&args),
-        Command::Senders(args) => senders::run(&args),
-        Command::Validate(args) => validate::run(&args),
+        Command::Papers(_) => Ok(moved("papers")),
+        Command::Validate(_) => Ok(moved("validate")),
+        Command::Bench(_) => Ok(moved("bench")),
+        Command::Senders(_) => Ok(moved("senders")),
     }
 }

@@ -14,15 +14,13 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use makeway_core::units::Rate;
-use makeway_netns::lateness;
-use makeway_netns::{Backend, Options};
+use makeway_netns::{Backend, LATEST_MS, Options, lateness};
 use makeway_report::model::Report;
 use makeway_scenario::Scenario;
 use makeway_scenario::model::Source;
 use makeway_vm::{Accelerator, Kernel, Vm, VmError, cache, find};
 use serde::{Deserialize, Serialize};
 
-use super::papers::grid::LATEST_MS;
 use super::session;
 use crate::text;
 

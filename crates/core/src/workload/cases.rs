@@ -1,4 +1,4 @@
-//! The work that `makeway bench core` and the benches of the crate measure.
+//! The work that `makeway-lab bench core` and the benches of the crate measure.
 
 use super::{Rng, Workload};
 use crate::packet::{FlowId, Packet};

@@ -1,4 +1,4 @@
-//! The work that `makeway bench send` measures: a call's datagrams through a [`Sender`].
+//! The work that `makeway-lab bench send` measures: a call's datagrams through a [`Sender`].
 
 use std::fmt;
 

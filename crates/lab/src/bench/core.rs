@@ -1,0 +1,246 @@
+//! `makeway-lab bench core`: nanoseconds for an arrival and a departure, for each discipline.
+//!
+//! See [`super::rounds`].
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use makeway_core::sched::order::{Heaps, Tree};
+use makeway_core::sched::sqf::Sqf;
+use makeway_core::sched::{Backlog, Discipline, Drops, Scheduler, build};
+use makeway_core::workload::{Bench, Case};
+use makeway_core::{packet::Packet, units::Instant};
+use serde::Serialize;
+
+use super::rounds::{self, Cost, Subject};
+use super::{Origin, Output};
+use makeway::text;
+
+/// Measures the schedulers: ns for each packet that comes and goes, making the packet included
+#[derive(Args)]
+pub struct Core {
+    #[command(flatten)]
+    output: Output,
+    /// Measures for a few seconds only, up to 65 536 flows
+    #[arg(long)]
+    quick: bool,
+    /// Only this many flows [default: 1, 64, 1024, 65536, and 1048576 for `pairs`]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
+    flows: Option<u32>,
+    /// Only this case: pairs, waves or overload
+    #[arg(long, value_parser = case)]
+    case: Option<Case>,
+    /// Only this row, like sqf or sqf-heaps
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    origin: Origin,
+    rows: Vec<Row>,
+    targets: Vec<Target>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    case: &'static str,
+    name: &'static str,
+    flows: u32,
+    /// For each pair.
+    #[serde(flatten)]
+    cost: Cost,
+}
+
+#[derive(Serialize)]
+struct Target {
+    name: &'static str,
+    flows: u32,
+    /// At most this many ns for each pair.
+    target: f64,
+    /// The case `pairs`.
+    measured: f64,
+    met: bool,
+}
+
+/// Flows, and the most that a pair may cost under SQF, in ns.
+const TARGETS: [(u32, f64); 3] = [(1024, 25.0), (65_536, 45.0), (1 << 20, 120.0)];
+
+pub fn run(args: &Core) -> anyhow::Result<ExitCode> {
+    let mut report = Report {
+        origin: Origin::new("makeway-lab bench core"),
+        rows: Vec::new(),
+        targets: Vec::new(),
+    };
+    for case in Case::ALL {
+        if args.case.is_some_and(|only| only != case) {
+            continue;
+        }
+        for flows in sizes(args, case) {
+            let rows = measure(args, case, flows)?;
+            report.rows.extend(rows);
+        }
+        if args.output.has_tables() {
+            print_case(&report, case);
+        }
+    }
+    report.targets = targets(&report.rows);
+    if args.output.has_tables() {
+        print_end(&report);
+    }
+    args.output.json(&report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn case(name: &str) -> Result<Case, String> {
+    let found = Case::ALL.into_iter().find(|case| case.name() == name);
+    found.ok_or_else(|| format!("`{name}` is not a case: choose pairs, waves or overload"))
+}
+
+/// A million flows take minutes in the other cases: they are measured when asked for by `--flows`.
+fn sizes(args: &Core, case: Case) -> Vec<u32> {
+    match args.flows {
+        Some(flows) => vec![flows],
+        None if args.quick || case != Case::Pairs => vec![1, 64, 1024, 65_536],
+        None => vec![1, 64, 1024, 65_536, 1 << 20],
+    }
+}
+
+fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>> {
+    let bench = Bench::new(case, flows, 1);
+    type Make = fn(&Bench) -> anyhow::Result<Box<dyn Scheduler + Send>>;
+    fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
+        build(&bench.config(which)).context("cannot make the discipline of the bench")
+    }
+    let all: [(&str, Make); 18] = [
+        ("nothing", |_| Ok(Box::new(Nothing))),
+        ("fifo", |b| discipline(b, Discipline::Fifo)),
+        ("fq", |b| discipline(b, Discipline::Fq)),
+        ("pfq", |b| discipline(b, Discipline::Pfq)),
+        ("sqf", |b| discipline(b, Discipline::Sqf)),
+        ("hier", |b| discipline(b, Discipline::Hier)),
+        ("prio", |b| discipline(b, Discipline::Prio)),
+        ("red", |b| discipline(b, Discipline::Red)),
+        ("choke", |b| discipline(b, Discipline::Choke)),
+        ("codel", |b| discipline(b, Discipline::CoDel)),
+        ("confucius", |b| discipline(b, Discipline::Confucius)),
+        ("csfq", |b| discipline(b, Discipline::Csfq)),
+        ("fq-codel", |b| discipline(b, Discipline::FqCoDel)),
+        ("cake", |b| discipline(b, Discipline::Cake)),
+        ("harvest", |b| discipline(b, Discipline::Harvest)),
+        ("ncq", |b| discipline(b, Discipline::Ncq)),
+        ("sqf-heaps", |b| {
+            let config = b.config(Discipline::Sqf);
+            Ok(Box::new(Sqf::<Heaps>::new(config.limits, config.drop_from)))
+        }),
+        ("sqf-tree", |b| {
+            let config = b.config(Discipline::Sqf);
+            Ok(Box::new(Sqf::<Tree>::new(config.limits, config.drop_from)))
+        }),
+    ];
+    let mut subjects = Vec::new();
+    for (name, make) in all {
+        if args.only.as_deref().is_some_and(|only| only != name) {
+            continue;
+        }
+        let (mut bench, mut scheduler) = (bench.clone(), make(&bench)?);
+        bench.prefill(&mut *scheduler);
+        let mut drops = Drops::with_capacity(16);
+        let work = move |pairs| bench.run(&mut *scheduler, &mut drops, pairs);
+        subjects.push(Subject {
+            name,
+            work: Box::new(work),
+        });
+    }
+    anyhow::ensure!(
+        !subjects.is_empty(),
+        "`{}` is not measured here: choose one of {}",
+        args.only.as_deref().unwrap_or_default(),
+        all.map(|(name, _)| name).join(", ")
+    );
+    Ok(subjects)
+}
+
+fn measure(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Row>> {
+    // Some milliseconds each; many short rounds find the quiet moments of a shared machine.
+    let (rounds, least) = if args.quick {
+        (7, 50_000)
+    } else {
+        (15, 200_000)
+    };
+    let pairs = (u64::from(flows) / 2).max(least);
+    let costs = rounds::measure(subjects(args, case, flows)?, rounds, pairs);
+    let rows = costs.into_iter().map(|(name, cost)| Row {
+        case: case.name(),
+        name,
+        flows,
+        cost,
+    });
+    Ok(rows.collect())
+}
+
+fn targets(rows: &[Row]) -> Vec<Target> {
+    let pairs = |flows| {
+        let sqf = |row: &&Row| row.name == "sqf" && row.flows == flows && row.case == "pairs";
+        rows.iter().find(sqf).map(|row| row.cost.median)
+    };
+    let target = |(flows, target)| {
+        let measured = pairs(flows)?;
+        Some(Target {
+            name: "sqf",
+            flows,
+            target,
+            measured,
+            met: measured <= target,
+        })
+    };
+    TARGETS.into_iter().filter_map(target).collect()
+}
+
+fn print_case(report: &Report, case: Case) {
+    let rows = report.rows.iter().filter(|row| row.case == case.name());
+    let rows: Vec<_> = rows.map(|row| (row.name, row.flows, row.cost)).collect();
+    let title = format!("{case}: ns for each packet in and out");
+    rounds::print(&title, "flows", &rows);
+}
+
+fn print_end(report: &Report) {
+    for target in &report.targets {
+        text::say!(
+            "target: {} at {} flows, at most {} ns in `pairs`: {:.1} ns, {}",
+            target.name,
+            target.flows,
+            target.target,
+            target.measured,
+            if target.met { "met" } else { "missed" }
+        );
+    }
+    text::say!(
+        "`nothing` only makes the packets; `sqf-heaps` and `sqf-tree` are published structures."
+    );
+    text::say!("{}", report.origin);
+}
+
+/// Looks at each packet and forgets it: what the traffic itself costs.
+struct Nothing;
+
+impl Scheduler for Nothing {
+    fn enqueue(&mut self, _now: Instant, pkt: Packet, _drops: &mut Drops) {
+        black_box(pkt.len());
+    }
+
+    fn dequeue(&mut self, _now: Instant, _drops: &mut Drops) -> Option<Packet> {
+        None
+    }
+
+    fn next_departure(&self) -> Option<Instant> {
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog::default()
+    }
+}

@@ -1,0 +1,262 @@
+//! In the guest, whose clock counts instructions: each qdisc in turn is put on the line and offered packets.
+
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::units::Bytes;
+use makeway_gateway::bpf::{self, Qdisc};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::line::{Line, NEAR, softirqs};
+use super::{Case, PATH, Row, Subject};
+use makeway::text;
+
+/// What there is to measure beside the path without a qdisc; ours by their discipline. TRED drops before its buffer is full, and
+/// so never stands at the load that is asked for.
+pub const NAMES: [&str; 9] = [
+    "pfifo", "fq_codel", "fq", "cake", "bpf:fifo", "bpf:fq", "bpf:ncq", "bpf:hier", "bpf:sqf",
+];
+
+/// Rounds of each case, and packets of a round: the first rounds warm the allocator up, of the others the median counts.
+const ROUNDS: usize = 9;
+const WARM: usize = 4;
+const ROUND: u32 = 1000;
+/// Packets that wait where flows are fewer.
+const WAITING: u32 = 1000;
+/// What the far end's ring takes before anything waits, and some more.
+const RING: u32 = 400;
+/// Fewer than the ring takes: none waits.
+const BATCH: u32 = 200;
+/// What the far end gets of the processor at a time: some fifty packets' worth.
+const TURN: Duration = Duration::from_micros(150);
+/// The most flows of a case.
+const FLOWS: u32 = 30_000;
+
+/// Measures and says what it found, a line of JSON for each qdisc.
+pub fn run(only: &[String]) -> anyhow::Result<()> {
+    let mut line = Line::new()?;
+    // Twice: the first time is for the allocator.
+    Subject::of_path(&mut line)?;
+    let path = Subject::of_path(&mut line)?;
+    for name in NAMES {
+        if only.is_empty() || only.iter().any(|one| one == name) {
+            let subject = Subject::of(name, &mut line).with_context(|| name.to_owned())?;
+            text::say!("{}", serde_json::to_string(&subject)?);
+        }
+    }
+    text::say!("{}", serde_json::to_string(&path)?);
+    Ok(())
+}
+
+impl Subject {
+    /// The path without a qdisc; where a qdisc drops, with a far end that is down, so that the device does.
+    fn of_path(line: &mut Line) -> anyhow::Result<Self> {
+        call("tc", &format!("qdisc replace dev {NEAR} root noqueue"))?;
+        let (idle, steady) = (idle(line)?, steady(line, Case::Flood, BATCH)?);
+        line.set_far("down")?;
+        let dropped = excess(line, Case::Flood, 0);
+        line.set_far("up")?;
+        let dropped = Some(dropped?);
+        let rows = Case::ALL.map(|case| match case {
+            Case::Idle => Row {
+                case,
+                forwarded: idle,
+                dropped: None,
+            },
+            _ => Row {
+                case,
+                forwarded: steady,
+                dropped,
+            },
+        });
+        Ok(Self {
+            qdisc: PATH.into(),
+            rows: rows.into(),
+        })
+    }
+
+    fn of(name: &str, line: &mut Line) -> anyhow::Result<Self> {
+        let mut rows = Vec::new();
+        for case in Case::ALL {
+            // Room for more than wait: nothing is dropped but what comes to a full buffer.
+            let limit = case.flows().max(WAITING);
+            let loaded = Loaded::new(name, 2 * limit)?;
+            let forwarded = match case {
+                Case::Idle => idle(line)?,
+                _ => steady(line, case, limit)?,
+            };
+            drop(loaded);
+            let dropped = match case {
+                Case::Idle => None,
+                _ => {
+                    let _loaded = Loaded::new(name, limit)?;
+                    Some(excess(line, case, limit)?)
+                }
+            };
+            rows.push(Row {
+                case,
+                forwarded,
+                dropped,
+            });
+        }
+        Ok(Self {
+            qdisc: name.into(),
+            rows,
+        })
+    }
+}
+
+impl Case {
+    fn flows(self) -> u32 {
+        match self {
+            Self::Overload(flows) => flows,
+            Self::Idle | Self::Flood => 1000,
+        }
+    }
+
+    /// The flow of packet `n`.
+    fn flow(self, n: u32) -> u32 {
+        // Every flow in turn, but not neighbours after each other.
+        let flow = n.wrapping_mul(7919) % self.flows();
+        match self == Self::Flood && !n.is_multiple_of(10) {
+            true => FLOWS,
+            false => flow,
+        }
+    }
+}
+
+/// A qdisc on the line; dropped, it goes.
+struct Loaded {
+    _kind: Option<Qdisc>,
+}
+
+impl Loaded {
+    fn new(name: &str, limit: u32) -> anyhow::Result<Self> {
+        let bytes = 200 * u64::from(limit);
+        let (options, kind) = match name {
+            "pfifo" | "fq_codel" => (format!("{name} limit {limit}"), None),
+            "fq" => (format!("fq limit {limit} flow_limit {limit}"), None),
+            // It counts memory, of which such a packet takes 768 bytes.
+            "cake" => (format!("cake memlimit {}", 768 * limit), None),
+            ours => {
+                let discipline: Discipline = ours.trim_start_matches("bpf:").parse()?;
+                let limits = Limits {
+                    packets: limit,
+                    bytes: Bytes::new(bytes),
+                    flows: limit,
+                };
+                let config = bpf::Config::new(sched::Config::new(discipline, limits));
+                (KIND.to_owned(), Some(Qdisc::load(KIND, &config)?))
+            }
+        };
+        call("tc", &format!("qdisc add dev {NEAR} root {options}"))?;
+        Ok(Self { _kind: kind })
+    }
+}
+
+const KIND: &str = "makeway";
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // If it fails, so does the next `add`, and says why.
+        let _ = call("tc", &format!("qdisc del dev {NEAR} root"));
+    }
+}
+
+/// Packets that pass one by one.
+fn idle(line: &mut Line) -> anyhow::Result<f64> {
+    let mut costs = Vec::new();
+    for _ in 0..ROUNDS {
+        line.drain()?;
+        let (taken, spent) = (line.taken()?, softirqs()?);
+        let sending = send(line, 0..BATCH, |n| Case::Idle.flow(n))?;
+        line.drain()?;
+        let taken = (line.taken()? - taken) as f64;
+        ensure!(taken >= f64::from(BATCH), "{taken} of {BATCH} packets came");
+        costs.push(sending + (softirqs()? - spent) as f64 / taken);
+    }
+    Ok(median(costs))
+}
+
+/// Packets that come and leave while about `waiting` others are held, here or in the ring. The processor is never idle: what
+/// it does is all for them, but for the looks at how many came, which are the same for every qdisc.
+fn steady(line: &mut Line, case: Case, waiting: u32) -> anyhow::Result<f64> {
+    line.drain()?;
+    let before = line.taken()?;
+    let mut sent = 0;
+    let fill = |line: &mut Line, sent: &mut u32| -> anyhow::Result<u64> {
+        let taken = line.taken()? - before;
+        while u64::from(*sent) < taken + u64::from(waiting) {
+            line.send(case.flow(*sent))?;
+            *sent += 1;
+        }
+        Ok(taken)
+    };
+    let mut costs = Vec::new();
+    let (mut begun, mut came) = (now(), fill(line, &mut sent)?);
+    while costs.len() < ROUNDS {
+        sleep(TURN);
+        let taken = fill(line, &mut sent)?;
+        if taken >= came + u64::from(ROUND) {
+            let at = now();
+            costs.push((at - begun) as f64 / (taken - came) as f64);
+            (begun, came) = (at, taken);
+        }
+    }
+    Ok(median(costs))
+}
+
+/// Packets that come to a full buffer of `limit`.
+fn excess(line: &mut Line, case: Case, limit: u32) -> anyhow::Result<f64> {
+    line.drain()?;
+    send(line, 0..limit + RING, |n| case.flow(n))?;
+    let costs = (0..ROUNDS as u32).map(|round| {
+        let from = limit + RING + round * ROUND;
+        send(line, from..from + ROUND, |n| case.flow(n))
+    });
+    Ok(median(costs.collect::<Result<_, _>>()?))
+}
+
+/// Instructions for each packet sent.
+fn send(
+    line: &mut Line,
+    packets: std::ops::Range<u32>,
+    flow: impl Fn(u32) -> u32,
+) -> anyhow::Result<f64> {
+    let n = packets.len() as f64;
+    let begun = now();
+    for packet in packets {
+        line.send(flow(packet))?;
+    }
+    Ok((now() - begun) as f64 / n)
+}
+
+fn now() -> i64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// Without the first ones.
+fn median(samples: Vec<f64>) -> f64 {
+    let mut sorted = samples[WARM..].to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+/// Runs a program of iproute2.
+pub fn call(program: &str, arguments: &str) -> anyhow::Result<()> {
+    let path = format!("/bin/{program}");
+    let output = Command::new(path).args(arguments.split(' ')).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{program} {arguments}: {}",
+        said.trim()
+    );
+    // A qdisc that goes has packets of the line, which come back to the allocator.
+    sleep(Duration::from_millis(10));
+    Ok(())
+}

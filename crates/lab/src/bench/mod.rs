@@ -1,0 +1,125 @@
+//! `makeway-lab bench`: what our own parts cost, one file per part.
+
+mod core;
+mod datapath;
+mod kernel;
+mod rounds;
+mod send;
+mod sim;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use makeway::text;
+
+/// Measures what the parts cost on this machine
+#[derive(Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    Core(core::Core),
+    Datapath(datapath::DatapathArgs),
+    Kernel(kernel::KernelArgs),
+    Send(send::SendArgs),
+    Sim(sim::SimArgs),
+}
+
+pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
+    match &bench.part {
+        Part::Core(args) => core::run(args),
+        Part::Datapath(args) => datapath::run(args),
+        Part::Kernel(args) => kernel::run(args),
+        Part::Send(args) => send::run(args),
+        Part::Sim(args) => sim::run(args),
+    }
+}
+
+/// Where the figures go.
+#[derive(Args)]
+struct Output {
+    /// Print JSON in the place of the tables, or write it to FILE beside them
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    json: Option<Option<PathBuf>>,
+}
+
+impl Output {
+    /// Whether tables are printed.
+    fn has_tables(&self) -> bool {
+        !matches!(self.json, Some(None))
+    }
+
+    fn json(&self, figures: &impl Serialize) -> anyhow::Result<()> {
+        let Some(to) = &self.json else {
+            return Ok(());
+        };
+        let json = serde_json::to_string_pretty(figures)?;
+        match to {
+            None => text::say!("{json}"),
+            Some(file) => std::fs::write(file, json + "\n")
+                .with_context(|| format!("{} cannot be written", file.display()))?,
+        }
+        Ok(())
+    }
+}
+
+/// What figures of speed belong to.
+#[derive(Serialize)]
+struct Origin {
+    schema: u32,
+    command: &'static str,
+    commit: &'static str,
+    machine: String,
+    /// Mean number of runnable processes over the last minute, when the run began.
+    load: String,
+}
+
+impl Origin {
+    /// This program on this machine, now.
+    fn new(command: &'static str) -> Self {
+        Self {
+            schema: 1,
+            command,
+            commit: env!("MAKEWAY_COMMIT"),
+            machine: machine(),
+            load: load(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            machine,
+            load,
+            commit,
+            ..
+        } = self;
+        write!(f, "{machine}, load {load}, commit {commit}")
+    }
+}
+
+/// The processor and the number of its cores.
+fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {cores} cores")
+}
+
+/// Mean number of runnable processes over the last minute.
+fn load() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or("unknown").into()
+}

@@ -1,0 +1,52 @@
+//! The lab: the papers' experiments run again and judged, the simulator held against oracles, senders compared, parts measured.
+
+#![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
+
+mod bench;
+mod papers;
+mod senders;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use makeway::{dccp, vm};
+
+/// Runs the papers' experiments again, holds the simulator against oracles, and measures what the parts of makeway cost.
+#[derive(Parser)]
+#[command(version, about, max_term_width = 100)]
+pub struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Papers(papers::Papers),
+    Validate(validate::Validate),
+    Bench(bench::Bench),
+    Senders(senders::Senders),
+    // As of `makeway`: an experiment starts its own program in a process, or a guest, for each.
+    #[command(hide = true)]
+    Run(makeway::run::Run),
+    #[command(hide = true)]
+    Guest(vm::Guest),
+    #[command(hide = true)]
+    Dccp(dccp::Dccp),
+}
+
+/// Runs the subcommand that was asked for.
+///
+/// # Errors
+/// Whatever made it fail, for the user.
+pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
+    match lab.command {
+        Command::Papers(args) => papers::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Senders(args) => senders::run(&args),
+        Command::Run(args) => makeway::run::run(&args),
+        Command::Guest(args) => vm::guest(&args),
+        Command::Dccp(args) => dccp::run(&args),
+    }
+}

@@ -1,0 +1,263 @@
+//! Fig. 2 and 3: rates over time, alone and beside a download. And what loss on the radio does.
+
+use makeway_core::measure::Moments;
+use makeway_report::chart::{Chart, Series};
+use makeway_report::estimate::Estimate;
+use makeway_report::model::{FlowReport, Report};
+
+use super::runs::{LOSSES, SENDERS};
+use super::{downloads, stream};
+use crate::papers::claim::{Claim, Table, Verdict};
+use crate::papers::figures::{mean, plain, share};
+use crate::papers::grid::Results;
+
+/// Full use is so much of what ABRC gets in the end; chosen by us.
+const FULL: f64 = 0.9;
+/// What is averaged before a change counts as slow, in s: Fig. 3 changes within tens of seconds.
+const SLOW: usize = 10;
+/// ABRC follows if its means over that time swing by no more; chosen by us.
+const STEADY: f64 = 0.05;
+
+pub fn claims(r: &Results) -> Vec<Claim> {
+    vec![fig2(r), fig3(r), loss(r)]
+}
+
+/// As charts and tables name it.
+fn label(sender: &str) -> &'static str {
+    match sender {
+        "abrc" => "ABRC",
+        "printed" => "ABRC as printed",
+        _ => "TFRC",
+    }
+}
+
+fn flow<'a>(report: &'a Report, name: &str) -> Option<&'a FlowReport> {
+    report.flows.iter().find(|flow| flow.name == name)
+}
+
+/// Mbit/s of each second.
+fn seconds(report: &Report, name: &str) -> Vec<f64> {
+    let series = flow(report, name).map(|flow| &flow.goodput_series_bps[..]);
+    series
+        .unwrap_or_default()
+        .iter()
+        .map(|bps| bps / 1e6)
+        .collect()
+}
+
+fn average(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// After how many seconds a stream has `full` Mbit/s for the first time, over a second; the whole run if never.
+fn until_full(report: &Report, full: f64) -> f64 {
+    let seconds = seconds(report, "stream");
+    let first = seconds.iter().position(|rate| *rate >= full);
+    first.map_or(seconds.len(), |first| first + 1) as f64
+}
+
+/// Mbit/s over the second half.
+fn settled(report: &Report) -> f64 {
+    let seconds = seconds(report, "stream");
+    average(&seconds[seconds.len() / 2..])
+}
+
+fn fig2(r: &Results) -> Claim {
+    let capacity = mean(&r["fig2/abrc"], settled).mean;
+    let full = |sender: &str| {
+        mean(&r[&format!("fig2/{sender}")], |run| {
+            until_full(run, FULL * capacity)
+        })
+    };
+    let late = |sender: &str| mean(&r[&format!("fig2/{sender}")], settled);
+    let [abrc, printed, tfrc] = SENDERS.map(full);
+    Claim {
+        id: "abrc.fig2",
+        verdict: Verdict::of(abrc.mean <= 2.0 && tfrc.mean > 20.0),
+        paper: "Alone, TFRC needs more than 20 s until it uses the WLAN in full; ABRC does from the start.".into(),
+        ours: format!(
+            "nine tenths of {capacity:.2} Mbit/s are there after {} s with ABRC ({} s as printed), {} s with TFRC; in the second half they have {}, {} and {} Mbit/s",
+            plain(&abrc),
+            plain(&printed),
+            plain(&tfrc),
+            plain(&late("abrc")),
+            plain(&late("printed")),
+            plain(&late("tfrc")),
+        ),
+        ideal: "at once".into(),
+        why: "TFRC of RFC 5348 doubles its rate each round trip until it loses a packet, and a round trip is 2 ms here: nothing holds it back for seconds. The paper ran its authors' program of the time, and does not say what held that back. ABRC begins at a rate that is set, 7 Mbit/s here, more than the radio carries: from below, (8) adds five packets a second with each second.".into(),
+        setup: "802.11b at 11 Mbit/s, the stream alone; goodput in each second",
+        from: &["fig2/"],
+        charts: vec![over_time(r, "Fig. 2: alone", "fig2", &["abrc", "tfrc"], 60, false)],
+        ..Claim::default()
+    }
+}
+
+/// The first run's rates in each second up to `until`.
+fn over_time(
+    r: &Results,
+    title: &str,
+    figure: &str,
+    senders: &[&str],
+    until: usize,
+    beside: bool,
+) -> Chart {
+    let mut series = Vec::new();
+    for sender in senders {
+        let Some(run) = r[&format!("{figure}/{sender}")].first() else {
+            continue;
+        };
+        let mut add = |name: &str, flow: &str| {
+            let mut seconds = seconds(run, flow);
+            seconds.truncate(until);
+            series.push(Series::over_time(name, &seconds, 1.0));
+        };
+        add(label(sender), "stream");
+        if beside {
+            add("download", "download");
+        }
+    }
+    Chart {
+        title: title.into(),
+        x: "s".into(),
+        y: "Mbit/s".into(),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// Standard deviation of the means over [`SLOW`] seconds, of the mean; then that of seconds about those, likewise.
+fn swings(report: &Report) -> [f64; 2] {
+    let seconds = seconds(report, "stream");
+    let measured = seconds.get(30..).unwrap_or_default();
+    let means: Vec<f64> = measured.chunks_exact(SLOW).map(average).collect();
+    let deviation = |values: &mut dyn Iterator<Item = f64>| {
+        let mut moments = Moments::new();
+        values.for_each(|value| moments.record(value));
+        moments.deviation()
+    };
+    let rest = measured.chunks_exact(SLOW).zip(&means);
+    let mut rest = rest.flat_map(|(chunk, mean)| chunk.iter().map(move |rate| rate - mean));
+    let all = average(measured);
+    [
+        deviation(&mut means.iter().copied()) / all,
+        deviation(&mut rest) / all,
+    ]
+}
+
+fn fig3(r: &Results) -> Claim {
+    let runs = |sender: &str| &r[&format!("fig3/{sender}")];
+    let of = |sender: &str, figure: &dyn Fn(&Report) -> f64| mean(runs(sender), figure);
+    let ratio = |sender: &str| of(sender, &super::ratio);
+    let slow = |sender: &str| of(sender, &|run| swings(run)[0]);
+    let fast = |sender: &str| of(sender, &|run| swings(run)[1]);
+    let overflow = of("tfrc", &|run| {
+        let queue = run.queues.iter().find(|queue| queue.name == "ap on cell");
+        queue.map_or(f64::NAN, |queue| queue.dropped() as f64)
+    });
+    let [abrc, _, tfrc] = SENDERS.map(ratio);
+    let takes_more = tfrc.mean > 1.0 && overflow.mean > 0.0;
+    let slower = slow("tfrc").mean > 2.0 * slow("abrc").mean;
+    let follows = (abrc.mean - 1.0).abs() <= 0.1 && slow("abrc").mean <= STEADY;
+    let beside = |sender: &str, title: &str| over_time(r, title, "fig3", &[sender], 150, true);
+    Claim {
+        id: "abrc.fig3",
+        verdict: Verdict::of(takes_more && slower && follows),
+        paper: "Beside a download that its window limits, TFRC takes more than it until the access point's buffer overflows, falls back, and so on: slow oscillation, and a higher mean than TCP. ABRC with k_T = 1 follows TCP closely and fluctuates in short periods.".into(),
+        ours: format!(
+            "TFRC has {} times the download's rate, and {} packets overflow; ABRC {} times. Means over {SLOW} s swing by {} of the rate with TFRC, {} with ABRC; seconds about them by {} and {}",
+            plain(&tfrc),
+            plain(&overflow),
+            plain(&abrc),
+            share(&slow("tfrc")),
+            share(&slow("abrc")),
+            share(&fast("tfrc")),
+            share(&fast("abrc")),
+        ),
+        ideal: "equal rates without swings".into(),
+        why: format!(
+            "Swings are standard deviations; TFRC is slow if its means swing twice as much as ABRC's, and ABRC follows if they swing by 5 % at most and its ratio is within 10 % of 1. As printed, ABRC has {} times the download's rate.",
+            plain(&ratio("printed"))
+        ),
+        setup: "802.11b at 11 Mbit/s, the stream beside one download (Reno, window 64 KB), k_T = 1, a buffer of 400 packets",
+        from: &["fig3/"],
+        charts: vec![
+            beside("tfrc", "Fig. 3, left: TFRC"),
+            beside("abrc", "Fig. 3, right: ABRC"),
+        ],
+        ..Claim::default()
+    }
+}
+
+fn loss(r: &Results) -> Claim {
+    let rate = |p: f64, tries: u32, beside: &str, sender: &str| {
+        mean(&r[&format!("loss/{p}x{tries}/{beside}/{sender}")], stream)
+    };
+    // Of what it has without loss, what is lost apart.
+    let kept = |p: f64, tries: u32, beside: &str, sender: &str| {
+        let arrives = 1.0 - p.powi(tries as i32);
+        rate(p, tries, beside, sender).mean / rate(0.0, 7, beside, sender).mean / arrives
+    };
+    let visible: Vec<(f64, u32)> = LOSSES
+        .into_iter()
+        .filter(|(p, tries)| *p > 0.0 && *tries == 1)
+        .collect();
+    let least = |sender: &str| {
+        let all = visible
+            .iter()
+            .flat_map(|(p, tries)| ["alone", "tcp"].map(|beside| kept(*p, *tries, beside, sender)));
+        all.fold(f64::INFINITY, f64::min)
+    };
+    let [abrc, printed, tfrc] = SENDERS.map(least);
+    let rows = LOSSES.into_iter().flat_map(|(p, tries)| {
+        ["alone", "tcp"].map(|beside| {
+            let rates = SENDERS.map(|sender| plain(&rate(p, tries, beside, sender)));
+            let name = format!("loss/{p}x{tries}/{beside}/abrc");
+            let tcp = match beside {
+                "tcp" => plain(&mean(&r[&name], downloads)),
+                _ => String::new(),
+            };
+            let head = [
+                format!("{} %", p * 100.0),
+                tries.to_string(),
+                if beside == "tcp" {
+                    "one download"
+                } else {
+                    "alone"
+                }
+                .to_owned(),
+            ];
+            head.into_iter().chain(rates).chain([tcp]).collect()
+        })
+    });
+    let head = [
+        "frames lost",
+        "tries",
+        "beside",
+        "ABRC",
+        "ABRC as printed",
+        "TFRC",
+        "the download beside ABRC",
+    ];
+    Claim {
+        id: "abrc.loss",
+        verdict: Verdict::of(abrc >= 0.95 && tfrc < 0.95),
+        paper: "Random loss on the radio does not lower ABRC's rate, since it does not adapt to loss; it lowers TFRC's.".into(),
+        ours: format!(
+            "with 2 to 10 % of packets lost, ABRC keeps {} of its rate at least, beside what is lost; TFRC {}. As printed ABRC keeps {}",
+            plain(&Estimate::of([abrc])),
+            plain(&Estimate::of([tfrc])),
+            plain(&Estimate::of([printed])),
+        ),
+        ideal: "1".into(),
+        why: "The radio hides most loss: with seven tries a fifth of the frames can be lost and no packet is missing; so packets are lost here by trying once. (Frames that are sent again take longer than one and a half of the shortest time and do not count for T_UDP, so that with a fifth of them lost ABRC keeps its rate beside a download, and the download alone pays: see the table.) As printed, (8) does not hold with loss: BW counts what is received, so each second a lost share of what was sent is taken for packets that wait, and the queue runs dry. Counted by sequence numbers, what leaves the access point is known whatever is lost behind it, as (8) means it; the default does that.".into(),
+        setup: "802.11b at 11 Mbit/s, the stream alone and beside one download (Reno, window 64 KB), k_T = 1",
+        from: &["loss/"],
+        tables: vec![Table {
+            title: "Mbit/s by loss on the radio".into(),
+            head: head.map(String::from).into(),
+            rows: rows.collect(),
+        }],
+        ..Claim::default()
+    }
+}

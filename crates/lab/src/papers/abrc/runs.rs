@@ -1,0 +1,170 @@
+//! What is run.
+
+use crate::papers::grid::Cell;
+use crate::papers::paper::World;
+
+const FILE: &str = "papers/abrc/wlan.toml";
+/// Half a minute of them is not measured; chosen by us.
+const SECONDS: u64 = 330;
+const RUNS: usize = 10;
+
+/// A row of Table 1 or 2.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// 1 or 2, and as many downloads.
+    pub table: u32,
+    /// k_T.
+    pub k: f64,
+    /// The paper's, in Mbit/s.
+    pub abrc: f64,
+    /// Of all downloads.
+    pub tcp: f64,
+}
+
+pub const ROWS: [Row; 6] = [
+    row(1, 1.0, 2.53, 2.58),
+    row(1, 2.0, 3.79, 1.66),
+    row(1, 3.0, 4.20, 1.36),
+    row(2, 1.0, 2.53, 2.69),
+    row(2, 2.0, 3.74, 1.72),
+    row(2, 0.5, 1.48, 3.77),
+];
+
+const fn row(table: u32, k: f64, abrc: f64, tcp: f64) -> Row {
+    Row {
+        table,
+        k,
+        abrc,
+        tcp,
+    }
+}
+
+/// What (7) is computed with.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// As the cells are named.
+    pub name: &'static str,
+    /// For the report.
+    pub says: &'static str,
+    /// Of the controller.
+    pub keys: &'static str,
+}
+
+/// As printed, then one change after the other; the last is the default.
+pub const VARIANTS: [Variant; 3] = [
+    Variant {
+        name: "printed",
+        says: "T_UDP the shortest time between two packets",
+        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\"",
+    },
+    Variant {
+        name: "pairs",
+        says: "T_UDP the mean between packets that follow one another",
+        keys: ", acks = 0",
+    },
+    Variant {
+        name: "ours",
+        says: "and acknowledgements count",
+        keys: "",
+    },
+];
+pub const PRINTED: &str = VARIANTS[0].name;
+pub const OURS: &str = VARIANTS[2].name;
+
+/// Packets at the access point.
+pub const BUFFERS: [u32; 5] = [50, 100, 200, 300, 800];
+
+/// Shares of data frames that the channel loses, and how often each is tried.
+pub const LOSSES: [(f64, u32); 5] = [(0.0, 7), (0.2, 7), (0.02, 1), (0.05, 1), (0.1, 1)];
+pub const SENDERS: [&str; 3] = ["abrc", "printed", "tfrc"];
+
+/// k_T of several streams beside one download.
+pub const MANY: [&[f64]; 6] = [
+    &[0.25, 0.25],
+    &[0.5, 0.5],
+    &[0.25, 1.0],
+    &[0.2, 0.2, 0.2],
+    &[1.0, 1.0],
+    &[2.0, 2.0],
+];
+
+impl Row {
+    pub fn cell(&self, variant: &str) -> String {
+        format!("{variant}/table{}/{}", self.table, self.k)
+    }
+}
+
+/// `flow.stream` sends with ABRC.
+fn abrc(stream: &str, k: f64, keys: &str) -> String {
+    format!("flow.{stream}.rate={{ kind = \"abrc\", first = \"7mbit\", k = {k}{keys} }}")
+}
+
+fn cell(name: String, set: Vec<String>) -> Cell {
+    Cell {
+        set,
+        runs: Some(RUNS),
+        ..Cell::new(name, FILE, SECONDS)
+    }
+}
+
+pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
+    let second = |row: &Row| format!("flow.second.count={}", row.table - 1);
+    let mut cells = Vec::new();
+    for variant in &VARIANTS {
+        for row in &ROWS {
+            let set = vec![abrc("stream", row.k, variant.keys), second(row)];
+            cells.push(cell(row.cell(variant.name), set));
+        }
+    }
+    for packets in BUFFERS {
+        for row in [&ROWS[2], &ROWS[4]] {
+            let buffer = format!("wlan.cell.queue.limit={packets} packets");
+            let set = vec![abrc("stream", row.k, ""), second(row), buffer];
+            cells.push(cell(format!("buffer/{packets}/table{}", row.table), set));
+        }
+    }
+    let none = || "flow.download.count=0".to_owned();
+    for (sender, rate) in senders() {
+        for (name, others) in [("fig2", vec![none()]), ("fig3", vec![])] {
+            cells.push(Cell {
+                series: true,
+                ..cell(
+                    format!("{name}/{sender}"),
+                    [vec![rate.clone()], others].concat(),
+                )
+            });
+        }
+        for (p, tries) in LOSSES {
+            for (beside, others) in [("alone", vec![none()]), ("tcp", vec![])] {
+                let lossy = vec![
+                    rate.clone(),
+                    format!("wlan.cell.loss={p}"),
+                    format!("wlan.cell.retry_limit={tries}"),
+                ];
+                let name = format!("loss/{p}x{tries}/{beside}/{sender}");
+                cells.push(cell(name, [lossy, others].concat()));
+            }
+        }
+    }
+    for ks in MANY {
+        let streams = ["stream", "other", "third"].iter().zip(ks);
+        let set = streams
+            .flat_map(|(stream, k)| [abrc(stream, *k, ""), format!("flow.{stream}.count=1")]);
+        cells.push(cell(many(ks), set.collect()));
+    }
+    cells
+}
+
+fn senders() -> [(&'static str, String); 3] {
+    [
+        ("abrc", abrc("stream", 1.0, "")),
+        ("printed", abrc("stream", 1.0, VARIANTS[0].keys)),
+        ("tfrc", "flow.stream.rate=tfrc".into()),
+    ]
+}
+
+/// The cell of several streams.
+pub fn many(ks: &[f64]) -> String {
+    let ks: Vec<String> = ks.iter().map(f64::to_string).collect();
+    format!("many/{}", ks.join("+"))
+}

@@ -1,0 +1,236 @@
+//! Tables 1 and 2, and the error of the estimate (4).
+
+use makeway_report::chart::{Chart, Series};
+use makeway_report::estimate::Estimate;
+use makeway_report::model::Report;
+use makeway_report::summary::percent;
+
+use super::runs::{BUFFERS, OURS, PRINTED, ROWS, Row, VARIANTS};
+use super::{downloads, ratio, stream};
+use crate::papers::claim::{Claim, Table, Verdict};
+use crate::papers::figures::{mean, plain, share, with_intervals};
+use crate::papers::grid::Results;
+
+const SETUP: &str = "802.11b at 11 Mbit/s with a long preamble, control frames at 2 Mbit/s; one FIFO of 400 packets at the access point; a stream of packets of 1500 B by ABRC beside downloads (Reno, window 64 KB); five minutes after half a minute";
+/// How near to k_T a ratio must be.
+const CLOSE: f64 = 0.1;
+/// The paper's totals, in Mbit/s.
+const TOTAL: [f64; 2] = [5.1, 5.6];
+
+pub fn claims(r: &Results) -> Vec<Claim> {
+    vec![
+        Claim {
+            charts: vec![chart(r)],
+            tables: vec![rates(r, 1), variants(r), buffers(r)],
+            ..table(r, 1, "abrc.table1")
+        },
+        Claim {
+            tables: vec![rates(r, 2)],
+            ..table(r, 2, "abrc.table2")
+        },
+        error(r),
+    ]
+}
+
+fn of_table(table: u32) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |row| row.table == table)
+}
+
+fn figure(r: &Results, row: &Row, variant: &str, of: fn(&Report) -> f64) -> Estimate {
+    mean(&r[&row.cell(variant)], of)
+}
+
+/// `0.98, 2.28, 3.09`.
+fn list(values: impl Iterator<Item = String>) -> String {
+    values.collect::<Vec<_>>().join(", ")
+}
+
+fn table(r: &Results, number: u32, id: &'static str) -> Claim {
+    let ratios =
+        |variant: &str| list(of_table(number).map(|row| plain(&figure(r, row, variant, ratio))));
+    let total =
+        |row: &Row| figure(r, row, OURS, stream).mean + figure(r, row, OURS, downloads).mean;
+    let holds = of_table(number).all(|row| {
+        let close = (figure(r, row, OURS, ratio).mean / row.k - 1.0).abs() <= CLOSE;
+        let usual = TOTAL[0] * (1.0 - CLOSE)..=TOTAL[1] * (1.0 + CLOSE);
+        close && usual.contains(&total(row))
+    });
+    let ks = list(of_table(number).map(|row| row.k.to_string()));
+    let papers = list(of_table(number).map(|row| format!("{:.2}", row.abrc / row.tcp)));
+    Claim {
+        id,
+        verdict: Verdict::of(holds),
+        paper: format!(
+            "k_T of {ks} beside {}: the stream has {papers} times the downloads' rate; together 5.1 to 5.6 Mbit/s.",
+            ["one download", "two downloads"][number as usize - 1]
+        ),
+        ours: format!(
+            "{}, together {} Mbit/s; with T_UDP and (7) as printed {}",
+            ratios(OURS),
+            list(of_table(number).map(|row| format!("{:.2}", total(row)))),
+            ratios(PRINTED)
+        ),
+        ideal: ks,
+        why: match number {
+            1 => why(r),
+            _ => "As for Table 1.".into(),
+        },
+        setup: SETUP,
+        from: &["ours/", "printed/", "pairs/", "buffer/"],
+        ..Claim::default()
+    }
+}
+
+/// Which T_UDP the paper's own rates ask for, and what ours is made of.
+fn why(r: &Results) -> String {
+    let theirs = ROWS.iter().map(|row| {
+        // Packets of 1460 B; (6) with k = 1 / k_T.
+        let t_mix = 1460.0 * 8.0 / row.abrc;
+        format!("{:.1}", t_mix / (1.0 + 1.0 / row.k) / 1e3)
+    });
+    let pairs = list(
+        ROWS.iter()
+            .map(|row| plain(&figure(r, row, "pairs", ratio))),
+    );
+    format!(
+        "The shortest time between two packets is that of one which drew no backoff, 1.62 ms; the mean is 1.93 ms. So (7) as printed sees too much TCP where backoff is drawn at random. With the mean of the times up to one and a half of the shortest, which two packets in succession have, the ratios are {pairs}; what is left are the downloads' acknowledgements, which (5) leaves out: they add 0.15 of a packet's time to each packet of TCP (one for two, 0.3 of its time). The default does both. The paper's own rates follow from (6) with a T_UDP of {} ms, row by row: its receiver's shortest time was none of our radio's.",
+        list(theirs)
+    )
+}
+
+fn rates(r: &Results, number: u32) -> Table {
+    let rows = of_table(number).map(|row| {
+        let of = |figures: fn(&Report) -> f64| plain(&figure(r, row, OURS, figures));
+        vec![
+            row.k.to_string(),
+            format!("{} and {}", row.abrc, row.tcp),
+            format!("{:.2}", row.abrc / row.tcp),
+            of(stream),
+            of(downloads),
+            of(ratio),
+        ]
+    });
+    let head = [
+        "k_T",
+        "the paper's rates",
+        "their ratio",
+        "stream",
+        "downloads",
+        "ratio",
+    ];
+    Table {
+        title: format!("Table {number}, payload in Mbit/s"),
+        head: head.map(String::from).into(),
+        rows: rows.collect(),
+    }
+}
+
+fn variants(r: &Results) -> Table {
+    let rows = VARIANTS.iter().map(|variant| {
+        let ratios = ROWS
+            .iter()
+            .map(|row| plain(&figure(r, row, variant.name, ratio)));
+        [variant.says.to_owned()]
+            .into_iter()
+            .chain(ratios)
+            .collect()
+    });
+    let head = ROWS
+        .iter()
+        .map(|row| format!("table {}, {}", row.table, row.k));
+    Table {
+        title: "The ratio by what (7) is computed with".into(),
+        head: [String::from("with")].into_iter().chain(head).collect(),
+        rows: rows.collect(),
+    }
+}
+
+fn buffers(r: &Results) -> Table {
+    let rows = BUFFERS.iter().map(|packets| {
+        let of = |table: u32, figures: fn(&Report) -> f64| {
+            let runs = &r[&format!("buffer/{packets}/table{table}")];
+            mean(runs, figures)
+        };
+        vec![
+            packets.to_string(),
+            plain(&of(1, ratio)),
+            share(&of(1, lost)),
+            plain(&of(2, ratio)),
+            share(&of(2, lost)),
+        ]
+    });
+    let head = [
+        "packets",
+        "Table 1, 3: ratio",
+        "lost",
+        "Table 2, 2: ratio",
+        "lost",
+    ];
+    Table {
+        title: "The access point's buffer: the largest share of each table".into(),
+        head: head.map(String::from).into(),
+        rows: rows.collect(),
+    }
+}
+
+/// Share of the access point's packets that it gives up.
+fn lost(report: &Report) -> f64 {
+    let queue = report
+        .queues
+        .iter()
+        .find(|queue| queue.name == "ap on cell");
+    queue.map_or(f64::NAN, |queue| {
+        queue.dropped() as f64 / queue.packets_in as f64
+    })
+}
+
+fn chart(r: &Results) -> Chart {
+    let series = |variant: &str, name: &str| {
+        let of_one = of_table(1).map(|row| (row.k as u32, figure(r, row, variant, ratio)));
+        with_intervals(name, &of_one.collect::<Vec<_>>(), 1.0)
+    };
+    let papers = of_table(1).map(|row| (row.k, row.abrc / row.tcp)).collect();
+    Chart {
+        title: "Table 1: what is asked for and what comes".into(),
+        x: "k_T".into(),
+        y: "stream / download".into(),
+        series: vec![
+            series(OURS, "ours"),
+            series(PRINTED, "as printed"),
+            Series::marked("the paper", papers),
+            Series::dashed("ideal", vec![(1.0, 1.0), (3.0, 3.0)]),
+        ],
+        ..Chart::default()
+    }
+}
+
+fn error(r: &Results) -> Claim {
+    let of = |row: &Row, figure: fn(&makeway_report::model::OccupancyReport) -> f64| {
+        mean(&r[&row.cell(OURS)], |run| {
+            let media = run.flows.iter().find_map(|flow| flow.media.as_ref());
+            let occupancy = media.and_then(|media| media.occupancy.as_ref());
+            occupancy.map_or(f64::NAN, figure)
+        })
+    };
+    let within = |row: &Row| of(row, |o| o.within_two);
+    let typical = ROWS
+        .iter()
+        .map(|row| of(row, |o| o.error.p50).mean)
+        .fold(0.0, f64::max);
+    Claim {
+        id: "abrc.eq4.error",
+        verdict: Verdict::of(typical <= 2.0),
+        paper: "The error of the estimate (4) of the stream's packets at the access point is one or two packets.".into(),
+        ours: format!(
+            "in the six rows the median of the error is {} packets, its mean {}; {} of the estimates are wrong by two packets at most",
+            list(ROWS.iter().map(|row| plain(&of(row, |o| o.error.p50)))),
+            list(ROWS.iter().map(|row| plain(&of(row, |o| o.mean_error)))),
+            list(ROWS.iter().map(|row| percent(within(row).mean)))
+        ),
+        ideal: "0".into(),
+        why: "Against the packets that wait at the access point or are on the air when feedback comes to the sender. What is sent while feedback waits for the channel is counted too much.".into(),
+        setup: SETUP,
+        from: &["ours/"],
+        ..Claim::default()
+    }
+}

@@ -1,0 +1,430 @@
+//! What the paper says of receivers, datagrams, policing and bits (sections 2.7, 2.8, 3.9, 4).
+
+use makeway_report::model::Report;
+use makeway_report::summary::percent;
+
+use super::figures::{rates, worst};
+use super::runs::{FIG5, TABLES};
+use crate::papers::claim::{Claim, Table, Verdict};
+use crate::papers::figures::mean;
+use crate::papers::grid::{Cell, Results};
+
+/// Of the paper's runs.
+const SECONDS: u64 = 600;
+/// Within a tenth of what is due.
+const CLOSE: f64 = 0.1;
+
+/// An experiment with the rates that are due in it, Mbit/s.
+pub struct Due {
+    pub name: &'static str,
+    says: &'static str,
+    file: &'static str,
+    set: &'static [&'static str],
+    pub ideal: &'static [f64],
+}
+
+/// Fig. 3: Fig. 6 the other way round.
+const FIG_3: &[&str] = &[
+    "tags.by=receiver",
+    "flow.A.from=s6",
+    "flow.A.to=s0",
+    "flow.B.from=s6",
+    "flow.B.to=s1",
+    "flow.C.from=s6",
+    "flow.C.to=s2",
+    "link.line.queue.at=s6",
+];
+
+/// Fig. 9 the other way round, with the rates of its last two links.
+macro_rules! bottlenecks {
+    ($q:literal, $r:literal) => {
+        &[
+            "tags.by=receiver",
+            "flow.A.from=s8",
+            "flow.A.to=s0",
+            "flow.B.from=s7",
+            "flow.B.to=s1",
+            "flow.C.from=s8",
+            "flow.C.to=s2",
+            "link.x.queue.at=s5",
+            "link.y.queue.at=s5",
+            "link.q.queue.at=s7",
+            "link.r.queue.at=s8",
+            concat!("link.q.rate=", $q, "mbit"),
+            concat!("link.r.rate=", $r, "mbit"),
+        ]
+    };
+}
+
+/// Ten alike, whose receivers issue the tickets.
+const BY_RECEIVER: Due = Due {
+    name: "",
+    says: "",
+    file: "",
+    set: &["tags.by=receiver"],
+    ideal: &[0.1; 10],
+};
+
+const RECEIVER: [Due; 8] = [
+    Due {
+        name: "receiver/fig5",
+        says: "Fig. 5",
+        file: "papers/pps/one-hop.toml",
+        ideal: FIG5.ideal,
+        ..BY_RECEIVER
+    },
+    Due {
+        name: "receiver/table1",
+        says: "Table 1 (Fig. 3)",
+        file: "papers/pps/multi-hop.toml",
+        set: FIG_3,
+        ideal: TABLES[0].ideal,
+    },
+    Due {
+        name: "receiver/table3",
+        says: "Table 3",
+        file: "papers/pps/bottlenecks.toml",
+        set: bottlenecks!("1", "10"),
+        ideal: TABLES[2].ideal,
+    },
+    Due {
+        name: "receiver/table4",
+        says: "Table 4",
+        file: "papers/pps/bottlenecks.toml",
+        set: bottlenecks!("10", "1"),
+        ideal: TABLES[3].ideal,
+    },
+    Due {
+        name: "receiver/table5",
+        says: "Table 5",
+        file: "papers/pps/bottlenecks.toml",
+        set: bottlenecks!("1", "1"),
+        ideal: TABLES[4].ideal,
+    },
+    Due {
+        name: "receiver/table6a",
+        says: "Table 6 (a)",
+        file: "papers/pps/rtt-equal.toml",
+        ..BY_RECEIVER
+    },
+    Due {
+        name: "receiver/table6b",
+        says: "Table 6 (b)",
+        file: "papers/pps/rtt.toml",
+        ..BY_RECEIVER
+    },
+    Due {
+        name: "receiver/table7",
+        says: "Tables 7 to 9",
+        file: "papers/pps/diffserv.toml",
+        ideal: &[0.6, 0.4, 0.2],
+        ..BY_RECEIVER
+    },
+];
+
+const DATAGRAMS: &str = "papers/pps/datagrams.toml";
+
+const UDP: [Due; 3] = [
+    Due {
+        name: "udp/over",
+        says: "1.2 Mbit/s each",
+        file: DATAGRAMS,
+        set: &[],
+        ideal: &[0.6, 0.4, 0.2],
+    },
+    Due {
+        name: "udp/under",
+        says: "0.60, 0.16, 0.20 Mbit/s",
+        file: DATAGRAMS,
+        set: &[
+            "flow.A.rate=600kbit",
+            "flow.B.rate=160kbit",
+            "flow.C.rate=200kbit",
+        ],
+        ideal: &[0.6, 0.16, 0.2],
+    },
+    // Who came to the first link with five shares or two has the same tickets behind it, so shares are the same.
+    Due {
+        name: "udp/again",
+        says: "0.8, 1.2, 2 Mbit/s, and a link of 0.6 Mbit/s behind the first",
+        file: DATAGRAMS,
+        set: &[
+            "flow.A.rate=800kbit",
+            "flow.C.rate=2mbit",
+            "link.last.rate=600kbit",
+        ],
+        ideal: &[0.3, 0.2, 0.1],
+    },
+];
+
+const LIAR: &[&str] = &["flow.A.tickets=4000"];
+const POLICED: &[&str] = &[
+    "flow.A.tickets=4000",
+    "link.a.tickets={ at = \"a\", rate = 400 }",
+    "link.b.tickets={ at = \"b\", rate = 400 }",
+    "link.c.tickets={ at = \"c\", rate = 400 }",
+    "tags.policing=true",
+];
+
+const POLICING: [Due; 3] = [
+    Due {
+        name: "policing/free",
+        says: "A issues ten times its tickets",
+        file: "papers/pps/policing.toml",
+        set: LIAR,
+        ideal: &[0.4; 3],
+    },
+    Due {
+        name: "policing/traded",
+        says: "the router trades what comes over its link",
+        file: "papers/pps/policing.toml",
+        set: POLICED.split_at(4).0,
+        ideal: &[0.4; 3],
+    },
+    Due {
+        name: "policing/policed",
+        says: "and polices it",
+        file: "papers/pps/policing.toml",
+        set: POLICED,
+        ideal: &[0.4; 3],
+    },
+];
+
+/// Bits that are tried.
+const BITS: [u32; 7] = [2, 3, 4, 5, 6, 8, 16];
+/// By hops and flows.
+const BIT_SETUPS: [(&str, &str, &str, &[f64]); 3] = [
+    (
+        "one-hop",
+        "9 flows, no hop before",
+        "papers/pps/one-hop.toml",
+        FIG5.ideal,
+    ),
+    (
+        "multi-hop",
+        "3 flows, two hops before",
+        "papers/pps/multi-hop.toml",
+        TABLES[0].ideal,
+    ),
+    (
+        "rtt-equal",
+        "10 flows, one hop before",
+        "papers/pps/rtt-equal.toml",
+        &[0.1; 10],
+    ),
+];
+/// Bits are enough where rates are so near to those of 16 bits: the mean over flows of the distances from their ideal.
+const ENOUGH: f64 = 0.02;
+
+fn all_due() -> impl Iterator<Item = &'static Due> {
+    const ALL: [&[Due]; 3] = [&RECEIVER, &UDP, &POLICING];
+    ALL.into_iter().flatten()
+}
+
+/// What is run for these statements.
+pub fn cells() -> Vec<Cell> {
+    let cell = |name: String, file, set: Vec<String>| Cell {
+        set,
+        runs: Some(10),
+        ..Cell::new(name, file, SECONDS)
+    };
+    let mut cells: Vec<Cell> = all_due()
+        .map(|due| {
+            let set = due.set.iter().map(|set| set.to_string());
+            cell(due.name.into(), due.file, set.collect())
+        })
+        .collect();
+    for (name, _, file, _) in BIT_SETUPS {
+        for (scale, bits) in scales_and_bits() {
+            let set = vec![format!("tags.scale={scale}"), format!("tags.bits={bits}")];
+            let name = format!("bits/{name}/{scale}/{bits}");
+            cells.push(Cell {
+                runs: Some(3),
+                ..cell(name, file, set)
+            });
+        }
+    }
+    cells
+}
+
+fn scales_and_bits() -> impl Iterator<Item = (&'static str, u32)> {
+    let scales = ["linear", "logarithmic"];
+    scales
+        .into_iter()
+        .flat_map(|scale| BITS.map(|bits| (scale, bits)))
+}
+
+/// The statements, in the order of `claims.toml`.
+pub fn claims(r: &Results) -> Vec<Claim> {
+    vec![receiver(r), bits(r), udp(r), policing(r)]
+}
+
+impl Due {
+    fn rates(&self, r: &Results) -> Vec<f64> {
+        rates(&r[self.name]).iter().map(|x| x.mean).collect()
+    }
+
+    /// The largest relative distance of a mean rate from what is due.
+    fn distance(&self, r: &Results) -> f64 {
+        worst(self.rates(r), self.ideal)
+    }
+
+    fn row(&self, r: &Results) -> Vec<String> {
+        vec![
+            self.says.into(),
+            list(self.ideal),
+            list(&self.rates(r)),
+            percent(self.distance(r)),
+        ]
+    }
+}
+
+fn list(rates: &[f64]) -> String {
+    let texts: Vec<String> = rates.iter().map(|x| format!("{x:.3}")).collect();
+    texts.join(", ")
+}
+
+fn table(title: &str, of: &[Due], r: &Results) -> Table {
+    Table {
+        title: title.into(),
+        head: ["", "due, Mbit/s", "measured", "farthest"]
+            .map(Into::into)
+            .into(),
+        rows: of.iter().map(|due| due.row(r)).collect(),
+    }
+}
+
+fn receiver(r: &Results) -> Claim {
+    let farthest = RECEIVER
+        .iter()
+        .map(|due| due.distance(r))
+        .fold(0.0, f64::max);
+    Claim {
+        id: "pps.receiver",
+        verdict: Verdict::of(farthest <= CLOSE),
+        paper: "No qualitative difference between sender-based and receiver-based.".into(),
+        ours: format!(
+            "No flow is farther than {} from its share when tickets are its receiver's and come back on acknowledgements",
+            percent(farthest)
+        ),
+        ideal: "the same shares".into(),
+        why: "Figures with tickets of links are run the other way round, as Fig. 3 is Fig. 2; Table 2's flow of a fixed rate, a stream here, hears nothing and is left out.".into(),
+        setup: "every experiment above, receiver-based",
+        from: &["receiver/"],
+        tables: vec![table("Shares by tickets of receivers", &RECEIVER, r)],
+        ..Claim::default()
+    }
+}
+
+/// The mean over flows of the relative distance to the ideal share of what all flows have.
+fn mean_distance(runs: &[Report], ideal: &[f64]) -> f64 {
+    let rates: Vec<f64> = rates(runs).iter().map(|x| x.mean).collect();
+    let due = rates.iter().sum::<f64>() / ideal.iter().sum::<f64>();
+    let far = |(rate, ideal): (&f64, &f64)| (rate / (ideal * due) - 1.0).abs();
+    rates.iter().zip(ideal).map(far).sum::<f64>() / rates.len() as f64
+}
+
+fn bits(r: &Results) -> Claim {
+    let distance = |name: &str, scale: &str, bits: u32, ideal: &[f64]| {
+        mean_distance(&r[&format!("bits/{name}/{scale}/{bits}")], ideal)
+    };
+    let (mut rows, mut needed, mut finer) = (Vec::new(), Vec::new(), true);
+    for scale in ["linear", "logarithmic"] {
+        for (name, says, _, ideal) in BIT_SETUPS {
+            let all = BITS.map(|bits| distance(name, scale, bits, ideal));
+            let [fewest, .., most] = all;
+            finer &= most <= fewest + ENOUGH;
+            let enough = (0..BITS.len()).find(|i| all[*i..].iter().all(|x| x - most <= ENOUGH));
+            let enough = enough.map_or(0, |i| BITS[i]);
+            if scale == "logarithmic" {
+                needed.push(enough);
+            }
+            let mut row = vec![format!("{scale}; {says}")];
+            row.extend(all.map(percent));
+            row.push(enough.to_string());
+            rows.push(row);
+        }
+    }
+    let [one, multi, ten] = [needed[0], needed[1], needed[2]];
+    let mut head = vec![String::new()];
+    head.extend(BITS.map(|bits| format!("{bits} bits")));
+    head.push("enough".into());
+    Claim {
+        id: "pps.bits",
+        verdict: Verdict::of(finer && needed.iter().all(|bits| *bits <= 8)),
+        paper: "More bits differentiate finer; the number needed does not grow with hops or flows. Eight are enough.".into(),
+        ours: format!(
+            "With logarithmic codes {one} bits are enough for nine flows of nine shares, {multi} for three flows over three hops, {ten} for ten equal flows over two"
+        ),
+        ideal: "shares in proportion to tickets".into(),
+        why: "What counts is how many tickets a packet carries: linear codes are coarse where they are few. Over six hops a test in the simulator finds the figures of one.".into(),
+        setup: "the mean distance of flows from their shares, with tags of 2 to 16 bits",
+        from: &["bits/"],
+        tables: vec![Table {
+            title: "Mean distance from the share".into(),
+            head,
+            rows,
+        }],
+        ..Claim::default()
+    }
+}
+
+fn udp(r: &Results) -> Claim {
+    let farthest = UDP.iter().map(|due| due.distance(r)).fold(0.0, f64::max);
+    Claim {
+        id: "pps.udp",
+        verdict: Verdict::of(farthest <= CLOSE / 2.0),
+        paper: "Each UDP flow gets exactly min(demand, share) and its tickets/s are the same after the link.".into(),
+        ours: format!("No flow is farther than {} from that, on a second link either, whose shares are those of the tickets that came through the first", percent(farthest)),
+        ideal: "min(demand, share)".into(),
+        why: "A test of the discipline counts the tickets behind the link: 600, 400, 200 a second within 3 %. With tags of whole tickets a flow of more packets than tickets has one on each; and what a flow leaves of its share is not shared by tickets alone.".into(),
+        setup: "three streams of 600, 400, 200 tickets/s over 1.2 Mbit/s, discipline harvest",
+        from: &["udp/"],
+        tables: vec![table("Streams", &UDP, r)],
+        ..Claim::default()
+    }
+}
+
+fn policing(r: &Results) -> Claim {
+    let [free, traded, policed] = &POLICING;
+    let of_liar = |due: &Due| {
+        let liar = |run: &Report| run.flows[0].ip_bps.unwrap_or(f64::NAN) / 1e6;
+        mean(&r[due.name], liar).mean
+    };
+    Claim {
+        id: "pps.policing",
+        verdict: Verdict::of(policed.distance(r) <= CLOSE / 2.0 && of_liar(free) > 0.8),
+        paper: "Policing holds its ticket rate to OutTktRate.".into(),
+        ours: format!(
+            "A source that issues ten times its tickets gets {:.2} Mbit/s for 0.40; {:.2} where the router trades what comes over its link, {:.2} where it polices that too",
+            of_liar(free),
+            of_liar(traded),
+            of_liar(policed)
+        ),
+        ideal: "0.40 Mbit/s each".into(),
+        why: "Policing holds at links. At the source the formula as printed, Out/Avg times Out/Actual, settles where its square is the excess: who would issue twice its tickets issues 1.41 times (a test of the tagger).".into(),
+        setup: "three TCP flows share 1.2 Mbit/s, each link from a source is due 400 tickets/s",
+        from: &["policing/"],
+        tables: vec![table("A issues 4000 tickets/s for 400", &POLICING, r)],
+        ..Claim::default()
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Cells, with the rates of a world where the paper is right.
+    pub fn perfect() -> impl Iterator<Item = (String, &'static [f64])> {
+        let of_liar = |due: &Due| match due.name {
+            "policing/free" => &[1.0, 0.1, 0.1],
+            _ => due.ideal,
+        };
+        let due = all_due().map(move |due| (due.name.to_string(), of_liar(due)));
+        let bits = BIT_SETUPS.into_iter().flat_map(|(name, _, _, ideal)| {
+            let name = move |(scale, bits)| (format!("bits/{name}/{scale}/{bits}"), ideal);
+            scales_and_bits().map(name)
+        });
+        due.chain(bits)
+    }
+}

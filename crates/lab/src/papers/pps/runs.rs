@@ -1,0 +1,284 @@
+//! The experiments of the PPS paper: its topologies, and what each is run with.
+
+use crate::papers::grid::Cell;
+use crate::papers::paper::World;
+
+/// A table of the paper, or Fig. 5.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// `table1`: as the cells are named.
+    pub name: &'static str,
+    file: &'static str,
+    set: &'static [&'static str],
+    /// Links whose queue is `tred`.
+    queues: &'static [&'static str],
+    /// Rates by the paper's definition of fairness, Mbit/s, in the order of the scenario's flows.
+    pub ideal: &'static [f64],
+    /// What the paper measured, in the same order; none for Fig. 5, which is a drawing.
+    pub paper: &'static [f64],
+    /// The queues that are full, as reports name them.
+    pub full: &'static [&'static str],
+}
+
+const THIRD: f64 = 1.0 / 3.0;
+const BOTTLENECKS: &str = "papers/pps/bottlenecks.toml";
+const OF_BOTTLENECKS: &[&str] = &["x", "y", "q", "r"];
+
+pub const FIG5: Setup = Setup {
+    name: "fig5",
+    file: "papers/pps/one-hop.toml",
+    set: &[],
+    queues: &["line"],
+    ideal: &[
+        0.1 * THIRD,
+        0.2 * THIRD,
+        0.3 * THIRD,
+        0.4 * THIRD,
+        0.5 * THIRD,
+        0.6 * THIRD,
+        0.7 * THIRD,
+        0.8 * THIRD,
+        0.9 * THIRD,
+    ],
+    paper: &[],
+    full: &["router -> sink"],
+};
+
+const TABLE1: Setup = Setup {
+    name: "table1",
+    file: "papers/pps/multi-hop.toml",
+    set: &[],
+    queues: &["line"],
+    ideal: &[0.50, 0.25, 0.25],
+    paper: &[0.48, 0.25, 0.25],
+    full: &["s5 -> s6"],
+};
+
+/// Tables 1 to 6; that of PPS in 7 to 9 is one, for it knows no profiles.
+pub const TABLES: [Setup; 8] = [
+    TABLE1,
+    Setup {
+        name: "table2",
+        file: "papers/pps/unused.toml",
+        ideal: &[0.56, 0.16, 0.28],
+        paper: &[0.53, 0.16, 0.29],
+        ..TABLE1
+    },
+    Setup {
+        name: "table3",
+        file: BOTTLENECKS,
+        queues: OF_BOTTLENECKS,
+        ideal: &[4.0 * THIRD, 2.0 * THIRD, 1.0],
+        paper: &[1.24, 0.70, 0.98],
+        full: &["s3 -> s5", "s4 -> s5"],
+        ..TABLE1
+    },
+    Setup {
+        name: "table4",
+        file: BOTTLENECKS,
+        set: &["link.q.rate=10mbit", "link.r.rate=1mbit"],
+        queues: OF_BOTTLENECKS,
+        ideal: &[2.0 * THIRD, 4.0 * THIRD, THIRD],
+        paper: &[0.63, 1.28, 0.35],
+        full: &["s3 -> s5", "s6 -> s8"],
+    },
+    Setup {
+        name: "table5",
+        file: BOTTLENECKS,
+        set: &["link.r.rate=1mbit"],
+        queues: OF_BOTTLENECKS,
+        ideal: &[2.0 * THIRD, 1.0, THIRD],
+        paper: &[0.64, 0.98, 0.34],
+        full: &["s6 -> s7", "s6 -> s8"],
+    },
+    Setup {
+        name: "table6a",
+        file: "papers/pps/rtt-equal.toml",
+        ideal: &[0.1; 10],
+        paper: &[
+            0.100, 0.099, 0.100, 0.099, 0.100, 0.099, 0.100, 0.100, 0.100, 0.100,
+        ],
+        full: &["router -> sink"],
+        ..TABLE1
+    },
+    Setup {
+        name: "table6b",
+        file: "papers/pps/rtt.toml",
+        ideal: &[0.1; 10],
+        paper: &[
+            0.103, 0.102, 0.101, 0.099, 0.099, 0.097, 0.095, 0.095, 0.093, 0.093,
+        ],
+        full: &["router -> sink"],
+        ..TABLE1
+    },
+    Setup {
+        name: "table7",
+        file: "papers/pps/diffserv.toml",
+        ideal: &[0.60, 0.40, 0.20],
+        paper: &[0.58, 0.40, 0.21],
+        full: &["p -> q"],
+        ..TABLE1
+    },
+];
+
+/// Another choice than ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// As the cells are named.
+    pub name: &'static str,
+    /// For the report.
+    pub says: &'static str,
+    /// Of the scenario.
+    set: &'static [&'static str],
+    /// Of each queue that is `tred`.
+    queue: &'static [&'static str],
+}
+
+/// The parameters of this project: the defaults.
+pub const OURS: Variant = Variant {
+    name: "ours",
+    says: "ours: power 6, window of 1 s, logarithmic codes, silence counts",
+    set: &[],
+    queue: &[],
+};
+
+/// The paper's own; where it says nothing, ns-2's defaults, as ours.
+pub const PAPERS: Variant = Variant {
+    name: "paper",
+    says: "the paper's: power 3, window of 60 s, linear codes, no silence",
+    set: &["tags.scale=linear", "tags.silence=false"],
+    queue: &["tred.exponent=3", "tred.window=60s"],
+};
+
+/// What ours is compared with: one thing at a time.
+pub const VARIANTS: [Variant; 14] = [
+    OURS,
+    PAPERS,
+    queue("window", "window of 60 s", &["tred.window=60s"]),
+    queue("power-3", "power 3", &["tred.exponent=3"]),
+    queue("power-4", "power 4", &["tred.exponent=4"]),
+    queue("power-9", "power 9", &["tred.exponent=9"]),
+    queue("power-24", "power 24", &["tred.exponent=24"]),
+    Variant {
+        set: &["tags.scale=linear"],
+        ..queue("linear", "linear codes", &[])
+    },
+    Variant {
+        set: &["tags.silence=false"],
+        ..queue("silence", "no silence", &[])
+    },
+    queue(
+        "interval-200ms",
+        "MinTkt over 0.2 s",
+        &["tred.interval=200ms"],
+    ),
+    queue("interval-5s", "MinTkt over 5 s", &["tred.interval=5s"]),
+    queue("interval-60s", "MinTkt over 60 s", &["tred.interval=60s"]),
+    queue("no-wait", "RED without `wait`", &["red.wait=false"]),
+    queue(
+        "longer",
+        "RED from 10 to 30 packets",
+        &["red.min=10", "red.max=30"],
+    ),
+];
+
+const fn queue(name: &'static str, says: &'static str, queue: &'static [&'static str]) -> Variant {
+    Variant {
+        name,
+        says,
+        queue,
+        ..OURS
+    }
+}
+
+impl Setup {
+    /// How it is run with `variant`.
+    pub fn cell(&self, variant: &Variant) -> Cell {
+        let of_queues = self.queues.iter().flat_map(|link| {
+            let keys = variant.queue.iter();
+            keys.map(move |key| format!("link.{link}.queue.{key}"))
+        });
+        let of_file = self
+            .set
+            .iter()
+            .chain(variant.set)
+            .map(|set| set.to_string());
+        Cell {
+            set: of_file.chain(of_queues).collect(),
+            ..cell(format!("{}/{}", variant.name, self.name), self.file)
+        }
+    }
+}
+
+/// The paper's 600 s.
+fn cell(name: String, file: &'static str) -> Cell {
+    Cell {
+        runs: Some(10),
+        ..Cell::new(name, file, 600)
+    }
+}
+
+/// Profiles of DiffServ in Tables 7 to 9, kbit/s.
+pub const PROFILES: [(&str, [u32; 3]); 3] = [
+    ("table7", [600, 400, 200]),
+    ("table8", [150, 100, 50]),
+    ("table9", [1200, 800, 400]),
+];
+
+/// When something happens in Fig. 7 and 8, in seconds.
+pub const CHANGE: f64 = 300.0;
+
+/// All that is run.
+pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for variant in &VARIANTS {
+        cells.push(FIG5.cell(variant));
+        cells.extend(TABLES.iter().map(|setup| setup.cell(variant)));
+    }
+    for (table, profiles) in PROFILES {
+        let set = ["A", "B", "C"].iter().zip(profiles);
+        let set = set.map(|(flow, kbit)| format!("flow.{flow}.profile={kbit}kbit"));
+        cells.push(Cell {
+            set: set.collect(),
+            ..cell(format!("diffserv/{table}"), "papers/pps/profiles.toml")
+        });
+    }
+    let over_time = |name: &str, set: &[&str]| Cell {
+        set: set.iter().map(|set| set.to_string()).collect(),
+        series: true,
+        ..cell(name.into(), "papers/pps/multi-hop.toml")
+    };
+    for (name, set) in [
+        ("fig7/ours", &[][..]),
+        ("fig7/window", &["tags.window=10s"]),
+        (
+            "fig7/paper",
+            &[
+                "tags.scale=linear",
+                "tags.silence=false",
+                "link.line.queue.tred.exponent=3",
+                "link.line.queue.tred.window=60s",
+            ],
+        ),
+    ] {
+        cells.push(over_time(name, &[&["flow.A.start=300s"], set].concat()));
+    }
+    cells.push(over_time(
+        "fig8",
+        &[
+            "link.a.tickets={ at = \"s0\", rate = 1000, steps = [[\"300s\", 600]] }",
+            "link.b.tickets={ at = \"s1\", rate = 500, steps = [[\"300s\", 900]] }",
+        ],
+    ));
+    // All at 30 ms, then the first, then the last at 300 ms.
+    for (name, far) in [("rtt/all", 0), ("rtt/1", 1), ("rtt/9", 9)] {
+        let delay = |i| if i == far { "140ms" } else { "5ms" };
+        let set = (1..=9).map(|i| format!("link.a{i}.delay={}", delay(i)));
+        cells.push(Cell {
+            set: set.collect(),
+            ..cell(name.into(), "papers/pps/one-hop.toml")
+        });
+    }
+    cells.extend(super::rest::cells());
+    cells
+}

@@ -1,0 +1,100 @@
+//! The experiments: which scenarios are run, and with what.
+
+use super::in_guest;
+use crate::papers::grid::Cell;
+use crate::papers::paper::World;
+
+/// Numbers of downloads in Table I.
+pub const TABLE: [u32; 5] = [1, 5, 10, 15, 20];
+/// Source jitter of Fig. 8 in ms; chosen by us around the paper's threshold of 5 ms.
+pub const DELTAS: [u32; 6] = [0, 1, 2, 5, 10, 20];
+/// Line rates in Mbit/s and numbers of downloads of Fig. 8; the paper does not state the latter.
+pub const JITTERED: [(u32, u32); 5] = [(10, 1), (10, 5), (10, 8), (10, 10), (100, 8)];
+/// Seeds of Fig. 8: near its threshold one run loses nothing and the next all, so the middle one of
+/// three counts where the verdict is taken.
+pub fn seeds(mbit: u32, n: u32) -> std::ops::RangeInclusive<u32> {
+    match (mbit, n) {
+        (10, 8 | 10) => 1..=3,
+        _ => 1..=1,
+    }
+}
+
+/// Downloads beside a stream that is paced more coarsely, to show what its peak rate does.
+pub const SLICED: [u32; 3] = [10, 15, 20];
+
+/// Numbers of downloads that `discipline` is run with.
+pub fn downloads(discipline: &str, full: bool) -> Vec<u32> {
+    if full || discipline == "sqf" {
+        (1..=20).collect()
+    } else {
+        TABLE.to_vec()
+    }
+}
+
+/// Everything that is run. Shortened, a run measures 20 s. In simulated time all is replicated, so that nothing
+/// needs seeds.
+pub fn cells(full: bool, world: World) -> Vec<Cell> {
+    if world == World::Vm {
+        return in_guest::cells(full);
+    }
+    let replicated = world == World::Sim;
+    let seconds = if full { 605 } else { 25 };
+    let cell = |name: String, file, set: Vec<String>| Cell {
+        set,
+        ..Cell::new(name, file, seconds)
+    };
+    let mut cells = Vec::new();
+    for discipline in ["fifo", "fq", "pfq", "sqf"] {
+        for n in downloads(discipline, full) {
+            cells.push(cell(
+                format!("testbed/{discipline}/{n}"),
+                "papers/sqf/testbed.toml",
+                vec![
+                    format!("link.line.queue.discipline={discipline}"),
+                    format!("flow.download.count={n}"),
+                ],
+            ));
+        }
+    }
+    for (mbit, n) in JITTERED {
+        for delta in DELTAS {
+            let one = |seed: &u32| !replicated || *seed == 1;
+            for seed in seeds(mbit, n).filter(one) {
+                let set = vec![
+                    format!("link.line.rate=[\"{mbit}mbit\", \"100mbit\"]"),
+                    format!("flow.download.count={n}"),
+                    format!("flow.video.jitter={delta}ms"),
+                    format!("seed={seed}"),
+                ];
+                let name = format!("jitter/{mbit}/{n}/{delta}/{seed}");
+                let shortened = if mbit > 10 { 15 } else { 25 };
+                cells.push(Cell {
+                    seconds: if full { 605 } else { shortened },
+                    // A stall of some milliseconds is all that it takes at 100 Mbit/s: nothing runs beside it.
+                    weight: if mbit > 10 { 4 } else { 1 },
+                    ..cell(name, "papers/sqf/jitter.toml", set)
+                });
+            }
+        }
+    }
+    cells.push(cell(
+        "streams/three".into(),
+        "papers/sqf/streams.toml",
+        vec![],
+    ));
+    let one = vec!["flow.video.count=1".into(), "flow.video.rate=6mbit".into()];
+    cells.push(cell("streams/one".into(), "papers/sqf/streams.toml", one));
+    cells.push(cell("users/hier".into(), "papers/sqf/users.toml", vec![]));
+    let flat = vec!["link.line.queue.discipline=sqf".into()];
+    cells.push(cell("users/sqf".into(), "papers/sqf/users.toml", flat));
+    for n in SLICED {
+        let set = vec![
+            format!("flow.download.count={n}"),
+            "flow.video.pace=200ms".into(),
+        ];
+        cells.push(cell(format!("slices/{n}"), "papers/sqf/testbed.toml", set));
+    }
+    let unpaced = vec!["flow.video.pace=burst".into()];
+    cells.push(cell("unpaced".into(), "papers/sqf/testbed.toml", unpaced));
+    cells
+}

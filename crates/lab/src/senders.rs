@@ -1,0 +1,335 @@
+//! `makeway-lab senders`: which sender for what. The same call over the same bottlenecks, with each policy and controller.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use makeway::parallel::cores;
+use makeway::session::write;
+use makeway::text;
+use makeway_core::send::AnyPolicy;
+use makeway_report::estimate::{Estimate, Unit};
+use makeway_report::model::{ClassReport, FlowReport, Report};
+use serde::Serialize;
+
+use crate::papers::grid::{Cell, Results};
+use crate::papers::simulated;
+
+/// Compares senders of a video call over the same bottlenecks: policies, controllers, encoders.
+///
+/// Prints tables in Markdown. Figures are means over runs in simulated time, with 95 % intervals.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  makeway-lab senders
+  makeway-lab senders --runs 20 --json senders.json
+
+A run that is finished is kept for the very code that simulates, so that the same command goes on where it was stopped.")]
+pub struct Senders {
+    /// Replications of each run; all senders see the same luck.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Seconds of each run.
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=3600))]
+    seconds: u64,
+    /// Writes the figures as JSON: an array of bottleneck, encoder, controller, sender, figures.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keeps the runs here.
+    #[arg(long, value_name = "DIR", default_value = "out/senders")]
+    out: PathBuf,
+    /// Runs at a time [default: one for each core].
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+/// Where the call goes through.
+struct Bottleneck {
+    name: &'static str,
+    title: &'static str,
+    file: &'static str,
+    set: &'static [&'static str],
+}
+
+const LINE: &str = "senders/line.toml";
+
+const BOTTLENECKS: [Bottleneck; 4] = [
+    Bottleneck {
+        name: "loss",
+        title: "2 % random loss on 100 Mbit/s",
+        file: LINE,
+        set: &["link.line.rate=100mbit", "link.line.loss=[0.02, 0.0]"],
+    },
+    Bottleneck {
+        name: "two-tcps",
+        title: "two uploads beside it on 2 Mbit/s",
+        file: LINE,
+        set: &["flow.upload.count=2"],
+    },
+    Bottleneck {
+        name: "rate-drop",
+        title: "2 Mbit/s that fall to 400 kbit/s for 10 s, each 20 s",
+        file: LINE,
+        set: &[
+            "link.line.changes={ at = \"router\", steps = [[\"5s\", \"400kbit\"], [\"15s\", \"2mbit\"]], every = \"20s\" }",
+        ],
+    },
+    Bottleneck {
+        name: "access-point",
+        title: "a download beside it through an 802.11b access point",
+        file: "senders/access-point.toml",
+        set: &[],
+    },
+];
+
+/// Names and settings.
+const ENCODERS: [(&str, &[&str]); 2] = [
+    ("follows", &[]),
+    (
+        "stays",
+        &[
+            "flow.call.video={ period = \"40ms\", largest = \"1200B\", scenes = [{ mean = \"2500B\", deviation = \"500B\", for = \"10s\" }] }",
+        ],
+    ),
+];
+
+/// What is held beside each other in one table.
+#[derive(Clone, Copy)]
+struct Place {
+    bottleneck: &'static Bottleneck,
+    /// Index in [`ENCODERS`].
+    encoder: usize,
+    controller: &'static str,
+}
+
+/// TFRC everywhere; CCID 2 with an encoder that follows; ABRC where it belongs, at an access point.
+fn places() -> Vec<Place> {
+    let mut places = Vec::new();
+    for bottleneck in &BOTTLENECKS {
+        let place = |(encoder, controller)| Place {
+            bottleneck,
+            encoder,
+            controller,
+        };
+        places.extend([(0, "tfrc"), (1, "tfrc"), (0, "ccid2")].map(place));
+        if bottleneck.name == "access-point" {
+            places.push(place((0, "abrc")));
+        }
+    }
+    places
+}
+
+/// A policy, and whether it knows which datagrams are one frame.
+struct Sender {
+    name: &'static str,
+    policy: AnyPolicy,
+    has_frames: bool,
+}
+
+/// Each policy. A socket and the kernel's queue know no frames.
+fn senders() -> Vec<Sender> {
+    let mut senders = Vec::new();
+    for policy in AnyPolicy::all() {
+        senders.push(Sender {
+            name: policy.name(),
+            policy,
+            has_frames: !matches!(policy, AnyPolicy::Fifo(_) | AnyPolicy::Prio(_)),
+        });
+        if let AnyPolicy::Sbpn2(_) = policy {
+            senders.push(Sender {
+                name: "sbpn2, no frames",
+                policy,
+                has_frames: false,
+            });
+        }
+    }
+    senders
+}
+
+/// What a table has a line for.
+#[derive(Serialize)]
+struct Row {
+    bottleneck: &'static str,
+    encoder: &'static str,
+    controller: &'static str,
+    sender: &'static str,
+    figures: Figures,
+}
+
+/// Means over runs.
+#[derive(Serialize)]
+struct Figures {
+    /// Datagrams that came before their deadline, of those made.
+    audio_on_time: Estimate,
+    video_on_time: Estimate,
+    /// Frames that came as a whole before their deadline, of those made.
+    video_shown: Estimate,
+    /// 99 % of the datagrams that came took no longer, ms.
+    audio_p99_ms: Estimate,
+    video_p99_ms: Estimate,
+    /// Payload that came, bit/s.
+    goodput_bps: Estimate,
+    /// Part of the time in which the picture stood still.
+    frozen: Estimate,
+    /// Freezes a minute.
+    freezes: Estimate,
+}
+
+pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
+    let cells = cells(args.seconds);
+    let jobs = args.jobs.unwrap_or_else(cores);
+    let Some(results) = simulated::run(&cells, &args.out, jobs, args.runs as usize)? else {
+        eprintln!(
+            "stopped; what was finished is kept in {}: the same command goes on from there",
+            args.out.display()
+        );
+        return Ok(ExitCode::from(130));
+    };
+    let mut rows = Vec::new();
+    for place in places() {
+        let of_place: Vec<Row> = senders()
+            .into_iter()
+            .map(|sender| place.row(sender.name, &results, args.seconds))
+            .collect();
+        let (title, controller) = (place.bottleneck.title, place.controller);
+        let (encoder, _) = ENCODERS[place.encoder];
+        let table = table(&of_place);
+        text::say!("{title}; the encoder {encoder}, {controller}:\n\n{table}\n");
+        rows.extend(of_place);
+    }
+    if let Some(file) = &args.json {
+        write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cells(seconds: u64) -> Vec<Cell> {
+    let of_place = |place: Place| {
+        senders()
+            .into_iter()
+            .map(move |sender| place.cell(&sender, seconds))
+    };
+    places().into_iter().flat_map(of_place).collect()
+}
+
+impl Place {
+    /// Of a cell.
+    fn name(self, sender: &str) -> String {
+        let (encoder, _) = ENCODERS[self.encoder];
+        let sender = sender.replace(", ", "-");
+        format!(
+            "{}/{encoder}/{}/{sender}",
+            self.bottleneck.name, self.controller
+        )
+    }
+
+    fn cell(self, sender: &Sender, seconds: u64) -> Cell {
+        let (_, encodes) = ENCODERS[self.encoder];
+        let of_place = self.bottleneck.set.iter().chain(encodes);
+        let of_sender = [
+            format!("flow.call.policy={}", sender.policy),
+            format!("flow.call.rate={}", self.controller),
+            format!("flow.call.whole_frames={}", sender.has_frames),
+        ];
+        Cell {
+            set: of_place.map(|set| (*set).into()).chain(of_sender).collect(),
+            ..Cell::new(self.name(sender.name), self.bottleneck.file, seconds)
+        }
+    }
+
+    fn row(self, sender: &'static str, results: &Results, seconds: u64) -> Row {
+        Row {
+            bottleneck: self.bottleneck.name,
+            encoder: ENCODERS[self.encoder].0,
+            controller: self.controller,
+            sender,
+            figures: Figures::of(&results[&self.name(sender)], seconds),
+        }
+    }
+}
+
+impl Figures {
+    fn of(runs: &[Report], seconds: u64) -> Self {
+        // What the scenarios pass over, and the period of their frames.
+        let measured = seconds as f64 - 5.0;
+        let frames = measured / 0.04;
+        let class = |which: usize, figure: &dyn Fn(&ClassReport) -> f64| {
+            let of = |run: &Report| call(run).media.as_ref()?.classes.get(which).map(figure);
+            Estimate::of(runs.iter().filter_map(of))
+        };
+        let on_time = |class: &ClassReport| class.on_time_share().unwrap_or(0.0);
+        let freezes = |class: &ClassReport| class.freezes.unwrap_or_default();
+        Self {
+            audio_on_time: class(0, &on_time),
+            video_on_time: class(1, &on_time),
+            video_shown: class(1, &|c| freezes(c).frames as f64 / frames),
+            audio_p99_ms: class(0, &|c| c.delay_ms.p99),
+            video_p99_ms: class(1, &|c| c.delay_ms.p99),
+            goodput_bps: Estimate::of(runs.iter().map(|run| call(run).goodput_bps)),
+            frozen: class(1, &|c| freezes(c).seconds / measured),
+            freezes: class(1, &|c| freezes(c).count as f64 / measured * 60.0),
+        }
+    }
+}
+
+fn call(run: &Report) -> &FlowReport {
+    let call = run.flows.iter().find(|flow| flow.media.is_some());
+    call.expect("each scenario has a call")
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header([
+        "sender",
+        "audio on time",
+        "video on time",
+        "frames shown",
+        "audio p99",
+        "video p99",
+        "received",
+        "still",
+        "freezes a minute",
+    ]);
+    for Row {
+        sender, figures: f, ..
+    } in rows
+    {
+        let shown = [
+            Unit::Share.show(&f.audio_on_time),
+            Unit::Share.show(&f.video_on_time),
+            Unit::Share.show(&f.video_shown),
+            Unit::Millis.show(&f.audio_p99_ms),
+            Unit::Millis.show(&f.video_p99_ms),
+            Unit::Rate.show(&f.goodput_bps),
+            Unit::Share.show(&f.frozen),
+            Unit::Index.show(&f.freezes),
+        ];
+        table.add_row([(*sender).to_string()].into_iter().chain(shown));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_sender_has_a_cell_of_its_own_that_can_be_run() {
+        let cells = cells(60);
+        let names: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+        assert_eq!(names.len(), cells.len());
+        let settings: BTreeSet<_> = cells
+            .iter()
+            .map(|cell| (cell.file, cell.settings()))
+            .collect();
+        assert_eq!(settings.len(), cells.len());
+        for cell in &cells {
+            makeway::builtin::load(cell.file, &cell.settings()).expect(&cell.name);
+        }
+    }
+}
