@@ -1,19 +1,27 @@
-# make demo   the main job, on real traffic: a call and ten downloads under FIFO, FQ and SQF
-# make test   format, lints as errors, all tests
+# make demo    the main job, on real traffic: a call and ten downloads under FIFO, FQ and SQF
+# make test    format, lints as errors, all tests
+# make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo test
+.PHONY: demo test check
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+# What tests run beside our own programs. Without root their tests are skipped, and counted.
+PEERS = valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-system-x86_64=qemu-system-x86 busybox=busybox-static \
+	modprobe=kmod tc=iproute2 setpriv=util-linux tshark=tshark ns=ns2 \
+	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0
 
 demo:
 	@scripts/setup cargo=cargo iptables=iptables $(QDISCS)
-	@cargo build --release --locked -p makeway
-	@target/release/makeway demo --out out/demo
+	@cargo build --locked --workspace --bin makeway
+	@target/debug/makeway demo --out out/demo
 
 test:
-	@scripts/setup cargo=cargo iptables=iptables $(QDISCS) -- valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod tc=iproute2 tshark=tshark gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0
+	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS) -- $(PEERS)
 	@PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --target target/aioquic aioquic || echo 'no aioquic: its test is skipped' >&2
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo test --locked --workspace
+	scripts/test
+
+check:
+	cargo clippy --locked -p makeway-core --all-targets -- -D warnings
+	scripts/test core/ sim/fingerprints

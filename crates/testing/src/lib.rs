@@ -32,3 +32,45 @@ pub fn skip(why: impl Display) {
     let strict = std::env::var_os(STRICT).is_some_and(|value| value == "1");
     assert!(!strict, "strict mode ({STRICT}=1) skips nothing: {why}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SKIPS, STRICT, skip};
+    use std::process::{Command, Output};
+
+    #[test]
+    #[ignore = "run by the tests below, with their environment"]
+    fn skips() {
+        skip("no such program here");
+    }
+
+    fn skipping(variables: &[(&str, &str)]) -> Output {
+        let this = std::env::current_exe().expect("a test knows its own file");
+        Command::new(this)
+            .args(["--exact", "tests::skips", "--ignored"])
+            .env_remove(SKIPS)
+            .env_remove(STRICT)
+            .envs(variables.iter().copied())
+            .output()
+            .expect("this program starts again")
+    }
+
+    #[test]
+    fn a_skipped_test_says_why_and_is_counted() {
+        let file = std::env::temp_dir().join(format!("makeway-skips-{}", std::process::id()));
+        let output = skipping(&[(SKIPS, file.to_str().expect("a name in UTF-8"))]);
+        let counted = std::fs::read_to_string(&file).expect("the file of skipped tests");
+        std::fs::remove_file(file).expect("the file is removed");
+        assert!(output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        for text in [&counted, &*said] {
+            assert_eq!(text, "SKIPPED: no such program here (tests::skips)\n");
+        }
+    }
+
+    #[test]
+    fn strict_mode_fails_a_skipped_test() {
+        assert!(!skipping(&[(STRICT, "1")]).status.success());
+        assert!(skipping(&[(STRICT, "0")]).status.success());
+    }
+}
