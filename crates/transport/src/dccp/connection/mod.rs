@@ -181,6 +181,7 @@ pub struct Connection<P> {
     syncs: (Instant, u32),
     /// A timestamp to send back, and when it came.
     echo: Option<(u32, Instant)>,
+    /// Init Cookies of the server's Response, as options.
     cookie: Vec<u8>,
     /// Packets without data since the last with it.
     ndp: u64,
@@ -205,6 +206,9 @@ impl<P: Policy> Connection<P> {
     const TIME_WAIT: Duration = Duration::from_secs(240);
     /// Syncs in a second at most (§7.5.4).
     const SYNCS: u32 = 8;
+    /// Bytes of Init Cookie options that are sent back, lengths included: one of the longest, or several short ones. A
+    /// server that asks for more is refused: with all other options they would not fit a header.
+    const MOST_COOKIES: usize = 255;
 
     /// The client's end: it sends a Request. `iss` should be chosen by chance (§7.2).
     pub fn client(config: Config, policy: P, ends: Ends, iss: u64, now: Instant) -> Self {

@@ -226,8 +226,14 @@ impl<P: Policy> Connection<P> {
                     let byte = |n| bytes.get(n).copied().unwrap_or(0);
                     return Err((Reset::MANDATORY_ERROR, [number, byte(0), byte(1)]));
                 }
-                Opt::InitCookie(_) if self.state <= State::PartOpen => {
-                    option.write(&mut self.cookie)
+                // Only a Response sets them (§8.1.4); they go back as they came, or not at all.
+                Opt::InitCookie(cookie) if matches!(packet.kind, Kind::Response { .. }) => {
+                    if self.cookie.len() + cookie.len() + 2 > Self::MOST_COOKIES {
+                        let byte = |n| cookie.get(n).copied().unwrap_or(0);
+                        let data = [option.number(), byte(0), byte(1)];
+                        return Err((Reset::OPTION_ERROR, data));
+                    }
+                    option.write(&mut self.cookie);
                 }
                 Opt::Timestamp(stamp) => self.echo = Some((stamp, now)),
                 _ => {}

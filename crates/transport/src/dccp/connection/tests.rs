@@ -12,6 +12,7 @@ use makeway_core::units::Rate;
 use proptest::prelude::*;
 
 use super::*;
+use crate::dccp::option::options;
 use crate::dccp::wire::{PROTOCOL, WireError};
 
 const SERVICE: u32 = 42;
@@ -254,6 +255,108 @@ fn a_wrong_service_code_is_refused() {
         client.poll_event(),
         Some(Event::Ended(Reset::BAD_SERVICE_CODE))
     );
+}
+
+/// A client that has asked, and the packet of its server with so many options.
+fn answered(options: &[u8]) -> Connection<Fifo> {
+    // CCID 2 is what both begin with: there is nothing to agree upon.
+    let config = Config::new(SERVICE, Ccid::Two(Ccid2Params::default()));
+    let mut client = Connection::client(config, Fifo, ends(true), 5, Instant::ZERO);
+    assert!(client.poll_transmit(Instant::ZERO, &mut Vec::new()));
+    let ack = Seq::new(5);
+    let response = Kind::Response {
+        ack,
+        service: SERVICE,
+    };
+    client.handle_packet(Instant::ZERO, &from_server(response, 100, options));
+    client
+}
+
+fn from_server(kind: Kind, seq: u64, options: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Packet {
+        source: ends(false).local,
+        destination: ends(false).remote,
+        ccval: 0,
+        coverage: Coverage::default(),
+        kind,
+        seq: Seq::new(seq),
+        short: false,
+        options,
+        data: &[],
+    }
+    .encode(&ends(false).outward, &mut bytes);
+    bytes
+}
+
+/// Init Cookies of so many bytes each, as options.
+fn cookies(lengths: &[usize]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for &length in lengths {
+        Opt::InitCookie(&vec![9; length]).write(&mut out);
+    }
+    out
+}
+
+#[test]
+fn init_cookies_of_a_response_go_back_as_they_came_and_no_others() {
+    let given = cookies(&[3, 40]);
+    let mut client = answered(&given);
+    assert_eq!(client.state(), State::PartOpen);
+    for n in 1..50 {
+        let sync = Kind::Sync { ack: Seq::new(5) };
+        client.handle_packet(Instant::ZERO, &from_server(sync, 100 + n, &cookies(&[250])));
+    }
+    client.pending.ack = true;
+    let (mut out, mut acks) = (Vec::new(), 0);
+    while client.poll_transmit(Instant::ZERO, &mut out) {
+        let packet = Packet::decode(&out, &ends(true).outward).unwrap();
+        let returned = |(_, option)| matches!(option, Opt::InitCookie(_)).then_some(option);
+        let returned: Vec<_> = options(packet.options).filter_map(returned).collect();
+        let expected: Vec<_> = options(&given).map(|(_, option)| option).collect();
+        assert_eq!(returned, expected);
+        acks += usize::from(matches!(packet.kind, Kind::Ack { .. }));
+    }
+    assert_eq!(acks, 1);
+}
+
+#[test]
+fn more_init_cookies_than_fit_a_header_end_the_connection() {
+    let mut client = answered(&cookies(&[250, 250, 250]));
+    let refused = Some(Event::Ended(Reset::OPTION_ERROR));
+    assert_eq!(client.poll_event(), refused);
+    let mut out = Vec::new();
+    assert!(client.poll_transmit(Instant::ZERO, &mut out));
+    let Kind::Reset { data, .. } = Packet::decode(&out, &ends(true).outward).unwrap().kind else {
+        panic!("{out:?}")
+    };
+    assert_eq!(data, [36, 9, 9]);
+    assert_eq!(answered(&cookies(&[253])).state(), State::PartOpen);
+}
+
+#[test]
+fn a_server_keeps_no_init_cookies() {
+    let now = Instant::ZERO;
+    let mut client = Connection::client(config(), Fifo, ends(true), 5, now);
+    let mut request = Vec::new();
+    client.poll_transmit(now, &mut request);
+    let mut server = Connection::accept(config(), Fifo, ends(false), 9, now, &request).unwrap();
+    let options = cookies(&[250, 250, 250]);
+    for n in 1..20 {
+        let again = Packet {
+            seq: Seq::new(5 + n),
+            options: &options,
+            ..Packet::decode(&request, &ends(true).outward).unwrap()
+        };
+        let mut bytes = Vec::new();
+        again.encode(&ends(true).outward, &mut bytes);
+        server.handle_packet(now, &bytes);
+    }
+    assert_eq!(
+        (server.state(), server.stats().invalid),
+        (State::Respond, 0)
+    );
+    assert_eq!(server.cookie.capacity(), 0);
 }
 
 #[test]
