@@ -10,7 +10,7 @@ use crate::units::{Duration, Instant, Rate};
 /// What a controller is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Config {
-    /// A rate that stays, in payload; not zero.
+    /// A rate that stays, in payload; of zero nothing is sent.
     Fixed(Rate),
     /// TCP-friendly rate control.
     Tfrc(TfrcParams),

@@ -3,7 +3,7 @@
 use super::{Feedback, FeedbackError, RateController};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// Sends at one rate, evenly.
+/// Sends at one rate, evenly; of zero, nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
     rate: Rate,
@@ -11,7 +11,7 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// `rate` counts payload and is not zero.
+    /// `rate` counts payload.
     pub const fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -22,11 +22,13 @@ impl Fixed {
 
 impl RateController for Fixed {
     fn next_send(&self) -> Option<Instant> {
-        Some(self.next)
+        (self.rate.bps() > 0).then_some(self.next)
     }
 
     fn on_sent(&mut self, now: Instant, _sequence: u64, bytes: u32) {
-        self.next = self.next.max(now) + Bytes::new(bytes.into()) / self.rate;
+        if self.rate.bps() > 0 {
+            self.next = self.next.max(now) + Bytes::new(bytes.into()) / self.rate;
+        }
     }
 
     fn on_feedback(&mut self, _now: Instant, _feedback: &Feedback) -> Result<(), FeedbackError> {
@@ -45,5 +47,18 @@ impl RateController for Fixed {
 
     fn rtt(&self) -> Option<Duration> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_zero_sends_nothing_and_does_not_panic() {
+        let mut nothing = Fixed::new(Rate::from_bps(0));
+        assert_eq!(nothing.next_send(), None);
+        nothing.on_sent(Instant::ZERO, 0, 1000);
+        assert_eq!(nothing.next_send(), None);
     }
 }
