@@ -14,7 +14,7 @@ pub struct Instant(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
-/// A size in bytes.
+/// A size in bytes. Sums stop at 2^64 - 1, differences at zero, as those of time do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
@@ -198,26 +198,26 @@ impl Div<u64> for Duration {
 impl Add for Bytes {
     type Output = Self;
     fn add(self, b: Self) -> Self {
-        Self(self.0 + b.0)
+        Self(self.0.saturating_add(b.0))
     }
 }
 
 impl AddAssign for Bytes {
     fn add_assign(&mut self, b: Self) {
-        self.0 += b.0;
+        *self = *self + b;
     }
 }
 
 impl Sub for Bytes {
     type Output = Self;
     fn sub(self, b: Self) -> Self {
-        Self(self.0 - b.0)
+        Self(self.0.saturating_sub(b.0))
     }
 }
 
 impl SubAssign for Bytes {
     fn sub_assign(&mut self, b: Self) {
-        self.0 -= b.0;
+        *self = *self - b;
     }
 }
 
@@ -390,6 +390,18 @@ mod tests {
             Rate::from_bps(10_000_000) * Duration::from_millis(1),
             Bytes::new(1250)
         );
+    }
+
+    #[test]
+    fn sizes_stop_at_their_ends_and_do_not_wrap() {
+        let (one, most) = (Bytes::new(1), Bytes::new(u64::MAX));
+        assert_eq!((most + one, Bytes::ZERO - one), (most, Bytes::ZERO));
+        let mut size = most;
+        size += one;
+        assert_eq!(size, most);
+        size = Bytes::ZERO;
+        size -= one;
+        assert_eq!(size, Bytes::ZERO);
     }
 
     #[test]
