@@ -17,7 +17,9 @@ pub struct Handle(pub u32);
 
 impl UserId {
     /// 2^21: so many users can be told apart.
-    pub const MOST: u32 = 1 << USER_BITS;
+    pub const MOST: u32 = 1 << Self::BITS;
+    /// Bits that a packet has for its user.
+    pub(crate) const BITS: u32 = 21;
 }
 
 macro_rules! index {
@@ -60,9 +62,8 @@ pub struct Tag(pub u16);
 const LEN_BITS: u32 = 24;
 const ECN_BITS: u32 = 2;
 const CONTROL_AT: u32 = LEN_BITS + ECN_BITS;
-const USER_BITS: u32 = 21;
 const USER_AT: u32 = CONTROL_AT + 1;
-const TAG_AT: u32 = USER_AT + USER_BITS;
+const TAG_AT: u32 = USER_AT + UserId::BITS;
 
 /// A packet held or moved by a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,12 @@ impl Packet {
             (Bytes::new(1)..=Self::MAX_LEN).contains(&len),
             "a packet of {len} is outside 1 B to 16 MiB"
         );
-        assert!(user.0 < UserId::MOST, "user {} is not below 2^21", user.0);
+        assert!(
+            user.0 < UserId::MOST,
+            "user {} is not below 2^{}",
+            user.0,
+            UserId::BITS
+        );
         Self {
             arrived,
             handle,

@@ -194,9 +194,8 @@ impl Config {
     pub const DEFAULT_QUANTUM: Bytes = Bytes::new(1538);
 
     /// The defaults: drop from the head of the longest queue, a quantum of one full Ethernet frame on
-    /// the wire, as many users as flows, each of weight 1; for `red`, `codel`, `fq-codel` and `ncq` what was
-    /// the wire, as many users as flows (2^22 at most), each of weight 1; for `red`, `codel` and `fq-codel` what was
-    /// published with them.
+    /// the wire, as many users as flows ([`UserId::MOST`] at most), each of weight 1; for `red`, `codel`,
+    /// `fq-codel` and `ncq` what was published with them.
     pub fn new(discipline: Discipline, limits: Limits) -> Self {
         Self {
             discipline,
@@ -234,7 +233,7 @@ pub enum ConfigError {
     #[error("a quantum of {0} is outside 64 B to 1 MiB")]
     Quantum(Bytes),
     /// The number of users is out of range.
-    #[error("{0} users are outside 1 to 2^22")]
+    #[error("{0} users are outside 1 to 2^{bits}", bits = UserId::BITS)]
     Users(u32),
     /// A weight is out of range.
     #[error("a weight of {1} for user {0} is outside 1 to 65536")]
@@ -537,6 +536,19 @@ mod tests {
     }
 
     #[test]
+    fn the_pages_of_disciplines_say_how_many_users_there_can_be() {
+        let pages = [
+            include_str!("../../../../docs/disciplines/hier.md"),
+            include_str!("../../../../docs/disciplines/prio.md"),
+        ];
+        let range = format!("| users | 1 to 2^{} |", UserId::BITS);
+        for page in pages {
+            assert!(page.contains(&range), "{page}");
+        }
+        assert_eq!(UserId::MOST, 1 << UserId::BITS);
+    }
+
+    #[test]
     fn a_value_out_of_range_is_refused_and_named() {
         let good = Config::new(Discipline::Fifo, limits(50, 75_000));
         assert!(build(&good).is_ok());
@@ -550,7 +562,7 @@ mod tests {
         assert!(refused(|c| c.limits.flows = 0).contains("0 flows"));
         assert!(refused(|c| c.quantum = Bytes::new(63)).contains("63 B"));
         assert!(refused(|c| c.users = 0).contains("0 users"));
-        assert!(refused(|c| c.users = UserId::MOST + 1).contains("outside 1 to 2^22"));
+        assert!(refused(|c| c.users = UserId::MOST + 1).contains("outside 1 to 2^21"));
         assert!(refused(|c| c.weights.push((UserId(1), 0))).contains("weight of 0"));
         assert!(refused(|c| c.weights.push((UserId(64), 1))).contains("user 64"));
         assert!(refused(|c| c.fq_codel.quantum = Bytes::new(63)).contains("63 B"));
