@@ -164,7 +164,8 @@ fn csv<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (us
 
 /// The trace repeats after its last line, so the last of its tenths of a second may be shorter.
 fn mahimahi<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (usize, String)> {
-    let mut bins: Vec<u64> = Vec::new();
+    // Number of a tenth of a second, and its bits; those without any are left out.
+    let mut bins: Vec<(u64, u64)> = Vec::new();
     let (mut last, mut end) = (0, 1);
     for (n, line) in lines {
         end = n;
@@ -176,30 +177,36 @@ fn mahimahi<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes
         };
         last = ms;
         // The opportunity at a multiple of the bin ends it.
-        let bin = usize::try_from(ms.saturating_sub(1) / BIN_MS).unwrap_or(usize::MAX);
-        if bin >= MOST_STEPS {
+        let bin = ms.saturating_sub(1) / BIN_MS;
+        if bin >= MOST_STEPS as u64 {
             return Err((
                 n,
                 format!("{ms} ms is beyond {MOST_STEPS} tenths of a second"),
             ));
         }
-        if bin >= bins.len() {
-            bins.resize(bin + 1, 0);
+        match bins.last_mut() {
+            Some((known, bits)) if *known == bin => *bits += OPPORTUNITY_BITS,
+            _ => bins.push((bin, OPPORTUNITY_BITS)),
         }
-        bins[bin] += OPPORTUNITY_BITS;
     }
     if last == 0 {
         return Err((end, "the trace has no length: its last line is 0 ms".into()));
     }
-    let steps = bins.iter().zip(0u64..).map(|(bits, n)| {
+    let mut steps: Vec<(Duration, Rate)> = Vec::new();
+    let mut outage_from = 0;
+    for (n, bits) in bins {
         let from = n * BIN_MS;
+        if outage_from < n {
+            steps.push((Duration::from_millis(outage_from * BIN_MS), OUTAGE));
+        }
+        outage_from = n + 1;
         let rate = Rate::from_bps(bits * 1000 / (last - from).min(BIN_MS));
-        (Duration::from_millis(from), rate.max(OUTAGE))
-    });
+        steps.push((Duration::from_millis(from), rate));
+    }
     Ok(Changes {
-        steps: steps.collect(),
         // One rate for ever needs no change.
-        every: (bins.len() > 1).then(|| Duration::from_millis(last)),
+        every: (steps.len() > 1).then(|| Duration::from_millis(last)),
+        steps,
     })
 }
 
@@ -235,6 +242,19 @@ mod tests {
         let changes = parse("1\n").unwrap();
         assert_eq!(changes.steps, [(Duration::ZERO, mbit(12))]);
         assert_eq!(changes.every, None);
+    }
+
+    #[test]
+    fn an_outage_of_a_trace_of_mahimahi_is_one_step_however_long() {
+        let changes = parse("1\n999999999\n").unwrap();
+        let at = Duration::from_millis;
+        let rate = |bps| Rate::from_bps(bps);
+        let steps = [(0, 120_000), (100, 1), (999_999_900, 121_212)];
+        assert_eq!(changes.steps.len(), 3);
+        assert_eq!(changes.steps, steps.map(|(ms, bps)| (at(ms), rate(bps))));
+        assert_eq!(changes.every, Some(at(999_999_999)));
+        // The millionth second alone: a line of ten bytes.
+        assert_eq!(parse("1000000000\n").unwrap().steps.len(), 2);
     }
 
     #[test]
