@@ -37,8 +37,9 @@ const CBR_PAYLOAD: u64 = 160;
 const ENCODER_DELAY: Duration = Duration::from_millis(10);
 /// VLC's pacing is about this coarse; chosen by us.
 const DEFAULT_PACE: Pace = Pace::Slice(Duration::from_millis(200));
-/// Chosen by us: more parallel flows than this are a typing error. A world may have its own bound.
-const MOST_FLOWS: u64 = 1_000_000;
+/// Of a whole scenario, some tens of MB of memory before it runs; chosen by us: more are a typing error. A world may have
+/// its own bound.
+const MOST_FLOWS: u64 = 100_000;
 
 fn keys(kind: &str) -> &'static [&'static str] {
     match kind {
@@ -61,12 +62,13 @@ fn keys(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// The flows of one entry: `count` of them.
+/// The flows of one entry, `count` of them, beside the `others` of the scenario.
 pub(crate) fn read(
     entry: &Entry,
     cx: &Context<'_>,
     links: &[Link],
     wlans: &[Wlan],
+    others: usize,
 ) -> Result<Vec<Flow>, ScenarioError> {
     let path = format!("flow.{}", entry.key);
     let t = table(&entry.item, &path, &format!("[{path}]"))?;
@@ -102,6 +104,13 @@ pub(crate) fn read(
     let voice = voice(&s)?;
     let each = s.integer("count", 0..=MOST_FLOWS)?.unwrap_or(1);
     let count = each * from.len() as u64;
+    let all = count + others as u64;
+    if all > MOST_FLOWS {
+        return Err(s.at("count").error(format!(
+            "`{}` makes {all} flows in all: {MOST_FLOWS} is the most that a scenario can have",
+            s.name("count")
+        )));
+    }
     let first: Duration = s.read("start")?.unwrap_or_default();
     let stagger: Duration = s.read("stagger")?.unwrap_or_default();
     let stop: Option<Duration> = s.read("stop")?;

@@ -60,11 +60,10 @@ pub(crate) fn scenario(
     for queue in queues.chain(wlans.iter_mut().map(|wlan| &mut wlan.queue)) {
         queue.scheduler.tred.codec = tags.codec;
     }
-    let flows = groups(&top, "flow", "[flow.download]")?
-        .into_iter()
-        .map(|entry| flow::read(entry, &cx, &links, &wlans))
-        .collect::<Result<Vec<_>, _>>()?
-        .concat();
+    let mut flows = Vec::new();
+    for entry in groups(&top, "flow", "[flow.download]")? {
+        flows.extend(flow::read(entry, &cx, &links, &wlans, flows.len())?);
+    }
     no_two_of_a_name(&flows)?;
     Ok(Scenario {
         title,

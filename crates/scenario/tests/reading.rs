@@ -230,6 +230,21 @@ fn errors_say_where_what_and_what_would_be_right() {
 }
 
 #[test]
+fn a_scenario_has_so_many_flows_and_no_more() {
+    // With the call behind them.
+    let read = |set: &[&str]| match read(&documented(), set) {
+        Ok(scenario) => scenario.flows.len().to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(read(&["flow.download.count=99999"]), "100000");
+    let error = read(&["flow.download.count=100000"]);
+    assert!(error.contains("100001 flows in all: 100000 is"), "{error}");
+    let several = format!("flow.download.from=[{}]", ["\"server\""; 20].join(", "));
+    let error = read(&[&several, "flow.download.count=90000"]);
+    assert!(error.contains("1800000 flows in all"), "{error}");
+}
+
+#[test]
 fn every_parameter_of_ncq_reaches_the_discipline_with_the_links_framing() {
     let written = "discipline = \"ncq\", ncq = { threshold = 0.03, length = \"200B\", window = 500, \
         probabilistic = true, extra_wait = 0.01, control = true, \
