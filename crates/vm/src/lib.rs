@@ -14,6 +14,7 @@ mod kernel;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -354,10 +355,13 @@ impl Lines {
     }
 }
 
+/// A file that QEMU writes, as an option, in which a comma of the path is doubled.
 fn saved(id: &str, path: &Path) -> OsString {
-    let mut argument = OsString::from(format!("file,id={id},path="));
-    argument.push(path);
-    argument
+    let mut argument = format!("file,id={id},path=").into_bytes();
+    for &byte in path.as_os_str().as_bytes() {
+        argument.extend([byte; 2].iter().take(1 + usize::from(byte == b',')));
+    }
+    OsString::from_vec(argument)
 }
 
 /// A program in PATH, or where root's programs are.
@@ -394,5 +398,36 @@ fn file(path: &Path, error: io::Error) -> VmError {
     VmError::File {
         path: path.into(),
         error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn qemu_writes_to_a_folder_with_commas_in_its_name() {
+        let Ok(qemu) = find("qemu-system-x86_64", "qemu-system-x86") else {
+            return makeway_testing::skip("no QEMU");
+        };
+        let folder = tempfile::Builder::new().prefix("a,b,,c").tempdir().unwrap();
+        let file = folder.path().join("console");
+        let mut machine = Command::new(qemu)
+            .args(["-nodefaults", "-display", "none", "-machine", "none", "-S"])
+            .args(["-chardev".into(), saved("console", &file)])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        let ended = loop {
+            let ended = machine.try_wait().unwrap();
+            if ended.is_some() || file.exists() || Instant::now() > end {
+                break ended;
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        let _ = machine.kill();
+        machine.wait().unwrap();
+        assert!(file.exists(), "{ended:?}");
     }
 }
