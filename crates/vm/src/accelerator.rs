@@ -72,6 +72,7 @@ fn works(kernel: &Kernel) -> bool {
 
 fn boots(kernel: &Kernel) -> bool {
     let guest = Vm::new(kernel).accelerator(Accelerator::Kvm);
+    let guest = guest.boots_once(Accelerator::PROBE);
     let output = guest.run("true", Accelerator::PROBE);
     output.is_ok_and(|output| output.status == 0)
 }

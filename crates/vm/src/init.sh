@@ -17,6 +17,8 @@ port() {
         [ "$(cat "$entry/name")" = "$1" ] && echo "/dev/${entry##*/}"
     done
 }
+# From here on an end is the command's, not the boot's.
+echo begun >"$(port status)"
 sh /etc/command </dev/null >"$(port output)" 2>&1
 echo $? >"$(port status)"
 sync

@@ -90,6 +90,12 @@ pub enum VmError {
         /// What it had said.
         said: String,
     },
+    /// It did not come up, however often it was tried.
+    #[error("the guest's kernel did not come up, {} times in a row; its console's last lines:\n{}", consoles.len(), consoles.last().map_or("", String::as_str))]
+    NoBoot {
+        /// The end of the kernel's console of each boot.
+        consoles: Vec<String>,
+    },
     /// Somebody asked for the end.
     #[error("the guest was stopped before its command ended")]
     Cancelled,
@@ -118,6 +124,8 @@ pub struct Output {
     pub text: String,
     /// What its kernel said from the boot to the end: warnings and worse, and stack traces.
     pub console: String,
+    /// Boots that failed before this one, each with what its console said last: see [`Vm::run`].
+    pub failed_boots: Vec<String>,
 }
 
 /// What a guest has.
@@ -132,10 +140,16 @@ pub struct Vm<'a> {
     arguments: Vec<OsString>,
     accelerator: Option<Accelerator>,
     stop: Option<&'a AtomicBool>,
+    boots: usize,
+    boot: Duration,
 }
 
 impl<'a> Vm<'a> {
     const MOST_OUTPUT: u64 = 16 << 20;
+    /// Boots that are tried. Chosen by us: one kernel in some tens panics early when it is translated on a machine that stalls.
+    const BOOTS: usize = 3;
+    /// The longest that a boot may take: some seconds on a machine that is idle.
+    const BOOT: Duration = Duration::from_secs(120);
 
     /// A guest with the kernel's own modules for its console, busybox, two processors and 1 GiB of memory.
     pub fn new(kernel: &'a Kernel) -> Self {
@@ -149,6 +163,8 @@ impl<'a> Vm<'a> {
             arguments: Vec::new(),
             accelerator: None,
             stop: None,
+            boots: Self::BOOTS,
+            boot: Self::BOOT,
         }
     }
 
@@ -185,6 +201,14 @@ impl<'a> Vm<'a> {
         self
     }
 
+    /// A guest whose clock counts its instructions, one a nanosecond, and skips the time in which it waits: whatever else this
+    /// machine does changes nothing for it. It is translated, and has one processor.
+    pub fn counting(self) -> Self {
+        self.accelerator(Accelerator::Tcg)
+            .cpus(1)
+            .qemu(["-icount", "shift=0,sleep=off"])
+    }
+
     /// Gives QEMU further arguments, as `-icount shift=0`, which counts instructions and needs [`Accelerator::Tcg`].
     pub fn qemu<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
@@ -197,6 +221,12 @@ impl<'a> Vm<'a> {
         self
     }
 
+    /// Boots once, and no longer than `limit`.
+    pub(crate) fn boots_once(mut self, limit: Duration) -> Self {
+        (self.boots, self.boot) = (1, limit);
+        self
+    }
+
     /// Ends the guest when `flag` is set, from wherever.
     pub fn stop_on(mut self, flag: &'a AtomicBool) -> Self {
         self.stop = Some(flag);
@@ -205,7 +235,8 @@ impl<'a> Vm<'a> {
 
     /// Boots, runs `command` by the guest's shell as root, and stops.
     ///
-    /// `limit` counts from the start of QEMU. Errors are of the host and of the boot, see [`VmError`].
+    /// `limit` is the command's. A boot that ends before the command runs, or takes longer than two minutes, is tried again,
+    /// three times in all ([`Output::failed_boots`]). Errors are of the host and of the boot, see [`VmError`].
     pub fn run(&self, command: &str, limit: Duration) -> Result<Output, VmError> {
         self.follow(command, limit, |_| {})
     }
@@ -245,8 +276,7 @@ impl<'a> Vm<'a> {
             .args(["-device", "virtserialport,chardev=status,name=status"])
             .args(&self.arguments)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(at("complaints")).map_err(|e| file(place.path(), e))?);
+            .stdout(Stdio::null());
         let died = || {
             let signal = rustix::process::Signal::KILL;
             Ok(rustix::process::set_parent_process_death_signal(Some(
@@ -255,14 +285,58 @@ impl<'a> Vm<'a> {
         };
         // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
         unsafe { machine.pre_exec(died) };
-        let mut machine = machine.spawn().map_err(|e| failed("qemu", &e))?;
 
-        let end = Instant::now() + limit;
+        let mut consoles: Vec<String> = Vec::new();
+        while consoles.len() < self.boots {
+            match self.boot(&mut machine, place.path(), limit, &mut line)? {
+                Boot::Ended(output) => {
+                    return Ok(Output {
+                        failed_boots: consoles.iter().map(|all| why(all)).collect(),
+                        ..output
+                    });
+                }
+                Boot::Failed(console) => consoles.push(console),
+            }
+        }
+        Err(VmError::NoBoot { consoles })
+    }
+
+    /// One boot, whose files are in `place`.
+    fn boot(
+        &self,
+        machine: &mut Command,
+        place: &Path,
+        limit: Duration,
+        line: &mut impl FnMut(&str),
+    ) -> Result<Boot, VmError> {
+        let at = |name: &str| place.join(name);
+        // A first boot's are not taken for those of the next.
+        for name in ["console", "output", "status"] {
+            let _ = fs::remove_file(at(name));
+        }
+        let complaints = fs::File::create(at("complaints")).map_err(|e| file(place, e))?;
+        let machine = machine.stderr(complaints).spawn();
+        let mut machine = machine.map_err(|e| failed("qemu", &e))?;
+
+        let mut end = Instant::now() + self.boot;
         let mut lines = Lines::of(at("output"));
+        let read = |name| {
+            let mut bytes = Vec::new();
+            // What cannot be read is what the guest did not come to write.
+            if let Ok(file) = fs::File::open(at(name)) {
+                let _ = file.take(Self::MOST_OUTPUT).read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
         let stopped = || self.stop.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        let mut begun = false;
         let in_time = loop {
             let ended = machine.try_wait().map_err(|e| failed("qemu", &e))?;
-            lines.give(&mut line);
+            lines.give(line);
+            if !begun && read("status").starts_with("begun") {
+                begun = true;
+                end = Instant::now() + limit;
+            }
             if ended.is_some() {
                 break true;
             }
@@ -274,34 +348,31 @@ impl<'a> Vm<'a> {
             }
             thread::sleep(Duration::from_millis(50));
         };
-        let read = |name| {
-            let mut bytes = Vec::new();
-            // What cannot be read is what the guest did not come to write.
-            if let Ok(file) = fs::File::open(at(name)) {
-                let _ = file.take(Self::MOST_OUTPUT).read_to_end(&mut bytes);
-            }
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        let [text, console] = ["output", "console"].map(read);
+        let [text, console, status] = ["output", "console", "status"].map(read);
         if stopped() {
             return Err(VmError::Cancelled);
+        }
+        let last_words = || {
+            let all = read("complaints") + &text + &console;
+            let lines: Vec<&str> = all.lines().collect();
+            lines[lines.len().saturating_sub(20)..].join("\n")
+        };
+        if !begun {
+            return Ok(Boot::Failed(last_words()));
         }
         if !in_time {
             return Err(VmError::TimedOut { limit, said: text });
         }
-        match read("status").trim().parse() {
-            Ok(status) => Ok(Output {
+        match status.lines().nth(1).map(str::parse) {
+            Some(Ok(status)) => Ok(Boot::Ended(Output {
                 status,
                 text,
                 console,
+                failed_boots: Vec::new(),
+            })),
+            _ => Err(VmError::Stopped {
+                console: last_words(),
             }),
-            Err(_) => {
-                let all = read("complaints") + &text + &console;
-                let lines: Vec<&str> = all.lines().collect();
-                Err(VmError::Stopped {
-                    console: lines[lines.len().saturating_sub(20)..].join("\n"),
-                })
-            }
         }
     }
 
@@ -326,6 +397,20 @@ impl<'a> Vm<'a> {
         archive.add("etc/command", command.as_bytes().to_vec(), false);
         Ok(archive)
     }
+}
+
+/// What became of a boot.
+enum Boot {
+    /// The command has run.
+    Ended(Output),
+    /// It did not come to run; the console's last lines.
+    Failed(String),
+}
+
+/// The line of a console that says why a boot failed: that of the panic, or the last.
+fn why(console: &str) -> String {
+    let panic = console.lines().find(|line| line.contains("panic"));
+    panic.or(console.lines().last()).unwrap_or_default().into()
 }
 
 /// The whole lines of a file that grows.

@@ -5,20 +5,29 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use makeway_vm::{Accelerator, Kernel, Vm, VmError, cache, find};
+use makeway_testing::{note, skip};
+use makeway_vm::{Accelerator, Kernel, Output, Vm, VmError, cache, find};
+
+/// What came of a guest whose boot may have failed at first.
+fn told(output: Result<Output, VmError>) -> Result<Output, VmError> {
+    for console in output.iter().flat_map(|output| &output.failed_boots) {
+        note(format_args!("a boot failed and was tried again: {console}"));
+    }
+    output
+}
 
 #[test]
 fn a_command_runs_under_another_kernel() {
     let kernel = match Kernel::newest("6.1.", "-cloud-amd64", &cache()) {
         Ok(kernel) => kernel,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skip(why),
     };
     let guest = Vm::new(&kernel)
         .module("dccp_ipv4")
         .program(&find("tc", "iproute2").unwrap());
     let command = "uname -r; grep -c ^dccp_ipv4 /proc/modules; /bin/tc qdisc show dev lo; exit 7";
-    let output = match guest.run(command, Duration::from_secs(120)) {
-        Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+    let output = match told(guest.run(command, Duration::from_secs(120))) {
+        Err(why @ VmError::Missing { .. }) => return skip(why),
         output => output.unwrap(),
     };
     let lines: Vec<&str> = output.text.lines().collect();
@@ -46,7 +55,7 @@ fn a_command_runs_under_another_kernel() {
     assert!(memory.parse::<u32>().unwrap() < 512 << 10, "{memory} kB");
     assert!(output.console.contains("a complaint"), "{output:?}");
 
-    let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(30));
+    let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(3));
     assert!(
         matches!(&stuck, Err(VmError::TimedOut { said, .. }) if said.contains("so far")),
         "{stuck:?}"
@@ -55,6 +64,14 @@ fn a_command_runs_under_another_kernel() {
     let cancelled = Vm::new(&kernel).stop_on(&stop);
     let cancelled = cancelled.run("sleep 1000", Duration::from_secs(30));
     assert!(matches!(cancelled, Err(VmError::Cancelled)));
+    // A guest of 16 MiB has no room for its kernel.
+    let no_boot = Vm::new(&kernel)
+        .memory(16)
+        .run("true", Duration::from_secs(3));
+    assert!(
+        matches!(&no_boot, Err(VmError::NoBoot { consoles }) if consoles.len() == 3),
+        "{no_boot:?}"
+    );
     let missing = Vm::new(&kernel)
         .module("no_such_module")
         .run("true", Duration::from_secs(1));
@@ -65,7 +82,7 @@ fn a_command_runs_under_another_kernel() {
 fn both_ends_of_debians_kernels_with_bpf_qdiscs_boot() {
     let kernels = match Kernel::with_bpf_qdiscs(&cache()) {
         Ok(kernels) => kernels,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skip(why),
     };
     for kernel in kernels {
         let guest = Vm::new(&kernel)
@@ -76,8 +93,8 @@ fn both_ends_of_debians_kernels_with_bpf_qdiscs_boot() {
             test -d /sys/fs/bpf && grep -c '^bpf ' /proc/mounts
             ls -d /sys/kernel/debug/tracing
             /bin/tc qdisc add dev lo root cake && /bin/tc qdisc show dev lo";
-        let output = match guest.run(command, Duration::from_secs(120)) {
-            Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+        let output = match told(guest.run(command, Duration::from_secs(120))) {
+            Err(why @ VmError::Missing { .. }) => return skip(why),
             output => output.unwrap(),
         };
         let lines: Vec<&str> = output.text.lines().collect();

@@ -24,9 +24,6 @@ use serde::{Deserialize, Serialize};
 use super::session;
 use crate::text;
 
-/// The clock of a guest that is translated counts its instructions, one a nanosecond, and skips the time in which it waits: what else
-/// the machine does changes nothing for it. It has one processor then.
-const COUNTING: [&str; 2] = ["-icount", "shift=0,sleep=off"];
 /// What the measured links of a scenario may carry together in such a guest: see docs/scenario.md.
 const TRANSLATED: Rate = Rate::from_bps(40_000_000);
 /// How much longer than its own time a guest may take.
@@ -165,11 +162,10 @@ pub fn run(
     let accelerator = Accelerator::best(&kernel)?;
     let program = std::env::current_exe()?;
     let mut guest = match accelerator {
-        Accelerator::Kvm => Vm::new(&kernel).cpus(2),
-        Accelerator::Tcg => Vm::new(&kernel).cpus(1).qemu(COUNTING),
+        Accelerator::Kvm => Vm::new(&kernel).accelerator(accelerator),
+        Accelerator::Tcg => Vm::new(&kernel).counting(),
     };
     guest = guest
-        .accelerator(accelerator)
         .stop_on(stop)
         .program(&program)
         .program(&find("tc", "iproute2")?);
@@ -225,6 +221,10 @@ pub fn run(
     }
     if stop.load(Ordering::Relaxed) {
         return Ok(false);
+    }
+    let boots = ended.as_ref().map_or(0, |output| output.failed_boots.len());
+    if boots > 0 {
+        eprintln!("boots of the guest's kernel that failed and were tried again: {boots}");
     }
     match ended {
         Ok(output) if output.status == 0 && done == jobs.len() => Ok(true),
