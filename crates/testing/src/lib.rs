@@ -4,6 +4,10 @@ use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
+mod real_time;
+
+pub use real_time::{CALM, TRIES, Watch, in_real_time};
+
 /// Names the file that gets a line for each skipped test; `scripts/test` sets it and counts the lines.
 pub const SKIPS: &str = "MAKEWAY_SKIPS";
 
@@ -17,10 +21,7 @@ pub const STRICT: &str = "MAKEWAY_STRICT";
 /// # Panics
 /// In strict mode (`MAKEWAY_STRICT=1`), and if the file named by `MAKEWAY_SKIPS` cannot be written.
 pub fn skip(why: impl Display) {
-    let test = std::thread::current().name().unwrap_or("?").to_owned();
-    let line = format!("SKIPPED: {why} ({test})\n");
-    // Not `eprint!`, which the harness captures.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let line = say("SKIPPED", &why);
     if let Some(file) = std::env::var_os(SKIPS) {
         OpenOptions::new()
             .append(true)
@@ -31,6 +32,20 @@ pub fn skip(why: impl Display) {
     }
     let strict = std::env::var_os(STRICT).is_some_and(|value| value == "1");
     assert!(!strict, "strict mode ({STRICT}=1) skips nothing: {why}");
+}
+
+/// Tells what happened in the calling test, though it goes on: standard error gets `NOTE: what` even where the test harness
+/// captures output.
+pub fn note(what: impl Display) {
+    say("NOTE", &what);
+}
+
+fn say(kind: &str, what: &dyn Display) -> String {
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    let line = format!("{kind}: {what} ({test})\n");
+    // Not `eprint!`, which the harness captures.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    line
 }
 
 #[cfg(test)]

@@ -1,0 +1,210 @@
+//! Tests that keep real time, on a machine that does not.
+
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::{note, skip};
+
+/// How often a test is tried on a machine that stalls.
+pub const TRIES: u32 = 3;
+
+/// The longest stall at which a failure counts. Chosen by us: beside busy loops a thread that sleeps waits one slice of the
+/// scheduler's, 3 to 4 ms; a host that takes a processor away does so for 6 ms and more.
+pub const CALM: Duration = Duration::from_millis(5);
+
+/// A step of the threads that watch.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Processors that are watched at most: each costs 1000 wakeups a second.
+const MOST: usize = 16;
+
+/// Measures how late this machine wakes a thread: one on each processor, at the scheduling priority of whoever starts it,
+/// which sleeps in steps of 1 ms.
+#[derive(Debug)]
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    worst: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches from now on, until it is dropped.
+    pub fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let worst = Arc::new(AtomicU64::new(0));
+        let threads = processors().into_iter().take(MOST).map(|processor| {
+            let (stop, worst) = (Arc::clone(&stop), Arc::clone(&worst));
+            thread::spawn(move || {
+                stay_on(processor);
+                while !stop.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    thread::sleep(STEP);
+                    let late = began.elapsed().saturating_sub(STEP);
+                    worst.fetch_max(late.as_nanos() as u64, Ordering::Relaxed);
+                }
+            })
+        });
+        Self {
+            threads: threads.collect(),
+            stop,
+            worst,
+        }
+    }
+
+    /// The longest oversleep so far.
+    pub fn worst(&self) -> Duration {
+        Duration::from_nanos(self.worst.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Processors that this thread may run on.
+fn processors() -> Vec<usize> {
+    // SAFETY: plain old data, of which zero is a value; the kernel writes at most its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &raw mut set);
+        let all = 0..libc::CPU_SETSIZE as usize;
+        all.filter(|&n| libc::CPU_ISSET(n, &set)).collect()
+    }
+}
+
+/// Best effort: a thread that moves sees less.
+fn stay_on(processor: usize) {
+    // SAFETY: plain old data, of which zero is a value; it lives until the call returns.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &raw const set);
+    }
+}
+
+/// Runs `check`, which keeps real time and panics if what it finds is wrong; before ordinary work where the machine allows it
+/// (nice -10, which its threads and processes inherit).
+///
+/// A check that passes has passed. One that fails while the machine stalled by no more than [`CALM`] has failed. One that fails
+/// while it stalled for longer is repeated, [`TRIES`] times in all; then it is skipped, with the stall: `None`.
+///
+/// # Panics
+/// As `check`, and as [`skip`].
+pub fn in_real_time<T>(check: impl FnMut() -> T) -> Option<T> {
+    try_in_real_time(CALM, check)
+}
+
+fn try_in_real_time<T>(calm: Duration, mut check: impl FnMut() -> T) -> Option<T> {
+    let _quick = Quick::new();
+    let mut longest = Duration::ZERO;
+    for _ in 0..TRIES {
+        let watch = Watch::start();
+        let result = catch_unwind(AssertUnwindSafe(&mut check));
+        let stalled = watch.worst();
+        drop(watch);
+        match result {
+            Ok(found) => return Some(found),
+            Err(panic) if stalled <= calm => resume_unwind(panic),
+            Err(_) => {
+                longest = longest.max(stalled);
+                note(format_args!("failed while {}", Stall(stalled)));
+            }
+        }
+    }
+    skip(format_args!("not measured here: {}", Stall(longest)));
+    None
+}
+
+/// The calling thread goes before ordinary work until this is dropped.
+struct Quick {
+    before: i32,
+}
+
+impl Quick {
+    fn new() -> Self {
+        // SAFETY: plain numbers; on Linux 0 is the calling thread. Best effort.
+        unsafe {
+            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, -10);
+            Self { before }
+        }
+    }
+}
+
+impl Drop for Quick {
+    fn drop(&mut self) {
+        // SAFETY: plain numbers; on Linux 0 is the calling thread.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
+    }
+}
+
+/// A stall in words.
+struct Stall(Duration);
+
+impl Display for Stall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the machine stalled by {:.1} ms",
+            self.0.as_secs_f64() * 1e3
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_check_that_passes_is_run_once_however_late_the_machine_is() {
+        let runs = Cell::new(0);
+        let found = try_in_real_time(Duration::ZERO, || {
+            runs.set(runs.get() + 1);
+            7
+        });
+        assert_eq!((found, runs.get()), (Some(7), 1));
+    }
+
+    #[test]
+    fn a_failure_on_a_calm_machine_is_a_failure() {
+        let runs = Cell::new(0);
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            try_in_real_time(Duration::MAX, || {
+                runs.set(runs.get() + 1);
+                panic!("wrong");
+            })
+        }));
+        assert!(failed.is_err());
+        assert_eq!(runs.get(), 1);
+    }
+
+    #[test]
+    fn a_failure_on_a_late_machine_is_repeated() {
+        let runs = Cell::new(0);
+        let found = try_in_real_time(Duration::ZERO, || {
+            // Long enough for a step of the watch.
+            thread::sleep(10 * STEP);
+            runs.set(runs.get() + 1);
+            assert!(runs.get() == TRIES, "wrong until the last");
+        });
+        assert_eq!((found, runs.get()), (Some(()), TRIES));
+    }
+
+    #[test]
+    fn a_watch_sees_a_processor_that_is_busy_with_something_else() {
+        let calm = Watch::start();
+        thread::sleep(Duration::from_millis(20));
+        assert!(calm.worst() > Duration::ZERO);
+    }
+}
