@@ -30,7 +30,7 @@ const TWO_QUEUES: &str = "life3";
 
 #[test]
 fn nothing_is_left_of_a_thousand_changes_under_traffic() {
-    for (release, text) in guest::run("guest_", &["dummy"]) {
+    for (release, text) in guest::run("guest_", &["dummy"], |guest| guest) {
         assert!(text.contains("1000 changes"), "Linux {release}: {text}");
     }
 }

@@ -33,7 +33,7 @@ const ADSL: Framing = Framing {
 
 #[test]
 fn the_kernels_qdiscs_do_what_core_does() {
-    for (release, text) in guest::run("guest_", &["dummy"]) {
+    for (release, text) in guest::run("guest_", &["dummy"], |guest| guest.counting()) {
         assert!(
             text.contains("sqf: 10000 packets"),
             "Linux {release}: {text}"

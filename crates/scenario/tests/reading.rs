@@ -520,7 +520,7 @@ fn the_committed_traces_are_those_that_the_script_makes() {
             "{}",
             String::from_utf8_lossy(&out.stderr)
         ),
-        Err(e) => eprintln!("skipped: python3 does not start ({e})"),
+        Err(e) => makeway_testing::skip(format_args!("python3 does not start ({e})")),
     }
 }
 

@@ -505,9 +505,9 @@ fn read_by(program: &str, arguments: &[&str]) -> Option<String> {
             Some(String::from_utf8(output.stdout).unwrap())
         }
         Err(error) => {
-            eprintln!(
-                "skipped: {program} cannot be started ({error}); install it to run this test"
-            );
+            makeway_testing::skip(format_args!(
+                "{program} cannot be started ({error}): install the package {program}"
+            ));
             None
         }
     }

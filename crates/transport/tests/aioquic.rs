@@ -24,7 +24,7 @@ use tokio::time::{interval, sleep};
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
-const SKIPPED: &str = "skipped: no Python with aioquic here to receive; `make test` installs it";
+const SKIPPED: &str = "no Python with aioquic here to receive: `make test` installs it";
 
 const AUDIO: u8 = 0;
 const VIDEO: u8 = 1;
@@ -170,7 +170,7 @@ impl Setup {
     /// `None`, with a sentence, where there is no aioquic.
     async fn new() -> Fallible<Option<Self>> {
         let Some(python) = python() else {
-            eprintln!("{SKIPPED}");
+            makeway_testing::skip(SKIPPED);
             return Ok(None);
         };
         let receiver = Receiver::start(python)?;
@@ -204,8 +204,19 @@ fn shares(came: &impl Fn(u8, u8) -> Came, sender: u8, offered: [u64; 2]) -> [f64
     })
 }
 
-#[tokio::test]
-async fn under_overload_audio_is_in_time_and_late_video_is_never_sent() -> Fallible<()> {
+#[test]
+fn under_overload_audio_is_in_time_and_late_video_is_never_sent() {
+    makeway_testing::in_real_time(|| {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build();
+        let called = runtime
+            .map_err(Box::from)
+            .and_then(|runtime| runtime.block_on(overload()));
+        assert!(called.is_ok(), "{called:?}");
+    });
+}
+
+async fn overload() -> Fallible<()> {
     let Some(Setup {
         receiver,
         plain,

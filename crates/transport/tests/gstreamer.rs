@@ -13,6 +13,7 @@ use std::time::{Duration as StdDuration, Instant};
 use common::{AUDIO, Relay, VIDEO, config, tfrc};
 use makeway_core::measure::Moments;
 use makeway_core::units::Duration;
+use makeway_testing::{in_real_time, skip};
 use makeway_transport::rtp::{Call, CallStats};
 
 /// A process that is ended with the test.
@@ -28,20 +29,23 @@ impl Gstreamer {
     fn start() -> Option<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gstreamer.py");
         // Debian's own Python, whatever else is in the path: python3-gst-1.0 belongs to it.
-        let mut child = Command::new("/usr/bin/python3")
+        let child = Command::new("/usr/bin/python3")
             .arg(script)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
+            .spawn();
+        let Ok(mut child) = child else {
+            skip("/usr/bin/python3 does not start: install the package python3");
+            return None;
+        };
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         let Ok(port) = line.trim().parse() else {
             let _ = child.wait();
-            eprintln!(
-                "skipped: GStreamer's rtpbin or its Python is missing; apt-get install gstreamer1.0-tools \
-                 gstreamer1.0-plugins-good python3-gst-1.0"
+            skip(
+                "GStreamer's rtpbin or its Python is missing: install the packages gstreamer1.0-tools \
+                 gstreamer1.0-plugins-good python3-gst-1.0",
             );
             return None;
         };
@@ -96,6 +100,10 @@ fn talk(call: &Call, ms: u64) -> (CallStats, f64) {
 
 #[test]
 fn its_rtpbin_receives_our_streams_and_its_feedback_drives_our_rate() {
+    in_real_time(it_receives_and_drives);
+}
+
+fn it_receives_and_drives() {
     let Some(mut gstreamer) = Gstreamer::start() else {
         return;
     };

@@ -8,26 +8,31 @@ mod guest;
 
 use std::time::Duration;
 
+use makeway_testing::{note, skip};
 use makeway_vm::{Kernel, Vm, VmError, cache};
 
 #[test]
 fn with_the_kernels_dccp_in_a_guest() {
     let kernel = match Kernel::newest("6.1.", "-cloud-amd64", &cache()) {
         Ok(kernel) => kernel,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skip(why),
     };
     let program = std::env::current_exe().unwrap();
     let name = program.file_name().unwrap().to_str().unwrap();
     let guest = Vm::new(&kernel)
+        .counting()
         .module("dccp_ipv4")
         .module("tun")
         .program(&program);
     let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| "guest::".into());
     let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
     let output = match guest.run(&command, Duration::from_secs(150)) {
-        Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+        Err(why @ VmError::Missing { .. }) => return skip(why),
         output => output.unwrap(),
     };
+    for console in &output.failed_boots {
+        note(format_args!("a boot failed and was tried again: {console}"));
+    }
     println!("{}", output.text);
     assert_eq!(output.status, 0);
     assert!(!output.text.contains("running 0 tests"), "none ran");

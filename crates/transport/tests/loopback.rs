@@ -11,6 +11,7 @@ use common::{Relay, config, tfrc};
 use makeway_core::rate::Config;
 use makeway_core::send::{Event, Outcome};
 use makeway_core::units::{Duration, Rate};
+use makeway_testing::in_real_time;
 use makeway_transport::rtp::{Call, CallStats, FeedbackKind, Receiver, ReceiverConfig};
 
 const BOTH: [FeedbackKind; 2] = [FeedbackKind::Twcc, FeedbackKind::Rfc8888];
@@ -40,40 +41,47 @@ fn send_much(call: &Call, ms: u64) {
 #[test]
 fn what_arrives_is_what_was_sent_in_both_kinds_of_feedback() {
     for feedback in BOTH {
-        let receiver = receiver(feedback);
-        let rate = Config::Fixed(Rate::from_bps(5_000_000));
-        let mut call = Call::connect(receiver.address(), config(rate, "sbpn2")).unwrap();
-        for n in 0..50 {
-            call.send(0, Duration::from_millis(200), vec![0; 80])
-                .unwrap();
-            if n % 2 == 0 {
-                call.send(1, Duration::from_millis(200), vec![0; 3000])
-                    .unwrap();
-            }
-            sleep(StdDuration::from_millis(10));
-        }
-        sleep(StdDuration::from_millis(300));
-        let mut sent = 0;
-        while let Some(event) = call.try_event() {
-            sent += u64::from(matches!(event, Event::Outcome(_, _, Outcome::Sent { .. })));
-        }
-        let stats = call.close().unwrap();
-        assert_eq!((sent, stats.missed_events), (125, 0));
-        assert_eq!(
-            (stats.session.rejected, &stats.session.last_rejected),
-            (0, &None)
-        );
-        sleep(StdDuration::from_millis(100));
-        assert!(receiver.has_ended());
-        let received = receiver.close().unwrap();
-        for (stream, received) in stats.session.streams.iter().zip(&received) {
-            let got = received.sequence.received();
-            assert_eq!((stream.outcomes.sent, stream.arrived), (got, got));
-            assert_eq!(received.on_time, got);
-            assert_eq!(stream.bytes, received.bytes);
-        }
-        assert_eq!(received.len(), 2);
+        in_real_time(|| what_arrives_is_what_was_sent(feedback));
     }
+}
+
+fn what_arrives_is_what_was_sent(feedback: FeedbackKind) {
+    let receiver = receiver(feedback);
+    let rate = Config::Fixed(Rate::from_bps(5_000_000));
+    let mut call = Call::connect(receiver.address(), config(rate, "sbpn2")).unwrap();
+    for n in 0..50 {
+        call.send(0, Duration::from_millis(200), vec![0; 80])
+            .unwrap();
+        if n % 2 == 0 {
+            call.send(1, Duration::from_millis(200), vec![0; 3000])
+                .unwrap();
+        }
+        sleep(StdDuration::from_millis(10));
+    }
+    sleep(StdDuration::from_millis(300));
+    let mut sent = 0;
+    while let Some(event) = call.try_event() {
+        sent += u64::from(matches!(event, Event::Outcome(_, _, Outcome::Sent { .. })));
+    }
+    let stats = call.close().unwrap();
+    assert_eq!((sent, stats.missed_events), (125, 0));
+    assert_eq!(
+        (stats.session.rejected, &stats.session.last_rejected),
+        (0, &None)
+    );
+    let end = Instant::now() + StdDuration::from_secs(10);
+    while !receiver.has_ended() && Instant::now() < end {
+        sleep(StdDuration::from_millis(10));
+    }
+    assert!(receiver.has_ended());
+    let received = receiver.close().unwrap();
+    for (stream, received) in stats.session.streams.iter().zip(&received) {
+        let got = received.sequence.received();
+        assert_eq!((stream.outcomes.sent, stream.arrived), (got, got));
+        assert_eq!(received.on_time, got);
+        assert_eq!(stream.bytes, received.bytes);
+    }
+    assert_eq!(received.len(), 2);
 }
 
 /// The throughput of RFC 5348 §3.1 in bit/s for packets of 1200 bytes.
@@ -84,48 +92,59 @@ fn equation(rtt: f64, p: f64) -> f64 {
 
 #[test]
 fn tfrc_falls_under_loss_to_the_rate_of_its_equation_and_rises_without() {
-    for feedback in BOTH {
-        let receiver = receiver(feedback);
-        let relay = Relay::start(receiver.address(), StdDuration::from_millis(20));
-        let call = Call::connect(relay.address, config(tfrc(), "fifo")).unwrap();
-        let rate = |stats: &CallStats| stats.rate.bps() as f64;
-        send_much(&call, 1500);
-        let clear = call.stats();
-        relay.lose(50);
-        send_much(&call, 6000);
-        let lossy = call.stats();
-        relay.lose(0);
-        send_much(&call, 4000);
-        let again = call.close().unwrap();
-        assert_eq!(again.session.last_rejected, None, "{feedback:?}");
-        let rtt = lossy.rtt.unwrap().as_secs_f64();
-        eprintln!(
-            "{feedback:?}: {} clear, {} at 5 % (equation {:.0}), {} again; RTT {:.1} ms, {} reports",
-            clear.rate,
-            lossy.rate,
-            equation(rtt, 0.05),
-            again.rate,
-            rtt * 1e3,
-            again.session.feedback
-        );
-        assert!((0.040..0.080).contains(&rtt), "{rtt}");
-        assert!(rate(&clear) > 2.0 * rate(&lossy) && rate(&again) > 1.5 * rate(&lossy));
-        let expected = equation(rtt, 0.05);
-        assert!((0.4..2.5).contains(&(rate(&lossy) / expected)));
-        let received = receiver.close().unwrap();
-        let sent = again.session.streams[1].outcomes.sent;
-        let got = received[0].sequence.received();
-        // What was on its way at the end came too, or not.
-        assert!(
-            sent - got >= relay.lost() && sent - got <= relay.lost() + 200,
-            "{sent} {got}"
-        );
-        assert!(relay.lost() > 20);
-    }
+    // Both at once: they wait most of the time.
+    std::thread::scope(|scope| {
+        for feedback in BOTH {
+            scope.spawn(move || in_real_time(|| tfrc_follows_loss(feedback)));
+        }
+    });
+}
+
+fn tfrc_follows_loss(feedback: FeedbackKind) {
+    let receiver = receiver(feedback);
+    let relay = Relay::start(receiver.address(), StdDuration::from_millis(20));
+    let call = Call::connect(relay.address, config(tfrc(), "fifo")).unwrap();
+    let rate = |stats: &CallStats| stats.rate.bps() as f64;
+    send_much(&call, 1500);
+    let clear = call.stats();
+    relay.lose(50);
+    send_much(&call, 6000);
+    let lossy = call.stats();
+    relay.lose(0);
+    send_much(&call, 4000);
+    let again = call.close().unwrap();
+    assert_eq!(again.session.last_rejected, None, "{feedback:?}");
+    let rtt = lossy.rtt.unwrap().as_secs_f64();
+    eprintln!(
+        "{feedback:?}: {} clear, {} at 5 % (equation {:.0}), {} again; RTT {:.1} ms, {} reports",
+        clear.rate,
+        lossy.rate,
+        equation(rtt, 0.05),
+        again.rate,
+        rtt * 1e3,
+        again.session.feedback
+    );
+    assert!((0.040..0.080).contains(&rtt), "{rtt}");
+    assert!(rate(&clear) > 2.0 * rate(&lossy) && rate(&again) > 1.5 * rate(&lossy));
+    let expected = equation(rtt, 0.05);
+    assert!((0.4..2.5).contains(&(rate(&lossy) / expected)));
+    let received = receiver.close().unwrap();
+    let sent = again.session.streams[1].outcomes.sent;
+    let got = received[0].sequence.received();
+    // What was on its way at the end came too, or not.
+    assert!(
+        sent - got >= relay.lost() && sent - got <= relay.lost() + 200,
+        "{sent} {got}"
+    );
+    assert!(relay.lost() > 20);
 }
 
 #[test]
 fn a_receiver_that_does_not_answer_stops_the_sender() {
+    in_real_time(a_sender_without_an_answer_stops);
+}
+
+fn a_sender_without_an_answer_stops() {
     // A port at which nobody reads: what comes is not answered.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let call = Call::connect(silent.local_addr().unwrap(), config(tfrc(), "fifo")).unwrap();

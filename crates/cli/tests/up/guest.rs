@@ -1,6 +1,7 @@
 //! `makeway up` on a kernel that has BPF qdiscs: in a guest, where this program runs its ignored tests. Without QEMU, or where
 //! no such kernel is to be had, it says so and is skipped.
 
+use makeway_testing::{note, skip};
 use makeway_vm::{Kernel, Vm, VmError, cache};
 
 use super::*;
@@ -9,7 +10,7 @@ use super::*;
 fn with_qdiscs_in_the_kernel_of_a_guest() {
     let kernels = match Kernel::with_bpf_qdiscs(&cache()) {
         Ok(kernels) => kernels,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skip(why),
     };
     let tools = ["tc", "ip"].map(|name| {
         let places =
@@ -17,7 +18,7 @@ fn with_qdiscs_in_the_kernel_of_a_guest() {
         places.into_iter().find(|path| path.exists())
     });
     let [Some(tc), Some(ip)] = tools else {
-        return eprintln!("skipped: tc and ip are not installed: install the package iproute2");
+        return skip("tc and ip are not installed: install the package iproute2");
     };
     let test = std::env::current_exe().unwrap();
     let name = test.file_name().unwrap().to_str().unwrap();
@@ -32,7 +33,9 @@ fn with_qdiscs_in_the_kernel_of_a_guest() {
             "sch_cake",
             "sch_htb",
         ];
-        let guest = modules.into_iter().fold(Vm::new(&kernel), Vm::module);
+        let guest = modules
+            .into_iter()
+            .fold(Vm::new(&kernel).counting(), Vm::module);
         let guest = guest
             .memory(2048)
             .program(&test)
@@ -41,9 +44,12 @@ fn with_qdiscs_in_the_kernel_of_a_guest() {
         let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| "guest::".into());
         let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
         let output = match guest.run(&command, Duration::from_secs(240)) {
-            Err(why @ VmError::Missing { .. }) => return eprintln!("skipped: {why}"),
+            Err(why @ VmError::Missing { .. }) => return skip(why),
             output => output.unwrap(),
         };
+        for console in &output.failed_boots {
+            note(format_args!("a boot failed and was tried again: {console}"));
+        }
         println!("{}", output.text);
         assert_eq!(output.status, 0, "{}", output.console);
         assert!(!output.text.contains("running 0 tests"), "none ran");

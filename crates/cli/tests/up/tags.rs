@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::common::{Far, inside, ip};
+use super::common::{Far, inside_in_real_time, ip};
 use super::{Up, egress, rules, say, status};
 
 /// Sees every IP packet that comes to an interface of the calling thread's namespace.
@@ -86,7 +86,7 @@ fn forge(port: u16, tag: u16) {
 
 #[test]
 fn tags_are_written_traded_and_taken_off() {
-    if !inside("tags::tags_are_written_traded_and_taken_off") {
+    if !inside_in_real_time("tags::tags_are_written_traded_and_taken_off") {
         return;
     }
     let far = Far::new();

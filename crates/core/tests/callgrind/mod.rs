@@ -14,7 +14,7 @@ pub fn instructions(collect: &str) -> Option<u64> {
         .args(["--exact", "counted", "--ignored", "--test-threads=1"])
         .output();
     let Ok(counted) = counted else {
-        eprintln!("skipped: no valgrind here to count instructions with");
+        makeway_testing::skip("valgrind, which counts instructions, is not installed");
         return None;
     };
     let _ = std::fs::remove_file(out);

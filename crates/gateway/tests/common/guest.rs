@@ -3,15 +3,20 @@
 
 use std::time::Duration;
 
+use makeway_testing::{note, skip};
 use makeway_vm::{Kernel, Vm, VmError, cache, find};
 
-/// Runs this program's ignored tests whose names begin with `filter`, as root of a guest; what each kernel printed, by
-/// its release.
-pub fn run(filter: &str, modules: &[&str]) -> Vec<(String, String)> {
+/// Runs this program's ignored tests whose names begin with `filter`, as root of a guest made by `like`; what each kernel
+/// printed, by its release.
+pub fn run(
+    filter: &str,
+    modules: &[&str],
+    like: impl Fn(Vm<'_>) -> Vm<'_>,
+) -> Vec<(String, String)> {
     let kernels = match Kernel::with_bpf_qdiscs(&cache()) {
         Ok(kernels) => kernels,
         Err(why) => {
-            eprintln!("SKIPPED {filter}: {why}");
+            skip(why);
             return Vec::new();
         }
     };
@@ -19,22 +24,33 @@ pub fn run(filter: &str, modules: &[&str]) -> Vec<(String, String)> {
     let name = program.file_name().unwrap().to_str().unwrap();
     let mut told = Vec::new();
     for kernel in &kernels {
-        let mut guest = Vm::new(kernel)
-            .program(&program)
-            .program(&find("tc", "iproute2").unwrap())
-            .program(&find("ip", "iproute2").unwrap());
+        let mut guest = like(Vm::new(kernel)).program(&program);
+        for tool in ["tc", "ip"] {
+            match find(tool, "iproute2") {
+                Ok(tool) => guest = guest.program(&tool),
+                Err(why) => {
+                    skip(why);
+                    return told;
+                }
+            }
+        }
         for module in modules {
             guest = guest.module(module);
         }
         let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
         let output = match guest.run(&command, Duration::from_secs(300)) {
             Err(why @ VmError::Missing { .. }) => {
-                eprintln!("SKIPPED {filter}: {why}");
+                skip(why);
                 return told;
             }
             output => output.unwrap(),
         };
         let release = kernel.release();
+        for console in &output.failed_boots {
+            note(format_args!(
+                "a boot of Linux {release} failed and was tried again: {console}"
+            ));
+        }
         println!("Linux {release}:\n{}", output.text);
         assert_eq!(output.status, 0, "Linux {release}: {}", output.console);
         assert!(!output.text.contains("running 0 tests"), "none ran");

@@ -1,25 +1,35 @@
 //! Two network namespaces joined by a veth pair, for a test that runs inside `unshare -rUn`.
 
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
+use makeway_testing::{in_real_time, skip};
+
+const MARK: &str = "MAKEWAY_TEST_INSIDE";
+
 /// Runs the named test again as root of namespaces of its own; true in that second run. A machine
 /// where that is not allowed skips the test, and says so.
 pub fn inside(test: &str) -> bool {
-    const MARK: &str = "MAKEWAY_TEST_INSIDE";
+    enter(|runtime| run(test, runtime))
+}
+
+/// As [`inside`], for a test that keeps real time: see [`in_real_time`].
+pub fn inside_in_real_time(test: &str) -> bool {
+    enter(|runtime| {
+        in_real_time(|| run(test, runtime));
+    })
+}
+
+fn enter(again: impl FnOnce(&Path)) -> bool {
     if std::env::var_os(MARK).is_some() {
         return true;
     }
-    let unshare = |arguments: &[&str]| {
-        let mut command = Command::new("unshare");
-        command.arg("-rUn").args(arguments);
-        command
-    };
     let allowed = unshare(&["true"]).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED {test}: `unshare -rUn` is not allowed on this machine");
+        skip("`unshare -rUn` is not allowed on this machine");
         return false;
     }
     // One after the other: they measure time, and some of them load the machine.
@@ -28,17 +38,27 @@ pub fn inside(test: &str) -> bool {
     // What another user left in the shared folder for temporary files is not ours to use.
     let runtime = std::env::temp_dir().join(format!("makeway-test-{}", std::process::id()));
     std::fs::create_dir_all(&runtime).expect("a folder for temporary files");
+    again(&runtime);
+    std::fs::remove_dir_all(&runtime).ok();
+    false
+}
+
+fn unshare(arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.arg("-rUn").args(arguments);
+    command
+}
+
+fn run(test: &str, runtime: &Path) {
     let program = std::env::current_exe().expect("this program");
     let status = unshare(&[])
         .arg(program)
         .args(["--exact", test, "--nocapture"])
         .env(MARK, "1")
-        .env("XDG_RUNTIME_DIR", &runtime)
+        .env("XDG_RUNTIME_DIR", runtime)
         .status()
         .expect("unshare runs");
-    std::fs::remove_dir_all(&runtime).ok();
     assert!(status.success(), "{test} failed inside its namespaces");
-    false
 }
 
 /// Runs `ip` with the words of `line`.

@@ -265,7 +265,9 @@ mod tests {
     fn an_untouched_clip_is_intact_and_a_torn_one_is_not() {
         let clip = match Clip::make(Duration::from_secs(2)) {
             Ok(clip) => clip,
-            Err(MediaError::NoFfmpeg(_)) => return eprintln!("skipped: ffmpeg is not installed"),
+            Err(MediaError::NoFfmpeg(_)) => {
+                return makeway_testing::skip("ffmpeg is not installed");
+            }
             Err(error) => panic!("{error}"),
         };
         assert_eq!(clip.video().len(), 50);
