@@ -18,6 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual, be_quick};
 use crate::options::set_int;
+use crate::run::Latest;
 
 /// Socket buffers asked for, so that no packet is lost in this machine.
 const BUFFER: libc::c_int = 8 << 20;
@@ -47,11 +48,13 @@ impl Content {
     }
 }
 
-/// What a sender puts into its packets.
+/// What a sender puts into its packets, and tells of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream<'a> {
     pub(crate) ssrc: u32,
     pub(crate) content: Option<&'a Content>,
+    /// Where the sender tells how late it is.
+    pub(crate) latest: &'a Latest,
 }
 
 /// What a sender counted.
@@ -116,8 +119,9 @@ pub(crate) fn send(
             _ => {}
         }
         sent.counts.count(interval, stamp);
-        sent.lateness
-            .record(Duration::from_nanos(stamp.saturating_sub(due)));
+        let late = Duration::from_nanos(stamp.saturating_sub(due));
+        sent.lateness.record(late);
+        stream.latest.record(late);
     }
     sent
 }

@@ -43,6 +43,8 @@ pub(crate) struct Queue {
     issued: usize,
     begin: Option<Stats>,
     end: Option<Stats>,
+    /// How late a departure was at worst when it was last looked at.
+    late_ms: f64,
     /// The tool that made its rule.
     pub(crate) tool: String,
 }
@@ -102,6 +104,7 @@ pub(crate) fn start(
                 issued: 0,
                 begin: None,
                 end: None,
+                late_ms: 0.0,
                 tool,
             });
         }
@@ -209,9 +212,15 @@ pub(crate) fn longest_way(scenario: &Scenario) -> Duration {
 impl Queue {
     /// Looks at the backlog for the series.
     pub(crate) fn sample(&mut self) -> Result<(), QueueError> {
-        let held = self.snapshot()?.backlog_packets;
-        self.backlog.push(held as f64);
+        let stats = self.snapshot()?;
+        self.backlog.push(stats.backlog_packets as f64);
+        self.late_ms = stats.late_max_ms;
         Ok(())
+    }
+
+    /// How late a departure was at worst, in ms, as of the last sample.
+    pub(crate) fn late_ms(&self) -> f64 {
+        self.late_ms
     }
 
     /// Makes the last change of the rate and of the tickets that is due `at` ns after the start of traffic.
@@ -261,7 +270,9 @@ impl Queue {
 
     /// The measured interval ends.
     pub(crate) fn end(&mut self) -> Result<(), QueueError> {
-        self.end = Some(self.snapshot()?);
+        let stats = self.snapshot()?;
+        self.late_ms = stats.late_max_ms;
+        self.end = Some(stats);
         Ok(())
     }
 

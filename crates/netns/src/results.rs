@@ -6,12 +6,12 @@ use makeway_core::measure::Histogram;
 use makeway_report::flow::Tally;
 use makeway_report::interval::Interval;
 use makeway_report::media::Errors;
-use makeway_report::model::{FORMAT, FlowReport, Report};
+use makeway_report::model::{FORMAT, FlowReport, Lateness, Report};
 use makeway_report::summary::asi;
 use makeway_scenario::model::{Flow, Scenario, Source};
 
 use crate::egress::Queue;
-use crate::run::{Arrivals, Outcome, RunError, Traffic};
+use crate::run::{Arrivals, Backend, Outcome, RunError, Traffic};
 use crate::sender::Carried;
 
 /// What the environment calls how late senders were.
@@ -20,14 +20,23 @@ const LATENESS: &str = "sender lateness";
 /// by us; figures are not looked at.
 pub const LATEST_MS: f64 = 2.5;
 
+/// How long the machine may keep a sender or a queue from running, in ms, before a run counts as not measured: see
+/// docs/reliability.md, which has the table that it was chosen from.
+pub const STALL_MS: f64 = 10.0;
+
 /// Puts a run's counters together; the queues end here.
 pub(crate) fn outcome(
     scenario: &Scenario,
     traffic: Traffic,
     queues: Vec<Queue>,
     interval: Interval,
+    backend: Backend,
 ) -> Result<Outcome, RunError> {
     let mut environment = environment(&traffic);
+    let queues_ms = queues.iter().map(Queue::late_ms).fold(0.0, f64::max);
+    // Qdiscs are the kernel's, and run in guests whose time is not this machine's.
+    let lateness = (backend == Backend::Nfqueue)
+        .then(|| Lateness::new(traffic.late.as_millis_f64(), queues_ms, STALL_MS));
     if let Some(queue) = queues.first() {
         environment.insert("rules".into(), queue.tool.clone());
     }
@@ -95,6 +104,7 @@ pub(crate) fn outcome(
         seed: scenario.seed,
         seconds: tally.seconds(),
         complete: traffic.complete,
+        lateness,
         warnings,
         asi: asi(&flows),
         flows,

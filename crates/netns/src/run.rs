@@ -20,6 +20,7 @@ use crate::clock::Epoch;
 use crate::datagram::{self, Content, Received, Sent, Stream};
 use crate::egress::{self, QueueError};
 use crate::network::{BuildError, Network};
+use crate::results::STALL_MS;
 use crate::sender::{self, Carried, Plan};
 use crate::topology::{MOST, node_address};
 use crate::{qdisc, results};
@@ -39,6 +40,8 @@ pub struct Options {
     pub content: Vec<Content>,
     /// Who queues.
     pub backend: Backend,
+    /// Ends the run as soon as the machine stalls for longer than it bears ([`STALL_MS`]); the report is not complete then.
+    pub only_calm: bool,
 }
 
 /// Who queues at a link's ends.
@@ -175,7 +178,7 @@ pub fn run_in_full(
     let mut queues = egress::start(scenario, &network, options.backend)?;
     let interval = Interval::new(scenario.warmup, scenario.duration);
     let traffic = carry(scenario, sockets, &mut queues, interval, &options, progress)?;
-    results::outcome(scenario, traffic, queues, interval)
+    results::outcome(scenario, traffic, queues, interval, options.backend)
 }
 
 fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
@@ -364,6 +367,8 @@ pub(crate) struct Traffic {
     pub(crate) received: Vec<Received>,
     pub(crate) fetched: Vec<Fetched>,
     pub(crate) carried: Vec<Carried>,
+    /// How late a sender was at worst.
+    pub(crate) late: Duration,
     /// When it ended, in ns after the start.
     pub(crate) ended: u64,
     pub(crate) complete: bool,
@@ -380,6 +385,7 @@ fn carry(
 ) -> Result<Traffic, RunError> {
     let halt = AtomicBool::new(false);
     let until = AtomicU64::new(u64::MAX);
+    let late = Latest::default();
     let epoch = Epoch::after(HEAD_START);
     let Sockets {
         offers,
@@ -388,7 +394,7 @@ fn carry(
         receivers,
         plans,
     } = sockets;
-    let (halt, until, receivers) = (&halt, &until, &receivers);
+    let (halt, until, late, receivers) = (&halt, &until, &late, &receivers);
     thread::scope(|scope| {
         let serving = scope.spawn(move || bulk::serve(offers, epoch, halt));
         let fetching = scope.spawn(move || bulk::fetch(demands, epoch, interval, halt));
@@ -398,7 +404,9 @@ fn carry(
         });
         let carrying: Vec<_> = plans
             .into_iter()
-            .map(|plan| scope.spawn(move || sender::carry(plan, epoch, interval, halt, until)))
+            .map(|plan| {
+                scope.spawn(move || sender::carry(plan, epoch, interval, halt, until, late))
+            })
             .collect();
         let sending: Vec<_> = senders
             .iter()
@@ -409,13 +417,14 @@ fn carry(
                 let stream = Stream {
                     ssrc: Rtp::ssrc(*index),
                     content: options.content.iter().find(|c| c.flow == flow.name),
+                    latest: late,
                 };
                 Some(scope.spawn(move || {
                     datagram::send(socket, packets, stream, plan, epoch, interval, halt)
                 }))
             })
             .collect();
-        let watched = watch(queues, epoch, interval, options, progress);
+        let watched = watch(queues, epoch, interval, options, late, progress);
         halt.store(true, Ordering::Relaxed);
         let ended = epoch.elapsed().min(interval.to());
         let drain = (egress::longest_way(scenario) + DRAIN_SPARE).min(DRAIN_MOST);
@@ -430,10 +439,25 @@ fn carry(
             received: received?,
             fetched: fetched?,
             carried: carried?,
+            late: late.get(),
             ended,
             complete,
         })
     })
+}
+
+/// How late a sender was at worst, while they run.
+#[derive(Debug, Default)]
+pub(crate) struct Latest(AtomicU64);
+
+impl Latest {
+    pub(crate) fn record(&self, late: Duration) {
+        self.0.fetch_max(late.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
 }
 
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
@@ -448,6 +472,7 @@ fn watch(
     epoch: Epoch,
     interval: Interval,
     options: &Options,
+    late: &Latest,
     mut progress: impl FnMut(Progress),
 ) -> Result<bool, QueueError> {
     const TICK: u64 = 100_000_000;
@@ -456,7 +481,10 @@ fn watch(
     let mut tick = 0;
     loop {
         let at = (tick * TICK).min(interval.to());
-        let awake = epoch.sleep_until(at, &options.stop);
+        let queues_ms = queues.iter().map(egress::Queue::late_ms);
+        let worst = queues_ms.fold(late.get().as_millis_f64(), f64::max);
+        let is_in_vain = options.only_calm && worst > STALL_MS;
+        let awake = !is_in_vain && epoch.sleep_until(at, &options.stop);
         if !began && (at >= interval.from() || !awake) {
             began = true;
             queues.iter_mut().try_for_each(egress::Queue::begin)?;

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual};
 use crate::datagram::{Batch, dropped, lost_on_the_way};
+use crate::run::Latest;
 
 /// IPv4 and UDP.
 const HEADERS: u32 = 28;
@@ -51,6 +52,7 @@ pub(crate) fn carry(
     interval: Interval,
     stop: &AtomicBool,
     until: &AtomicU64,
+    latest: &Latest,
 ) -> io::Result<Carried> {
     be_punctual();
     // Before the epoch the clock stands: what took a way would have taken no time.
@@ -91,7 +93,9 @@ pub(crate) fn carry(
         };
         if is_on {
             if now.as_nanos() >= due {
-                lateness.record(now.saturating_since(Instant::from_nanos(due)));
+                let late = now.saturating_since(Instant::from_nanos(due));
+                lateness.record(late);
+                latest.record(late);
             }
             media.wake(now, interval);
             while let Some((length, packet)) = media.transmit(now, interval) {

@@ -83,7 +83,13 @@ pub fn compare(title: &str, means: &[String], reports: &[Report], more: Markup) 
         }
         section {
             h2 { "Figures" }
-            @for report in reports { h3 { (summary::label(report)) } (group_table(report)) }
+            @for report in reports {
+                h3 { (summary::label(report)) }
+                @match summary::stall(report) {
+                    Some(stall) => p { (stall) },
+                    None => (group_table(report)),
+                }
+            }
         }
         @if let Some(report) = reports.first() { (environment(report)) }
     };
@@ -110,6 +116,14 @@ fn card(report: &Report) -> Markup {
         .filter(|g| g.kind == "bulk")
         .map(|g| g.goodput_bps)
         .sum();
+    if let Some(stall) = summary::stall(report) {
+        return html! {
+            article class="unknown" {
+                h2 { (summary::label(report)) }
+                p.verdict { (stall) }
+            }
+        };
+    }
     html! {
         article class=(match summary::quality(worst) { "stays clean" => "good", "flickers" => "fair", _ => "bad" }) {
             h2 { (summary::label(report)) }
@@ -297,8 +311,8 @@ fn over_time(
     unit: &str,
     values: impl Fn(&Report) -> Option<(Vec<f64>, f64)>,
 ) -> Chart {
-    let series = reports
-        .iter()
+    let measured = reports.iter().filter(|r| r.stalled_ms().is_none());
+    let series = measured
         .filter_map(|r| values(r).map(|(v, step)| Series::over_time(summary::label(r), &v, step)))
         .collect();
     Chart {
@@ -355,5 +369,15 @@ mod tests {
         let text = compare("Call", &summary::sentences(&reports), &reports, html! {});
         assert_eq!(text.matches("<article").count(), 2);
         assert!(text.contains("class=\"bad\"") && text.contains("class=\"good\""));
+    }
+
+    #[test]
+    fn a_run_on_a_machine_that_stalled_has_no_figures_beside_others() {
+        let mut reports = [sample::report("fifo", 0.21), sample::report("sqf", 0.6)];
+        reports[1].lateness = Some(crate::model::Lateness::new(35.0, 1.0, 10.0));
+        let text = compare("Call", &summary::sentences(&reports), &reports, html! {});
+        assert_eq!(text.matches("<article").count(), 2);
+        assert_eq!(text.matches("this machine stalled by 35 ms").count(), 3);
+        assert!(!text.contains("60 %"), "{text}");
     }
 }

@@ -26,6 +26,9 @@ pub struct Report {
     pub seconds: f64,
     /// False when the run was cut short; figures are of what there was.
     pub complete: bool,
+    /// How late this machine was; none where time is not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// Sentences about what makes figures doubtful: loss in this machine, flows that ended early.
     #[serde(default)]
     pub warnings: Vec<String>,
@@ -42,7 +45,38 @@ pub struct Report {
     pub radios: Vec<RadioReport>,
 }
 
+/// How late a machine ran what keeps a run's time, at worst, warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// A sender, in ms.
+    pub senders_ms: f64,
+    /// A queue, in ms.
+    pub queues_ms: f64,
+    /// What a run bears, in ms.
+    pub limit_ms: f64,
+    /// False beyond the limit: then the figures are the machine's as much as the discipline's.
+    pub measured: bool,
+}
+
+impl Lateness {
+    /// Of senders and queues that were so late, where a run bears `limit_ms`.
+    pub fn new(senders_ms: f64, queues_ms: f64, limit_ms: f64) -> Self {
+        Self {
+            senders_ms,
+            queues_ms,
+            limit_ms,
+            measured: senders_ms.max(queues_ms) <= limit_ms,
+        }
+    }
+}
+
 impl Report {
+    /// How long the machine stalled, in ms, where that was more than the run bears: nothing was measured then.
+    pub fn stalled_ms(&self) -> Option<f64> {
+        let late = self.lateness.filter(|late| !late.measured)?;
+        Some(late.senders_ms.max(late.queues_ms))
+    }
+
     /// Without what happened over time: of many runs, figures are kept and series are not.
     pub fn without_series(mut self) -> Self {
         for flow in &mut self.flows {

@@ -52,6 +52,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
         seed: 1,
         seconds: 2.0,
         complete: true,
+        lateness: None,
         warnings: Vec::new(),
         asi: None,
         radios: Vec::new(),

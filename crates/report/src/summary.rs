@@ -260,11 +260,24 @@ pub fn quality(loss: f64) -> &'static str {
     }
 }
 
+/// That nothing was measured because the machine stalled, in words that follow a name; `None` where it did not.
+pub fn stall(report: &Report) -> Option<String> {
+    let (stalled, late) = report.stalled_ms().zip(report.lateness)?;
+    Some(format!(
+        "not measured: this machine stalled by {}, and a run bears {}",
+        millis(stalled),
+        millis(late.limit_ms)
+    ))
+}
+
 /// One plain sentence for each run: what happened to the stream and to the downloads.
 pub fn sentences(reports: &[Report]) -> Vec<String> {
     reports
         .iter()
         .filter_map(|report| {
+            if let Some(stall) = stall(report) {
+                return Some(format!("{} was {stall}.", label(report)));
+            }
             let groups = groups(report);
             let stream = groups
                 .iter()
@@ -323,7 +336,7 @@ pub fn millis(ms: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::QueueingReport;
+    use crate::model::{Lateness, QueueingReport};
     use crate::sample;
 
     #[test]
@@ -382,6 +395,25 @@ mod tests {
             said[0].contains("25 % of its calls packets are not there in time"),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn a_discipline_is_not_blamed_for_a_machine_that_stalled() {
+        let mut report = sample::report("sqf", 0.6);
+        let said = |report: &Report| sentences(std::slice::from_ref(report)).remove(0);
+        report.lateness = Some(Lateness::new(9.9, 3.0, 10.0));
+        assert!(
+            said(&report).contains("the call breaks up"),
+            "{}",
+            said(&report)
+        );
+        for (senders, queues) in [(35.0, 3.0), (3.0, 35.0)] {
+            report.lateness = Some(Lateness::new(senders, queues, 10.0));
+            assert_eq!(
+                said(&report),
+                "SQF was not measured: this machine stalled by 35 ms, and a run bears 10 ms."
+            );
+        }
     }
 
     #[test]

@@ -105,6 +105,11 @@ pub fn run(report: &Report) -> String {
     if !report.complete {
         text.push_str("\n\nThe run was cut short: these are the figures until then.");
     }
+    if let Some(stall) = summary::stall(report) {
+        text.push_str(&format!(
+            "\n\nThis run was {stall}: these are the figures nevertheless."
+        ));
+    }
     for warning in &report.warnings {
         text.push_str(&format!("\n\n{warning}"));
     }
@@ -163,6 +168,11 @@ pub fn compare(reports: &[Report]) -> String {
     let mut table = table(&header);
     for report in reports {
         let mut row = vec![Cell::new(summary::label(report)).add_attribute(Attribute::Bold)];
+        if report.stalled_ms().is_some() {
+            row.push(right("not measured"));
+            table.add_row(row);
+            continue;
+        }
         for name in &streams {
             let stream = summary::group(report, name).datagrams.unwrap_or_default();
             row.extend([

@@ -126,6 +126,7 @@ fn report<T: Trace>(scenario: &Scenario, world: &World<T>, tally: Tally, complet
         seed: scenario.seed,
         seconds: tally.seconds(),
         complete,
+        lateness: None,
         warnings: Vec::new(),
         asi: asi(&flows),
         flows,

@@ -3,16 +3,20 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use makeway_core::units::Duration;
 use makeway_netns::{Content, Options, Outcome};
 use makeway_report::model::Report;
+use makeway_report::summary;
 use makeway_scenario::Scenario;
 use makeway_sim::trace::Recorder;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::text;
 
 /// A process that may make namespaces and stops its runs on Ctrl-C.
 pub struct Session {
@@ -43,17 +47,50 @@ impl Session {
         content: Vec<Content>,
         label: &str,
     ) -> anyhow::Result<Outcome> {
-        let bar = bar(scenario, label)?;
         let options = Options {
             content,
             ..self.options.clone()
         };
-        let outcome = makeway_netns::run_in_full(scenario, options, |progress| {
-            show(&bar, progress.elapsed, progress.duration);
-        })?;
-        bar.finish_and_clear();
-        Ok(outcome)
+        run(scenario, options, label)
     }
+
+    /// As [`Session::run`]; while the machine stalls for longer than a run bears, the run is ended at once and made again, for
+    /// `patience` in all, and says so. The last is made to its end, and its report says whether anything was measured.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub fn run_calmly(
+        &self,
+        scenario: &Scenario,
+        content: &[Content],
+        label: &str,
+        patience: std::time::Duration,
+    ) -> anyhow::Result<Outcome> {
+        let end = Instant::now() + patience;
+        loop {
+            let options = Options {
+                content: content.to_vec(),
+                only_calm: Instant::now() < end,
+                ..self.options.clone()
+            };
+            let may_repeat = options.only_calm;
+            let outcome = run(scenario, options, label)?;
+            let stall = summary::stall(&outcome.report);
+            match stall.filter(|_| may_repeat && !self.options.stop.load(Ordering::Relaxed)) {
+                Some(stall) => text::say!("{label} was {stall}: again"),
+                None => return Ok(outcome),
+            }
+        }
+    }
+}
+
+fn run(scenario: &Scenario, options: Options, label: &str) -> anyhow::Result<Outcome> {
+    let bar = bar(scenario, label)?;
+    let outcome = makeway_netns::run_in_full(scenario, options, |progress| {
+        show(&bar, progress.elapsed, progress.duration);
+    })?;
+    bar.finish_and_clear();
+    Ok(outcome)
 }
 
 /// Runs one scenario in simulated time, as [`Session::run`], with the traces of `recorder`.

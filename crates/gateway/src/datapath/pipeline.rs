@@ -349,6 +349,7 @@ impl Pipeline {
             rate_bps: self.shaper.rate().map(Rate::bps),
             seconds: now.saturating_since(self.started).as_secs_f64(),
             cpu_seconds: 0.0,
+            late_max_ms: 0.0,
             packets_in: self.total.packets_in,
             bytes_in: self.total.bytes_in,
             largest_bytes: self.largest,

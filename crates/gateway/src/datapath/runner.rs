@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use makeway_core::sched::ConfigError;
-use makeway_core::units::Instant;
+use makeway_core::units::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -176,6 +176,10 @@ struct Runner {
     /// The identifier that the next packet has unless the kernel could not tell us of one.
     next_id: u32,
     missed: u64,
+    /// When the next departure was due as the thread went to sleep.
+    due: Option<Instant>,
+    /// How late one was at worst.
+    late: Duration,
 }
 
 impl Runner {
@@ -190,6 +194,8 @@ impl Runner {
             verdicts,
             next_id: 1,
             missed: 0,
+            due: None,
+            late: Duration::ZERO,
         }
     }
 
@@ -198,7 +204,11 @@ impl Runner {
         loop {
             self.pipeline.begin_round(&self.verdicts);
             let more = readable && self.receive()? == BATCH;
-            let departed = self.pipeline.depart(now(), ROUND, &mut self.verdicts);
+            let time = now();
+            if let Some(due) = self.due.take() {
+                self.late = self.late.max(time.saturating_since(due));
+            }
+            let departed = self.pipeline.depart(time, ROUND, &mut self.verdicts);
             self.pipeline.finish_round(&mut self.verdicts);
             self.flush()?;
             if more || departed >= ROUND {
@@ -240,7 +250,8 @@ impl Runner {
     fn wait(&mut self) -> io::Result<Woken> {
         // A queue that is short of memory tries again soon.
         const RETRY_NS: u64 = 1_000_000;
-        let mut timeout = self.pipeline.next_departure().map(|due| {
+        self.due = self.pipeline.next_departure();
+        let mut timeout = self.due.map(|due| {
             let left = due.saturating_since(now()).as_nanos();
             if left == 0 { 0 } else { left.max(GRAIN_NS) }
         });
@@ -289,6 +300,7 @@ impl Runner {
     fn stats(&self) -> Stats {
         let mut stats = self.pipeline.stats(now());
         stats.cpu_seconds = thread_cpu_seconds();
+        stats.late_max_ms = self.late.as_millis_f64();
         // Where the kernel's own counters may not be read, the gaps between identifiers tell of the
         // packets that the socket had no room for. Its queue is longer than what we hold and the
         // socket together, so that one is not full before.

@@ -15,6 +15,9 @@ pub struct Stats {
     pub seconds: f64,
     /// Processor time of the datapath's thread, the kernel's work for its packets included.
     pub cpu_seconds: f64,
+    /// The longest that a departure was late because the thread was: it was not woken in time, or had too much to do.
+    #[serde(default)]
+    pub late_max_ms: f64,
     /// Packets that came, those included that the kernel gave up before we saw them.
     pub packets_in: u64,
     /// Bytes on the wire of the packets that we saw.

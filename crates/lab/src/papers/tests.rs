@@ -15,6 +15,7 @@ pub fn made_up(seconds: f64, flows: Vec<FlowReport>, queues: Vec<QueueReport>) -
         world: "sim".into(),
         environment: Default::default(),
         set: Default::default(),
+        lateness: None,
         warnings: Vec::new(),
         seed: 1,
         seconds,
