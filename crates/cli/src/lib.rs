@@ -1,6 +1,6 @@
-//! The program `makeway` as a library: its subcommands, and what runs scenarios, for `makeway-lab` too.
+//! The program `makeway` as a library: its subcommands, and the runner of scenarios, for `makeway-lab` too.
 
-#![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
+#![warn(clippy::print_stdout)] // `text::say!` tolerates a closed pipe.
 
 pub mod builtin;
 mod commands;

@@ -1,9 +1,9 @@
-//! Numbers for people, and a standard output that may go away.
+//! Numbers for people, and a standard output that may be closed.
 
 use std::fmt;
 use std::io::{self, Write};
 
-/// As `println!`, but nobody there to read it (`makeway status | head`) is no error.
+/// As `println!`, but a closed pipe (`makeway status | head`) is no error.
 #[macro_export]
 macro_rules! say {
     ($($arguments:tt)*) => {
@@ -12,7 +12,7 @@ macro_rules! say {
 }
 pub use say;
 
-/// Writes a line to the standard output, if anybody reads it.
+/// Writes a line to the standard output, unless it is closed.
 pub fn write_line(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }

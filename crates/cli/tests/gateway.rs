@@ -49,7 +49,7 @@ fn rules_left() -> bool {
     Direction::BOTH.into_iter().any(left)
 }
 
-/// The statistics of what leaves by `near`.
+/// The statistics of the egress of `near`.
 fn egress() -> Value {
     let output = ask("status near --json");
     assert!(output.status.success(), "{}", words(&output));
@@ -275,7 +275,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
     }
     let grown = resident_kib(&child) as i64 - settled as i64;
     println!("{operations} operations; resident {settled} KiB after a third, {grown:+} KiB since");
-    // Pages of what was taken at the start are counted when they are first used.
+    // Pages allocated at the start are counted when they are first used.
     assert!(grown < 4096, "{grown} KiB more since the first third");
     assert!(ask("down near").status.success());
     assert!(child.wait().unwrap().success());

@@ -44,11 +44,8 @@ fn a_run_writes_every_file_that_it_is_asked_for() {
 fn what_cannot_be_traced_is_refused_before_the_run() {
     let out = TempDir::new().unwrap();
     for (arguments, said) in [
-        ("--pcap line=OUT/a", "traces are of the world sim"),
-        (
-            "--world netns,sim --trace OUT/a",
-            "traces are of the world sim",
-        ),
+        ("--pcap line=OUT/a", "need the world sim"),
+        ("--world netns,sim --trace OUT/a", "need the world sim"),
         ("--world sim --pcap line", "write a link and a file"),
         ("--world sim --pcap lime=OUT/a", "there is no link `lime`"),
         (

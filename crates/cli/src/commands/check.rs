@@ -1,4 +1,4 @@
-//! `makeway check`: reads a scenario and says what would run.
+//! `makeway check`: reads a scenario and describes the run.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::text;
 
-/// Reads a scenario and says what would run; runs nothing.
+/// Reads a scenario and describes the run, without running it.
 #[derive(Args)]
 pub struct Check {
     /// The scenario file.

@@ -14,9 +14,9 @@ use super::session::{self, Session};
 use crate::builtin;
 use crate::text;
 
-/// A video call and ten downloads share a 10 Mbit/s line, under FIFO, FQ and SQF in turn.
+/// A video call and ten downloads share a 10 Mbit/s link, under FIFO, FQ and SQF in turn.
 ///
-/// Real kernel TCP and a real RTP stream through a real queue, in network namespaces of their own:
+/// Real kernel TCP and a real RTP stream pass a real queue, in separate network namespaces:
 /// nothing of this machine is touched. Takes about a minute; a run during which this machine stalls for more than 10 ms is made
 /// again for half a minute, and otherwise shown as not measured.
 #[derive(Args)]
@@ -25,7 +25,7 @@ use crate::text;
   makeway demo --media ffmpeg         the same with a real MPEG-2 clip, and what the viewer saw
   makeway demo --set flow.download.count=20")]
 pub struct Demo {
-    /// What the call is: a trace of a coder, or a clip made and decoded by ffmpeg.
+    /// Media of the call: a trace of a coder, or a clip made and decoded by ffmpeg.
     #[arg(long, value_enum, default_value_t = Media::Trace)]
     media: Media,
     /// Changes a value of the scenario: `duration=10s`, `flow.download.count=20`.

@@ -1,4 +1,4 @@
-//! `makeway down`: ends the one that runs on an interface, or cleans what a killed one left.
+//! `makeway down`: ends the instance of an interface, or cleans up after a killed one.
 
 use std::process::ExitCode;
 
@@ -14,10 +14,10 @@ const EXAMPLES: &str = "\
 Examples:
   sudo makeway down wan0
       ends the makeway that runs on wan0 and waits until its rules are gone; after a `kill -9`
-      it removes the rules that were left (traffic passes by them meanwhile), or the qdisc (which goes on
-      meanwhile), and restores what was there before";
+      it removes the remaining rules (which let all traffic pass meanwhile), or the qdisc (which keeps
+      shaping meanwhile), and restores the former qdiscs";
 
-/// Ends the makeway of an interface and removes its rules, also those that a killed one left.
+/// Ends the makeway of an interface and removes its rules, also after a killed one.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Down {
@@ -25,7 +25,7 @@ pub struct Down {
     interface: String,
 }
 
-/// Runs it, and says what was done. Nothing to do is no error; an interface that there is not, is.
+/// Runs it and prints the result. Nothing to do is no error; a missing interface is one.
 pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
     let name = &args.interface;
     let done = match client::down(name)? {

@@ -73,7 +73,7 @@ fn moved(name: &str) -> ExitCode {
 /// Runs the subcommand that was asked for.
 ///
 /// # Errors
-/// Whatever made it fail, for the user.
+/// The failure of the subcommand, worded for the user.
 pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
     match makeway.command {
         Command::Demo(args) => demo::run(&args),

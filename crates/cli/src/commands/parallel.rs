@@ -12,7 +12,7 @@ pub fn cores() -> usize {
 }
 
 /// Does `work` for 0, 1, 2 and so on up to `count`, `jobs` at a time, and gives the results to `take`
-/// in this order, whichever is ready first: so what `take` sees does not depend on `jobs`. When it
+/// in this order, not in the order of completion: the input of `take` does not depend on `jobs`. When it
 /// breaks, `stop` is set, so that work that can see it ends early, and no other result is taken.
 pub fn in_order<T: Send>(
     count: usize,
@@ -29,7 +29,7 @@ pub fn in_order<T: Send>(
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    // Nobody receives any more after a break.
+                    // The receiver is gone after a break.
                     if number >= count || send.send((number, work(number))).is_err() {
                         return;
                     }

@@ -1,4 +1,4 @@
-//! `makeway plan`: what a link can promise a video beside downloads, by the SQF paper's model.
+//! `makeway plan`: risk of loss of a video beside downloads on a link, by the SQF paper's model.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::text;
 
-/// Says what a link can promise a video beside downloads: under SQF, and under fair queueing.
+/// Computes the service of a video beside downloads on a link: under SQF, and under fair queueing.
 ///
 /// The answer comes from the closed forms of the paper on shortest queue first (Bonald,
 /// Muscariello, Ostallo, ICC 2011, section IV); nothing is sent and no link is touched. The
-/// downloads are taken to fill the buffer all the time, and the packets of the video to come at
+/// downloads are assumed to fill the buffer all the time, and the packets of the video to arrive at
 /// random at its peak rate: real video is smoother and fares better.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -28,7 +28,7 @@ pub struct Plan {
     /// Rate of the link: 10mbit, 1gbit.
     #[arg(long)]
     rate: Rate,
-    /// Downloads at the same time, each wanting all it can get.
+    /// Concurrent downloads, each as fast as possible.
     #[arg(long, value_parser = value_parser!(u32).range(1..=10_000))]
     downloads: u32,
     /// Peak rate of one video, headers included: 5mbit.
@@ -43,7 +43,7 @@ pub struct Plan {
     /// Size of a packet, headers included.
     #[arg(long, value_name = "SIZE", default_value = "1250B")]
     packet: Bytes,
-    /// For how long the video has to keep its priority.
+    /// Time for which the video has to keep its priority.
     #[arg(long, value_name = "TIME", default_value = "10min")]
     duration: Duration,
     /// Prints JSON; times in seconds (null: longer than a float holds), rates in bit/s.
@@ -51,7 +51,7 @@ pub struct Plan {
     json: bool,
 }
 
-/// The risk that counts as small enough.
+/// The largest risk that counts as small.
 const SMALL: f64 = 0.01;
 
 /// Downloads in the table, beside the user's own number.
@@ -68,25 +68,25 @@ pub fn run(args: &Plan) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the model says for one number of downloads. Rates in bit/s.
+/// Results of the model for one number of downloads. Rates in bit/s.
 struct Answer {
     downloads: u32,
     /// Packets the videos may hold in the buffer.
     allowance: f64,
-    /// That priority is lost within the duration.
+    /// Probability that priority is lost within the duration.
     risk: f64,
-    /// Until priority is lost, in seconds.
+    /// Mean time until priority is lost, in seconds.
     mean_time: f64,
     /// The largest rate of one video that stays under the small risk.
     largest: f64,
-    /// What fair queueing gives one flow.
+    /// Fair share of one flow.
     fair_share: f64,
 }
 
 impl Plan {
     fn check(&self) -> anyhow::Result<()> {
         let some = |zero: bool, option: &str, example: &str| {
-            ensure!(!zero, "{option} is zero: give one above it, like {example}");
+            ensure!(!zero, "{option} must exceed 0: write {example}");
             Ok(())
         };
         some(self.rate.bps() == 0, "--rate", "10mbit")?;

@@ -1,4 +1,4 @@
-//! `makeway recv`: receives calls over RTP and says how they arrive.
+//! `makeway recv`: receives calls over RTP and prints loss and delay.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::{send, session};
 use crate::text;
 
-/// Receives calls over RTP: reports to who sends, and says how much came, when, and whether in time.
+/// Receives calls over RTP: reports to the sender, and prints loss, delay and the share in time.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway recv
@@ -22,16 +22,16 @@ use crate::text;
 
 Delays and lateness are right where both machines' clocks agree, as by NTP.")]
 pub struct Recv {
-    /// Where it listens, HOST:PORT.
+    /// Address to listen at, HOST:PORT.
     #[arg(default_value = "0.0.0.0:5004")]
     at: String,
-    /// How arrivals are reported.
+    /// Format of feedback.
     #[arg(long, value_enum, default_value = "twcc")]
     feedback: Feedback,
     /// The least time between two reports, 1ms to 10s.
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = interval)]
     interval: Duration,
-    /// Ends when a sender says that it ends.
+    /// Ends at a sender's BYE.
     #[arg(long)]
     once: bool,
     /// Ends after this time. [default: with Ctrl-C]
@@ -89,8 +89,8 @@ pub fn run(args: &Recv) -> anyhow::Result<ExitCode> {
         interval: args.interval,
         seed: send::seed(),
     };
-    let receiver = Receiver::bind(at, config, |_, _| {})
-        .with_context(|| format!("it cannot listen at {at}"))?;
+    let receiver =
+        Receiver::bind(at, config, |_, _| {}).with_context(|| format!("cannot listen at {at}"))?;
     if !args.json {
         text::say!(
             "Listening at {}. Send: makeway send HOST:{}. End: Ctrl-C.",
@@ -126,7 +126,7 @@ pub fn run(args: &Recv) -> anyhow::Result<ExitCode> {
     }
     let seconds = start.elapsed().as_secs_f64();
     let refused = receiver.refused();
-    let streams = receiver.close().context("receiving broke off")?;
+    let streams = receiver.close().context("receiving failed")?;
     let report = Report {
         seconds,
         last: true,
@@ -196,6 +196,8 @@ fn interval(text: &str) -> Result<Duration, String> {
         Ok(time) if (Duration::from_millis(1)..=Duration::from_secs(10)).contains(&time) => {
             Ok(time)
         }
-        _ => Err(format!("`{text}` should be a time from 1ms to 10s")),
+        _ => Err(format!(
+            "`{text}` is not a time from 1ms to 10s: write 50ms"
+        )),
     }
 }

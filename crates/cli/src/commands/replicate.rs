@@ -1,4 +1,4 @@
-//! `makeway run --runs`: a scenario many times in simulated time, and how certain its figures are.
+//! `makeway run --runs`: replications of a scenario in simulated time, with confidence intervals.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -22,11 +22,11 @@ const MOST: usize = 100;
 /// Runs of a comparison without a number of runs.
 const COMPARED: usize = 10;
 
-/// How often a scenario is run, and what is compared.
+/// Number of replications, and the compared settings.
 #[derive(Args)]
 #[command(next_help_heading = "Replications (world sim)")]
 pub struct Replicate {
-    /// Runs it so often, each time with other random numbers, and gives means with 95 % intervals.
+    /// Number of runs, each with other random numbers; prints means with 95 % intervals.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Goes on until goodput of each group, and loss and mean delay of each stream, are known to this
@@ -49,7 +49,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What was found, in all its forms.
+/// The results, in all formats.
 pub struct Found {
     /// For a terminal.
     pub table: String,

@@ -31,7 +31,7 @@ use crate::text;
 pub struct Run {
     /// The scenario file.
     file: PathBuf,
-    /// Where it runs; `netns,sim` runs it in both and puts them side by side.
+    /// World of the run; `netns,sim` runs it in both and puts them side by side.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "netns")]
     world: Vec<World>,
     /// Changes a value of the file: `link.line.rate=5mbit`, `flow.download.count=20`.
@@ -43,7 +43,7 @@ pub struct Run {
     /// Prints JSON instead of the table.
     #[arg(long)]
     json: bool,
-    /// In the world vm: whatever the rates are. Figures of a guest that is not idle are its own.
+    /// In the world vm: accepts any rates. Figures of a guest without idle time measure the guest.
     #[arg(long)]
     any_rate: bool,
     #[command(flatten)]
@@ -56,9 +56,9 @@ pub struct Run {
 enum World {
     /// Network namespaces of this machine, with its kernel's TCP.
     Netns,
-    /// Simulated time, with a model of TCP: needs no privilege, and no time to speak of.
+    /// Simulated time, with a model of TCP: needs no privilege, and next to no time.
     Sim,
-    /// A guest of QEMU with Debian's newest kernel, whose own qdiscs queue: needs no privilege.
+    /// A guest of QEMU with Debian's newest kernel and its qdiscs: needs no privilege.
     Vm,
 }
 
@@ -70,7 +70,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     let scenario = makeway_scenario::load(&args.file, &args.set)?;
     ensure!(
         args.traces.is_empty() || args.world == [World::Sim],
-        "traces are of the world sim: give `--world sim` (in the world netns, run tcpdump on its interfaces)"
+        "`--pcap` and `--trace` need the world sim: add `--world sim` (in the world netns, run tcpdump on its interfaces)"
     );
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;
@@ -128,7 +128,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     ))
 }
 
-/// Many runs in the place of one.
+/// Several runs instead of one.
 fn replicate(args: &Run) -> anyhow::Result<ExitCode> {
     ensure!(
         args.world == [World::Sim],
@@ -136,7 +136,7 @@ fn replicate(args: &Run) -> anyhow::Result<ExitCode> {
     );
     ensure!(
         args.traces.is_empty(),
-        "a trace is of one run: leave out `--runs`, `--precision` and `--compare`, or `--pcap` and `--trace`"
+        "a trace covers one run: leave out `--runs`, `--precision` and `--compare`, or `--pcap` and `--trace`"
     );
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;

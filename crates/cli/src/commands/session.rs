@@ -1,4 +1,4 @@
-//! What commands that run scenarios share: the right to make namespaces, Ctrl-C, progress.
+//! Shared by commands that run scenarios: the right to make namespaces, Ctrl-C, progress.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `makeway status`: what was counted so far.
+//! `makeway status`: counters and rates so far.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -20,16 +20,16 @@ Examples:
   makeway status
       every makeway that runs on this machine
   makeway status wan0 --flows 100
-      the hundred flows that hold the most
+      the hundred flows with the largest backlog
   makeway status wan0 --json | jq '.instances[0].directions[0].drops'
       for programs: all flows, all counters, units in the names
 
 Times are sojourn times: from a packet's arrival to its departure. Reasons of drops: longest-queue
-(the buffer was full and the longest queue gave one up), tail (full: fifo, red, codel), early and forced
+(the buffer was full: a packet of the longest queue), tail (full: fifo, red, codel), early and forced
 (red; cake: early), sojourn (codel, fq-codel, cake), too-large, flows (more than 1024 at once), kernel-queue and
-kernel-socket (the kernel gave it up before makeway saw it).";
+kernel-socket (the kernel dropped it before makeway read it).";
 
-/// Shows what each running makeway does: rates, backlog, drops and sojourn times, by flow.
+/// Shows each running makeway: rates, backlog, drops and sojourn times, by flow.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Status {
@@ -50,7 +50,7 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
         Some(name) => match client::status(name) {
             Ok(status) => vec![Found { status, here: true }],
             Err(error) => {
-                // A name that is misspelt is not "not running".
+                // A misspelt name is not "not running".
                 Interface::find(name)?;
                 return Err(error.into());
             }

@@ -1,4 +1,4 @@
-//! `makeway tag`: writes tickets on what passes an interface, or takes them off, until it is ended.
+//! `makeway tag`: writes tickets on packets of an interface, or removes them, until it is ended.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -20,56 +20,56 @@ use super::up;
 const EXAMPLES: &str = "\
 Examples:
   sudo makeway tag eth0 --tickets 500
-      each connection that leaves by eth0 has 500 tickets/s to spend
+      each connection in the egress of eth0 has 500 tickets/s
   sudo makeway tag lan0 --incoming --tickets 192.168.1.7=600 --tickets 300 --each src-host --policing
-      at the edge: of what comes from lan0, one host has 600 tickets/s and each other one 300,
-      whatever they wrote on their packets
+      at the edge: in the ingress of lan0, one host has 600 tickets/s and each other one 300,
+      regardless of the tags that they wrote
   sudo makeway tag eth0 --tickets 443=900 --tickets 22=100
-      what uses port 443 shares 900 tickets/s, port 22 shares 100, all else has none
+      packets of port 443 share 900 tickets/s, of port 22 share 100, all others have none
   sudo makeway tag wan0 --strip
-      where the domain ends: packets leave with identification 0 and flow label 0
+      at the end of the domain: packets leave with identification 0 and flow label 0
 
 Links that drop by tickets: `makeway up wan0 --rate 20mbit --discipline tred --tickets 900`.
 See it: makeway status. End it: Ctrl-C, or makeway down eth0. If it is killed, traffic passes untagged.";
 
-/// Writes tickets on packets: what a source is due where links drop by them (PPS), for `up --discipline tred`.
+/// Writes tickets on packets: a source's share of links that drop by them (PPS), for `up --discipline tred`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Tag {
     /// The interface.
     interface: String,
-    /// Tickets per second, 1 to 1000000: for each source (N), for all that a host sends (ADDRESS=N), for all
-    /// on a port (PORT=N). May be repeated; addresses come before ports, ports before N. What none fits
-    /// carries no tickets.
+    /// Tickets per second, 1 to 1000000: for each source (N), for all packets of a host (ADDRESS=N), for all
+    /// of a port (PORT=N). May be repeated; addresses come before ports, ports before N. Packets without a match
+    /// carry no tickets.
     #[arg(long, value_name = "[WHO=]N", value_parser = grant, required_unless_present = "strip")]
     tickets: Vec<Grant>,
-    /// What makes a source of `--tickets N`: 5-tuple, src-port, src-host, dst-host, host-pair.
+    /// Source key of `--tickets N`: 5-tuple, src-port, src-host, dst-host, host-pair.
     #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
     each: Identity,
-    /// Takes tags off.
+    /// Removes tags.
     #[arg(long, conflicts_with_all = ["tickets", "policing"])]
     strip: bool,
-    /// What comes by the interface, not what leaves by it.
+    /// Tags the ingress of the interface instead of its egress.
     #[arg(long)]
     incoming: bool,
     #[command(flatten)]
     domain: Domain,
 }
 
-/// What all sources and links of a domain agree on.
+/// Settings common to all sources and links of a domain.
 #[derive(Args)]
 pub struct Domain {
     /// Bits of a tag, 2 to 16: the same all over the domain.
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(2..=16))]
     tag_bits: u32,
-    /// How tags grow with tickets: the same all over the domain.
+    /// Scale of tags over tickets: the same all over the domain.
     #[arg(long, value_name = "SCALE", default_value = "logarithmic")]
     tag_scale: ScaleName,
     /// Time over which rates are estimated, 1ms to 1h.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = window)]
     tag_window: Duration,
-    /// Holds sources, or the link, to what they were issued where tags cannot say it.
+    /// Limits sources, or the link, to the tickets issued where tags cannot express them.
     #[arg(long)]
     policing: bool,
 }
@@ -84,7 +84,7 @@ impl Domain {
     /// Their configuration: tags stay as they are.
     ///
     /// # Errors
-    /// None that the parser of arguments lets through.
+    /// None for parsed arguments.
     pub fn config(&self) -> anyhow::Result<TagConfig> {
         let scale = match self.tag_scale {
             ScaleName::Linear => Scale::Linear,
@@ -99,7 +99,7 @@ impl Domain {
     }
 }
 
-/// Who is issued tickets by `--tickets`. In the order in which rules are asked.
+/// Recipient of `--tickets`, in the order of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Host(IpAddr),
@@ -129,7 +129,7 @@ pub fn run(args: &Tag) -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Tag) -> anyhow::Result<DatapathConfig> {
-    // Nothing waits: it goes as it comes.
+    // No backlog: packets leave as they arrive.
     const PACKETS: u32 = 1024;
     let limits = Limits {
         packets: PACKETS,
@@ -159,7 +159,7 @@ fn rules(grants: &[Grant], each: Identity) -> anyhow::Result<Vec<Rule>> {
     grants.sort_unstable();
     if let Some(pair) = grants.windows(2).find(|pair| pair[0].who == pair[1].who) {
         let [first, second] = [pair[0], pair[1]].map(|grant| grant.rate);
-        bail!("--tickets says {first} and {second} of the same packets: keep one of them");
+        bail!("--tickets has {first} and {second} for the same packets: keep one of them");
     }
     let mut rules: Vec<_> = grants
         .iter()
@@ -186,11 +186,13 @@ fn rules(grants: &[Grant], each: Identity) -> anyhow::Result<Vec<Rule>> {
 /// Reads tickets per second.
 ///
 /// # Errors
-/// What would be right.
+/// The allowed range.
 pub fn tickets(text: &str) -> Result<TicketRate, String> {
     let most = TicketRate::MOST;
     let rate = text.parse().ok().and_then(TicketRate::new);
-    rate.ok_or_else(|| format!("`{text}` is no rate of 1 to {most} tickets per second"))
+    rate.ok_or_else(|| {
+        format!("`{text}` is not a rate of 1 to {most} tickets per second: write 500")
+    })
 }
 
 fn grant(text: &str) -> Result<Grant, String> {
@@ -209,7 +211,7 @@ fn grant(text: &str) -> Result<Grant, String> {
             rate: tickets(rate)?,
         }),
         None => Err(format!(
-            "`{who}` is no address and no port: write 500, 192.168.1.7=500 or 443=500"
+            "`{who}` is neither an address nor a port from 1 to 65535: write 500, 192.168.1.7=500 or 443=500"
         )),
     }
 }

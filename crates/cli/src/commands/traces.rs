@@ -15,12 +15,12 @@ const MOST_PORTS: usize = 65_536 - FIRST_PORT;
 
 #[derive(Args)]
 pub struct Traces {
-    /// Writes what a link sends as pcapng, for Wireshark; with :NODE only what that node sends. Again
+    /// Writes the packets of a link as pcapng, for Wireshark; with :NODE only that node's egress. Again
     /// for more links. Only with --world sim.
     #[arg(long, value_name = "LINK[:NODE]=FILE")]
     pcap: Vec<String>,
-    /// Writes what happens to packets as text of ns-2: on all links, on one, or to what one node
-    /// sends. Again for more. Only with --world sim.
+    /// Writes packet events as text of ns-2: on all links, on one, or of one node's
+    /// egress. Again for more. Only with --world sim.
     #[arg(long, value_name = "[LINK[:NODE]=]FILE")]
     trace: Vec<String>,
 }
@@ -41,7 +41,7 @@ impl Traces {
         }
         ensure!(
             self.pcap.is_empty() || scenario.flows.len() <= MOST_PORTS,
-            "a capture tells flows by their ports, of which there are {MOST_PORTS}: this scenario has {} flows",
+            "a capture distinguishes at most {MOST_PORTS} flows by their ports: this scenario has {} flows",
             scenario.flows.len()
         );
         let mut recorder = Recorder::new(scenario);
@@ -76,7 +76,7 @@ impl Traces {
 fn create(path: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<BufWriter<File>> {
     if files.iter().any(|other| other == path) {
         bail!(
-            "two traces would write {}: give each a file of its own",
+            "two traces would write {}: name a separate file for each",
             path.display()
         );
     }

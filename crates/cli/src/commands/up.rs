@@ -28,20 +28,20 @@ use crate::text;
 const EXAMPLES: &str = "\
 Examples:
   sudo makeway up wan0 --rate 20mbit
-      what leaves by wan0 goes at 20 Mbit/s, the flow with the least waiting first
+      egress of wan0 at 20 Mbit/s, the flow with the smallest backlog first
   sudo makeway up wan0 --rate 9mbit --down 45mbit --overhead 30 --ptm
-      both directions of a VDSL line, a little below what the modem reports
+      both directions of a VDSL link, a little below the modem's rates
   sudo makeway up lan0 --rate 90mbit --discipline hier --users dst-host --weight 192.168.1.7=2
       fair between the hosts of a network, one of them with twice the share
   sudo makeway up wan0 --rate 20mbit --discipline ncq --threshold 0.03
       packets shorter than 130 B go first, as long as they are less than 3 % of all
   sudo makeway up wan0 --rate 20mbit --discipline tred --tickets 900
-      drops by the tickets that packets carry (see makeway tag), and trades them for 900 tickets/s
+      drops by the tickets on packets (see makeway tag), and trades them for 900 tickets/s
       of the next hop's
   sudo makeway up wan0 --set rate=15mbit --set discipline=fq
       changes the one that runs, without losing a packet
 
-Rates are bytes on the wire: the IP packet, --overhead, cells. Set them some percent below the
+Rates are bit/s and count link-layer bytes: the IP packet, --overhead, cells. Set them some percent below the
 link's own, so that the queue is here and not in the modem.
 See it: makeway status, makeway watch. End it: Ctrl-C, or makeway down wan0.";
 
@@ -51,32 +51,32 @@ See it: makeway status, makeway watch. End it: Ctrl-C, or makeway down wan0.";
 pub struct Up {
     /// The interface of the bottleneck.
     interface: String,
-    /// Rate of what leaves by it: 20mbit, 640kbit, 1gbit.
+    /// Egress rate: 20mbit, 640kbit, 1gbit.
     #[arg(long, value_parser = rate, required_unless_present = "set")]
     rate: Option<Rate>,
-    /// Rate of what comes by it; left alone if this is not given.
+    /// Ingress rate; unshaped if omitted.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     down: Option<Rate>,
-    /// Who goes first: sqf (the flow with the least waiting), fq (each in turn), pfq (new flows, then
+    /// Order of service: sqf (the flow with the smallest backlog), fq (each in turn), pfq (new flows, then
     /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
     /// in each), cake (users in turn, in each its sparse flows first, with CoDel and BLUE in each), prio (the
     /// host of the largest weight), ncq (short packets, up to --threshold); in order of arrival: fifo, red,
     /// codel.
     #[arg(long, default_value = "sqf")]
     discipline: Discipline,
-    /// Share of all packets that ncq lets go first, 0 to 1 [default: 0.05].
+    /// Largest share of packets that ncq serves first, 0 to 1 [default: 0.05].
     #[arg(long, value_name = "SHARE", value_parser = threshold)]
     threshold: Option<Fraction>,
-    /// What makes a flow: 5-tuple, src-port, src-host, dst-host, host-pair.
+    /// Flow key: 5-tuple, src-port, src-host, dst-host, host-pair.
     #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
     flows: Identity,
-    /// What makes a user of hier, cake or prio [default: src-host of what leaves, dst-host of what comes].
+    /// User key of hier, cake or prio [default: src-host for egress, dst-host for ingress].
     #[arg(long, value_name = "IDENTITY")]
     users: Option<Identity>,
-    /// Share of a user of hier, level of one of prio, 1 to 65536; 1 where none is given. May be repeated.
+    /// Share of a user of hier, level of one of prio, 1 to 65536; 1 by default. May be repeated.
     #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
     weight: Vec<(IpAddr, u32)>,
-    /// Most that waits: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
+    /// Queue limit: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
     /// of 1500 B, but at least 50 and at most 200, and no less than 10 ms].
     #[arg(long, value_parser = limit)]
     limit: Vec<Limit>,
@@ -95,22 +95,22 @@ pub struct Up {
     /// Counts code words of PTM (VDSL2): 65 bytes for each 64.
     #[arg(long)]
     ptm: bool,
-    /// Tickets per second that the next hop issues for what leaves, 1 to 1000000: tags are traded for them.
+    /// Tickets per second that the next hop issues for egress, 1 to 1000000: tags are traded for them.
     #[arg(long, value_name = "N", value_parser = tag::tickets)]
     tickets: Option<TicketRate>,
-    /// What holds the packets: bpf (the kernel, Linux 6.16 or newer; goes on if makeway dies), nfqueue (makeway; every
-    /// kernel), auto (bpf where it can be had).
+    /// Datapath: bpf (the kernel, Linux 6.17 or newer; keeps shaping if makeway dies), nfqueue (makeway; every
+    /// kernel), auto (bpf where available).
     #[arg(long, default_value = "auto")]
     backend: Backend,
-    /// Returns at once and leaves the interface to the kernel, until makeway down. Takes bpf.
+    /// Returns at once and leaves the interface to the kernel, until makeway down. Requires bpf.
     #[arg(long)]
     detach: bool,
-    /// Takes tags off what leaves: the domain ends here.
+    /// Removes tags at egress: the domain ends here.
     #[arg(long, conflicts_with = "tickets")]
     strip_tags: bool,
     #[command(flatten)]
     domain: Domain,
-    /// Changes the makeway that runs there: rate=20mbit, down=50mbit, discipline=fq, tickets=600. May be
+    /// Changes the running makeway: rate=20mbit, down=50mbit, discipline=fq, tickets=600. May be
     /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
         "rate", "down", "discipline", "threshold", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
@@ -190,13 +190,13 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
     let has_users = matches!(args.discipline, Discipline::Hier | Discipline::Prio);
     if !args.weight.is_empty() && !has_users {
         bail!(
-            "--weight is for users, and {} has none: use --discipline hier or prio",
+            "--weight needs a discipline with users, and {} has none: use --discipline hier or prio",
             args.discipline
         );
     }
     if args.threshold.is_some() && args.discipline != Discipline::Ncq {
         bail!(
-            "--threshold is of ncq, and {} has none: use --discipline ncq",
+            "--threshold needs --discipline ncq: {} has none",
             args.discipline
         );
     }
@@ -218,7 +218,7 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
             Direction::Ingress => Identity::DstHost,
         };
         let mut scheduler = sched::Config::new(args.discipline, limits);
-        // What its gains rest on (docs/disciplines/ncq.md).
+        // Its gains rest on it (docs/disciplines/ncq.md).
         scheduler.ncq.push_out = true;
         scheduler.ncq.threshold = args.threshold.unwrap_or(scheduler.ncq.threshold);
         let config = DatapathConfig {
@@ -314,11 +314,11 @@ pub fn carrier(status: &Status) -> String {
     }
 }
 
-/// `upload 20mbit by sqf (flows by 5-tuple, at most 166 packets wait), download left alone`.
+/// `upload 20mbit by sqf (flows by 5-tuple, limit 166 packets), download unshaped`.
 fn directions(status: &Status) -> String {
     let one = |name: &str, what: &str| {
         let found = status.directions.iter().find(|one| one.direction == name);
-        found.map_or(format!("{what} left alone"), |one| direction(what, one))
+        found.map_or(format!("{what} unshaped"), |one| direction(what, one))
     };
     format!(
         "{}, {}",
@@ -333,7 +333,7 @@ fn direction(what: &str, one: &DirectionStatus) -> String {
         tags => format!("; {tags}"),
     };
     let Some(rate) = one.stats.rate_bps.map(Rate::from_bps) else {
-        return format!("{what} not held back{tags}");
+        return format!("{what} unshaped{tags}");
     };
     let discipline = &one.stats.discipline;
     let by_user = match discipline.as_str() {
@@ -341,7 +341,7 @@ fn direction(what: &str, one: &DirectionStatus) -> String {
         _ => String::new(),
     };
     format!(
-        "{what} {rate} by {discipline} ({by_user}flows by {}, at most {} wait{tags})",
+        "{what} {rate} by {discipline} ({by_user}flows by {}, limit {}{tags})",
         one.flows_by,
         text::packets(u64::from(one.limit_packets)),
     )
@@ -359,7 +359,7 @@ fn finished(name: &str, outcome: &Outcome) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What an instance takes away when it ends.
+/// Cleanup of an ended instance, in words.
 pub fn removed(status: &Status) -> &'static str {
     match status.backend == Backend::Bpf.to_string() {
         true => "its qdisc is removed",
@@ -367,11 +367,11 @@ pub fn removed(status: &Status) -> &'static str {
     }
 }
 
-/// `12 345 packets went (18.2 MB), 12 were given up`.
+/// `12 345 packets sent (18.2 MB), 12 dropped`.
 pub fn ended(status: &Status) -> String {
     let sum = |of: fn(&DirectionStatus) -> u64| status.directions.iter().map(of).sum::<u64>();
     format!(
-        "{} went ({}), {} were given up",
+        "{} sent ({}), {} dropped",
         text::packets(sum(|one| one.stats.packets_out)),
         text::size(sum(|one| one.stats.bytes_out)),
         text::count(sum(|one| one.stats.dropped())),
@@ -416,7 +416,7 @@ fn notify(state: &str) {
 fn rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
     match rate.bps() {
-        0 => Err("a rate of 0 would let nothing through: give a rate like 20mbit".into()),
+        0 => Err("a rate must exceed 0: write 20mbit".into()),
         _ => Ok(rate),
     }
 }
@@ -433,8 +433,7 @@ fn threshold(text: &str) -> Result<Fraction, String> {
 }
 
 fn weight(text: &str) -> Result<(IpAddr, u32), String> {
-    let wrong =
-        || format!("`{text}` is not an address and a share of 1 to 65536: write 192.168.1.7=2");
+    let wrong = || format!("`{text}` is not ADDRESS=N with N from 1 to 65536: write 192.168.1.7=2");
     let (address, share) = text.split_once('=').ok_or_else(wrong)?;
     let address = address.parse().map_err(|_| wrong())?;
     let share = share.parse().map_err(|_| wrong())?;
@@ -460,7 +459,7 @@ fn limit(text: &str) -> Result<Limit, String> {
 fn setting(text: &str) -> Result<Setting, String> {
     let wrong = || {
         format!(
-            "`{text}` cannot be set while makeway runs: choose rate=20mbit, down=50mbit, discipline=fq or tickets=600"
+            "`{text}` cannot be set while makeway runs: write rate=20mbit, down=50mbit, discipline=fq or tickets=600"
         )
     };
     let (key, value) = text.split_once('=').ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! The world `vm`: scenarios in a guest with Debian's newest kernel, whose own qdiscs queue.
+//! The world `vm`: scenarios in a guest with Debian's newest kernel and its qdiscs.
 //!
 //! The guest has this program, `tc` and the scenarios' files. There `makeway guest` runs one after the other as the world netns does,
 //! in namespaces with real TCP, and writes [`Line`]s.
@@ -24,15 +24,15 @@ use serde::{Deserialize, Serialize};
 use super::session;
 use crate::text;
 
-/// What the measured links of a scenario may carry together in such a guest: see docs/scenario.md.
+/// Largest sum of the measured links' rates in such a guest: see docs/scenario.md.
 const TRANSLATED: Rate = Rate::from_bps(40_000_000);
-/// How much longer than its own time a guest may take.
+/// Time limit of a guest, as a multiple of the scenario's duration.
 const SLOWNESS: f64 = 20.0;
 /// Below this share of idle processors figures are the machine's as much as the queue's.
 const LEAST_IDLE: f64 = 0.2;
 /// Part of every kernel.
 const BUILT_IN: [&str; 3] = ["bfifo", "pfifo", "cubic"];
-/// Links, what delays on them, and what keeps a rate.
+/// Links, delay, and shaping.
 const MODULES: [&str; 7] = [
     "veth",
     "ifb",
@@ -52,7 +52,7 @@ pub struct Job {
     pub set: Vec<String>,
 }
 
-/// What the guest says.
+/// A message of the guest.
 #[derive(Debug, Serialize, Deserialize)]
 enum Line {
     /// How far a run is, in seconds.
@@ -98,7 +98,7 @@ fn in_guest(job: &Job) -> anyhow::Result<Report> {
         let [elapsed, of] = [progress.elapsed, progress.duration].map(|d| d.as_secs_f64());
         if elapsed as u64 > second {
             second = elapsed as u64;
-            // Nobody needs it who cannot be told.
+            // Without a reader the progress is not needed.
             let _ = say(&Line::At { elapsed, of });
         }
     })?;
@@ -178,7 +178,7 @@ pub fn run(
         let scenario = makeway_scenario::load(&file, &job.set)?;
         ensure!(
             any_rate || accelerator == Accelerator::Kvm || measured(&scenario) <= TRANSLATED,
-            "the measured links carry {} together, and a guest whose instructions are translated only {TRANSLATED} in time: lower the rates, or add --any-rate",
+            "the measured links carry {} together, and a translated guest keeps up with at most {TRANSLATED}: lower the rates, or add --any-rate",
             measured(&scenario)
         );
         limit += Duration::from_secs_f64(scenario.duration.as_secs_f64() * SLOWNESS);
@@ -212,7 +212,7 @@ pub fn run(
             Ok(Line::Failed(why)) => {
                 failed.get_or_insert(anyhow::anyhow!("in the guest: {why}"));
             }
-            // What is none of its lines is in the output.
+            // Other lines stay in the output.
             Err(_) => {}
         }
     });
@@ -263,7 +263,7 @@ fn of_guest(mut report: Report, accelerator: Accelerator) -> Report {
     let late = lateness(&report);
     if late > LATEST_MS {
         report.warnings.push(format!(
-            "a sender in the guest was {late:.1} ms late at worst: what came behind it came as a burst"
+            "a sender in the guest was up to {late:.1} ms late: its next packets left as a burst"
         ));
     }
     report

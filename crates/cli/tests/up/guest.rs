@@ -69,7 +69,7 @@ fn tc(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().into()
 }
 
-/// What is left of a makeway anywhere.
+/// Remains of a makeway anywhere.
 fn remains() -> Vec<String> {
     let mut found = Vec::new();
     for folder in ["/sys/fs/bpf/makeway", "/run/makeway", "/sys/class/net"] {
@@ -172,7 +172,7 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
     let downloads: Vec<_> = (5001..5013).map(|port| download(&far, port)).collect();
     thread::sleep(Duration::from_secs(3));
 
-    // SQF's result: the call waits for no download, whatever stands in the buffer.
+    // SQF's result: the call waits for no download, for any backlog in the buffer.
     let delays = call(&far);
     let all = status();
     let egress = &all["directions"][0];

@@ -21,7 +21,7 @@ impl Tap {
         Self(socket)
     }
 
-    /// The next UDP packet to port 4000: what its header has in the place of a tag.
+    /// The next UDP packet to port 4000: the field of its header that may hold a tag.
     fn next(&self) -> u32 {
         loop {
             let mut bytes = [0u8; 2048];

@@ -1,4 +1,4 @@
-//! One call: sender, line and the kernel's socket.
+//! One call: sender, link and the kernel's socket.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -23,11 +23,11 @@ use super::Count;
 const SERVICE: u32 = u32::from_be_bytes(*b"call");
 const PORT: u16 = 5004;
 
-/// What leads a datagram: its number among the units, to which creation and class belong.
+/// Header of a datagram: its number among the units, which identifies creation time and class.
 const NUMBER: usize = size_of::<u64>();
 
-/// Sends the scenario's call for so long over a line of `line_rate` to the kernel. Audio, then video, and how late a datagram came
-/// to the sender at worst.
+/// Sends the scenario's call for a time over a link of `line_rate` to the kernel. Returns audio, then video, and the largest delay of a datagram
+/// on its way to the sender.
 pub fn call(
     scenario: &Scenario,
     line_rate: Rate,
@@ -36,7 +36,7 @@ pub fn call(
 ) -> anyhow::Result<([Count; 2], Duration)> {
     let [Source::Media(media)] = scenario.flows.iter().map(|f| &f.source).collect::<Vec<_>>()[..]
     else {
-        bail!("the scenario has another flow than a call");
+        bail!("the scenario has a flow that is not of kind `media`");
     };
     let (ours, kernel) = (
         Ipv4Addr::new(10, 77, place, 2),
@@ -46,7 +46,7 @@ pub fn call(
     let tun = interface(&format!("line{place}"), ours, kernel)?;
     let outward = tun.outward();
     let mut line = Link::new(tun, clock, Duration::from_millis(40));
-    // What waits there at most: as much as guest.toml says.
+    // The queue limit of guest.toml.
     line.there.bottleneck = Some((line_rate, 10));
 
     let listener = Dccp::new(SERVICE, 3).context("the kernel has no DCCP")?;
@@ -126,7 +126,7 @@ fn interface(name: &str, ours: Ipv4Addr, kernel: Ipv4Addr) -> anyhow::Result<Tun
     Ok(tun)
 }
 
-/// Numbers of the units that come until the connection ends, and when.
+/// Numbers and arrival times of the units until the connection ends.
 fn receive(listener: &Dccp, clock: &Clock) -> anyhow::Result<Vec<(u64, Instant)>> {
     let socket = listener.accept()?;
     let mut arrivals = Vec::new();

@@ -20,19 +20,19 @@ use serde::{Deserialize, Serialize};
 use crate::builtin;
 use crate::text::say;
 
-/// The scenario that says what is sent, and how.
+/// The scenario of the call.
 pub const CALL: &str = "papers/sbpn/guest.toml";
 
-/// Send a call to the kernel's own DCCP in a guest, and count what it gets on time
+/// Send a call to the kernel's own DCCP in a guest, and count timely arrivals
 ///
-/// The kernel's DCCP is the unmodified receiver of the SBPN paper: only the sender's policy differs. Sender, line and receiver
+/// The kernel's DCCP is the unmodified receiver of the SBPN paper: only the sender's policy differs. Sender, link and receiver
 /// are in one guest of QEMU with Debian 12's kernel, so that one clock serves both ends.
 #[derive(clap::Args)]
 pub struct Dccp {
     /// Policies of the sender's queue
     #[arg(long, value_delimiter = ',', default_value = "fifo,sbpn2")]
     policies: Vec<String>,
-    /// Rates of the line in kbit/s; the call wants about 340 with the headers of IP and DCCP
+    /// Link rates in kbit/s; the call needs about 340 with the headers of IP and DCCP
     #[arg(long, value_delimiter = ',', default_value = "200,250,300,350")]
     rates: Vec<u64>,
     /// Runs of each, with another call
@@ -49,19 +49,19 @@ pub struct Dccp {
     guest: bool,
 }
 
-/// What a receiver got of a class.
+/// Receive counters of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     /// Datagrams that the application made after the warm-up.
     pub made: u64,
-    /// Those of them that came.
+    /// Datagrams that arrived.
     pub received: u64,
-    /// Those that came before their deadline.
+    /// Datagrams that arrived before their deadline.
     pub on_time: u64,
 }
 
 impl Count {
-    /// The share of those made that came on time, 0 to 1.
+    /// Share of the created datagrams that arrived on time, 0 to 1.
     pub fn on_time_share(&self) -> f64 {
         self.on_time as f64 / self.made.max(1) as f64
     }
@@ -72,11 +72,11 @@ impl Count {
 pub struct Row {
     /// Of the sender's queue.
     pub policy: String,
-    /// Of the line, in kbit/s.
+    /// Of the link, in kbit/s.
     pub rate: u64,
     /// Counted from 0.
     pub run: u64,
-    /// How late a datagram came to the sender at worst, in ms: what the machine did to the run.
+    /// Largest lateness of a datagram at the sender, in ms: the machine's disturbance of the run.
     pub late_ms: f64,
     /// Of its datagrams.
     pub audio: Count,
@@ -111,7 +111,10 @@ pub fn measure(
     for policy in policies {
         scenario(policy, 0)?;
     }
-    ensure!(!rates.contains(&0), "a line of 0 kbit/s carries nothing");
+    ensure!(
+        !rates.contains(&0),
+        "--rates must exceed 0 kbit/s: write 250,300"
+    );
     let kernel = Kernel::newest("6.1.", "-cloud-amd64", &makeway_vm::cache())?;
     let program = env::current_exe()?;
     let guest = Vm::new(&kernel)
@@ -134,7 +137,7 @@ pub fn measure(
         .collect()
 }
 
-/// All policies and rates of a run at once, each on a line of its own.
+/// All policies and rates of a run at once, each on a separate link.
 fn guest(args: &Dccp) -> anyhow::Result<ExitCode> {
     let rates = args.rates.iter();
     let cells: Vec<(&str, u64)> = rates
@@ -196,7 +199,7 @@ fn summary(rows: &[Row]) -> String {
         }
     }
     let mut table = table(&[
-        "line",
+        "link",
         "policy",
         "audio on time",
         "video on time",
@@ -223,5 +226,5 @@ fn summary(rows: &[Row]) -> String {
             ]);
         }
     }
-    format!("{table}\nOf what the application made; the receiver is the kernel's DCCP, CCID 3.")
+    format!("{table}\nShares of the created datagrams; the receiver is the kernel's DCCP, CCID 3.")
 }

@@ -1,4 +1,4 @@
-//! What the viewer saw: pictures decoded from what arrived, beside each other.
+//! The received picture: stills decoded from the packets that arrived, side by side.
 
 use makeway_core::units::Duration;
 use makeway_netns::Outcome;
@@ -6,10 +6,10 @@ use makeway_netns::media::{Clip, FRAME_RATE, MediaError, Viewed};
 use makeway_scenario::Scenario;
 use maud::{Markup, html};
 
-/// Where in the run stills are taken, in hundredths of it: past the warm-up.
+/// Times of the stills in hundredths of the run: past the warm-up.
 const INSTANTS: [u64; 3] = [40, 65, 90];
 
-/// Decodes what of the flow `video` arrived.
+/// Decodes the received packets of the flow `video`.
 pub fn view(clip: &Clip, scenario: &Scenario, outcome: &Outcome) -> Result<Viewed, MediaError> {
     let video = scenario.flows.iter().position(|flow| flow.name == "video");
     let arrivals = video.map(|index| &outcome.arrivals[index]);
@@ -19,7 +19,7 @@ pub fn view(clip: &Clip, scenario: &Scenario, outcome: &Outcome) -> Result<Viewe
     )
 }
 
-/// The picture due after so much of the run, in display order.
+/// The picture due after this part of the run, in display order.
 fn place(scenario: &Scenario, percent: u64) -> u32 {
     (scenario.duration.as_nanos() / 100 * percent * FRAME_RATE / Duration::from_secs(1).as_nanos())
         as u32
@@ -39,7 +39,7 @@ pub fn section(views: &[(String, Viewed)]) -> Markup {
     html! {
         @if !views.is_empty() {
             section {
-                h2 { "What the viewer saw" }
+                h2 { "Received picture" }
                 p.none { "The same instants of the same clip, decoded by ffmpeg from the packets that arrived." }
                 @for instant in 0..instants {
                     div.stills {
@@ -50,7 +50,7 @@ pub fn section(views: &[(String, Viewed)]) -> Markup {
                                 @if still.jpeg.is_empty() {
                                     p.none { "Nothing: no picture could be decoded until here." }
                                 } @else {
-                                    img src={ "data:image/jpeg;base64," (base64(&still.jpeg)) } alt={ "what " (label) " left of the picture" };
+                                    img src={ "data:image/jpeg;base64," (base64(&still.jpeg)) } alt={ "the picture received under " (label) };
                                 }
                                 p.none {
                                     @match (still.intact, still.shown) {

@@ -32,23 +32,23 @@ Examples:
   makeway send 192.168.1.7:5004
       a call like Ekiga's, at the rate of TFRC, the best packet first
   makeway send 192.168.1.7:5004 --trace audio-64k.csv --trace mpeg2-5m.csv --rate 3mbit --policy fifo
-      two traces at a rate that stays, in order of coming
+      two traces at a constant rate, in order of arrival
   encoder | makeway send 192.168.1.7:5004 --stdin --deadline 150ms
 
 Frames of --stdin, one behind the other, numbers in network byte order:
   1 byte   stream: 0 audio, 1 video
   2 bytes  deadline in ms; 0 is that of --deadline
   4 bytes  length, 1 to 4000000
-  then so many bytes
+  then the bytes of the frame
 
-Any receiver of RTP that sends feedback by TWCC or RFC 8888 on the same port will do: makeway recv, GStreamer's
+Any receiver of RTP that sends feedback by TWCC or RFC 8888 on the same port works: makeway recv, GStreamer's
 rtpbin. Payload types are 111 (audio) and 96 (video). See docs/rtp.md.";
 
 /// Sends a call over RTP: the best packet next, at the rate of its controller.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Send {
-    /// Where the receiver listens, HOST:PORT.
+    /// Address of the receiver, HOST:PORT.
     to: String,
     /// A trace of frames, CSV as in scenarios/traces, repeated for ever. May be given several times: each is a stream, the first the most
     /// important. [default: a model of Ekiga]
@@ -57,16 +57,16 @@ pub struct Send {
     /// Frames from standard input, in the form below.
     #[arg(long, conflicts_with = "trace")]
     stdin: bool,
-    /// Which packet leaves next: fifo, prio, sbpn1, sbpn2, weighted, when-full, late-last.
+    /// Order of service: fifo, prio, sbpn1, sbpn2, weighted, when-full, late-last.
     #[arg(long, default_value = "weighted")]
     policy: AnyPolicy,
-    /// How fast: tfrc, ccid2, abrc, or a rate that stays, like 2mbit. ABRC is for a receiver that reports by TWCC.
+    /// Rate: tfrc, ccid2, abrc, or a constant one like 2mbit. ABRC needs a receiver that reports by TWCC.
     #[arg(long, default_value = "tfrc", value_parser = rate)]
     rate: Config,
-    /// Packets that wait at most, 1 to 100000.
+    /// Queue limit in packets, 1 to 100000.
     #[arg(long, value_name = "PACKETS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     queue: u32,
-    /// From the making of a frame until it is of no use, 1ms to 40s.
+    /// Time from a frame's creation to its deadline, 1ms to 40s.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = deadline)]
     deadline: Duration,
     /// Ends after this time. [default: with Ctrl-C, or the end of standard input]
@@ -77,15 +77,15 @@ pub struct Send {
     json: bool,
 }
 
-/// How a call stands.
+/// State of a call.
 #[derive(Serialize)]
 struct Report {
     seconds: f64,
     /// Whether the call is over.
     last: bool,
-    /// What may be sent, in payload.
+    /// Allowed rate of payload.
     rate_bps: u64,
-    /// What was sent since the report before, or in all of the call, in payload.
+    /// Payload rate since the last report, or of the whole call.
     sent_bps: f64,
     rtt_ms: Option<f64>,
     rtcp_rtt_ms: Option<f64>,
@@ -185,13 +185,13 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
     let length = call.elapsed().as_nanos();
     let last = call
         .close()
-        .with_context(|| format!("the call to {to} broke off"))?;
+        .with_context(|| format!("the call to {to} failed"))?;
     ended_by?;
     say(&report(&last, &names, length, 0, 0, true), args.json);
     Ok(ExitCode::SUCCESS)
 }
 
-/// What waits may leave, as long as it can be in time.
+/// The backlog may leave, as long as it can be in time.
 fn drain(call: &Call, deadline: Duration) {
     let end = call.elapsed() + deadline;
     while call.stats().backlog.packets > 0 && call.elapsed() < end && !call.has_failed() {
@@ -260,7 +260,7 @@ fn say(report: &Report, json: bool) {
     let streams = report.streams.iter().map(|s| {
         let lost = s.expired + s.evicted;
         format!(
-            "{} {} sent, {} given up",
+            "{} {} sent, {} dropped",
             s.name,
             text::count(s.sent),
             text::count(lost)
@@ -295,7 +295,7 @@ fn say(report: &Report, json: bool) {
     let why = report.rejected_last.as_ref();
     let why = why.map_or(String::new(), |why| format!(" (the last {why})"));
     text::say!(
-        "{} reports of the receiver, {} not believed{why}; packets left {} after their time (p99).",
+        "{} reports of the receiver, {} rejected{why}; packets left {} after their time (p99).",
         text::count(report.feedback),
         text::count(report.rejected),
         text::millis(report.pacing_p99_ms),
@@ -304,12 +304,12 @@ fn say(report: &Report, json: bool) {
 
 /// `HOST:PORT`.
 pub fn address(text: &str) -> anyhow::Result<SocketAddr> {
-    let mut found = text.to_socket_addrs().with_context(|| {
-        format!("`{text}` is not where a call can go: write HOST:PORT, like 192.168.1.7:5004")
-    })?;
+    let mut found = text
+        .to_socket_addrs()
+        .with_context(|| format!("`{text}` is not HOST:PORT: write 192.168.1.7:5004"))?;
     match found.next() {
         Some(address) => Ok(address),
-        None => bail!("`{text}` has no address"),
+        None => bail!("`{text}` resolves to no address: write HOST:PORT, like 192.168.1.7:5004"),
     }
 }
 
@@ -335,7 +335,7 @@ fn rate(text: &str) -> Result<Config, String> {
         other => match other.parse::<Rate>() {
             Ok(rate) if rate.bps() >= 1000 => Ok(Config::Fixed(rate)),
             _ => Err(format!(
-                "`{other}` is not known: write tfrc, ccid2, abrc, or a rate of 1kbit or more, like 2mbit"
+                "`{other}` is not a controller or a rate: write tfrc, ccid2, abrc, or a rate of 1kbit or more, like 2mbit"
             )),
         },
     }
@@ -346,6 +346,8 @@ fn deadline(text: &str) -> Result<Duration, String> {
         Ok(time) if (Duration::from_millis(1)..=Duration::from_secs(40)).contains(&time) => {
             Ok(time)
         }
-        _ => Err(format!("`{text}` should be a time from 1ms to 40s")),
+        _ => Err(format!(
+            "`{text}` is not a time from 1ms to 40s: write 200ms"
+        )),
     }
 }

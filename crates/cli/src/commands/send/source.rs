@@ -1,4 +1,4 @@
-//! What `makeway send` sends: frames with a stream and a time.
+//! Input of `makeway send`: frames with a stream and a time.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const LONGEST: u32 = 4_000_000;
 /// One frame to send.
 #[derive(Debug)]
 pub struct Unit {
-    /// From the start, in ns; what comes from standard input is due when it comes.
+    /// From the start, in ns; frames of standard input are due on arrival.
     pub at: u64,
     pub stream: usize,
     pub payload: Vec<u8>,
@@ -32,7 +32,7 @@ pub struct Unit {
     pub deadline: Option<units::Duration>,
 }
 
-/// What there is to send.
+/// The next frame to send, if any.
 pub enum Next {
     Unit(Unit),
     /// Nothing yet.
@@ -40,7 +40,7 @@ pub enum Next {
     End,
 }
 
-/// Where frames come from.
+/// Source of frames.
 pub enum Source {
     /// An application's model.
     Model(Box<Units>),

@@ -26,14 +26,13 @@ Examples:
       every makeway that runs on this machine, one after the other by Tab
   makeway watch wan0
 
-What the column `turn` says: `at once`, the flow sends and nothing of it waits; `1`, `2`, ... the order in
-which flows with a backlog are served (sqf); `longest`, the flow that gives up a packet when the buffer is
-full. Without a terminal, use `makeway status`.";
+Column `turn`: `at once`, the flow sends without a backlog; `1`, `2`, ... the order of service of flows
+with a backlog (sqf); `longest`, the flow that a full buffer drops from. Without a terminal, use `makeway status`.";
 
-/// How often a running makeway is asked.
+/// Polling interval.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Shows a running makeway live: who is served first, who waits, what is dropped.
+/// Shows a running makeway live: order of service, backlog and drops of each flow.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Watch {
@@ -45,12 +44,12 @@ pub struct Watch {
 pub fn run(args: &Watch) -> anyhow::Result<ExitCode> {
     let name = args.interface.as_deref();
     let first = ask(name).or_else(|error| {
-        // A name that is misspelt is not "not running".
+        // A misspelt name is not "not running".
         name.map_or(Ok(()), |name| Interface::find(name).map(drop))?;
         Err(error)
     })?;
     if first.is_empty() {
-        bail!("no makeway runs here: start one by `sudo makeway up wan0 --rate 20mbit`");
+        bail!("no makeway runs here: start one with `sudo makeway up wan0 --rate 20mbit`");
     }
     if !io::stdout().is_terminal() {
         bail!("`makeway watch` needs a terminal: use `makeway status`, or --json for programs");
@@ -106,7 +105,7 @@ fn watch(
     Ok(())
 }
 
-/// Does what a key asks for; whether it asks for the end.
+/// Handles a key; true if it quits.
 fn pressed(key: KeyEvent, model: &mut Model) -> bool {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {

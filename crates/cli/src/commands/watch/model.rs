@@ -1,4 +1,4 @@
-//! What is shown: the last answers, and the rates between them. No terminal and no clock.
+//! The model behind the screen: the last answers, and the rates between them. No terminal and no clock.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ pub struct Model {
     pub scroll: usize,
     pub sort: Sort,
     pub paused: bool,
-    /// Why there is no news.
+    /// Reason why replies stopped.
     pub trouble: Option<String>,
 }
 
@@ -74,15 +74,15 @@ struct Sample {
 /// When a flow is served, as far as its discipline tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Turn {
-    /// It sends, and nothing of it waits.
+    /// It sends without a backlog.
     AtOnce,
-    /// Its place in the order, from 1.
+    /// Its position in the order of service, from 1.
     Place(usize),
-    /// It waits; the discipline does not order by backlog.
+    /// It has a backlog; the discipline does not order by backlog.
     Waits,
-    /// It holds the most: it gives up the next packet.
+    /// It has the largest backlog: the next drop is from it.
     Longest,
-    /// Nothing came for this many seconds.
+    /// Seconds since its last packet.
     Idle(f64),
 }
 
@@ -105,7 +105,7 @@ impl Model {
         }
     }
 
-    /// Takes an answer. What was shown stays when there is none.
+    /// Applies a status reply; without one, the screen stays unchanged.
     pub fn update(&mut self, now: Instant, answer: Result<Vec<Status>, String>) {
         let instances = match answer {
             Ok(instances) if instances.is_empty() => {
