@@ -1,34 +1,16 @@
-//! Gives the program the commit that it was built from, and a fingerprint of what simulates.
+//! Gives the program the commit that it was built from, and fingerprints of what results depend on.
 
-use std::collections::hash_map::DefaultHasher;
-use std::fs;
-use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What decides the figures of a run in simulated time: crates, and the versions of what they use.
-const SIMULATES: [&str; 5] = [
-    "../core/src",
-    "../scenario/src",
-    "../report/src",
-    "../sim/src",
-    "../../Cargo.lock",
-];
+#[path = "src/fingerprint.rs"]
+mod fingerprint;
+
+use fingerprint::{DRIVES, SIMULATES};
 
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_string())
-}
-
-/// All files under `path`, or itself.
-fn files(path: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(path) else {
-        return vec![path.into()];
-    };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths.iter().flat_map(|path| files(path)).collect()
 }
 
 fn main() {
@@ -48,12 +30,11 @@ fn main() {
             println!("cargo::rerun-if-changed={path}");
         }
     }
-    let mut code = DefaultHasher::new();
-    for path in SIMULATES {
+    for path in [SIMULATES, DRIVES].concat() {
         println!("cargo::rerun-if-changed={path}");
-        for file in files(Path::new(path)) {
-            (&file, fs::read(&file).unwrap_or_default()).hash(&mut code);
-        }
     }
-    println!("cargo::rustc-env=MAKEWAY_CODE={:016x}", code.finish());
+    let simulates = fingerprint::of(SIMULATES.iter().copied());
+    let all = fingerprint::of([SIMULATES, DRIVES].concat());
+    println!("cargo::rustc-env=MAKEWAY_CODE={simulates:016x}");
+    println!("cargo::rustc-env=MAKEWAY_CODE_OF_WORLDS={all:016x}");
 }

@@ -3,6 +3,8 @@
 #![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
 
 mod bench;
+#[cfg(test)]
+mod fingerprint;
 mod papers;
 mod senders;
 mod validate;

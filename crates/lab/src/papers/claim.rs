@@ -3,6 +3,8 @@
 use makeway_report::chart::Chart;
 use serde::Serialize;
 
+use super::figures::NOT_MEASURED;
+
 /// How a statement fared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Verdict {
@@ -16,6 +18,9 @@ pub enum Verdict {
     #[default]
     #[serde(rename = "differs")]
     Differs,
+    /// A figure that it is judged by is missing: nothing is said of it.
+    #[serde(rename = "not measured")]
+    NotMeasured,
 }
 
 impl Verdict {
@@ -25,6 +30,7 @@ impl Verdict {
             Self::Reproduced => "reproduced",
             Self::CloserToIdeal => "closer to the ideal",
             Self::Differs => "differs",
+            Self::NotMeasured => NOT_MEASURED,
         }
     }
 
@@ -62,6 +68,16 @@ pub struct Claim {
     pub charts: Vec<Chart>,
     /// The paper's table.
     pub tables: Vec<Table>,
+}
+
+impl Claim {
+    /// The claim as it is published: one of whose figures is missing is not judged.
+    pub fn judged(mut self) -> Self {
+        if self.ours.contains(NOT_MEASURED) || self.ours.contains("NaN") {
+            self.verdict = Verdict::NotMeasured;
+        }
+        self
+    }
 }
 
 /// A table of a paper with both figures.

@@ -74,8 +74,8 @@ impl Cell {
 /// Finished reports by [`Cell::name`]: one in the world netns, one for each replication in sim.
 pub type Results = BTreeMap<String, Vec<Report>>;
 
-/// What is kept of this world is of use to the same version.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The code of worlds with a kernel: what another one made is not used.
+pub const CODE: &str = env!("MAKEWAY_CODE_OF_WORLDS");
 /// A run whose sender was late is repeated; the least disturbed of so many is taken if none was calm.
 const ATTEMPTS: usize = 3;
 
@@ -162,10 +162,15 @@ pub fn place(cell: &Cell, folder: &Path, code: &str) -> PathBuf {
         .join(format!("{name}-{:016x}", hasher.finish()))
 }
 
+/// Under another kernel a result is another.
+fn here(cell: &Cell, folder: &Path) -> PathBuf {
+    let kernel = rustix::system::uname();
+    let kernel = kernel.release().to_string_lossy();
+    place(cell, folder, &format!("{CODE} {kernel}"))
+}
+
 fn attempt(cell: &Cell, folder: &Path, n: usize) -> Option<Report> {
-    let path = place(cell, folder, VERSION)
-        .join(n.to_string())
-        .join("report.json");
+    let path = here(cell, folder).join(n.to_string()).join("report.json");
     let text = fs::read_to_string(path).ok()?;
     from_json(&text).ok().filter(|r| r.complete)
 }
@@ -193,7 +198,7 @@ impl<'a> Running<'a> {
         let n = (1..ATTEMPTS)
             .find(|&n| attempt(cell, folder, n).is_none())
             .unwrap_or(ATTEMPTS);
-        let place = place(cell, folder, VERSION).join(n.to_string());
+        let place = here(cell, folder).join(n.to_string());
         fs::create_dir_all(&place)
             .with_context(|| format!("{} cannot be made", place.display()))?;
         let log = place.join("log");

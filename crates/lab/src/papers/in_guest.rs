@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use makeway_report::json::{from_json, to_json};
 use makeway_report::model::Report;
 
-use super::grid::{Cell, Results, place};
+use super::grid::{CODE, Cell, Results, place};
 use super::simulated::keep;
 use makeway::builtin;
 use makeway::session::stop_on_signals;
@@ -92,7 +92,7 @@ pub fn run(cells: &[Cell], folder: &Path, guests: usize) -> anyhow::Result<Optio
 
 /// Another world has other places.
 fn at(cell: &Cell, folder: &Path) -> PathBuf {
-    place(cell, folder, concat!(env!("CARGO_PKG_VERSION"), " vm")).join("report.json")
+    place(cell, folder, &format!("{CODE} vm")).join("report.json")
 }
 
 fn kept(cell: &Cell, folder: &Path) -> Option<Report> {

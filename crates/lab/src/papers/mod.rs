@@ -24,6 +24,7 @@ use makeway::parallel::cores;
 use makeway::session::write;
 use makeway::text;
 
+use claim::Claim;
 use grid::{Cell, Results};
 use page::Section;
 use paper::{Paper, World};
@@ -110,6 +111,7 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
         if let Some(beside) = f.paper.beside {
             beside(claims, &args.out, args.runs)?;
         }
+        *claims = claims.drain(..).map(Claim::judged).collect();
     }
     let sections: Vec<Section<'_>> = (finished.iter().zip(&claims))
         .map(|(f, claims)| Section {

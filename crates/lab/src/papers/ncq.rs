@@ -20,7 +20,7 @@ use makeway_report::model::{FlowReport, Report};
 use makeway_report::summary::group;
 
 use super::claim::Claim;
-use super::figures::{Figures, row};
+use super::figures::{Figures, largest, row};
 use super::grid::{Cell, Results};
 use super::paper::{Paper, World};
 
@@ -104,7 +104,7 @@ fn r_factor(report: &Report) -> f64 {
 /// paper takes flows or classes.
 fn satisfaction(report: &Report) -> f64 {
     let waits = report.flows.iter().filter_map(|flow| flow.queueing);
-    let most = waits.map(|wait| wait.max_ms).fold(0.0, f64::max);
+    let most = largest(waits.map(|wait| wait.max_ms));
     let class = |name: &str| {
         // Who got nothing has not waited for it.
         let has_some = |flow: &&FlowReport| flow.group == name && flow.goodput_bps > 0.0;

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::claim::{Claim, Table, Verdict};
+use super::figures::NOT_MEASURED;
 use super::grid::{Cell, Results};
 use super::paper::{Paper, World};
 
@@ -126,11 +127,15 @@ pub fn table(claims: &[Claim]) -> String {
 fn count(claims: &[Claim]) -> String {
     let of = |v| claims.iter().filter(|c| c.verdict == v).count();
     format!(
-        "{} statements: {} reproduced, {} closer to the ideal, {} differ.",
+        "{} statements: {} reproduced, {} closer to the ideal, {} differ{}.",
         claims.len(),
         of(Verdict::Reproduced),
         of(Verdict::CloserToIdeal),
-        of(Verdict::Differs)
+        of(Verdict::Differs),
+        match of(Verdict::NotMeasured) {
+            0 => String::new(),
+            n => format!(", {n} {NOT_MEASURED}"),
+        }
     )
 }
 
@@ -225,7 +230,7 @@ fn verdict(judged: &Judged<'_>) -> Markup {
     let class = match c.verdict {
         Verdict::Reproduced => "good",
         Verdict::CloserToIdeal => "fair",
-        Verdict::Differs => "bad",
+        Verdict::Differs | Verdict::NotMeasured => "bad",
     };
     html! {
         article class=(class) id=(c.id) {

@@ -13,10 +13,9 @@ mod rest;
 mod runs;
 
 use makeway_report::model::Report;
-use makeway_report::summary::percent;
 
 use super::claim::{Claim, Verdict};
-use super::figures::{mean, share};
+use super::figures::{mean, percent, share};
 use super::grid::Results;
 use super::paper::{Paper, World};
 use figures::{fit, least_utilisation, mean_distance, over_time, rates, worst};

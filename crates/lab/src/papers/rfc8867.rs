@@ -5,7 +5,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::{ClassReport, FlowReport, Report};
 
 use super::claim::{Claim, Table, Verdict};
-use super::figures::{mean, plain, share};
+use super::figures::{largest, mean, plain, share};
 use super::grid::{Cell, Results};
 use super::paper::{Paper, World};
 
@@ -144,9 +144,7 @@ impl Case {
         let delays = self
             .flows(report)
             .filter_map(|flow| flow.datagrams.as_ref());
-        delays
-            .map(|datagrams| datagrams.delay_ms.p99)
-            .fold(0.0, f64::max)
+        largest(delays.map(|datagrams| datagrams.delay_ms.p99))
     }
 
     fn claim(&self, r: &Results) -> Claim {

@@ -10,10 +10,9 @@ mod runs;
 
 use makeway_report::chart::Chart;
 use makeway_report::estimate::Estimate;
-use makeway_report::summary::percent;
 
 use super::claim::{Claim, Table, Verdict};
-use super::figures::with_intervals;
+use super::figures::{percent, with_intervals};
 use super::grid::Results;
 use super::paper::{Paper, World};
 use runs::{

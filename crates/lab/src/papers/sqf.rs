@@ -15,10 +15,10 @@ mod runs;
 
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
-use makeway_report::summary::{bottleneck, group, percent};
+use makeway_report::summary::{bottleneck, group};
 
 use super::claim::{Claim, Verdict};
-use super::figures::{Figures, least, mean, ms, plain, rising, share, worst};
+use super::figures::{Figures, largest, least, mean, ms, percent, plain, rising, share, worst};
 use super::grid::Results;
 use super::paper::{Paper, World};
 use figures::{at, data, fairness, jitter, jittered, line, loss, row, testbed};
@@ -122,7 +122,7 @@ fn fig3_streams(r: &Results) -> Claim {
     let [three, one] = ["three", "one"].map(|s| mean(&r[&format!("streams/{s}")], video));
     let each = mean(&r["streams/three"], |x| {
         let streams = x.flows.iter().filter_map(|f| f.datagrams.as_ref());
-        streams.map(|d| d.loss).fold(0.0, f64::max)
+        largest(streams.map(|d| d.loss))
     });
     let p = line(20).deprioritised(600.0, 600.0);
     Claim {
@@ -373,10 +373,7 @@ fn table1(r: &Results) -> Claim {
     }
     let sqf = testbed(r, "sqf", data);
     let all = sqf.iter().map(|x| x.1.mean).sum::<f64>() / sqf.len() as f64;
-    let off = sqf
-        .iter()
-        .map(|x| (x.1.mean / all - 1.0).abs())
-        .fold(0.0, f64::max);
+    let off = largest(sqf.iter().map(|x| (x.1.mean / all - 1.0).abs()));
     if off > 0.03 {
         missed.push(format!("SQF varies by {}", percent(off)));
     }
@@ -466,10 +463,8 @@ fn users(r: &Results) -> Claim {
     let hierarchy = &r["users/hier"];
     let [alice, bob] = of(hierarchy);
     let most = mean(hierarchy, |x| {
-        ["alice-video", "alice-audio", "bob-video", "bob-audio"]
-            .map(|s| loss(x, s))
-            .into_iter()
-            .fold(0.0, f64::max)
+        let streams = ["alice-video", "alice-audio", "bob-video", "bob-audio"];
+        largest(streams.map(|s| loss(x, s)))
     });
     let flat = of(&r["users/sqf"]);
     Claim {

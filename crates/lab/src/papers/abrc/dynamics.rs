@@ -8,7 +8,7 @@ use makeway_report::model::{FlowReport, Report};
 use super::runs::{LOSSES, SENDERS};
 use super::{downloads, stream};
 use crate::papers::claim::{Claim, Table, Verdict};
-use crate::papers::figures::{mean, plain, share};
+use crate::papers::figures::{mean, plain, share, smallest};
 use crate::papers::grid::Results;
 
 /// Full use is so much of what ABRC gets in the end; chosen by us.
@@ -206,7 +206,7 @@ fn loss(r: &Results) -> Claim {
         let all = visible
             .iter()
             .flat_map(|(p, tries)| ["alone", "tcp"].map(|beside| kept(*p, *tries, beside, sender)));
-        all.fold(f64::INFINITY, f64::min)
+        smallest(all)
     };
     let [abrc, printed, tfrc] = SENDERS.map(least);
     let rows = LOSSES.into_iter().flat_map(|(p, tries)| {

@@ -3,12 +3,11 @@
 use makeway_report::chart::{Chart, Series};
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
-use makeway_report::summary::percent;
 
 use super::runs::{BUFFERS, OURS, PRINTED, ROWS, Row, VARIANTS};
 use super::{downloads, ratio, stream};
 use crate::papers::claim::{Claim, Table, Verdict};
-use crate::papers::figures::{mean, plain, share, with_intervals};
+use crate::papers::figures::{largest, mean, percent, plain, share, with_intervals};
 use crate::papers::grid::Results;
 
 const SETUP: &str = "802.11b at 11 Mbit/s with a long preamble, control frames at 2 Mbit/s; one FIFO of 400 packets at the access point; a stream of packets of 1500 B by ABRC beside downloads (Reno, window 64 KB); five minutes after half a minute";
@@ -213,10 +212,7 @@ fn error(r: &Results) -> Claim {
         })
     };
     let within = |row: &Row| of(row, |o| o.within_two);
-    let typical = ROWS
-        .iter()
-        .map(|row| of(row, |o| o.error.p50).mean)
-        .fold(0.0, f64::max);
+    let typical = largest(ROWS.iter().map(|row| of(row, |o| o.error.p50).mean));
     Claim {
         id: "abrc.eq4.error",
         verdict: Verdict::of(typical <= 2.0),

@@ -154,3 +154,21 @@ fn every_statement_follows_its_figures() {
     media.occupancy.as_mut().unwrap().error.p50 = 3.0;
     assert_eq!(spoilt("ours/table1/3", wrong), ["abrc.eq4.error"]);
 }
+
+#[test]
+fn an_error_that_was_not_measured_is_not_judged() {
+    let spoils: [fn(&mut MediaReport); 2] = [
+        |media| media.occupancy = None,
+        |media| media.occupancy.as_mut().unwrap().error.p50 = f64::NAN,
+    ];
+    for spoil in spoils {
+        let mut r = perfect();
+        for cell in r.values_mut().flatten() {
+            let media = cell.flows.iter_mut().filter_map(|flow| flow.media.as_mut());
+            media.for_each(spoil);
+        }
+        let mut claims = claims(&r).into_iter().map(Claim::judged);
+        let error = claims.find(|claim| claim.id == "abrc.eq4.error");
+        assert_eq!(error.unwrap().verdict, Verdict::NotMeasured);
+    }
+}

@@ -6,7 +6,7 @@ use makeway_report::model::{FlowReport, Report};
 
 use super::{QUEUES, label, queue_on, some};
 use crate::papers::claim::{Claim, Verdict};
-use crate::papers::figures::{Figures, mean, paired, plain, with_intervals};
+use crate::papers::figures::{Figures, largest, mean, paired, plain, with_intervals};
 use crate::papers::grid::{Cell, Results};
 
 const FILE: &str = "papers/ncq/ftp.toml";
@@ -175,7 +175,7 @@ fn mean_time(report: &Report, group: &str) -> f64 {
 }
 
 fn worst_time(report: &Report) -> f64 {
-    times(report, "").fold(0.0, f64::max)
+    largest(times(report, ""))
 }
 
 /// Tasks done within so many seconds.
@@ -348,7 +348,7 @@ fn fig12(r: &Results) -> Claim {
     let gain = |queue: &str| FIG12.gains(r, queue, |x| goodput(x, "short"));
     let cost = |queue: &str| FIG12.gains(r, queue, |x| goodput(x, "long"));
     let gains = QUEUES[1..].iter().map(|queue| mean_over(&gain(queue)));
-    let most = gains.fold(f64::NEG_INFINITY, f64::max);
+    let most = largest(gains);
     let unharmed = QUEUES[1..]
         .iter()
         .all(|queue| mean_over(&cost(queue)) >= 0.97);

@@ -4,11 +4,11 @@ use makeway_core::measure::{Service, asi};
 use makeway_core::random::Rng;
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
-use makeway_report::summary::{group, percent};
+use makeway_report::summary::group;
 
 use super::{kbit, r_factor, satisfaction};
 use crate::papers::claim::{Claim, Table, Verdict};
-use crate::papers::figures::{mean, paired, plain};
+use crate::papers::figures::{largest, mean, paired, percent, plain};
 use crate::papers::grid::{Cell, Results};
 
 const FILE: &str = "papers/ncq/incremental.toml";
@@ -155,7 +155,7 @@ fn fig19(r: &Results) -> Claim {
             "downloads, in DropTail's, with 1 to 4 routers: {}; calls gain more than 100 % in {} of the runs, {} at most",
             downloads.iter().map(plain).collect::<Vec<_>>().join(", "),
             percent(ours[3]),
-            percent(calls(PAPER, PAPER).into_iter().fold(0.0, f64::max))
+            percent(largest(calls(PAPER, PAPER)))
         ),
         ideal: "calls get all that they send".into(),
         why: format!(
@@ -164,7 +164,7 @@ fn fig19(r: &Results) -> Claim {
             percent(mean(&CROWDED.runs(r, 0), loss).mean),
             percent(crowded[3]),
             percent(free[3]),
-            percent(calls(FREE, CROWDED).into_iter().fold(0.0, f64::max))
+            percent(largest(calls(FREE, CROWDED)))
         ),
         setup: SETUP,
         from: &["incremental/", "crowded/"],

@@ -7,7 +7,7 @@ use makeway_report::summary::{self, group};
 use super::voip::{Sweep, each};
 use super::{QUEUES, kbit, queue_on};
 use crate::papers::claim::{Claim, Verdict};
-use crate::papers::figures::{mean, plain, row, share};
+use crate::papers::figures::{self, mean, plain, row, share};
 use crate::papers::grid::{Cell, Results};
 
 const FILE: &str = "papers/ncq/sensors.toml";
@@ -115,9 +115,9 @@ fn fig14(r: &Results) -> Claim {
     let many = SWEEP.by_downloads(r, "0.05", |x| kbit(x, "sensor"));
     let apart = (few.iter().zip(&many)).filter(|((n, _), _)| *n > 20);
     let apart = apart.map(|((_, a), (_, b))| (a.mean / b.mean - 1.0).abs());
-    let apart = apart.fold(0.0, f64::max);
+    let apart = figures::largest(apart);
     let largest = favoured.iter().flat_map(|queue| gain(queue));
-    let largest = largest.map(|f| f.1.mean).fold(0.0, f64::max);
+    let largest = figures::largest(largest.map(|f| f.1.mean));
     Claim {
         id: "ncq.fig14",
         verdict: Verdict::of(gains && saves && costs && apart < 0.05),
@@ -129,7 +129,7 @@ fn fig14(r: &Results) -> Claim {
             each(favoured, |queue| row(&saved(queue), plain)),
             each(&["fifo", "0.05"], |queue| row(&SWEEP.by_downloads(r, queue, energy), plain)),
             each(favoured, |queue| row(&cost(queue), plain)),
-            summary::percent(apart)
+            figures::percent(apart)
         ),
         ideal: "no packet of a sensor lost".into(),
         why: why(r),

@@ -7,10 +7,10 @@ use makeway_core::theory::ncq::{Classes, Delays};
 use makeway_report::chart::{Chart, Series};
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
-use makeway_report::summary::{group, percent};
+use makeway_report::summary::group;
 
 use crate::papers::claim::{Claim, Verdict};
-use crate::papers::figures::mean;
+use crate::papers::figures::{largest, mean, percent};
 use crate::papers::grid::{Cell, Results};
 
 const FILE: &str = "papers/ncq/analysis.toml";
@@ -122,7 +122,7 @@ fn cost(share: u32, before: impl Fn(&Classes) -> Delays) -> f64 {
         let classes = classes(f64::from(n) / 100.0, share);
         classes.priority().delays[1] / before(&classes).delays[1] - 1.0
     };
-    (1..=90).map(at).fold(0.0, f64::max)
+    largest((1..=90).map(at))
 }
 
 /// What the short packets gain at a load.
@@ -143,7 +143,7 @@ fn fig1(r: &Results) -> Claim {
             let classes = classes(f64::from(n) / 100.0, share);
             1.0 - classes.priority().mean_delay / classes.fifo().mean_delay
         };
-        (1..=60).map(at).fold(0.0, f64::max)
+        largest((1..=60).map(at))
     };
     let gained = gain(0.6, 10, Classes::priority);
     let holds = ten <= 0.05 && gained >= 0.3 && SHARES.iter().all(|share| system(*share) <= 0.1);
@@ -204,7 +204,7 @@ fn fig2(r: &Results) -> Claim {
             }
         }
     }
-    let cost = costs.into_iter().fold(0.0, f64::max);
+    let cost = largest(costs);
     let seen = |load: u32, queue: &str| {
         let of = |queue| delay(r, 10, queue, load, "short").mean;
         1.0 - of(queue) / of("fifo")
@@ -219,10 +219,7 @@ fn fig2(r: &Results) -> Claim {
         .threshold_as_printed(printed.favoured_as_printed(0.05))
         .delays[0]
         / printed.fifo_as_printed().delays[0];
-    let worst = THRESHOLDS
-        .map(|queue| apart(r, queue, threshold(queue)))
-        .into_iter()
-        .fold(0.0, f64::max);
+    let worst = largest(THRESHOLDS.map(|queue| apart(r, queue, threshold(queue))));
     Claim {
         id: "ncq.fig2",
         verdict: Verdict::of(cost <= 0.01 && grows && seen(23, "0.05") <= 0.1 && seen(60, "0.05") >= 0.2),

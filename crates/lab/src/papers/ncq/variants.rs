@@ -6,7 +6,7 @@ use makeway_report::summary::group;
 
 use super::{kbit, r_factor};
 use crate::papers::claim::{Claim, Table, Verdict};
-use crate::papers::figures::{mean, ms, paired, plain, share};
+use crate::papers::figures::{largest, mean, ms, paired, plain, share, smallest};
 use crate::papers::grid::{Cell, Results};
 
 const FILE: &str = "papers/ncq/variants.toml";
@@ -62,8 +62,8 @@ fn loss(report: &Report, name: &str) -> f64 {
 fn spread(report: &Report) -> f64 {
     let calls = || report.flows.iter().filter_map(|flow| flow.voice);
     let [best, worst] = [
-        calls().map(|voice| voice.r_factor).fold(f64::MIN, f64::max),
-        calls().map(|voice| voice.r_factor).fold(f64::MAX, f64::min),
+        largest(calls().map(|voice| voice.r_factor)),
+        smallest(calls().map(|voice| voice.r_factor)),
     ];
     best - worst
 }

@@ -2,12 +2,11 @@
 
 use makeway_report::chart::{Chart, Series};
 use makeway_report::model::Report;
-use makeway_report::summary::percent;
 
 use super::figures::{self, least_utilisation, mean_distance, rates};
 use super::runs::{FIG5, OURS, PAPERS, Setup, TABLES, VARIANTS};
 use crate::papers::claim::Table;
-use crate::papers::figures::{plain, with_intervals};
+use crate::papers::figures::{percent, plain, with_intervals};
 use crate::papers::grid::Results;
 
 /// `0.50, 0.25, 0.25`.

@@ -4,7 +4,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
 use super::runs::{OURS, Setup, TABLES};
-use crate::papers::figures::mean;
+use crate::papers::figures::{largest, mean, smallest};
 use crate::papers::grid::Results;
 
 /// Mbit/s of each flow in IP packets, as the link carries them: the paper's rates are of the same.
@@ -17,9 +17,7 @@ pub fn rates(runs: &[Report]) -> Vec<Estimate> {
 /// The largest `|rate - ideal| / ideal`.
 pub fn worst(rates: impl IntoIterator<Item = f64>, ideal: &[f64]) -> f64 {
     let pairs = rates.into_iter().zip(ideal);
-    pairs
-        .map(|(rate, ideal)| (rate / ideal - 1.0).abs())
-        .fold(0.0, f64::max)
+    largest(pairs.map(|(rate, ideal)| (rate / ideal - 1.0).abs()))
 }
 
 impl Setup {
@@ -61,7 +59,7 @@ impl Setup {
             let queue = |run: &Report| run.queues.iter().find(|q| q.name == *name).cloned();
             mean(runs, |run| queue(run).map_or(f64::NAN, |q| q.utilisation)).mean
         });
-        used.fold(1.0, f64::min)
+        smallest(used)
     }
 }
 
@@ -74,7 +72,7 @@ pub fn mean_distance(r: &Results, variant: &str) -> f64 {
 /// The least [`Setup::utilisation`] of all tables.
 pub fn least_utilisation(r: &Results, variant: &str) -> f64 {
     let used = TABLES.iter().map(|setup| setup.utilisation(r, variant));
-    used.fold(1.0, f64::min)
+    smallest(used)
 }
 
 /// Share of the variance about zero that `y = slope x` explains, by least squares through the origin:

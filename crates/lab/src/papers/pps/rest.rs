@@ -1,12 +1,11 @@
 //! What the paper says of receivers, datagrams, policing and bits (sections 2.7, 2.8, 3.9, 4).
 
 use makeway_report::model::Report;
-use makeway_report::summary::percent;
 
 use super::figures::{rates, worst};
 use super::runs::{FIG5, TABLES};
 use crate::papers::claim::{Claim, Table, Verdict};
-use crate::papers::figures::mean;
+use crate::papers::figures::{largest, mean, percent};
 use crate::papers::grid::{Cell, Results};
 
 /// Of the paper's runs.
@@ -295,10 +294,7 @@ fn table(title: &str, of: &[Due], r: &Results) -> Table {
 }
 
 fn receiver(r: &Results) -> Claim {
-    let farthest = RECEIVER
-        .iter()
-        .map(|due| due.distance(r))
-        .fold(0.0, f64::max);
+    let farthest = largest(RECEIVER.iter().map(|due| due.distance(r)));
     Claim {
         id: "pps.receiver",
         verdict: Verdict::of(farthest <= CLOSE),
@@ -370,7 +366,7 @@ fn bits(r: &Results) -> Claim {
 }
 
 fn udp(r: &Results) -> Claim {
-    let farthest = UDP.iter().map(|due| due.distance(r)).fold(0.0, f64::max);
+    let farthest = largest(UDP.iter().map(|due| due.distance(r)));
     Claim {
         id: "pps.udp",
         verdict: Verdict::of(farthest <= CLOSE / 2.0),

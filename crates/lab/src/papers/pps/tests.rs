@@ -151,6 +151,27 @@ fn each_verdict_follows_from_its_figures() {
 }
 
 #[test]
+fn what_was_not_measured_is_not_judged() {
+    let without = |cell: &str, spoil: fn(&mut Report)| -> Vec<_> {
+        let mut r = perfect();
+        r.get_mut(cell).unwrap().iter_mut().for_each(spoil);
+        let claims = claims(&r).into_iter().map(Claim::judged);
+        let not_measured = claims.filter(|claim| claim.verdict == Verdict::NotMeasured);
+        not_measured.map(|claim| claim.id).collect()
+    };
+    let rate: fn(&mut Report) = |report| report.flows[0].ip_bps = None;
+    let link: fn(&mut Report) = |report| report.queues.clear();
+    for spoil in [rate, link] {
+        assert_eq!(
+            without("ours/table3", spoil),
+            ["pps.table3", "pps.fairness"]
+        );
+    }
+    assert_eq!(without("udp/again", rate), ["pps.udp"]);
+    assert_eq!(without("receiver/table4", rate), ["pps.receiver"]);
+}
+
+#[test]
 fn verdicts_on_receivers_datagrams_policing_and_bits_follow_from_their_figures() {
     for (cell, factor, id) in [
         ("receiver/table4", 1.11, "pps.receiver"),

@@ -13,7 +13,8 @@ use makeway_vm::VmError;
 use super::runs::{CHOICES, GUEST, Gain};
 use super::{OVER, SETUP, by_rate, judged, points};
 use crate::papers::claim::{Claim, Verdict};
-use crate::papers::grid::{Cell, Results, VERSION, place};
+use crate::papers::figures::largest;
+use crate::papers::grid::{CODE, Cell, Results, place};
 use crate::papers::simulated::keep;
 use makeway::dccp::{CALL, Row, measure};
 use makeway::session::stop_on_signals;
@@ -70,7 +71,7 @@ fn rows(folder: &Path, runs: u64) -> anyhow::Result<Result<Vec<Row>, VmError>> {
         set: vec![policies.join(","), format!("{rates:?}"), runs.to_string()],
         ..Cell::new("guest", CALL, SECONDS)
     };
-    let place = place(&cell, folder, VERSION);
+    let place = place(&cell, folder, CODE);
     let file = place.join("rows.json");
     let kept = fs::read_to_string(&file).ok();
     if let Some(rows) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
@@ -118,7 +119,7 @@ fn judge(claim: &mut Claim, rows: Result<Vec<Row>, VmError>) {
         claim.ours
     );
     claim.setup = "as Fig. 4; and real packets to the DCCP of Debian's kernel, which knows nothing of policies, in a guest of QEMU: the call alone on a line that is too slow for it, RTT 80 ms, buffer of 10 packets (`makeway dccp`)";
-    let worst = rows.iter().map(|row| row.late_ms).fold(0.0, f64::max);
+    let worst = largest(rows.iter().map(|row| row.late_ms));
     let runs = rows.iter().map(|row| row.run + 1).max().unwrap_or(0);
     claim.why = format!(
         "It holds if it does in both. In simulated time by the mean of audio; with the kernel by what Fig. 4 is judged by. The second table is the simulator's of the kernel's set-up: alone on a line audio gains less than beside TCP. The guest has {runs} runs of each, and translates its processor's instructions: a datagram came to the sender {worst:.0} ms late at worst."

@@ -7,7 +7,7 @@ use makeway_report::summary::bottleneck;
 use super::figures::{data, jitter, loss, row, testbed};
 use super::{NEGLIGIBLE, TESTBED, over};
 use crate::papers::claim::{Claim, Table, Verdict};
-use crate::papers::figures::{Figures, least, mean, ms, plain, rising, share, worst};
+use crate::papers::figures::{Figures, largest, least, mean, ms, plain, rising, share, worst};
 use crate::papers::grid::{Cell, Results};
 
 /// Downloads: the ends of Table I and its middle.
@@ -137,7 +137,7 @@ fn throughput(r: &Results) -> Claim {
     });
     let all = sqf.iter().map(|x| x.1.mean).sum::<f64>() / sqf.len() as f64;
     let off = sqf.iter().map(|x| (x.1.mean / all - 1.0).abs());
-    let off = off.fold(0.0, f64::max);
+    let off = largest(off);
     Claim {
         id: "sqf.table1",
         verdict: Verdict::of(off <= 0.03 && (all / 4.1 - 1.0).abs() <= 0.15),

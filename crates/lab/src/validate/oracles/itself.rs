@@ -16,7 +16,7 @@ pub fn cases() -> Vec<Case> {
         source: "of itself",
         unit: "",
         expected: Some([0.0; 2]),
-        section: None,
+        known: None,
     };
     vec![
         Case::one(

@@ -63,7 +63,7 @@ fn single(what: String, source: &'static str, wait: f64, set: Vec<String>) -> Ca
         source,
         unit: "ms",
         expected: around(wait, TOLERANCE),
-        section: None,
+        known: None,
     };
     Case::one(question, move |bench| {
         let wait = |report: &Report| report.queues[0].mean_sojourn_ms();
@@ -78,7 +78,7 @@ fn m_m_1_10() -> Case {
         source: "(1 - a) a^10 / (1 - a^11), a = 0.9; ten with the one in service, which our limit leaves out",
         unit: "",
         expected: around(0.050_814, TOLERANCE),
-        section: None,
+        known: None,
     };
     Case::one(question, |bench| {
         let mut set = exponential(0.9);
@@ -105,7 +105,7 @@ fn priority(discipline: &'static str, whose: [&str; 2], waits: [f64; 2]) -> Case
         },
         unit: "ms",
         expected: around(waits[n], TOLERANCE),
-        section: None,
+        known: None,
     };
     Case::of(vec![question(0), question(1)], move |bench| {
         let set = [format!("link.line.queue.discipline={discipline}")];

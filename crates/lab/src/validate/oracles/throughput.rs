@@ -31,7 +31,7 @@ fn pftk((b, delayed_ack, loss, packets): (u32, DelayedAck, f64, f64)) -> Case {
         source: "J. Padhye, V. Firoiu, D. Towsley, J. Kurose 1998, eq. (30), T0 = 0.4 s; to 20 %",
         unit: "packet/s",
         expected: around(packets, 0.2),
-        section: None,
+        known: None,
     };
     Case::one(question, move |bench| {
         // What the formula assumes: the window grows for each acknowledgement, T0 is the round trip of
@@ -65,7 +65,7 @@ fn rfc_6298() -> Case {
                 source: "RFC 6298 section 2, by hand; exactly",
                 unit: "s",
                 expected: Some([value; 2]),
-                section: None,
+                known: None,
             });
         }
     }

@@ -7,7 +7,7 @@ use makeway_report::model::Report;
 
 use crate::papers::grid::{self, Cell};
 use crate::papers::simulated;
-use crate::validate::oracle::{Case, Ours, Question, Stopped};
+use crate::validate::oracle::{Case, Known, Ours, Question, Stopped};
 use makeway::parallel::cores;
 
 const SOURCE: &str = "the kernel of this machine, in namespaces";
@@ -47,7 +47,7 @@ const FIGURES: [Figure; 5] = [
         100.0 * downloads(report).sum::<f64>() / all
     }),
     ("Jain's index", "", 0.0, |report| {
-        jain(downloads(report)).unwrap_or_default()
+        jain(downloads(report)).unwrap_or(f64::NAN)
     }),
 ];
 
@@ -61,7 +61,10 @@ pub fn cases(run: bool) -> Vec<Case> {
                 source: SOURCE,
                 unit,
                 expected: None,
-                section: (what == PHASES.0).then_some(PHASES.1),
+                known: (what == PHASES.0 && discipline == "fifo").then_some(Known {
+                    section: PHASES.1,
+                    beyond: 0.4,
+                }),
             });
         }
     }
@@ -71,7 +74,7 @@ pub fn cases(run: bool) -> Vec<Case> {
             source: SOURCE,
             unit: "",
             expected: None,
-            section: None,
+            known: None,
         };
         return vec![Case::one(question, |_| Ok(Ours::NotHere(HOW)))];
     }
