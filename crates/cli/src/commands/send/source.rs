@@ -6,20 +6,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use makeway_core::rate;
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{self, Bytes, Rate};
 use makeway_scenario::departures::Units;
 use makeway_scenario::model::{Frame, Media};
+use makeway_transport::framed;
 use makeway_transport::rtp::Stream;
 
 /// Frames of standard input that wait to be taken.
 const WAITING: usize = 64;
-/// Its header: stream, deadline, length.
-const HEADER: usize = 7;
-/// The longest frame of it.
-const LONGEST: u32 = 4_000_000;
 
 /// One frame to send.
 #[derive(Debug)]
@@ -185,40 +182,12 @@ impl Source {
 
 /// A frame of standard input; `None` at its end.
 fn read(input: &mut impl Read, number: u64) -> anyhow::Result<Option<Unit>> {
-    let what = || format!("standard input, frame {number}");
-    let mut header = [0; HEADER];
-    let mut got = 0;
-    while got < HEADER {
-        match input.read(&mut header[got..]).with_context(what)? {
-            0 if got == 0 => return Ok(None),
-            0 => bail!("{}: it ends inside of the header of {HEADER} bytes", what()),
-            n => got += n,
-        }
-    }
-    let [stream, d1, d0, l3, l2, l1, l0] = header;
-    let length = u32::from_be_bytes([l3, l2, l1, l0]);
-    if stream > 1 {
-        bail!(
-            "{}: stream {stream} should be 0, audio, or 1, video",
-            what()
-        );
-    }
-    if !(1..=LONGEST).contains(&length) {
-        bail!(
-            "{}: a length of {length} should be 1 to {LONGEST} bytes",
-            what()
-        );
-    }
-    let mut payload = vec![0; length as usize];
-    input
-        .read_exact(&mut payload)
-        .with_context(|| format!("{}: {length} bytes were announced", what()))?;
-    let deadline = u16::from_be_bytes([d1, d0]);
-    Ok(Some(Unit {
+    let frame = framed::read(input).with_context(|| format!("standard input, frame {number}"))?;
+    Ok(frame.map(|frame| Unit {
         at: 0,
-        stream: stream.into(),
-        payload,
-        deadline: (deadline > 0).then(|| units::Duration::from_millis(deadline.into())),
+        stream: frame.stream.into(),
+        payload: frame.payload,
+        deadline: frame.deadline,
     }))
 }
 
@@ -227,23 +196,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_standard_input_are_read_or_refused_with_their_number() {
-        let mut good: &[u8] = &[1, 0, 150, 0, 0, 0, 2, 8, 9, 0, 0, 0, 0, 0, 0, 1, 7];
-        let first = read(&mut good, 0).unwrap().unwrap();
-        assert_eq!((first.stream, first.payload), (1, vec![8, 9]));
-        assert_eq!(first.deadline, Some(units::Duration::from_millis(150)));
-        let second = read(&mut good, 1).unwrap().unwrap();
-        assert_eq!((second.stream, second.deadline), (0, None));
-        assert!(read(&mut good, 2).unwrap().is_none());
-        for (mut bad, said) in [
-            (&[2, 0, 0, 0, 0, 0, 1, 1][..], "stream 2"),
-            (&[0, 0, 0, 0, 0, 0, 0], "length of 0"),
-            (&[0, 0, 0, 255, 0, 0, 0], "1 to 4000000"),
-            (&[0, 0], "inside of the header"),
-            (&[0, 0, 0, 0, 0, 0, 5, 1], "5 bytes were announced"),
-        ] {
-            let error = format!("{:#}", read(&mut bad, 3).unwrap_err());
-            assert!(error.contains("frame 3") && error.contains(said), "{error}");
-        }
+    fn a_frame_that_cannot_be_read_is_told_with_its_number() {
+        let mut input: &[u8] = &[2, 0, 0, 0, 0, 0, 1, 1];
+        let error = format!("{:#}", read(&mut input, 3).unwrap_err());
+        assert!(error.contains("frame 3: stream 2"), "{error}");
     }
 }
