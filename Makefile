@@ -1,8 +1,9 @@
 # make demo    the main job, on real traffic: a call and ten downloads under FIFO, FQ and SQF
 # make test    format, lints as errors, all tests
+# make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo test check
+.PHONY: demo test check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
@@ -25,3 +26,7 @@ test:
 check:
 	cargo clippy --locked -p makeway-core --all-targets -- -D warnings
 	scripts/test core/ sim/fingerprints
+
+fuzz:
+	@scripts/setup cargo=cargo clang-19=clang-19 c++=g++
+	scripts/fuzz 20

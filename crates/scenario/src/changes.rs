@@ -108,7 +108,7 @@ fn from_file(c: &Section<'_>, cx: &Context<'_>) -> Result<Changes, ScenarioError
 }
 
 /// On error: the line, from 1, and what is wrong.
-fn parse(text: &str) -> Result<Changes, (usize, String)> {
+pub(crate) fn parse(text: &str) -> Result<Changes, (usize, String)> {
     let mut lines = text
         .lines()
         .enumerate()

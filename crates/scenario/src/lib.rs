@@ -10,6 +10,8 @@ pub mod departures;
 mod document;
 mod error;
 mod explain;
+#[doc(hidden)]
+pub mod files;
 mod flow;
 mod link;
 mod media;

@@ -23,6 +23,8 @@ use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
 
 pub use impair::Impairments;
+#[doc(hidden)] // For `fuzz/`.
+pub use message::parse as parse_message;
 pub use message::{Message, Queued};
 pub use nfqueue::BindError;
 pub use runner::DatapathHandle;

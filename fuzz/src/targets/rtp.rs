@@ -1,12 +1,10 @@
-//! Any datagrams to both sides of a call: none panics: `cargo +nightly fuzz run rtp`. What they can do to the rate is a property test of
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any datagrams to both sides of a call: none panics. What they can do to the rate is a property test of
 //! `crates/transport/src/rtp`.
 //!
 //! Each datagram has a length byte, one that says to whom and how long after the last, and its bytes.
 
-#![no_main]
-
 use bytes::Bytes;
-use libfuzzer_sys::fuzz_target;
 use makeway_core::rate::Config;
 use makeway_core::send::fifo::Fifo;
 use makeway_core::units::{Duration, Instant};
@@ -14,7 +12,7 @@ use makeway_transport::rtp::{
     FeedbackKind, Frame, NtpEpoch, Receiving, ReceivingConfig, Sending, SendingConfig, Stream, tfrc,
 };
 
-fuzz_target!(|input: &[u8]| {
+pub fn run(input: &[u8]) {
     let ntp = NtpEpoch::since_unix(std::time::Duration::ZERO);
     let stream = Stream { ssrc: 1, payload_type: 96, clock_rate: 90_000, class: 0 };
     let config = SendingConfig {
@@ -28,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     let mut now = Instant::ZERO;
     let (controller, reporter) = (rate.controller(now), rate.reporter(now));
     let mut sending = Sending::new(config, controller, reporter, Fifo).expect("a good configuration");
-    let feedback = if input.len() % 2 == 0 { FeedbackKind::Twcc } else { FeedbackKind::Rfc8888 };
+    let feedback = if input.len().is_multiple_of(2) { FeedbackKind::Twcc } else { FeedbackKind::Rfc8888 };
     let mut receiving = Receiving::new(ReceivingConfig {
         ssrc: 2,
         cname: "fuzz@fuzz".into(),
@@ -62,4 +60,4 @@ fuzz_target!(|input: &[u8]| {
         sending.handle_timeout(now);
         rest = after;
     }
-});
+}

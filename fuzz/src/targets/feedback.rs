@@ -1,19 +1,18 @@
-//! Any feedback to any controller: it is believed, or it is counted and changes nothing: `cargo +nightly fuzz run feedback`.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any feedback to any controller: it is believed, or it is counted and changes nothing.
 //!
 //! The first byte chooses the controller, the others are operations, sixteen bytes each.
 
-#![no_main]
-
-#[path = "../../crates/core/tests/reference/feedback.rs"]
+#[path = "../../../crates/core/tests/reference/feedback.rs"]
+#[allow(dead_code)] // The tests of core use all of it.
 mod reference;
 
-use libfuzzer_sys::fuzz_target;
 use makeway_core::rate::Config;
 use makeway_core::rate::abrc::AbrcParams;
 use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::TfrcParams;
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let Some((which, rest)) = bytes.split_first() else {
         return;
     };
@@ -25,4 +24,4 @@ fuzz_target!(|bytes: &[u8]| {
     for op in reference::read(rest) {
         path.run(op);
     }
-});
+}

@@ -1,14 +1,12 @@
-//! Any operations on any discipline, against the reference: `cargo +nightly fuzz run operations`.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any operations on any discipline, against the reference.
 //!
 //! The first sixteen bytes choose discipline, limits and parameters, the others are operations, five bytes
 //! each.
 
-#![no_main]
-
-#[path = "../../crates/core/tests/reference/mod.rs"]
+#[path = "../../../crates/core/tests/reference/mod.rs"]
 mod reference;
 
-use libfuzzer_sys::fuzz_target;
 use makeway_core::packet::UserId;
 use makeway_core::sched::{
     CakeParams, CoDelParams, Config, ConfuciusParams, Discipline, DropFrom, FqCoDelParams, Isolation, Limits, RedParams, build,
@@ -16,7 +14,7 @@ use makeway_core::sched::{
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use reference::{Op, check};
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let Some((head, rest)) = bytes.split_first_chunk::<16>() else {
         return;
     };
@@ -72,4 +70,4 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let scheduler = build(&config).expect("a good configuration");
     check(&config, scheduler, &Op::read(rest, &config));
-});
+}

@@ -1,18 +1,16 @@
-//! Any operations on a sender's queue, against the reference: `cargo +nightly fuzz run sender`.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Any operations on a sender's queue, against the reference.
 //!
 //! The first six bytes choose policy and limits, the others are operations, four bytes each.
 
-#![no_main]
-
-#[path = "../../crates/core/tests/reference/sender.rs"]
+#[path = "../../../crates/core/tests/reference/sender.rs"]
 mod reference;
 
-use libfuzzer_sys::fuzz_target;
 use makeway_core::send::{AnyPolicy, Config};
 use makeway_core::units::{Bytes, Duration};
 use reference::{Op, check};
 
-fuzz_target!(|bytes: &[u8]| {
+pub fn run(bytes: &[u8]) {
     let Some((head, rest)) = bytes.split_first_chunk::<6>() else {
         return;
     };
@@ -25,4 +23,4 @@ fuzz_target!(|bytes: &[u8]| {
         ..Config::default()
     };
     check(config, policies[usize::from(head[0]) % policies.len()], &Op::read(rest));
-});
+}

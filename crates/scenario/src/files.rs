@@ -1,0 +1,21 @@
+//! Readers of the files that a scenario names, from their bytes: for `fuzz/`.
+
+use makeway_core::units::Duration;
+
+use crate::model::{Captured, Changes, Frame};
+use crate::{changes, pcap, trace};
+
+/// A capture; the error is what is wrong.
+pub fn capture(bytes: &[u8]) -> Result<Vec<Captured>, String> {
+    pcap::parse(bytes)
+}
+
+/// A trace of frames, and when it repeats; the error is a line and what is wrong with it.
+pub fn frames(text: &str) -> Result<(Vec<Frame>, Duration), (usize, String)> {
+    trace::parse(text)
+}
+
+/// The rates of a link; the error likewise.
+pub fn changes(text: &str) -> Result<Changes, (usize, String)> {
+    changes::parse(text)
+}
