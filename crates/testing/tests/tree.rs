@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules of the whole tree: dependencies are those that `deny.toml` lets in.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use spdx::{Expression, ParseMode};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn dependencies_are_those_that_deny_toml_lets_in() {
+    let rules = fs::read_to_string(root().join("deny.toml")).unwrap();
+    let rules: toml::Table = rules.parse().unwrap();
+    let list = |section: &str, key: &str| rules[section][key].as_array().unwrap().clone();
+    let allowed = list("licenses", "allow");
+    let allowed: BTreeSet<&str> = allowed.iter().map(|one| one.as_str().unwrap()).collect();
+    let banned = list("bans", "deny");
+    let banned: BTreeSet<&str> = (banned.iter())
+        .map(|one| one["crate"].as_str().unwrap())
+        .collect();
+
+    // Of what is built here, so that nothing is fetched.
+    let version = Command::new("rustc").arg("-vV").output().unwrap();
+    let version = String::from_utf8(version.stdout).unwrap();
+    let mut lines = version.lines();
+    let host = lines.find_map(|line| line.strip_prefix("host: ")).unwrap();
+    let told = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--locked", "--offline"])
+        .args(["--filter-platform", host])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let each = |list: &serde_json::Value| list.as_array().unwrap().clone();
+    let built: BTreeSet<String> = each(&told["resolve"]["nodes"])
+        .iter()
+        .map(|node| node["id"].to_string())
+        .collect();
+    assert!(built.len() > 100, "{} crates", built.len());
+    for package in each(&told["packages"]) {
+        if !built.contains(&package["id"].to_string()) {
+            continue;
+        }
+        let name = package["name"].as_str().unwrap();
+        assert!(!banned.contains(name), "{name} is banned by deny.toml");
+        let source = package["source"].as_str();
+        let registry = "registry+https://github.com/rust-lang/crates.io-index";
+        assert!(
+            source.is_none_or(|from| from == registry),
+            "{name}: {source:?}"
+        );
+        let licence = package["license"].as_str().unwrap_or_default();
+        let expression = Expression::parse_mode(licence, ParseMode::LAX)
+            .unwrap_or_else(|error| panic!("{name}: licence `{licence}`: {error}"));
+        let fits = expression.evaluate(|one| allowed.contains(one.to_string().as_str()));
+        assert!(fits, "{name}: deny.toml does not let in `{licence}`");
+    }
+}
+
+/// The same and more by the program that the rules are written for, where it is installed.
+#[test]
+fn cargo_deny_agrees() {
+    let deny = |args: &[&str]| {
+        let mut deny = Command::new(env!("CARGO"));
+        deny.arg("deny").args(args).current_dir(root()).output()
+    };
+    if !deny(&["--version"]).is_ok_and(|told| told.status.success()) {
+        // No skip: what it would say of licences, bans and sources, the test above says too.
+        return eprintln!("cargo-deny is not installed");
+    }
+    let told = deny(&[
+        "--offline",
+        "--locked",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ])
+    .unwrap();
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+}
