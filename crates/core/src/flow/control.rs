@@ -1,4 +1,4 @@
-//! What TCP's headers tell: packets that carry no data of their own, and data that was sent before.
+//! Facts from TCP's headers: packets without data, and retransmitted data.
 
 use etherparse::{IpNumber, LaxIpSlice};
 

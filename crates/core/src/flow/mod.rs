@@ -16,13 +16,13 @@ pub use tag::{set_tag, tag};
 use std::fmt;
 use std::str::FromStr;
 
-/// What makes two packets of one flow.
+/// Flow key: the fields that two packets of one flow share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Identity {
     /// Addresses, protocol and ports: one connection.
     #[default]
     FiveTuple,
-    /// Source address, protocol and source port: one application, whatever its peers (upstream).
+    /// Source address, protocol and source port: one application, with any peers (upstream).
     SrcPort,
     /// Source address.
     SrcHost,

@@ -50,7 +50,7 @@ struct Ends {
     tail: u32,
 }
 
-/// What [`FlowTable::hold`] found.
+/// Result of [`FlowTable::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held<I> {
     /// The id of the key.

@@ -12,12 +12,12 @@
 //! that the sum is `sum of Delay_i - Delay_max` whoever sent what, and a wait that is too long makes up for one
 //! that is too short. [`asi`] takes the absolute value of each term; [`asi_as_printed`] is the printed form.
 
-/// What a flow, or a class of flows, sent and how long its packets waited.
+/// Sent data and waiting time of a flow, or of a class of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Service {
     /// Mean queueing delay, 0 to `max_delay`.
     pub delay: f64,
-    /// Delivered data, 0 or more, in whatever unit.
+    /// Delivered data, 0 or more, in any unit.
     pub data: f64,
 }
 

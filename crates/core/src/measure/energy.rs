@@ -3,7 +3,7 @@
 /// How much of the difference counts. The sources leave both to the reader.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EnergyWeights {
-    /// `a`: of what was sent in vain (headers, and what was sent twice or lost), 0 to 1.
+    /// `a`: share of overhead (headers, retransmissions and losses), 0 to 1.
     pub wasted: f64,
     /// `b`: of the time that the radio was on and could have sent, 0 to 1.
     pub idle: f64,

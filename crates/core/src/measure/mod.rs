@@ -1,4 +1,4 @@
-//! What receivers and queues measure: online, mergeable, no allocation per sample.
+//! Measures of receivers and queues: online, mergeable, no allocation per sample.
 //!
 //! - [`Sequence`]: loss by sequence number, through reordering and duplicates;
 //! - [`Ipdv`]: delay variation between consecutive packets (RFC 3393);

@@ -3,7 +3,7 @@
 /// Packets that may be overtaken and still be told from duplicates.
 const WINDOW: u64 = 32_768;
 
-/// What an arriving sequence number is.
+/// Class of an arriving sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// In its place or after a gap.

@@ -16,7 +16,7 @@ pub fn r_factor(delay_ms: f64, loss: f64) -> f64 {
     BEST - delay_impairment(delay_ms) - loss_impairment(loss)
 }
 
-/// The same with 94.2 in the place of 93.2: eq. (22) of Mamatas, Tsaoussidis, "Differentiating Services with
+/// The same with 94.2 instead of 93.2: eq. (22) of Mamatas, Tsaoussidis, "Differentiating Services with
 /// Non-Congestive Queuing (NCQ)", which takes it from Cole and Rosenbluth.
 pub fn r_factor_ncq(delay_ms: f64, loss: f64) -> f64 {
     94.2 - delay_impairment(delay_ms) - loss_impairment(loss)

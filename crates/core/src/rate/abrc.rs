@@ -1,4 +1,4 @@
-//! ABRC: holds so much in an access point's queue that the stream gets `k_T` times what all others get.
+//! ABRC: keeps a backlog in an access point's queue with which the stream gets `k_T` times the rate of all others.
 //!
 //! Source: W. Wang, S. C. Liew, J. Y. B. Lee, "ABRC: An End-to-End Rate Adaptation Scheme for Multimedia Streaming over Wireless
 //! LAN", sections 2 and 3.
@@ -12,7 +12,7 @@
 //! | B_UDP, B_TCP, B_T | [`Abrc::occupancy`], [`Abrc::others`], [`Abrc::target`], in [`Unit`]s |
 //! | BW_i, BW*_(i+1), S_(i+1) | `throughput`, [`Smoothing`], `rate`, in units per second |
 //!
-//! What the paper leaves open, and what was chosen:
+//! Not defined by the paper, and chosen here:
 //! - **Start.** Equation (8) adds B_T / t an interval to a stream that has an empty queue before it, which takes minutes to fill a
 //!   WLAN. So the stream begins at [`AbrcParams::first`] and doubles with each report until a queue stands (B_UDP of at least
 //!   [`AbrcParams::floor`]) or less comes out than goes in.
@@ -54,7 +54,7 @@ pub enum Smoothing {
     /// That of the last interval.
     #[default]
     Last,
-    /// The mean of the last so many, 1 to [`Smoothing::MOST`].
+    /// The mean of this number of last values, 1 to [`Smoothing::MOST`].
     Mean(u8),
     /// A moving average with this weight for the last.
     Exponential(Fraction),
@@ -65,7 +65,7 @@ impl Smoothing {
     pub const MOST: usize = 16;
 }
 
-/// What the receiver takes for T_UDP, the time of a packet that finds no other before it (section 2.2).
+/// The receiver's estimate of T_UDP, the time of a packet that finds no other before it (section 2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alone {
     /// The shortest time between two packets so far, as the paper has it. Where stations draw a backoff it is that of the luckiest.
@@ -75,12 +75,12 @@ pub enum Alone {
     Pairs,
 }
 
-/// What counts as having left the access point, for BW and T_mix.
+/// Packets that count as having left the access point, for BW and T_mix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leaving {
-    /// What the receiver received, as the paper has it. What the radio loses then seems to wait for ever.
+    /// Received packets, as in the paper. Packets lost by the radio then seem to wait for ever.
     Received,
-    /// What sequence numbers say, received or lost behind the queue.
+    /// Packets by sequence numbers, received or lost behind the queue.
     #[default]
     Numbered,
 }
@@ -92,7 +92,7 @@ pub struct AbrcParams {
     pub share: u32,
     /// t, between reports; not zero.
     pub interval: Duration,
-    /// B_T is set with each so many reports, at least 1.
+    /// Reports between updates of B_T, at least 1.
     pub retarget: u32,
     /// The least B_T, in packets.
     pub floor: u32,
@@ -244,7 +244,7 @@ impl Abrc {
         self.occupancy
     }
 
-    /// The same in packets, whatever occupancies count.
+    /// The same in packets, for either unit of occupancies.
     pub fn packets_waiting(&self) -> u64 {
         self.waiting
     }
@@ -460,7 +460,7 @@ pub struct AbrcReceiver {
     unit: Unit,
     /// The highest number, and when it came.
     highest: Option<(u64, Instant)>,
-    /// When the last packet came, whichever it was.
+    /// Arrival time of the last packet of any kind.
     last: Instant,
     packets: u32,
     bytes: u64,

@@ -43,7 +43,7 @@ impl Default for Ccid2Params {
     }
 }
 
-/// What became of a packet that was sent.
+/// Outcome of a sent packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fate {
     #[default]
@@ -117,7 +117,7 @@ impl Ccid2 {
         &mut self.fates[place as usize]
     }
 
-    /// What the ranges say that was not known. RFC 4341 §5.
+    /// New information of the ranges. RFC 4341 §5.
     fn acknowledge(&mut self, ranges: &AckRanges) -> u32 {
         let mut newly = 0;
         for (first, last) in ranges.iter() {

@@ -7,7 +7,7 @@ use super::tfrc::{Tfrc, TfrcParams, TfrcReceiver};
 use super::{Arrival, Feedback, FeedbackError, RateController, Reporter};
 use crate::units::{Duration, Instant, Rate};
 
-/// What a controller is made from.
+/// Configuration of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Config {
     /// A rate that stays, in payload; of zero nothing is sent.
@@ -71,7 +71,7 @@ pub enum AnyReporter {
     Abrc(AbrcReceiver),
 }
 
-/// The same call on whichever it is.
+/// The same call on any of them.
 macro_rules! each {
     ($any:expr, $it:ident => $call:expr) => {
         match $any {

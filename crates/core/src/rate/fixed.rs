@@ -1,4 +1,4 @@
-//! A rate that stays, whatever is reported.
+//! A constant rate, for any feedback.
 
 use super::{Feedback, FeedbackError, RateController};
 use crate::units::{Bytes, Duration, Instant, Rate};

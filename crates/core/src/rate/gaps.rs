@@ -12,7 +12,7 @@ const SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - STEPS_LOG2;
 
 /// The part of all times below which one is an accident.
 const FEW: f64 = 0.02;
-/// What an interval leaves of those before it: sixteen count.
+/// Decay per interval of the earlier ones: sixteen count.
 const KEEPS: f64 = 15.0 / 16.0;
 /// Times this much longer than the least are still of packets in succession: with another between it is twice.
 const PAIR: f64 = 1.5;

@@ -26,7 +26,7 @@ pub trait RateController {
     /// The earliest time at which a packet may leave; `None`: not before feedback or a timeout.
     fn next_send(&self) -> Option<Instant>;
 
-    /// A packet of so many bytes leaves. Sequence numbers come in order, from 0.
+    /// A packet of this length leaves. Sequence numbers come in order, from 0.
     fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32);
 
     /// A packet could leave and there was none: the sender is limited by its data.
@@ -34,7 +34,7 @@ pub trait RateController {
         let _ = now;
     }
 
-    /// What the receiver reports. What cannot be true is an error and changes nothing.
+    /// Feedback of the receiver. Impossible feedback is an error and changes nothing.
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError>;
 
     /// When [`RateController::on_timeout`] is due.
@@ -43,13 +43,13 @@ pub trait RateController {
     /// A timer ran out.
     fn on_timeout(&mut self, now: Instant);
 
-    /// What may be sent now, in payload.
+    /// Rate allowed now, in payload.
     fn rate(&self) -> Rate;
 
     /// The smoothed round-trip time, once there is one.
     fn rtt(&self) -> Option<Duration>;
 
-    /// The way to the receiver, once there is an estimate: half of the RTT (SBPN paper, section 3.2), unless more is known.
+    /// One-way delay to the receiver, once there is an estimate: half of the RTT (SBPN paper, section 3.2), unless more is known.
     fn one_way(&self) -> Option<Duration> {
         self.rtt().map(|rtt| rtt / 2)
     }
@@ -67,7 +67,7 @@ pub trait Reporter {
     fn next_timeout(&self) -> Option<Instant>;
 }
 
-/// What a receiver knows of a packet.
+/// A packet as its receiver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Its number, from 0.
@@ -76,20 +76,20 @@ pub struct Arrival {
     pub bytes: u32,
     /// The sender's estimate of the RTT, where packets carry it (RFC 5348 §3.2.1).
     pub rtt: Option<Duration>,
-    /// CCID 3's window counter, 0 to 15, in the place of `rtt` (RFC 4342 §8.1).
+    /// CCID 3's window counter, 0 to 15, instead of `rtt` (RFC 4342 §8.1).
     pub window: Option<u8>,
     /// Whether it carries a CE mark.
     pub marked: bool,
 }
 
-/// What a receiver reports.
+/// A receiver's report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feedback {
     /// The highest sequence number that it has received.
     pub highest: u64,
     /// From the arrival of that packet to the report (t_delay of RFC 5348).
     pub held: Duration,
-    /// What a controller makes its rate of.
+    /// Input of a controller.
     pub report: Report,
 }
 

@@ -25,7 +25,7 @@ pub struct RtoParams {
     pub max: Duration,
     /// The least that it is above SRTT.
     pub margin: Duration,
-    /// What the sender's clock counts in; zero counts as a nanosecond.
+    /// Granularity of the sender's clock; zero counts as a nanosecond.
     pub tick: Duration,
 }
 

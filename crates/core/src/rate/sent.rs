@@ -1,4 +1,4 @@
-//! What a sender remembers of its last packets: when each left, and how long it was; and the RTT that a report on one shows.
+//! A sender's record of its last packets: departure time and length of each; and the RTT from a report on one.
 
 use super::FeedbackError;
 use crate::units::{Duration, Instant};

@@ -23,13 +23,13 @@ use crate::packet::{DropReason, Packet};
 use crate::random::Rng;
 use crate::units::{Duration, Instant};
 
-/// What BLUE adds to its chance when the buffer overflows: 1/256.
+/// Increment of BLUE's drop probability when the buffer overflows: 1/256.
 const P_INC: u32 = 1 << 24;
 
-/// What it takes from it when the queue is found empty: 1/4096.
+/// Its decrement when the queue is found empty: 1/4096.
 const P_DEC: u32 = 1 << 20;
 
-/// What holds for every queue.
+/// Parameters of every queue.
 #[derive(Clone, Debug)]
 pub(super) struct Law {
     /// Sojourn time that a standing queue may have; the time between two steps of BLUE.
@@ -42,7 +42,7 @@ pub(super) struct Law {
     pub ecn: bool,
 }
 
-/// What is remembered of one queue.
+/// State of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cobalt {
     count: u32,

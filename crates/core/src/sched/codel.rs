@@ -30,7 +30,7 @@ use super::{Backlog, Drops, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Duration, Instant};
 
-/// What CoDel aims at.
+/// CoDel's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelParams {
     /// Sojourn time that a standing queue may have; 1 us to the interval.
@@ -39,7 +39,7 @@ pub struct CoDelParams {
     pub interval: Duration,
     /// Nothing is dropped while no more than this is behind it; `None`: than the largest packet so far.
     pub mtu: Option<Bytes>,
-    /// Packets that understand a mark are marked in the place of being dropped.
+    /// ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -110,7 +110,7 @@ impl Scheduler for CoDel {
     }
 }
 
-/// What holds for every queue of a discipline.
+/// Parameters of every queue of a discipline.
 #[derive(Clone, Debug)]
 pub(super) struct Law {
     params: CoDelParams,
@@ -127,7 +127,7 @@ impl Law {
     }
 }
 
-/// What CoDel remembers of one queue.
+/// CoDel's state of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Control {
     /// When sojourn times will have been above the target for an interval; `None` while below.
@@ -141,7 +141,7 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// RFC 8289 §5.5: the packet to send; those before it are given up. `pop` takes the packet at the
+    /// RFC 8289 §5.5: the packet to send; those before it are dropped. `pop` takes the packet at the
     /// head and says how many bytes are left behind it.
     pub fn dequeue(
         &mut self,

@@ -1,5 +1,5 @@
 //! Flow queue CoDel: deficit round robin over the flows, those that have just begun first, and CoDel
-//! in each queue; when the buffer is full, the flow that holds the most bytes gives up half of them.
+//! in each queue; when the buffer is full, the flow that holds the most bytes drops half of them.
 //!
 //! Source: T. Hoeiland-Joergensen, P. McKenney, D. Taht, J. Gettys, E. Dumazet, "The Flow Queue CoDel
 //! Packet Scheduler and Active Queue Management Algorithm", RFC 8290, 2018, section 4.

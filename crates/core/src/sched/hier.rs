@@ -54,7 +54,7 @@ struct User {
     links: [u32; 2],
 }
 
-/// What a user holds for its weight, and since when.
+/// A user's backlog by its weight, and its age.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     bytes: u32,

@@ -38,12 +38,12 @@ use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
 use std::ops::AddAssign;
 
-/// A queueing discipline. It holds packets, decides their order and which to give up.
+/// A queueing discipline. It holds packets, decides their order and which to drop.
 ///
 /// Time is an argument; it never runs backwards from one call to the next. The packet path
 /// cannot fail: a packet that is not held comes back through `drops`.
 pub trait Scheduler {
-    /// Takes `pkt`. Whichever packets are given up for it, itself included, go to `drops`.
+    /// Takes `pkt`. Packets dropped for it, itself included, go to `drops`.
     fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops);
 
     /// The packet to send next, if one may leave at `now`.
@@ -53,16 +53,16 @@ pub trait Scheduler {
     /// Early calls are harmless, late ones cost quality.
     fn next_departure(&self) -> Option<Instant>;
 
-    /// What is held now.
+    /// The backlog now.
     fn backlog(&self) -> Backlog;
 
-    /// What it did that departures do not show, since it was made.
+    /// Counters since it was made that departures do not show.
     fn counts(&self) -> Counts {
         Counts::default()
     }
 }
 
-/// What a discipline counts beside what comes and goes; only `ncq` and `tred` have anything to count.
+/// Counters of a discipline beside arrivals and departures; only `ncq` and `tred` have any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that were given priority.
@@ -105,7 +105,7 @@ impl Limits {
     /// 4080 MiB: with one packet more, backlogs are counted in 32 bits.
     pub const MOST_BYTES: Bytes = Bytes::new(u32::MAX as u64 - Packet::MAX_LEN.get());
 
-    /// Why `pkt` would be refused by who holds `held` and gives nothing up.
+    /// Why a full queue with backlog `held` rejects `pkt`, if it does.
     fn refusal(&self, held: Backlog, pkt: &Packet) -> Option<DropReason> {
         if pkt.len() > self.bytes {
             return Some(DropReason::TooLarge);
@@ -115,7 +115,7 @@ impl Limits {
     }
 }
 
-/// Packets given up, with the reason. Kept and reused by the caller, so that it stops allocating.
+/// Dropped packets, with the reason. Kept and reused by the caller, so that it stops allocating.
 #[derive(Clone, Debug, Default)]
 pub struct Drops(Vec<(Packet, DropReason)>);
 
@@ -130,7 +130,7 @@ impl Drops {
         self.0.push((pkt, reason));
     }
 
-    /// Takes all of them out, in the order in which they were given up.
+    /// Takes all of them out, in the order of their drops.
     pub fn drain(&mut self) -> impl Iterator<Item = (Packet, DropReason)> + '_ {
         self.0.drain(..)
     }

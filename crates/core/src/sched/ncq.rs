@@ -33,7 +33,7 @@ use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
 use outcome::Outcome;
 use shares::{Share, Shares};
 
-/// Who is favoured, and how many.
+/// Selection and share of favoured packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NcqParams {
     /// IP packets shorter than this may be favoured; 1 B to 16 MiB.
@@ -43,7 +43,7 @@ pub struct NcqParams {
     pub framing: Framing,
     /// Packets are favoured while those that were are a smaller share of all than this; 0 to 1.
     pub threshold: Fraction,
-    /// That share is one of so many last packets, 1 to 2^20, of which `threshold * window`, rounded up, may be
+    /// Number of last packets over which the share is taken, 1 to 2^20; `threshold * window`, rounded up, of them may be
     /// favoured. `None`: of all that ever came, as in the paper.
     pub window: Option<u32>,
     /// A candidate is favoured by chance, so that of more candidates than the threshold allows each has the same one.
@@ -53,18 +53,18 @@ pub struct NcqParams {
     pub extra_wait: Option<Fraction>,
     /// Packets that carry no data of their own (acknowledgements) are candidates too. The paper's are not.
     pub control: bool,
-    /// Flows whose packets are candidates whatever their length. `None`: length alone decides, as in the paper.
+    /// Flows whose packets are candidates at any length. `None`: length alone decides, as in the paper.
     pub low_rate: Option<LowRate>,
     /// No packet is favoured that would overtake one of its own flow.
     pub keep_order: bool,
-    /// A favoured packet that finds the buffer full takes the place of the unfavoured one that came last, as ns-2's
+    /// A favoured packet that finds the buffer full replaces the last unfavoured one, as ns-2's
     /// priority queue has it.
     pub push_out: bool,
     /// Seed of the chances.
     pub seed: u64,
 }
 
-/// Flows that send little: whatever they send fits a bucket of `burst` that drains at `rate` (the generic cell rate
+/// Flows that send little: all their packets fit a bucket of `burst` that drains at `rate` (the generic cell rate
 /// algorithm, ITU-T I.371). Twice as much is remembered at most, so that a flow that slows down is soon known for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LowRate {
@@ -206,7 +206,7 @@ impl Ncq {
         within
     }
 
-    /// Gives up the unfavoured packet that came last.
+    /// Drops the unfavoured packet that arrived last.
     fn push_out(&mut self, drops: &mut Drops) {
         let Some(last) = self.normal.pop_last() else {
             return;

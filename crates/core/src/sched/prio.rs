@@ -64,7 +64,7 @@ impl Prio {
     /// No packets; `users` users of weight 1 but for those in `weights`, of which the last word counts.
     ///
     /// # Panics
-    /// If a weight is given to a user that there is not.
+    /// If a weight is set for a missing user.
     pub fn new(limits: Limits, users: u32, weights: &[(UserId, u32)]) -> Self {
         let mut weight_of = vec![1; users as usize];
         for (user, weight) in weights {
@@ -101,7 +101,7 @@ impl Prio {
             && self.held.bytes - spared.bytes + pkt.len() <= self.limits.bytes
     }
 
-    /// What the levels below `level` hold.
+    /// The backlog of the levels below `level`.
     fn below(&self, level: u32) -> Backlog {
         let mut sum = Backlog::default();
         for lower in &self.levels[level as usize + 1..] {
@@ -217,7 +217,7 @@ mod tests {
         Prio::new(limits(packets, bytes), 4, &weights)
     }
 
-    /// Packets of these users and lengths, each a flow of its own: handles given up, then sent.
+    /// Packets of these users and lengths, each a separate flow: handles dropped, then sent.
     fn run(prio: &mut Prio, packets: &[(u32, u64)]) -> (Vec<u32>, Vec<u32>) {
         let mut drops = Drops::default();
         for (n, (user, len)) in (0..).zip(packets) {

@@ -57,7 +57,7 @@ pub struct RedParams {
     /// Rate of the line, to know how many packets an idle time would have sent. `None`: idle time is
     /// not made up for.
     pub rate: Option<Rate>,
-    /// Packets that understand a mark are marked in the place of being dropped early.
+    /// ECN-capable packets are marked instead of dropped early.
     pub ecn: bool,
     /// Seed of the drops.
     pub seed: u64,
@@ -84,7 +84,7 @@ impl Default for RedParams {
 }
 
 impl RedParams {
-    /// What a packet of mean size counts: its bytes, or 1.
+    /// Size of a packet in the unit of the thresholds: bytes, or 1.
     pub fn unit(&self) -> u64 {
         if self.by_bytes {
             self.mean_packet.get()
@@ -147,7 +147,7 @@ impl RedParams {
         }
     }
 
-    /// What a packet of mean size takes on the line.
+    /// Transmission time of a packet of mean size.
     pub fn packet_time(&self) -> Option<Duration> {
         self.rate.map(|rate| self.mean_packet / rate)
     }
@@ -291,7 +291,7 @@ impl Early {
         drop.then_some(DropReason::Early)
     }
 
-    /// Marks the packet in the place of dropping it for `reason`, if it may be.
+    /// Marks the packet instead of dropping it for `reason`, if allowed.
     pub fn marks(&self, pkt: &mut Packet, reason: DropReason) -> bool {
         reason == DropReason::Early && self.params.ecn && pkt.mark()
     }
@@ -402,7 +402,7 @@ mod tests {
         red
     }
 
-    /// What happens to `n` packets of `len`.
+    /// Fates of `n` packets of `len`.
     fn verdicts(red: &mut Red, n: u32, len: u64) -> Vec<Option<DropReason>> {
         (0..n)
             .map(|_| red.early.judge(Bytes::new(len), |p| p))
@@ -477,7 +477,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_finds_an_empty_queue_counts_even_without_idle_time() {
-        // Else an average above the thresholds would drop a stream faster than the line for ever.
+        // Else an average above the thresholds would drop a stream above the link rate for ever.
         let params = RedParams {
             rate: Some(Rate::from_bps(4_000_000)),
             ..RedParams::default()

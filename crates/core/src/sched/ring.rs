@@ -2,7 +2,7 @@
 
 use super::order::NIL;
 
-/// In the place of `prev`: not in the list.
+/// A value of `prev`: not in the list.
 const OUT: u32 = NIL - 1;
 
 /// Doubly linked; 8 bytes for each index, allocated when made.

@@ -19,13 +19,13 @@ pub enum AnyPolicy {
     Fifo(Fifo),
     /// `prio`: by class.
     Prio(Prio),
-    /// `sbpn1`: by class and deadline; late ones are given up.
+    /// `sbpn1`: by class and deadline; late ones are dropped.
     Sbpn1(Sbpn1),
-    /// `sbpn2`: by class and deadline; late ones are given up unless nothing else waits.
+    /// `sbpn2`: by class and deadline; late ones are dropped unless the queue is otherwise empty.
     Sbpn2(Sbpn2),
     /// `weighted`: by a score of class, deadline and size.
     Weighted(Weighted),
-    /// `when-full`: by class and deadline; late ones are given up when the queue is full.
+    /// `when-full`: by class and deadline; late ones are dropped when the queue is full.
     WhenFull(DiscardWhenFull),
     /// `late-last`: by class and deadline; late ones leave last, and go first when the queue is full.
     LateLast(LateLast),

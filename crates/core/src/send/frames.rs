@@ -22,12 +22,12 @@ struct Frame {
     number: u32,
     /// The last part to come of those that wait.
     part: Slot,
-    /// What became of the first part that was given up.
+    /// Outcome of the first dropped part.
     lost: Option<Outcome>,
 }
 
 impl Frames {
-    /// The last part that waits, and what became of the first part that was given up. A frame that is not known is from now on.
+    /// The last waiting part, and the outcome of the first dropped part. An unknown frame becomes known.
     pub fn open(&mut self, datagram: &Datagram) -> (Slot, Option<Outcome>) {
         let Some(number) = datagram.frame else {
             return (NIL, None);
@@ -65,7 +65,7 @@ impl Frames {
         }
     }
 
-    /// A part was given up.
+    /// A part was dropped.
     pub fn lose(&mut self, datagram: &Datagram, outcome: Outcome) {
         if let Some(frame) = self.find(datagram) {
             frame.lost.get_or_insert(outcome);

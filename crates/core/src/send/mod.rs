@@ -2,7 +2,7 @@
 //!
 //! An application hands a [`Sender`] datagrams with a class and a deadline. Its [`Policy`] decides their order, its
 //! [`RateController`](crate::rate::RateController) when the next one may leave. Every datagram ends with an [`Outcome`]. No clock, no socket, no
-//! thread inside: whoever owns a socket calls `poll_transmit`, `handle_feedback`, `handle_timeout` with the time.
+//! thread inside: the owner of a socket calls `poll_transmit`, `handle_feedback`, `handle_timeout` with the time.
 //!
 //! ```
 //! use makeway_core::rate::fixed::Fixed;
@@ -10,7 +10,7 @@
 //! use makeway_core::send::{Config, Datagram, Event, Outcome, Sender};
 //! use makeway_core::units::{Duration, Instant, Rate};
 //!
-//! // 1 Mbit/s: a video datagram of 1000 B takes 8 ms, and the way to the receiver 20 ms.
+//! // 1 Mbit/s: a video datagram of 1000 B takes 8 ms, and the path to the receiver 20 ms.
 //! let rate = Fixed::new(Rate::from_bps(1_000_000));
 //! let config = Config { one_way: Some(Duration::from_millis(20)), ..Config::default() };
 //! let mut sender = Sender::new(config, rate, Sbpn2::default());
@@ -31,7 +31,7 @@
 //!     now = now.max(due);
 //!     wire.extend(sender.poll_transmit(now).map(|transmit| transmit.payload));
 //! }
-//! // At 1.28 ms the audio has left, and what leaves then arrives at 21.28 ms.
+//! // At 1.28 ms the audio has left, and the next datagram would arrive at 21.28 ms.
 //! assert_eq!(wire, ["audio", "video"]);
 //! assert_eq!(sender.stats().class(1).expired, 1);
 //!
@@ -59,7 +59,7 @@ pub use stats::{ClassStats, Rejected, Stats};
 
 use crate::units::{Duration, Instant, Rate};
 
-/// What the application says of a datagram.
+/// Attributes of a datagram, set by the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// 0 is the most important.
@@ -68,7 +68,7 @@ pub struct Datagram {
     pub len: u32,
     /// When it must have arrived; it is of no use to the receiver after that.
     pub deadline: Instant,
-    /// Datagrams of one class with the same number are one frame: where one is given up, those that wait are too, and those that come are
+    /// Datagrams of one class with the same number are one frame: where one is dropped, the waiting ones are too, and later ones are
     /// refused. The latest 16 frames of each class are known; a part that comes after them begins a frame of its own.
     pub frame: Option<u32>,
 }
@@ -88,12 +88,12 @@ pub struct Waiting {
     pub since: Instant,
 }
 
-/// What leaves next, and what is no longer worth sending. One file per policy.
+/// Order of service, and the datagrams no longer worth sending. One file per policy.
 pub trait Policy {
     /// Its place among others: the least leaves first, and of equal ones the first to come. It stays while a datagram waits.
     fn key(&self, waiting: &Waiting) -> Key;
 
-    /// What gives way when there is no room.
+    /// The datagram to drop when there is no room.
     fn when_full(&self) -> WhenFull;
 
     /// What happens to a datagram that is to leave and cannot arrive in time.
@@ -108,7 +108,7 @@ pub fn by_class_and_deadline(datagram: &Datagram) -> Key {
     (datagram.class.into(), datagram.deadline.as_nanos())
 }
 
-/// What gives way to a new datagram when the queue is full.
+/// The datagram to drop when a new one finds the queue full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// The new one.
@@ -127,9 +127,9 @@ pub enum WhenFull {
 pub enum WhenLate {
     /// It is sent.
     Send,
-    /// It is given up.
+    /// It is dropped.
     Discard,
-    /// It is sent if nothing else waits at that moment, and given up otherwise. Parts of its own frame are nothing else: they are given up
+    /// It is sent if no other datagram waits at that moment, and dropped otherwise. Parts of its own frame do not count: they are dropped
     /// and it is sent.
     DiscardUnlessAlone,
     /// It goes behind everything that waits and comes, and is sent when only such ones are left.
@@ -145,11 +145,11 @@ pub struct Transmit<T> {
     pub sequence: u64,
     /// What the application said of it.
     pub datagram: Datagram,
-    /// What the application handed over.
+    /// The application's payload.
     pub payload: T,
 }
 
-/// What became of a datagram.
+/// Outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was given to the wire.
@@ -167,12 +167,12 @@ pub enum Outcome {
     TooLarge,
 }
 
-/// What a sender tells its application.
+/// A sender's message to its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The end of a datagram.
     Outcome(DatagramId, Datagram, Outcome),
-    /// What an encoder may produce now: once in the beginning, and then when it has moved by more than [`Config::hysteresis`].
+    /// Target rate of an encoder: once in the beginning, and then when it has moved by more than [`Config::hysteresis`].
     Target(Rate),
     /// Less than [`Config::low`] waits, and before it was not less. Once for each such fall; not if it rose again unread.
     Low,

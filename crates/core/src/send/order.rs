@@ -1,4 +1,4 @@
-//! An order of what waits, of which only the two ends are looked at.
+//! An order of waiting datagrams, of which only the two ends are read.
 //!
 //! Blocks, each of places that are all less than those of the next. Only a block that is looked into is sorted: in the others a new place
 //! goes to the end, so that it touches one cache line of what may be many megabytes. A datagram that goes stays until it comes to an end
@@ -50,7 +50,7 @@ impl<const B: usize> Default for Order<B> {
 }
 
 impl<const B: usize> Order<B> {
-    /// Makes room for so many that wait at once.
+    /// Makes room for this number of waiting datagrams.
     pub fn reserve(&mut self, slots: usize) {
         self.slots = slots;
         // One comes to its new place before it has left the old one.
@@ -74,7 +74,7 @@ impl<const B: usize> Order<B> {
             let block = self.block();
             self.blocks.push_back(block);
         }
-        // What is less than all bounds goes to the first block.
+        // A key below all bounds goes to the first block.
         let mut at = self.bounds.partition_point(|bound| *bound <= place).max(1) - 1;
         if self.blocks[at].places.len() >= B {
             let bound = self.split(at);

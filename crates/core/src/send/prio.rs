@@ -1,5 +1,5 @@
 //! Strict priority between classes, first in, first out within one; lateness does not matter. When the queue is full the oldest of the
-//! lowest class that waits makes room, for a new one of whatever class.
+//! lowest waiting class makes room, for a new one of any class.
 //!
 //! Source: `DCCPQ_POLICY_PRIO` of Linux (`net/dccp/qpolicy.c`), which is the paper's queue without its expiry times: the
 //! baseline between [`Fifo`](super::fifo::Fifo) and SBPN.

@@ -1,10 +1,10 @@
-//! What waits in a [`Sender`](super::Sender): by who leaves next, by who is given up first, by frame.
+//! The backlog of a [`Sender`](super::Sender): by order of service, by order of drops, by frame.
 //!
 //! Everything is known by its slot. A slot is used again when its datagram has gone, so memory grows to the most that ever waited at
 //! once, and the limits bound that. Who would leave last is at the other end of the one order; another order of giving up is kept only
 //! while it is asked for, so that a queue that does not fill pays nothing for it.
 //!
-//! Cost: as that of an [`Order`], amortized: one datagram of many pays for all. Making the order of giving up is O(n log n).
+//! Cost: as that of an [`Order`], amortized: one datagram of many pays for all. Making the order of drops is O(n log n).
 
 use super::order::{Order, Place};
 use super::{Datagram, Key, Waiting, WhenFull};
@@ -44,19 +44,19 @@ struct Entry<T> {
     prev: Slot,
 }
 
-/// Who is given up when the queue is full, where that is not who leaves last: a second order.
+/// Order of drops of a full queue, where it is not the reverse order of service: a second order.
 #[derive(Clone, Debug)]
 struct GivingUp {
     when_full: WhenFull,
-    /// Whether the order holds what waits.
+    /// Whether the order holds the backlog.
     is_kept: bool,
-    /// How many came since someone was to be given up.
+    /// Number of arrivals since the last drop.
     unasked: u32,
     order: Order,
 }
 
 impl<T> Queue<T> {
-    /// With room for so many; more allocate.
+    /// With room for this number; more allocate.
     pub fn new(when_full: WhenFull, slots: usize) -> Self {
         let mut queue = Self {
             slots: Vec::with_capacity(slots),
@@ -83,7 +83,7 @@ impl<T> Queue<T> {
         &self.slots[slot as usize].waiting
     }
 
-    /// What the application said of it, and handed over.
+    /// Its attributes and payload from the application.
     pub fn look(&self, slot: Slot) -> (&Datagram, &T) {
         let Entry {
             waiting, payload, ..
@@ -136,7 +136,7 @@ impl<T> Queue<T> {
         slot
     }
 
-    /// Who leaves next.
+    /// The next datagram to leave.
     pub fn first(&mut self) -> Option<Slot> {
         let slots = &self.slots;
         self.leaving.first(is_there(slots, Entry::leaving))
@@ -247,7 +247,7 @@ impl GivingUp {
         }
     }
 
-    /// Who is given up first.
+    /// The first datagram to drop.
     fn first<T>(&mut self, slots: &[Entry<T>]) -> Option<Slot> {
         self.unasked = 0;
         let when_full = self.when_full;

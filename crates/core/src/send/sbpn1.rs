@@ -1,4 +1,4 @@
-//! SBPN1: by class, then by deadline; what cannot arrive in time when it is to leave is given up.
+//! SBPN1: by class, then by deadline; a datagram that cannot arrive in time at its turn is dropped.
 //!
 //! Source: I. McDonald, R. Nelson, "Application-level QoS: Improving Video Conferencing Quality through Sending the Best Packet Next"
 //! (University of Waikato), sections 3.2 and 4.3.
@@ -9,15 +9,15 @@
 //! | expiry time | [`Datagram::deadline`](super::Datagram) |
 //! | current time + RTT / 2 > expiry time | late, looked at in [`Sender::poll_transmit`](super::Sender) |
 //!
-//! Departures: the paper is silent on a full queue. Its kernel refused whatever came to a full one, and so an audio datagram because of
-//! video that would be sent after it. Here what would leave last gives way; [`Sbpn1::when_full`] can be [`WhenFull::Refuse`].
+//! Departures: the paper is silent on a full queue. Its kernel refused every arrival at a full one, and so an audio datagram because of
+//! video that would be sent after it. Here the last in order is dropped; [`Sbpn1::when_full`] can be [`WhenFull::Refuse`].
 
 use super::{Key, Policy, Waiting, WhenFull, WhenLate, by_class_and_deadline};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sbpn1 {
-    /// What gives way to a new datagram.
+    /// The datagram to drop for a new one.
     pub when_full: WhenFull,
 }
 

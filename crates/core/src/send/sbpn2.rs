@@ -11,7 +11,7 @@ use super::{Key, Policy, Waiting, WhenFull, WhenLate, by_class_and_deadline};
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sbpn2 {
-    /// What gives way to a new datagram.
+    /// The datagram to drop for a new one.
     pub when_full: WhenFull,
 }
 

@@ -14,15 +14,15 @@ use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
 /// Bounds and thresholds of a [`Sender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The most that waits, at least 1.
+    /// Queue limit in datagrams, at least 1.
     pub packets: u32,
-    /// The most that waits, payload.
+    /// Queue limit in payload.
     pub bytes: Bytes,
     /// The longest payload that a packet carries; what is longer than `bytes` is too large as well.
     pub largest: u32,
-    /// The way to the receiver, where it is known; otherwise [`RateController::one_way`] is taken for it.
+    /// One-way delay to the receiver, where it is known; otherwise [`RateController::one_way`].
     pub one_way: Option<Duration>,
-    /// [`Event::Low`] comes when less than so much waits; 0 B: never.
+    /// [`Event::Low`] is raised when the backlog falls below it; 0 B: never.
     pub low: Bytes,
     /// [`Event::Target`] comes when the rate has moved by this part.
     pub hysteresis: Fraction,
@@ -95,7 +95,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         }
     }
 
-    /// Takes a datagram. What becomes of it, or of another for it, is an event.
+    /// Takes a datagram. Its outcome, or that of another dropped for it, is an event.
     pub fn enqueue(&mut self, now: Instant, datagram: Datagram, payload: T) -> DatagramId {
         self.note_idleness(now);
         let id = DatagramId(self.next_id);
@@ -131,7 +131,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             return Err(Outcome::TooLarge);
         }
         loop {
-            // What gave way may have been a part of the same frame.
+            // The dropped datagram may have been a part of the same frame.
             let sibling = match self.frames.open(&new.datagram) {
                 (_, Some(outcome)) => return Err(outcome),
                 (sibling, None) => sibling,
@@ -163,7 +163,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         Some(self.queue.look(chosen?.0))
     }
 
-    /// What leaves next, and whether it is late; what is given up for it is gone.
+    /// The next datagram, and whether it is late; datagrams dropped for it are gone.
     fn choose(&mut self, now: Instant) -> Option<(Slot, bool)> {
         let arrives = now + self.one_way();
         loop {
@@ -206,7 +206,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         })
     }
 
-    /// The longest payload that a packet carries from now on, as the path's MTU changes. What waits and is longer is given up.
+    /// The longest payload of a packet from now on, as the path's MTU changes. Longer waiting datagrams are dropped.
     pub fn set_largest(&mut self, largest: u32) {
         if largest < self.config.largest {
             for slot in 0..self.queue.slots() {
@@ -219,7 +219,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         self.config.largest = largest;
     }
 
-    /// What the receiver reports. What cannot be true changes nothing and is counted.
+    /// Feedback of the receiver. Impossible feedback changes nothing and is counted.
     pub fn handle_feedback(
         &mut self,
         now: Instant,
@@ -250,7 +250,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         }
     }
 
-    /// What the application should know: what became of datagrams, in order of happening, then how things stand.
+    /// Events for the application: outcomes of datagrams, in order, then the state of queue and rate.
     ///
     /// An application that does not ask loses the oldest outcomes, which [`Stats`] counts, beyond one for each datagram that may wait and
     /// [`UNREAD`] more. It loses none if it asks after each call.
@@ -269,12 +269,12 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         &self.rate
     }
 
-    /// What waits, payload.
+    /// The backlog, payload.
     pub fn backlog(&self) -> Backlog {
         self.queue.held()
     }
 
-    /// What happened so far.
+    /// Counters so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -306,7 +306,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         parts == self.queue.held().packets
     }
 
-    /// Gives up a datagram and all of its frame that waits or will come.
+    /// Drops a datagram and all parts of its frame that wait or will arrive.
     fn give_up(&mut self, slot: Slot, outcome: Outcome) {
         self.give_up_siblings(slot, outcome);
         let (waiting, _) = self.remove(slot);

@@ -1,4 +1,4 @@
-//! What a [`Sender`](super::Sender) counts.
+//! Counters of a [`Sender`](super::Sender).
 
 use super::{Datagram, Outcome};
 use crate::rate::FeedbackError;

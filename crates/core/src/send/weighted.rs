@@ -27,7 +27,7 @@ pub struct Weighted {
     pub per_class: Duration,
     /// By how much later it counts for each byte of payload.
     pub per_byte: Duration,
-    /// What gives way to a new datagram.
+    /// The datagram to drop for a new one.
     pub when_full: WhenFull,
 }
 

@@ -1,4 +1,4 @@
-//! By class, then by deadline; what cannot arrive in time is given up only when the queue is full, and sent in its turn otherwise.
+//! By class, then by deadline; datagrams that cannot arrive in time are dropped only when the queue is full, and sent in their turn otherwise.
 //!
 //! Source: the first half of the further work in I. McDonald, R. Nelson, "Application-level QoS: Improving Video Conferencing Quality
 //! through Sending the Best Packet Next" (University of Waikato), section 6. The other half is [`late_last`](super::late_last).

@@ -11,7 +11,7 @@
 //! The paper's chain counts a busy time as a slot for everybody, where the standard freezes the others:
 //! with five to ten stations it is about 1 % above a DCF by the letter. Frames are tried for ever.
 
-/// A cell. Times have one unit, whichever it is.
+/// A cell. All times have the same unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dcf {
     /// Stations that always have a frame, 1 or more.
@@ -26,7 +26,7 @@ pub struct Dcf {
     pub success: f64,
     /// The same of frames that collide: the longest, and DIFS or EIFS.
     pub collision: f64,
-    /// What a frame carries, in the unit of the throughput asked for and a unit of time.
+    /// Payload of a frame, in the unit of the throughput times the unit of time.
     pub payload: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The papers' closed forms, one file a paper, and what they stand on.
+//! The papers' closed forms, one file a paper, and their foundations.
 
 pub mod bianchi;
 pub mod ncq;

@@ -1,4 +1,4 @@
-//! What priority for small packets gives and costs: the closed forms of Mamatas, Tsaoussidis,
+//! Gain and cost of priority for small packets: the closed forms of Mamatas, Tsaoussidis,
 //! "Differentiating Services with Non-Congestive Queuing (NCQ)", section 4.
 //!
 //! | paper | here |
@@ -210,10 +210,10 @@ mod tests {
             let classes = paper(load, share);
             classes.priority().delays[1] / fifo(&classes).delays[1] - 1.0
         };
-        // What the text reads off Fig. 1: visible above 0.6 with 10 %, above 0.3 with 20 %.
+        // The text on Fig. 1: visible above 0.6 with 10 %, above 0.3 with 20 %.
         let printed = Classes::fifo_as_printed;
         assert!(cost(0.6, 0.1, printed) > 0.035 && cost(0.3, 0.2, printed) > 0.029);
-        // What there is: with 10 % under 0.3 % at 0.6, with 20 % 0.1 % at 0.3 and 1.8 % at 0.9.
+        // Computed: with 10 % under 0.3 % at 0.6, with 20 % 0.1 % at 0.3 and 1.8 % at 0.9.
         let right = Classes::fifo;
         assert!(cost(0.6, 0.1, right) < 0.003);
         assert!(cost(0.3, 0.2, right) < 0.0014);

@@ -25,14 +25,14 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// What codes mean: the same at all sources and links of a network.
+/// Meaning of codes: the same at all sources and links of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codec {
     bits: u32,
     scale: Scale,
 }
 
-/// A tag cannot have so many bits.
+/// A tag cannot have this number of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tags of {0} bits are outside 2 to 16")]
 pub struct CodecError(pub u32);
@@ -88,7 +88,7 @@ impl Codec {
         Tag(code.clamp(1, self.most().0.into()) as u16)
     }
 
-    /// What `tag` says. A code above the largest, which no one of this network wrote, says what the largest does.
+    /// Tickets of `tag`. A code above the largest, foreign to this network, counts as the largest.
     pub fn decode(self, tag: Tag) -> Tickets {
         let code = u64::from(tag.min(self.most()).0);
         let scaled = match self.scale {
@@ -124,7 +124,7 @@ fn log2(steps: u64, bits: u32) -> u64 {
 
 /// `2^(8 code / 2^bits)` in steps of 2^-16: a product of the roots of 2 that the digits ask for.
 fn exp2(code: u64, bits: u32) -> u64 {
-    // 13 digits behind the point, whatever the bits.
+    // 13 digits behind the point, for any number of bits.
     let log = code << (16 - bits);
     let whole = log >> 13;
     let mut root = 2 * ONE;

@@ -2,7 +2,7 @@
 
 use crate::units::{Bytes, Duration, Instant};
 
-/// The rate of what comes, in steps of 2^-16 bit/s.
+/// Arrival rate, in steps of 2^-16 bit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exponential {
     rate: u64,
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn an_even_stream_is_estimated_at_its_rate() {
-        // 1000 B each ms: 8 Mbit/s. Fixed point of eq. (3), whatever the spacing.
+        // 1000 B each ms: 8 Mbit/s. Fixed point of eq. (3), for any spacing.
         for us in [10, 1000, 1_000_000] {
             let mut average = Exponential::default();
             for n in 1..=10_000_000 / us.min(100_000) {

@@ -16,7 +16,7 @@ pub fn encode(rate: u64) -> Tag {
     }
     let half = 1 << (Exponential::BITS + shift - 1);
     let rounded = rate.saturating_add(half) >> (Exponential::BITS + shift);
-    // What rounds up to the next power of two carries into the exponent.
+    // Rounding up to the next power of two carries into the exponent.
     let code = (u64::from(shift) << MANTISSA) + rounded;
     Tag(code.min(u16::MAX.into()) as u16)
 }

@@ -40,7 +40,7 @@ pub use tsw::Tsw;
 use crate::units::Bytes;
 use std::fmt;
 
-/// What an acknowledgement counts for, whatever its length: one packet.
+/// Size of an acknowledgement of any length: one packet.
 pub const ACK: Bytes = Bytes::new(1000);
 
 /// Tickets for each 1000 bytes of a packet, from 0 to 65535 in steps of 2^-16.
@@ -101,7 +101,7 @@ impl TicketRate {
         self.0
     }
 
-    /// What the rate issues in the window of `tsw`, in the steps of [`Tickets::of`].
+    /// Tickets issued by the rate in the window of `tsw`, in the steps of [`Tickets::of`].
     fn in_window(self, tsw: &Tsw) -> u128 {
         const STEPS: u128 = 1000 << Tickets::BITS;
         u128::from(self.0) * STEPS * u128::from(tsw.window().as_nanos()) / 1_000_000_000
@@ -111,7 +111,7 @@ impl TicketRate {
 /// How many tickets may be written.
 #[derive(Clone, Debug)]
 enum Due {
-    /// So many a second: `OutTktRate`.
+    /// Tickets per second: `OutTktRate`.
     Issued(TicketRate),
     /// As many as come back on acknowledgements: `AckInTktRate`.
     Heard(Tsw),

@@ -4,7 +4,7 @@ use super::{Codec, Due, TicketRate, Tsw, scale};
 use crate::packet::Tag;
 use crate::units::{Bytes, Duration, Instant};
 
-/// Trades the tickets of whatever comes over a link for those of the next hop.
+/// Trades the tickets of a link's packets for those of the next hop.
 ///
 /// It looks at what the link sends, not at what comes to its queue: tickets that are dropped are nobody's, and
 /// those that leave are all that the next hop issued.

@@ -1,4 +1,4 @@
-//! What a source writes on its packets: its tickets shared out over what gets through (sections 2.3, 2.8).
+//! Tickets that a source writes on its packets: its issue divided by the bytes that get through (sections 2.3, 2.8).
 
 use super::{ACK, Codec, Due, TicketRate, Tickets, Tsw};
 use crate::packet::Tag;
@@ -24,7 +24,7 @@ pub struct Tagger {
 }
 
 impl Tagger {
-    /// A source that is issued `out`; with `policing` it holds to that whatever part of its packets is lost.
+    /// A source that is issued `out`; with `policing` it keeps to that for any loss of its packets.
     pub fn new(out: TicketRate, window: Duration, policing: bool, codec: Codec) -> Self {
         Self {
             out: Due::Issued(out),

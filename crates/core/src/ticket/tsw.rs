@@ -10,7 +10,7 @@
 
 use crate::units::{Duration, Instant};
 
-/// A rate of whatever is counted: bytes, tickets.
+/// A rate of any counted quantity: bytes, tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tsw {
     window: Duration,
@@ -49,7 +49,7 @@ impl Tsw {
         self.front = now;
     }
 
-    /// What the estimated rate makes in one window, in steps of 2^-16.
+    /// The estimated rate times one window, in steps of 2^-16.
     pub fn in_window(&self) -> u128 {
         self.in_window
     }

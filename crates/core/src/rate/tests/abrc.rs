@@ -17,7 +17,7 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-/// So many packets of 1000 bytes have left by 1 s, one each millisecond.
+/// This number of packets of 1000 bytes have left by 1 s, one each millisecond.
 fn sent(params: AbrcParams, packets: u64) -> Abrc {
     let mut abrc = Abrc::new(params);
     for sequence in 0..packets {
@@ -271,7 +271,7 @@ struct Shared {
     services: u64,
     /// When there is something to send.
     speaks: fn(Instant) -> bool,
-    /// What counts.
+    /// The checked values.
     counts: std::ops::Range<Instant>,
 }
 

@@ -280,7 +280,7 @@ proptest! {
                 _ => raise * rate.max(4200 * 8 * 1000 / 80 * 10 / 9) + 1000,
             };
             prop_assert!(after <= bound, "{} after {}", after, rate);
-            // What follows is of another history.
+            // The rest is of another history.
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! What SBPN2 sends late packets for: that the rate does not fall for want of data. Whether it falls depends on the RFC.
+//! SBPN2's reason to send late packets: the rate should not fall for lack of data. Whether it falls depends on the RFC.
 
 use super::*;
 use std::cell::Cell;
@@ -52,7 +52,7 @@ fn rfc_3448_takes_away_what_is_not_used() {
     }
 }
 
-/// RFC 5348 keeps twice what was received before, 0.99 of the fair rate, whatever is used of it.
+/// RFC 5348 keeps twice the earlier receive rate, 0.99 of the fair rate, for any used share of it.
 #[test]
 fn rfc_5348_keeps_what_is_not_used() {
     for share in [0.4, 0.25] {

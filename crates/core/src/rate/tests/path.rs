@@ -16,7 +16,7 @@ pub struct Path {
     pub mark: Box<dyn FnMut(u64) -> bool>,
     /// Whether there is something to send.
     pub has_data: Box<dyn FnMut(Instant) -> bool>,
-    /// What the receiver makes of how long it held a packet.
+    /// The receiver's claim of its holding time of a packet.
     pub claim: Box<dyn FnMut(Duration) -> Duration>,
     /// Payload of each packet.
     pub bytes: u32,

@@ -1,4 +1,4 @@
-//! What CCID 2's receiver has received, beside a plain set.
+//! The received ranges of CCID 2's receiver, beside a plain set.
 
 use super::*;
 use proptest::prelude::*;

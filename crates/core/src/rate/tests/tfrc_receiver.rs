@@ -16,7 +16,7 @@ fn packet(sequence: u64) -> Arrival {
     }
 }
 
-/// What feedback there is when these packets come, each in its millisecond.
+/// Feedback on arrival of these packets, each in its millisecond.
 fn reports(receiver: &mut TfrcReceiver, arrivals: &[(u64, Arrival)]) -> Vec<(u64, Feedback)> {
     let mut reports = Vec::new();
     for &(ms, arrival) in arrivals {

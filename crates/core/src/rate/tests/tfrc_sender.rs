@@ -107,7 +107,7 @@ fn rfc_3448_4_3_one_packet_per_rtt_at_first() {
     flow.is(10_000.0);
 }
 
-/// One packet in a second, and the nofeedback timer after 2 s, whatever the size of the first packet.
+/// One packet in a second, and the nofeedback timer after 2 s, for any size of the first packet.
 #[test]
 fn rfc_5348_4_2_before_the_first_rtt() {
     for bytes in [100, 1000] {

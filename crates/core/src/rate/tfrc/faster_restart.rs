@@ -1,4 +1,4 @@
-//! Faster restart: after a pause the rate may quadruple in an RTT, up to what was received before it.
+//! Faster restart: after a pause the rate may quadruple in an RTT, up to the receive rate before it.
 //!
 //! Source: E. Kohler, S. Floyd, A. Sathiaseelan, "Faster Restart for TCP Friendly Rate Control (TFRC)",
 //! draft-ietf-dccp-tfrc-faster-restart-06, 2008, §3.
@@ -17,7 +17,7 @@ use crate::units::{Duration, Instant};
 /// DecayTime.
 const DECAY: Duration = Duration::from_secs(120);
 
-/// What was received in the last active period, in bytes per second, and when.
+/// Receive rate of the last active period, in bytes per second, and its time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FasterRestart {
     active: f64,

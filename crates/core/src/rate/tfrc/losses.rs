@@ -17,7 +17,7 @@ pub struct Losses {
     next: u64,
     /// The last that was received below `next`.
     before: Option<Seen>,
-    /// What was received above `next`, in the order of numbers.
+    /// Packets received above `next`, in the order of numbers.
     above: [Seen; NDUPACK],
     len: usize,
     event: Event,
@@ -43,7 +43,7 @@ struct Event {
     over: bool,
 }
 
-/// What makes losses one loss event.
+/// Rule that joins losses into one loss event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
     /// They come within this time, R: zero while it is not known.

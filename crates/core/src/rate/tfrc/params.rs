@@ -1,4 +1,4 @@
-//! What TFRC is made from.
+//! Parameters of TFRC.
 
 use crate::units::Duration;
 
@@ -21,7 +21,7 @@ pub enum Revision {
 pub enum SegmentSize {
     /// The largest segment. Each packet counts as one, however long it is.
     Largest,
-    /// The mean of about so many packets, at least 1, exponentially weighted.
+    /// The mean of about this number of packets, at least 1, exponentially weighted.
     Mean(u32),
 }
 

@@ -325,7 +325,7 @@ impl RateController for Tfrc {
         let scale = self.received_scale(feedback.highest, packet);
         self.sent.note_report(now, packet);
         self.last = Some(this);
-        // RFC 5348 §8.2.1, with what is remembered of each packet in the place of two times.
+        // RFC 5348 §8.2.1, with the record of each packet instead of two times.
         let old = packet.at - seconds(self.rtt.unwrap_or(0.0));
         let limited = packet.all_sent.is_none_or(|at| at <= old);
         let received = received * scale;
@@ -333,7 +333,7 @@ impl RateController for Tfrc {
         self.rtt_min = self.rtt_min.min(sample);
         match self.rtt {
             None => {
-                // RFC 5348 §4.2, in the place of step 4.
+                // RFC 5348 §4.2, instead of step 4.
                 self.rtt = Some(sample);
                 self.rtt_sqmean = sample.sqrt();
                 self.doubled = now;
@@ -438,7 +438,7 @@ impl ReceiveRates {
     }
 }
 
-/// So many seconds; very many are the longest time there is.
+/// This number of seconds, limited to the longest time there is.
 fn seconds(s: f64) -> Duration {
     Duration::from_nanos((s * 1e9) as u64)
 }

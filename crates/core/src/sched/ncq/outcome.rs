@@ -53,12 +53,12 @@ impl Outcome {
         self.confined = true;
     }
 
-    /// A packet was favoured while so many unfavoured ones waited.
+    /// A packet was favoured while this number of unfavoured ones waited.
     pub fn overtook(&mut self, len: Bytes, waiting: u32) {
         self.extra += u128::from(len.get()) * u128::from(waiting);
     }
 
-    /// A packet left while so many unfavoured ones waited.
+    /// A packet left while this number of unfavoured ones waited.
     pub fn served(&mut self, len: Bytes, waiting: u32) {
         self.waited += u128::from(len.get()) * u128::from(waiting);
     }

@@ -42,7 +42,7 @@ impl Treap {
             at = nodes.child(at, side);
         }
         self.set(nodes, hook, node);
-        // What was here is split by the key, and hangs below the node.
+        // The former subtree is split by the key, and hangs below the node.
         let mut open = [Hook::Child(node, 0), Hook::Child(node, 1)];
         while at != NIL {
             let less = nodes.key(at) < key;
@@ -56,7 +56,7 @@ impl Treap {
         }
     }
 
-    /// Removes `node`, which went in under the key `old`, whatever its record says now.
+    /// Removes `node`, which went in under the key `old`, regardless of its record now.
     pub fn remove<N: Nodes + ?Sized>(&mut self, nodes: &mut N, node: u32, old: N::Key) {
         let mut hook = Hook::Root;
         let mut at = self.root;

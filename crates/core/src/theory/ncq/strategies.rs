@@ -9,7 +9,7 @@
 //!
 //! Eq. (21) has each packet sent when the one before is through: a task takes `NP_n` delays.
 //!
-//! What the paper does not state is in [`Setting`]: the service times, and whether the small packets stay 10 %
+//! Values that the paper does not state are in [`Setting`]: the service times, and whether the small packets stay 10 %
 //! of all packets or carry the same data. The percentages of its text are met within 11 % by one setting
 //! (a packet costs as much as 170 B more, the data are the same) if the equations are taken as printed; the
 //! tests have them, and what the corrected equations say.
@@ -29,14 +29,14 @@ const SHARE: f64 = 0.10;
 /// `ncqthresh` of section 4.2.
 const THRESHOLD: f64 = 0.05;
 
-/// What a result depends on.
+/// Parameters of a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Load of the server, above 0 and below 1; the paper's figures of the text are at 0.60.
     pub load: f64,
     /// Rate of the server, byte/s. All times are in proportion to it.
     pub rate: f64,
-    /// What a packet costs the server besides its length, as bytes, 0 or more.
+    /// Cost of a packet at the server besides its length, in bytes, 0 or more.
     pub per_packet: f64,
     /// How many small packets there are.
     pub traffic: Traffic,
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn with_the_threshold_fig_6_rests_on_kthresh_as_printed() {
         // The paper: 19 % worse, and worse at every load. Right, it depends on the service time, between 9 % sooner
-        // and 8 % later; as printed it is about the paper's whatever the service time.
+        // and 8 % later; as printed it is about the paper's for any service time.
         for setting in settings(0.6) {
             let worse = |as_printed| {
                 let setting = Setting {
