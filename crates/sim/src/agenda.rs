@@ -1,4 +1,4 @@
-//! What happens next: at most one moment for each source of events.
+//! The agenda: at most one pending event for each source of events.
 //!
 //! A simulator of many packets has few things that can happen next: a link's transmitter or its far
 //! end, a flow's timer. Each is a *source* with one moment or none, so the agenda is as long as the
@@ -42,7 +42,7 @@ impl Agenda {
         }
     }
 
-    /// `source` is due at `at`, whatever it was before.
+    /// `source` is due at `at`, replacing its earlier time.
     #[inline]
     pub fn set(&mut self, source: u32, at: Instant) {
         self.written += 1;
@@ -117,7 +117,7 @@ struct Tree {
     /// The source that won each match: the last is at node 1, those before node `n` are at `2n` and
     /// `2n + 1`, and the second half are the sources themselves.
     winners: Vec<u32>,
-    /// Who won the last, with its key.
+    /// Winner of the last match, with its key.
     first: (Key, u32),
 }
 

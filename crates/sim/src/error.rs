@@ -44,7 +44,7 @@ pub enum RunError {
         kind: &'static str,
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A trace could not go on.
@@ -52,7 +52,7 @@ pub enum RunError {
     Trace {
         /// Its file.
         name: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
 }

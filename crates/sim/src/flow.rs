@@ -15,7 +15,7 @@ use crate::tcp::{Receiver, Sender};
 
 /// A flow of the scenario.
 pub struct Flow {
-    /// Where its packets' way begins in the list of all ways: forth, and back.
+    /// Start of its packets' path in the list of all paths: forth, and back.
     pub ways: [u32; 2],
     /// When it begins.
     pub start: Instant,
@@ -23,13 +23,13 @@ pub struct Flow {
     pub stop: Instant,
     /// Bytes of its packets that came to the receiver inside the measured interval, headers included.
     pub ip_bytes: u64,
-    /// Who tags its packets; nobody, where it is due nothing.
+    /// Tagger of its packets; none, where it is issued nothing.
     pub tags: Option<Box<Tags>>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// Who tags the packets of a flow.
+/// Tagger of the packets of a flow.
 pub enum Tags {
     /// With tickets.
     Tickets(Tagger),
@@ -54,7 +54,7 @@ impl Tags {
         }
     }
 
-    /// So many bytes on the wire were acknowledged.
+    /// This number of bytes on the wire were acknowledged.
     pub fn on_acked(&mut self, now: Instant, bytes: units::Bytes) {
         if let Self::Tickets(tagger) | Self::Receiver { source: tagger, .. } = self {
             tagger.on_through(now, bytes);
@@ -78,7 +78,7 @@ impl Tags {
     }
 }
 
-/// What a flow is.
+/// Kind of a flow.
 pub enum Kind {
     /// A TCP connection.
     Tcp(Box<Tcp>),
@@ -109,7 +109,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// What `payload` is in packets, their headers included.
+    /// `payload` as packets, their headers included.
     pub fn in_packets(&self, payload: u64) -> units::Bytes {
         let packets = payload.div_ceil(u64::from(self.sender.mss()));
         units::Bytes::new(payload + packets * u64::from(self.headers))
@@ -138,7 +138,7 @@ impl Tcp {
     }
 }
 
-/// Downloads of so many bytes one after the other, over one connection.
+/// Downloads of this size one after the other, over one connection.
 pub struct Tasks {
     /// Of each.
     pub bytes: u64,
@@ -182,9 +182,9 @@ impl Tasks {
 
 /// A stream of datagrams, and what its ends count.
 pub struct Stream {
-    /// What is sent next.
+    /// The next packet.
     pub next: Option<Departure>,
-    /// What is sent after that.
+    /// The packet after that.
     pub departures: Box<dyn Iterator<Item = Departure> + Send>,
     /// Counted by the sender.
     pub sent: Sent,

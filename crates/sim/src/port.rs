@@ -1,4 +1,4 @@
-//! One direction of a link: queue, transmitter, then the way to the far end.
+//! One direction of a link: queue, transmitter, then the path to the far end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +29,7 @@ pub fn port_number(link: usize, end: usize) -> u32 {
     (2 * link + end) as u32
 }
 
-/// What happens to packets between the transmitter and the far end.
+/// Impairments between the transmitter and the far end.
 #[derive(Clone, Debug)]
 pub struct Way {
     /// Propagation delay.
@@ -74,7 +74,7 @@ impl Currency {
 /// A queue with its link.
 pub struct Port {
     shaper: Shaper,
-    /// What waits leaves at multiples of this only.
+    /// Queued packets leave at multiples of this only.
     tick: Option<Duration>,
     framing: Framing,
     way: Way,
@@ -85,13 +85,13 @@ pub struct Port {
     last_is_carried: bool,
     last_delay: Duration,
     drops: Drops,
-    /// Whatever was given up since the owner last looked, and why.
+    /// Packets dropped since the owner last looked, with reasons.
     pub lost: Vec<(Handle, &'static str)>,
     /// Kept where somebody wants to know.
     pub counts: Option<Box<Counts>>,
 }
 
-/// What a measured port counts.
+/// Counters of a measured port.
 #[derive(Clone, Debug)]
 pub struct Counts {
     interval: Interval,
@@ -103,7 +103,7 @@ pub struct Counts {
     pub bytes_measured: u64,
     /// Packets that were marked here.
     pub marks: u64,
-    /// Packets given up, by reason.
+    /// Dropped packets by reason.
     pub drops: BTreeMap<&'static str, u64>,
     /// Time from arrival to the start of transmission.
     pub sojourn: Histogram,
@@ -259,7 +259,7 @@ impl Port {
         Some(packet)
     }
 
-    /// Gives up a packet that has left the queue.
+    /// Drops a packet that has left the queue.
     pub fn lose(&mut self, handle: Handle, why: &'static str) {
         self.lost.push((handle, why));
         if let Some(counts) = &mut self.counts {
@@ -311,7 +311,7 @@ impl Port {
         self.shaper.backlog().packets
     }
 
-    /// What its discipline counts.
+    /// Counters of its discipline.
     pub fn discipline_counts(&self) -> sched::Counts {
         self.shaper.counts()
     }

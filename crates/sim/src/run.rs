@@ -57,7 +57,7 @@ pub fn run_in_full(
 /// traces in order.
 ///
 /// # Errors
-/// As [`run`], and whatever keeps a trace from being written.
+/// As [`run`], and failures to write a trace.
 pub fn run_traced(
     scenario: &Scenario,
     options: &Options,
@@ -192,7 +192,7 @@ fn queues<T>(scenario: &Scenario, world: &World<T>, tally: Tally) -> Vec<QueueRe
     queues
 }
 
-/// What the radios did until `now`.
+/// Activity of the radios until `now`.
 fn radios<T>(scenario: &Scenario, world: &World<T>, now: Instant) -> Vec<RadioReport> {
     let mut radios = Vec::new();
     for (wlan, cell) in scenario.wlans.iter().zip(&world.cells) {

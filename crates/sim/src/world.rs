@@ -316,7 +316,7 @@ impl<T: Trace> World<T> {
         self.await_change();
     }
 
-    /// Forgets the packets that a port gave up, if there are any.
+    /// Forgets the packets that a port dropped, if there are any.
     #[inline(always)]
     fn bury(&mut self, number: u32) {
         if !self.ports[number as usize].lost.is_empty() {

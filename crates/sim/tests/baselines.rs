@@ -72,7 +72,7 @@ fn choke_bounds_the_share_of_who_does_not_slow_down() {
         assert!(choke < 0.29, "{rate}: {choke}");
         shares.push(choke);
     }
-    // Who sends much more has much less.
+    // A sender of much more has much less.
     assert!(shares[2] < shares[1] / 2.0, "{shares:?}");
 }
 

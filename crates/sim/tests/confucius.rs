@@ -1,4 +1,4 @@
-//! What docs/confucius.md says of a video call and a web page, with fewer replications.
+//! Results of docs/confucius.md on a video call and a web page, with fewer replications.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 

@@ -27,7 +27,7 @@ fn queue(report: &Report) -> &QueueReport {
     &report.queues[0]
 }
 
-/// Poisson arrivals of 1500 B at a line of 10 Mbit/s.
+/// Poisson arrivals of 1500 B at a link of 10 Mbit/s.
 const SINGLE_QUEUE: &str = include_str!("queue.toml");
 
 #[test]
@@ -213,7 +213,7 @@ fn a_link_follows_its_rates_and_an_outage_holds_what_is_on_it() {
 
 #[test]
 fn what_is_under_way_at_the_end_comes_to_its_end_or_is_counted() {
-    // An outage from the last second on: what waits is sent at 1 bit/s, long after the end.
+    // An outage from the last second on: the backlog is sent at 1 bit/s, long after the end.
     let steps = r#"link.line.changes={at="server",steps=[["59s","0bit"]]}"#;
     let report = report(ONE_DOWNLOAD, &[steps]);
     let queue = queue(&report);

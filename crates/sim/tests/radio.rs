@@ -94,7 +94,7 @@ fn a_way_is_repaired_after_a_station_on_it_dies() {
         let after = report(&grid(60, &format!("off = {{ {dead} = \"20s\" }}"), &flow));
         let (got, sent) = came(&after, "f");
         eprintln!("without {dead}: {got} of {sent}");
-        // What was on its way or under the source's feet: less than a second of it.
+        // Packets in flight or at the source: less than a second of them.
         assert_eq!(sent, 1200);
         assert!((1180..=1200).contains(&got), "{got}");
         let radio = radio(&after, dead);
@@ -131,7 +131,7 @@ fn what_a_channel_loses_is_sent_again_up_to_the_retry_limit() {
     assert_eq!(lossy(0.0, 1).radios[0].failures, 0);
 }
 
-/// Packets given up at stations, for one reason.
+/// Packets dropped at stations, for one reason.
 fn lost(report: &Report, why: &str) -> u64 {
     let queues = report.queues.iter();
     queues.filter_map(|queue| queue.drops.get(why)).sum()

@@ -1,4 +1,4 @@
-//! Replications: independent of each other, and each the same whatever waits at the bottleneck.
+//! Replications: independent of each other, and each the same for any backlog at the bottleneck.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
@@ -8,7 +8,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 use makeway_sim::{Options, Outcome, run_in_full};
 
-/// Streams from behind a lossy link, a download beside them that fills the line, nothing dropped there.
+/// Streams from behind a lossy link, a download beside them that fills the link, nothing dropped there.
 const SCENARIO: &str = r#"
 duration = "8s"
 [node.media]
@@ -121,7 +121,7 @@ fn replications_differ_where_a_scenario_has_nothing_random() {
 #[test]
 fn intervals_hold_the_true_mean_about_as_often_as_they_say() {
     let holds = |seed: u64| {
-        // At half of the line's rate: 0.6 ms of waiting, 1.8 ms in all (M/D/1).
+        // At half of the link rate: 0.6 ms of waiting, 1.8 ms in all (M/D/1).
         let set = [
             format!("seed={seed}"),
             "duration=21s".into(),

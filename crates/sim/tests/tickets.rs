@@ -126,7 +126,7 @@ fn mean_distance(rates: &[f64], tickets: &[f64]) -> f64 {
     rates.iter().zip(tickets).map(far).sum::<f64>() / rates.len() as f64
 }
 
-/// For so many bits.
+/// For this number of bits.
 fn with_bits(text: &str, due: &[f64], bits: u32, scale: &str) -> f64 {
     let set = [format!("tags.bits={bits}"), format!("tags.scale={scale}")];
     mean_distance(&rates(text, &[&set[0], &set[1]]), due)
@@ -223,7 +223,7 @@ fn three_without(lines: &[&str]) -> String {
     kept.join("\n")
 }
 
-/// A sends at 5 Mbit/s whatever becomes of it, with these tickets.
+/// A sends at 5 Mbit/s regardless of loss, with these tickets.
 fn flooded(tickets: &str) -> String {
     let download = "kind = \"bulk\"\nfrom = \"a\"\nto = \"sink\"\ncongestion_control = \"newreno\"\ntcp = { preset = \"ns2\", mss = \"960B\" }\ntickets = 400\n";
     assert!(THREE.contains(download));

@@ -166,7 +166,7 @@ fn lengths_and_checksums_of_a_capture_are_right() {
     }
     assert!(packets.is_sorted_by_key(|packet| packet.at));
     assert!(packets[0].at >= EPOCH && packets.len() > 4000 && sack > 20);
-    // The first hop of the line is the second of what comes from the server.
+    // The first hop of `line` is the second of the server's packets.
     let from_server = packets.iter().find(|packet| packet.interface == 0).unwrap();
     assert_eq!(from_server.ip.time_to_live, 63);
     assert_eq!(from_server.ip.source, [10, 78, 0, 1]);
@@ -224,7 +224,7 @@ fn a_capture_counts_what_the_queue_counts() {
     );
 }
 
-/// What a TCP receiver has of a stream: the offset up to which it is whole.
+/// A TCP receiver's part of a stream: the offset up to which it is whole.
 #[derive(Default)]
 struct Whole {
     next: u64,
@@ -247,7 +247,7 @@ impl Whole {
 
 #[test]
 fn bytes_of_each_flow_are_those_of_the_report() {
-    // What is lost on the line is in its capture: the report must be reached with a line that does not lose.
+    // Losses on the link are in its capture: the report must be reached with a link that does not lose.
     let text = SCENARIO.replace("loss = [0.002, 0.0]\n", "");
     let scenario = makeway_scenario::parse(&text, "test.toml", Path::new("."), &[]).unwrap();
     let (mut recorder, files) = (

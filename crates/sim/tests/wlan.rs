@@ -37,7 +37,7 @@ struct Saturated {
     /// For each station whom it sends to.
     to: Vec<Option<u16>>,
     sent: u32,
-    /// What happened, with its time.
+    /// Events, with their times.
     log: Vec<(Instant, Event)>,
 }
 
@@ -271,7 +271,7 @@ fn a_frame_that_nobody_answers_is_given_up_after_its_tries() {
 #[test]
 fn lost_frames_are_sent_again_and_cost_what_they_should() {
     // Alone on the channel. Try i has a window of 32 * 2^i slots, 1024 at most, and comes with p^i: an answer costs SIFS,
-    // ACK and DIFS, none the wait for it. A frame is given up with p^7.
+    // ACK and DIFS, none the wait for it. A frame is dropped with p^7.
     let seconds = 400;
     for p in [0.05, 0.2, 0.5] {
         let config = Config {
@@ -327,12 +327,12 @@ fn an_exchange_has_the_spaces_of_the_standard() {
 
 #[test]
 fn data_whose_acknowledgement_is_lost_comes_once() {
-    // Stations 1 and 3 are hidden from one another. What both send is noise at 2, which without an EIFS
+    // Stations 1 and 3 are hidden from one another. Their common transmissions are noise at 2, which without an EIFS
     // goes on while 1 waits for its answer.
     let places = [[0.0, 0.0], [240.0, 0.0], [480.0, 0.0], [720.0, 0.0]];
     let reach = Reach::two_ray(&places, 250.0, 250.0);
     let to = [None, Some(0), Some(3), Some(2)];
-    // Given up after a second try, some frames have come all the same.
+    // Dropped after a second try, some frames have arrived all the same.
     let config = Config {
         short_retries: 2,
         ..difs()

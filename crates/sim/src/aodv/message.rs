@@ -1,4 +1,4 @@
-//! Messages between neighbours (RFC 3561 section 5). Stations have their numbers in the place of addresses.
+//! Messages between neighbours (RFC 3561 section 5). Stations have numbers instead of addresses.
 
 use makeway_core::units::Duration;
 
@@ -44,7 +44,7 @@ pub struct Reply {
     pub to: u16,
     /// Its sequence number.
     pub to_seq: u32,
-    /// Who asked.
+    /// Originator of the request.
     pub from: u16,
     /// How long the way is good.
     pub lifetime: Duration,

@@ -1,4 +1,4 @@
-//! What a station knows of another.
+//! A station's route to another.
 
 use makeway_core::units::Instant;
 

@@ -1,4 +1,4 @@
-//! What a connection is like: the variant, sizes, timers, options.
+//! Configuration of a connection: the variant, sizes, timers, options.
 
 use makeway_core::units::{Bytes, Duration};
 
@@ -43,7 +43,7 @@ pub enum DelayedAck {
     EverySecond(Duration),
 }
 
-/// What the first two duplicate acknowledgements let out beyond the window.
+/// Segments sent beyond the window on the first two duplicate acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitedTransmit {
     /// Nothing.
@@ -55,10 +55,10 @@ pub enum LimitedTransmit {
     Any,
 }
 
-/// What a sender takes half of when a loss shows.
+/// Quantity that a sender halves when a loss shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Halved {
-    /// What is sent and not acknowledged, no more than the window: FlightSize (RFC 5681 eq. (4)).
+    /// Sent and unacknowledged bytes, no more than the window: FlightSize (RFC 5681 eq. (4)).
     Outstanding,
     /// The congestion window, as ns-2 does, whether it is in use or not.
     Window,
@@ -72,7 +72,7 @@ pub enum Halved {
 pub enum Recovery {
     /// Lost is what three segments have arrived beyond; the window is reduced at once (RFC 6675).
     Sack,
-    /// The same, but the window is reduced by what arrives (RFC 6937), as ns-3 does.
+    /// The same, but arrivals reduce the window (RFC 6937), as ns-3 does.
     SackPrr,
     /// Lost is what was sent before something that has arrived, retransmissions too; a probe before the
     /// timer expires (RFC 8985); the window as [`Recovery::SackPrr`]. So Linux does.
@@ -102,14 +102,14 @@ pub struct Config {
     /// by selective acknowledgements too (Linux, `tcp_cong_control`); else by what is acknowledged,
     /// outside of those.
     pub counts_delivered: bool,
-    /// What selective acknowledgements are used for.
+    /// Use of selective acknowledgements.
     pub recovery: Recovery,
     /// Whether CUBIC, once its Reno-friendly window has reached the window before the loss, lets it grow
     /// as Reno's (RFC 9438 §4.3); Linux does not.
     pub cubic_catches_up: bool,
     /// Whether CUBIC's slow start ends when round trips grow (HyStart).
     pub hystart: bool,
-    /// What is halved at a loss; after a timeout never the pipe.
+    /// Quantity halved at a loss; after a timeout never the pipe.
     pub halved: Halved,
     /// When the receiver acknowledges.
     pub delayed_ack: DelayedAck,
@@ -131,7 +131,7 @@ pub struct Config {
     /// Whether segments carry timestamps (RFC 7323), so that every acknowledgement measures; without
     /// them one segment is timed at a time, and none that was sent twice (Karn, RFC 6298 §3).
     pub timestamps: bool,
-    /// What the first two duplicate acknowledgements let out.
+    /// Segments sent on the first two duplicate acknowledgements.
     pub limited_transmit: LimitedTransmit,
     /// Whether marks are echoed, and taken for losses (RFC 3168).
     pub ecn: bool,

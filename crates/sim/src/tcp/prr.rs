@@ -1,4 +1,4 @@
-//! How much leaves in a recovery: as much as the reduction asks of what arrives.
+//! Sending rate in a recovery: in proportion to arrivals, by the ratio of the reduction.
 //!
 //! Source: M. Mathis, N. Dukkipati, Y. Cheng, "Proportional Rate Reduction for TCP", RFC 6937, section 3;
 //! where it is silent as Linux (`tcp_cwnd_reduction` in `net/ipv4/tcp_input.c`): slow start towards
@@ -27,7 +27,7 @@ impl Prr {
         };
     }
 
-    /// So much was sent.
+    /// This number of bytes was sent.
     pub fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
     }

@@ -20,7 +20,7 @@ use super::ranges::Ranges;
 use super::scoreboard::Scoreboard;
 use makeway_core::units::Duration;
 
-/// What one sender knows of its losses. Outside of a recovery only the least round trip counts.
+/// A sender's state of loss detection. Outside of a recovery only the least round trip counts.
 #[derive(Clone, Debug)]
 pub struct Rack {
     mss: u64,
@@ -28,7 +28,7 @@ pub struct Rack {
     min_rtt: Option<Duration>,
     /// First transmissions that begin below this are lost, unless they have arrived.
     edge: u64,
-    /// What has arrived beyond the first gap, and `again`.
+    /// Bytes that have arrived beyond the first gap, and `again`.
     filled: Ranges,
     /// Bytes in `filled`.
     total: u64,
@@ -43,11 +43,11 @@ pub struct Rack {
 struct Again {
     start: u64,
     end: u64,
-    /// What was sent for the first time after it begins here.
+    /// First offset that was first sent after it.
     max: u64,
 }
 
-/// What an acknowledgement tells of losses.
+/// Loss information of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Something is lost that was not known to be.
@@ -89,7 +89,7 @@ impl Rack {
         self.resent = 0;
     }
 
-    /// The timer has expired: whatever has not arrived below `max` is lost.
+    /// The timer has expired: everything below `max` that has not arrived is lost.
     pub fn begin_after_timeout(&mut self, board: &Scoreboard, max: u64) {
         self.begin(board);
         self.edge = max;
@@ -209,7 +209,7 @@ mod tests {
         }
         let news = arrives(&mut board, &mut rack, 4);
         assert_eq!((news.lost, news.lost_again), (true, true));
-        // What was new before it is lost too: 6 and 7.
+        // Earlier new segments are lost too: 6 and 7.
         assert_eq!(rack.pipe(&board, 80), 0);
         assert_eq!(rack.next_lost(0), Some((0, 10)));
     }

@@ -15,7 +15,7 @@ use makeway_core::units::{Bytes, Duration, Instant};
 pub struct Receiver {
     /// RCV.NXT: everything before has arrived.
     next: u64,
-    /// What has arrived beyond.
+    /// Ranges that have arrived beyond.
     held: Ranges,
     /// The ranges of `held` that changed last, latest first.
     latest: [Option<(u64, u64)>; 3],

@@ -1,4 +1,4 @@
-//! What the sender knows of the receiver's gaps, and which of them it fills next.
+//! The sender's view of the receiver's gaps, and the next one to fill.
 //!
 //! Source: E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, "A Conservative Loss
 //! Recovery Algorithm Based on Selective Acknowledgment (SACK) for TCP", RFC 6675, section 4.
@@ -183,7 +183,7 @@ impl Scoreboard {
         self.ranges.last().map_or(self.una, |range| range.1)
     }
 
-    /// What has arrived beyond the first gap.
+    /// Ranges that have arrived beyond the first gap.
     pub fn ranges(&self) -> &Ranges {
         &self.ranges
     }

@@ -25,7 +25,7 @@ impl Segment {
     }
 }
 
-/// What the receiver has, on its way back.
+/// An acknowledgement on its path back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// Everything before this offset has arrived.
@@ -64,7 +64,7 @@ impl Ack {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks([(u32, u32); 3]);
 
-/// What follows the last block: no range begins at the acknowledged offset.
+/// End mark after the last block: no range begins at the acknowledged offset.
 const NOTHING: (u32, u32) = (0, 0);
 
 impl SackBlocks {

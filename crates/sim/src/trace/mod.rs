@@ -1,4 +1,4 @@
-//! What happens to packets at ports, written as files that other programs read.
+//! Packet events at ports, written as files that other programs read.
 //!
 //! - [`Recorder`]: is told by the world, and tells each file what concerns it;
 //! - `ns2`: a line of text for each event;
@@ -23,7 +23,7 @@ use crate::arena::{Body, Transit};
 use crate::error::RunError;
 use crate::port::port_number;
 
-/// What a world tells.
+/// Interface of a world to its traces.
 pub(crate) trait Trace {
     /// Whether anybody listens.
     const ON: bool;
@@ -49,7 +49,7 @@ pub(crate) trait Trace {
     }
 }
 
-/// What happens to a packet at a port.
+/// Event of a packet at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// It comes to the queue.
@@ -58,11 +58,11 @@ pub(crate) enum What {
     Sent,
     /// It comes to the far end of the link.
     Received,
-    /// It is given up, for this reason.
+    /// It is dropped, for this reason.
     Dropped(&'static str),
 }
 
-/// Nobody listens.
+/// No trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Off;
 
@@ -141,7 +141,7 @@ impl Place {
     }
 }
 
-/// What a file is told.
+/// Event for a file.
 struct Seen<'a> {
     now: Instant,
     port: u32,
@@ -151,7 +151,7 @@ struct Seen<'a> {
     flow: &'a Ends,
 }
 
-/// What a trace knows of a packet, beside the packet itself.
+/// Context of a packet in a trace.
 #[derive(Clone, Copy, Debug)]
 struct Label {
     /// Its number among all packets of the run, from 0.

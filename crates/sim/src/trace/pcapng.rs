@@ -3,7 +3,7 @@
 //! Each end of a link is an interface, and a packet is there when its transmission begins, as on a real
 //! machine's egress. Headers are real: IPv4, then TCP with timestamps and SACK, or UDP and RTP as the
 //! world netns sends them; checksums are those of the whole packet, of whose payload, all zeros, only
-//! the first bytes are kept. What the queue dropped was not sent: the next packet of the interface counts
+//! the first bytes are kept. Drops of the queue were not sent: the next packet of the interface counts
 //! it (`epb_dropcount`), and its statistics at the end do (`isb_ifdrop`).
 
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ const EPOCH: u64 = 946_684_800;
 const SNAPLEN: usize = 96;
 /// IPv4 and TCP without options.
 const BARE_HEADERS: u32 = 40;
-/// What a sender gives its packets, as Linux.
+/// Header values of a sender's packets, as Linux.
 const TTL: u8 = 64;
 /// Windows go over the wire divided by 2^7, as Linux's default buffers make it (RFC 7323 §2). There is
 /// no handshake to say so.

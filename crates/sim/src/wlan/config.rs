@@ -1,4 +1,4 @@
-//! What a cell is set to, and how long frames are on the air (IEEE 802.11-2020).
+//! Settings of a cell, and durations of frames on the air (IEEE 802.11-2020).
 
 use makeway_core::units::{Duration, Rate};
 
@@ -63,11 +63,11 @@ pub struct Config {
     pub eifs: Duration,
     /// CWmin and CWmax: backoff is uniform from 0 to the window. One less than a power of two.
     pub cw: [u32; 2],
-    /// From a frame's end until its sender gives up the wait for an answer.
+    /// From a frame's end until its sender stops waiting for an answer.
     pub timeout: Duration,
     /// Frames longer than this, in bytes with MAC header, ask by RTS first.
     pub rts_threshold: u64,
-    /// A frame up to the threshold, and an RTS, is tried so many times.
+    /// Number of tries of a frame up to the threshold, and of an RTS.
     pub short_retries: u32,
     /// A frame above it, once there was a CTS.
     pub long_retries: u32,

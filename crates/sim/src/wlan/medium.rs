@@ -10,7 +10,7 @@ use super::reach::{Reach, Sense};
 use super::station::{Airtime, BROADCAST, Counts, Frame, Heard, Kind, Lock, Signal, Station, Told};
 use crate::agenda::Agenda;
 
-/// What the owner of a medium has to know. Stations have their numbers in [`Reach`].
+/// Events for the owner of a medium. Stations have their numbers in [`Reach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A station has nothing in hand: it takes the next frame by [`Medium::send`].
@@ -22,12 +22,12 @@ pub enum Event {
     Received {
         /// Where.
         station: u16,
-        /// Who sent it.
+        /// Its sender.
         from: u16,
         /// What.
         frame: Frame,
     },
-    /// A frame is given up after its last try, and its receiver does not have it.
+    /// A frame is dropped after its last try, and its receiver does not have it.
     GivenUp {
         /// By whom.
         station: u16,
@@ -38,7 +38,7 @@ pub enum Event {
     Off {
         /// Which.
         station: u16,
-        /// What it had in hand and nobody has.
+        /// The frame it had in hand, which no receiver has.
         frame: Option<Frame>,
     },
 }
@@ -49,7 +49,7 @@ pub struct Medium {
     config: Config,
     reach: Reach,
     stations: Vec<Station>,
-    /// What each station has on the air.
+    /// Transmission of each station.
     air: Vec<Option<Signal>>,
     /// Which undisturbed frames are lost.
     luck: Rng,
@@ -90,7 +90,7 @@ impl Medium {
         self.stations[station as usize].job.is_none()
     }
 
-    /// What `station` did so far.
+    /// Counters of `station` so far.
     pub fn counts(&self, station: u16) -> Counts {
         self.stations[station as usize].counts
     }
@@ -136,7 +136,7 @@ impl Medium {
         }
     }
 
-    /// What has happened, in order.
+    /// Events, in order.
     pub fn poll(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -208,7 +208,7 @@ impl Medium {
             .is_some_and(|ratio| power >= ratio * other)
     }
 
-    /// What `number` sends ends.
+    /// The transmission of `number` ends.
     fn end(&mut self, now: Instant, number: usize) {
         self.agenda.clear((self.stations.len() + number) as u32);
         let Some(signal) = self.air[number].take() else {

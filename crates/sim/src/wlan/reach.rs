@@ -1,11 +1,11 @@
-//! Who hears whom.
+//! Reach of signals between stations.
 
 /// Antennas of ns-2 (mac/wireless-phy, propagation): 0.28183815 W at 914 MHz, 1.5 m above ground, gain 1.
 const WATTS: f64 = 0.281_838_15;
 const HEIGHT: f64 = 1.5;
 const WAVELENGTH: f64 = 299_792_458.0 / 914e6;
 
-/// What a station has of another's signal.
+/// Reception of another station's signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sense {
     /// Nothing.
@@ -16,7 +16,7 @@ pub(super) enum Sense {
     Frame,
 }
 
-/// What each station has of each other's signal.
+/// Reception of each station's signal at each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reach {
     stations: usize,

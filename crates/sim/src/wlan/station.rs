@@ -1,4 +1,4 @@
-//! One station: when it sends, what it answers, when it gives up (IEEE 802.11-2020 clause 10.3).
+//! One station: its transmissions, answers and retry limits (IEEE 802.11-2020 clause 10.3).
 //!
 //! | standard | here |
 //! | --- | --- |
@@ -17,7 +17,7 @@ use super::config::Config;
 /// once, at the basic rate (10.3.6, 10.6.5.3).
 pub const BROADCAST: u16 = u16::MAX;
 
-/// What a station is given to send.
+/// A frame for a station to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The station that it is for, or [`BROADCAST`].
@@ -39,16 +39,16 @@ pub struct Airtime {
     pub idle: Duration,
 }
 
-/// What a station did, in frames.
+/// Counters of a station, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Taken from the layer above: as many as acknowledged, given up and broadcast, and the one in hand.
+    /// Taken from the layer above: as many as acknowledged, dropped and broadcast, and the one in hand.
     pub taken: u64,
     /// Sent to everybody.
     pub broadcast: u64,
     /// Acknowledged by their receiver.
     pub acknowledged: u64,
-    /// Given up after the last try.
+    /// Dropped after the last try.
     pub given_up: u64,
     /// Of those: their receiver had them, and it was its acknowledgements that were lost.
     pub given_up_delivered: u64,
@@ -90,7 +90,7 @@ pub(super) struct Signal {
     pub frame: Frame,
 }
 
-/// What a signal that has ended was for a listener.
+/// Reception of an ended signal at a listener.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Heard<'a> {
     /// It only had energy, or was missed while the listener sent.
@@ -101,12 +101,12 @@ pub(super) enum Heard<'a> {
     Frame(&'a Signal),
 }
 
-/// What the layer above is told.
+/// Event for the layer above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// The frame in hand has been acknowledged.
     Acknowledged,
-    /// It is given up.
+    /// It is dropped.
     GivenUp(Job),
     /// The frame in hand was for everybody, and has been sent.
     Broadcast,
@@ -131,18 +131,18 @@ impl Job {
     }
 }
 
-/// How far the way to the next try is.
+/// Progress to the next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backoff {
     /// There is none.
     Done,
     /// The channel is idle: after the space, without a slot (10.3.4.2).
     Direct,
-    /// So many idle slots.
+    /// This number of idle slots.
     Slots(u32),
 }
 
-/// What the timer is for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// Backoff; nothing where the channel is busy.
@@ -167,7 +167,7 @@ pub(super) struct Lock {
 pub(super) struct Station {
     id: u16,
     rng: Rng,
-    /// What is on the air from here.
+    /// The station's transmission.
     pub sending: Option<Kind>,
     /// Whether it has been switched off, for good.
     pub off: bool,
@@ -270,7 +270,7 @@ impl Station {
 
     /// The channel becomes busy.
     pub fn busy(&mut self, now: Instant, config: &Config) {
-        // Whoever begins in this moment cannot know.
+        // A station that begins in this moment cannot know.
         let Some(start) = self.counting.filter(|_| self.due != Some(now)) else {
             return;
         };
@@ -333,7 +333,7 @@ impl Station {
             }
             _ => {}
         }
-        // Any other frame says that there is no answer (10.3.2.11).
+        // Any other frame means no answer (10.3.2.11).
         let failed = match self.next {
             Next::Await(_) => self.fails(config),
             _ => None,
@@ -385,7 +385,7 @@ impl Station {
         (self.counting, self.due) = (None, Some(now + config.sifs));
     }
 
-    /// The timer has run out: what goes on the air, and for how long; or what is given up.
+    /// The timer has expired: the next transmission and its duration; or the dropped frame.
     pub fn timer(
         &mut self,
         now: Instant,
@@ -453,7 +453,7 @@ impl Station {
         }
     }
 
-    /// What was on the air from here has ended.
+    /// The station's transmission has ended.
     pub fn sent(&mut self, now: Instant, config: &Config) -> Option<Told> {
         self.count_time(now);
         self.sent = now;
@@ -503,7 +503,7 @@ impl Station {
         None
     }
 
-    /// The frame in hand is done with; a backoff follows whatever became of it.
+    /// The frame in hand is done with; a backoff follows any outcome.
     fn finish(&mut self, config: &Config) {
         self.job = None;
         self.window = config.cw[0];

@@ -11,7 +11,7 @@ use crate::port::FRAMING;
 use crate::trace::Trace;
 use crate::wlan::{BROADCAST, Event, Frame, Medium};
 
-/// In the place of a packet: the frame has a message of its sender's router.
+/// Instead of a packet: the frame has a message of its sender's router.
 const MESSAGE: Handle = Handle(u32::MAX);
 
 /// A channel with its stations.
@@ -22,21 +22,21 @@ pub struct Cell {
     pub first: u32,
     /// How many there are.
     pub stations: u16,
-    /// Who finds ways over other stations, where there is no access point.
+    /// Routers over other stations, where there is no access point.
     pub mesh: Option<Mesh>,
 }
 
 /// The routers of a channel's stations.
 pub struct Mesh {
     routers: Vec<Router>,
-    /// What each has on the air.
+    /// Transmission of each.
     on_air: Vec<Option<Message>>,
     /// When each has something to do.
     agenda: Agenda,
 }
 
 impl Mesh {
-    /// Of so many stations.
+    /// Of this number of stations.
     pub fn new(stations: u16, seed: u64) -> Self {
         let mut seeds = Rng::new(seed);
         let count = usize::from(stations);
@@ -60,7 +60,7 @@ impl Mesh {
 }
 
 impl<T: Trace> World<T> {
-    /// A station's radio takes what waits there, if it may.
+    /// A station's radio takes the next queued packet, if it may.
     #[cold]
     pub(super) fn offer(&mut self, number: u32) {
         let now = self.now;
@@ -147,7 +147,7 @@ impl<T: Trace> World<T> {
         port.take(self.now, |packet| arena.carry(packet))
     }
 
-    /// Gives up what the router of a station gave up.
+    /// Drops the packets that the router of a station dropped.
     fn forsake(&mut self, place: usize, station: u16) {
         let number = self.cells[place].first + u32::from(station);
         while let Some(handle) = self.router(place, station).and_then(Router::lost) {

@@ -18,7 +18,7 @@ const END: Duration = Duration::from_secs(10);
 /// When a segment was sent, in us, and its number.
 type Event = (u64, u64);
 
-/// What ns-2's `agent` sends when the packets `lost` are, counted from 0 in order of sending.
+/// Segments of ns-2's `agent` when the packets `lost` are lost, counted from 0 in order of sending.
 fn theirs(agent: &str, sink: &str, lost: &[usize], limited_transmit: bool) -> Option<Vec<Event>> {
     let name = format!("{agent}-{lost:?}-{limited_transmit}-{}", std::process::id());
     let trace = std::env::temp_dir().join(name.replace(['/', ' '], "_"));
@@ -131,7 +131,7 @@ fn segments_leave_when_ns2_sends_them() {
     }
 }
 
-/// What `ns2-segments` prints: agent and losses, then times and numbers.
+/// Output of `ns2-segments`: agent and losses, then times and numbers.
 const SEGMENTS: &str = include_str!("segments.txt");
 
 #[test]

@@ -5,7 +5,7 @@ use makeway_sim::tcp::{Ack, Config, Receiver, Segment, Sender};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What becomes of a packet on its way.
+/// Fate of a packet on its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     pub lost: bool,

@@ -1,4 +1,4 @@
-//! What holds whatever the network does.
+//! Properties that hold for any behaviour of the network.
 
 use crate::pipe::{Fate, Pipe};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
@@ -86,7 +86,7 @@ proptest! {
         prop_assert_eq!(pipe.sender.acked(), Bytes::new(total));
         prop_assert_eq!(pipe.sender.in_flight(), Bytes::ZERO);
         prop_assert_eq!(pipe.sender.next_timeout(), None);
-        // What was not acknowledged when a segment left is within the window.
+        // The unacknowledged bytes at a segment's departure are within the window.
         let mut acked = pipe.acks.iter().peekable();
         let mut una = 0;
         for (at, segment) in &pipe.sent {

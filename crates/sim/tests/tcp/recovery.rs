@@ -1,4 +1,4 @@
-//! What RACK-TLP and proportional rate reduction do that RFC 6675 does not.
+//! RACK-TLP and proportional rate reduction beyond RFC 6675.
 
 use crate::pipe::{Fate, LOST, Pipe, untouched};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
@@ -14,7 +14,7 @@ fn with(recovery: Recovery) -> Config {
     }
 }
 
-/// What is sent of `segments`, in ms and segments: 10 segments a ms, 100 ms of round trip.
+/// Departures of `segments`, in ms and segments: 10 segments a ms, 100 ms of round trip.
 fn sent(
     config: &Config,
     segments: u64,
@@ -29,7 +29,7 @@ fn sent(
     (sent.collect(), pipe.sender.stats())
 }
 
-/// The first so many copies of these are lost.
+/// Number of first copies of these that are lost.
 fn lose(which: &'static [u64], copies: u32) -> impl FnMut(usize, &Segment) -> Fate {
     let mut seen = [0; 100];
     move |_, segment| {

@@ -1,4 +1,4 @@
-//! Single rules, seen from outside: what leaves, and when.
+//! Single rules, seen from outside: departures and their times.
 
 use crate::pipe::{Fate, LOST, Pipe, untouched};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};

@@ -33,7 +33,7 @@ fn throughput(
     pipe.sent.len() as f64 / seconds as f64
 }
 
-/// Loses one in so many, at random.
+/// Loses one in this number, at random.
 fn random(one_in: u64) -> impl FnMut(usize, &Segment) -> Fate {
     let mut state = 1u64;
     move |_, _| {

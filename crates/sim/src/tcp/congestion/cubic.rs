@@ -14,7 +14,7 @@
 //! last bit, the cube root included, so that a run is the same on every machine.
 //!
 //! Departures: the reduction is of the bytes outstanding at most (§4.6 allows that), the least window
-//! that of RFC 5681. HyStart in the place of HyStart++ (§4.10), as Linux has it; no undoing of a spurious reduction (§4.9).
+//! that of RFC 5681. HyStart instead of HyStart++ (§4.10), as Linux has it; no undoing of a spurious reduction (§4.9).
 
 use makeway_core::units::{Duration, Instant};
 
@@ -86,7 +86,7 @@ impl Cubic {
         bytes
     }
 
-    /// §4.6, §4.7: beta of what was outstanding; W_max with fast convergence.
+    /// §4.6, §4.7: beta of the outstanding bytes; W_max with fast convergence.
     pub fn reduced(&mut self, flight: u64) -> u64 {
         let w = flight as f64 / self.mss;
         self.prior = w;

@@ -14,11 +14,11 @@
 
 use makeway_core::units::{Duration, Instant};
 
-/// Nothing is judged below so many segments.
+/// Smallest window in segments at which HyStart decides.
 const LOW_WINDOW: u64 = 16;
 /// Acknowledgements no further apart are of one train.
 const TRAIN: Duration = Duration::from_millis(2);
-/// The shortest of so many round trips stands for the round.
+/// Number of round trips whose shortest stands for the round.
 const SAMPLES: u32 = 8;
 /// Longer than any round trip.
 const NEVER_MEASURED: Duration = Duration::from_secs(3600);

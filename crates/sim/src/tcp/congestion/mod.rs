@@ -16,7 +16,7 @@ pub struct Window {
     /// cwnd. In Reno's and NewReno's fast recovery it is inflated, RFC 5681 §3.2.
     pub cwnd: u64,
     pub ssthresh: u64,
-    /// What the last reduction left: cwnd after a recovery.
+    /// Result of the last reduction: cwnd after a recovery.
     pub reduced: u64,
     mss: u64,
     /// The most that one acknowledgement adds in slow start.

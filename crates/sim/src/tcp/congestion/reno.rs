@@ -35,7 +35,7 @@ impl Reno {
         bytes
     }
 
-    /// Half of what was outstanding, eq. (4).
+    /// Half of the outstanding bytes, eq. (4).
     pub fn reduced(&mut self, flight: u64) -> u64 {
         self.credit = 0;
         flight / 2

@@ -9,7 +9,7 @@ impl Sender {
     /// An acknowledgement has arrived. Poll afterwards.
     #[inline]
     pub fn on_ack(&mut self, now: Instant, ack: &Ack) {
-        // RFC 9293 §3.10.7.4: of what was never sent, or an old one.
+        // RFC 9293 §3.10.7.4: of unsent data, or an old one.
         if ack.ack > self.max || ack.ack < self.una {
             return;
         }

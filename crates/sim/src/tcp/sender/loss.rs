@@ -167,7 +167,7 @@ impl Sender {
             return !self.variant.uses_sack() || self.counts_delivered;
         }
         if self.variant == Variant::NewReno {
-            // RFC 6582 §3.2 (3), partial: the next gap, and what was acknowledged is deflated.
+            // RFC 6582 §3.2 (3), partial: the next gap, and deflation by the acknowledged bytes.
             let mss = u64::from(self.mss);
             self.retransmit = true;
             self.window.cwnd = self.window.cwnd.saturating_sub(acked);

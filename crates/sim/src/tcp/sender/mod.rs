@@ -39,7 +39,7 @@ pub struct Sender {
     limited_transmit: LimitedTransmit,
     ecn: bool,
 
-    /// The first missing segment goes out before anything else, whatever the window.
+    /// The first missing segment goes out before anything else, regardless of the window.
     retransmit: bool,
     /// The window, and nothing else, held back the last poll.
     cwnd_limited: bool,
@@ -70,7 +70,7 @@ pub struct Sender {
     /// A single segment may wait so long for its acknowledgement: TLP.max_ack_delay of RFC 8985 §7.2,
     /// in Linux the least timeout.
     max_ack_delay: Duration,
-    /// What happens at `expires`.
+    /// The event at `expires`.
     timer: Timer,
     expires: Instant,
     last_sent: Instant,
@@ -79,7 +79,7 @@ pub struct Sender {
     stats: Stats,
 }
 
-/// What a sender has done, in segments and events.
+/// Counters of a sender, in segments and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Segments sent, those sent again included.
@@ -261,7 +261,7 @@ impl Sender {
         Some(self.emit(now, seq, len))
     }
 
-    /// What is next in the stream, as offset and length.
+    /// The next segment of the stream, as offset and length.
     #[inline]
     fn candidate(&self) -> (u64, u32) {
         let mss = u64::from(self.mss);

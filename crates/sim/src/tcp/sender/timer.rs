@@ -4,14 +4,14 @@ use super::Sender;
 use crate::tcp::{Ack, Segment};
 use makeway_core::units::{Duration, Instant};
 
-/// What the timer is for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// RFC 6298.
     Retransmission,
     /// The tail loss probe of RFC 8985 §7.
     Probe,
-    /// What is missing is no longer taken for reordered, RFC 8985 §6.3.
+    /// Missing segments are no longer taken for reordered, RFC 8985 §6.3.
     Reordering,
 }
 
