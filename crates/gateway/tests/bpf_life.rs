@@ -39,7 +39,7 @@ fn nothing_is_left_of_a_thousand_changes_under_traffic() {
 #[ignore = "takes a kernel with BPF qdiscs: run by the test above in a guest"]
 fn guest_changes_under_traffic() {
     INTERFACES.into_iter().for_each(make);
-    // What is allocated once is there from the first on.
+    // One-time allocations are there from the first on.
     let mut lives = Lives::default();
     lives.put(0);
     let stop = AtomicBool::new(false);
@@ -99,9 +99,9 @@ struct Live {
 #[derive(Default)]
 struct Lives {
     all: Vec<Live>,
-    /// So many were put on an interface.
+    /// Number of qdiscs put on an interface.
     put: u32,
-    /// So many packets went into those.
+    /// Number of packets sent into those.
     packets: u64,
 }
 
@@ -169,7 +169,7 @@ impl Lives {
         self.packets += live.qdisc.counters().unwrap().packets_in;
     }
 
-    /// Loads one and puts it on an interface, in the place of what is there.
+    /// Loads one and puts it on an interface, replacing the present one.
     fn put(&mut self, n: u32) {
         let mut random = fastrand::Rng::with_seed(n.into());
         let interface = INTERFACES[n as usize % INTERFACES.len()];
@@ -226,7 +226,7 @@ impl Lives {
         }
     }
 
-    /// What came has left or was given up, once it is on no interface any more.
+    /// Every arrival has left or was dropped, once the qdisc is on no interface any more.
     fn check(&mut self, live: &Live) {
         let Live {
             interface,
@@ -311,7 +311,7 @@ fn traffic(stop: &AtomicBool) -> u64 {
 /// Heads of packets that the kernel has allocated.
 fn packets_of_the_kernel() -> u64 {
     let mut settled = u64::MAX;
-    // What is freed, is freed after a grace period.
+    // Memory is freed after a grace period.
     for _ in 0..20 {
         thread::sleep(Duration::from_millis(100));
         let _ = fs::write("/sys/kernel/slab/skbuff_head_cache/shrink", "1");

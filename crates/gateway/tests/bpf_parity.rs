@@ -1,5 +1,5 @@
 //! Qdiscs in the kernel against core: the same packets, sent while the link is as good as stopped and let go at once,
-//! leave in the same order, and the same ones are given up, for the same reasons.
+//! leave in the same order, and the same ones are dropped, for the same reasons.
 
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
@@ -251,7 +251,7 @@ fn segment(socket: &UdpSocket, size: i32) {
     assert_eq!(set, 0);
 }
 
-/// A TCP segment, with so many bytes of options, to be cut to `size`.
+/// A TCP segment with a number of bytes of options, to be cut to `size`.
 fn tcp_to_segment(size: u16, payload: usize, options: usize) -> Vec<u8> {
     const NEEDS_CHECKSUM: u8 = 1;
     const TCPV4: u8 = 1;

@@ -38,7 +38,7 @@ impl Estimate {
     }
 }
 
-/// What a figure is counted in.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// bit/s.

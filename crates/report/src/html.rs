@@ -26,7 +26,7 @@ pub fn page(title: &str, means: &[String], body: Markup) -> String {
                     @for sentence in means { p.means { (sentence) } }
                 }
                 main { (body) }
-                footer { "Made by makeway " (env!("CARGO_PKG_VERSION")) ". Goodput is payload that arrived; as IP counts headers, and what was sent twice; queues count the wire, framing included." }
+                footer { "Made by makeway " (env!("CARGO_PKG_VERSION")) ". Goodput is payload that arrived; as IP counts headers and retransmissions too; queues count the wire, framing included." }
             }
         }
     }
@@ -49,7 +49,7 @@ pub fn run(report: &Report) -> String {
                 (per_stream(report, "Largest one-way delay", "ms", |f| f.delay_series_ms.clone()).figure())
             }
             @if has_rates(report) {
-                (per_stream(report, "What the controller allows", "kbit/s", |f| f.rate_series_bps.iter().map(|b| b / 1e3).collect()).figure())
+                (per_stream(report, "Rate allowed by the controller", "kbit/s", |f| f.rate_series_bps.iter().map(|b| b / 1e3).collect()).figure())
             }
             @if has_tasks(report) { (tasks(std::slice::from_ref(report)).figure()) }
             (backlog(std::slice::from_ref(report)).figure())
@@ -179,7 +179,7 @@ fn group_table(report: &Report) -> Markup {
     }
 }
 
-/// What senders did with each class of datagrams.
+/// Outcomes of each class of datagrams at the senders.
 fn class_table(report: &Report) -> Markup {
     let groups = summary::groups(report);
     html! {

@@ -1,4 +1,4 @@
-//! What a run reports: table, JSON, one self-contained HTML page.
+//! The report of a run: table, JSON, one self-contained HTML page.
 //!
 //! - [`model`]: the report as a value;
 //! - [`interval`], [`flow`], [`media`]: what every world counts;

@@ -1,4 +1,4 @@
-//! What becomes of an application's datagrams, class by class: counted at both ends. Times are ns after the start of traffic.
+//! Fate of an application's datagrams, class by class: counted at both ends. Times are ns after the start of traffic.
 
 use makeway_core::measure::Histogram;
 use makeway_core::send::Outcome;
@@ -33,7 +33,7 @@ impl Default for Errors {
 impl Errors {
     const SIZES: usize = 256;
 
-    /// So many packets were thought to wait, and so many did.
+    /// Estimated and true number of queued packets.
     pub fn count(&mut self, estimate: u64, truth: u64) {
         self.sum += estimate as i64 - truth as i64;
         let size = estimate.abs_diff(truth).min(Self::SIZES as u64 - 1);
@@ -142,7 +142,7 @@ impl Class {
         self.offered += u64::from(interval.measures(created));
     }
 
-    /// What the sender did with it.
+    /// Its outcome at the sender.
     pub fn end(&mut self, interval: Interval, created: u64, outcome: Outcome) {
         if !interval.measures(created) {
             return;
@@ -175,7 +175,7 @@ impl Class {
     }
 
     fn report(&self, tally: Tally) -> ClassReport {
-        // What nobody saw at the end is a freeze too, if it is long enough.
+        // A gap at the end is a freeze too, if it is long enough.
         let mut frames = self.frames.clone();
         let shown = frames.shown;
         frames.show(tally.ended, self.period);

@@ -1,4 +1,4 @@
-//! What a run reports. Names and units are the same from every world; rates say of which bytes.
+//! The report of a run. Names and units are the same from every world; rates name the bytes they count.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Report {
     pub title: String,
     /// `netns`, `sim` or `vm`.
     pub world: String,
-    /// Version of the program, kernel, and whatever else names the machine's part in the result.
+    /// Version of the program, kernel, and other facts that name the machine's part in the result.
     pub environment: BTreeMap<String, String>,
     /// Settings that differ from the file's.
     pub set: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ pub struct Lateness {
     pub senders_ms: f64,
     /// A queue, in ms.
     pub queues_ms: f64,
-    /// What a run bears, in ms.
+    /// Tolerance of a run, in ms.
     pub limit_ms: f64,
     /// False beyond the limit: then the figures are the machine's as much as the discipline's.
     pub measured: bool,
@@ -104,7 +104,7 @@ pub struct FlowReport {
     pub kind: String,
     /// Payload received, bit/s.
     pub goodput_bps: f64,
-    /// IP packets received, bit/s: headers, and what was sent twice, included. Where the world counts it.
+    /// IP packets received, bit/s, headers and retransmissions included. Where the world counts it.
     #[serde(default)]
     pub ip_bps: Option<f64>,
     /// Datagram flows only.
@@ -130,7 +130,7 @@ pub struct FlowReport {
     /// Tasks done by the end of each step; empty for flows that are none.
     #[serde(default)]
     pub tasks_series: Vec<f64>,
-    /// What the sender's controller allows at the beginning of each step, payload, bit/s; empty for flows without one.
+    /// Rate allowed by the sender's controller at the beginning of each step, payload, bit/s; empty for flows without one.
     #[serde(default)]
     pub rate_series_bps: Vec<f64>,
     /// Length of a step in seconds.
@@ -147,7 +147,7 @@ pub struct MediaReport {
     pub occupancy: Option<OccupancyReport>,
 }
 
-/// How far a sender's estimates of its packets at an access point are from what was there when the receiver reported.
+/// Error of a sender's estimates of its packets at an access point, at the time of the receiver's report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OccupancyReport {
     /// Estimates.
@@ -160,7 +160,7 @@ pub struct OccupancyReport {
     pub within_two: f64,
 }
 
-/// Datagrams of one class, made in the measured interval. What was offered was sent, expired, evicted, too large, or
+/// Datagrams of one class, made in the measured interval. Each offered datagram was sent, expired, evicted, too large, or
 /// waited at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassReport {
@@ -172,9 +172,9 @@ pub struct ClassReport {
     pub sent: u64,
     /// Of those, when they could not be expected to arrive in time.
     pub sent_late: u64,
-    /// Given up by the sender because they could not arrive in time.
+    /// Dropped by the sender because they could not arrive in time.
     pub expired: u64,
-    /// Given up by the sender because its queue was full.
+    /// Dropped by the sender because its queue was full.
     pub evicted: u64,
     /// Larger than a packet.
     pub too_large: u64,
@@ -189,7 +189,7 @@ pub struct ClassReport {
 }
 
 impl ClassReport {
-    /// Arrived in time, of what was made; `None` if nothing was.
+    /// Share of the created datagrams that arrived in time; `None` without any.
     pub fn on_time_share(&self) -> Option<f64> {
         (self.offered > 0).then(|| self.on_time as f64 / self.offered as f64)
     }
@@ -226,7 +226,7 @@ pub struct QueueingReport {
     pub max_ms: f64,
 }
 
-/// Tasks of a download, each of so many bytes.
+/// Tasks of a download, with the size of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TasksReport {
     /// Begun and ended inside the measured interval.
@@ -292,7 +292,7 @@ pub struct QueueReport {
     /// Packets that came with less than K times the least tickets (TRED), over the whole run.
     #[serde(default)]
     pub expected: u64,
-    /// Packets given up, by reason, over the whole run; `loss` are those that were sent on and lost on their way.
+    /// Dropped packets by reason, over the whole run; `loss` are those that the link lost after sending.
     pub drops: BTreeMap<String, u64>,
     /// Sojourn time in ms, where the world sees it.
     pub sojourn_ms: Option<Quantiles>,
@@ -315,13 +315,13 @@ pub struct RadioReport {
     pub receive_s: f64,
     /// Seconds of neither, while it was on.
     pub idle_s: f64,
-    /// What that took, in J.
+    /// Energy of that, in J.
     pub energy_j: f64,
     /// Data frames sent, every try.
     pub frames: u64,
     /// Of those and of RTS: without an answer.
     pub failures: u64,
-    /// Frames given up after the last try.
+    /// Frames dropped after the last try.
     pub given_up: u64,
     /// Messages of routing sent (AODV): RREQ, RREP, RERR.
     pub routing: u64,
@@ -333,7 +333,7 @@ impl QueueReport {
         self.sojourn_ms.map_or(f64::NAN, |sojourn| sojourn.mean)
     }
 
-    /// Packets that the queue gave up; those that the link lost are not among them.
+    /// Packets dropped by the queue; those that the link lost are not among them.
     pub fn dropped(&self) -> u64 {
         let given_up = self.drops.iter().filter(|(reason, _)| *reason != "loss");
         given_up.map(|(_, n)| n).sum()

@@ -21,11 +21,11 @@ pub use comparison::{Comparison, Difference};
 pub const FORMAT: u32 = 1;
 /// Runs before a precision may end them: the deviation of fewer is mostly chance. Chosen by us.
 pub const LEAST: usize = 5;
-/// A loss known to this share of the packets is settled whatever its mean, so that a stream that
+/// A loss known to this share of the packets is settled for any mean, so that a stream that
 /// loses nothing does not ask for runs without end: half of what counts as negligible.
 pub const LOSS_FLOOR: f64 = 0.0005;
 
-/// What is known of many runs.
+/// Statistics of many runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Replications {
     /// [`FORMAT`].
@@ -140,7 +140,7 @@ impl Measure {
         }
     }
 
-    /// What it is counted in.
+    /// Its unit.
     pub const fn unit(self) -> Unit {
         match self {
             Self::GoodputBps | Self::ThroughputBps => Unit::Rate,
@@ -295,7 +295,7 @@ impl Replications {
     }
 }
 
-/// What a run says of each group and queue, always in the same order.
+/// Figures of a run for each group and queue, always in the same order.
 fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
     let mut figures = Vec::new();
     for group in summary::groups(report) {

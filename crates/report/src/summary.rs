@@ -147,7 +147,7 @@ pub fn satisfaction(report: &Report) -> Option<String> {
     ))
 }
 
-/// What the radios of each channel took, a sentence each.
+/// Energy of the radios of each channel, a sentence each.
 pub fn radios(report: &Report) -> impl Iterator<Item = String> {
     let channels = report.radios.chunk_by(|a, b| a.channel == b.channel);
     channels.map(|radios| {
@@ -239,7 +239,7 @@ pub fn label(report: &Report) -> String {
     }
 }
 
-/// What a stream's receiver misses of it: lost packets, or what was not there in time where there are deadlines.
+/// Packets missed by a stream's receiver: lost ones, or those not in time where there are deadlines.
 pub fn missed(group: &Group) -> Option<f64> {
     let on_time: u64 = group.classes.iter().map(|class| class.on_time).sum();
     match group.classes.iter().map(|class| class.offered).sum::<u64>() {

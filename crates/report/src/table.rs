@@ -116,7 +116,7 @@ pub fn run(report: &Report) -> String {
     text
 }
 
-/// What senders did with each class of datagrams.
+/// Outcomes of each class of datagrams at the senders.
 fn classes(report: &Report) -> Option<Table> {
     let mut classes = table(&[
         "class",

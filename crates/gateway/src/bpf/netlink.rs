@@ -1,4 +1,4 @@
-//! What tc(8) and ip-link(8) do here: qdiscs listed, put on an interface and taken away; an ifb device and what sends packets to it.
+//! The parts of tc(8) and ip-link(8) used here: qdiscs listed, put on an interface and removed; an ifb device and the filter that redirects to it.
 //!
 //! All of it is of the network namespace of the calling thread.
 
@@ -69,7 +69,7 @@ impl Found {
     }
 }
 
-/// What is in `TCA_OPTIONS`. The library keeps it whole where it does not know the kind.
+/// The content of `TCA_OPTIONS`. The library keeps it whole where it does not know the kind.
 fn bytes(options: &[TcOption]) -> Vec<u8> {
     if let [TcOption::Other(whole)] = options {
         let mut value = vec![0; whole.value_len()];
@@ -94,7 +94,7 @@ pub(super) fn qdiscs(index: u32) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Puts a qdisc in its place, whatever was there.
+/// Installs a qdisc, replacing any other there.
 pub(super) fn attach(index: u32, qdisc: &Found) -> io::Result<()> {
     let mut message = message(index, qdisc.parent, qdisc.handle, Some(&qdisc.kind));
     if let Some(options) = &qdisc.options {
@@ -144,7 +144,7 @@ pub(super) fn delete_clsact(index: u32) -> io::Result<()> {
     detach(index, TcHandle::CLSACT.into())
 }
 
-/// Sends what comes by one device out by another.
+/// Redirects the ingress of one device to the egress of another.
 pub(super) fn redirect(index: u32, to: u32) -> io::Result<()> {
     let mut mirror = TcMirror::default();
     mirror.generic.action = TcActionType::Stolen;

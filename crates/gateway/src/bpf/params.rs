@@ -1,4 +1,4 @@
-//! What a discipline is told beside `struct config`, in sections and maps of its own.
+//! Parameters of a discipline beside `struct config`, in separate sections and maps.
 
 use bytemuck::{Pod, Zeroable, bytes_of};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenMapMut};
@@ -90,14 +90,14 @@ impl From<&TredParams> for Tred {
     }
 }
 
-/// What there is to write.
+/// The parameters to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Params {
     /// Sections, by name.
     sections: Vec<(&'static str, Vec<u8>)>,
     /// Maps that have a size of their own.
     sizes: Vec<(&'static str, u32)>,
-    /// What each tag says, of the map of that name.
+    /// Value of each tag, of the map of that name.
     tickets: Vec<u32>,
 }
 
@@ -175,7 +175,7 @@ impl Params {
     }
 }
 
-/// What each tag of `codec` says, in steps of 2^-16.
+/// Value of each tag of `codec`, in steps of 2^-16.
 fn tickets(codec: Codec) -> Vec<u32> {
     let tags = 0..=codec.most().0;
     tags.map(|tag| codec.decode(Tag(tag)).scaled()).collect()

@@ -11,7 +11,7 @@ use crate::datapath::{FlowStats, Sojourn, Stats};
 /// Most flows that are told, the largest backlogs.
 const MOST_FLOWS: usize = 1024;
 
-/// What a qdisc counted until `now`, in ns of CLOCK_MONOTONIC. The packet that the kernel handles at this moment counts as held.
+/// Counters of a qdisc at `now`, in ns of CLOCK_MONOTONIC. The packet that the kernel handles at this moment counts as held.
 pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
     let snapshot = qdisc.snapshot()?;
     let Snapshot {

@@ -18,7 +18,7 @@ pub struct AcceptAll {
     thread: JoinHandle<io::Result<Accepted>>,
 }
 
-/// What it did.
+/// Its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Accepted {
     /// Packets that it let go.

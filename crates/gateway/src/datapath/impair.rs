@@ -1,4 +1,4 @@
-//! What a long link does to packets after they were sent: loss, delay, jitter. In order always.
+//! Effects of a long link on sent packets: loss, delay, jitter. Order is kept.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub struct Impairments {
     pub jitter: Duration,
 }
 
-/// What becomes of a packet that left the shaper.
+/// Fate of a packet that left the shaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It goes on at once.

@@ -42,7 +42,7 @@ pub enum Message<'a> {
         /// Zero for success.
         error: i32,
     },
-    /// Anything else, and whatever cannot be read.
+    /// Anything else, including unreadable messages.
     Other,
 }
 
@@ -130,7 +130,7 @@ pub(super) fn config(sequence: u32, queue: u16, attributes: &[(u16, &[u8])]) -> 
     out
 }
 
-/// What becomes of a packet, or of all up to it.
+/// Verdict on a packet, or on all up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Accept,

@@ -65,7 +65,7 @@ pub enum BindError {
     System {
         /// The queue.
         queue: u16,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -79,14 +79,14 @@ pub struct Queue {
     counters: Option<File>,
 }
 
-/// Packets that the kernel gave up before we saw them.
+/// Packets that the kernel dropped before we read them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelCounters {
     /// Packets that wait for a verdict now.
     pub held: u64,
-    /// Given up since more than the queue's limit waited.
+    /// Dropped since the backlog exceeded the queue's limit.
     pub queue_full: u64,
-    /// Given up since the socket's buffer was full.
+    /// Dropped since the socket's buffer was full.
     pub socket_full: u64,
 }
 
@@ -155,7 +155,7 @@ impl Queue {
         Batch::new(self.copy)
     }
 
-    /// Receives what waits, without blocking; how many messages came.
+    /// Receives the waiting messages without blocking; returns their number.
     pub fn receive(&self, batch: &mut Batch) -> io::Result<usize> {
         batch.filled = 0;
         // SAFETY: `headers` are BATCH valid message headers whose iovecs point into `slots`;
@@ -211,7 +211,7 @@ impl Queue {
         result
     }
 
-    /// What the kernel counted for this queue; `None` where `/proc` does not tell, as in a user
+    /// The kernel's counters of this queue; `None` where `/proc` lacks them, as in a user
     /// namespace of somebody who is not root.
     pub fn kernel_counters(&self) -> Option<KernelCounters> {
         let mut text = [0; 8192];
@@ -421,7 +421,7 @@ impl Verdicts {
         self.push(id, Verdict::AcceptUpTo);
     }
 
-    /// Lets `payload` go on in the place of the packet.
+    /// Accepts the packet with `payload` as its content.
     pub fn rewrite(&mut self, id: u32, payload: &[u8]) {
         message::rewrite(self.queue, id, payload, &mut self.bytes);
         self.ends.push(self.bytes.len());

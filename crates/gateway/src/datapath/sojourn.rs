@@ -35,7 +35,7 @@ impl Sojourns {
     }
 }
 
-/// The `q`-quantile of what was counted in such buckets, by nearest rank; zero without samples.
+/// The `q`-quantile of the samples in such buckets, by nearest rank; zero without samples.
 pub(crate) fn quantile(buckets: [u64; BUCKETS], q: f64) -> Duration {
     let count: u64 = buckets.iter().sum();
     let rank = ((q * count as f64).ceil() as u64).max(1);

@@ -104,7 +104,7 @@ fn ipv6() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What follows the addresses of a frame, from its Ethernet type on, whole or cut off.
+/// A frame after its addresses, from its Ethernet type on, whole or cut off.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let tag = (
         select(&[[0x81, 0], [0x88, 0xa8], [0x91, 0]][..]),
@@ -134,7 +134,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What core reads.
+/// Core's dissection.
 fn expected(identity: Identity, frame: &[u8], seed: u64) -> Answer {
     let key = FlowKey::from_ethernet(identity, &[&[2; 12], frame].concat());
     let mut answer = Answer {

@@ -48,7 +48,7 @@ impl Native {
         Self(program)
     }
 
-    /// What it answers to `input`.
+    /// Its answer to `input`.
     fn run<T: Pod>(&self, input: Vec<u8>) -> Vec<T> {
         let mut program = Command::new(&self.0)
             .stdin(Stdio::piped())

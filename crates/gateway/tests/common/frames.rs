@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// What is added before a frame whose segments are still to be made: `struct virtio_net_hdr`.
+/// Header before an unsegmented frame: `struct virtio_net_hdr`.
 pub const GSO_HEADER: usize = 10;
 
 /// Before the header of IP.
@@ -84,7 +84,7 @@ impl Frames {
         // SAFETY: the frame lives until the call returns.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
         let error = io::Error::last_os_error();
-        // What the qdisc refuses is an error here.
+        // A refusal of the qdisc is an error here.
         let refused = error.raw_os_error() == Some(libc::ENOBUFS);
         assert!(sent == frame.len() as isize || refused, "{error}");
     }

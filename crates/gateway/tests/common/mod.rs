@@ -35,7 +35,7 @@ fn enter(again: impl FnOnce(&Path)) -> bool {
     // One after the other: they measure time, and some of them load the machine.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    // What another user left in the shared folder for temporary files is not ours to use.
+    // Files of another user in the shared temporary folder are not ours to use.
     let runtime = std::env::temp_dir().join(format!("makeway-test-{}", std::process::id()));
     std::fs::create_dir_all(&runtime).expect("a folder for temporary files");
     again(&runtime);

@@ -82,7 +82,7 @@ impl Comparison {
     }
 }
 
-/// Figures that both have, whatever else they have.
+/// Figures that both have.
 fn paired(first: &Replications, other: &Replications) -> Vec<Figure> {
     let mut differences = Vec::new();
     for a in &first.figures {
@@ -96,7 +96,7 @@ fn paired(first: &Replications, other: &Replications) -> Vec<Figure> {
     differences
 }
 
-/// What a difference says.
+/// Verdict on a difference.
 pub(super) fn verdict(difference: &Figure) -> &'static str {
     match difference.estimate {
         d if !d.certain() => "not shown",

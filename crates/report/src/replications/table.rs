@@ -79,9 +79,9 @@ pub fn comparison(all: &Comparison) -> String {
     text
 }
 
-/// What the column of differences is.
+/// Explanation of the column of differences.
 pub const PAIRED: &str = "Differences are of runs with the same random numbers, pair by pair. One of twenty \
-intervals misses the true difference: \"not shown\" is no proof that there is none.";
+intervals misses the true difference: \"not shown\" does not prove equality.";
 
 pub fn shown(figure: &Figure) -> String {
     match figure.estimate.runs {
@@ -95,7 +95,7 @@ pub fn range(figure: &Figure) -> (Option<f64>, Option<f64>) {
     (values().reduce(f64::min), values().reduce(f64::max))
 }
 
-/// What a reader must know before the figures are used.
+/// Cautions about the figures.
 pub fn notes(all: &Replications) -> Vec<String> {
     let mut notes = Vec::new();
     if !all.complete {

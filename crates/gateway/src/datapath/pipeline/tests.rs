@@ -207,7 +207,7 @@ fn hosts_share_under_cake_however_many_flows_they_have() {
     assert!(stats.packets_out.abs_diff(2 * one) < 40, "{one} {stats:?}");
 }
 
-/// What the kernel's queue is after `verdicts`, and what went on and what was dropped, in order.
+/// The kernel's queue after `verdicts`, with the accepted and the dropped packets, in order.
 fn obey(waiting: &mut Vec<u32>, verdicts: &Verdicts) -> Vec<(u32, bool)> {
     let mut done = Vec::new();
     for (id, verdict, _) in verdicts.iter() {

@@ -257,7 +257,7 @@ fn tags_are_taken_off_at_the_end_of_the_domain_but_count_in_it() {
     let mut pipeline = pipeline(tags, None);
     let mut of = |bytes: &[u8]| through(&mut pipeline, 0, bytes);
     assert_eq!(of(&segment(1, 1, 0, Tag(7))), (Some(Tag(0)), true));
-    // What has none is not copied back.
+    // A packet without a tag is not copied back.
     assert_eq!(of(&segment(1, 1, 0, Tag(0))), (Some(Tag(0)), false));
     // A tag above the largest code is somebody else's, and goes too.
     assert_eq!(of(&segment(1, 1, 0, Tag(256))), (Some(Tag(0)), true));
@@ -348,7 +348,7 @@ fn a_packet_that_was_not_copied_whole_goes_on_as_it_is() {
 }
 
 proptest! {
-    /// Whatever waits, whatever is dropped: each packet has its verdict once, with its own bytes.
+    /// For any backlog and any drops: each packet has its verdict once, with its own bytes.
     #[test]
     fn each_packet_leaves_as_itself(
         steps in proptest::collection::vec((0u64..3000, 0u8..4, 0u16..300), 1..300),
