@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fuzz targets: what takes bytes of strangers, and what must hold whatever they are. A failure is a panic.
+//! Fuzz targets: parsers and protocols that take bytes of strangers, with invariants for any bytes. A failure is a panic.
 //!
 //! `make fuzz` runs each for some seconds, guided by coverage, from its corpus in `corpus/`; the tests of this crate replay the corpora.
 //! A new target is a file in `targets/`, a line below, and a folder of inputs to begin with.

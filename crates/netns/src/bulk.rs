@@ -50,7 +50,7 @@ pub(crate) struct Demand {
     pub(crate) start: u64,
 }
 
-/// What arrived of one download.
+/// Receive counters of one download.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     /// Bytes read.
@@ -170,7 +170,7 @@ pub(crate) fn serve(offers: Vec<Offer>, epoch: Epoch, stop: &AtomicBool) -> io::
                 Ok(sent) => {
                     flow.offer.bytes = flow.offer.bytes.map(|left| left - sent as u64);
                     if flow.offer.bytes == Some(0) {
-                        // What is sent may arrive: an orderly end.
+                        // Sent data may arrive: an orderly end.
                         sockopt::set_socket_linger(&*stream, None)?;
                         flow.done = true;
                         flow.stream = None;

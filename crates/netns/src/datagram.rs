@@ -24,7 +24,7 @@ use crate::run::Latest;
 const BUFFER: libc::c_int = 8 << 20;
 /// Packets taken in one call.
 const BATCH: usize = 32;
-/// What a stream carries instead of zeros.
+/// Payload of a stream instead of zeros.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// Name of its flow.
@@ -57,7 +57,7 @@ pub(crate) struct Stream<'a> {
     pub(crate) latest: &'a Latest,
 }
 
-/// What a sender counted.
+/// Counters of a sender.
 #[derive(Debug)]
 pub(crate) struct Sent {
     /// Packets by their stamp.
@@ -134,10 +134,10 @@ pub(crate) fn lost_on_the_way(error: &io::Error) -> bool {
     )
 }
 
-/// What arrived of one stream.
+/// Receive counters of one stream.
 #[derive(Debug)]
 pub(crate) struct Received {
-    /// What every world counts.
+    /// Counters common to all worlds.
     pub(crate) counts: flow::Received,
     /// One bit for each packet of the stream that arrived, warm-up included.
     pub(crate) arrived: Vec<u64>,

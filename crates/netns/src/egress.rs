@@ -49,7 +49,7 @@ pub(crate) struct Queue {
     pub(crate) tool: String,
 }
 
-/// What queues its packets.
+/// Its queue: a datapath or a qdisc.
 #[derive(Debug)]
 enum Carrier {
     Datapath(DatapathHandle),

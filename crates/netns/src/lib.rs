@@ -3,7 +3,7 @@
 //! - [`run`]: a scenario in, a report out;
 //! - [`namespace`]: namespaces by file descriptor, user namespaces;
 //! - [`topology`], [`network`]: addresses, veth pairs and routes;
-//! - [`media`]: a real clip in the place of a trace.
+//! - [`media`]: a real clip instead of a trace.
 
 mod bulk;
 mod clock;

@@ -46,7 +46,7 @@ pub fn enter_user_namespace() -> Result<(), UserNamespaceError> {
             source: source.into(),
             hint: hint(),
         })?;
-    // user_namespaces(7): a process without privilege must give up setgroups before gid_map.
+    // user_namespaces(7): a process without privilege must deny setgroups before gid_map.
     fs::write("/proc/self/setgroups", "deny")
         .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {uid} 1")))
         .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {gid} 1")))
@@ -104,7 +104,7 @@ impl Namespace {
     /// Runs `f` on a thread inside the namespace. Sockets opened there stay there.
     ///
     /// # Errors
-    /// If the thread cannot be started or may not enter; otherwise whatever `f` gives.
+    /// If the thread cannot be started or may not enter; otherwise the result of `f`.
     pub fn run<T: Send>(&self, f: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let inside = || {
             rustix::thread::move_into_link_name_space(

@@ -19,7 +19,7 @@ const TX_QUEUE: u32 = 1000;
 /// Ethernet's.
 const MTU: u32 = 1500;
 
-/// What could not be built.
+/// The part that could not be built.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot build {what}: {source}")]
 pub struct BuildError {

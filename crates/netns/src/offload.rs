@@ -18,7 +18,7 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// What merges packets, or sends what is merged.
+/// Offloads that merge packets, or send merged ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// TCP segmentation by the device.

@@ -14,7 +14,7 @@ use crate::egress::Queue;
 use crate::run::{Arrivals, Backend, Outcome, RunError, Traffic};
 use crate::sender::Carried;
 
-/// What the environment calls how late senders were.
+/// Key of the senders' lateness in the environment.
 const LATENESS: &str = "sender lateness";
 /// A sender that was ever later than this, in ms, has sent a burst that is not in its trace: at the video's rate it is one packet. Chosen
 /// by us; figures are not looked at.

@@ -36,7 +36,7 @@ const DRAIN_SPARE: Duration = Duration::from_millis(300);
 pub struct Options {
     /// Set to true from anywhere, it ends the run early, with a report of what there was.
     pub stop: Arc<AtomicBool>,
-    /// What `rtp` streams carry; zeros where nothing is said.
+    /// Payload of `rtp` streams; zeros by default.
     pub content: Vec<Content>,
     /// Who queues.
     pub backend: Backend,
@@ -107,7 +107,7 @@ pub enum RunError {
     Queueing {
         /// The link.
         link: String,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
     /// Only a model of TCP, or of a source, can do it.
@@ -117,7 +117,7 @@ pub enum RunError {
         place: String,
         /// The flow.
         flow: String,
-        /// What it does not have, and what to change.
+        /// The missing part, and the change to make.
         what: &'static str,
     },
     /// A flow has no way to its receiver.
@@ -141,7 +141,7 @@ pub enum RunError {
     Flow {
         /// Its name.
         flow: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A thread of senders or receivers.
@@ -260,7 +260,7 @@ fn is_kernels(tcp: &Tcp) -> bool {
     *tcp == made
 }
 
-/// What this world does not write on packets.
+/// Tags that this world does not write on packets.
 fn not_written(
     scenario: &Scenario,
     share: Option<Share>,
@@ -361,7 +361,7 @@ fn times(scenario: &Scenario, flow: &Flow) -> [u64; 2] {
     [flow.start, stop.min(scenario.duration)].map(Duration::as_nanos)
 }
 
-/// What senders and receivers counted, in the order of the scenario's flows of their kind.
+/// Counters of senders and receivers, in the order of the scenario's flows of their kind.
 pub(crate) struct Traffic {
     pub(crate) sent: Vec<Sent>,
     pub(crate) received: Vec<Received>,

@@ -20,7 +20,7 @@ use crate::run::Latest;
 
 /// IPv4 and UDP.
 const HEADERS: u32 = 28;
-/// What a packet carries: its number.
+/// Payload of a packet: its number.
 const NUMBER: usize = size_of::<u64>();
 /// Sleep until a timer is looked at again that has run out, in ns.
 const SHORTEST: u64 = 1_000_000;
@@ -70,7 +70,7 @@ pub(crate) fn carry(
     let mut due = start;
     let mut now = Instant::ZERO;
     while epoch.elapsed() < until.load(Ordering::Relaxed) {
-        // What came is as old as the kernel says, but time never runs backwards.
+        // Arrival times are the kernel's, but time never runs backwards.
         batch.receive(&far, |packet, length, real| {
             now = now.max(Instant::from_nanos(epoch.elapsed_at(real)));
             if let Some(packet) = numbered(packet, &packets) {
@@ -140,7 +140,7 @@ fn send(socket: &UdpSocket, number: usize, length: u32, buffer: &mut [u8]) -> io
     }
 }
 
-/// What a packet stands for that came; none of ours stands for nothing.
+/// Meaning of an arriving packet; foreign packets have none.
 fn numbered<'a, T>(packet: &[u8], all: &'a [T]) -> Option<&'a T> {
     let number = u64::from_be_bytes(*packet.first_chunk()?);
     all.get(usize::try_from(number).ok()?)

@@ -11,7 +11,7 @@ use makeway_scenario::wire;
 
 use crate::topology::node_address;
 
-/// What `egress` of node `from` does with tags; nothing where the scenario has none.
+/// Treatment of tags at `egress` of node `from`; nothing where the scenario has none.
 pub(crate) fn config(scenario: &Scenario, from: usize, egress: &Egress) -> TagConfig {
     let model::Tags {
         codec,

@@ -550,7 +550,7 @@ fn configured_loss_is_measured_loss() {
     let sent = report.flows[0].datagrams.as_ref().unwrap().sent;
     // A sender that is late catches up at 10/9 of its rate at most; how much of it does not matter here.
     assert!((1_000..=8_889).contains(&sent), "{sent}");
-    // Four standard deviations of the binomial of what was sent: of 8000 packets 0.0098.
+    // Four standard deviations of the binomial of the sent packets: of 8000 packets 0.0098.
     let loss = loss(&report, 0);
     let bound = 4.0 * (0.05 * 0.95 / sent as f64).sqrt();
     assert!((loss - 0.05).abs() < bound, "{loss} of {sent}");

@@ -1,4 +1,4 @@
-//! What flows and links are read against.
+//! Context of the reader: nodes, duration, folder.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::error::{Origin, ScenarioError, did_you_mean, list};
 use crate::model::Node;
 use crate::section::Section;
 
-/// What a scenario names is held in memory: hours of frames, not devices or pipes without end.
+/// Files named by a scenario are held in memory: hours of frames, not devices or endless pipes.
 const LARGEST_FILE: u64 = 64_000_000;
 
-/// What flows and links are read against.
+/// Context in which flows and links are read.
 pub(crate) struct Context<'a> {
     pub nodes: Vec<Node>,
     pub duration: Duration,

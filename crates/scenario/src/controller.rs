@@ -28,7 +28,7 @@ const ABRC_KEYS: [&str; 10] = [
     "kind", "k", "interval", "retarget", "floor", "first", "t_udp", "acks", "leaving", "unit",
 ];
 
-/// What `rate` says: the name of a controller, a table with its parameters, or a rate that stays. Packets carry `largest`
+/// Value of `rate`: the name of a controller, a table with its parameters, or a constant rate. Packets carry `largest`
 /// bytes at most.
 pub(crate) fn read(s: &Section<'_>, largest: u32) -> Result<Config, ScenarioError> {
     let entry = s.need("rate", EXAMPLE)?;

@@ -21,7 +21,7 @@ pub use media::{Unit, Units};
 
 /// Headers of each packet: IPv4 20, UDP 8, RTP 12 bytes.
 pub const HEADERS: u64 = 40;
-/// What follows the RTP header of each packet at least: our extension. Shorter ones are padded to it.
+/// Least content after the RTP header of each packet: our extension. Shorter ones are padded to it.
 pub const LEAST_PAYLOAD: u64 = EXTENSION as u64;
 /// RTP header extension (RFC 3550 section 5.3.1): its own 4 bytes, a stamp and a sequence number.
 pub const EXTENSION: usize = 20;
@@ -42,7 +42,7 @@ pub struct Departure {
     pub gap: u64,
     /// Its place in the stream, from 0.
     pub seq: u64,
-    /// What follows the RTP header, extension included, in bytes.
+    /// Bytes after the RTP header, extension included.
     pub payload: u64,
     /// RTP timestamp of its frame.
     pub timestamp: u32,
@@ -51,7 +51,7 @@ pub struct Departure {
 }
 
 /// The departures of a datagram source, endless but for a capture that is played once; `None` for a
-/// bulk source, and for media, whose sender decides of them ([`Units`]). What is random depends on `seed` and `flow`, the flow's number, alone.
+/// bulk source, and for media, whose sender decides of them ([`Units`]). The random streams depend on `seed` and `flow`, the flow's number, alone.
 pub fn departures(
     source: &Source,
     seed: u64,
@@ -147,7 +147,7 @@ fn even(rate: Rate, payload: Bytes) -> impl Iterator<Item = Departure> + Send + 
     })
 }
 
-/// What is left of a planned gap while a late sender catches up; chosen by us.
+/// Part of a planned gap kept while a late sender catches up; chosen by us.
 fn shortened(gap: u64) -> u64 {
     gap / 10 * 9
 }

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct ScenarioError {
     /// The file with the line, or the setting of the command line.
     pub place: String,
-    /// What is wrong there and what would be right.
+    /// The fault, the allowed values, and an example.
     pub message: String,
 }
 

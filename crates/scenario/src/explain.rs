@@ -9,7 +9,7 @@ use crate::model::{Egress, Flow, Media, Pace, Scenario, Source, Standard, Traffi
 use crate::trace::mean_bps;
 use crate::warnings::warnings;
 
-/// What would run, line by line.
+/// Description of the run, line by line.
 pub fn explain(s: &Scenario) -> String {
     let mut out = String::new();
     let measured = s.duration.as_secs_f64() - s.warmup.as_secs_f64();

@@ -1,7 +1,7 @@
 //! The scenario file: nodes, links, disciplines, flows, what to measure.
 //!
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
-//! [`explain`] says it in words. What every world needs of it: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
+//! [`explain`] puts it into words. Parts for every world: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
 
 mod changes;
 mod context;

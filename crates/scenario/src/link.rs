@@ -75,7 +75,7 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioErro
     })
 }
 
-/// What `key` says of both ends: one table, or an array of two, each read by `read`.
+/// Value of `key` for both ends: one table, or an array of two, each read by `read`.
 fn at_ends<T>(
     s: &Section<'_>,
     key: &str,

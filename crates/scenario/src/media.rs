@@ -68,7 +68,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
     })))
 }
 
-/// With what gives way to an important datagram when the queue is full.
+/// With the response to a full queue.
 fn policy(s: &Section<'_>) -> Result<AnyPolicy, ScenarioError> {
     let mut policy: AnyPolicy = s.read("policy")?.unwrap_or_default();
     let when_full = match s.choice("when_full", &["evict", "refuse"])?.as_deref() {
@@ -80,7 +80,7 @@ fn policy(s: &Section<'_>) -> Result<AnyPolicy, ScenarioError> {
         AnyPolicy::Sbpn1(sbpn1) => sbpn1.when_full = when_full,
         AnyPolicy::Sbpn2(sbpn2) => sbpn2.when_full = when_full,
         AnyPolicy::Weighted(weighted) => weighted.when_full = when_full,
-        // What others have they leave aside, so that one file serves to compare them.
+        // Keys of other policies are ignored, so that one file serves to compare them.
         _ => {}
     }
     Ok(policy)

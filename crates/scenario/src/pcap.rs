@@ -30,7 +30,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Captured>, String> {
     found.packets()
 }
 
-/// After so much time a capture begins again: its last packet lasts as long as the mean of the others;
+/// Period after which a capture begins again: its last packet lasts as long as the mean of the others;
 /// a millisecond at least.
 pub(crate) fn period(packets: &[Captured]) -> Duration {
     let span = packets.last().map_or(Duration::ZERO, |last| last.at);

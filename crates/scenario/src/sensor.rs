@@ -66,7 +66,7 @@ impl Phenomenon {
         })
     }
 
-    /// What a sensor at node `from` sends: a packet at each multiple of the period at which it notices.
+    /// Packets of a sensor at node `from`: one at each multiple of the period at which it notices.
     pub fn noticed_by(
         &self,
         s: &Section<'_>,

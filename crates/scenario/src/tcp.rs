@@ -16,7 +16,7 @@ const KEYS: [&str; 7] = [
     "ecn",
 ];
 
-/// What [`Tcp::window`] and the rest stay within, so that sizes fit what is built from them.
+/// Limits of [`Tcp::window`] and the others, so that derived sizes fit their types.
 const MOST_WINDOW: Bytes = Bytes::new(1 << 30);
 const MOST_SEGMENT: Bytes = Bytes::new(65_000);
 

@@ -13,7 +13,7 @@ const TAGS_KEYS: [&str; 6] = ["bits", "scale", "window", "policing", "silence", 
 const ISSUE_KEYS: [&str; 3] = ["at", "rate", "steps"];
 const RATES: std::ops::RangeInclusive<u64> = 1..=TicketRate::MOST as u64;
 
-/// What tags mean, all over the network.
+/// Code of tags, the same all over the network.
 pub(crate) fn tags(top: &Section<'_>) -> Result<Tags, ScenarioError> {
     let mut tags = Tags::default();
     let Some(entry) = top.get("tags") else {
@@ -42,7 +42,7 @@ pub(crate) fn tags(top: &Section<'_>) -> Result<Tags, ScenarioError> {
     Ok(tags)
 }
 
-/// What a flow is due.
+/// Tickets of a flow.
 pub(crate) fn share(s: &Section<'_>) -> Result<Option<Share>, ScenarioError> {
     let tickets = s.integer("tickets", RATES)?.and_then(ticket_rate);
     let profile: Option<Rate> = s.read("profile")?;
@@ -59,7 +59,7 @@ fn ticket_rate(n: u64) -> Option<TicketRate> {
     TicketRate::new(u32::try_from(n).ok()?)
 }
 
-/// What one end of a link is issued.
+/// Tickets issued to one end of a link.
 pub(crate) fn issue(
     s: &Section<'_>,
     item: &Item,

@@ -1,4 +1,4 @@
-//! What makes the figures of a scenario doubtful that can be run.
+//! Warnings: doubtful figures of a valid scenario.
 
 use makeway_core::rate::{Config, abrc};
 

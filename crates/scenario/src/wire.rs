@@ -1,4 +1,4 @@
-//! What flows look like on the wire, the same in every world: addresses, ports, RTP headers.
+//! Flows on the wire, the same in every world: addresses, ports, RTP headers.
 
 use std::net::Ipv4Addr;
 

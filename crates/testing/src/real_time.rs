@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_millis(1);
 /// Processors that are watched at most: each costs 1000 wakeups a second.
 const MOST: usize = 16;
 
-/// Measures how late this machine wakes a thread: one on each processor, at the scheduling priority of whoever starts it,
+/// Measures how late this machine wakes a thread: one on each processor, at the scheduling priority of its creator,
 /// which sleeps in steps of 1 ms.
 #[derive(Debug)]
 pub struct Watch {

@@ -196,7 +196,7 @@ fn stamp(payload: &mut [u8], sender: u8, class: u8) {
     payload[2..HEAD].copy_from_slice(&deadline.to_be_bytes());
 }
 
-/// Shares of what was offered that came in time: audio, video.
+/// Shares of the offered datagrams that arrived in time: audio, video.
 fn shares(came: &impl Fn(u8, u8) -> Came, sender: u8, offered: [u64; 2]) -> [f64; 2] {
     [AUDIO, VIDEO].map(|class| {
         let (_, in_time) = came(sender, class);
@@ -239,7 +239,7 @@ async fn overload() -> Fallible<()> {
         });
         let both = tokio::join!(queued, as_it_is);
         ours.drained().await;
-        // What is in quinn's queue and under way.
+        // Datagrams in quinn's queue and in flight.
         sleep(Duration::from_millis(500)).await;
         ([both.0?, both.1?], plain.close_reason())
     };
@@ -259,7 +259,7 @@ async fn overload() -> Fallible<()> {
         assert_eq!(ends, offered);
     }
     assert_eq!(frames, audio.sent + video.sent);
-    // What was late was given up instead: only where nothing else waited is it sent (SBPN2).
+    // Late datagrams were dropped instead: only with an otherwise empty queue one is sent (SBPN2).
     assert!(video.expired > offered[1] / 4, "{video:?}");
     assert!(
         audio.late + video.late <= frames / 50,

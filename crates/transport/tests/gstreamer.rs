@@ -28,7 +28,7 @@ impl Gstreamer {
     /// `None`, with a sentence, where it is not installed.
     fn start() -> Option<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gstreamer.py");
-        // Debian's own Python, whatever else is in the path: python3-gst-1.0 belongs to it.
+        // Debian's own Python, not another in the path: python3-gst-1.0 belongs to it.
         let child = Command::new("/usr/bin/python3")
             .arg(script)
             .stdin(Stdio::piped())
@@ -117,7 +117,7 @@ fn it_receives_and_drives() {
     let lost = relay.lost();
     relay.lose(0);
     let (_, again) = talk(&call, 4000);
-    // What is on its way, and the report of it.
+    // Packets in flight, and the report on them.
     sleep(StdDuration::from_millis(500));
     let last = call.close().unwrap();
     let found = gstreamer.finish();

@@ -27,7 +27,7 @@ fn receiver(feedback: FeedbackKind) -> Receiver {
     Receiver::bind("127.0.0.1:0".parse().unwrap(), config, |_, _| {}).unwrap()
 }
 
-/// More than the rate can carry, for so many ms.
+/// More than the rate can carry, for this number of ms.
 fn send_much(call: &Call, ms: u64) {
     let until = Instant::now() + StdDuration::from_millis(ms);
     while Instant::now() < until {
@@ -131,7 +131,7 @@ fn tfrc_follows_loss(feedback: FeedbackKind) {
     let received = receiver.close().unwrap();
     let sent = again.session.streams[1].outcomes.sent;
     let got = received[0].sequence.received();
-    // What was on its way at the end came too, or not.
+    // Packets in flight at the end may have arrived or not.
     assert!(
         sent - got >= relay.lost() && sent - got <= relay.lost() + 200,
         "{sent} {got}"

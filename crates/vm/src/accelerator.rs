@@ -1,4 +1,4 @@
-//! What runs the guest's instructions.
+//! Accelerator: the executor of the guest's instructions.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use super::{Kernel, Vm, VmError};
 
-/// What runs the guest's instructions.
+/// Executor of the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accelerator {
     /// The processor itself.
@@ -19,7 +19,7 @@ impl Accelerator {
     /// A guest boots in a few seconds, or not at all.
     const PROBE: Duration = Duration::from_secs(20);
 
-    /// What `MAKEWAY_VM_ACCEL` says (`kvm` or `tcg`), or else KVM where a guest was seen to boot with it: on a machine that is a guest
+    /// The value of `MAKEWAY_VM_ACCEL` (`kvm` or `tcg`), or else KVM where a guest was seen to boot with it: on a machine that is a guest
     /// itself `/dev/kvm` may be there and no kernel comes up.
     ///
     /// The guest is tried once for each boot of the machine, with `kernel`; the answer lies beside the kernels.

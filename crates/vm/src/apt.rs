@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{VmError, file, find, output};
 
-/// What signs Debian's suites; where it is missing, apt's own trusted keys are all that counts.
+/// Keys of Debian's suites; where they are missing, only apt's own trusted keys count.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Lists of packages are asked for again when they are older.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -86,7 +86,7 @@ impl Apt {
     }
 }
 
-/// Of the suites that the machine's apt has from Debian, in whichever form its sources are written.
+/// Of the suites that the machine's apt has from Debian, in either form of its sources.
 fn mirror() -> Result<String, VmError> {
     let mut targets = Command::new(find("apt-get", "apt")?);
     targets.args([

@@ -20,7 +20,7 @@ pub struct Initramfs {
 }
 
 impl Initramfs {
-    /// Adds a file, which takes the place of one of the same path.
+    /// Adds a file, which replaces one of the same path.
     pub fn add(&mut self, path: &str, content: Vec<u8>, executable: bool) {
         self.files.insert(path.into(), (content, executable));
     }

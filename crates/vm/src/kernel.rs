@@ -48,7 +48,7 @@ impl Kernel {
         choose(apt, fits, ends, "with BPF qdiscs", cache)
     }
 
-    /// What `uname -r` says in the guest.
+    /// Output of `uname -r` in the guest.
     pub fn release(&self) -> &str {
         &self.release
     }
@@ -66,7 +66,7 @@ impl Kernel {
         }
     }
 
-    /// The files of modules and of those they need, in the order of loading. What is built in has none.
+    /// The files of modules and of those they need, in the order of loading. Built-in ones have none.
     pub(crate) fn modules(&self, names: &[String]) -> Result<Vec<PathBuf>, VmError> {
         let mut paths = Vec::new();
         for name in names {

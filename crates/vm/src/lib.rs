@@ -33,7 +33,7 @@ pub enum VmError {
     /// A program of the host is missing.
     #[error("{program} is not installed: install the package {package}")]
     Missing {
-        /// What was looked for.
+        /// The missing program.
         program: String,
         /// Debian's package that has it.
         package: &'static str,
@@ -57,21 +57,21 @@ pub enum VmError {
     /// The mirror does not answer.
     #[error("Debian's mirror is not reachable: {said}")]
     Unreachable {
-        /// What apt said.
+        /// apt's message.
         said: String,
     },
     /// `MAKEWAY_VM_ACCEL` says something else.
     #[error("MAKEWAY_VM_ACCEL={given}: it is `kvm` or `tcg`, or not set")]
     Accelerator {
-        /// What it says.
+        /// Its message.
         given: String,
     },
     /// A program of the host failed.
     #[error("{command} failed: {said}")]
     Failed {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What it said last.
+        /// Its last output.
         said: String,
     },
     /// The kernel has no such module.
@@ -87,7 +87,7 @@ pub enum VmError {
     TimedOut {
         /// The time it had.
         limit: Duration,
-        /// What it had said.
+        /// Its output so far.
         said: String,
     },
     /// It did not come up, however often it was tried.
@@ -115,20 +115,20 @@ pub enum VmError {
     },
 }
 
-/// What became of a command in a guest.
+/// Result of a command in a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The command's exit status, 0 for success.
     pub status: i32,
-    /// What it wrote to its standard output and standard error, the first 16 MiB.
+    /// Its standard output and standard error, the first 16 MiB.
     pub text: String,
-    /// What its kernel said from the boot to the end: warnings and worse, and stack traces.
+    /// Messages of its kernel from the boot to the end: warnings and worse, and stack traces.
     pub console: String,
     /// Boots that failed before this one, each with what its console said last: see [`Vm::run`].
     pub failed_boots: Vec<String>,
 }
 
-/// What a guest has.
+/// Configuration of a guest.
 #[derive(Clone, Debug)]
 pub struct Vm<'a> {
     kernel: &'a Kernel,
@@ -189,20 +189,20 @@ impl<'a> Vm<'a> {
         self
     }
 
-    /// So many processors.
+    /// Number of processors.
     pub fn cpus(mut self, count: u32) -> Self {
         self.cpus = count;
         self
     }
 
-    /// So much memory, in MiB; the guest's files are in it.
+    /// Memory in MiB; the guest's files are in it.
     pub fn memory(mut self, mib: u32) -> Self {
         self.memory_mib = mib;
         self
     }
 
-    /// A guest whose clock counts its instructions, one a nanosecond, and skips the time in which it waits: whatever else this
-    /// machine does changes nothing for it. It is translated, and has one processor.
+    /// A guest whose clock counts its instructions, one a nanosecond, and skips the time in which it waits: other
+    /// load of this machine changes nothing for it. It is translated, and has one processor.
     pub fn counting(self) -> Self {
         self.accelerator(Accelerator::Tcg)
             .cpus(1)
@@ -322,7 +322,7 @@ impl<'a> Vm<'a> {
         let mut lines = Lines::of(at("output"));
         let read = |name| {
             let mut bytes = Vec::new();
-            // What cannot be read is what the guest did not come to write.
+            // Missing output is output that the guest did not come to write.
             if let Ok(file) = fs::File::open(at(name)) {
                 let _ = file.take(Self::MOST_OUTPUT).read_to_end(&mut bytes);
             }
@@ -399,7 +399,7 @@ impl<'a> Vm<'a> {
     }
 }
 
-/// What became of a boot.
+/// Result of a boot.
 enum Boot {
     /// The command has run.
     Ended(Output),
@@ -426,7 +426,7 @@ impl Lines {
 
     fn give(&mut self, line: &mut impl FnMut(&str)) {
         let mut more = Vec::new();
-        // What cannot be read now can be read later, or is not there.
+        // Missing output can be read later, or is not there.
         let opened = fs::File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.given))?;
             file.take(Vm::MOST_OUTPUT).read_to_end(&mut more)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use makeway_testing::{note, skip};
 use makeway_vm::{Accelerator, Kernel, Output, Vm, VmError, cache, find};
 
-/// What came of a guest whose boot may have failed at first.
+/// Result of a guest whose boot may have failed at first.
 fn told(output: Result<Output, VmError>) -> Result<Output, VmError> {
     for console in output.iter().flat_map(|output| &output.failed_boots) {
         note(format_args!("a boot failed and was tried again: {console}"));

@@ -18,7 +18,7 @@ pub fn run(input: &[u8]) {
     again::<Answer>(input);
 }
 
-/// What `input` is, if it is one: it is written as one line, and read from it as it was.
+/// The message in `input`, if it is one: it is written as one line, and read back unchanged.
 fn again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(input: &[u8]) -> Option<T> {
     let read: T = serde_json::from_slice(input).ok()?;
     let line = serde_json::to_string(&read).unwrap();

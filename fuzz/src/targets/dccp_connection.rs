@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two ends of a DCCP connection over a link that loses, spoils and forges packets: no panic, what leaves is a packet, and what waits is
+//! Two ends of a DCCP connection over a link that loses, spoils and forges packets: no panic, every output is a packet, and the backlog is
 //! bounded.
 //!
-//! The first byte chooses CCIDs. Then each step has a byte for what happens, one for the time since the last and how much is sent, one
-//! for a length, and so many bytes.
+//! The first byte chooses CCIDs. Then each step has a byte for the action, one for the time since the last and the amount sent, one
+//! for a length, and that number of bytes.
 
 use std::collections::VecDeque;
 

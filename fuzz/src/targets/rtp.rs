@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any datagrams to both sides of a call: none panics. What they can do to the rate is a property test of
+//! Any datagrams to both sides of a call: none panics. Their effect on the rate is a property test of
 //! `crates/transport/src/rtp`.
 //!
 //! Each datagram has a length byte, one that says to whom and how long after the last, and its bytes.

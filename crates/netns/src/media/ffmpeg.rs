@@ -19,7 +19,7 @@ pub(super) struct Ffmpeg {
     folder: tempfile::TempDir,
 }
 
-/// What came out of the decoder.
+/// Output of the decoder.
 #[derive(Debug)]
 pub(super) struct Decoded {
     /// Digest of each decoded picture by its place in display order.
@@ -224,7 +224,7 @@ impl Ffmpeg {
         read(&path)
     }
 
-    /// IVF: the one container in which a picture's time stamp stands beside it, whatever is lost.
+    /// IVF: the one container in which a picture's time stamp stands beside it, for any loss.
     fn write_ivf(&self, pictures: &[(u32, Vec<u8>)]) -> Result<PathBuf, MediaError> {
         let mut ivf = Vec::new();
         ivf.extend(b"DKIF\0\0\x20\0mpg2");

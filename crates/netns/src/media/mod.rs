@@ -33,7 +33,7 @@ pub enum MediaError {
     /// ffmpeg ended with an error.
     #[error("ffmpeg could not {doing}: {stderr}")]
     Ffmpeg {
-        /// What it was asked for.
+        /// The request.
         doing: &'static str,
         /// The end of what it said.
         stderr: String,
@@ -46,7 +46,7 @@ pub enum MediaError {
     File {
         /// Which file.
         path: PathBuf,
-        /// What was wrong.
+        /// The fault.
         source: std::io::Error,
     },
 }
@@ -60,7 +60,7 @@ pub struct Clip {
     original: Decoded,
 }
 
-/// What a viewer saw.
+/// The received picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Viewed {
     /// Pictures in the clip.
@@ -209,7 +209,7 @@ impl Clip {
     }
 }
 
-/// Puts packets in the place of the trace of flow `name`.
+/// Replaces the trace of flow `name` by packets.
 fn replace<'a>(
     scenario: &mut Scenario,
     name: &str,

@@ -59,7 +59,7 @@ pub fn packetise(stream: &[u8], payload: usize) -> Result<Vec<Picture>, StreamEr
     }
 }
 
-/// What a receiver has of a picture: the data of the packets that arrived, in order.
+/// A received picture: the data of the packets that arrived, in order.
 pub fn depacketise<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     packets
         .flat_map(|p| p.get(HEADER..).unwrap_or_default().iter().copied())

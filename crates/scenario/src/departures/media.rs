@@ -1,4 +1,4 @@
-//! What an application hands to its sender, and when.
+//! Datagrams that an application hands to its sender, with their times.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub struct Unit {
     pub parts: u16,
 }
 
-/// What an application makes over time, without end. What is random depends on seed and flow alone: not on the sender,
+/// Datagrams of an application over time, without end. The random streams depend on seed and flow alone: not on the sender,
 /// and on the target that an encoder follows by its scale only.
 #[derive(Clone, Debug)]
 pub struct Units {
@@ -34,7 +34,7 @@ pub struct Units {
     due: Vec<usize>,
     ready: VecDeque<Unit>,
     rng: Pcg64Mcg,
-    /// What comes first of what is due at once.
+    /// Order of datagrams due at once.
     order: Rng,
 }
 
@@ -82,7 +82,7 @@ impl Units {
         ready.or_else(|| self.sources.iter().map(Source::at).min())
     }
 
-    /// Encoders that follow `target` share what of it other classes leave.
+    /// Encoders that follow `target` share the part left by other classes.
     pub fn follow(&mut self, target: Rate) {
         let (mut followers, mut fixed) = (0.0, 0.0);
         for source in &self.sources {

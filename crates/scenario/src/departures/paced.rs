@@ -46,7 +46,7 @@ impl Paced {
 
     /// Makes the packets of the frames that leave between `from` and `from + length` ready.
     fn spread(&mut self, count: usize, from: u64, length: u64) {
-        // Packets are spaced evenly, whatever their size: the short one that ends a frame must not
+        // Packets are spaced evenly, at any size: the short one that ends a frame must not
         // bring the next one close behind it.
         let cut = |n| self.frame(self.next + n).1.div_ceil(self.payload);
         let total: u64 = (0..count).map(cut).sum();

@@ -1,4 +1,4 @@
-//! What a flow sends.
+//! Traffic of a flow.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub enum Source {
     Bulk {
         /// `reno`, `cubic`, `bbr` of Linux; `tahoe`, `newreno`, `sack` where TCP is a model.
         congestion_control: String,
-        /// A task of so many bytes; `None`: without end.
+        /// Transfer size in bytes; `None`: unlimited.
         bytes: Option<Bytes>,
         /// When a task is done, the next one begins after an exponential time of this mean. `None`:
         /// there is one.
@@ -28,7 +28,7 @@ pub enum Source {
         trace: PathBuf,
         /// Frames in order, two at least, repeated to the end of the scenario; one for all flows of a group.
         frames: Arc<[Frame]>,
-        /// After so much time the trace begins again; later than every [`Frame::at`].
+        /// Period after which the trace begins again; later than every [`Frame::at`].
         period: Duration,
         /// Largest RTP payload in bytes.
         payload: Bytes,
@@ -83,7 +83,7 @@ pub enum Source {
         file: PathBuf,
         /// Its packets by time, one at least, the first at zero.
         packets: Arc<[Captured]>,
-        /// After so much time it begins again; `None`: it is played once.
+        /// Period after which it begins again; `None`: it is played once.
         period: Option<Duration>,
     },
     /// Datagrams with deadlines, through a queue with a policy, at the rate of a controller.
@@ -113,19 +113,19 @@ pub struct Media {
     pub policy: AnyPolicy,
     /// When it may leave.
     pub rate: rate::Config,
-    /// What waits at most.
+    /// Queue limit.
     pub queue: send::Config,
     /// From the creation of a datagram until it is of no use any more.
     pub deadline: Duration,
-    /// What a packet has besides a datagram, from the IP header on.
+    /// Headers of a packet, from the IP header on.
     pub headers: Bytes,
     /// The sender's timers run out at multiples of this only; `None`: at any time.
     pub tick: Option<Duration>,
-    /// Whether the sender knows which datagrams are one frame, and gives up all of it where it gives up one.
+    /// Whether the sender knows which datagrams are one frame, and drops all of it with one.
     pub whole_frames: bool,
     /// From when to when, after the flow's start, classes with a clock make nothing.
     pub pause: Option<[Duration; 2]>,
-    /// What the application makes, the most important first.
+    /// Classes of the application, the most important first.
     pub classes: Vec<Class>,
 }
 
@@ -138,7 +138,7 @@ pub struct Class {
     pub traffic: Traffic,
 }
 
-/// What an application makes.
+/// Traffic of an application.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
     /// Datagrams of one size at even times.
@@ -204,10 +204,10 @@ pub struct Scene {
     pub length: Duration,
 }
 
-/// TCP, where it is a model. What is `None` is as the preset has it.
+/// TCP, where it is a model. `None` stands for the preset's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
-    /// What the rest is taken from.
+    /// Source of the other values.
     pub preset: Preset,
     /// Payload of a full segment.
     pub mss: Option<Bytes>,
@@ -223,7 +223,7 @@ pub struct Tcp {
     pub ecn: bool,
 }
 
-/// Whose TCP.
+/// Model of TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
     /// A Linux host with its defaults.

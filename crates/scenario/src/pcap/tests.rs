@@ -234,7 +234,7 @@ fn what_is_wrong_is_said() {
 }
 
 proptest! {
-    /// Whatever the bytes, reading ends, and what it gives can be played.
+    /// For any bytes, reading ends, and its result can be played.
     #[test]
     fn no_file_panics(
         ng in any::<bool>(),

@@ -2,7 +2,7 @@
 //!
 //! quinn queues datagrams first in, first out, up to 1 MiB, and throws the oldest away when that is full. Here
 //! they wait in a [`send::Sender`], under its policy, and quinn gets the best one when it has room. Its own queue is
-//! cut to one packet ([`AHEAD`]), so that what is late, or gives way, does so before it is sent.
+//! cut to one packet ([`AHEAD`]), so that late and evicted datagrams are dropped before they are sent.
 //!
 //! ```no_run
 //! # use makeway_core::{send::{AnyPolicy, Config}, units::Duration};
@@ -62,7 +62,7 @@ pub enum SetupError {
     Buffer(usize),
 }
 
-/// Sends datagrams over a connection, the best next. Clones share one queue; when the last is dropped, what waits is lost.
+/// Sends datagrams over a connection, the best next. Clones share one queue; when the last is dropped, its backlog is lost.
 #[derive(Debug)]
 pub struct Sender<P> {
     shared: Arc<Shared<P>>,
@@ -141,7 +141,7 @@ impl<P: Policy + Send + 'static> Sender<P> {
         self.shared.now()
     }
 
-    /// Takes a datagram; see [`Datagram`] for the first three. What becomes of it, or of another for it, is an event.
+    /// Takes a datagram; see [`Datagram`] for the first three. Its outcome, or that of another dropped for it, is an event.
     ///
     /// # Errors
     /// The connection is closed.
@@ -182,7 +182,7 @@ impl<P: Policy + Send + 'static> Sender<P> {
         event
     }
 
-    /// What became of the datagrams so far.
+    /// Outcomes of the datagrams so far.
     pub fn stats(&self) -> Stats {
         self.shared.sender().stats().clone()
     }

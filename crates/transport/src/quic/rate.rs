@@ -6,8 +6,8 @@ use quinn::Connection;
 
 use super::AHEAD;
 
-/// What quinn's congestion control (NewReno, CUBIC or BBR, as configured there) allows on its path. It does not say
-/// when: whoever feeds quinn asks for a datagram when quinn has room.
+/// Rate that quinn's congestion control (NewReno, CUBIC or BBR, as configured there) allows on its path. It does not say
+/// when: the feeder of quinn asks for a datagram when quinn has room.
 #[derive(Clone, Debug)]
 pub struct PathRate {
     connection: Connection,

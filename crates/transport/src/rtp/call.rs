@@ -19,7 +19,7 @@ use super::sending::{ConfigError, Frame, Sending, SendingConfig, Stats, Stream};
 /// Events that wait for the application; more are dropped and counted.
 const EVENTS: usize = 1024;
 
-/// What a [`Call`] is made of.
+/// Configuration of a [`Call`].
 #[derive(Clone, Debug)]
 pub struct CallConfig {
     /// 1 to 31, each with a class of its own.
@@ -54,9 +54,9 @@ pub enum CallError {
     /// The socket or its thread cannot be.
     #[error("to {to}: {why}")]
     Socket {
-        /// Whom the call is for.
+        /// Address of the receiver.
         to: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
 }
@@ -64,13 +64,13 @@ pub enum CallError {
 /// How a call stands.
 #[derive(Clone, Debug)]
 pub struct CallStats {
-    /// What it counted.
+    /// Its counters.
     pub session: Stats,
-    /// What may be sent now, in payload.
+    /// Rate allowed now, in payload.
     pub rate: Rate,
     /// The controller's round-trip time, once there is one.
     pub rtt: Option<Duration>,
-    /// What waits, payload.
+    /// The backlog, payload.
     pub backlog: Backlog,
     /// How long after it could leave each datagram left.
     pub pacing: Histogram,
@@ -157,7 +157,7 @@ impl Call {
     }
 
     /// Takes a frame of the stream with this index in [`CallConfig::streams`], which must have arrived within `deadline` from now: the number of
-    /// its first packet, and how many there are. What becomes of each is an event. `None`: there is no such stream.
+    /// its first packet, and their number. The outcome of each is an event. `None`: there is no such stream.
     pub fn send(
         &self,
         stream: usize,
@@ -207,10 +207,10 @@ impl Call {
         self.driver.has_failed()
     }
 
-    /// Says BYE and ends. What waits is not sent; the figures are the last.
+    /// Says BYE and ends. The backlog is not sent; the figures are the last.
     ///
     /// # Errors
-    /// What the socket refused, now or before.
+    /// The socket's error, now or before.
     pub fn close(mut self) -> io::Result<CallStats> {
         self.driver.end(|driven| driven.sending.close())?;
         Ok(self.stats())

@@ -15,7 +15,7 @@ const PADDING: u8 = 0x20;
 const LEAST: usize = 12;
 /// The most packets that a block speaks of (§3.1).
 const MOST_REPORTS: usize = 16_384;
-/// An arrival time offset of so much or more (§3.1).
+/// An arrival time offset of this value or more (§3.1).
 const OVER_RANGE: u16 = 0x1ffe;
 /// There is no arrival time, or it lies after the time stamp (§3.1).
 const NOT_AVAILABLE: u16 = 0x1fff;
@@ -31,7 +31,7 @@ pub(super) enum CcfbError {
     TooMany,
 }
 
-/// What is said of one packet.
+/// Report on one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Metric {
     Lost,
@@ -50,7 +50,7 @@ pub(super) struct Ccfb<'a> {
     timestamp: u32,
 }
 
-/// What a report says of one stream.
+/// Report on one stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block<'a> {
     pub ssrc: u32,
@@ -155,7 +155,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A report of the receiver `ssrc`, behind what `out` holds.
+    /// A report of the receiver `ssrc`, appended to `out`.
     pub fn new(out: &'a mut Vec<u8>, ssrc: u32) -> Self {
         let start = out.len();
         out.extend([0x80 | FORMAT, PACKET_TYPE, 0, 0]);

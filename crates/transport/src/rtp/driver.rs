@@ -46,7 +46,7 @@ impl Clock {
     }
 }
 
-/// What a driver drives.
+/// The session of a driver.
 pub(super) trait Session: Send + 'static {
     /// A datagram came. Only those of the peer are told.
     fn handle(&mut self, now: Instant, datagram: &[u8]) -> bool;
@@ -140,7 +140,7 @@ impl<S: Session> Driver<S> {
     /// Sends what is left to be sent at once and ends the thread.
     ///
     /// # Errors
-    /// What the socket refused, then or before.
+    /// The socket's error, then or before.
     pub fn end(&mut self, last: impl FnOnce(&mut S)) -> io::Result<()> {
         {
             let mut state = self.shared.lock();
@@ -224,7 +224,7 @@ fn receive(
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => break,
-                // The answer of a host where nobody listens yet, or any more.
+                // The answer of a host without a listener.
                 io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted => {}
                 _ => return Err(error),
             },

@@ -20,7 +20,7 @@ const PLAYOUT_UNIT: Duration = Duration::from_millis(10);
 /// It has 12 bits.
 const PLAYOUT_MOST: u64 = 0xfff;
 
-/// What a packet's extensions say.
+/// Content of a packet's extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extensions {
     /// Transport-wide sequence number.
@@ -47,7 +47,7 @@ impl Extensions {
         bytes
     }
 
-    /// What can be read; elements of other numbers and lengths are skipped.
+    /// The readable elements; those of other numbers and lengths are skipped.
     pub fn read(profile: u16, mut data: &[u8]) -> Self {
         let mut found = Self::default();
         if profile != PROFILE {

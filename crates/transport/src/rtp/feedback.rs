@@ -188,7 +188,7 @@ impl<Q: Reporter> Inbox<Q> {
         self.has_report
     }
 
-    /// What they told as new, in order of arrival.
+    /// Their new information, in order of arrival.
     pub fn arrived(&self) -> &[Arrived] {
         &self.arrived
     }

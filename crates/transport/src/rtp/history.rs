@@ -1,4 +1,4 @@
-//! What was sent, to be compared with what a receiver says of it; and the receiver's clock.
+//! Record of sent packets, to be compared with the receiver's reports; and the receiver's clock.
 
 use makeway_core::units::{Duration, Instant};
 use thiserror::Error;
@@ -18,7 +18,7 @@ pub(super) struct Sent {
     pub arrived: bool,
 }
 
-/// What a receiver says of a packet.
+/// A receiver's report on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// Of one that was sent and not reported as arrived before.

@@ -9,7 +9,7 @@ use makeway_core::units::{Duration, Instant};
 use super::driver::{Clock, Driver, Session};
 use super::receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 
-/// What a [`Receiver`] is made of.
+/// Configuration of a [`Receiver`].
 #[derive(Clone, Debug)]
 pub struct ReceiverConfig {
     /// Its own SSRC.
@@ -37,7 +37,7 @@ struct Driven {
     pacing: Histogram,
 }
 
-/// Who plays the packets: the stream, and a packet's payload.
+/// Consumer of packets: called with the stream and a packet's payload.
 type Take = Box<dyn FnMut(&Received, &[u8]) + Send>;
 
 impl std::fmt::Debug for Driven {
@@ -74,7 +74,7 @@ impl Receiver {
     /// Listens at `address`; `take` is called, from the receiver's own thread, with each packet that is new.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub fn bind(
         address: SocketAddr,
         config: ReceiverConfig,
@@ -104,7 +104,7 @@ impl Receiver {
         self.address
     }
 
-    /// What was received, by stream, in the order of their first packets.
+    /// Receive counters by stream, in the order of their first packets.
     pub fn streams(&self) -> Vec<Received> {
         self.driver
             .look(|driven| driven.receiving.streams().cloned().collect())
@@ -128,7 +128,7 @@ impl Receiver {
     /// Says BYE and ends. The figures are the last.
     ///
     /// # Errors
-    /// What the socket refused, now or before.
+    /// The socket's error, now or before.
     pub fn close(mut self) -> io::Result<Vec<Received>> {
         self.driver.end(|driven| driven.receiving.close())?;
         Ok(self.streams())

@@ -25,7 +25,7 @@ pub enum FeedbackKind {
     Rfc8888,
 }
 
-/// What a [`Receiving`] session is made of.
+/// Configuration of a [`Receiving`] session.
 #[derive(Clone, Debug)]
 pub struct ReceivingConfig {
     /// Its own SSRC.
@@ -42,7 +42,7 @@ pub struct ReceivingConfig {
     pub seed: u64,
 }
 
-/// Streams that are kept apart; one more takes the place of the one that is silent for longest.
+/// Largest number of streams; one more replaces the one that is silent for longest.
 const MOST_STREAMS: usize = 16;
 /// A stream that was heard in that time keeps its place.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -50,16 +50,16 @@ const SILENCE: Duration = Duration::from_secs(5);
 const FIRST_CYCLE: u64 = 0x1_0000;
 /// Arrivals that are kept for reports; a report goes when half of them are new.
 const KEPT: usize = 2048;
-/// What a report packet may fill, that it fits everywhere.
+/// Largest report packet, so that it fits every path.
 const REPORT_BYTES: usize = 1100;
 
-/// What a block of RFC 8888 has beside its metrics, in bytes.
+/// Bytes of a block of RFC 8888 beside its metrics.
 const BLOCK_HEADER: usize = 8;
 
-/// What was received of one stream.
+/// Receive counters of one stream.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Whose it is.
+    /// Its source.
     pub ssrc: u32,
     /// Of the last packet.
     pub payload_type: u8,
@@ -77,7 +77,7 @@ pub struct Received {
     pub with_deadline: u64,
 }
 
-/// What was received.
+/// The received packets.
 #[derive(Clone, Debug)]
 struct Line {
     received: Received,
@@ -147,7 +147,7 @@ impl Arrivals {
         self.fresh += 1;
     }
 
-    /// What is not reported yet: the number of the first, and all from there. It is reported then.
+    /// Unreported packets: the number of the first, and all from there. They count as reported then.
     fn take(&mut self) -> Option<(u64, impl Iterator<Item = Option<(Instant, u8)>> + Clone)> {
         let from = self.unreported.take()?.max(self.first);
         self.fresh = 0;
@@ -515,7 +515,7 @@ impl Line {
             received.with_deadline += 1;
             received.on_time += u64::from(delay <= playout);
         }
-        // By our clock, whatever its zero: only differences count.
+        // By our clock, with any zero: only differences count.
         let sent = now.as_nanos().wrapping_sub(transit as u64);
         received
             .ipdv

@@ -1,4 +1,4 @@
-//! What both sides need of RTCP (RFC 3550): NTP time, when to report, who one is.
+//! RTCP for both sides (RFC 3550): NTP time, times of reports, CNAME.
 
 use makeway_core::random::Rng;
 use makeway_core::units::{Duration, Instant};

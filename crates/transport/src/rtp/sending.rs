@@ -21,7 +21,7 @@ use super::rtcp::{self, NtpEpoch, Timer, from_compact};
 /// One RTP stream of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Whose packets they are: different for each stream (RFC 3550 §3).
+    /// SSRC: different for each stream (RFC 3550 §3).
     pub ssrc: u32,
     /// 0 to 127, but not 64 to 95 (RFC 5761 §4).
     pub payload_type: u8,
@@ -31,7 +31,7 @@ pub struct Stream {
     pub class: u8,
 }
 
-/// What a [`Sending`] session is made of, beside its controller and its policy.
+/// Configuration of a [`Sending`] session, beside its controller and its policy.
 #[derive(Clone, Debug)]
 pub struct SendingConfig {
     /// 1 to 31, as many as one SDES names (RFC 3550 §6.5); each has a class of its own.
@@ -54,7 +54,7 @@ pub struct Frame {
     pub stream: usize,
     /// When it must have arrived.
     pub deadline: Instant,
-    /// What the receiver is given, cut into packets of equal length.
+    /// A frame for the receiver, cut into packets of equal length.
     pub payload: Bytes,
 }
 
@@ -67,7 +67,7 @@ struct Media {
     payload: Bytes,
 }
 
-/// What a session counted of one stream.
+/// Counters of a session for one stream.
 #[derive(Clone, Debug, Default)]
 pub struct StreamStats {
     /// Packets handed over by the application.
@@ -80,11 +80,11 @@ pub struct StreamStats {
     pub waited: Histogram,
     /// Of those sent, reported as arrived.
     pub arrived: u64,
-    /// What the last receiver report says was lost since the one before, 0 to 1 (RFC 3550 §6.4.1).
+    /// Fraction lost in the last receiver report, 0 to 1 (RFC 3550 §6.4.1).
     pub loss: Option<f64>,
 }
 
-/// What a session counted.
+/// Counters of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// By stream, as in [`SendingConfig::streams`].
@@ -130,7 +130,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     /// An empty session.
     ///
     /// # Errors
-    /// What of the configuration cannot be.
+    /// The fault of the configuration.
     pub fn new(
         config: SendingConfig,
         controller: C,
@@ -268,17 +268,17 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.sender.handle_timeout(now);
     }
 
-    /// What the application should know: see [`Sender::poll_event`].
+    /// Events for the application: see [`Sender::poll_event`].
     pub fn poll_event(&mut self) -> Option<Event> {
         self.sender.poll_event()
     }
 
-    /// The next datagram is the last: BYE. What waits is not sent.
+    /// The next datagram is the last: BYE. The backlog is not sent.
     pub fn close(&mut self) {
         self.is_closing = true;
     }
 
-    /// What it counted.
+    /// Its counters.
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         for (line, stats) in self.lines.iter().zip(&mut stats.streams) {
@@ -287,12 +287,12 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         stats
     }
 
-    /// What waits, payload.
+    /// The backlog, payload.
     pub fn backlog(&self) -> Backlog {
         self.sender.backlog()
     }
 
-    /// What may be sent now, in payload.
+    /// Rate allowed now, in payload.
     pub fn rate(&self) -> Rate {
         self.sender.rate().rate()
     }
@@ -403,7 +403,7 @@ impl Line {
     }
 }
 
-/// What of a configuration cannot be.
+/// Reason why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// There are none, or too many.

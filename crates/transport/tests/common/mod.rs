@@ -51,7 +51,7 @@ pub struct Relay {
 
 struct Shared {
     stop: AtomicBool,
-    /// Datagrams lost on the way to the receiver, per thousand.
+    /// Datagrams lost on the path to the receiver, per thousand.
     loss: AtomicU32,
     /// Those of them that were RTP.
     lost: AtomicU32,
@@ -84,7 +84,7 @@ impl Relay {
         }
     }
 
-    /// From now on it loses so many of a thousand datagrams for the receiver, at random.
+    /// From now on it loses this number of a thousand datagrams for the receiver, at random.
     pub fn lose(&self, per_thousand: u32) {
         self.shared.loss.store(per_thousand, Ordering::Relaxed);
     }
