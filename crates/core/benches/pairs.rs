@@ -3,7 +3,7 @@
 use divan::Bencher;
 use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
-use makeway_core::sched::{Discipline, Drops, Scheduler, build};
+use makeway_core::sched::{Discipline, DropFrom, Drops, Scheduler};
 use makeway_core::workload::{Bench, Case};
 
 fn main() {
@@ -21,6 +21,12 @@ fn measure(bencher: Bencher, mut bench: Bench, mut scheduler: Box<dyn Scheduler 
         .bench_local(|| bench.run(&mut *scheduler, &mut drops, PAIRS));
 }
 
+/// Every discipline, for every number of flows.
+fn cases() -> impl Iterator<Item = (Discipline, u32)> {
+    let each = |discipline| FLOWS.map(|flows| (discipline, flows));
+    Discipline::ALL.into_iter().flat_map(each)
+}
+
 macro_rules! disciplines {
     ($($case:ident)*) => {$(
         mod $case {
@@ -31,100 +37,26 @@ macro_rules! disciplines {
                 Bench::new(case.expect("a case"), flows, 1)
             }
 
-            fn discipline(bencher: Bencher, which: Discipline, flows: u32) {
+            #[divan::bench(args = cases())]
+            fn disciplines(bencher: Bencher, (discipline, flows): (Discipline, u32)) {
                 let bench = bench(flows);
-                let scheduler = build(&bench.config(which)).expect("a good configuration");
+                let scheduler = bench.build(discipline);
                 measure(bencher, bench, scheduler);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn fifo(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Fifo, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn fq(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Fq, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn pfq(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Pfq, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn sqf(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Sqf, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn hier(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Hier, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn prio(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Prio, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn red(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Red, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn choke(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Choke, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn csfq(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Csfq, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn harvest(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Harvest, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn confucius(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Confucius, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn codel(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::CoDel, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn fq_codel(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::FqCoDel, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn cake(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Cake, flows);
-            }
-
-            #[divan::bench(args = FLOWS)]
-            fn ncq(bencher: Bencher, flows: u32) {
-                discipline(bencher, Discipline::Ncq, flows);
             }
 
             #[divan::bench(args = FLOWS)]
             fn sqf_heaps(bencher: Bencher, flows: u32) {
                 let bench = bench(flows);
-                let config = bench.config(Discipline::Sqf);
-                let sqf = Sqf::<Heaps>::new(config.limits, config.drop_from);
+                let limits = bench.env().limits;
+                let sqf = Sqf::<Heaps>::new(limits, DropFrom::Head);
                 measure(bencher, bench, Box::new(sqf));
             }
 
             #[divan::bench(args = FLOWS)]
             fn sqf_tree(bencher: Bencher, flows: u32) {
                 let bench = bench(flows);
-                let config = bench.config(Discipline::Sqf);
-                let sqf = Sqf::<Tree>::new(config.limits, config.drop_from);
+                let limits = bench.env().limits;
+                let sqf = Sqf::<Tree>::new(limits, DropFrom::Head);
                 measure(bencher, bench, Box::new(sqf));
             }
         }

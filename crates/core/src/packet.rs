@@ -209,6 +209,32 @@ pub enum DropReason {
     Sojourn,
 }
 
+impl DropReason {
+    /// Every reason, in the order of `enum reason` in `bpf/qdisc.h`.
+    pub const ALL: [Self; 7] = [
+        Self::Tail,
+        Self::LongestQueue,
+        Self::TooLarge,
+        Self::Early,
+        Self::Forced,
+        Self::Match,
+        Self::Sojourn,
+    ];
+
+    /// The name in reports and in statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tail => "tail",
+            Self::LongestQueue => "longest-queue",
+            Self::TooLarge => "too-large",
+            Self::Early => "early",
+            Self::Forced => "forced",
+            Self::Match => "match",
+            Self::Sojourn => "sojourn",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,6 +46,14 @@ impl Instant {
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
+
+    /// The first multiple of `tick` since the clock's zero that is not before it.
+    ///
+    /// # Panics
+    /// If `tick` is zero.
+    pub const fn next_multiple_of(self, tick: Duration) -> Self {
+        Self(self.0.div_ceil(tick.0).saturating_mul(tick.0))
+    }
 }
 
 impl Duration {
@@ -368,6 +376,22 @@ impl FromStr for Bytes {
     }
 }
 
+/// What is written is no share.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a share: write a number from 0 to 1, like 0.05")]
+pub struct ParseFractionError(String);
+
+impl FromStr for Fraction {
+    type Err = ParseFractionError;
+    /// Reads `0.05`, `1`; of digits behind the point twelve count.
+    fn from_str(s: &str) -> Result<Self, ParseFractionError> {
+        const STEPS: u64 = 1_000_000_000_000;
+        let share = s.trim().parse().ok().filter(|p| (0.0..=1.0).contains(p));
+        let share: f64 = share.ok_or_else(|| ParseFractionError(s.into()))?;
+        Ok(Self::ratio((share * STEPS as f64).round() as u64, STEPS))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,6 +445,8 @@ mod tests {
         assert_eq!("1.5 Gbit/s".parse(), Ok(Rate::from_bps(1_500_000_000)));
         assert_eq!("40ms".parse(), Ok(Duration::from_millis(40)));
         assert_eq!("64KiB".parse(), Ok(Bytes::new(65_536)));
+        assert_eq!("0.002".parse(), Ok(Fraction::ratio(1, 500)));
+        assert!("1.1".parse::<Fraction>().is_err() && "NaN".parse::<Fraction>().is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! No discipline allocates after it is made, no sender once it is warm.
 
-use makeway_core::sched::{Config, Discipline, Drops, Limits, LowRate, NcqParams, build};
+use makeway_core::sched::{Discipline, Drops, Env, Limits, LowRate, NcqParams, Spec, build};
 use makeway_core::send::AnyPolicy;
 use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
 use makeway_core::workload::{SendBench, SendCase, Workload};
@@ -14,11 +14,8 @@ fn no_discipline_allocates_after_it_is_made() {
         bytes: Bytes::new(200_000),
         flows: 64,
     };
-    let mut configs: Vec<Config> = Discipline::ALL
-        .map(|discipline| Config::new(discipline, limits))
-        .into();
-    let mut variants = Config::new(Discipline::Ncq, limits);
-    variants.ncq = NcqParams {
+    let mut specs: Vec<Spec> = Discipline::ALL.map(Discipline::spec).into();
+    specs.push(Spec::Ncq(NcqParams {
         window: Some(1000),
         probabilistic: true,
         extra_wait: Some(Fraction::ratio(1, 100)),
@@ -28,10 +25,9 @@ fn no_discipline_allocates_after_it_is_made() {
         }),
         push_out: true,
         ..NcqParams::default()
-    };
-    configs.push(variants);
-    for config in configs {
-        let mut scheduler = build(&config).unwrap();
+    }));
+    for spec in specs {
+        let mut scheduler = build(&spec, &Env::new(limits)).unwrap();
         let mut drops = Drops::with_capacity(500);
         let mut workload = Workload::new(1, 64, 64);
         let before = counting::allocations();
@@ -46,7 +42,7 @@ fn no_discipline_allocates_after_it_is_made() {
             drops.drain().for_each(drop);
         }
         while scheduler.dequeue(now, &mut drops).is_some() {}
-        assert_eq!(counting::allocations() - before, 0, "{config:?} allocates");
+        assert_eq!(counting::allocations() - before, 0, "{spec:?} allocates");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use makeway_core::packet::{FlowId, Handle, Packet, UserId};
 use makeway_core::random::Rng;
-use makeway_core::sched::{Config, Discipline, Drops, Limits, TredParams, build};
+use makeway_core::sched::{Drops, Env, HarvestParams, Limits, RedParams, Spec, build};
 use makeway_core::ticket::{Codec, Scale, Tagger, TicketRate};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
@@ -21,15 +21,20 @@ fn after(bits: u32, flows: &[(u64, u32)]) -> Vec<(f64, f64)> {
         bytes: Bytes::new(400_000),
         flows: 16,
     };
-    let mut config = Config::new(Discipline::Harvest, limits);
-    config.red.rate = Some(Rate::from_bps(LINE * 8000));
-    (config.red.min, config.red.max) = (20, 200);
-    config.tred = TredParams {
-        codec,
+    let spec = Spec::Harvest(HarvestParams {
+        red: RedParams {
+            min: 20,
+            max: 200,
+            ..RedParams::default()
+        },
         window: WINDOW,
-        ..config.tred
+    });
+    let env = Env {
+        rate: Some(Rate::from_bps(LINE * 8000)),
+        codec,
+        ..Env::new(limits)
     };
-    let mut link = build(&config).unwrap();
+    let mut link = build(&spec, &env).unwrap();
     let mut taggers: Vec<Tagger> = flows
         .iter()
         .map(|(_, out)| Tagger::new(TicketRate::new(*out).unwrap(), WINDOW, false, codec))

@@ -3,7 +3,7 @@
 //! The bounds are for the profile that `cargo test` builds (`opt-level = 1`), with bounds checks; a
 //! release build needs about half. They guard against a change of kind, so they leave a fifth of room.
 
-use makeway_core::sched::{Discipline, Drops, build};
+use makeway_core::sched::{Discipline, Drops};
 use makeway_core::workload::{Bench, Case};
 
 mod callgrind;
@@ -14,7 +14,7 @@ const PAIRS: u64 = 20_000;
 #[ignore = "the run that `sqf_stays_within_its_instructions` counts"]
 fn counted() {
     let mut bench = Bench::new(Case::Pairs, 1024, 1);
-    let mut sqf = build(&bench.config(Discipline::Sqf)).unwrap();
+    let mut sqf = bench.build(Discipline::Sqf);
     bench.prefill(&mut *sqf);
     bench.run(&mut *sqf, &mut Drops::default(), PAIRS);
 }

@@ -4,7 +4,9 @@
 
 use makeway_core::packet::{FlowId, Handle, Packet, UserId};
 use makeway_core::random::Rng;
-use makeway_core::sched::{Config, Counts, Discipline, Drops, Limits, NcqParams, Scheduler, build};
+use makeway_core::sched::{
+    Counts, Discipline, Drops, Env, Limits, NcqParams, Scheduler, Spec, build,
+};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
 use proptest::prelude::*;
@@ -41,8 +43,8 @@ struct Source {
 }
 
 /// Both flows through 10 Mbit/s for ten seconds.
-fn served(config: &Config, victim: Source, attacker: Source) -> ([Service; 2], Counts) {
-    let mut line = Shaper::new(Some(LINE), build(config).unwrap());
+fn served(spec: &Spec, victim: Source, attacker: Source) -> ([Service; 2], Counts) {
+    let mut line = Shaper::new(Some(LINE), build(spec, &env()).unwrap());
     let mut drops = Drops::default();
     let mut services = [Service::default(); 2];
     let mut next = [0; 2];
@@ -71,19 +73,22 @@ fn served(config: &Config, victim: Source, attacker: Source) -> ([Service; 2], C
     (services, line.counts())
 }
 
-fn config(discipline: Discipline, change: impl FnOnce(&mut NcqParams)) -> Config {
-    let limits = Limits {
+fn env() -> Env {
+    Env::new(Limits {
         packets: HELD,
         bytes: Bytes::new(1_000_000),
         flows: 2,
-    };
-    let mut config = Config::new(discipline, limits);
-    change(&mut config.ncq);
-    config
+    })
 }
 
-fn fifo() -> Config {
-    config(Discipline::Fifo, |_| {})
+fn ncq(change: impl FnOnce(&mut NcqParams)) -> Spec {
+    let mut params = NcqParams::default();
+    change(&mut params);
+    Spec::Ncq(params)
+}
+
+fn fifo() -> Spec {
+    Discipline::Fifo.spec()
 }
 
 /// As fast as the line.
@@ -95,15 +100,15 @@ fn whole_line(len: u64) -> Source {
 #[test]
 fn who_splits_its_packets_is_served_no_more_and_waits_less_by_the_threshold_at_most() {
     // Section 4.2.1: 1000 B with 40 of them headers, or 120 B with 40.
-    let goodput = |config: &Config, len: u64| {
-        let (services, counts) = served(config, whole_line(1000), whole_line(len));
+    let goodput = |spec: &Spec, len: u64| {
+        let (services, counts) = served(spec, whole_line(1000), whole_line(len));
         (
             services,
             services[ATTACKER as usize].packets * (len - 40),
             counts,
         )
     };
-    let ncq = config(Discipline::Ncq, |params| params.window = Some(1000));
+    let ncq = ncq(|params| params.window = Some(1000));
     let (_, whole, _) = goodput(&ncq, 1000);
     let ([victim, attacker], split, counts) = goodput(&ncq, 120);
     let ([_, in_fifo], split_in_fifo, _) = goodput(&fifo(), 120);
@@ -142,11 +147,11 @@ fn a_flood_takes_no_more_of_a_slow_victim_than_it_does_in_order_of_arrival() {
         every: 32_000 / 2,
         len: 60,
     };
-    let of = |config: &Config| served(config, victim, flood).0[VICTIM as usize];
+    let of = |spec: &Spec| served(spec, victim, flood).0[VICTIM as usize];
     let without = of(&fifo()).bytes;
     for probabilistic in [false, true] {
         for window in [None, Some(1000)] {
-            let with = of(&config(Discipline::Ncq, |params| {
+            let with = of(&ncq(|params| {
                 params.window = window;
                 params.probabilistic = probabilistic;
             }));
@@ -178,11 +183,11 @@ proptest! {
         per_cent in 1u64..50,
         runs in proptest::collection::vec((0u32..4, 1u32..300), 1..30),
     ) {
-        let config = config(Discipline::Ncq, |params| {
+        let spec = ncq(|params| {
             params.window = Some(window);
             params.threshold = Fraction::ratio(per_cent, 100);
         });
-        let mut ncq = build(&config).unwrap();
+        let mut ncq = build(&spec, &env()).unwrap();
         let mut drops = Drops::default();
         let (mut sent, mut seen) = (0u64, 0u64);
         // How many had been sent when each packet came.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use frames::{Frames, frame, try_run};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use makeway_core::framing::Framing;
-use makeway_core::sched::{self, Discipline, DropFrom, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::{Bytes, Rate};
 use makeway_gateway::bpf::{Config, Qdisc};
 
@@ -180,13 +180,16 @@ impl Lives {
         };
         let disciplines = [Discipline::Sqf, Discipline::Fq, Discipline::Fifo];
         let discipline = disciplines[random.usize(0..disciplines.len())];
-        let mut scheduler = sched::Config::new(discipline, limits);
-        scheduler.drop_from = [DropFrom::Head, DropFrom::Tail][random.usize(0..2)];
+        let mut spec = discipline.spec();
+        let drop_from = ["head", "tail"][random.usize(0..2)];
+        if discipline != Discipline::Fifo {
+            spec.set("drop_from", drop_from).unwrap();
+        }
         let config = Config {
             rate: Some(Rate::from_bps(100_000)),
             framing: Framing::ETHERNET,
             seed: n.into(),
-            ..Config::new(scheduler)
+            ..Config::new(spec, limits)
         };
         let qdisc = Qdisc::load(&format!("life{n}"), &config).unwrap();
         let mut parent = "root";

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use frames::{Frames, GSO_HEADER, LINK, frame, headers, run};
 use makeway_core::framing::{Cells, Framing};
-use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
-use makeway_core::sched::{self, Discipline, DropFrom, Drops, Limits, build};
+use makeway_core::packet::{FlowId, Handle, Packet, UserId};
+use makeway_core::sched::{Discipline, Drops, Limits, build};
 use makeway_core::units::{Bytes, Instant, Rate};
 use makeway_gateway::bpf::{BpfError, Config, Qdisc};
 
@@ -58,23 +58,25 @@ fn guest_departures_and_drops_are_cores() {
     let mut n = 0;
     for discipline in [Discipline::Fifo, Discipline::Sqf, Discipline::Fq] {
         for (rounds, limit_packets, limit_bytes, drop_from, framing) in [
-            (4, 1000, 16 << 20, DropFrom::Head, Framing::default()),
-            (1, 1000, 400_000, DropFrom::Tail, ADSL),
-            (1, 131_072, 1_200_000, DropFrom::Head, Framing::ETHERNET),
-            (1, 500, 1200, DropFrom::Head, Framing::default()),
+            (4, 1000, 16 << 20, "head", Framing::default()),
+            (1, 1000, 400_000, "tail", ADSL),
+            (1, 131_072, 1_200_000, "head", Framing::ETHERNET),
+            (1, 500, 1200, "head", Framing::default()),
         ] {
             let limits = Limits {
                 packets: limit_packets,
                 bytes: Bytes::new(limit_bytes),
                 flows: FLOWS,
             };
-            let mut scheduler = sched::Config::new(discipline, limits);
-            scheduler.drop_from = drop_from;
+            let mut spec = discipline.spec();
+            if discipline != Discipline::Fifo {
+                spec.set("drop_from", drop_from).unwrap();
+            }
             let config = Config {
                 rate: Some(STOPPED),
                 framing,
                 seed: 77,
-                ..Config::new(scheduler)
+                ..Config::new(spec, limits)
             };
             n += 1;
             match Qdisc::load("probe", &config) {
@@ -92,7 +94,7 @@ fn agrees(interface: &str, kind: &str, config: &Config, rounds: u32) {
     let qdisc = put(interface, kind, config);
     let heard = Frames::heard(interface);
     let sent = Frames::sent(interface);
-    let mut core = build(&config.scheduler).unwrap();
+    let mut core = build(&config.spec, &config.env()).unwrap();
     let mut drops = Drops::default();
     let mut reasons = BTreeMap::new();
     let mut random = fastrand::Rng::with_seed(kind.len() as u64);
@@ -122,7 +124,7 @@ fn agrees(interface: &str, kind: &str, config: &Config, rounds: u32) {
             expected.push(packet);
         }
         for (_, reason) in drops.drain() {
-            *reasons.entry(name(reason)).or_insert(0) += 1;
+            *reasons.entry(reason.name()).or_insert(0) += 1;
         }
         qdisc.set_rate(None).unwrap();
         for (n, packet) in expected.iter().enumerate() {
@@ -148,16 +150,6 @@ fn agrees(interface: &str, kind: &str, config: &Config, rounds: u32) {
     run(&format!("ip link del {interface}"));
 }
 
-/// As `Counters::drops` names it.
-fn name(reason: DropReason) -> &'static str {
-    match reason {
-        DropReason::Tail => "tail",
-        DropReason::LongestQueue => "longest-queue",
-        DropReason::TooLarge => "too-large",
-        other => unreachable!("{other:?} is no reason of these disciplines"),
-    }
-}
-
 fn number_of(frame: &[u8]) -> u32 {
     let number = frame.get(LINK + 28..LINK + 32).unwrap();
     u32::from_be_bytes(number.try_into().unwrap())
@@ -179,7 +171,7 @@ fn guest_a_gso_packet_costs_what_its_segments_cost() {
         };
         let config = Config {
             framing,
-            ..Config::new(sched::Config::new(Discipline::Sqf, limits))
+            ..Config::new(Discipline::Sqf.spec(), limits)
         };
         let interface = format!("g{n}");
         let qdisc = put(&interface, &format!("gso{n}"), &config);

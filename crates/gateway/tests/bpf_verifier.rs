@@ -8,7 +8,7 @@
 mod guest;
 
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::Bytes;
 use makeway_gateway::bpf::{BpfError, Config, Qdisc};
 
@@ -34,7 +34,7 @@ fn guest_loads_and_counts() {
             bytes: Bytes::new(16 << 20),
             flows: 1000,
         };
-        let config = Config::new(sched::Config::new(discipline, limits));
+        let config = Config::new(discipline.spec(), limits);
         let _loaded = match Qdisc::load("makeway0", &config) {
             Err(BpfError::NoProgram(_)) => continue,
             loaded => loaded.unwrap(),

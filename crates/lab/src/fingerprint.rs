@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// What decides the figures of a run in simulated time: crates, and the versions of what they use. From this crate's folder.
 pub const SIMULATES: &[&str] = &[
     "../core/src",
+    "../endpoints/src",
     "../scenario/src",
     "../report/src",
     "../sim/src",

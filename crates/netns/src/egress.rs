@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
+use makeway_core::sched::Env;
 use makeway_core::units::Duration;
 use makeway_gateway::datapath::{
     Change, Datapath, DatapathConfig, DatapathHandle, Impairments, Stats, TagConfig,
@@ -85,7 +86,8 @@ pub(crate) fn start(
                 }
                 Backend::Kernel => {
                     let seed = scenario.seed.wrapping_add(number) as u32;
-                    qdisc(nodes, &interfaces, egress, [flows(scenario), seed])
+                    let env = egress.env(&scenario.tags, flows(scenario), seed.into());
+                    qdisc(nodes, &interfaces, egress, &env)
                 }
             };
             let started = started.map_err(|why| QueueError {
@@ -134,7 +136,7 @@ fn qdisc(
     [from, to]: [&Namespace; 2],
     [sends, receives]: &[String; 2],
     egress: &Egress,
-    numbers: [u32; 2],
+    env: &Env,
 ) -> Result<Option<(Carrier, String)>, String> {
     let install = || {
         if egress.delay > Duration::ZERO || !egress.loss.is_none() {
@@ -143,7 +145,7 @@ fn qdisc(
         let Some(rate) = egress.rate else {
             return Ok(None);
         };
-        let qdisc = Qdisc::install(from, sends, egress, rate, numbers)?;
+        let qdisc = Qdisc::install(from, sends, egress, rate, env)?;
         Ok(Some((Carrier::Kernel(qdisc), "tc".into())))
     };
     install().map_err(|error: io::Error| error.to_string())
@@ -178,7 +180,8 @@ fn config(
     Ok(DatapathConfig {
         queue_num: 0,
         any_queue: true,
-        scheduler: egress.scheduler(flows(scenario), seed),
+        spec: queue.spec.clone(),
+        limits: egress.env(&scenario.tags, flows(scenario), seed).limits,
         rate: egress.rate,
         framing: egress.framing,
         identity: queue.flows,
@@ -200,7 +203,7 @@ pub(crate) fn longest_way(scenario: &Scenario) -> Duration {
     for egress in scenario.links.iter().flat_map(|link| &link.egress) {
         longest += egress.delay + egress.jitter * 6;
         if let Some(rate) = egress.rate {
-            let limits = egress.queue.scheduler.limits;
+            let limits = egress.queue.limits;
             let most = u64::from(limits.packets).saturating_mul(1600);
             let held = limits.bytes.get().min(most);
             longest += makeway_core::units::Bytes::new(held) / rate;
@@ -336,5 +339,84 @@ impl Queue {
             queue: self.name.clone(),
             why,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use makeway_core::flow::Identity;
+    use makeway_core::sched::Discipline;
+    use makeway_gateway::datapath::Leaving;
+
+    use super::*;
+
+    const SCENARIO: &str = r#"
+duration = "1s"
+tags = { bits = 6 }
+[node.alice]
+[node.client]
+[link.line]
+between = ["alice", "client"]
+rate = "2mbit"
+queue = { at = "alice", discipline = "fifo", limit = "40 packets", users = "src-host", weights = { alice = 3 } }
+[flow.a]
+kind = "cbr"
+from = "alice"
+to = "client"
+rate = "1mbit"
+"#;
+
+    /// What a datapath does with it, `makeway-gateway` tests; here that it is told all.
+    #[test]
+    fn a_datapath_is_told_all_that_a_discipline_needs() {
+        for discipline in Discipline::ALL {
+            let set = [format!("link.line.queue.discipline={discipline}")];
+            let scenario =
+                makeway_scenario::parse(SCENARIO, "one.toml", Path::new(""), &set).unwrap();
+            let egress = &scenario.links[0].egress[0];
+            let tags = tags::config(&scenario, 0, egress);
+            let config = config(&scenario, egress, tags, 7).unwrap();
+            let env = egress.env(&scenario.tags, flows(&scenario), 7);
+            assert_eq!(
+                (&config.spec, config.limits),
+                (&egress.queue.spec, env.limits)
+            );
+            assert_eq!(
+                (config.rate, config.framing, config.seed),
+                (env.rate, env.framing, env.seed)
+            );
+            assert_eq!(config.weights, [(IpAddr::V4(node_address(0)), 3)]);
+            assert_eq!(config.users, Identity::SrcHost);
+            assert_eq!(config.tags.codec, config.spec.codec(scenario.tags.codec));
+            let writes = config.tags.leaving == Leaving::AsScheduled;
+            assert_eq!(writes, config.spec.needs().writes_tags, "{discipline}");
+        }
+    }
+
+    #[test]
+    fn a_discipline_that_no_kernel_has_is_refused_and_so_are_weights() {
+        for discipline in Discipline::ALL {
+            let read = |text: &str| {
+                let set = [format!("link.line.queue.discipline={discipline}")];
+                makeway_scenario::parse(text, "one.toml", Path::new(""), &set).unwrap()
+            };
+            let weighted = read(SCENARIO);
+            let plain = read(&SCENARIO.replace(", weights = { alice = 3 }", ""));
+            let refusal = |scenario: &Scenario| qdisc::refusal(&scenario.links[0].egress[0]);
+            let has = makeway_gateway::bpf::has_program(discipline)
+                || matches!(discipline.name(), "fifo" | "codel" | "fq-codel" | "cake");
+            match refusal(&plain) {
+                None => assert!(has, "{discipline}"),
+                Some(why) => assert!(!has && why.contains("no kernel"), "{discipline}: {why}"),
+            }
+            let is_weighted = refusal(&weighted).is_some_and(|why| why.contains("weights"));
+            assert_eq!(
+                is_weighted,
+                discipline.spec().needs().weights,
+                "{discipline}"
+            );
+        }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use futures_util::TryStreamExt;
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
-use makeway_core::sched::{CoDelParams, Discipline, Isolation};
+use makeway_core::sched::{CakeParams, CoDelParams, Env, Isolation, Spec};
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_gateway::bpf;
 use makeway_gateway::datapath::Stats;
@@ -79,6 +79,9 @@ pub(crate) fn refusal(egress: &Egress) -> Option<&'static str> {
     if egress.tickets.is_some() {
         return Some("a qdisc of Linux writes no tickets: leave `tickets` out");
     }
+    if !egress.queue.weights.is_empty() && egress.queue.spec.needs().weights {
+        return Some("a qdisc of the kernel knows no weights of users: leave `weights` out");
+    }
     match egress.rate {
         Some(_) if !is_ours(&egress.queue) => kind(&egress.queue).err(),
         _ => None,
@@ -86,7 +89,7 @@ pub(crate) fn refusal(egress: &Egress) -> Option<&'static str> {
 }
 
 fn is_ours(queue: &Queue) -> bool {
-    queue.qdisc.is_none() && bpf::has_program(queue.scheduler.discipline)
+    queue.qdisc.is_none() && bpf::has_program(queue.spec.discipline())
 }
 
 /// Linux's own qdiscs that a scenario takes: each kind once.
@@ -107,23 +110,19 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
     if let Some(words) = &queue.qdisc {
         return Ok(words.clone());
     }
-    let config = &queue.scheduler;
-    let [packets, bytes] = [
-        config.limits.packets.to_string(),
-        config.limits.bytes.get().to_string(),
-    ];
-    let by_bytes = config.limits.bytes.get() < u64::from(config.limits.packets) * MTU;
-    let words = match config.discipline {
-        Discipline::Fifo if by_bytes => vec!["bfifo".into(), "limit".into(), bytes],
-        Discipline::Fifo => vec!["pfifo".into(), "limit".into(), packets],
-        Discipline::CoDel => codel("codel", packets, &config.codel),
-        Discipline::FqCoDel => {
-            let params = &config.fq_codel;
+    let limits = queue.limits;
+    let [packets, bytes] = [limits.packets.to_string(), limits.bytes.get().to_string()];
+    let by_bytes = limits.bytes.get() < u64::from(limits.packets) * MTU;
+    let words = match &queue.spec {
+        Spec::Fifo(_) if by_bytes => vec!["bfifo".into(), "limit".into(), bytes],
+        Spec::Fifo(_) => vec!["pfifo".into(), "limit".into(), packets],
+        Spec::CoDel(params) => codel("codel", packets, params),
+        Spec::FqCoDel(params) => {
             let mut words = codel("fq_codel", packets, &params.codel);
             words.extend(["quantum".into(), params.quantum.get().to_string()]);
             words
         }
-        Discipline::Cake => return cake(queue),
+        Spec::Cake(params) => return cake(params, queue),
         _ => {
             return Err(
                 "its discipline is in no kernel: choose fifo, sqf, codel, fq-codel or cake, or write one of Linux's, as `qdisc = \"sfq\"`",
@@ -133,19 +132,18 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
     Ok(words)
 }
 
-fn cake(queue: &Queue) -> Result<Vec<String>, &'static str> {
-    let config = &queue.scheduler;
-    if !config.cake.ecn {
+fn cake(params: &CakeParams, queue: &Queue) -> Result<Vec<String>, &'static str> {
+    if !params.ecn {
         return Err("Linux's cake marks whatever understands it: leave `ecn` out");
     }
-    let isolation = match (config.cake.isolation, queue.users) {
+    let isolation = match (params.isolation, queue.users) {
         (Isolation::Flows, _) => "flows",
         (Isolation::Dual, Identity::SrcHost) => "dual-srchost",
         (Isolation::Dual, _) => "dual-dsthost",
     };
-    let us = config.cake.rtt.as_nanos() / 1000;
-    let packets = u64::from(config.limits.packets) * PACKET_MEMORY;
-    let memory = packets.min(config.limits.bytes.get());
+    let us = params.rtt.as_nanos() / 1000;
+    let packets = u64::from(queue.limits.packets) * PACKET_MEMORY;
+    let memory = packets.min(queue.limits.bytes.get());
     let words = format!("cake besteffort rtt {us}us {isolation} memlimit {memory}");
     Ok(words.split(' ').map(str::to_owned).collect())
 }
@@ -222,11 +220,11 @@ impl Qdisc {
         interface: &str,
         egress: &Egress,
         rate: Rate,
-        [flows, seed]: [u32; 2],
+        env: &Env,
     ) -> io::Result<Self> {
         let (does, commands) = match is_ours(&egress.queue) {
             true => {
-                let ours = ours(egress, rate, flows, seed).map_err(io::Error::other)?;
+                let ours = ours(egress, rate, env).map_err(io::Error::other)?;
                 let add = format!("qdisc add dev {interface} root {}", ours.kind());
                 let words = add.split(' ').map(str::to_owned).collect();
                 (Does::Ours(Box::new(ours)), vec![words])
@@ -242,7 +240,7 @@ impl Qdisc {
             index_of(interface)
         })?;
         let discipline = match &does {
-            Does::Ours(_) => format!("{} (BPF)", egress.queue.scheduler.discipline),
+            Does::Ours(_) => format!("{} (BPF)", egress.queue.spec.discipline()),
             Does::Linux(root) => root.kind.first().cloned().unwrap_or_default(),
         };
         Ok(Self {
@@ -325,22 +323,23 @@ impl Qdisc {
 }
 
 /// A kind of a name that no other has.
-fn ours(egress: &Egress, rate: Rate, flows: u32, seed: u32) -> Result<bpf::Qdisc, bpf::BpfError> {
+fn ours(egress: &Egress, rate: Rate, env: &Env) -> Result<bpf::Qdisc, bpf::BpfError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let kind = format!("makeway{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut scheduler = egress.scheduler(flows, seed.into());
     // So many packets are never more on these links, and a qdisc's bytes are bounded.
     let largest = egress.framing.wire(Bytes::new(MTU)).get();
-    let limits = &mut scheduler.limits;
+    let mut limits = env.limits;
     let most = Bytes::new(u64::from(limits.packets) * largest);
     limits.bytes = limits.bytes.min(most);
     let config = bpf::Config {
-        scheduler,
+        spec: egress.queue.spec.clone(),
+        limits,
         rate: Some(rate),
         framing: egress.framing,
         identity: egress.queue.flows,
         users: egress.queue.users,
-        seed: seed.into(),
+        codec: env.codec,
+        seed: env.seed,
     };
     bpf::Qdisc::load(&kind, &config)
 }
@@ -389,7 +388,7 @@ fn tc(words: &[impl AsRef<std::ffi::OsStr>]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use makeway_core::sched::{Config, Limits};
+    use makeway_core::sched::Limits;
 
     #[test]
     fn cake_is_linuxs_with_one_tin_and_as_many_packets() {
@@ -399,7 +398,8 @@ mod tests {
             flows: 1,
         };
         let mut queue = Queue {
-            scheduler: Config::new(Discipline::Cake, limits),
+            spec: Spec::Cake(CakeParams::default()),
+            limits,
             flows: Identity::FiveTuple,
             users: Identity::SrcHost,
             weights: BTreeMap::new(),
@@ -408,11 +408,11 @@ mod tests {
         let words = |queue: &Queue| kind(queue).map(|words| words.join(" "));
         let dual = "cake besteffort rtt 100000us dual-srchost memlimit 230400";
         assert_eq!(words(&queue), Ok(dual.into()));
-        queue.scheduler.cake.isolation = Isolation::Flows;
-        queue.scheduler.limits.bytes = Bytes::new(150_000);
+        queue.spec.set("cake.isolation", "flows").unwrap();
+        queue.limits.bytes = Bytes::new(150_000);
         let flows = "cake besteffort rtt 100000us flows memlimit 150000";
         assert_eq!(words(&queue), Ok(flows.into()));
-        queue.scheduler.cake.ecn = false;
+        queue.spec.set("ecn", "false").unwrap();
         assert!(words(&queue).unwrap_err().contains("`ecn`"));
     }
 

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use makeway_core::units::{Duration, Instant};
+use makeway_endpoints::Media;
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::{Units, departures};
 use makeway_scenario::model::{Egress, Flow, Link, Queue, Scenario, Share, Source, Tcp};
 use makeway_scenario::routes::routes;
 use makeway_scenario::wire::{self, Rtp};
-use makeway_sim::media::Media;
 
 use crate::bulk::{self, Demand, Fetched, Offer};
 use crate::clock::Epoch;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use makeway_core::measure::Histogram;
 use makeway_core::units::Instant;
+use makeway_endpoints::Media;
 use makeway_report::interval::Interval;
-use makeway_sim::media::Media;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::clock::{Epoch, be_punctual};

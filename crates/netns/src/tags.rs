@@ -3,8 +3,6 @@
 
 use std::net::IpAddr;
 
-use makeway_core::sched::Discipline;
-use makeway_core::ticket::{Codec, Scale};
 use makeway_gateway::datapath::{Leaving, Rule, Share, TagConfig};
 use makeway_scenario::model::{self, Egress, Scenario};
 use makeway_scenario::wire;
@@ -20,13 +18,9 @@ pub(crate) fn config(scenario: &Scenario, from: usize, egress: &Egress) -> TagCo
         silence,
         ..
     } = scenario.tags;
-    let discipline = egress.queue.scheduler.discipline;
+    let needs = egress.queue.spec.needs();
     TagConfig {
-        codec: match discipline {
-            // Its labels take all 16 bits.
-            Discipline::Csfq => Codec::new(16, Scale::Linear).unwrap_or(codec),
-            _ => codec,
-        },
+        codec: egress.queue.spec.codec(codec),
         window,
         policing,
         silence,
@@ -37,21 +31,16 @@ pub(crate) fn config(scenario: &Scenario, from: usize, egress: &Egress) -> TagCo
         },
         leaving: match &egress.tickets {
             Some(issue) => Leaving::Relabel(issue.rate),
-            None => match discipline {
-                Discipline::Csfq | Discipline::Harvest => Leaving::AsScheduled,
-                _ => Leaving::Keep,
-            },
+            None if needs.writes_tags => Leaving::AsScheduled,
+            None => Leaving::Keep,
         },
     }
 }
 
 fn has_tags(scenario: &Scenario) -> bool {
     let reads = |egress: &Egress| {
-        egress.tickets.is_some()
-            || matches!(
-                egress.queue.scheduler.discipline,
-                Discipline::Tred | Discipline::Rio | Discipline::Harvest | Discipline::Csfq
-            )
+        let needs = egress.queue.spec.needs();
+        egress.tickets.is_some() || needs.reads_tags || needs.writes_tags
     };
     let mut links = scenario.links.iter().flat_map(|link| &link.egress);
     links.any(reads) || scenario.flows.iter().any(|flow| flow.share.is_some())

@@ -13,7 +13,7 @@ use makeway_core::framing::Framing;
 use makeway_core::loss::Loss;
 use makeway_core::rate;
 use makeway_core::rate::tfrc::TfrcParams;
-use makeway_core::sched::{Config, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::send;
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Rate};
@@ -121,14 +121,12 @@ fn egress(rate: Option<&str>, delay_ms: u64) -> Egress {
         tick: None,
         framing: Framing::ETHERNET,
         queue: Queue {
-            scheduler: Config::new(
-                Discipline::Fifo,
-                Limits {
-                    packets: 50,
-                    bytes: Bytes::new(1_000_000),
-                    flows: 1,
-                },
-            ),
+            spec: Discipline::Fifo.spec(),
+            limits: Limits {
+                packets: 50,
+                bytes: Bytes::new(1_000_000),
+                flows: 1,
+            },
             flows: Identity::FiveTuple,
             users: Identity::DstHost,
             weights: BTreeMap::new(),
@@ -465,7 +463,7 @@ fn a_qdisc_queues_in_the_place_of_a_datapath() {
 
     let queue = &mut scenario.links[1].egress[0].queue;
     queue.qdisc = None;
-    queue.scheduler.discipline = Discipline::Harvest;
+    queue.spec = Discipline::Harvest.spec();
     let error = run(&scenario, qdiscs(), |_| {}).unwrap_err().to_string();
     assert!(
         error.contains("`line`") && error.contains("qdisc = "),
@@ -483,9 +481,9 @@ fn a_qdisc_queues_in_the_place_of_a_datapath() {
 fn tickets_divide_a_link() {
     let parts = |shares: [Option<Share>; 2]| {
         let mut line = egress(Some("4mbit"), 10);
-        line.queue.scheduler.discipline = Discipline::Tred;
-        line.queue.scheduler.limits.packets = 100;
-        line.queue.scheduler.tred.window = Duration::from_secs(2);
+        line.queue.spec = Discipline::Tred.spec();
+        line.queue.spec.set("tred.window", "2s").unwrap();
+        line.queue.limits.packets = 100;
         // A link before it trades what came for others: that changes nothing between the two.
         let mut scenario = scenario(line, 12);
         scenario.links[0].egress[0].tickets = Some(Issue {
@@ -573,7 +571,7 @@ fn bursts_show_in_delay_variation() {
 fn sqf_protects_what_fifo_breaks() {
     let suffered = |discipline: &str| {
         let mut line = egress(Some("10mbit"), 1);
-        line.queue.scheduler.discipline = discipline.parse().unwrap();
+        line.queue.spec = discipline.parse::<Discipline>().unwrap().spec();
         let mut scenario = scenario(line, 5);
         let pace = Pace::Slice(Duration::from_millis(200));
         scenario.flows.push(flow("video", video(pace)));

@@ -95,7 +95,8 @@ fn wlan_words(w: &Wlan, s: &Scenario) -> String {
         format!("{standard} at {}", w.rate),
         format!(
             "{} of {} packets at each",
-            w.queue.scheduler.discipline, w.queue.scheduler.limits.packets
+            w.queue.spec.discipline(),
+            w.queue.limits.packets
         ),
     ];
     if let Some(rts) = w.rts {
@@ -130,7 +131,9 @@ fn egress_words(e: &Egress) -> String {
             Some(qdisc) => format!("Linux's {}, measured", qdisc.join(" ")),
             None => format!(
                 "{} of {} packets by {}, measured",
-                e.queue.scheduler.discipline, e.queue.scheduler.limits.packets, e.queue.flows
+                e.queue.spec.discipline(),
+                e.queue.limits.packets,
+                e.queue.flows
             ),
         });
     }

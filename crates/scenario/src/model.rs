@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::loss::Loss;
-use makeway_core::packet::UserId;
-use makeway_core::sched::Config;
+use makeway_core::sched::{Env, Limits, Spec};
 use makeway_core::ticket::{Codec, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration, Rate};
 
@@ -225,12 +224,16 @@ impl Egress {
         if seconds > 0.0 { bits / seconds } else { 0.0 }
     }
 
-    /// The discipline for a world where so many flows can come by, and users, of which there are no more
-    /// than can be told apart.
-    pub fn scheduler(&self, flows: u32, seed: u64) -> Config {
-        let mut config = self.queue.scheduler(flows, self.rate, seed);
-        config.ncq.framing = self.framing;
-        config
+    /// What the discipline is told in a world where so many flows can come by, and users, of which there are no more than can be
+    /// told apart; but for their weights.
+    pub fn env(&self, tags: &Tags, flows: u32, seed: u64) -> Env {
+        Env {
+            rate: self.rate,
+            framing: self.framing,
+            codec: tags.codec,
+            seed,
+            ..self.queue.env(flows)
+        }
     }
 }
 
@@ -239,26 +242,11 @@ impl Queue {
     pub const NOT_HERE: &'static str =
         "`qdisc` is one of Linux's own: leave it out, or run it with --world vm";
 
-    /// As [`Egress::scheduler`], for a transmitter of `rate`.
-    pub fn scheduler(&self, flows: u32, rate: Option<Rate>, seed: u64) -> Config {
-        let mut config = self.scheduler.clone();
-        config.limits.flows = flows;
-        config.users = flows.min(UserId::MOST);
-        let rio = &mut config.rio;
-        for (red, seed) in [
-            (&mut config.red, seed),
-            (&mut rio.inside, seed),
-            (&mut rio.outside, !seed),
-        ] {
-            red.rate = rate;
-            red.seed = seed;
-        }
-        config.csfq.rate = rate;
-        config.csfq.seed = seed;
-        config.cake.rate = rate;
-        config.cake.seed = seed;
-        config.ncq.seed = seed;
-        config
+    fn env(&self, flows: u32) -> Env {
+        Env::new(Limits {
+            flows,
+            ..self.limits
+        })
     }
 }
 
@@ -298,11 +286,13 @@ pub struct Issue {
 /// A discipline with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// What it is, its limits and parameters; [`Queue::scheduler()`] has the rest.
-    pub scheduler: Config,
+    /// What it is.
+    pub spec: Spec,
+    /// The most that it may hold; a world has its own number of flows.
+    pub limits: Limits,
     /// What makes a flow.
     pub flows: Identity,
-    /// What makes a user of `hier` and `prio`: `src-host`, `dst-host`.
+    /// What makes a user, where the discipline has any: `src-host`, `dst-host`.
     pub users: Identity,
     /// Weights of users by node name; 1 where none is given.
     pub weights: BTreeMap<String, u32>,

@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
-use makeway_core::sched::{
-    CakeParams, CoDelParams, Config, ConfuciusParams, CsfqParams, Discipline, DropFrom, Isolation,
-    Limits, LowRate, NcqParams, RedParams, TredParams,
-};
-use makeway_core::units::{Bytes, Fraction};
+use makeway_core::sched::{Discipline, Limits, Spec, SpecError};
+use makeway_core::units::Bytes;
 
 use crate::context::Context;
 use crate::document::{Item, Value};
@@ -15,54 +12,16 @@ use crate::error::{ScenarioError, list};
 use crate::model::Queue;
 use crate::section::{Section, shown, table};
 
-const KEYS: [&str; 18] = [
+/// What every queue may have; `at` not where there is one end only. The parameters of disciplines come behind them.
+const KEYS: [&str; 7] = [
     "at",
     "discipline",
     "limit",
     "flows",
     "users",
     "weights",
-    "quantum",
-    "drop_from",
-    "ecn",
-    "red",
-    "codel",
-    "cake",
-    "ncq",
-    "tred",
-    "rio",
-    "csfq",
-    "confucius",
     "qdisc",
 ];
-const CONFUCIUS_KEYS: [&str; 2] = ["doubling", "memory"];
-const RED_KEYS: [&str; 8] = [
-    "min",
-    "max",
-    "weight",
-    "max_p",
-    "gentle",
-    "wait",
-    "by",
-    "mean_packet",
-];
-const TRED_KEYS: [&str; 4] = ["k", "exponent", "interval", "window"];
-const RIO_KEYS: [&str; 2] = ["in", "out"];
-const CSFQ_KEYS: [&str; 4] = ["edge", "flow_window", "window", "threshold"];
-const CODEL_KEYS: [&str; 3] = ["target", "interval", "mtu"];
-const CAKE_KEYS: [&str; 2] = ["rtt", "isolation"];
-const NCQ_KEYS: [&str; 9] = [
-    "threshold",
-    "length",
-    "window",
-    "probabilistic",
-    "extra_wait",
-    "control",
-    "low_rate",
-    "keep_order",
-    "push_out",
-];
-const LOW_RATE_KEYS: [&str; 2] = ["rate", "burst"];
 
 /// As Linux's default transmit queue; chosen by us where a link names none.
 const DEFAULT_PACKETS: u32 = 1000;
@@ -85,7 +44,8 @@ fn queue_of(discipline: Discipline) -> Queue {
         flows: 1,
     };
     Queue {
-        scheduler: Config::new(discipline, limits),
+        spec: discipline.spec(),
+        limits,
         flows: Identity::FiveTuple,
         users: Identity::DstHost,
         weights: BTreeMap::new(),
@@ -112,7 +72,13 @@ pub(crate) fn queue(
         names[0]
     );
     let t = table(item, &name, &example)?;
-    let q = Section::new(name, &item.origin, t, &KEYS)?;
+    let keys = keys();
+    let q = Section::new(
+        name,
+        &item.origin,
+        t,
+        &[&KEYS, &below(&keys, "")[..]].concat(),
+    )?;
     let end = q.end("at", names)?;
     Ok((end, described(&q, cx)?))
 }
@@ -129,7 +95,9 @@ pub(crate) fn alone(
         &name,
         "{ discipline = \"fifo\", limit = \"50 packets\" }",
     )?;
-    let q = Section::new(name, &item.origin, t, &KEYS[1..])?;
+    let keys = keys();
+    let known = [&KEYS[1..], &below(&keys, "")[..]].concat();
+    let q = Section::new(name, &item.origin, t, &known)?;
     described(&q, cx)
 }
 
@@ -148,15 +116,14 @@ fn described(q: &Section<'_>, cx: &Context<'_>) -> Result<Queue, ScenarioError> 
     if let Some(entry) = q.get("weights") {
         queue.weights = weights(&entry.item, &q.name("weights"), cx)?;
     }
-    let scheduler = &mut queue.scheduler;
     if let Some(entry) = q.get("limit") {
-        let limits = &mut scheduler.limits;
+        let limits = &mut queue.limits;
         (limits.packets, limits.bytes) = limit(&entry.item, &q.name("limit"))?;
     }
-    parameters(q, scheduler)?;
+    parameters(q, &mut queue.spec)?;
     queue.qdisc = qdisc(q)?;
-    let scheduler = &queue.scheduler;
-    scheduler
+    queue
+        .spec
         .check()
         .map_err(|error| q.origin.error(format!("`{}`: {error}", q.path)))?;
     Ok(queue)
@@ -190,231 +157,85 @@ fn qdisc(q: &Section<'_>) -> Result<Option<Vec<String>>, ScenarioError> {
 }
 
 /// What only some disciplines have. The others leave it aside, so that one file serves to compare them.
-fn parameters(q: &Section<'_>, config: &mut Config) -> Result<(), ScenarioError> {
-    if let Some(quantum) = q.read("quantum")? {
-        config.quantum = quantum;
-        config.fq_codel.quantum = quantum;
+fn parameters(q: &Section<'_>, spec: &mut Spec) -> Result<(), ScenarioError> {
+    let keys = keys();
+    let own = q.table.entries.iter();
+    for entry in own.filter(|entry| !KEYS.contains(&entry.key.as_str())) {
+        parameter(q, &entry.key, &entry.item, &keys, spec)?;
     }
-    if let Some(from) = q.choice("drop_from", &["head", "tail"])? {
-        config.drop_from = match from.as_str() {
-            "tail" => DropFrom::Tail,
-            _ => DropFrom::Head,
-        };
-    }
-    if let Some(ecn) = q.boolean("ecn")? {
-        config.red.ecn = ecn;
-        config.codel.ecn = ecn;
-        config.fq_codel.codel.ecn = ecn;
-        config.cake.ecn = ecn;
-    }
-    if let Some(entry) = q.get("red") {
-        red(&entry.item, &q.name("red"), &mut config.red)?;
-    }
-    if let Some(entry) = q.get("tred") {
-        tred(&entry.item, &q.name("tred"), &mut config.tred)?;
-    }
-    if let Some(entry) = q.get("rio") {
-        let name = q.name("rio");
-        let t = table(
-            &entry.item,
-            &name,
-            "{ in = { min = 20 }, out = { min = 10 } }",
-        )?;
-        let s = Section::new(name, &entry.item.origin, t, &RIO_KEYS)?;
-        let rio = &mut config.rio;
-        for (key, params) in [("in", &mut rio.inside), ("out", &mut rio.outside)] {
-            if let Some(entry) = s.get(key) {
-                red(&entry.item, &s.name(key), params)?;
-            }
+    Ok(())
+}
+
+/// The parameter `key`, or those of the table that is written there.
+fn parameter(
+    q: &Section<'_>,
+    key: &str,
+    item: &Item,
+    keys: &[String],
+    spec: &mut Spec,
+) -> Result<(), ScenarioError> {
+    let name = q.name(key);
+    if !keys.iter().any(|known| known == key) {
+        let example = format!("{{ {} = ... }}", below(keys, key)[0]);
+        let t = table(item, &name, &example)?;
+        let s = Section::new(name, &item.origin, t, &below(keys, key))?;
+        for entry in &s.table.entries {
+            parameter(q, &format!("{key}.{}", entry.key), &entry.item, keys, spec)?;
         }
+        return Ok(());
     }
-    if let Some(entry) = q.get("csfq") {
-        csfq(&entry.item, &q.name("csfq"), &mut config.csfq)?;
+    let text = match &item.value {
+        Value::String(text) | Value::Scalar(text) => text.clone(),
+        Value::Boolean(flag) => flag.to_string(),
+        Value::Array(_) | Value::Table(_) => String::new(),
+    };
+    let mut set = spec.set(key, &text);
+    if let Err(SpecError::Unknown { .. }) = set {
+        // Wrong values are refused, whoever would have them.
+        let others = Discipline::ALL.into_iter().map(Discipline::spec);
+        set = others
+            .map(|mut other| other.set(key, &text))
+            .find(|set| !matches!(set, Err(SpecError::Unknown { .. })))
+            .unwrap_or(Ok(()));
     }
-    if let Some(entry) = q.get("confucius") {
-        confucius(&entry.item, &q.name("confucius"), &mut config.confucius)?;
-    }
-    if let Some(entry) = q.get("codel") {
-        let name = q.name("codel");
-        codel(&entry.item, &name, &mut config.codel)?;
-        codel(&entry.item, &name, &mut config.fq_codel.codel)?;
-    }
-    if let Some(entry) = q.get("cake") {
-        cake(&entry.item, &q.name("cake"), &mut config.cake)?;
-    }
-    if let Some(entry) = q.get("ncq") {
-        ncq(&entry.item, &q.name("ncq"), &mut config.ncq)?;
-    }
-    Ok(())
-}
-
-fn red(item: &Item, name: &str, params: &mut RedParams) -> Result<(), ScenarioError> {
-    let t = table(item, name, "{ min = 5, max = 15 }")?;
-    let s = Section::new(name, &item.origin, t, &RED_KEYS)?;
-    let thresholds = 1..=1 << 30;
-    if let Some(min) = s.integer("min", thresholds.clone())? {
-        params.min = min as u32;
-    }
-    if let Some(max) = s.integer("max", thresholds)? {
-        params.max = max as u32;
-    }
-    if let Some(weight) = fraction(&s, "weight")? {
-        params.weight = weight;
-    }
-    if let Some(max_p) = fraction(&s, "max_p")? {
-        params.max_p = max_p;
-    }
-    if let Some(gentle) = s.boolean("gentle")? {
-        params.gentle = gentle;
-    }
-    if let Some(wait) = s.boolean("wait")? {
-        params.wait = wait;
-    }
-    if let Some(by) = s.choice("by", &["packets", "bytes"])? {
-        params.by_bytes = by == "bytes";
-    }
-    if let Some(mean) = s.read("mean_packet")? {
-        params.mean_packet = mean;
-    }
-    Ok(())
-}
-
-fn tred(item: &Item, name: &str, params: &mut TredParams) -> Result<(), ScenarioError> {
-    let t = table(item, name, "{ k = 1.4, interval = \"1s\" }")?;
-    let s = Section::new(name, &item.origin, t, &TRED_KEYS)?;
-    if let Some(k) = s.read::<f64>("k")? {
-        if !(1.01..=100.0).contains(&k) {
-            return Err(s.at("k").error(format!(
-                "`{}` is {k}: write a number from 1.01 to 100, like 1.4",
-                s.name("k")
-            )));
-        }
-        params.k = (k * 100.0).round() as u32;
-    }
-    if let Some(exponent) = s.integer("exponent", 1..=64)? {
-        params.exponent = exponent as u32;
-    }
-    if let Some(interval) = s.read("interval")? {
-        params.interval = interval;
-    }
-    if let Some(window) = s.read("window")? {
-        params.window = window;
-    }
-    Ok(())
-}
-
-/// Digits behind the point that are read: 10^-12 is about the least step of a [`Fraction`].
-fn fraction(s: &Section<'_>, key: &str) -> Result<Option<Fraction>, ScenarioError> {
-    const STEPS: u64 = 1_000_000_000_000;
-    Ok(s.probability(key)?
-        .map(|p| Fraction::ratio((p * STEPS as f64).round() as u64, STEPS)))
-}
-
-fn csfq(item: &Item, name: &str, params: &mut CsfqParams) -> Result<(), ScenarioError> {
-    let t = table(item, name, "{ edge = true, window = \"200ms\" }")?;
-    let s = Section::new(name, &item.origin, t, &CSFQ_KEYS)?;
-    if let Some(edge) = s.boolean("edge")? {
-        params.edge = edge;
-    }
-    if let Some(window) = s.read("flow_window")? {
-        params.flow_window = window;
-    }
-    if let Some(window) = s.read("window")? {
-        params.window = window;
-    }
-    if let Some(threshold) = s.read("threshold")? {
-        params.threshold = threshold;
-    }
-    Ok(())
-}
-
-fn confucius(item: &Item, name: &str, params: &mut ConfuciusParams) -> Result<(), ScenarioError> {
-    let t = table(item, name, "{ doubling = \"200ms\", memory = \"1s\" }")?;
-    let s = Section::new(name, &item.origin, t, &CONFUCIUS_KEYS)?;
-    if let Some(doubling) = s.read("doubling")? {
-        params.doubling = doubling;
-    }
-    if let Some(memory) = s.read("memory")? {
-        params.memory = memory;
-    }
-    Ok(())
-}
-
-fn codel(item: &Item, name: &str, params: &mut CoDelParams) -> Result<(), ScenarioError> {
-    let t = table(item, name, "{ target = \"5ms\", interval = \"100ms\" }")?;
-    let s = Section::new(name, &item.origin, t, &CODEL_KEYS)?;
-    if let Some(target) = s.read("target")? {
-        params.target = target;
-    }
-    if let Some(interval) = s.read("interval")? {
-        params.interval = interval;
-    }
-    if let Some(mtu) = s.read("mtu")? {
-        params.mtu = Some(mtu);
-    }
-    Ok(())
-}
-
-fn cake(item: &Item, name: &str, params: &mut CakeParams) -> Result<(), ScenarioError> {
-    let t = table(item, name, "{ rtt = \"100ms\", isolation = \"flows\" }")?;
-    let s = Section::new(name, &item.origin, t, &CAKE_KEYS)?;
-    if let Some(rtt) = s.read("rtt")? {
-        params.rtt = rtt;
-    }
-    if let Some(isolation) = s.choice("isolation", &["dual", "flows"])? {
-        params.isolation = match isolation.as_str() {
-            "flows" => Isolation::Flows,
-            _ => Isolation::Dual,
-        };
-    }
-    Ok(())
-}
-
-fn ncq(item: &Item, name: &str, params: &mut NcqParams) -> Result<(), ScenarioError> {
-    let t = table(item, name, "{ threshold = 0.05, length = \"130B\" }")?;
-    let s = Section::new(name, &item.origin, t, &NCQ_KEYS)?;
-    if let Some(threshold) = fraction(&s, "threshold")? {
-        params.threshold = threshold;
-    }
-    if let Some(length) = s.read("length")? {
-        params.length = length;
-    }
-    if let Some(window) = s.integer("window", 1..=1 << 20)? {
-        params.window = Some(window as u32);
-    }
-    if let Some(probabilistic) = s.boolean("probabilistic")? {
-        params.probabilistic = probabilistic;
-    }
-    if let Some(extra_wait) = fraction(&s, "extra_wait")? {
-        params.extra_wait = Some(extra_wait);
-    }
-    if let Some(control) = s.boolean("control")? {
-        params.control = control;
-    }
-    if let Some(entry) = s.get("low_rate") {
-        params.low_rate = Some(low_rate(&entry.item, &s.name("low_rate"))?);
-    }
-    if let Some(keep_order) = s.boolean("keep_order")? {
-        params.keep_order = keep_order;
-    }
-    if let Some(push_out) = s.boolean("push_out")? {
-        params.push_out = push_out;
-    }
-    Ok(())
-}
-
-fn low_rate(item: &Item, name: &str) -> Result<LowRate, ScenarioError> {
-    let t = table(item, name, "{ rate = \"64kbit\", burst = \"3kB\" }")?;
-    let s = Section::new(name, &item.origin, t, &LOW_RATE_KEYS)?;
-    s.need("rate", "\"64kbit\"")?;
-    s.need("burst", "\"3kB\"")?;
-    Ok(LowRate {
-        rate: s.read("rate")?.unwrap_or_default(),
-        burst: s.read("burst")?.unwrap_or_default(),
+    set.map_err(|error| match error {
+        SpecError::Value { allowed, .. } => item.origin.error(format!(
+            "`{name}` is {}: write {allowed}",
+            shown(&item.value)
+        )),
+        error => item.origin.error(format!("`{name}`: {error}")),
     })
 }
 
-/// `"50 packets"`, `"75kB"`, or both in an array: whichever is reached first.
+/// Parameters of all disciplines, each once: `quantum`, `red.min`.
+fn keys() -> Vec<String> {
+    let mut keys = Vec::new();
+    for discipline in Discipline::ALL {
+        discipline.spec().fields(&mut |key, _, _| {
+            if !keys.iter().any(|known| known == key) {
+                keys.push(key.to_owned());
+            }
+        });
+    }
+    keys
+}
+
+/// What may be written in the table `key`, or at the top for an empty one, each once.
+fn below<'a>(keys: &'a [String], key: &str) -> Vec<&'a str> {
+    let mut parts = Vec::new();
+    for known in keys {
+        let rest = match key {
+            "" => Some(known.as_str()),
+            key => known
+                .strip_prefix(key)
+                .and_then(|rest| rest.strip_prefix('.')),
+        };
+        let part = rest.and_then(|rest| rest.split('.').next());
+        parts.extend(part.filter(|part| !parts.contains(part)));
+    }
+    parts
+}
+
 /// `"50 packets"`, `"75kB"` or both; what is not said follows from the other.
 pub(crate) fn limit(item: &Item, name: &str) -> Result<(u32, Bytes), ScenarioError> {
     let (mut packets, mut bytes) = (None, None);

@@ -53,13 +53,8 @@ pub(crate) fn scenario(
         folder,
     };
     let tags = ticket::tags(&top)?;
-    let mut links = links(&top, &cx)?;
-    let mut wlans = wlans(&top, &cx)?;
-    let egress = links.iter_mut().flat_map(|link| &mut link.egress);
-    let queues = egress.map(|egress| &mut egress.queue);
-    for queue in queues.chain(wlans.iter_mut().map(|wlan| &mut wlan.queue)) {
-        queue.scheduler.tred.codec = tags.codec;
-    }
+    let links = links(&top, &cx)?;
+    let wlans = wlans(&top, &cx)?;
     let mut flows = Vec::new();
     for entry in groups(&top, "flow", "[flow.download]")? {
         flows.extend(flow::read(entry, &cx, &links, &wlans, flows.len())?);

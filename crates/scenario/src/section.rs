@@ -9,7 +9,7 @@ pub(crate) struct Section<'a> {
     /// `link.line`; empty for the file itself.
     pub path: String,
     pub origin: &'a Origin,
-    table: &'a Table,
+    pub table: &'a Table,
 }
 
 impl<'a> Section<'a> {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use makeway_core::framing::Framing;
-use makeway_core::sched::{LowRate, NcqParams};
+use makeway_core::sched::{LowRate, NcqParams, Spec};
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use makeway_scenario::model::{Pace, Source};
 use makeway_scenario::{Scenario, ScenarioError, explain, load, parse, routes};
@@ -64,8 +64,8 @@ fn the_documented_example_reads_and_is_short() {
     assert_eq!(line.rate, Some(Rate::from_bps(10_000_000)));
     assert_eq!(
         (
-            line.queue.scheduler.discipline.name(),
-            line.queue.scheduler.limits.packets
+            line.queue.spec.discipline().name(),
+            line.queue.limits.packets
         ),
         ("sqf", 50)
     );
@@ -253,7 +253,6 @@ fn every_parameter_of_ncq_reaches_the_discipline_with_the_links_framing() {
     let s = read(&text, &[]).unwrap();
     let expected = NcqParams {
         length: Bytes::new(200),
-        framing: Framing::ETHERNET,
         threshold: Fraction::ratio(3, 100),
         window: Some(500),
         probabilistic: true,
@@ -265,9 +264,15 @@ fn every_parameter_of_ncq_reaches_the_discipline_with_the_links_framing() {
         }),
         keep_order: true,
         push_out: true,
-        seed: 7,
+        ..NcqParams::default()
     };
-    assert_eq!(s.links[1].egress[0].scheduler(4, 7).ncq, expected);
+    let line = &s.links[1].egress[0];
+    assert_eq!(line.queue.spec, Spec::Ncq(expected));
+    let env = line.env(&s.tags, 4, 7);
+    assert_eq!(
+        (env.framing, env.seed, env.limits.flows),
+        (Framing::ETHERNET, 7, 4)
+    );
 }
 
 /// A router, two stations and a server: the example of `[wlan.NAME]` in short.
@@ -444,7 +449,7 @@ fn settings_change_any_value_and_are_told_apart_from_the_file() {
     .unwrap();
     assert_eq!(s.flows.len(), 4);
     assert_eq!(s.flows[2].name, "download-3");
-    assert_eq!(s.links[1].egress[0].queue.scheduler.discipline.name(), "fq");
+    assert_eq!(s.links[1].egress[0].queue.spec.discipline().name(), "fq");
     assert_eq!(s.set["duration"], "30s");
 
     // Of an array each table is meant, or the one at a place.
@@ -455,7 +460,7 @@ fn settings_change_any_value_and_are_told_apart_from_the_file() {
     let names = |set: &str| {
         let s = read(&both, &[set]).unwrap();
         let egress = &s.links[1].egress;
-        [0, 1].map(|end| egress[end].queue.scheduler.discipline.name())
+        [0, 1].map(|end| egress[end].queue.spec.discipline().name())
     };
     assert_eq!(names("link.line.queue.discipline=fq"), ["fq", "fq"]);
     assert_eq!(names("link.line.queue.1.discipline=fq"), ["sqf", "fq"]);

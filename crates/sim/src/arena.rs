@@ -5,7 +5,6 @@ use makeway_core::packet::{Ecn, Handle, Packet, Tag};
 use makeway_core::rate::Feedback;
 use makeway_core::units::Instant;
 
-use crate::media;
 use crate::tcp::{Ack, Segment};
 
 /// A packet of a flow, in one line of the cache.
@@ -47,7 +46,7 @@ pub enum Body {
         marker: bool,
     },
     /// A packet of a sender of its own.
-    Media(media::Packet),
+    Media(makeway_endpoints::Packet),
     /// A TCP acknowledgement.
     Ack(Ack),
     /// What its receiver reports; it is in [`Arena::feedback`].

@@ -9,10 +9,11 @@ use makeway_core::loss::{Loss, LossyLink};
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{FlowId, UserId};
 use makeway_core::random::Rng;
-use makeway_core::sched;
+use makeway_core::sched::{self, Env, Limits};
 use makeway_core::shaper::Shaper;
 use makeway_core::ticket::{Meter, Relabeller, Tagger};
 use makeway_core::units::{Duration, Instant};
+use makeway_endpoints::Media;
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Units, departures};
@@ -24,7 +25,6 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::error::RunError;
 use crate::flow::{Flow, Kind, Stream, Tags, Tasks, Tcp};
-use crate::media::Media;
 use crate::port::{Counts, Currency, FRAMING, Port, Way, port_number};
 use crate::tcp::{self, DelayedAck, Receiver, Sender, Variant};
 use crate::trace::Trace;
@@ -519,10 +519,13 @@ fn port(
     seed: u64,
 ) -> Result<Port, RunError> {
     no_qdisc("link", &link.name, &egress.queue)?;
-    let mut config = egress.scheduler(most(scenario), seed.wrapping_add(number));
-    config.weights.extend(weights(scenario, &egress.queue));
-    let scheduler =
-        sched::build(&config).map_err(|error| RunError::queue("link", &link.name, error))?;
+    let queue = &egress.queue;
+    let env = Env {
+        weights: weights(scenario, queue),
+        ..egress.env(&scenario.tags, most(scenario), seed.wrapping_add(number))
+    };
+    let scheduler = sched::build(&queue.spec, &env)
+        .map_err(|error| RunError::queue("link", &link.name, error))?;
     let way = Way {
         delay: egress.delay,
         jitter: egress.jitter.as_nanos() as f64,
@@ -585,11 +588,20 @@ fn station_port(
 ) -> Result<Port, RunError> {
     no_qdisc("wlan", &wlan.name, &wlan.queue)?;
     let seed = seed.wrapping_add(number);
-    let mut config = wlan.queue.scheduler(most(scenario), Some(wlan.rate), seed);
-    config.ncq.framing = FRAMING;
-    config.weights.extend(weights(scenario, &wlan.queue));
-    let scheduler =
-        sched::build(&config).map_err(|error| RunError::queue("wlan", &wlan.name, error))?;
+    let queue = &wlan.queue;
+    let env = Env {
+        rate: Some(wlan.rate),
+        framing: FRAMING,
+        codec: scenario.tags.codec,
+        weights: weights(scenario, queue),
+        seed,
+        ..Env::new(Limits {
+            flows: most(scenario),
+            ..queue.limits
+        })
+    };
+    let scheduler = sched::build(&queue.spec, &env)
+        .map_err(|error| RunError::queue("wlan", &wlan.name, error))?;
     let way = Way {
         delay: Duration::ZERO,
         jitter: 0.0,

@@ -4,13 +4,13 @@ use makeway_core::measure::Histogram;
 use makeway_core::packet::Tag;
 use makeway_core::ticket::{ACK, Meter, Tagger};
 use makeway_core::units::{self, Duration, Instant};
+use makeway_endpoints::Media;
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::Departure;
 use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
 
-use crate::media::Media;
 use crate::tcp::{Receiver, Sender};
 
 /// A flow of the scenario.

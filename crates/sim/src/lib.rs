@@ -4,7 +4,7 @@
 //! machine. No clock, no I/O, no thread, no global.
 //!
 //! - [`run`]: a scenario in, a report out;
-//! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`, [`media`]: two ends;
+//! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;
 //! - [`trace`]: what happens to packets, as files that other programs read;
 //! - [`tcp`]: senders and receivers of TCP, as state machines;
 //! - [`wlan`]: stations that share a radio; [`aodv`]: ways over them.
@@ -15,7 +15,6 @@ mod arena;
 mod build;
 mod error;
 mod flow;
-pub mod media;
 mod port;
 mod run;
 pub mod tcp;

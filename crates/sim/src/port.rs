@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::loss::LossyLink;
 use makeway_core::measure::Histogram;
-use makeway_core::packet::{DropReason, Ecn, Handle, Packet, Tag};
+use makeway_core::packet::{Ecn, Handle, Packet, Tag};
 use makeway_core::sched::{self, Drops, Scheduler};
 use makeway_core::shaper::Shaper;
 use makeway_core::ticket::{ACK, Relabeller, TicketRate};
@@ -289,7 +289,7 @@ impl Port {
     pub fn next_departure(&self) -> Option<Instant> {
         let next = self.shaper.next_departure()?;
         Some(match self.tick {
-            Some(tick) => next_tick(next, tick),
+            Some(tick) => next.next_multiple_of(tick),
             None => next,
         })
     }
@@ -347,30 +347,11 @@ impl Port {
     #[cold]
     fn give_up(&mut self) {
         for (packet, reason) in self.drops.drain() {
-            let why = name(reason);
+            let why = reason.name();
             self.lost.push((packet.handle, why));
             if let Some(counts) = &mut self.counts {
                 counts.dropped(why);
             }
         }
-    }
-}
-
-/// The first multiple of `tick` from `at` on.
-pub fn next_tick(at: Instant, tick: Duration) -> Instant {
-    let tick = tick.as_nanos();
-    Instant::from_nanos(at.as_nanos().div_ceil(tick).saturating_mul(tick))
-}
-
-/// Names as the gateway's statistics have them.
-fn name(reason: DropReason) -> &'static str {
-    match reason {
-        DropReason::Tail => "tail",
-        DropReason::LongestQueue => "longest-queue",
-        DropReason::TooLarge => "too-large",
-        DropReason::Early => "early",
-        DropReason::Forced => "forced",
-        DropReason::Match => "match",
-        DropReason::Sojourn => "sojourn",
     }
 }

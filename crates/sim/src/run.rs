@@ -235,7 +235,7 @@ fn queue_report(
     backlog_series.truncate(tally.steps());
     Some(QueueReport {
         name,
-        discipline: queue.scheduler.discipline.name().into(),
+        discipline: queue.spec.discipline().name().into(),
         rate_bps,
         throughput_bps,
         utilisation: match rate_bps {

@@ -9,10 +9,10 @@ mod reference;
 
 use makeway_core::packet::UserId;
 use makeway_core::sched::{
-    CakeParams, CoDelParams, Config, ConfuciusParams, Discipline, DropFrom, FqCoDelParams, Isolation, Limits, RedParams, build,
+    CakeParams, CoDelParams, ConfuciusParams, Discipline, DropFrom, Isolation, Limits, RedParams, build,
 };
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
-use reference::{Op, check};
+use reference::{Config, Op, check};
 
 pub fn run(bytes: &[u8]) {
     let Some((head, rest)) = bytes.split_first_chunk::<16>() else {
@@ -42,16 +42,13 @@ pub fn run(bytes: &[u8]) {
         wait: head[12] & 64 > 0,
         by_bytes: head[12] & 128 > 0,
         mean_packet: Bytes::new(1 + u64::from(head[14]) * 8),
-        rate: (head[15] > 0).then(|| Rate::from_bps(u64::from(head[15]) * 1_000_000)),
-        ecn: false,
-        seed: u64::from(head[8]),
+        ..RedParams::default()
     };
     let cake = CakeParams {
         rtt: interval.max(Duration::from_micros(20)),
         isolation: if head[6] < 128 { Isolation::Dual } else { Isolation::Flows },
         ecn: false,
-        rate: red.rate,
-        seed: red.seed,
+        ..CakeParams::default()
     };
     let config = Config {
         drop_from: if head[3] < 128 { DropFrom::Head } else { DropFrom::Tail },
@@ -60,14 +57,17 @@ pub fn run(bytes: &[u8]) {
         weights: vec![(UserId(u32::from(head[7]) % users), 1 + u32::from(head[7] / 8))],
         red,
         codel,
-        fq_codel: FqCoDelParams { quantum: Bytes::new(64 + u64::from(head[6]) * 8), codel },
         cake,
         confucius: ConfuciusParams {
             doubling: Duration::from_millis(1 + u64::from(head[9])),
             memory: Duration::from_millis(1 + u64::from(head[10]) * 4),
+            ..ConfuciusParams::default()
         },
+        rate: (head[15] > 0).then(|| Rate::from_bps(u64::from(head[15]) * 1_000_000)),
+        seed: u64::from(head[8]),
         ..Config::new(discipline, limits)
-    };
-    let scheduler = build(&config).expect("a good configuration");
+    }
+    .told();
+    let scheduler = build(&config.spec(), &config.env()).expect("a good configuration");
     check(&config, scheduler, &Op::read(rest, &config));
 }

@@ -49,9 +49,9 @@ fn value(s: &Scenario) -> Value {
                 .map(|(at, rate)| json!([at.as_secs_f64(), rate.bps()]))
                 .collect::<Vec<_>>(),
             "changes_every_s": e.changes.every.map(|every| every.as_secs_f64()),
-            "discipline": e.queue.scheduler.discipline.name(),
-            "limit_packets": e.queue.scheduler.limits.packets,
-            "limit_bytes": e.queue.scheduler.limits.bytes.get(),
+            "discipline": e.queue.spec.discipline().name(),
+            "limit_packets": e.queue.limits.packets,
+            "limit_bytes": e.queue.limits.bytes.get(),
             "flows": e.queue.flows.name(),
             "measured": e.measure,
         })
@@ -76,8 +76,8 @@ fn value(s: &Scenario) -> Value {
             "access_point": w.access_point.map(|station| name(w.stations[station])),
             "rate_bps": w.rate.bps(),
             "places_m": w.places,
-            "discipline": w.queue.scheduler.discipline.name(),
-            "limit_packets": w.queue.scheduler.limits.packets,
+            "discipline": w.queue.spec.discipline().name(),
+            "limit_packets": w.queue.limits.packets,
         })).collect::<Vec<_>>(),
         "flows": s.flows.iter().map(|f| json!({
             "name": f.name, "group": f.group,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use makeway_core::flow::Identity;
-use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::ticket::{Codec, Scale, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration};
 use makeway_gateway::control::{Backend, UpConfig};
@@ -137,7 +137,7 @@ fn config(args: &Tag) -> anyhow::Result<DatapathConfig> {
         // Sources and connections that are remembered.
         flows: 4096,
     };
-    let scheduler = sched::Config::new(Discipline::Fifo, limits);
+    let spec = Discipline::Fifo.spec();
     Ok(DatapathConfig {
         tags: TagConfig {
             rules: rules(&args.tickets, args.each)?,
@@ -150,7 +150,7 @@ fn config(args: &Tag) -> anyhow::Result<DatapathConfig> {
         any_queue: true,
         // From the system's own randomness, so that strangers cannot aim at one source's slot.
         seed: RandomState::new().hash_one(std::process::id()),
-        ..DatapathConfig::new(0, scheduler, None)
+        ..DatapathConfig::new(0, spec, limits, None)
     })
 }
 

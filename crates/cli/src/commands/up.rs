@@ -8,17 +8,17 @@ use std::net::IpAddr;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Args;
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
-use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits, Spec};
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::{DirectionStatus, Settings, Status};
 use makeway_gateway::control::{Backend, Ending, Instance, Outcome, UpConfig, client};
-use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig};
+use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig, on_a_link};
 use makeway_gateway::rules::Direction;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -57,23 +57,21 @@ pub struct Up {
     /// Ingress rate; unshaped if omitted.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     down: Option<Rate>,
-    /// Order of service: sqf (the flow with the smallest backlog), fq (each in turn), pfq (new flows, then
-    /// each in turn), hier (users in turn, in each sqf), fq-codel (new flows, then each in turn, with CoDel
-    /// in each), cake (users in turn, in each its sparse flows first, with CoDel and BLUE in each), prio (the
-    /// host of the largest weight), ncq (short packets, up to --threshold); in order of arrival: fifo, red,
-    /// codel.
-    #[arg(long, default_value = "sqf")]
+    #[arg(long, default_value = "sqf", help = disciplines())]
     discipline: Discipline,
-    /// Largest share of packets that ncq serves first, 0 to 1 [default: 0.05].
-    #[arg(long, value_name = "SHARE", value_parser = threshold)]
+    /// A parameter of the discipline, as in a scenario's queue: codel.target=10ms, red.max=50. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = param)]
+    param: Vec<(String, String)>,
+    /// Largest share of packets that ncq serves first, 0 to 1 [default: 0.05]: --param ncq.threshold.
+    #[arg(long, value_name = "SHARE")]
     threshold: Option<Fraction>,
     /// Flow key: 5-tuple, src-port, src-host, dst-host, host-pair.
     #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]
     flows: Identity,
-    /// User key of hier, cake or prio [default: src-host for egress, dst-host for ingress].
+    /// User key, for a discipline with users [default: src-host for egress, dst-host for ingress].
     #[arg(long, value_name = "IDENTITY")]
     users: Option<Identity>,
-    /// Share of a user of hier, level of one of prio, 1 to 65536; 1 by default. May be repeated.
+    /// Share of a user of hier or csfq, level of one of prio, 1 to 65536; 1 by default. May be repeated.
     #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
     weight: Vec<(IpAddr, u32)>,
     /// Queue limit: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
@@ -113,7 +111,7 @@ pub struct Up {
     /// Changes the running makeway: rate=20mbit, down=50mbit, discipline=fq, tickets=600. May be
     /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
-        "rate", "down", "discipline", "threshold", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
+        "rate", "down", "discipline", "param", "threshold", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
         "ptm", "tickets", "strip_tags", "backend", "detach", "tag_bits", "tag_scale", "tag_window", "policing",
     ])]
     set: Vec<Setting>,
@@ -187,17 +185,16 @@ fn set(args: &Up) -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Up) -> anyhow::Result<UpConfig> {
-    let has_users = matches!(args.discipline, Discipline::Hier | Discipline::Prio);
-    if !args.weight.is_empty() && !has_users {
+    let spec = spec(args)?;
+    let needs = spec.needs();
+    if !args.weight.is_empty() && !needs.weights {
+        let weighted = Discipline::ALL.into_iter();
+        let weighted = weighted.filter(|one| one.spec().needs().weights);
+        let names: Vec<_> = weighted.map(Discipline::name).collect();
         bail!(
-            "--weight needs a discipline with users, and {} has none: use --discipline hier or prio",
-            args.discipline
-        );
-    }
-    if args.threshold.is_some() && args.discipline != Discipline::Ncq {
-        bail!(
-            "--threshold needs --discipline ncq: {} has none",
-            args.discipline
+            "--weight needs a discipline with weighted users, and {} has none: use --discipline {}",
+            args.discipline,
+            names.join(" or ")
         );
     }
     let tags = args.domain.config()?;
@@ -217,14 +214,11 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
             Direction::Egress => Identity::SrcHost,
             Direction::Ingress => Identity::DstHost,
         };
-        let mut scheduler = sched::Config::new(args.discipline, limits);
-        // Its gains rest on it (docs/disciplines/ncq.md).
-        scheduler.ncq.push_out = true;
-        scheduler.ncq.threshold = args.threshold.unwrap_or(scheduler.ncq.threshold);
         let config = DatapathConfig {
             queue_num: 0,
             any_queue: true,
-            scheduler,
+            spec: spec.clone(),
+            limits,
             rate: Some(rate),
             framing,
             identity: args.flows,
@@ -234,9 +228,10 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
                 leaving: match (direction, args.tickets) {
                     (Direction::Egress, Some(rate)) => Leaving::Relabel(rate),
                     (Direction::Egress, None) if args.strip_tags => Leaving::Strip,
-                    _ if args.discipline == Discipline::Harvest => Leaving::AsScheduled,
+                    _ if needs.writes_tags => Leaving::AsScheduled,
                     _ => Leaving::Keep,
                 },
+                codec: spec.codec(tags.codec),
                 ..tags.clone()
             },
             impairments: Impairments::default(),
@@ -252,6 +247,42 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
         backend: args.backend,
         directions: egress.into_iter().chain(ingress).collect(),
     })
+}
+
+/// The discipline with its parameters.
+fn spec(args: &Up) -> anyhow::Result<Spec> {
+    let mut spec = on_a_link(args.discipline);
+    if let Some(threshold) = args.threshold {
+        if args.discipline != Discipline::Ncq {
+            bail!(
+                "--threshold needs --discipline ncq: {} has none",
+                args.discipline
+            );
+        }
+        spec.set("ncq.threshold", &threshold.to_string())?;
+    }
+    for (key, value) in &args.param {
+        spec.set(key, value)
+            .map_err(|error| anyhow!("--param: {error}"))?;
+    }
+    spec.check()?;
+    Ok(spec)
+}
+
+/// For `--help`: each discipline in its own words.
+fn disciplines() -> String {
+    let about = |one: Discipline| format!("{} ({})", one.name(), one.about());
+    format!(
+        "Order of service: {}",
+        Discipline::ALL.map(about).join(", ")
+    )
+}
+
+fn param(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("write KEY=VALUE, like codel.target=10ms".into()),
+    }
 }
 
 /// The limits asked for, or those that the rate gives: T. Bonald, L. Muscariello, N. Ostallo, ICC 2011,
@@ -336,9 +367,10 @@ fn direction(what: &str, one: &DirectionStatus) -> String {
         return format!("{what} unshaped{tags}");
     };
     let discipline = &one.stats.discipline;
-    let by_user = match discipline.as_str() {
-        "hier" | "prio" => format!("users by {}, ", one.users_by),
-        _ => String::new(),
+    let has_users = |one: Discipline| one.spec().needs().users;
+    let by_user = match discipline.parse().is_ok_and(has_users) {
+        true => format!("users by {}, ", one.users_by),
+        false => String::new(),
     };
     format!(
         "{what} {rate} by {discipline} ({by_user}flows by {}, limit {}{tags})",
@@ -421,17 +453,6 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-fn threshold(text: &str) -> Result<Fraction, String> {
-    const STEPS: f64 = 1e9;
-    match text.parse::<f64>() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(Fraction::ratio(
-            (share * STEPS).round() as u64,
-            STEPS as u64,
-        )),
-        _ => Err(format!("`{text}` is not a share from 0 to 1: write 0.05")),
-    }
-}
-
 fn weight(text: &str) -> Result<(IpAddr, u32), String> {
     let wrong = || format!("`{text}` is not ADDRESS=N with N from 1 to 65536: write 192.168.1.7=2");
     let (address, share) = text.split_once('=').ok_or_else(wrong)?;
@@ -479,6 +500,74 @@ fn setting(text: &str) -> Result<Setting, String> {
 mod tests {
     use super::*;
 
+    /// `makeway up lo --rate 20mbit ...`, on the loopback interface, which every machine has.
+    fn asked(line: &str) -> anyhow::Result<UpConfig> {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            up: Up,
+        }
+        let line = format!("up lo --rate 20mbit --down 50mbit {line}");
+        let line = <Line as clap::Parser>::try_parse_from(line.split_whitespace())?;
+        config(&line.up)
+    }
+
+    #[test]
+    fn every_discipline_is_told_what_it_needs_or_refuses_what_it_cannot_use() {
+        for discipline in Discipline::ALL {
+            let needs = discipline.spec().needs();
+            let config = asked(&format!("--discipline {discipline}")).unwrap();
+            for (_, direction) in &config.directions {
+                assert_eq!(direction.spec, on_a_link(discipline));
+                let writes = direction.tags.leaving == Leaving::AsScheduled;
+                assert_eq!(writes, needs.writes_tags, "{discipline}");
+                let codec = direction.spec.codec(TagConfig::default().codec);
+                assert_eq!(direction.tags.codec, codec, "{discipline}");
+            }
+            let weighted = asked(&format!("--discipline {discipline} --weight 10.0.0.1=3"));
+            match weighted {
+                Ok(config) => assert!(needs.weights && !config.directions[0].1.weights.is_empty()),
+                Err(error) => {
+                    let said = format!(
+                        "--weight needs a discipline with weighted users, and {discipline} has none"
+                    );
+                    assert!(
+                        !needs.weights && error.to_string().starts_with(&said),
+                        "{error}"
+                    );
+                }
+            }
+            assert!(disciplines().contains(discipline.about()));
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_the_disciplines_or_is_refused_with_those_it_has() {
+        let config = asked("--discipline red --param red.max=50 --param ecn=true").unwrap();
+        let Spec::Red(red) = &config.directions[0].1.spec else {
+            panic!("{config:?}");
+        };
+        assert_eq!((red.max, red.ecn), (50, true));
+        let refused = |line: &str| asked(line).unwrap_err().to_string();
+        let unknown = refused("--discipline codel --param red.max=50");
+        assert!(unknown.contains("codel has no parameter `red.max`: choose codel.target"));
+        let wrong = refused("--discipline red --param red.max=0");
+        assert!(
+            wrong.contains("`red.max` is 0: write a whole number from 1"),
+            "{wrong}"
+        );
+        let unordered = refused("--discipline red --param red.max=2");
+        assert!(unordered.contains("must be below the upper"), "{unordered}");
+        let threshold = asked("--discipline ncq --threshold 0.03").unwrap();
+        let Spec::Ncq(ncq) = &threshold.directions[0].1.spec else {
+            panic!("{threshold:?}");
+        };
+        assert_eq!(
+            (ncq.threshold, ncq.push_out),
+            (Fraction::ratio(3, 100), true)
+        );
+    }
+
     fn default_packets(rate: &str) -> u32 {
         let rate = rate.parse().unwrap();
         limits(&[], rate, Framing::default(), 1500).packets
@@ -513,9 +602,10 @@ mod tests {
             assert!(limit(text).unwrap_err().contains("150kB"), "{text}");
         }
         for text in ["5%", "1.1", "-0.1", "NaN"] {
-            assert!(threshold(text).unwrap_err().contains("0.05"), "{text}");
+            let error = text.parse::<Fraction>().unwrap_err().to_string();
+            assert!(error.contains("0.05"), "{text}");
         }
-        assert_eq!(threshold("0.03"), Ok(Fraction::ratio(3, 100)));
+        assert_eq!("0.03".parse(), Ok(Fraction::ratio(3, 100)));
         for text in ["10.0.0.1", "10.0.0.1=0", "10.0.0.1=65537", "host=2"] {
             assert!(
                 weight(text).unwrap_err().contains("192.168.1.7=2"),

@@ -27,9 +27,11 @@
 use super::cobalt::{Cobalt, Law};
 use super::codel::CoDelParams;
 use super::order::Buckets;
+use super::param::{Choice, Ranged, Visitor};
 use super::queues::Queues;
 use super::ring::Ring;
-use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
+use super::spec::{self, Describe};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -106,6 +108,44 @@ impl CakeParams {
             mtu_time,
             ecn: self.ecn,
         }
+    }
+}
+
+impl Describe for CakeParams {
+    const NAME: &'static str = "cake";
+    const ABOUT: &'static str =
+        "users in turn, of each its sparse flows first, with CoDel and BLUE in each";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            users: self.isolation == Isolation::Dual,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        let rtts = Duration::from_micros(20)..=CoDelParams::MOST_INTERVAL;
+        visit(
+            "cake.rtt",
+            "longest usual RTT",
+            &mut Ranged(&mut self.rtt, rtts),
+        );
+        let names = &[("dual", Isolation::Dual), ("flows", Isolation::Flows)];
+        visit(
+            "cake.isolation",
+            "whether users and their flows share, or flows alone",
+            &mut Choice(&mut self.isolation, names),
+        );
+        spec::ecn(&mut self.ecn, visit);
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        let params = Self {
+            rate: env.rate,
+            seed: env.seed,
+            ..self.clone()
+        };
+        Box::new(Cake::new(env.limits, env.users, params))
     }
 }
 

@@ -17,12 +17,38 @@
 //! Departures from the paper: none. Packets that meet their like do not count between RED's drops, as in Linux's
 //! `sch_choke`; one candidate is drawn, not several.
 
+use super::param::Visitor;
 use super::red::{Early, RedParams};
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::spec::Describe;
+use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::random::Rng;
 use crate::units::Instant;
 use std::collections::VecDeque;
+
+/// Its parameters are those of RED.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChokeParams {
+    /// Of RED.
+    pub red: RedParams,
+}
+
+impl Describe for ChokeParams {
+    const NAME: &'static str = "choke";
+    const ABOUT: &'static str = "as red, and packets that meet one of their flow are dropped";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        self.red.all_fields(visit);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.red.check("red")
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Choke::new(env.limits, self.red.told(env)))
+    }
+}
 
 /// RED that compares what comes with what waits.
 #[derive(Clone, Debug)]

@@ -26,7 +26,9 @@
 //! one counts as a drop, and the packet leaves, as in Linux.
 
 use super::fifo::Fifo;
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::param::{Optional, Ranged, Visitor};
+use super::spec::{self, Describe};
+use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Duration, Instant};
 
@@ -69,6 +71,58 @@ impl CoDelParams {
 pub(super) fn spacing(interval: Duration, count: u32) -> Duration {
     let interval = interval.as_nanos();
     Duration::from_nanos((interval * interval / u64::from(count)).isqrt())
+}
+
+impl CoDelParams {
+    /// Those that every queue with CoDel has.
+    pub(super) fn fields(&mut self, visit: &mut Visitor<'_>) {
+        let least = Duration::from_micros(1);
+        visit(
+            "codel.target",
+            "sojourn time that a standing queue may have, up to `interval`",
+            &mut Ranged(&mut self.target, least..=Self::MOST_INTERVAL),
+        );
+        visit(
+            "codel.interval",
+            "longest usual RTT",
+            &mut Ranged(&mut self.interval, least..=Self::MOST_INTERVAL),
+        );
+        visit(
+            "codel.mtu",
+            "bytes behind a packet up to which it is not dropped; none: the largest packet so far",
+            &mut Optional(&mut self.mtu, Bytes::ZERO..=Limits::MOST_BYTES),
+        );
+        spec::ecn(&mut self.ecn, visit);
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self {
+            target, interval, ..
+        } = self;
+        match target <= interval {
+            true => Ok(()),
+            false => Err(format!(
+                "`codel.target` is {target} and `codel.interval` {interval}: the target may not exceed the interval"
+            )),
+        }
+    }
+}
+
+impl Describe for CoDelParams {
+    const NAME: &'static str = "codel";
+    const ABOUT: &'static str = "packets in order of arrival, dropped where they waited too long";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        Self::fields(self, visit);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Self::check(self)
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(CoDel::new(env.limits, *self))
+    }
 }
 
 /// Controlled delay over a drop-tail FIFO.

@@ -32,9 +32,11 @@
 //!
 //! Cost per packet: O(1), but that forgetting looks at each flow with packets once in `memory`.
 
+use super::param::{Ranged, Visitor};
 use super::queues::Pool;
 use super::ring::Ring;
-use super::{Backlog, Config, DropFrom, Drops, Limits, Scheduler};
+use super::spec::{self, Describe, FULL_FRAME};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
@@ -46,6 +48,8 @@ pub struct ConfuciusParams {
     pub doubling: Duration,
     /// Over which a backlog is averaged, and after which a flow without packets is forgotten; 1 ms to 1 h.
     pub memory: Duration,
+    /// Where longest queue drop takes its packet.
+    pub drop_from: DropFrom,
 }
 
 impl Default for ConfuciusParams {
@@ -55,6 +59,7 @@ impl Default for ConfuciusParams {
         Self {
             doubling: Duration::from_millis(200),
             memory: Duration::from_secs(1),
+            drop_from: DropFrom::default(),
         }
     }
 }
@@ -66,6 +71,30 @@ const HEAVY: usize = 2;
 
 /// A weight of 1: weights have 16 bits behind the point.
 const ONE: u128 = 1 << 16;
+
+impl Describe for ConfuciusParams {
+    const NAME: &'static str = "confucius";
+    const ABOUT: &'static str = "light flows, while new flows gain their share slowly";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        let times = Duration::from_millis(1)..=Duration::from_secs(3600);
+        visit(
+            "confucius.doubling",
+            "time in which the weight of a new flow doubles",
+            &mut Ranged(&mut self.doubling, times.clone()),
+        );
+        visit(
+            "confucius.memory",
+            "time over which a backlog is averaged, and after which a flow is forgotten",
+            &mut Ranged(&mut self.memory, times),
+        );
+        spec::drop_from(&mut self.drop_from, visit);
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Confucius::new(env.limits, *self))
+    }
+}
 
 /// Weights by age, a queue for new flows, for light and for heavy ones.
 #[derive(Clone, Debug)]
@@ -86,7 +115,6 @@ pub struct Confucius {
     /// Of the buffer, in full packets if its limit is in packets.
     room: u64,
     params: ConfuciusParams,
-    drop_from: DropFrom,
 }
 
 #[derive(Clone, Debug)]
@@ -114,8 +142,8 @@ struct Flow {
 
 impl Confucius {
     /// No packets; as many as `limits` allow.
-    pub fn new(limits: Limits, params: ConfuciusParams, drop_from: DropFrom) -> Self {
-        let full = Config::DEFAULT_QUANTUM.get() * u64::from(limits.packets);
+    pub fn new(limits: Limits, params: ConfuciusParams) -> Self {
+        let full = FULL_FRAME.get() * u64::from(limits.packets);
         let queue = || Queue {
             turns: VecDeque::with_capacity(limits.packets as usize + 1),
             busy: 0,
@@ -132,7 +160,6 @@ impl Confucius {
             virtual_time: 0,
             room: full.min(limits.bytes.get()),
             params,
-            drop_from,
         }
     }
 
@@ -315,7 +342,7 @@ impl Scheduler for Confucius {
         while self.pool.is_over() {
             // Of equal ones the last in their order.
             let longest = (LIGHT..=HEAVY).max_by_key(|q| self.queues[*q].turns.len());
-            if let Some(dropped) = longest.and_then(|q| self.take(q, self.drop_from)) {
+            if let Some(dropped) = longest.and_then(|q| self.take(q, self.params.drop_from)) {
                 drops.push(dropped, DropReason::LongestQueue);
             }
         }
@@ -361,7 +388,7 @@ mod tests {
         fn new() -> Self {
             let params = ConfuciusParams::default();
             Self {
-                confucius: Confucius::new(limits(200, 1_000_000), params, DropFrom::Head),
+                confucius: Confucius::new(limits(200, 1_000_000), params),
                 ms: 0,
                 waiting: [0; 64],
                 sent: [0; 64],

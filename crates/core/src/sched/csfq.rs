@@ -23,11 +23,14 @@
 //! most the capacity, and each overflow takes a hundredth of it, 29 times (a quarter) at most between two estimates.
 
 use super::fifo::Fifo;
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::param::{Ranged, Visitor, flag};
+use super::spec::Describe;
+use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet, Tag, UserId};
 use crate::random::Rng;
-use crate::ticket::{Exponential, label};
+use crate::ticket::{Codec, Exponential, Scale, label};
 use crate::units::{Bytes, Duration, Instant, Rate};
+use std::ops::RangeInclusive;
 
 /// What CSFQ is like at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,62 @@ impl Default for CsfqParams {
         }
     }
 }
+
+impl Describe for CsfqParams {
+    const NAME: &'static str = "csfq";
+    const ABOUT: &'static str =
+        "packets in order of arrival, dropped where their flow exceeds the fair rate in its label";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            users: self.edge,
+            weights: self.edge,
+            reads_tags: !self.edge,
+            writes_tags: true,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        visit(
+            "csfq.edge",
+            "the queue measures flows and writes labels, instead of reading them",
+            &mut flag(&mut self.edge),
+        );
+        visit(
+            "csfq.flow_window",
+            "window of a flow's rate",
+            &mut Ranged(&mut self.flow_window, WINDOWS),
+        );
+        visit(
+            "csfq.window",
+            "window of the link's rates",
+            &mut Ranged(&mut self.window, WINDOWS),
+        );
+        visit(
+            "csfq.threshold",
+            "backlog below which nothing is dropped by chance",
+            &mut Ranged(&mut self.threshold, Bytes::ZERO..=Limits::MOST_BYTES),
+        );
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        let params = Self {
+            rate: env.rate,
+            seed: env.seed,
+            ..*self
+        };
+        Box::new(Csfq::new(env.limits, params, env.users, &env.weights))
+    }
+
+    fn codec(&self, _domain: Codec) -> Codec {
+        // A label takes all bits.
+        Codec::new(16, Scale::Linear).expect("16 bits fit a tag")
+    }
+}
+
+/// What a window may be.
+const WINDOWS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
 /// Core-stateless fair queueing.
 #[derive(Clone, Debug)]

@@ -7,10 +7,24 @@
 //!
 //! Departures from the paper: none. The limit is in packets there; here in packets and in bytes.
 
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::spec::Describe;
+use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
 use std::collections::VecDeque;
+
+/// It has no parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FifoParams;
+
+impl Describe for FifoParams {
+    const NAME: &'static str = "fifo";
+    const ABOUT: &'static str = "packets in order of arrival";
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Fifo::new(env.limits))
+    }
+}
 
 /// First in, first out.
 #[derive(Clone, Debug)]

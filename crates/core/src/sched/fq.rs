@@ -20,11 +20,46 @@
 //! a drop empties leaves the list as one that is served empty does.
 
 use super::order::Buckets;
+use super::param::Visitor;
 use super::queues::Queues;
 use super::ring::Ring;
-use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
+use super::spec::{self, Describe, FULL_FRAME};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
+
+/// Its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FqParams {
+    /// Bytes that a flow may send in a round; 64 B to 1 MiB.
+    pub quantum: Bytes,
+    /// Where longest queue drop takes its packet.
+    pub drop_from: DropFrom,
+}
+
+impl Default for FqParams {
+    /// One full Ethernet frame on the wire, and from the head.
+    fn default() -> Self {
+        Self {
+            quantum: FULL_FRAME,
+            drop_from: DropFrom::default(),
+        }
+    }
+}
+
+impl Describe for FqParams {
+    const NAME: &'static str = "fq";
+    const ABOUT: &'static str = "each flow in turn";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        spec::quantum(&mut self.quantum, visit);
+        spec::drop_from(&mut self.drop_from, visit);
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Fq::new(env.limits, self.quantum, self.drop_from))
+    }
+}
 
 /// Deficit round robin with longest queue drop.
 #[derive(Clone, Debug)]

@@ -22,9 +22,11 @@
 
 use super::codel::{CoDelParams, Control, Law};
 use super::order::Buckets;
+use super::param::Visitor;
 use super::queues::Queues;
 use super::ring::Ring;
-use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
+use super::spec::{self, Describe};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
 
@@ -52,6 +54,24 @@ impl Default for FqCoDelParams {
                 ..CoDelParams::default()
             },
         }
+    }
+}
+
+impl Describe for FqCoDelParams {
+    const NAME: &'static str = "fq-codel";
+    const ABOUT: &'static str = "new flows, then each in turn, with CoDel in each";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        spec::quantum(&mut self.quantum, visit);
+        self.codel.fields(visit);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.codel.check()
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(FqCoDel::new(env.limits, *self))
     }
 }
 

@@ -20,13 +20,65 @@
 //! rate of the line nothing is dropped but above the upper threshold.
 
 use super::fifo::Fifo;
+use super::param::Visitor;
 use super::red::{Early, RedParams};
-use super::tred::TredParams;
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::spec::Describe;
+use super::tred;
+use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::random::Rng;
 use crate::ticket::{Codec, Tickets, Tsw};
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
+
+/// Its parameters: those of RED, and a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HarvestParams {
+    /// Of RED.
+    pub red: RedParams,
+    /// TSW's window for the tickets that come; 1 ms to an hour.
+    pub window: Duration,
+}
+
+impl Default for HarvestParams {
+    /// RED's own, and 1 s.
+    fn default() -> Self {
+        Self {
+            red: RedParams::default(),
+            window: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Describe for HarvestParams {
+    const NAME: &'static str = "harvest";
+    const ABOUT: &'static str = "as red, and takes tickets of the packets it drops for others";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            reads_tags: true,
+            writes_tags: true,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        self.red.all_fields(visit);
+        tred::window(&mut self.window, visit);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.red.check("red")
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Harvest::new(
+            env.limits,
+            self.red.told(env),
+            env.codec,
+            self.window,
+        ))
+    }
+}
 
 /// RED that harvests tickets.
 #[derive(Clone, Debug)]
@@ -40,13 +92,13 @@ pub struct Harvest {
 }
 
 impl Harvest {
-    /// An empty queue that holds no more than `limits`; of `params` codec and window.
-    pub fn new(limits: Limits, red: RedParams, params: TredParams) -> Self {
-        let in_window = |bps: u64| u128::from(bps) * u128::from(params.window.as_nanos());
+    /// An empty queue that holds no more than `limits`; tickets are written by `codec` and counted over `window`.
+    pub fn new(limits: Limits, red: RedParams, codec: Codec, window: Duration) -> Self {
+        let in_window = |bps: u64| u128::from(bps) * u128::from(window.as_nanos());
         Self {
             fifo: Fifo::new(limits),
-            codec: params.codec,
-            came: Tsw::new(params.window),
+            codec,
+            came: Tsw::new(window),
             capacity: red.rate.map(|rate| in_window(rate.bps()) / 8_000_000_000),
             rng: Rng::new(!red.seed),
             early: Early::new(red),

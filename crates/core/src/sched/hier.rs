@@ -22,12 +22,59 @@
 //! it active, until it is empty.
 
 use super::order::{Forest, NIL, Nodes, Place, Treap};
+use super::param::Visitor;
 use super::queues::{Moved, Pool};
 use super::ring::Ring;
-use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
+use super::spec::{self, Describe, FULL_FRAME};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet, UserId};
 use crate::units::{Bytes, Instant};
 use std::cmp::Ordering;
+
+/// Its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HierParams {
+    /// Bytes that a user of weight 1 may send in a round; 64 B to 1 MiB.
+    pub quantum: Bytes,
+    /// Where longest queue drop takes its packet.
+    pub drop_from: DropFrom,
+}
+
+impl Default for HierParams {
+    /// One full Ethernet frame on the wire, and from the head.
+    fn default() -> Self {
+        Self {
+            quantum: FULL_FRAME,
+            drop_from: DropFrom::default(),
+        }
+    }
+}
+
+impl Describe for HierParams {
+    const NAME: &'static str = "hier";
+    const ABOUT: &'static str = "users in turn, of each the flow with the shortest queue";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            users: true,
+            weights: true,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        spec::quantum(&mut self.quantum, visit);
+        spec::drop_from(&mut self.drop_from, visit);
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        let mut hier = Hier::new(env.limits, env.users, self.quantum, self.drop_from);
+        for (user, weight) in &env.weights {
+            hier.set_weight(*user, *weight);
+        }
+        Box::new(hier)
+    }
+}
 
 /// Weighted fair queueing of users, shortest queue first of a user's flows.
 #[derive(Clone, Debug)]

@@ -25,7 +25,9 @@ mod shares;
 mod tests;
 
 use super::fifo::Fifo;
-use super::{Backlog, Counts, Drops, Limits, Scheduler};
+use super::param::{Optional, Ranged, Visitor, flag};
+use super::spec::Describe;
+use super::{Backlog, Counts, Drops, Env, Limits, Needs, Scheduler};
 use crate::framing::Framing;
 use crate::packet::{DropReason, Packet};
 use crate::random::Rng;
@@ -95,10 +97,121 @@ impl Default for NcqParams {
 }
 
 impl NcqParams {
+    /// Told what the place of NCQ gives it.
+    pub fn told(&self, env: &Env) -> Self {
+        Self {
+            framing: env.framing,
+            seed: env.seed,
+            ..self.clone()
+        }
+    }
+
     /// Packets that cost less than this on the wire may be favoured.
     pub fn length_on_wire(&self) -> Bytes {
         let longest_short = Bytes::new(self.length.get().saturating_sub(1));
         self.framing.wire(longest_short) + Bytes::new(1)
+    }
+}
+
+impl Describe for NcqParams {
+    const NAME: &'static str = "ncq";
+    const ABOUT: &'static str = "short packets, up to a share of all";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            control: true,
+            reorders: !self.keep_order,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        let lengths = Bytes::new(1)..=Packet::MAX_LEN;
+        let shares = Fraction::default()..=Fraction::ONE;
+        visit(
+            "ncq.threshold",
+            "share of all packets that may go first",
+            &mut Ranged(&mut self.threshold, shares),
+        );
+        visit(
+            "ncq.length",
+            "IP packets shorter than this may go first",
+            &mut Ranged(&mut self.length, lengths.clone()),
+        );
+        visit(
+            "ncq.window",
+            "packets among which the share is taken; none: all that ever came",
+            &mut Optional(&mut self.window, 1..=1 << 20),
+        );
+        visit(
+            "ncq.probabilistic",
+            "candidates go first by chance, each with the same one",
+            &mut flag(&mut self.probabilistic),
+        );
+        let shares = Fraction::ratio(1, 1_000_000_000_000)..=Fraction::ONE;
+        visit(
+            "ncq.extra_wait",
+            "the threshold follows the share by which other packets wait longer; needs a window; none: it stays",
+            &mut Optional(&mut self.extra_wait, shares),
+        );
+        visit(
+            "ncq.control",
+            "packets without data of their own (ACKs) may go first too",
+            &mut flag(&mut self.control),
+        );
+        let low = self.low_rate;
+        let mut rate = low.map(|low| low.rate).filter(|rate| rate.bps() > 0);
+        let mut burst = low
+            .map(|low| low.burst)
+            .filter(|burst| *burst > Bytes::ZERO);
+        visit(
+            "ncq.low_rate.rate",
+            "flows below this rate may go first with packets of any length; needs a burst; none: length alone decides",
+            &mut Optional(
+                &mut rate,
+                Rate::from_bps(1)..=Rate::from_bps(1_000_000_000_000),
+            ),
+        );
+        visit(
+            "ncq.low_rate.burst",
+            "bytes that such a flow may send at once; needs a rate",
+            &mut Optional(&mut burst, lengths),
+        );
+        if rate.is_some() || burst.is_some() {
+            self.low_rate = Some(LowRate {
+                rate: rate.unwrap_or_default(),
+                burst: burst.unwrap_or_default(),
+            });
+        }
+        visit(
+            "ncq.keep_order",
+            "no packet overtakes one of its own flow",
+            &mut flag(&mut self.keep_order),
+        );
+        visit(
+            "ncq.push_out",
+            "a full buffer drops the last packet that does not go first, instead of one that does",
+            &mut flag(&mut self.push_out),
+        );
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.extra_wait.is_some() && self.window.is_none() {
+            return Err("`ncq.extra_wait` needs a window of packets to be measured in: add `ncq.window`, like 1000".into());
+        }
+        match self.low_rate {
+            Some(LowRate { rate, .. }) if rate.bps() == 0 => {
+                Err("`ncq.low_rate.rate` is missing: add it, like 64kbit".into())
+            }
+            Some(LowRate { burst, .. }) if burst == Bytes::ZERO => {
+                Err("`ncq.low_rate.burst` is missing: add it, like 3kB".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Ncq::new(env.limits, self.told(env)))
     }
 }
 

@@ -25,11 +25,46 @@
 //! an idle link a round takes no time.
 
 use super::order::{Buckets, Place};
+use super::param::Visitor;
 use super::queues::{Moved, Queues};
 use super::ring::Ring;
-use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
+use super::spec::{self, Describe, FULL_FRAME};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
+
+/// Its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PfqParams {
+    /// Bytes that a flow may send in a round; 64 B to 1 MiB.
+    pub quantum: Bytes,
+    /// Where longest queue drop takes its packet.
+    pub drop_from: DropFrom,
+}
+
+impl Default for PfqParams {
+    /// One full Ethernet frame on the wire, and from the head.
+    fn default() -> Self {
+        Self {
+            quantum: FULL_FRAME,
+            drop_from: DropFrom::default(),
+        }
+    }
+}
+
+impl Describe for PfqParams {
+    const NAME: &'static str = "pfq";
+    const ABOUT: &'static str = "flows that are not backlogged, then each flow in turn";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        spec::quantum(&mut self.quantum, visit);
+        spec::drop_from(&mut self.drop_from, visit);
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Pfq::new(env.limits, self.quantum, self.drop_from))
+    }
+}
 
 /// Priority for flows that are not backlogged, deficit round robin for the rest.
 #[derive(Clone, Debug)]

@@ -20,9 +20,31 @@
 //! until it is empty, so that its order is kept.
 
 use super::order::NIL;
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::spec::Describe;
+use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet, UserId};
 use crate::units::Instant;
+
+/// It has no parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PrioParams;
+
+impl Describe for PrioParams {
+    const NAME: &'static str = "prio";
+    const ABOUT: &'static str = "the user of the largest weight";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            users: true,
+            weights: true,
+            ..Needs::default()
+        }
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Prio::new(env.limits, env.users, &env.weights))
+    }
+}
 
 /// Strict priority, first in first out within a level.
 #[derive(Clone, Debug)]

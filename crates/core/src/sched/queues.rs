@@ -121,7 +121,7 @@ impl Pool {
         let (old, bytes, head) = if queue.node == NIL {
             (Place::NONE, len, slot)
         } else {
-            // At most the limit and one packet: no overflow, see `Config`.
+            // At most the limit and one packet: no overflow, see `Env`.
             let old = *queue;
             let head = std::mem::replace(&mut self.slots[old.node as usize].next, slot);
             (old, old.bytes + len, head)

@@ -30,7 +30,9 @@
 //! most one packet, nor the first packet above `min_th`, and where it cuts `count` in bytes to whole packets.
 
 use super::fifo::Fifo;
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::param::{Choice, Ranged, Slot, Visitor, flag};
+use super::spec::{self, Describe};
+use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
@@ -304,6 +306,102 @@ impl Early {
     /// The last packet of the queue is being sent.
     pub fn emptied(&mut self, now: Instant) {
         self.idle_since = now;
+    }
+}
+
+impl RedParams {
+    /// Told what the place of RED gives it.
+    pub fn told(&self, env: &Env) -> Self {
+        Self {
+            rate: env.rate,
+            seed: env.seed,
+            ..self.clone()
+        }
+    }
+
+    /// The parameters of `table`, all but `ecn`.
+    pub(super) fn fields(&mut self, table: &str, visit: &mut Visitor<'_>) {
+        let mut field = |key: &str, about, slot: &mut dyn Slot| {
+            visit(&format!("{table}.{key}"), about, slot);
+        };
+        let thresholds = 1..=1 << 30;
+        field(
+            "min",
+            "average queue, in packets, below which nothing is dropped early",
+            &mut Ranged(&mut self.min, thresholds.clone()),
+        );
+        field(
+            "max",
+            "average queue, in packets, from which every packet is dropped; with `gentle` from twice as much",
+            &mut Ranged(&mut self.max, thresholds),
+        );
+        // The range for which `red` says how exact its average is.
+        let weights = Fraction::ratio(1, 1 << 20)..=Fraction::ONE;
+        field(
+            "weight",
+            "weight of the queue length in its moving average",
+            &mut Ranged(&mut self.weight, weights),
+        );
+        let chances = Fraction::ratio(1, 1_000_000_000_000)..=Fraction::ONE;
+        field(
+            "max_p",
+            "drop probability at `max`",
+            &mut Ranged(&mut self.max_p, chances),
+        );
+        field(
+            "gentle",
+            "from `max` to twice `max` the probability grows from `max_p` to 1",
+            &mut flag(&mut self.gentle),
+        );
+        field(
+            "wait",
+            "drops are 1/p to 2/p packets apart, instead of 1 to 1/p",
+            &mut flag(&mut self.wait),
+        );
+        field(
+            "by",
+            "what the average counts",
+            &mut Choice(&mut self.by_bytes, &[("packets", false), ("bytes", true)]),
+        );
+        field(
+            "mean_packet",
+            "packet by which an idle time and bytes are counted",
+            &mut Ranged(&mut self.mean_packet, Bytes::new(1)..=Packet::MAX_LEN),
+        );
+    }
+
+    /// As [`RedParams::fields`] of `red`, with `ecn`.
+    pub(super) fn all_fields(&mut self, visit: &mut Visitor<'_>) {
+        self.fields("red", visit);
+        spec::ecn(&mut self.ecn, visit);
+    }
+
+    /// The thresholds of `table`.
+    pub(super) fn check(&self, table: &str) -> Result<(), String> {
+        let Self { min, max, .. } = self;
+        match min < max {
+            true => Ok(()),
+            false => Err(format!(
+                "`{table}.min` is {min} and `{table}.max` {max}: the lower threshold must be below the upper"
+            )),
+        }
+    }
+}
+
+impl Describe for RedParams {
+    const NAME: &'static str = "red";
+    const ABOUT: &'static str = "packets in order of arrival, some dropped early";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        self.all_fields(visit);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Self::check(self, "red")
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Red::new(env.limits, self.told(env)))
     }
 }
 

@@ -17,8 +17,10 @@
 //! the last of them left.
 
 use super::fifo::Fifo;
+use super::param::Visitor;
 use super::red::{Early, RedParams};
-use super::{Backlog, Drops, Limits, Scheduler};
+use super::spec::Describe;
+use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::ticket::OUT;
 use crate::units::{Fraction, Instant};
@@ -48,6 +50,37 @@ impl Default for RioParams {
             inside: params(20, 40, 2),
             outside: params(10, 20, 10),
         }
+    }
+}
+
+impl Describe for RioParams {
+    const NAME: &'static str = "rio";
+    const ABOUT: &'static str =
+        "as red, with thresholds of their own for packets outside their profile";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            reads_tags: true,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        self.inside.fields("rio.in", visit);
+        self.outside.fields("rio.out", visit);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.inside.check("rio.in")?;
+        self.outside.check("rio.out")
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        let mut params = self.clone();
+        params.inside = params.inside.told(env);
+        params.outside = params.outside.told(env);
+        params.outside.seed = !env.seed;
+        Box::new(Rio::new(env.limits, params))
     }
 }
 

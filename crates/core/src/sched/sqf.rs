@@ -19,10 +19,32 @@
 //! there for longest is taken, both to serve and to drop from; the drop is from the head by default.
 
 use super::order::{Buckets, Order};
+use super::param::Visitor;
 use super::queues::Queues;
-use super::{Backlog, DropFrom, Drops, Limits, Scheduler};
+use super::spec::{self, Describe};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::Instant;
+
+/// Its parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SqfParams {
+    /// Where longest queue drop takes its packet.
+    pub drop_from: DropFrom,
+}
+
+impl Describe for SqfParams {
+    const NAME: &'static str = "sqf";
+    const ABOUT: &'static str = "the flow with the shortest queue";
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        spec::drop_from(&mut self.drop_from, visit);
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        Box::new(Sqf::<Buckets>::new(env.limits, self.drop_from))
+    }
+}
 
 /// Shortest queue first. `O` finds the shortest and the longest queue.
 #[derive(Clone, Debug)]

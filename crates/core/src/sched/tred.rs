@@ -26,17 +26,20 @@
 //! probability, if others have tickets; where nobody has had any for an interval or two this is RED. Exponent and `window` are other
 //! than the paper's 3 and 60 s by default.
 
+use super::param::{Hundredths, Ranged, Visitor};
 use super::red::{ONE, Red, RedParams};
-use super::{Backlog, Counts, Drops, Limits, Scheduler};
+use super::spec::Describe;
+use super::{Backlog, Counts, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::Packet;
 use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Bytes, Duration, Instant};
+use std::ops::RangeInclusive;
 
 /// What TRED has beside [`RedParams`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TredParams {
-    /// What tags mean.
-    pub codec: Codec,
+    /// Of RED.
+    pub red: RedParams,
     /// K in hundredths: packets that carry up to K times the least tickets count for what is expected; above 100,
     /// up to 10 000.
     pub k: u32,
@@ -53,12 +56,68 @@ impl Default for TredParams {
     /// (docs/disciplines/tred.md has the figures that chose these).
     fn default() -> Self {
         Self {
-            codec: Codec::default(),
+            red: RedParams::default(),
             k: 140,
             exponent: 6,
             interval: Duration::from_secs(1),
             window: Duration::from_secs(1),
         }
+    }
+}
+
+/// The parameter `tred.window`.
+pub(super) fn window(window: &mut Duration, visit: &mut Visitor<'_>) {
+    visit(
+        "tred.window",
+        "window over which tickets are averaged",
+        &mut Ranged(window, TIMES),
+    );
+}
+
+/// What an interval or a window may be.
+const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Tsw::MOST_WINDOW;
+
+impl Describe for TredParams {
+    const NAME: &'static str = "tred";
+    const ABOUT: &'static str = "as red, but packets with fewer tickets are dropped more often";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            reads_tags: true,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        self.red.all_fields(visit);
+        visit(
+            "tred.k",
+            "packets with up to `k` times the least tickets count for the expected tickets",
+            &mut Hundredths(&mut self.k, 101..=10_000),
+        );
+        visit(
+            "tred.exponent",
+            "power of expected tickets over tickets in the drop probability",
+            &mut Ranged(&mut self.exponent, 1..=64),
+        );
+        visit(
+            "tred.interval",
+            "time over which the least tickets are taken",
+            &mut Ranged(&mut self.interval, TIMES),
+        );
+        window(&mut self.window, visit);
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.red.check("red")
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        let params = Self {
+            red: self.red.told(env),
+            ..self.clone()
+        };
+        Box::new(Tred::new(env.limits, env.codec, params))
     }
 }
 
@@ -71,10 +130,10 @@ pub struct Tred {
 
 impl Tred {
     /// An empty queue that holds no more than `limits`.
-    pub fn new(limits: Limits, red: RedParams, params: TredParams) -> Self {
+    pub fn new(limits: Limits, codec: Codec, params: TredParams) -> Self {
         Self {
-            red: Red::new(limits, red),
-            tickets: Expected::new(params),
+            red: Red::new(limits, params.red.clone()),
+            tickets: Expected::new(codec, params),
         }
     }
 }
@@ -82,7 +141,7 @@ impl Tred {
 impl Scheduler for Tred {
     fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
         let tickets = &mut self.tickets;
-        let came = tickets.params.codec.decode(pkt.tag());
+        let came = tickets.codec.decode(pkt.tag());
         tickets.count(now, came, pkt.len());
         self.red.offer(now, pkt, drops, |p| tickets.weigh(p, came));
     }
@@ -110,6 +169,7 @@ impl Scheduler for Tred {
 /// What a packet of a flow that this link holds back is expected to carry.
 #[derive(Clone, Debug)]
 struct Expected {
+    codec: Codec,
     params: TredParams,
     min: Least,
     expect_tickets: Tsw,
@@ -119,12 +179,13 @@ struct Expected {
 }
 
 impl Expected {
-    fn new(params: TredParams) -> Self {
+    fn new(codec: Codec, params: TredParams) -> Self {
         Self {
             min: Least::new(params.interval),
             expect_tickets: Tsw::new(params.window),
             expect_bytes: Tsw::new(params.window),
             packets: 0,
+            codec,
             params,
         }
     }
@@ -235,7 +296,7 @@ mod tests {
     }
 
     fn expected(of: &[u16]) -> Expected {
-        let mut expected = Expected::new(papers());
+        let mut expected = Expected::new(Codec::default(), papers());
         for tickets in of {
             let len = Bytes::new(1000);
             expected.count(Instant::ZERO, Tickets::new(*tickets), len);
@@ -302,8 +363,8 @@ mod tests {
             ..RedParams::default()
         };
         let codec = Codec::new(8, Scale::Linear).unwrap();
-        let params = TredParams { codec, ..papers() };
-        let mut tred = Tred::new(limits(50, 100_000), red, params);
+        let params = TredParams { red, ..papers() };
+        let mut tred = Tred::new(limits(50, 100_000), codec, params);
         let mut drops = Drops::default();
         let mut lost = [0; 2];
         let mut rng = Rng::new(1);

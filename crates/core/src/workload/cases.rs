@@ -2,7 +2,7 @@
 
 use super::{Rng, Workload};
 use crate::packet::{FlowId, Packet};
-use crate::sched::{Config, Discipline, Drops, Isolation, Limits, Scheduler};
+use crate::sched::{Discipline, Drops, Env, Isolation, Limits, RedParams, Scheduler, Spec, build};
 use crate::units::{Bytes, Fraction, Instant};
 use std::fmt;
 
@@ -80,36 +80,54 @@ impl Bench {
         }
     }
 
-    /// What `discipline` is made from for this case.
-    pub fn config(&self, discipline: Discipline) -> Config {
+    /// What the place of a discipline gives it in this case.
+    pub fn env(&self) -> Env {
         let packets = match self.case {
             Case::Pairs | Case::Waves => self.flows * DEPTH + 1,
             Case::Overload => self.flows * 4,
         };
-        let limits = Limits {
-            packets,
-            // Never reached: packets are the limit here.
-            bytes: Bytes::new((u64::from(packets) * 1550).min(4_000_000_000)),
-            flows: self.flows * 2,
-        };
-        let mut config = Config {
+        Env {
             users: USERS,
-            ..Config::new(discipline, limits)
-        };
+            ..Env::new(Limits {
+                packets,
+                // Never reached: packets are the limit here.
+                bytes: Bytes::new((u64::from(packets) * 1550).min(4_000_000_000)),
+                flows: self.flows * 2,
+            })
+        }
+    }
+
+    /// `discipline`, made for this case.
+    ///
+    /// # Panics
+    /// If it cannot be made, as every one of ours can.
+    pub fn build(&self, discipline: Discipline) -> Box<dyn Scheduler + Send> {
+        let env = self.env();
+        let packets = env.limits.packets;
         // Between the thresholds, where RED has most to do, but next to no chance of a drop.
-        let rio = &mut config.rio;
-        for red in [&mut config.red, &mut rio.inside, &mut rio.outside] {
+        let busy = |red: &mut RedParams| {
             red.min = 1;
             red.max = packets + 1;
-            red.max_p = Fraction::ratio(1, 1 << 40);
+            red.max_p = Fraction::ratio(1, 1_000_000_000_000);
+        };
+        let mut spec = discipline.spec();
+        match &mut spec {
+            Spec::Red(red) => busy(red),
+            Spec::Tred(tred) => busy(&mut tred.red),
+            Spec::Harvest(harvest) => busy(&mut harvest.red),
+            Spec::Rio(rio) => [&mut rio.inside, &mut rio.outside]
+                .into_iter()
+                .for_each(busy),
+            Spec::Choke(choke) => {
+                busy(&mut choke.red);
+                // What meets its like would empty the buffer.
+                choke.red.min = packets;
+            }
+            // With isolation of users a packet's cost grows with the flows of its user, as it does in Linux.
+            Spec::Cake(cake) => cake.isolation = Isolation::Flows,
+            _ => {}
         }
-        // With isolation of users a packet's cost grows with the flows of its user, as it does in Linux.
-        config.cake.isolation = Isolation::Flows;
-        if discipline == Discipline::Choke {
-            // What meets its like would empty the buffer.
-            config.red.min = packets;
-        }
-        config
+        build(&spec, &env).expect("a good configuration")
     }
 
     /// Brings `scheduler`, which is empty, to where the measuring begins.
@@ -184,7 +202,7 @@ fn keep(pkt: Option<Packet>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::{Backlog, build};
+    use crate::sched::Backlog;
 
     #[test]
     fn in_pairs_who_comes_is_served_next_under_sqf() {
@@ -207,7 +225,7 @@ mod tests {
             }
         }
         let mut bench = Bench::new(Case::Pairs, 1024, 1);
-        let mut next = Next(build(&bench.config(Discipline::Sqf)).unwrap(), None);
+        let mut next = Next(bench.build(Discipline::Sqf), None);
         bench.prefill(&mut next);
         bench.run(&mut next, &mut Drops::default(), 100_000);
     }
@@ -221,7 +239,7 @@ mod tests {
         ] {
             for discipline in Discipline::ALL {
                 let mut bench = Bench::new(case, 64, 1);
-                let mut scheduler = build(&bench.config(discipline)).unwrap();
+                let mut scheduler = bench.build(discipline);
                 let mut drops = Drops::default();
                 bench.prefill(&mut *scheduler);
                 bench.run(&mut *scheduler, &mut drops, 10_000);

@@ -1,9 +1,10 @@
 //! CAKE's lists of flows, and COBALT as a machine that is asked of one packet after the other.
 
+use super::Config;
 use super::codel::law;
 use makeway_core::packet::{DropReason, Packet};
 use makeway_core::random::Rng;
-use makeway_core::sched::{CakeParams, Config, Isolation};
+use makeway_core::sched::{CakeParams, Isolation};
 use makeway_core::units::{Bytes, Duration, Instant};
 
 pub struct Cake {

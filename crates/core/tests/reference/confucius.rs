@@ -1,7 +1,8 @@
 //! Confucius with lists: who has packets, who is old and what a queue weighs is counted anew each time.
 
+use super::Config;
 use makeway_core::packet::Packet;
-use makeway_core::sched::{Config, DropFrom};
+use makeway_core::sched::DropFrom;
 use makeway_core::units::Instant;
 
 const LIGHT: usize = 0;

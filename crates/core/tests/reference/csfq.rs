@@ -1,9 +1,10 @@
 //! CSFQ in real numbers, with the discipline's own random numbers; where a random number is too close to the probability
 //! to call, the discipline is believed.
 
+use super::Config;
 use makeway_core::packet::{DropReason, Packet, Tag};
 use makeway_core::random::Rng;
-use makeway_core::sched::{Config, CsfqParams};
+use makeway_core::sched::CsfqParams;
 use makeway_core::units::Instant;
 
 pub struct Csfq {

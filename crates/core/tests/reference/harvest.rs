@@ -3,11 +3,14 @@
 
 use makeway_core::packet::{DropReason, Packet, Tag};
 use makeway_core::random::Rng;
-use makeway_core::sched::{Config, TredParams};
-use makeway_core::ticket::Tickets;
+use makeway_core::sched::TredParams;
+use makeway_core::ticket::{Codec, Tickets};
 use makeway_core::units::Instant;
 
+use super::Config;
+
 pub struct Harvest {
+    codec: Codec,
     params: TredParams,
     /// `InTktRate` and `Capacity`, times the window.
     tickets: f64,
@@ -21,7 +24,8 @@ impl Harvest {
         let window = config.tred.window.as_secs_f64();
         let rate = config.red.rate;
         Self {
-            params: config.tred,
+            codec: config.codec,
+            params: config.tred.clone(),
             tickets: 0.0,
             capacity: rate.map(|rate| (rate.bps() as f64 / 8.0 * window).floor()),
             front: Instant::ZERO,
@@ -32,7 +36,7 @@ impl Harvest {
     pub fn count(&mut self, now: Instant, pkt: &Packet) {
         let window = self.params.window.as_nanos() as f64;
         let since = now.saturating_since(self.front).as_nanos() as f64;
-        let tickets = self.params.codec.decode(pkt.tag()).as_f64() * pkt.len().get() as f64;
+        let tickets = self.codec.decode(pkt.tag()).as_f64() * pkt.len().get() as f64;
         self.tickets = (self.tickets + tickets) * window / (since + window);
         self.front = now;
     }
@@ -47,7 +51,7 @@ impl Harvest {
         if over {
             return (pkt.tag(), Some(DropReason::Forced));
         }
-        let in_tkt = self.params.codec.decode(pkt.tag()).as_f64();
+        let in_tkt = self.codec.decode(pkt.tag()).as_f64();
         // In whole steps of tickets, as both are.
         let avg_tkt = self.capacity.map_or(0.0, |bytes| {
             (self.tickets / bytes * 65_536.0).floor() / 65_536.0
@@ -67,6 +71,6 @@ impl Harvest {
             return (pkt.tag(), Some(DropReason::Early));
         }
         let avg_tkt = Tickets::from_scaled((avg_tkt * 65_536.0) as u128);
-        (self.params.codec.encode(avg_tkt), None)
+        (self.codec.encode(avg_tkt), None)
     }
 }

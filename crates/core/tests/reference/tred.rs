@@ -2,9 +2,11 @@
 
 use makeway_core::packet::{Packet, Tag};
 use makeway_core::sched::TredParams;
+use makeway_core::ticket::Codec;
 use makeway_core::units::Instant;
 
 pub struct Tred {
+    codec: Codec,
     params: TredParams,
     /// Number of the interval, and tickets, of whatever came with tickets.
     seen: Vec<(u64, f64)>,
@@ -15,8 +17,9 @@ pub struct Tred {
 }
 
 impl Tred {
-    pub fn new(params: TredParams) -> Self {
+    pub fn new(codec: Codec, params: TredParams) -> Self {
         Self {
+            codec,
             params,
             seen: Vec::new(),
             tickets: 0.0,
@@ -27,7 +30,7 @@ impl Tred {
 
     /// By what the packet's probability is multiplied.
     pub fn factor(&mut self, now: Instant, pkt: &Packet) -> f64 {
-        let came = self.params.codec.decode(pkt.tag()).as_f64();
+        let came = self.codec.decode(pkt.tag()).as_f64();
         let number = now.as_nanos() / self.params.interval.as_nanos();
         self.seen.retain(|(seen, _)| seen + 1 >= number);
         if pkt.tag() == Tag(0) {

@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
+use makeway_core::packet::DropReason;
 
 /// `struct config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -55,7 +56,7 @@ pub(super) const fn identity(identity: Identity) -> u32 {
 }
 
 /// Number of reasons for a drop.
-pub(super) const REASONS: usize = 9;
+pub(super) const REASONS: usize = DropReason::ALL.len() + 2;
 
 /// `struct counters`. Packets and bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -81,22 +82,10 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// As in [`crate::datapath::Stats::drops`].
-    const NAMES: [&str; REASONS] = [
-        "tail",
-        "longest-queue",
-        "too-large",
-        "early",
-        "forced",
-        "match",
-        "sojourn",
-        "flows",
-        "reset",
-    ];
-
     /// Packets given up, by reason; reasons that nothing was given up for are left out.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let named = Self::NAMES.into_iter().zip(self.drops);
+        let reasons = DropReason::ALL.into_iter().map(DropReason::name);
+        let named = reasons.chain(["flows", "reset"]).zip(self.drops);
         named.filter(|&(_, n)| n > 0)
     }
 }

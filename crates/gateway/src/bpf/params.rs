@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable, bytes_of};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenMapMut};
 use makeway_core::packet::Tag;
-use makeway_core::sched::{self, Discipline, NcqParams, RedParams, TredParams};
+use makeway_core::sched::{Env, NcqParams, RedParams, Spec, TredParams};
 use makeway_core::ticket::Codec;
 
 use super::BpfError;
@@ -104,39 +104,38 @@ pub(super) struct Params {
 const TICKETS: &str = "tickets";
 
 impl Params {
-    /// Of the discipline that `scheduler` names.
+    /// Of the discipline.
     ///
     /// # Errors
     /// For a variant that the kernel does not have.
-    pub fn of(scheduler: &sched::Config) -> Result<Self, BpfError> {
+    pub fn of(spec: &Spec, env: &Env) -> Result<Self, BpfError> {
         let missing = |is_asked: bool, what: &str| match is_asked {
             true => Err(BpfError::Option(what.into())),
             false => Ok(()),
         };
-        match scheduler.discipline {
-            Discipline::Ncq => {
-                let params = &scheduler.ncq;
+        match spec {
+            Spec::Ncq(params) => {
                 missing(params.extra_wait.is_some(), "an extra wait for ncq")?;
                 missing(params.low_rate.is_some(), "low-rate flows for ncq")?;
-                let ncq = Ncq::from(params);
+                let ncq = Ncq::from(&params.told(env));
                 Ok(Self {
                     sections: vec![
                         (".data.ncq", bytes_of(&ncq).to_vec()),
-                        (".data.random", bytes_of(&params.seed).to_vec()),
+                        (".data.random", bytes_of(&env.seed).to_vec()),
                     ],
                     sizes: vec![("kinds", ncq.window.max(1))],
                     tickets: Vec::new(),
                 })
             }
-            Discipline::Tred => {
-                missing(scheduler.red.ecn, "marking by tred")?;
-                let (red, tred) = (Red::from(&scheduler.red), Tred::from(&scheduler.tred));
-                let tickets = tickets(scheduler.tred.codec);
+            Spec::Tred(params) => {
+                missing(params.red.ecn, "marking by tred")?;
+                let (red, tred) = (Red::from(&params.red.told(env)), Tred::from(params));
+                let tickets = tickets(env.codec);
                 Ok(Self {
                     sections: vec![
                         (".data.red", bytes_of(&red).to_vec()),
                         (".data.tred", bytes_of(&tred).to_vec()),
-                        (".data.random", bytes_of(&scheduler.red.seed).to_vec()),
+                        (".data.random", bytes_of(&env.seed).to_vec()),
                     ],
                     // At most 2^16.
                     sizes: vec![(TICKETS, tickets.len() as u32)],
@@ -186,23 +185,22 @@ mod tests {
     use super::*;
     use crate::bpf::program;
     use libbpf_rs::ObjectBuilder;
-    use makeway_core::sched::{Limits, LowRate};
+    use makeway_core::sched::{Discipline, Limits};
     use makeway_core::ticket::Scale;
-    use makeway_core::units::{Bytes, Fraction, Rate};
+    use makeway_core::units::Bytes;
 
-    fn config(discipline: Discipline) -> sched::Config {
-        let limits = Limits {
+    fn env() -> Env {
+        Env::new(Limits {
             packets: 100,
             bytes: Bytes::new(150_000),
             flows: 102,
-        };
-        sched::Config::new(discipline, limits)
+        })
     }
 
     #[test]
     fn what_is_written_fits_the_programs() {
         for discipline in [Discipline::Ncq, Discipline::Tred] {
-            let params = Params::of(&config(discipline)).unwrap();
+            let params = Params::of(&discipline.spec(), &env()).unwrap();
             let mut builder = ObjectBuilder::default();
             let mut object = builder.open_memory(program(discipline).unwrap()).unwrap();
             let mut found = 0;
@@ -231,20 +229,19 @@ mod tests {
 
     #[test]
     fn variants_that_the_kernel_does_not_have_are_refused_by_name() {
-        let mut ncq = config(Discipline::Ncq);
-        ncq.ncq.window = Some(1000);
-        assert!(Params::of(&ncq).is_ok());
-        ncq.ncq.extra_wait = Some(Fraction::ratio(1, 100));
-        let refusal = |config: &sched::Config| Params::of(config).unwrap_err().to_string();
-        assert!(refusal(&ncq).contains("extra wait"));
-        ncq.ncq.extra_wait = None;
-        ncq.ncq.low_rate = Some(LowRate {
-            rate: Rate::from_bps(64_000),
-            burst: Bytes::new(1500),
-        });
-        assert!(refusal(&ncq).contains("low-rate"));
-        let mut tred = config(Discipline::Tred);
-        tred.red.ecn = true;
-        assert!(refusal(&tred).contains("marking"));
+        let with = |discipline: Discipline, values: &[(&str, &str)]| {
+            let mut spec = discipline.spec();
+            let mut set = values.iter().map(|(key, value)| spec.set(key, value));
+            set.find_map(Result::err).map_or(Ok(()), Err).unwrap();
+            Params::of(&spec, &env())
+        };
+        let refusal = |discipline, key, value| {
+            let params = with(discipline, &[(key, value)]);
+            params.unwrap_err().to_string()
+        };
+        assert!(with(Discipline::Ncq, &[("ncq.window", "1000")]).is_ok());
+        assert!(refusal(Discipline::Ncq, "ncq.extra_wait", "0.01").contains("extra wait"));
+        assert!(refusal(Discipline::Ncq, "ncq.low_rate.rate", "64kbit").contains("low-rate"));
+        assert!(refusal(Discipline::Tred, "ecn", "true").contains("marking"));
     }
 }

@@ -11,7 +11,8 @@ use libbpf_rs::{
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
 use makeway_core::random::Rng;
-use makeway_core::sched::{self, DropFrom};
+use makeway_core::sched::{DropFrom, Env, FqParams, Limits, Spec};
+use makeway_core::ticket::Codec;
 use makeway_core::units::Rate;
 
 use super::layout::{self, Counters, Flow, Keys, Pool, Sojourns, identity};
@@ -29,8 +30,10 @@ const ONLY: [u8; 4] = [0; 4];
 /// What to load.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The discipline and its limits, at most 131 072 packets and 16 MiB.
-    pub scheduler: sched::Config,
+    /// The discipline.
+    pub spec: Spec,
+    /// The most that it may hold: at most 131 072 packets and 16 MiB.
+    pub limits: Limits,
     /// The rate on the wire; `None`: not limited.
     pub rate: Option<Rate>,
     /// What an IP packet costs on the wire.
@@ -39,20 +42,24 @@ pub struct Config {
     pub identity: Identity,
     /// What makes a user of `hier`.
     pub users: Identity,
-    /// Of the tables of flows and users; secret and random where packets come from strangers.
+    /// What tags mean.
+    pub codec: Codec,
+    /// Of chances and of the tables of flows and users; secret and random where packets come from strangers.
     pub seed: u64,
 }
 
 impl Config {
     /// A discipline that is not limited in rate, of IP packets as they are, whose flows are connections and whose users are
     /// destinations.
-    pub fn new(scheduler: sched::Config) -> Self {
+    pub fn new(spec: Spec, limits: Limits) -> Self {
         Self {
-            scheduler,
+            spec,
+            limits,
             rate: None,
             framing: Framing::default(),
             identity: Identity::FiveTuple,
             users: Identity::DstHost,
+            codec: Codec::default(),
             seed: 1,
         }
     }
@@ -70,17 +77,42 @@ impl Config {
             return option("writing tags on packets".into());
         }
         Ok(Self {
-            scheduler: datapath.told_scheduler(),
+            spec: datapath.spec.clone(),
+            limits: datapath.limits,
             rate: datapath.rate,
             framing: datapath.framing,
             identity: datapath.identity,
             users: datapath.users,
+            codec: datapath.tags.codec,
             seed: datapath.seed,
         })
     }
 
+    /// What the same discipline is told in user space, but for its users.
+    pub fn env(&self) -> Env {
+        Env {
+            rate: self.rate,
+            framing: self.framing,
+            codec: self.codec,
+            seed: self.seed,
+            ..Env::new(self.limits)
+        }
+    }
+
     fn layout(&self) -> Result<layout::Config, BpfError> {
-        let limits = self.scheduler.limits;
+        let limits = self.limits;
+        let FqParams { quantum, drop_from } = match &self.spec {
+            Spec::Fq(params) => params.clone(),
+            Spec::Hier(params) => FqParams {
+                quantum: params.quantum,
+                drop_from: params.drop_from,
+            },
+            Spec::Sqf(params) => FqParams {
+                drop_from: params.drop_from,
+                ..FqParams::default()
+            },
+            _ => FqParams::default(),
+        };
         let limit = |what, asked, most| match (1..=most).contains(&asked) {
             true => Ok(asked as u32),
             false => Err(BpfError::Limit { what, asked, most }),
@@ -93,9 +125,9 @@ impl Config {
                 MOST_PACKETS.into(),
             )?,
             limit_bytes: limit("the limit in bytes", limits.bytes.get(), MOST_BYTES)?,
-            drop_tail: (self.scheduler.drop_from == DropFrom::Tail).into(),
+            drop_tail: (drop_from == DropFrom::Tail).into(),
             // At most 1 MiB.
-            quantum: self.scheduler.quantum.get() as u32,
+            quantum: quantum.get() as u32,
             ..layout::Config::default()
         };
         config.set_framing(self.framing);
@@ -131,9 +163,9 @@ impl Qdisc {
     /// If the kernel has no BPF qdiscs or does not let this process load one, the discipline has no program, or a limit
     /// or an option of it does not fit.
     pub fn load(kind: &str, config: &Config) -> Result<Self, BpfError> {
-        let object = program(config.scheduler.discipline)?;
+        let object = program(config.spec.discipline())?;
         let values = config.layout()?;
-        let params = Params::of(&config.scheduler)?;
+        let params = Params::of(&config.spec, &config.env())?;
         let mut random = Rng::new(config.seed);
         let keys = Keys {
             multipliers: std::array::from_fn(|_| random.next_u64()),
@@ -144,7 +176,7 @@ impl Qdisc {
         if !is_supported() {
             return Err(BpfError::Unsupported);
         }
-        let discipline = config.scheduler.discipline;
+        let discipline = config.spec.discipline();
         let refused = |source: libbpf_rs::Error| match source.kind() {
             ErrorKind::PermissionDenied => BpfError::NotPermitted,
             _ => BpfError::Refused {

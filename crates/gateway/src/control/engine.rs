@@ -184,7 +184,7 @@ fn in_the_kernel(
 ) -> Result<Shaped, BpfError> {
     let directions = config.directions.iter().map(|(direction, config)| {
         let mut status = describe(*direction, config);
-        status.stats.discipline = config.scheduler.discipline.to_string();
+        status.stats.discipline = config.spec.discipline().to_string();
         Ok((*direction, status, bpf::Config::of(config)?))
     });
     let directions = directions.collect::<Result<_, BpfError>>()?;
@@ -281,8 +281,8 @@ fn describe(direction: Direction, config: &DatapathConfig) -> DirectionStatus {
         direction: direction.name().into(),
         flows_by: config.identity.to_string(),
         users_by: config.users.to_string(),
-        limit_packets: config.scheduler.limits.packets,
-        limit_bytes: config.scheduler.limits.bytes.get(),
+        limit_packets: config.limits.packets,
+        limit_bytes: config.limits.bytes.get(),
         overhead: config.framing.overhead,
         mpu: config.framing.mpu,
         cells: match config.framing.cells {

@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
-use makeway_core::sched::{self, ConfigError, Discipline};
+use makeway_core::sched::{Discipline, Env, Limits, NcqParams, Spec, SpecError};
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
 
@@ -40,16 +40,17 @@ pub struct DatapathConfig {
     pub queue_num: u16,
     /// Whether the next free number is as good.
     pub any_queue: bool,
-    /// The discipline and its limits. `users`, `weights`, the rate and the seed of `red` and the codec of `tred`
-    /// are set from the ones below.
-    pub scheduler: sched::Config,
+    /// The discipline.
+    pub spec: Spec,
+    /// The most that it may hold.
+    pub limits: Limits,
     /// Rate on the wire; `None`: packets never wait for the link. Not zero.
     pub rate: Option<Rate>,
     /// What a packet costs on the wire.
     pub framing: Framing,
     /// What makes a flow.
     pub identity: Identity,
-    /// What makes a user of `hier`.
+    /// What makes a user, where the discipline has any.
     pub users: Identity,
     /// Weights of users by address; 1 where none is given.
     pub weights: Vec<(IpAddr, u32)>,
@@ -65,11 +66,12 @@ pub struct DatapathConfig {
 impl DatapathConfig {
     /// Queue `queue_num` and no other; flows by 5-tuple, users by source host, no framing, no
     /// impairments, a seed that everybody knows.
-    pub fn new(queue_num: u16, scheduler: sched::Config, rate: Option<Rate>) -> Self {
+    pub fn new(queue_num: u16, spec: Spec, limits: Limits, rate: Option<Rate>) -> Self {
         Self {
             queue_num,
             any_queue: false,
-            scheduler,
+            spec,
+            limits,
             rate,
             framing: Framing::default(),
             identity: Identity::FiveTuple,
@@ -81,17 +83,27 @@ impl DatapathConfig {
         }
     }
 
-    /// The discipline, told what is configured beside it.
-    pub(crate) fn told_scheduler(&self) -> sched::Config {
-        let mut scheduler = self.scheduler.clone();
-        scheduler.red.rate = self.rate;
-        scheduler.red.seed = self.seed;
-        scheduler.cake.rate = self.rate;
-        scheduler.cake.seed = self.seed;
-        scheduler.ncq.framing = self.framing;
-        scheduler.ncq.seed = self.seed;
-        scheduler.tred.codec = self.tags.codec;
-        scheduler
+    /// What the discipline is told, but for its users.
+    pub(crate) fn env(&self) -> Env {
+        Env {
+            rate: self.rate,
+            framing: self.framing,
+            codec: self.tags.codec,
+            seed: self.seed,
+            ..Env::new(self.limits)
+        }
+    }
+}
+
+/// A discipline with the parameters of an access link: the defaults, but `ncq.push_out`, what its gains rest on
+/// (docs/disciplines/ncq.md).
+pub fn on_a_link(discipline: Discipline) -> Spec {
+    match discipline.spec() {
+        Spec::Ncq(params) => Spec::Ncq(NcqParams {
+            push_out: true,
+            ..params
+        }),
+        spec => spec,
     }
 }
 
@@ -100,7 +112,8 @@ impl DatapathConfig {
 pub struct Change {
     /// A new rate, or no rate at all.
     pub rate: Option<Option<Rate>>,
-    /// Another discipline, with the limits of the old.
+    /// Another discipline, with the limits of the old; with the parameters of the start if it is that of the start, else those of
+    /// [`on_a_link`].
     pub discipline: Option<Discipline>,
     /// Another framing, for packets that come from now on.
     pub framing: Option<Framing>,
@@ -113,7 +126,7 @@ pub struct Change {
 pub enum AttachError {
     /// The configuration cannot be.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] SpecError),
     /// No link has a rate of zero.
     #[error("a rate of 0 would let nothing through: give a rate like 20mbit")]
     NoRate,

@@ -11,7 +11,7 @@ use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{DropReason, FlowId, Packet, UserId};
-use makeway_core::sched::{self, ConfigError, Counts, Discipline, Drops, Scheduler};
+use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, SpecError};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
@@ -21,52 +21,37 @@ use super::nfqueue::{BATCH, Verdicts};
 use super::sojourn::Sojourns;
 use super::stats::{FlowStats, Sojourn, Stats};
 use super::tags::Tags;
-use super::{Change, DatapathConfig};
+use super::{Change, DatapathConfig, on_a_link};
 use order::Order;
 use users::Users;
 
-/// Where a packet was given up.
+/// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    Tail,
-    LongestQueue,
-    TooLarge,
-    Early,
-    Forced,
-    Match,
-    Sojourn,
+    Scheduler(DropReason),
     Loss,
     Line,
     Flows,
 }
 
 impl Cause {
-    const COUNT: usize = 10;
-    const NAMES: [&str; Self::COUNT] = [
-        "tail",
-        "longest-queue",
-        "too-large",
-        "early",
-        "forced",
-        "match",
-        "sojourn",
-        "loss",
-        "delay-line",
-        "flows",
-    ];
-}
+    const OTHERS: [&str; 3] = ["loss", "delay-line", "flows"];
+    const COUNT: usize = DropReason::ALL.len() + Self::OTHERS.len();
 
-impl From<DropReason> for Cause {
-    fn from(reason: DropReason) -> Self {
-        match reason {
-            DropReason::Tail => Self::Tail,
-            DropReason::LongestQueue => Self::LongestQueue,
-            DropReason::TooLarge => Self::TooLarge,
-            DropReason::Early => Self::Early,
-            DropReason::Forced => Self::Forced,
-            DropReason::Match => Self::Match,
-            DropReason::Sojourn => Self::Sojourn,
+    /// Its place among the counters.
+    const fn index(self) -> usize {
+        match self {
+            Self::Scheduler(reason) => reason as usize,
+            Self::Loss => DropReason::ALL.len(),
+            Self::Line => DropReason::ALL.len() + 1,
+            Self::Flows => DropReason::ALL.len() + 2,
         }
+    }
+
+    /// In the order of the counters.
+    fn names() -> impl Iterator<Item = &'static str> {
+        let reasons = DropReason::ALL.into_iter().map(DropReason::name);
+        reasons.chain(Self::OTHERS)
     }
 }
 
@@ -81,7 +66,7 @@ struct Counters {
 
 impl Counters {
     fn drop_names(&self) -> BTreeMap<String, u64> {
-        let named = Cause::NAMES.into_iter().zip(self.drops);
+        let named = Cause::names().zip(self.drops);
         named
             .filter(|&(_, n)| n > 0)
             .map(|(name, n)| (name.into(), n))
@@ -125,8 +110,11 @@ struct Recent {
 /// One direction of one interface.
 pub(super) struct Pipeline {
     started: Instant,
-    discipline: Discipline,
-    config: sched::Config,
+    /// As it was started.
+    started_with: Spec,
+    spec: Spec,
+    needs: Needs,
+    env: Env,
     shaper: Shaper,
     framing: Framing,
     identity: Identity,
@@ -148,26 +136,28 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, ConfigError> {
-        let mut scheduler = config.told_scheduler();
+    pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, SpecError> {
+        let mut env = config.env();
         // Every held packet may be of a flow of its own; then there is still an id for the next.
-        let flows = scheduler
-            .limits
-            .flows
-            .max(scheduler.limits.packets.saturating_add(2));
-        scheduler.limits.flows = flows;
+        let limits = &mut env.limits;
+        let flows = limits.flows.max(limits.packets.saturating_add(2));
+        limits.flows = flows;
+        env.users = flows.min(UserId::MOST);
+        let spec = config.spec.clone();
+        let needs = spec.needs();
         let mut users = Users::new(config);
-        users.prepare(&mut scheduler);
+        users.prepare(needs, &mut env);
+        let mut tags = Tags::new(&config.tags, flows, config.seed);
+        tags.read_by(spec.codec(config.tags.codec));
         let line = Line::new(config.impairments, config.rate, config.seed);
         Ok(Self {
             started: now,
-            discipline: scheduler.discipline,
-            shaper: Shaper::new(config.rate, sched::build(&scheduler)?),
+            shaper: Shaper::new(config.rate, sched::build(&spec, &env)?),
             framing: config.framing,
             identity: config.identity,
             keys: FlowTable::new(flows, config.seed),
             users,
-            tags: Tags::new(&config.tags, flows, config.seed),
+            tags,
             flows: Vec::with_capacity(flows as usize),
             flows_seen: 0,
             line,
@@ -182,7 +172,10 @@ impl Pipeline {
             counts: Counts::default(),
             drops: Drops::with_capacity(BATCH),
             order: Order::default(),
-            config: scheduler,
+            started_with: spec.clone(),
+            spec,
+            needs,
+            env,
         })
     }
 
@@ -215,14 +208,10 @@ impl Pipeline {
         flow.backlog_packets += 1;
         flow.backlog_bytes += bytes.get();
         flow.last_seen = now;
-        let asks_tags = matches!(
-            self.discipline,
-            Discipline::Tred | Discipline::Rio | Discipline::Harvest
-        );
-        let (handle, tag) = self.tags.arrive(now, queued, bytes, asks_tags);
+        let (handle, tag) = self.tags.arrive(now, queued, bytes, self.needs.reads_tags);
         let mut packet = Packet::new(now, handle, held.id, user, bytes).with_tag(tag);
         // Nobody else asks, and it is a second look at the headers.
-        if self.discipline == Discipline::Ncq && is_control(queued.headers) {
+        if self.needs.control && is_control(queued.headers) {
             packet = packet.with_control();
         }
         self.shaper.enqueue(now, packet, &mut self.drops);
@@ -295,20 +284,29 @@ impl Pipeline {
         now: Instant,
         change: &Change,
         verdicts: &mut Verdicts,
-    ) -> Result<(), ConfigError> {
+    ) -> Result<(), SpecError> {
         if let Some(discipline) = change.discipline {
-            let mut config = self.config.clone();
-            config.discipline = discipline;
-            // A RED or CAKE that runs already keeps the rate that it was made with, an NCQ its framing.
-            config.red.rate = change.rate.unwrap_or(self.shaper.rate());
-            config.cake.rate = config.red.rate;
-            config.ncq.framing = change.framing.unwrap_or(self.framing);
-            self.users.prepare(&mut config);
-            let new = sched::build(&config)?;
+            let spec = match discipline == self.started_with.discipline() {
+                true => self.started_with.clone(),
+                false => on_a_link(discipline),
+            };
+            let needs = spec.needs();
+            if needs.writes_tags && !self.tags.writes_as_scheduled() {
+                let why = "it writes tags on packets, and was not started to do so: start it again with that discipline";
+                return Err(SpecError::NotHere(discipline, why));
+            }
+            // What runs already keeps the rate and the framing that it was made with.
+            let mut env = Env {
+                rate: change.rate.unwrap_or(self.shaper.rate()),
+                framing: change.framing.unwrap_or(self.framing),
+                ..self.env.clone()
+            };
+            self.users.prepare(needs, &mut env);
+            let new = sched::build(&spec, &env)?;
             let old = self.shaper.replace(now, new, &mut self.drops);
             self.counts += old.counts();
-            self.config = config;
-            self.discipline = discipline;
+            self.tags.read_by(spec.codec(self.env.codec));
+            (self.spec, self.needs, self.env) = (spec, needs, env);
             self.give_up(verdicts);
         }
         if let Some(rate) = change.rate {
@@ -326,7 +324,7 @@ impl Pipeline {
     /// Packets that the kernel holds for us at most.
     pub fn most_held(&self) -> u32 {
         let line = u32::try_from(self.line.capacity()).unwrap_or(u32::MAX);
-        self.config.limits.packets.saturating_add(line)
+        self.env.limits.packets.saturating_add(line)
     }
 
     pub fn stats(&self, now: Instant) -> Stats {
@@ -345,7 +343,7 @@ impl Pipeline {
             .collect();
         flows.sort_by_key(|flow| std::cmp::Reverse((flow.backlog_bytes, flow.bytes_in)));
         Stats {
-            discipline: self.discipline.to_string(),
+            discipline: self.spec.discipline().to_string(),
             rate_bps: self.shaper.rate().map(Rate::bps),
             seconds: now.saturating_since(self.started).as_secs_f64(),
             cpu_seconds: 0.0,
@@ -393,8 +391,8 @@ impl Pipeline {
             Fate::Full => Some(Cause::Line),
         };
         if let Some(cause) = cause {
-            flow.counters.drops[cause as usize] += 1;
-            self.total.drops[cause as usize] += 1;
+            flow.counters.drops[cause.index()] += 1;
+            self.total.drops[cause.index()] += 1;
         }
         self.release(packet.flow, packet.user());
         match fate {
@@ -411,7 +409,7 @@ impl Pipeline {
         }
         let mut drops = mem::take(&mut self.drops);
         for (packet, reason) in drops.drain() {
-            let cause = Cause::from(reason) as usize;
+            let cause = Cause::Scheduler(reason).index();
             let flow = &mut self.flows[packet.flow.0 as usize];
             flow.backlog_packets -= 1;
             flow.backlog_bytes -= packet.len().get();
@@ -424,7 +422,7 @@ impl Pipeline {
     }
 
     fn refuse(&mut self, id: u32, verdicts: &mut Verdicts) {
-        self.total.drops[Cause::Flows as usize] += 1;
+        self.total.drops[Cause::Flows.index()] += 1;
         self.order.changed(id);
         verdicts.drop(id);
     }
@@ -492,5 +490,7 @@ fn flow_stats(key: &FlowKey, flow: &Flow, now: Instant) -> FlowStats {
     }
 }
 
+#[cfg(test)]
+mod contract;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-use makeway_core::sched::ConfigError;
+use makeway_core::sched::SpecError;
 use makeway_core::units::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -38,7 +38,7 @@ pub(super) fn thread_cpu_seconds() -> f64 {
 
 enum Command {
     Snapshot(Sender<Stats>),
-    Change(Change, Sender<Result<(), ConfigError>>),
+    Change(Change, Sender<Result<(), SpecError>>),
     Stop,
 }
 
@@ -50,7 +50,7 @@ pub enum DatapathError {
     Ended(String),
     /// The change cannot be.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] SpecError),
     /// No link has a rate of zero.
     #[error("a rate of 0 would let nothing through: give a rate like 20mbit")]
     NoRate,

@@ -140,6 +140,7 @@ impl fmt::Display for Rule {
 /// The tags of one queue.
 pub(super) struct Tags {
     config: TagConfig,
+    read_by: Codec,
     /// Of the rules whose packets share their tickets.
     together: Vec<Option<Tagger>>,
     /// By 5-tuple: which rule fits, and what was sent.
@@ -235,6 +236,7 @@ impl Tags {
             held: Vec::new(),
             free: Vec::new(),
             stats: TagStats::default(),
+            read_by: config.codec,
             config: config.clone(),
         }
     }
@@ -244,6 +246,16 @@ impl Tags {
         if let Some(relabeller) = &mut self.relabeller {
             relabeller.issue(rate);
         }
+    }
+
+    /// From now on what packets come with is read by `codec`.
+    pub fn read_by(&mut self, codec: Codec) {
+        self.read_by = codec;
+    }
+
+    /// Whether packets leave with what the discipline makes of their tags.
+    pub fn writes_as_scheduled(&self) -> bool {
+        self.config.leaving == Leaving::AsScheduled
     }
 
     pub fn stats(&self) -> TagStats {
@@ -265,7 +277,7 @@ impl Tags {
         let carried = tag(queued.headers);
         let mut counts = match carried {
             // Nobody of this domain wrote it.
-            Some(tag) if tag > self.config.codec.most() => {
+            Some(tag) if tag > self.read_by.most() => {
                 self.stats.foreign += 1;
                 Tag(0)
             }

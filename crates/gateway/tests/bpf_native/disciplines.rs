@@ -7,7 +7,10 @@ use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
 use makeway_core::flow::{FlowKey, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
-use makeway_core::sched::{self, Discipline, DropFrom, Drops, Limits, NcqParams, Scheduler, build};
+use makeway_core::sched::{
+    Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, NcqParams, Scheduler, Spec,
+    SqfParams, build,
+};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Fraction, Instant, Rate};
 use proptest::collection::vec;
@@ -116,7 +119,8 @@ const REASONS: [DropReason; 7] = [
 /// A discipline on a link.
 #[derive(Clone, Debug)]
 struct Link {
-    scheduler: sched::Config,
+    spec: Spec,
+    env: Env,
     rate: Option<Rate>,
     framing: Framing,
     /// Of the hosts 10.0.0.0 and so on, each a user of `hier`; 0 is none.
@@ -143,16 +147,26 @@ impl Native {
 
     fn drive(&self, link: &Link, ops: &[Op]) -> Vec<Event> {
         let Link {
-            scheduler,
+            spec,
+            env,
             rate,
             framing,
             weights,
         } = link;
-        let limits = scheduler.limits;
+        let limits = env.limits;
         let slots = limits.packets + 2;
-        let params = match scheduler.discipline {
-            Discipline::Ncq => bytes_of(&Ncq::of(&scheduler.ncq)).to_vec(),
-            _ => Vec::new(),
+        let (params, window) = match spec {
+            Spec::Ncq(ncq) => {
+                let ncq = ncq.told(env);
+                (bytes_of(&Ncq::of(&ncq)).to_vec(), ncq.window)
+            }
+            _ => (Vec::new(), None),
+        };
+        let (quantum, drop_from) = match spec {
+            Spec::Fq(fq) => (fq.quantum, fq.drop_from),
+            Spec::Hier(hier) => (hier.quantum, hier.drop_from),
+            Spec::Sqf(sqf) => (FqParams::default().quantum, sqf.drop_from),
+            _ => (FqParams::default().quantum, DropFrom::Head),
         };
         let config = Config {
             rate: rate.map_or(0, Rate::bps),
@@ -161,17 +175,17 @@ impl Native {
             overhead: framing.overhead,
             mpu: framing.mpu,
             cells: framing.cells as u32,
-            drop_tail: (scheduler.drop_from == DropFrom::Tail).into(),
-            quantum: scheduler.quantum.get() as u32,
+            drop_tail: (drop_from == DropFrom::Tail).into(),
+            quantum: quantum.get() as u32,
             weights: 1,
         };
         let setup = Setup {
             config,
             slots,
             chains: (2 * slots).next_power_of_two(),
-            kinds: scheduler.ncq.window.unwrap_or(1),
+            kinds: window.unwrap_or(1),
             chain_seed: 7,
-            random: scheduler.ncq.seed,
+            random: env.seed,
             params: params.len() as u64,
             weights: *weights,
         };
@@ -196,7 +210,7 @@ impl Ncq {
 
 /// What core does, as the events of the C that are its to answer for.
 fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
-    let mut shaper = Shaper::new(link.rate, build(&link.scheduler).unwrap());
+    let mut shaper = Shaper::new(link.rate, build(&link.spec, &link.env).unwrap());
     let mut rate = link.rate;
     let mut drops = Drops::default();
     let mut dropped = 0;
@@ -292,25 +306,35 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
         any::<[u8; HOSTS]>().prop_map(|all| all.map(|one| u32::from(one % 4)))
     ];
     let sharing = (drop_from, 64u64..4000, weights);
-    (limits, sharing, ncq(), rate, framing()).prop_map(
-        move |((packets, bytes), (drop_from, quantum, weights), ncq, rate, framing)| {
+    (limits, sharing, ncq(), rate, (framing(), any::<u64>())).prop_map(
+        move |((packets, bytes), (drop_from, quantum, weights), ncq, rate, (framing, seed))| {
             let bytes = Bytes::new(bytes);
             let limits = Limits {
                 packets,
                 bytes,
                 flows: FLOWS,
             };
-            let mut scheduler = sched::Config::new(discipline, limits);
-            scheduler.drop_from = drop_from;
-            scheduler.quantum = Bytes::new(quantum);
-            scheduler.ncq = NcqParams { framing, ..ncq };
-            scheduler.users = USERS;
+            let quantum = Bytes::new(quantum);
+            let spec = match discipline {
+                Discipline::Fq => Spec::Fq(FqParams { quantum, drop_from }),
+                Discipline::Hier => Spec::Hier(HierParams { quantum, drop_from }),
+                Discipline::Sqf => Spec::Sqf(SqfParams { drop_from }),
+                Discipline::Ncq => Spec::Ncq(ncq),
+                other => other.spec(),
+            };
             let given = weights.iter().zip(0..).filter(|&(&weight, _)| weight > 0);
-            scheduler.weights = given
-                .map(|(&weight, user)| (UserId(user), weight))
-                .collect();
+            let env = Env {
+                users: USERS,
+                weights: given
+                    .map(|(&weight, user)| (UserId(user), weight))
+                    .collect(),
+                framing,
+                seed,
+                ..Env::new(limits)
+            };
             Link {
-                scheduler,
+                spec,
+                env,
                 rate: rate.map(Rate::from_bps),
                 framing,
                 weights,

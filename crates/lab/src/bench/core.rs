@@ -5,11 +5,10 @@
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use makeway_core::sched::order::{Heaps, Tree};
 use makeway_core::sched::sqf::Sqf;
-use makeway_core::sched::{Backlog, Discipline, Drops, Scheduler, build};
+use makeway_core::sched::{Backlog, Discipline, DropFrom, Drops, Scheduler};
 use makeway_core::workload::{Bench, Case};
 use makeway_core::{packet::Packet, units::Instant};
 use serde::Serialize;
@@ -111,42 +110,25 @@ fn sizes(args: &Core, case: Case) -> Vec<u32> {
 
 fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>> {
     let bench = Bench::new(case, flows, 1);
-    type Make = fn(&Bench) -> anyhow::Result<Box<dyn Scheduler + Send>>;
-    fn discipline(bench: &Bench, which: Discipline) -> anyhow::Result<Box<dyn Scheduler + Send>> {
-        build(&bench.config(which)).context("cannot make the discipline of the bench")
+    type Made = Box<dyn Scheduler + Send>;
+    let limits = bench.env().limits;
+    let mut all: Vec<(&str, Box<dyn Fn() -> Made>)> =
+        vec![("nothing", Box::new(|| Box::new(Nothing)))];
+    for discipline in Discipline::ALL {
+        let bench = &bench;
+        all.push((discipline.name(), Box::new(move || bench.build(discipline))));
     }
-    let all: [(&str, Make); 18] = [
-        ("nothing", |_| Ok(Box::new(Nothing))),
-        ("fifo", |b| discipline(b, Discipline::Fifo)),
-        ("fq", |b| discipline(b, Discipline::Fq)),
-        ("pfq", |b| discipline(b, Discipline::Pfq)),
-        ("sqf", |b| discipline(b, Discipline::Sqf)),
-        ("hier", |b| discipline(b, Discipline::Hier)),
-        ("prio", |b| discipline(b, Discipline::Prio)),
-        ("red", |b| discipline(b, Discipline::Red)),
-        ("choke", |b| discipline(b, Discipline::Choke)),
-        ("codel", |b| discipline(b, Discipline::CoDel)),
-        ("confucius", |b| discipline(b, Discipline::Confucius)),
-        ("csfq", |b| discipline(b, Discipline::Csfq)),
-        ("fq-codel", |b| discipline(b, Discipline::FqCoDel)),
-        ("cake", |b| discipline(b, Discipline::Cake)),
-        ("harvest", |b| discipline(b, Discipline::Harvest)),
-        ("ncq", |b| discipline(b, Discipline::Ncq)),
-        ("sqf-heaps", |b| {
-            let config = b.config(Discipline::Sqf);
-            Ok(Box::new(Sqf::<Heaps>::new(config.limits, config.drop_from)))
-        }),
-        ("sqf-tree", |b| {
-            let config = b.config(Discipline::Sqf);
-            Ok(Box::new(Sqf::<Tree>::new(config.limits, config.drop_from)))
-        }),
-    ];
+    let heaps = move || -> Made { Box::new(Sqf::<Heaps>::new(limits, DropFrom::Head)) };
+    let tree = move || -> Made { Box::new(Sqf::<Tree>::new(limits, DropFrom::Head)) };
+    all.push(("sqf-heaps", Box::new(heaps)));
+    all.push(("sqf-tree", Box::new(tree)));
+    let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
     let mut subjects = Vec::new();
     for (name, make) in all {
         if args.only.as_deref().is_some_and(|only| only != name) {
             continue;
         }
-        let (mut bench, mut scheduler) = (bench.clone(), make(&bench)?);
+        let (mut bench, mut scheduler) = (bench.clone(), make());
         bench.prefill(&mut *scheduler);
         let mut drops = Drops::with_capacity(16);
         let work = move |pairs| bench.run(&mut *scheduler, &mut drops, pairs);
@@ -159,7 +141,7 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         !subjects.is_empty(),
         "`{}` is not measured here: choose one of {}",
         args.only.as_deref().unwrap_or_default(),
-        all.map(|(name, _)| name).join(", ")
+        names.join(", ")
     );
     Ok(subjects)
 }

@@ -102,7 +102,8 @@ impl PcapNg {
             let name = format!("{} -> {}", names[0].name, names[1].name);
             let about = format!(
                 "link {}, after {}",
-                link.name, egress.queue.scheduler.discipline
+                link.name,
+                egress.queue.spec.discipline()
             );
             block.begin(IDB, &[LINKTYPE, SNAPLEN as u32]);
             block.option(IF_NAME, name.as_bytes());

@@ -2,11 +2,11 @@
 
 use makeway_core::packet::Ecn;
 use makeway_core::units::Instant;
+use makeway_endpoints::Media;
 
 use super::{World, set_lazily};
 use crate::arena::{Body, Transit};
 use crate::flow::Kind;
-use crate::media::Media;
 use crate::trace::Trace;
 
 impl<T: Trace> World<T> {

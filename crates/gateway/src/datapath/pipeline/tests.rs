@@ -1,4 +1,5 @@
 use makeway_core::loss::Loss;
+use makeway_core::sched::Discipline;
 use proptest::prelude::*;
 
 use super::super::impair::Impairments;
@@ -11,7 +12,7 @@ fn config(packets: u32, rate: Option<Rate>) -> DatapathConfig {
         bytes: Bytes::new(10_000_000),
         flows: 64,
     };
-    DatapathConfig::new(1, sched::Config::new(Discipline::Fifo, limits), rate)
+    DatapathConfig::new(1, Discipline::Fifo.spec(), limits, rate)
 }
 
 /// IPv4, UDP, from 10.0.0.1 port `flow`.
@@ -95,7 +96,9 @@ fn a_change_of_discipline_keeps_what_is_held() {
         arrive(&mut pipeline, Instant::ZERO, id, flow, &mut verdicts);
     }
     let mut now = Instant::ZERO;
-    for (id, discipline) in (20..).zip(Discipline::ALL) {
+    let writes = |one: &Discipline| one.spec().needs().writes_tags;
+    let (refused, others): (Vec<_>, Vec<_>) = Discipline::ALL.into_iter().partition(writes);
+    for (id, discipline) in (20..).zip(others) {
         // One packet leaves each millisecond, and another comes.
         now += Duration::from_millis(1);
         arrive(&mut pipeline, now, id, 7, &mut verdicts);
@@ -107,6 +110,15 @@ fn a_change_of_discipline_keeps_what_is_held() {
         let stats = pipeline.stats(now);
         assert_eq!(stats.backlog_packets, 19, "{discipline}");
         assert_eq!(stats.dropped(), 0);
+    }
+    for discipline in refused {
+        let change = Change {
+            discipline: Some(discipline),
+            ..Change::default()
+        };
+        let error = pipeline.change(now, &change, &mut verdicts).unwrap_err();
+        let why = format!("{discipline} cannot run here: it writes tags on packets");
+        assert!(error.to_string().starts_with(&why), "{error}");
     }
     pipeline.drain(Instant::from_nanos(40_000_000), &mut verdicts);
     let stats = pipeline.stats(Instant::from_nanos(40_000_000));
@@ -134,7 +146,7 @@ fn what_an_aqm_drops_is_counted_by_its_reason() {
     let drops = |discipline| {
         let rate = Rate::from_bps(8_000_000);
         let mut config = config(200, Some(rate));
-        config.scheduler.discipline = discipline;
+        config.spec = on_a_link(discipline);
         let mut verdicts = Verdicts::new(1, 4096);
         let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
         // Twice what the link takes, for 300 ms.
@@ -157,12 +169,11 @@ fn what_an_aqm_drops_is_counted_by_its_reason() {
 }
 
 #[test]
-fn red_and_cake_are_told_the_links_rate_when_they_are_made() {
+fn a_discipline_is_told_the_links_rate_when_it_is_made() {
     let rate = |mbit: u64| Some(Rate::from_bps(mbit * 1_000_000));
     let mut verdicts = Verdicts::new(1, 64);
     let mut pipeline = Pipeline::new(Instant::ZERO, &config(50, rate(8))).unwrap();
-    assert_eq!(pipeline.config.red.rate, rate(8));
-    assert_eq!(pipeline.config.cake.rate, rate(8));
+    assert_eq!(pipeline.env.rate, rate(8));
     let change = Change {
         rate: Some(rate(5)),
         discipline: Some(Discipline::Red),
@@ -171,14 +182,13 @@ fn red_and_cake_are_told_the_links_rate_when_they_are_made() {
     pipeline
         .change(Instant::ZERO, &change, &mut verdicts)
         .unwrap();
-    assert_eq!(pipeline.config.red.rate, rate(5));
-    assert_eq!(pipeline.config.cake.rate, rate(5));
+    assert_eq!(pipeline.env.rate, rate(5));
 }
 
 #[test]
 fn hosts_share_under_cake_however_many_flows_they_have() {
     let mut config = config(200, Some(Rate::from_bps(8_000_000)));
-    config.scheduler.discipline = Discipline::Cake;
+    config.spec = Discipline::Cake.spec();
     config.users = Identity::SrcHost;
     let mut verdicts = Verdicts::new(1, 8192);
     let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
@@ -279,7 +289,7 @@ proptest! {
     ) {
         let mut config = config(20, Some(Rate::from_bps(8_000_000)));
         if sqf {
-            config.scheduler.discipline = Discipline::Sqf;
+            config.spec = Discipline::Sqf.spec();
         }
         let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
         let mut verdicts = Verdicts::new(1, 64);

@@ -4,15 +4,17 @@ use std::net::IpAddr;
 
 use makeway_core::flow::{FlowKey, FlowTable, Identity};
 use makeway_core::packet::UserId;
-use makeway_core::sched::{self, Discipline};
+use makeway_core::sched::{Env, Needs};
 
 use crate::datapath::DatapathConfig;
 
-/// Users by address, for `hier`. User 0 is whoever was not known when the packet came: packets
+/// Users by address, for disciplines that have any. User 0 is whoever was not known when the packet came: packets
 /// that are not IP, and those held while the discipline was another.
 pub(super) struct Users {
     identity: Identity,
     weights: Vec<(IpAddr, u32)>,
+    /// The same by their ids, which they keep.
+    by_id: Vec<(UserId, u32)>,
     seed: u64,
     table: Option<FlowTable<FlowKey, UserId>>,
 }
@@ -22,24 +24,27 @@ impl Users {
         Self {
             identity: config.users,
             weights: config.weights.clone(),
+            by_id: Vec::new(),
             seed: config.seed,
             table: None,
         }
     }
 
-    /// Makes the table when the discipline is the first to need it, and tells it the weights.
-    pub(super) fn prepare(&mut self, config: &mut sched::Config) {
-        let has_users = matches!(config.discipline, Discipline::Hier | Discipline::Cake);
-        if !has_users || self.table.is_some() {
-            return;
+    /// Makes the table when the discipline is the first to need it, and tells every discipline users and weights.
+    pub(super) fn prepare(&mut self, needs: Needs, env: &mut Env) {
+        if needs.users && self.table.is_none() {
+            self.make(env.users);
         }
-        let mut table = FlowTable::new(config.limits.flows, self.seed);
-        config.users = config.limits.flows;
+        env.weights.clone_from(&self.by_id);
+    }
+
+    fn make(&mut self, users: u32) {
+        let mut table = FlowTable::new(users, self.seed);
         // Held for ever: user 0, and users with a weight, keep their ids.
         table.hold(&FlowKey::OTHER);
         for &(address, weight) in &self.weights {
             if let Some(held) = table.hold(&user_key(self.identity, address)) {
-                config.weights.push((held.id, weight));
+                self.by_id.push((held.id, weight));
             }
         }
         self.table = Some(table);

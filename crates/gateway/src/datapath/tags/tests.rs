@@ -1,4 +1,4 @@
-use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::ticket::Scale;
 use makeway_core::units::Rate;
 use proptest::prelude::*;
@@ -25,10 +25,9 @@ fn pipeline(tags: TagConfig, rate: Option<Rate>) -> Pipeline {
         bytes: Bytes::new(10_000_000),
         flows: 64,
     };
-    let scheduler = sched::Config::new(Discipline::Fifo, limits);
     let config = DatapathConfig {
         tags,
-        ..DatapathConfig::new(1, scheduler, rate)
+        ..DatapathConfig::new(1, Discipline::Fifo.spec(), limits, rate)
     };
     Pipeline::new(Instant::ZERO, &config).unwrap()
 }
@@ -283,13 +282,13 @@ fn what_a_discipline_makes_of_tags_is_written() {
         flows: 64,
     };
     let rate = Some(Rate::from_bps(8_000_000));
-    let config = |discipline, leaving| DatapathConfig {
+    let config = |discipline: Discipline, leaving| DatapathConfig {
         tags: TagConfig {
             codec: Codec::new(16, Scale::Linear).unwrap(),
             leaving,
             ..TagConfig::default()
         },
-        ..DatapathConfig::new(1, sched::Config::new(discipline, limits), rate)
+        ..DatapathConfig::new(1, discipline.spec(), limits, rate)
     };
     let of = |discipline, leaving| {
         let mut pipeline = Pipeline::new(Instant::ZERO, &config(discipline, leaving)).unwrap();

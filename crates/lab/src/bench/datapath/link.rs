@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
-use makeway_core::sched::{Config, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::{Bytes, Rate};
 use makeway_gateway::datapath::baseline::AcceptAll;
 use makeway_gateway::datapath::{Datapath, DatapathConfig, DatapathHandle};
@@ -78,7 +78,7 @@ impl Link {
                 overhead: 14,
                 ..Framing::default()
             },
-            ..DatapathConfig::new(QUEUE, Config::new(Discipline::Sqf, limits), rate)
+            ..DatapathConfig::new(QUEUE, Discipline::Sqf.spec(), limits, rate)
         };
         Ok(self.near(|| Datapath::spawn(config).map_err(io::Error::other))?)
     }
@@ -132,14 +132,12 @@ fn scenario() -> model::Scenario {
         tick: None,
         framing: Framing::default(),
         queue: model::Queue {
-            scheduler: Config::new(
-                Discipline::Fifo,
-                Limits {
-                    packets: 1000,
-                    bytes: Bytes::new(2_000_000),
-                    flows: 1,
-                },
-            ),
+            spec: Discipline::Fifo.spec(),
+            limits: Limits {
+                packets: 1000,
+                bytes: Bytes::new(2_000_000),
+                flows: 1,
+            },
             flows: Identity::FiveTuple,
             users: Identity::SrcHost,
             weights: Default::default(),

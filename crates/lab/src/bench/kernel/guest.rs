@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::Bytes;
 use makeway_gateway::bpf::{self, Qdisc};
 use rustix::time::{ClockId, clock_gettime};
@@ -148,7 +148,7 @@ impl Loaded {
                     bytes: Bytes::new(bytes),
                     flows: limit,
                 };
-                let config = bpf::Config::new(sched::Config::new(discipline, limits));
+                let config = bpf::Config::new(discipline.spec(), limits);
                 (KIND.to_owned(), Some(Qdisc::load(KIND, &config)?))
             }
         };

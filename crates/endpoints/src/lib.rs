@@ -13,8 +13,6 @@ use makeway_report::media::{Came, Class, Errors};
 use makeway_scenario::departures::{Unit, Units};
 use makeway_scenario::model::{self, Traffic};
 
-use crate::port::next_tick;
-
 /// A stream that always has more keeps so many datagrams waiting; chosen by us, so that they are fresh.
 const AHEAD: u32 = 2;
 /// IPv4, DCCP-Ack with long sequence numbers (RFC 4340 §5.1), and the options Elapsed Time, Loss Event Rate and Receive
@@ -240,7 +238,7 @@ impl Media {
 
     /// The first tick of the sender's clock from `at` on.
     fn on_tick(&self, at: Instant) -> Instant {
-        self.media.tick.map_or(at, |tick| next_tick(at, tick))
+        self.media.tick.map_or(at, |tick| at.next_multiple_of(tick))
     }
 
     /// A packet of `len` comes to the receiver.

@@ -1,0 +1,582 @@
+//! What a discipline is made from: its own parameters, which its file describes, and what the place gives it.
+
+use super::param::{Choice, Ranged, Visitor, flag};
+use super::{Limits, Scheduler};
+use crate::framing::Framing;
+use crate::packet::UserId;
+use crate::ticket::Codec;
+use crate::units::{Bytes, Rate};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a discipline says of itself, in its own file. Its parameters have the defaults of [`Default`].
+pub(super) trait Describe: Default {
+    /// In files and on the command line.
+    const NAME: &'static str;
+    /// Other names that are understood.
+    const ALIASES: &'static [&'static str] = &[];
+    /// Who goes first, for lists of disciplines.
+    const ABOUT: &'static str;
+
+    /// What it has to be told, or does to packets.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// Shows its parameters to `visit`.
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        let _ = visit;
+    }
+
+    /// What no range can say.
+    ///
+    /// # Errors
+    /// Why two values do not go together.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Makes it; all its memory is allocated here. Everything has been checked.
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send>;
+
+    /// What the tags of its packets mean, where tickets are written by `domain`.
+    fn codec(&self, domain: Codec) -> Codec {
+        domain
+    }
+}
+
+/// What a discipline has to be told of packets, and does to them. What it needs and a world cannot give, that world refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Asks for the user of a packet.
+    pub users: bool,
+    /// Asks for the weights of users.
+    pub weights: bool,
+    /// Asks for the tag of a packet.
+    pub reads_tags: bool,
+    /// Changes the tags of packets.
+    pub writes_tags: bool,
+    /// Asks whether a packet carries data of its own.
+    pub control: bool,
+    /// Packets of a flow may leave in another order than they came.
+    pub reorders: bool,
+}
+
+/// What the place of a discipline gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Env {
+    /// The most that it may hold.
+    pub limits: Limits,
+    /// Every [`UserId`] is below it.
+    pub users: u32,
+    /// Weights of users, or the levels of `prio`, where they are not 1.
+    pub weights: Vec<(UserId, u32)>,
+    /// Rate of the link; `None`: it has none.
+    pub rate: Option<Rate>,
+    /// What an IP packet costs on the wire, where packets are given with their length there.
+    pub framing: Framing,
+    /// What tags mean.
+    pub codec: Codec,
+    /// Seed of its chances.
+    pub seed: u64,
+}
+
+impl Env {
+    /// As many users as flows ([`UserId::MOST`] at most), each of weight 1; no rate, no framing, 8 bits of ticket, a seed that everybody knows.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            users: limits.flows.min(UserId::MOST),
+            weights: Vec::new(),
+            rate: None,
+            framing: Framing::default(),
+            codec: Codec::default(),
+            seed: 1,
+        }
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        const MOST: u32 = 1 << 30;
+        let Limits {
+            packets,
+            bytes,
+            flows,
+        } = self.limits;
+        if !(1..=MOST).contains(&packets) {
+            return Err(SpecError::Packets(packets));
+        }
+        // With the largest packet on top, a backlog still fits 32 bits.
+        if !(Bytes::new(1)..=Limits::MOST_BYTES).contains(&bytes) {
+            return Err(SpecError::Bytes(bytes));
+        }
+        if !(1..=MOST).contains(&flows) {
+            return Err(SpecError::Flows(flows));
+        }
+        if !(1..=UserId::MOST).contains(&self.users) {
+            return Err(SpecError::Users(self.users));
+        }
+        for &(UserId(user), weight) in &self.weights {
+            if user >= self.users {
+                return Err(SpecError::NoSuchUser(user, self.users));
+            }
+            if !(1..=65_536).contains(&weight) {
+                return Err(SpecError::Weight(user, weight));
+            }
+        }
+        match self.rate {
+            Some(rate) if rate.bps() == 0 => Err(SpecError::LinkRate(rate)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Gives each discipline its place in [`Discipline`] and [`Spec`]: this line, its `mod` and its own file are all that it takes.
+macro_rules! disciplines {
+    ($($variant:ident($params:ty)),* $(,)?) => {
+        /// The disciplines by name; see [`Discipline::about`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs)] // Its own file has it.
+        pub enum Discipline {
+            $($variant),*
+        }
+
+        /// A discipline with its parameters.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Spec {
+            $($variant($params)),*
+        }
+
+        impl Discipline {
+            /// Every discipline, in the order in which they are listed to people.
+            pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
+
+            /// The name in files and on the command line.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => <$params>::NAME),*
+                }
+            }
+
+            /// Other names that are understood.
+            pub const fn aliases(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$variant => <$params>::ALIASES),*
+                }
+            }
+
+            /// Who goes first, in one line.
+            pub const fn about(self) -> &'static str {
+                match self {
+                    $(Self::$variant => <$params>::ABOUT),*
+                }
+            }
+
+            /// With its default parameters.
+            pub fn spec(self) -> Spec {
+                match self {
+                    $(Self::$variant => Spec::$variant(<$params>::default())),*
+                }
+            }
+        }
+
+        impl Spec {
+            /// Which discipline it is.
+            pub const fn discipline(&self) -> Discipline {
+                match self {
+                    $(Self::$variant(_) => Discipline::$variant),*
+                }
+            }
+
+            /// What it has to be told of packets, and does to them.
+            pub fn needs(&self) -> Needs {
+                match self {
+                    $(Self::$variant(params) => Describe::needs(params)),*
+                }
+            }
+
+            /// Shows its parameters to `visit`, by the keys of a scenario's `queue`.
+            pub fn fields(&mut self, visit: &mut Visitor<'_>) {
+                match self {
+                    $(Self::$variant(params) => Describe::fields(params, visit)),*
+                }
+            }
+
+            /// What the tags of its packets mean, where tickets are written by `domain`.
+            pub fn codec(&self, domain: Codec) -> Codec {
+                match self {
+                    $(Self::$variant(params) => Describe::codec(params, domain)),*
+                }
+            }
+
+            fn relations(&self) -> Result<(), String> {
+                match self {
+                    $(Self::$variant(params) => Describe::check(params)),*
+                }
+            }
+
+            fn make(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+                match self {
+                    $(Self::$variant(params) => Describe::build(params, env)),*
+                }
+            }
+        }
+    };
+}
+
+disciplines! {
+    Fifo(super::fifo::FifoParams),
+    Fq(super::fq::FqParams),
+    Pfq(super::pfq::PfqParams),
+    Sqf(super::sqf::SqfParams),
+    Hier(super::hier::HierParams),
+    Red(super::red::RedParams),
+    CoDel(super::codel::CoDelParams),
+    FqCoDel(super::fq_codel::FqCoDelParams),
+    Cake(super::cake::CakeParams),
+    Prio(super::prio::PrioParams),
+    Ncq(super::ncq::NcqParams),
+    Tred(super::tred::TredParams),
+    Rio(super::rio::RioParams),
+    Choke(super::choke::ChokeParams),
+    Csfq(super::csfq::CsfqParams),
+    Harvest(super::harvest::HarvestParams),
+    Confucius(super::confucius::ConfuciusParams),
+    Lifo(super::lifo::LifoParams),
+}
+
+impl Spec {
+    /// Changes a parameter to what `text` says.
+    ///
+    /// # Errors
+    /// The discipline has no such parameter, or the value is outside its range.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), SpecError> {
+        let mut set = None;
+        let mut keys = Vec::new();
+        self.fields(&mut |name, _, slot| {
+            keys.push(name.to_owned());
+            if name == key {
+                let now = slot.shown();
+                set = Some(match (slot.set(text), slot.allowed()) {
+                    (true, _) => Ok(()),
+                    (false, allowed) if allowed.starts_with("a ") && !now.is_empty() => {
+                        Err(format!("{allowed}, like {now}"))
+                    }
+                    (false, allowed) => Err(allowed),
+                });
+            }
+        });
+        match set {
+            Some(Ok(())) => Ok(()),
+            Some(Err(allowed)) => Err(SpecError::Value {
+                key: key.into(),
+                given: text.into(),
+                allowed,
+            }),
+            None => Err(SpecError::Unknown {
+                discipline: self.discipline(),
+                key: key.into(),
+                keys,
+            }),
+        }
+    }
+
+    /// Whether [`build`] would make it.
+    ///
+    /// # Errors
+    /// A value outside its range, or two that do not go together.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let mut wrong = None;
+        self.clone().fields(&mut |key, _, slot| {
+            if !slot.is_allowed() && wrong.is_none() {
+                wrong = Some(SpecError::Value {
+                    key: key.into(),
+                    given: slot.shown(),
+                    allowed: slot.allowed(),
+                });
+            }
+        });
+        wrong.map_or(Ok(()), Err)?;
+        self.relations().map_err(SpecError::Relation)
+    }
+}
+
+/// Makes the discipline; all its memory is allocated here.
+///
+/// # Errors
+/// A value outside its range.
+pub fn build(spec: &Spec, env: &Env) -> Result<Box<dyn Scheduler + Send>, SpecError> {
+    env.check()?;
+    spec.check()?;
+    Ok(spec.make(env))
+}
+
+/// Why no discipline can be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// The limit in packets is out of range.
+    #[error("a limit of {0} packets is outside 1 to 2^30")]
+    Packets(u32),
+    /// The limit in bytes is out of range.
+    #[error("a limit of {0} is outside 1 B to 4080 MiB")]
+    Bytes(Bytes),
+    /// The number of flows is out of range.
+    #[error("{0} flows are outside 1 to 2^30")]
+    Flows(u32),
+    /// The number of users is out of range.
+    #[error("{0} users are outside 1 to 2^{bits}", bits = UserId::BITS)]
+    Users(u32),
+    /// A weight is out of range.
+    #[error("a weight of {1} for user {0} is outside 1 to 65536")]
+    Weight(u32, u32),
+    /// A weight is given to a user that there is not.
+    #[error("user {0} has a weight, but users are numbered below {1}")]
+    NoSuchUser(u32, u32),
+    /// The link has no rate.
+    #[error("a link of {0} sends nothing: give its rate, or none")]
+    LinkRate(Rate),
+    /// The discipline has no such parameter.
+    #[error("{discipline} has no parameter `{key}`{}", choices(keys))]
+    Unknown {
+        /// Which one.
+        discipline: Discipline,
+        /// What was given.
+        key: String,
+        /// What it has.
+        keys: Vec<String>,
+    },
+    /// The value of a parameter is outside its range.
+    #[error("`{key}` is {given}: write {allowed}")]
+    Value {
+        /// Of the parameter.
+        key: String,
+        /// The value.
+        given: String,
+        /// What it may be.
+        allowed: String,
+    },
+    /// Two values do not go together.
+    #[error("{0}")]
+    Relation(String),
+    /// The place does not have what the discipline needs.
+    #[error("{0} cannot run here: {1}")]
+    NotHere(Discipline, &'static str),
+}
+
+fn choices(keys: &[String]) -> String {
+    match keys {
+        [] => ": it has none".into(),
+        keys => format!(": choose {}", one_of(keys)),
+    }
+}
+
+/// `a, b or c`.
+fn one_of(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).into(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name of a discipline is not one of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a discipline: choose {list}", list = one_of(&Discipline::ALL.map(Discipline::name)))]
+pub struct ParseDisciplineError(String);
+
+impl FromStr for Discipline {
+    type Err = ParseDisciplineError;
+    fn from_str(s: &str) -> Result<Self, ParseDisciplineError> {
+        Self::ALL
+            .into_iter()
+            .find(|one| one.name() == s || one.aliases().contains(&s))
+            .ok_or_else(|| ParseDisciplineError(s.into()))
+    }
+}
+
+/// Which packet of the longest queue is given up when the buffer is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropFrom {
+    /// The oldest. The sender learns of the loss a whole queue earlier, and the packets behind the
+    /// gap draw the duplicate acknowledgements that repair it without a timeout; of live media the
+    /// stalest packet goes (T. V. Lakshman, A. Neidhardt, T. Ott, "The drop from front strategy in
+    /// TCP and in TCP over ATM", INFOCOM 1996).
+    #[default]
+    Head,
+    /// The newest: with one flow this is drop-tail.
+    Tail,
+}
+
+/// 1500 bytes of IP on Ethernet, with preamble, header, FCS and gap.
+pub(super) const FULL_FRAME: Bytes = Bytes::new(1538);
+
+/// The parameter `drop_from`.
+pub(super) fn drop_from(value: &mut DropFrom, visit: &mut Visitor<'_>) {
+    let names = &[("head", DropFrom::Head), ("tail", DropFrom::Tail)];
+    visit(
+        "drop_from",
+        "the packet of the longest queue that a full buffer drops",
+        &mut Choice(value, names),
+    );
+}
+
+/// The parameter `ecn`.
+pub(super) fn ecn(value: &mut bool, visit: &mut Visitor<'_>) {
+    visit(
+        "ecn",
+        "packets that understand a mark are marked instead of dropped early",
+        &mut flag(value),
+    );
+}
+
+/// The parameter `quantum`.
+pub(super) fn quantum(value: &mut Bytes, visit: &mut Visitor<'_>) {
+    visit(
+        "quantum",
+        "bytes of a turn",
+        &mut Ranged(value, Bytes::new(64)..=Bytes::new(1 << 20)),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::RedParams;
+    use crate::sched::testing::limits;
+
+    #[test]
+    fn a_discipline_reads_back_as_it_prints_and_others_are_refused_with_the_choices() {
+        for discipline in Discipline::ALL {
+            assert_eq!(discipline.to_string().parse(), Ok(discipline));
+            assert_eq!(discipline.spec().discipline(), discipline);
+            for alias in discipline.aliases() {
+                assert_eq!(alias.parse(), Ok(discipline));
+            }
+        }
+        let error = "sfq".parse::<Discipline>().unwrap_err().to_string();
+        for discipline in Discipline::ALL {
+            assert!(error.contains(discipline.name()), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_parameter_reads_back_as_it_shows_and_refuses_what_is_no_value() {
+        for discipline in Discipline::ALL {
+            let mut fields = Vec::new();
+            let mut spec = discipline.spec();
+            assert_eq!(spec.check(), Ok(()), "{discipline}");
+            spec.fields(&mut |key, about, slot| {
+                assert!(!about.is_empty() && !slot.allowed().is_empty(), "{key}");
+                fields.push((key.to_owned(), slot.shown()));
+            });
+            for (key, shown) in fields {
+                let mut again = spec.clone();
+                if !shown.is_empty() {
+                    assert_eq!(again.set(&key, &shown), Ok(()), "{discipline} {key}");
+                }
+                assert_eq!(again, spec, "{discipline} {key}");
+                let error = again.set(&key, "-1x").unwrap_err().to_string();
+                assert!(
+                    error.contains(&format!("`{key}` is -1x: write ")),
+                    "{error}"
+                );
+                assert_eq!(again, spec, "{discipline} {key}");
+            }
+            let error = spec.set("red.mni", "5").unwrap_err().to_string();
+            assert!(error.contains(&format!("{discipline} has no parameter `red.mni`")));
+        }
+    }
+
+    #[test]
+    fn the_pages_of_disciplines_say_how_many_users_there_can_be() {
+        let pages = [
+            include_str!("../../../../docs/disciplines/hier.md"),
+            include_str!("../../../../docs/disciplines/prio.md"),
+        ];
+        let range = format!("| users | 1 to 2^{} |", UserId::BITS);
+        for page in pages {
+            assert!(page.contains(&range), "{page}");
+        }
+        assert_eq!(UserId::MOST, 1 << UserId::BITS);
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_and_named() {
+        let env = Env::new(limits(50, 75_000));
+        let fifo = Discipline::Fifo.spec();
+        assert!(build(&fifo, &env).is_ok());
+        let refused = |change: fn(&mut Env)| {
+            let mut env = env.clone();
+            change(&mut env);
+            build(&fifo, &env).err().expect("refused").to_string()
+        };
+        assert!(refused(|e| e.limits.packets = 0).contains("0 packets"));
+        assert!(refused(|e| e.limits.bytes = Bytes::ZERO).contains("0 B"));
+        assert!(refused(|e| e.limits.flows = 0).contains("0 flows"));
+        assert!(refused(|e| e.users = 0).contains("0 users"));
+        assert!(refused(|e| e.users = UserId::MOST + 1).contains("outside 1 to 2^21"));
+        assert!(refused(|e| e.weights.push((UserId(1), 0))).contains("weight of 0"));
+        assert!(refused(|e| e.weights.push((UserId(64), 1))).contains("user 64"));
+        assert!(refused(|e| e.rate = Some(Rate::from_bps(0))).contains("0bit"));
+
+        let refused = |discipline: &str, key: &str, text: &str| {
+            let discipline: Discipline = discipline.parse().unwrap();
+            let mut spec = discipline.spec();
+            let set = spec.set(key, text).and_then(|()| spec.check());
+            set.unwrap_err().to_string()
+        };
+        for (discipline, key, text, said) in [
+            ("fq", "quantum", "63B", "a size from 64B to 1048576B"),
+            ("red", "red.min", "0", "a whole number from 1 to"),
+            ("red", "red.max", "5", "must be below the upper"),
+            ("red", "red.weight", "0", "from 0.000000953674 to 1"),
+            ("red", "red.max_p", "0", "a number from"),
+            ("choke", "red.mean_packet", "0B", "a size from 1B"),
+            ("tred", "tred.k", "1", "a number from 1.01 to 100"),
+            ("tred", "tred.exponent", "0", "from 1 to 64"),
+            ("harvest", "tred.window", "0s", "a time from 1ms to 3600s"),
+            ("tred", "tred.interval", "3601s", "a time from 1ms to 3600s"),
+            ("rio", "rio.in.min", "40", "`rio.in.max` 40"),
+            ("codel", "codel.interval", "5s", "from 1us to 4s"),
+            (
+                "fq-codel",
+                "codel.target",
+                "1s",
+                "may not exceed the interval",
+            ),
+            ("cake", "cake.rtt", "19us", "from 20us to 4s"),
+            ("cake", "cake.isolation", "hosts", "dual or flows"),
+            ("confucius", "confucius.memory", "999us", "from 1ms"),
+            ("ncq", "ncq.length", "0B", "a size from 1B"),
+            ("ncq", "ncq.window", "0", "from 1 to 1048576"),
+            ("ncq", "ncq.extra_wait", "0", "a number from"),
+            ("ncq", "ncq.extra_wait", "1", "needs a window"),
+            (
+                "ncq",
+                "ncq.low_rate.rate",
+                "1bit",
+                "`ncq.low_rate.burst` is missing",
+            ),
+            (
+                "ncq",
+                "ncq.low_rate.burst",
+                "1B",
+                "`ncq.low_rate.rate` is missing",
+            ),
+        ] {
+            let error = refused(discipline, key, text);
+            assert!(error.contains(said), "{key} = {text}: {error}");
+        }
+        // A discipline minds its own parameters only.
+        let mut bad = RedParams::default();
+        bad.min = bad.max;
+        assert!(build(&Spec::Red(bad), &env).is_err());
+    }
+}
