@@ -24,7 +24,7 @@ between = ["carol", "router"]
 [link.line]
 between = ["router", "client"]
 rate = "2mbit"
-queue = { at = "router", discipline = "fifo", limit = "40 packets", users = "src-host", weights = { alice = 3 } }
+queue = { at = "router", discipline = "fifo", limit = "40 packets", users = "src-host", weights = { alice = 3 }, csfq = { threshold = "2kB" } }
 [flow.a]
 kind = "poisson"
 from = "alice"
