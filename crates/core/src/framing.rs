@@ -1,4 +1,4 @@
-//! What an IP packet costs on the wire: overhead, smallest packet, cells; as `tc-cake(8)` names them.
+//! Bytes of an IP packet on the wire: overhead, smallest packet, cells; as `tc-cake(8)` names them.
 
 use crate::units::Bytes;
 

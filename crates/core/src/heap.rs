@@ -38,7 +38,7 @@ impl<K: Ord + Copy> Heap<K> {
         self.rise(self.nodes.len() - 1);
     }
 
-    /// Puts `new`, which is not there or is `old`, in the place of `old`, which is there.
+    /// Replaces `old`, which is there, by `new`, which is not there or is `old`.
     pub fn replace(&mut self, old: u32, new: u32, key: K) {
         let at = std::mem::replace(&mut self.place[old as usize], NIL) as usize;
         self.nodes[at] = (key, new);

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::random::Rng;
 
-    /// What a million packets suffer.
+    /// Losses of a million packets.
     fn losses(loss: Loss) -> Vec<bool> {
         let mut rng = Rng::new(1);
         let mut link = LossyLink::new(loss);

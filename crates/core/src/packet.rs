@@ -11,12 +11,12 @@ pub struct FlowId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserId(pub u32);
 
-/// What a world calls its packet: an index in its arena, the identifier of the kernel's queue.
+/// A world's name of its packet: an index in its arena, the identifier of the kernel's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 
 impl UserId {
-    /// 2^21: so many users can be told apart.
+    /// 2^21: largest number of users.
     pub const MOST: u32 = 1 << Self::BITS;
     /// Bits that a packet has for its user.
     pub(crate) const BITS: u32 = 21;
@@ -41,19 +41,19 @@ macro_rules! index {
 index!(FlowId);
 index!(UserId);
 
-/// What a packet says of congestion (RFC 3168 §5).
+/// ECN field of a packet (RFC 3168 §5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ecn {
     /// Its transport would not understand a mark.
     #[default]
     NotCapable,
-    /// It may be marked in the place of being dropped.
+    /// It may be marked instead of dropped.
     Capable,
     /// Congestion experienced: it is marked.
     Marked,
 }
 
-/// What a packet carries in the way of tickets ([`crate::ticket`]) or of a service profile: a code whose meaning
+/// Tag of a packet, for tickets ([`crate::ticket`]) or a service profile: a code whose meaning
 /// is known to those who share it. 0: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u16);
@@ -138,7 +138,7 @@ impl Packet {
         self
     }
 
-    /// What it carries beside its payload.
+    /// Its tag.
     #[inline]
     pub fn tag(&self) -> Tag {
         // The uppermost 16 bits.
@@ -158,7 +158,7 @@ impl Packet {
         self.bits = self.bits & !mask | value << at;
     }
 
-    /// What it says of congestion.
+    /// Its ECN field.
     #[inline]
     pub fn ecn(&self) -> Ecn {
         match self.bits >> LEN_BITS & ((1 << ECN_BITS) - 1) {
@@ -194,7 +194,7 @@ impl Packet {
 pub enum DropReason {
     /// The buffer was full and the arriving packet was refused (drop-tail).
     Tail,
-    /// The buffer was full and the longest queue gave up a packet (longest queue drop).
+    /// The buffer was full and the longest queue dropped a packet (longest queue drop).
     LongestQueue,
     /// The packet alone is larger than the whole buffer.
     TooLarge,

@@ -50,7 +50,7 @@ impl Shaper {
         self.next_free
     }
 
-    /// Changes the rate from `now` on. What is left of the packet being sent goes at the new rate.
+    /// Changes the rate from `now` on. The rest of the packet in transmission goes at the new rate.
     ///
     /// # Panics
     /// If the rate is zero.
@@ -74,8 +74,8 @@ impl Shaper {
         self.rate = rate;
     }
 
-    /// Puts `new` in the place of the discipline and moves every packet to it, in the order of
-    /// arrival, those too that the old one gives up while it is emptied. Packets that `new` cannot
+    /// Replaces the discipline by `new` and moves every packet to it, in the order of
+    /// arrival, including drops of the old one while it is emptied. Packets that `new` cannot
     /// hold are given to `drops`; with limits that are no smaller there are none, unless it drops
     /// before it is full. Returns the old discipline, empty.
     pub fn replace(

@@ -1,4 +1,4 @@
-//! What every discipline keeps, whatever is done to it, and exact equality with the naive reference.
+//! The contract of every discipline under any operations, and exact equality with the naive reference.
 
 mod reference;
 

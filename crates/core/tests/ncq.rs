@@ -1,4 +1,4 @@
-//! Who floods NCQ with short packets (section 4.2 of the paper): what it gains, and what others keep.
+//! A flood of short packets at NCQ (section 4.2 of the paper): its gain, and the others' share.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -18,7 +18,7 @@ const ATTACKER: u32 = 1;
 const LINE: Rate = Rate::from_bps(10_000_000);
 const HELD: u32 = 100;
 
-/// What one flow got in ten seconds.
+/// Service of one flow in ten seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Service {
     packets: u64,

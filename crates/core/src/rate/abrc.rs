@@ -21,7 +21,7 @@
 //! - **Too little data.** A sender that sent less than nine tenths of what it might does not lower its rate for that, as long as it
 //!   holds no more than B_T: (8) would take what it did not send for what the link does not carry. Nor does one that has sent
 //!   nothing since the last report when no other comes. RFC 5348 §4.4 and RFC 7661 are the pattern.
-//! - **Bounds.** What (8) asks for is at least one packet in an interval, so that there is something to report on; B_T is at most
+//! - **Bounds.** The rate of (8) is at least one packet in an interval, so that there is a packet to report on; B_T is at most
 //!   [`AbrcParams::most`], so that an absurd T_UDP does no harm.
 
 use super::gaps::Gaps;

@@ -15,7 +15,7 @@
 //! of it is read and written; with low rates there is a division of 128 bits, with chances a random number.
 //!
 //! Departures from the paper: a packet that a full buffer refuses is neither received nor favoured, so that the
-//! threshold is a share of what is served. What a full buffer gives up the paper does not say: the packet that comes,
+//! threshold is a share of served packets. The paper does not define the drop of a full buffer: it is the arriving packet,
 //! as DropTail does, or by [`NcqParams::push_out`] the last unfavoured one. That packets of a flow may change
 //! their order is counted, see [`Counts`], and may be forbidden.
 

@@ -15,9 +15,9 @@
 //! | `ByteCount_i` | `counted` |
 //!
 //! A flow that comes to the list counts its bytes from zero. While they are within a quantum its
-//! packets have priority; the first that is not, and all behind it, wait for the flow's turns. What
-//! went with priority is taken from the first turn. A flow leaves the list when its turn comes and it
-//! has nothing: a whole round after it last sent, so nobody gains by stopping for a moment.
+//! packets have priority; the first that is not, and all behind it, wait for the flow's turns. Bytes
+//! sent with priority are taken from the first turn. A flow leaves the list when its turn comes and it
+//! has nothing: a whole round after it last sent, so no flow gains by stopping for a moment.
 //!
 //! Cost per packet: O(1), as for `fq`.
 //!

@@ -14,8 +14,8 @@
 //!
 //! Cost per packet: O(levels) to look for one with packets, without a search in any.
 //!
-//! Departures from the paper: its lines are unbounded; what a full buffer does is chosen by us. Nothing
-//! is given up in vain: if all that is lower does not make room, the packet is refused. Linux's `prio`
+//! Departures from the paper: its queues are unbounded; the response to a full buffer is chosen by us. No packet
+//! is dropped in vain: if all lower packets do not make room, the arrival is refused. Linux's `prio`
 //! has a limit for each band instead. A flow belongs to the user of the packet that made it active,
 //! until it is empty, so that its order is kept.
 

@@ -2,7 +2,7 @@
 //! by the average of all that is held, earlier and more often; those inside by the average of their own.
 //!
 //! Source: D. Clark, W. Fang, "Explicit Allocation of Best-Effort Packet Delivery Service", IEEE/ACM
-//! Transactions on Networking 6(4), 1998, section III.B; called RIO-C in ns-2. Who writes in and out on packets:
+//! Transactions on Networking 6(4), 1998, section III.B; called RIO-C in ns-2. Writer of in and out on packets:
 //! [`crate::ticket::Meter`].
 //!
 //! | paper | here |

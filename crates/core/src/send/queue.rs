@@ -1,7 +1,7 @@
 //! The backlog of a [`Sender`](super::Sender): by order of service, by order of drops, by frame.
 //!
 //! Everything is known by its slot. A slot is used again when its datagram has gone, so memory grows to the most that ever waited at
-//! once, and the limits bound that. Who would leave last is at the other end of the one order; another order of giving up is kept only
+//! once, and the limits bound that. The last datagram to leave is at the other end of the one order; another order of drops is kept only
 //! while it is asked for, so that a queue that does not fill pays nothing for it.
 //!
 //! Cost: as that of an [`Order`], amortized: one datagram of many pays for all. Making the order of drops is O(n log n).
@@ -142,7 +142,7 @@ impl<T> Queue<T> {
         self.leaving.first(is_there(slots, Entry::leaving))
     }
 
-    /// Who makes room for `new`, which would have `key`; `None`: `new` itself. Late is what has a deadline before `arrives`.
+    /// The datagram to drop for `new`, which would have `key`; `None`: `new` itself. A datagram is late if `deadline < arrives`.
     pub fn victim(&mut self, arrives: Instant, new: &Waiting, key: Key) -> Option<Slot> {
         let deadline = new.datagram.deadline;
         match self.giving_up.when_full {

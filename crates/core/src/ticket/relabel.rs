@@ -6,8 +6,8 @@ use crate::units::{Bytes, Duration, Instant};
 
 /// Trades the tickets of a link's packets for those of the next hop.
 ///
-/// It looks at what the link sends, not at what comes to its queue: tickets that are dropped are nobody's, and
-/// those that leave are all that the next hop issued.
+/// It counts departures of the link, not arrivals at its queue: dropped tickets are not traded, and
+/// those that leave are all tickets that the next hop issued.
 #[derive(Clone, Debug)]
 pub struct Relabeller {
     out: Due,

@@ -7,7 +7,7 @@ use crate::rate::{Feedback, FeedbackError, RateController};
 use crate::send::{Config, Datagram, Event, Policy, Sender};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// What is done to a sender, over and over.
+/// An operation on a sender, over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendCase {
     /// One datagram leaves, then as many come as bring the queue back to N. Lifetimes are such that some expire where lateness

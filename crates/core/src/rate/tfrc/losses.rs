@@ -117,7 +117,7 @@ impl Losses {
         true
     }
 
-    /// What came above all that is decided: up to two packets, and holes below them (Skip Length of RFC 4342 §8.6.1 is the
+    /// First undecided number: above it are up to two packets, and holes below them (Skip Length of RFC 4342 §8.6.1 is the
     /// distance from the highest received to here).
     pub fn next(&self) -> u64 {
         self.next

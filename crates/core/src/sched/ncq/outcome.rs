@@ -1,15 +1,15 @@
 //! A threshold that follows its outcome: how much longer unfavoured packets wait because of the favoured.
 //!
-//! A favoured packet of `len` bytes that finds `k` unfavoured ones waiting puts each of them back by `len`; whatever is
-//! sent while `k` wait lets each of them wait for its length. The sums of `len * k` are `X`, the extra work that the
+//! A favoured packet of `len` bytes that finds `k` unfavoured ones waiting delays each of them by `len`; any packet
+//! sent while `k` wait delays each of them by its length. The sums of `len * k` are `X`, the extra work that the
 //! unfavoured wait for, and `W`, all of it, so that `E = X / (W - X)` is the extra wait over what it would be in
 //! order of arrival, with no clock and no state for a packet. (By L. Kleinrock's conservation law it is `u / (1 - u)`
 //! in the M/G/1 queue, `u` the load of the favoured.)
 //!
 //! Every second window, after one that the change had to take effect, the odds `o = T / (1 - T)` of the threshold
 //! are multiplied by `(1 + target / E) / 2`, the quotient held between 1/2 and 2. They are not raised if the threshold
-//! kept nobody back. Where the favoured are a share `T` of the packets, `c` times as long as the others on average,
-//! and the line is always busy, `E = c o`: the odds become `(o + target / c) / 2`, and whatever is wrong with them is
+//! delayed no packet. Where the favoured are a share `T` of the packets, `c` times as long as the others on average,
+//! and the link is always busy, `E = c o`: the odds become `(o + target / c) / 2`, and their error is
 //! halved each time. At a load `r < 1`, `E = r c o / (1 + (1 - r) c o)`, and it still shrinks, by
 //! `(1 + target (1 - r) / r) / 2`, as long as the load alone could make `E` reach the target.
 
