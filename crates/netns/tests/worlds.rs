@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time;
@@ -17,7 +18,7 @@ use makeway_core::sched::{Discipline, Limits};
 use makeway_core::send;
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Rate};
-use makeway_netns::{Backend, Options, run};
+use makeway_netns::{Backend, Options, STALL_MS, run};
 use makeway_report::model::{ClassReport, Report};
 use makeway_scenario::model::{
     Changes, Class, Egress, Flow, Frame, Issue, Link, Media, Node, Pace, Queue, Scenario, Scene,
@@ -25,7 +26,7 @@ use makeway_scenario::model::{
 };
 use makeway_testing::{in_real_time, skip};
 
-const CHECKS: [(&str, fn()); 16] = [
+const CHECKS: [(&str, fn()); 17] = [
     (
         "delay_is_the_sum_of_the_links",
         delay_is_the_sum_of_the_links,
@@ -66,6 +67,10 @@ const CHECKS: [(&str, fn()); 16] = [
     (
         "a_stop_gives_a_partial_report",
         a_stop_gives_a_partial_report,
+    ),
+    (
+        "a_stall_is_noticed_and_ends_a_run_that_must_be_calm",
+        a_stall_is_noticed_and_ends_a_run_that_must_be_calm,
     ),
     ("two_runs_go_side_by_side", two_runs_go_side_by_side),
     (
@@ -614,6 +619,30 @@ fn a_stop_gives_a_partial_report() {
     assert!((0.9..1.5).contains(&report.seconds), "{}", report.seconds);
     let goodput = report.flows[1].goodput_bps;
     assert!((6e6..10e6).contains(&goodput), "{goodput}");
+}
+
+/// The whole process stops for 60 ms, as when the host takes the processors away.
+fn a_stall_is_noticed_and_ends_a_run_that_must_be_calm() {
+    let mut scenario = scenario(egress(Some("10mbit"), 5), 20);
+    scenario.flows.push(flow("probe", cbr("1mbit", 500)));
+    scenario.flows.push(flow("download", bulk("cubic")));
+    let options = Options {
+        only_calm: true,
+        ..Options::default()
+    };
+    let stopping = format!(
+        "sleep 1; kill -STOP {0}; sleep 0.06; kill -CONT {0}",
+        std::process::id()
+    );
+    let mut stopping = Command::new("sh").args(["-c", &stopping]).spawn().unwrap();
+    let report = run(&scenario, options, |_| {});
+    assert!(stopping.wait().unwrap().success());
+    let report = report.unwrap();
+    let late = report.lateness.unwrap();
+    assert!(late.senders_ms > 40.0 && late.queues_ms > 40.0, "{late:?}");
+    assert!(!late.measured && late.limit_ms == STALL_MS, "{late:?}");
+    assert!(!report.complete && report.seconds < 19.0, "{report:?}");
+    assert!(report.stalled_ms() > Some(40.0));
 }
 
 fn two_runs_go_side_by_side() {

@@ -377,7 +377,7 @@ mod tests {
         reports[1].lateness = Some(crate::model::Lateness::new(35.0, 1.0, 10.0));
         let text = compare("Call", &summary::sentences(&reports), &reports, html! {});
         assert_eq!(text.matches("<article").count(), 2);
-        assert_eq!(text.matches("this machine stalled by 35 ms").count(), 3);
+        assert_eq!(text.matches("this machine stalled by 35.0 ms").count(), 3);
         assert!(!text.contains("60 %"), "{text}");
     }
 }

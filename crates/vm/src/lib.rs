@@ -146,7 +146,7 @@ pub struct Vm<'a> {
 
 impl<'a> Vm<'a> {
     const MOST_OUTPUT: u64 = 16 << 20;
-    /// Boots that are tried. Chosen by us: one kernel in some tens panics early when it is translated on a machine that stalls.
+    /// Boots that are tried. Chosen by us: a kernel that is translated panics early now and then, while it patches its own code.
     const BOOTS: usize = 3;
     /// The longest that a boot may take: some seconds on a machine that is idle.
     const BOOT: Duration = Duration::from_secs(120);
