@@ -48,7 +48,7 @@ impl Content {
     }
 }
 
-/// What a sender puts into its packets, and tells of them.
+/// Content of a sender's packets, and its events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream<'a> {
     pub(crate) ssrc: u32,

@@ -44,7 +44,7 @@ pub struct Options {
     pub only_calm: bool,
 }
 
-/// Who queues at a link's ends.
+/// Queues at a link's ends: our datapath or qdiscs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// A datapath of this process: the disciplines themselves.
@@ -235,7 +235,7 @@ fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
     Ok(())
 }
 
-/// What of a source this world does not have.
+/// Properties of a source that this world lacks.
 fn not_here(source: &Source) -> Option<&'static str> {
     match source {
         Source::Bulk { tcp, .. } if !is_kernels(tcp) => {

@@ -1,4 +1,4 @@
-//! Who writes tickets on real packets in a scenario: the egress of each host, for the flows that it sends, and links
+//! Writers of tickets on real packets in a scenario: the egress of each host, for the flows that it sends, and links
 //! that are issued some.
 
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ fn has_tags(scenario: &Scenario) -> bool {
 }
 
 /// Tickets for the flows that the node sends, none for all else of its own: the kernel numbers what TCP sends, and that
-/// would be read as tickets. What it only forwards stays.
+/// would be read as tickets. Forwarded packets stay unchanged.
 fn rules(scenario: &Scenario, node: usize) -> Vec<Rule> {
     let own = Some(IpAddr::V4(node_address(node)));
     let mut rules = Vec::new();

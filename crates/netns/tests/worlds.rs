@@ -339,7 +339,7 @@ fn classes(report: &Report) -> [ClassReport; 2] {
     media.classes.try_into().unwrap()
 }
 
-/// At a rate that stays, all that happens follows from the scenario: the queue gives up the same datagrams.
+/// At a constant rate, all events follow from the scenario: the queue drops the same datagrams.
 fn a_queue_with_deadlines_does_as_in_simulated_time() {
     let mut scenario = scenario(egress(Some("10mbit"), 40), 6);
     let rate = rate::Config::Fixed(Rate::from_bps(300_000));
@@ -425,7 +425,7 @@ fn a_rate_changes_when_it_should() {
     }
 }
 
-/// The kernel's FIFO, at a rate that changes: payload, bytes on the wire and what was given up fit together.
+/// The kernel's FIFO, at a rate that changes: payload, bytes on the wire and drops fit together.
 fn a_qdisc_queues_in_the_place_of_a_datapath() {
     let qdiscs = || Options {
         backend: Backend::Kernel,

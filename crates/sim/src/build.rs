@@ -55,7 +55,7 @@ pub const PHASE: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Set to true from anywhere, it ends the run early, with a report of what there was.
     pub stop: Arc<AtomicBool>,
-    /// TCP of every download, in the place of what its congestion control asks for.
+    /// TCP of every download, instead of the one of its congestion control.
     pub tcp: Option<tcp::Config>,
     /// Which of the runs that a seed stands for. 0 is the scenario as it is written; in each other
     /// one all random streams are new, and flows begin up to [`PHASE`](crate::PHASE) later.
@@ -99,7 +99,7 @@ pub fn build<T: Trace>(
     Ok(world)
 }
 
-/// Who tags the packets of `flow`.
+/// Tagger of the packets of `flow`.
 fn tags(scenario: &Scenario, flow: &model::Flow, number: usize, seed: u64) -> Option<Box<Tags>> {
     let model::Tags {
         codec,

@@ -34,7 +34,7 @@ pub enum RunError {
         place: String,
         /// Its name.
         flow: String,
-        /// What it asked for.
+        /// The request.
         name: String,
     },
     /// A queue cannot be as it is asked for.

@@ -99,7 +99,7 @@ fn modelled(classes: &Classes, favour: Favour) -> [f64; 2] {
     let mut rng = Pcg64Mcg::new(7);
     let small = Bernoulli::new(classes.share()).unwrap();
     let rate: f64 = classes.rates.iter().sum();
-    // Who waits: when it came, and its class.
+    // The queue: arrival time and class of each packet.
     let mut waiting: [VecDeque<(f64, usize)>; 2] = Default::default();
     let (mut now, mut free) = (0.0f64, 0.0f64);
     let (mut received, mut favoured) = (0.0, 0.0);

@@ -508,7 +508,7 @@ fn a_radios_times_are_all_the_time_there_is() {
         let missing = sent.as_nanos().abs_diff(times.send.as_nanos());
         assert!(missing <= 1_310_000, "{times:?} {sent}");
     }
-    // What the sink hears are the others' frames, two at once where they collide.
+    // The sink hears the others' frames, two at once where they collide.
     let heard = (counts[1].data + counts[2].data) as f64 * 1310e-6;
     let collisions = counts[0].garbled as f64 * 1310e-6;
     near(

@@ -14,7 +14,7 @@ use super::{
     TTL_INCREMENT, TTL_START, TTL_THRESHOLD,
 };
 
-/// What a router did.
+/// Counters of a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// RREQ of its own.
@@ -27,7 +27,7 @@ pub struct Counts {
     pub errors: u64,
     /// Messages that were not sent, since too many waited or a limit was reached.
     pub suppressed: u64,
-    /// Packets given up because no way was found, or because too many waited for one.
+    /// Packets dropped because no route was found, or because too many waited for one.
     pub packets_lost: u64,
 }
 
@@ -73,7 +73,7 @@ impl Seen {
     }
 }
 
-/// So many in any second.
+/// Limit in any second.
 #[derive(Clone, Copy, Debug)]
 struct Limit<const N: usize> {
     /// When the next one may be, for each of the latest.
@@ -121,7 +121,7 @@ pub struct Router {
     searches: Vec<Search>,
     /// Packets that wait for a way, and to where.
     held: VecDeque<(u16, Handle)>,
-    /// Packets given up.
+    /// Dropped packets.
     lost: Vec<Handle>,
     outbox: VecDeque<Waiting>,
     /// Destinations just lost; kept to save an allocation.
@@ -132,7 +132,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Station `id` of so many, at most 128. `rng` is for jitter only.
+    /// Station `id` of this number of stations, at most 128. `rng` is for jitter only.
     pub fn new(id: u16, stations: usize, rng: Rng) -> Self {
         assert!(stations <= 128, "a bit for each neighbour");
         Self {
@@ -153,7 +153,7 @@ impl Router {
         }
     }
 
-    /// What it did so far.
+    /// Its counters so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -203,12 +203,12 @@ impl Router {
         Some((packet, self.route(now, to)?))
     }
 
-    /// A packet that is given up.
+    /// A dropped packet.
     pub fn lost(&mut self) -> Option<Handle> {
         self.lost.pop()
     }
 
-    /// Gives up everything, for good.
+    /// Drops everything, for good.
     pub fn switch_off(&mut self) {
         self.searches.clear();
         self.outbox.clear();

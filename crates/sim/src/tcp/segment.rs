@@ -1,4 +1,4 @@
-//! What travels: data one way, acknowledgements the other. Sequence numbers are offsets in the byte
+//! Packets of a connection: data in one direction, acknowledgements in the other. Sequence numbers are offsets in the byte
 //! stream, from 0, and do not wrap.
 
 use makeway_core::units::Instant;

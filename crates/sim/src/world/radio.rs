@@ -95,7 +95,7 @@ impl<T: Trace> World<T> {
             .set_or_clear(sources.air(place), cell.medium.next());
     }
 
-    /// What `station` sends next: messages of its router first, as ns-2 has it, then packets that waited for a way.
+    /// The next packet of `station`: messages of its router first, as ns-2 has it, then packets that waited for a route.
     fn next_frame(&mut self, place: usize, station: u16) -> Option<Frame> {
         let (now, number) = (self.now, self.cells[place].first + u32::from(station));
         if self.cells[place].mesh.is_none() {
