@@ -111,9 +111,9 @@ fn sizes(args: &Core, case: Case) -> Vec<u32> {
 fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>> {
     let bench = Bench::new(case, flows, 1);
     type Made = Box<dyn Scheduler + Send>;
+    type Make<'a> = Box<dyn Fn() -> Made + 'a>;
     let limits = bench.env().limits;
-    let mut all: Vec<(&str, Box<dyn Fn() -> Made>)> =
-        vec![("nothing", Box::new(|| Box::new(Nothing)))];
+    let mut all: Vec<(&str, Make<'_>)> = vec![("nothing", Box::new(|| Box::new(Nothing)))];
     for discipline in Discipline::ALL {
         let bench = &bench;
         all.push((discipline.name(), Box::new(move || bench.build(discipline))));
