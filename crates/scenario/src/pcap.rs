@@ -132,6 +132,7 @@ fn pcap(bytes: &[u8], found: &mut Found) -> Result<(), String> {
 }
 
 fn pcapng(bytes: &[u8], found: &mut Found) -> Result<(), String> {
+    lengths(bytes)?;
     let blocks = PcapNGSlice::from_slice(bytes).map_err(|error| found.broken(&error))?;
     // Of the section: the link type, and units of time in a second.
     let mut interfaces: Vec<(i32, u128)> = Vec::new();
@@ -160,6 +161,29 @@ fn pcapng(bytes: &[u8], found: &mut Found) -> Result<(), String> {
             }
             _ => {}
         }
+    }
+    Ok(())
+}
+
+/// Whether each block is as long as its own frame, type and two lengths: the parser takes that for granted.
+fn lengths(bytes: &[u8]) -> Result<(), String> {
+    const LEAST: u32 = 12;
+    let word = |at: usize| bytes.get(at..)?.first_chunk::<4>().copied();
+    let (mut at, mut is_big) = (0, false);
+    while let (Some(kind), Some(length)) = (word(at), word(at + 4)) {
+        if kind == SECTION {
+            is_big = word(at + 8) == Some([0x1a, 0x2b, 0x3c, 0x4d]);
+        }
+        let length = match is_big {
+            true => u32::from_be_bytes(length),
+            false => u32::from_le_bytes(length),
+        };
+        if length < LEAST {
+            return Err(format!(
+                "its block at byte {at} has a length of {length}: {LEAST} is the least"
+            ));
+        }
+        at += length as usize;
     }
     Ok(())
 }

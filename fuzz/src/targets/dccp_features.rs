@@ -41,7 +41,7 @@ pub fn run(input: &[u8]) {
             ends[1 - to].write(Seq::new(seq), what & 4 > 0, &mut bytes);
             ends[1 - to].forget_confirms();
         }
-        let ack = (what & 8 > 0).then(|| Seq::new(seq - u64::from(what >> 4)));
+        let ack = (what & 8 > 0).then(|| Seq::new(seq).plus(-i64::from(what >> 4)));
         // A reset ends a connection; here it goes on, as before a Reset comes to the other end.
         let _ = ends[to].receive(Seq::new(seq), ack, options(&bytes));
         for end in &mut ends {

@@ -279,3 +279,33 @@ proptest! {
         let _ = parse(&bytes);
     }
 }
+
+#[test]
+fn a_block_shorter_than_its_frame_is_refused() {
+    for big in [false, true] {
+        let word = |n: u32| {
+            if big {
+                n.to_be_bytes()
+            } else {
+                n.to_le_bytes()
+            }
+        };
+        let mut file = [
+            SECTION,
+            word(28),
+            word(0x1a2b_3c4d),
+            word(0),
+            [0xff; 4],
+            [0xff; 4],
+            word(28),
+        ]
+        .concat();
+        // Process information, of which the parser subtracts 12.
+        file.extend([word(0x8000_0001), word(11), [0; 4], [0; 4], [0; 4]].concat());
+        let error = parse(&file).unwrap_err();
+        assert_eq!(
+            error,
+            "its block at byte 28 has a length of 11: 12 is the least"
+        );
+    }
+}
