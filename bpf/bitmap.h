@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* A set of integers below 2^18, with its least and greatest member in three find-first-set steps. Twin of
  * core/sched/order/bitmap.rs; there are no instructions for leading and trailing zeros here, but multiplication by a
  * de Bruijn sequence (Leiserson, Prokop, Randall 1998). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Packets that carry no data of their own. Twin of core/flow/control.rs. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Keys read from headers, and their hash. Twin of core/flow/key.rs: VLAN tags and the PPPoE header are skipped and no
  * part of a key; a fragment has no ports, be it the first; what is not IP or cannot be read has one key for all.
  *

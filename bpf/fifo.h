@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Packets in order of arrival. Twin of core's `Fifo`, whose queue is a `struct flow`. */
 #pragma once
 

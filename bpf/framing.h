@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* What an IP packet costs on the wire: overhead, smallest packet, cells. Twin of core/framing.rs. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Bytes of the IP header and of what follows it. */
 #pragma once
 

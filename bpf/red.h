@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Random early detection: an average of the queue and its chances. Twin of core/sched/red.rs's `Early`, without marks:
  * a qdisc cannot write on packets.
  *

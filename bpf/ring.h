@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* The list of the active, each in it once at most, that any of them can leave. Twin of core/sched/ring.rs.
  *
  * Index 0, nobody, stands between the tail and the head, so that memory of zeros is an empty list. The discipline says

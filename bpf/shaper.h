@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* A rate in front of a discipline: one virtual clock, `next_free`, at which the link has sent what was given to it.
  * Twin of core/shaper.rs; times in nanoseconds of CLOCK_MONOTONIC. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Tags in the headers of packets: an atomic IPv4 datagram's identification (RFC 6864), an IPv6 packet's flow label
  * (RFC 6437) of no more than 16 bits. Twin of core/flow/tag.rs. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Unsigned numbers of 128 bits, of which BPF has none. As in Rust's u128, bits above are lost. */
 #pragma once
 

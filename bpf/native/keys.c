@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Keys and their hashes, compiled for the machine's own processor: reads frames and answers each. */
 #include <stdio.h>
 #include <stdlib.h>
