@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # make demo    the main job, on real traffic: a call and ten downloads under FIFO, FQ and SQF
 # make test    format, lints as errors, all tests
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage

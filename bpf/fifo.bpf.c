@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* FIFO, drop-tail: packets leave in the order in which they came; one that does not fit is refused. Twin of
  * core/sched/fifo.rs.
  *

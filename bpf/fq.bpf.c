@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Fair queueing: deficit round robin over the active flows, and, when the buffer is full, one packet less in the flow
  * that holds the most bytes. Twin of core/sched/fq.rs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* What these programs see of the kernel: types by CO-RE, so that one object fits every release; kfuncs of BPF qdiscs
  * (net/sched/bpf_qdisc.c, Linux 6.16) and the helpers of libbpf. Fields that nobody reads are left out. */
 #pragma once

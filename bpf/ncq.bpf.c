@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Non-congestive queuing: short packets leave first, as long as no more than a share of all packets does. Twin of
  * core/sched/ncq.rs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* The exact order of flows by backlog: a list of flows for each backlog in bytes, and a bitmap of the lists that are
  * not empty. Twin of core/sched/order/buckets.rs; of equal backlogs the one that has stood there for longest comes
  * first, both as the shortest and as the longest.

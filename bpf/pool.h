@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* The packets of all flows, and the flows that have some. Twin of core/sched/queues.rs.
  *
  * Index 0 is nobody, so that memory of zeros is an empty pool. What is freed is used first. A flow has an entry while

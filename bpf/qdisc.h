@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* What every discipline here has: its configuration, its counters, a packet's length and flow, and the kernel's five
  * callbacks. A discipline's file includes this, defines
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* A pool whose flows are in order of backlog. Twin of core's `Queues`. A discipline includes an order before. If it has
  * something to do when a flow has got its first packet or lost its last, it defines FLOW_BEGINS and FLOW_ENDS, functions of
  * (u32 at, struct flow *flow). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Random numbers that a seed repeats: SplitMix64, twin of core/random.rs. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Shortest queue first with longest queue drop: always a packet of the active flow that holds the least bytes, and,
  * when the buffer is full, one packet less in the flow that holds the most. Twin of core/sched/sqf.rs.
  *

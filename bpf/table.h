@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Entries found by their hash, in chains. Index 0 is nobody, so that memory of zeros is an empty table; what is freed
  * is used first. The loader sizes the maps: of chains there are twice as many as entries, a power of two. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Ticket-based RED: RED whose chances depend on the tickets of the packet, so that flows which carry few for what they
  * send give way first, and shares of the link come out as tickets were issued. Twin of core/sched/tred.rs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Deficit round robin: who is at the head of the ring has a turn, which ends when its deficit is less than its packet. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles `bpf/*.bpf.c` for the kernel: clang, 16 or newer; 14 drops what kptrs need and the kernel then refuses the program.
 
 use std::env;

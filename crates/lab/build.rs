@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives the program the commit that it was built from, and fingerprints of what results depend on.
 
 use std::process::Command;

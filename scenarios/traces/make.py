@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the traces of this folder: `make.py` writes them, `make.py --check` compares.
 
 Columns `time_ms,kind,bytes`: one coded frame a line, bytes of RTP payload. Seeded and free of

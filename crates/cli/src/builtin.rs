@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenarios that come with the program, so that it works where its source is not.
 
 use std::path::Path;

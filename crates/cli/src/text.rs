@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for people, and a standard output that may be closed.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `up`, `down`, `status` on a real link: each test in namespaces of its own.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Subcommands that `makeway-lab` has now: `makeway` says so.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway send` and `makeway recv`, as a person runs them.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of `makeway run`, as a person asks for them.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway run --world vm`: a scenario in a guest. Without QEMU, or a kernel to boot, it says so and is skipped.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

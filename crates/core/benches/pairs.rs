@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cases of `makeway-lab bench core`, each `waves` or `pairs` or `overload`, discipline and flows.
 
 use divan::Bencher;

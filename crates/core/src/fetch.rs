@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Asking the processor for memory ahead of time.
 
 /// Asks the processor to bring `items[i]` into its cache; does nothing where that cannot be said.

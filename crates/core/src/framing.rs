@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bytes of an IP packet on the wire: overhead, smallest packet, cells; as `tc-cake(8)` names them.
 
 use crate::units::Bytes;

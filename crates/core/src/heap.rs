@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An indexed heap: the item with the least key, where items come, change their key and go in any order.
 //!
 //! Source: J. W. J. Williams, "Algorithm 232: Heapsort", CACM 7, 1964; four children for each node as in D. B. Johnson, "Priority

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pure packet scheduling: no clock, no I/O, no thread, no global.
 //!
 //! - [`units`]: instants, durations, bytes and rates as integers;

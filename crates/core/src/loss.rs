@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random loss on a link: each packet by itself, or in bursts.
 
 /// The model of Gilbert and Elliott: a link is good or bad, and in each state packets are lost with a

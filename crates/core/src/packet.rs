@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A packet as a scheduler sees it: 24 bytes, no payload.
 
 use crate::units::{Bytes, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A discipline on a link of a rate: departures are spaced by the time that each packet takes.
 //!
 //! The shaper keeps one virtual clock, `next_free`: when the link has sent what was given to it. A

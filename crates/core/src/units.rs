@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Integer units: time in nanoseconds, sizes in bytes, rates in bit/s.
 //!
 //! No float and no clock. A world (simulator, gateway) decides what `Instant::ZERO` is.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! No discipline allocates after it is made, no sender once it is warm.
 
 use makeway_core::sched::{Discipline, Drops, Env, Limits, LowRate, NcqParams, Spec, build};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contract of every discipline under any operations, and exact equality with the naive reference.
 
 mod reference;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Feedback that cannot be true is counted, changes nothing and never raises the rate.
 
 #[path = "reference/feedback.rs"]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Streams with tickets over one link (section 4 of the PPS paper): rates, and tickets after the link.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Instructions of a fixed run, counted by callgrind: they do not depend on the machine's load.
 //!
 //! The bounds are for the profile that `cargo test` builds (`opt-level = 1`), with bounds checks; a

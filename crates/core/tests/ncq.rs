@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A flood of short packets at NCQ (section 4.2 of the paper): its gain, and the others' share.
 
 #![allow(clippy::unwrap_used)] // helpers of tests

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The core stays pure: nothing in its sources asks a clock, keeps a global or depends on hash order.
 
 use std::fs;

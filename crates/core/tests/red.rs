@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RED's fixed point beside real numbers: within 10^-6 of them, as its header promises and better.
 
 use makeway_core::sched::RedParams;

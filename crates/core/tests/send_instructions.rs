@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Instructions that a datagram costs a sender, as `instructions.rs` counts those of a scheduler.
 
 use makeway_core::send::sbpn2::Sbpn2;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender's queue under every policy: exact equality with the naive reference, and its bounds.
 
 #[path = "reference/sender.rs"]

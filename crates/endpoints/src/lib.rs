@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two ends of a flow with a sender of its own: an application, its sender, and the receiver that reports.
 
 use std::sync::Arc;

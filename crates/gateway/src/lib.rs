@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The router on real Linux: NFQUEUE datapath, shaper, rules, control.
 //!
 //! - `bpf`: disciplines in the kernel, as BPF qdiscs;

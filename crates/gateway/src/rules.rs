@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules that send an interface's packets to a queue: nftables or iptables, whichever works.
 //!
 //! Everything is under names that tell whose it is, so that [`remove`] finds it whoever made it. Every

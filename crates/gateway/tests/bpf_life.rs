@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thousand random changes while packets are under way: qdiscs come and go, interfaces too, and at the end nothing is
 //! left of them, no packet, no program, no map, and no complaint of the kernel's.
 

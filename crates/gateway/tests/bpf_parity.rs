@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Qdiscs in the kernel against core: the same packets, sent while the link is as good as stopped and let go at once,
 //! leave in the same order, and the same ones are dropped, for the same reasons.
 

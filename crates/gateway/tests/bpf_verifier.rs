@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every qdisc loads under the oldest and the newest kernel, and what the verifier has to look at stays far below its
 //! limit: `cargo test -p makeway-gateway --test bpf_verifier -- --nocapture` prints the table of docs/kernel-verifier.md.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What results that are kept depend on, as a number: with other code they are made again. `build.rs` computes it.
 
 use std::collections::hash_map::DefaultHasher;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lab: the papers' experiments run again and judged, the simulator held against oracles, senders compared, parts measured.
 
 #![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program `makeway-lab`.
 
 use std::process::ExitCode;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab senders`: which sender for what. The same call over the same bottlenecks, with each policy and controller.
 
 use std::path::PathBuf;

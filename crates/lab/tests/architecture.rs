@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The list of dependencies in ARCHITECTURE.md is that of the manifests.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

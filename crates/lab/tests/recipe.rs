@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recipe of docs/add-a-discipline.md, measured on LIFO: its own file, its `mod` and its line in the list are all that names
 //! it, and every world runs it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Continuous downloads over the kernel's TCP: one poll loop sends for all flows, one receives.
 //!
 //! As in a download, the receiver connects; the listener accepts and sends.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clocks of a run: departures keep to the monotonic clock, stamps are of the real-time clock,
 //! since the kernel stamps arriving packets with that one.
 

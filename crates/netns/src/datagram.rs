@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RTP over UDP: punctual senders, and one receiver for all of a run's streams.
 
 use std::io;

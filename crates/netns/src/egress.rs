@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The queues of a scenario: a datapath at the egress of each link end that has something to do.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world netns: scenarios over real kernel TCP in network namespaces.
 //!
 //! - [`run`]: a scenario in, a report out;

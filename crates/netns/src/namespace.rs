@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network namespaces held by a file descriptor alone: when the process ends, however it ends,
 //! the kernel takes them away with every interface, rule and socket in them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The nodes and links of a scenario as namespaces and veth pairs, built by netlink.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Switches segmentation and receive offloads off, so that a veth carries packets of its MTU.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Qdiscs in the place of a datapath: at the sending end of a link what shapes and queues, at the receiving end what delays and
 //! loses.
 //!

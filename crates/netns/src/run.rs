@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run: network, queues, sockets, traffic, report.
 
 use std::io;

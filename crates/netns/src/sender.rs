@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flows with a sender of their own, over real UDP: both ends in one thread, each by its socket.
 //!
 //! The ends are those of the world `sim`. A packet has the length it has there and carries its number, feedback likewise;

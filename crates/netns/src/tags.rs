@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writers of tickets on real packets in a scenario: the egress of each host, for the flows that it sends, and links
 //! that are issued some.
 

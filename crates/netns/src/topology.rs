@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Addresses of a scenario: pure, so that they can be tested without a kernel.
 
 use std::net::Ipv4Addr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whole runs in namespaces: as root, or in a user namespace of the test's own.
 
 #![allow(clippy::unwrap_used)] // a test may panic

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Line charts as inline SVG that follow the page's light or dark colours.
 
 use maud::{Markup, PreEscaped, html};

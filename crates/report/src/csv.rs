@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The series of reports as CSV in long form, for spreadsheets, pandas and R.
 //!
 //! One value a line: when its step begins, of what, which figure. A cell that is not a number is a name

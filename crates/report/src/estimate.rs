@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A mean over replications with its interval, and how it is written.
 
 use makeway_core::measure::Moments;

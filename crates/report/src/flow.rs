@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a flow's two ends count, and the report of it. Times are ns after the start of traffic.
 
 use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence, mos, r_factor};

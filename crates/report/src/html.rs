@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One self-contained HTML page: no script, nothing loaded from elsewhere, light and dark.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};

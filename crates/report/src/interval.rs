@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which moments of a run are measured, the steps of its series, and how far it is.
 
 use makeway_core::units::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports as versioned JSON.
 
 use crate::model::{FORMAT, Report};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of a run: table, JSON, one self-contained HTML page.
 //!
 //! - [`model`]: the report as a value;

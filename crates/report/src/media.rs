@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fate of an application's datagrams, class by class: counted at both ends. Times are ns after the start of traffic.
 
 use makeway_core::measure::Histogram;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of a run. Names and units are the same from every world; rates name the bytes they count.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many runs of one scenario: each figure's mean, and how certain it is.
 //!
 //! The runs are independent, so the interval is Student's t over one value a run; it takes the values to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small report for tests.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A report in brief: one row per group of flows, and what it means in a sentence.
 
 use makeway_core::measure::{self, Service, jain};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `changes` of a link: the rates that it takes one after the other.
 //!
 //! Written as steps, or in a file: CSV with the columns `time_s,mbit`, or a trace of Mahimahi (R. Netravali

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Context of the reader: nodes, duration, folder.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `rate` of media: who decides how fast a sender sends.
 
 use makeway_core::rate::Config;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! When a datagram source sends what: pure, from the scenario and a seed.
 
 mod jitter;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file as a tree that remembers where everything was written, with the settings of the
 //! command line put in.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scenario in words, for `makeway check`.
 
 use std::fmt::Write;

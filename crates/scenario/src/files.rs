@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Readers of the files that a scenario names, from their bytes: for `fuzz/`.
 
 use makeway_core::units::Duration;

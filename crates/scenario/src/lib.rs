@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scenario file: nodes, links, disciplines, flows, what to measure.
 //!
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `[link.NAME]`.
 
 use makeway_core::framing::{Cells, Framing};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kind = "media"`: an application's datagrams, and the sender that they go through.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checked scenario: what a file means once it has been read.
 //!
 //! A value of these types can be run: names resolve, rates are not zero, traces are read.

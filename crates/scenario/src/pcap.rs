@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Captures as sources: pcap and pcapng files, of which each IP packet's time and length count.
 
 use makeway_core::units::{Bytes, Duration};

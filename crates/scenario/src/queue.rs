@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `queue` of a link: what waits at an end, and how.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the tree to a checked [`Scenario`].
 
 use std::collections::BTreeMap;

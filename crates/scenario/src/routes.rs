@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ways through a scenario's network.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A table being read: which keys it may have, and its values with their types.
 
 use std::str::FromStr;

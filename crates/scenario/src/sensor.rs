@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kind = "sensor"`: a station that reports something that moves past it.
 
 use makeway_core::units::{Bytes, Duration};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tcp` of a download: what TCP is like where it is a model.
 
 use makeway_core::units::Bytes;

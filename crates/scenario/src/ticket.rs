@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tickets and profiles: `tags` of the scenario, `tickets` of a link, `tickets` and `profile` of a flow.
 
 use makeway_core::ticket::{Codec, Scale, TicketRate, Tsw};

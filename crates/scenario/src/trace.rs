@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of coded frames: CSV with the columns `time_ms,kind,bytes`; lines with `#` are comments.
 
 use makeway_core::units::{Bytes, Duration};

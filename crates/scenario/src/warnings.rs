@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Warnings: doubtful figures of a valid scenario.
 
 use makeway_core::rate::{Config, abrc};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flows on the wire, the same in every world: addresses, ports, RTP headers.
 
 use std::net::Ipv4Addr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `[wlan.NAME]`: stations that share a radio channel.
 
 use makeway_core::units::{Duration, Rate};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of docs/scenario.md that are made from the disciplines' own descriptions.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kind = "media"` in scenario files.
 
 use std::path::Path;

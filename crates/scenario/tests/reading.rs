@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The format as a user meets it: what the documentation shows reads, and what is wrong is told.
 
 #![allow(clippy::unwrap_used)] // helpers of tests

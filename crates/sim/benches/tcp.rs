@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender and a receiver side by side, with nothing between them: the cost of a data segment, its
 //! acknowledgement included. `lossless` loses none, `lossy` one in a hundred.
 

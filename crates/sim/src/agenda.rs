@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The agenda: at most one pending event for each source of events.
 //!
 //! A simulator of many packets has few things that can happen next: a link's transmitter or its far

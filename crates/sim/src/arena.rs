@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets under way.
 
 use makeway_core::fetch::fetch;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a scenario to a world at time zero.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two ends of a flow.
 
 use makeway_core::measure::Histogram;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world `sim`: a scenario in virtual time, with the disciplines of the core as they are.
 //!
 //! A run is a value: a scenario and its seed in, a report and a fingerprint out, the same on every

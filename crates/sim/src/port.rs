@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One direction of a link: queue, transmitter, then the path to the far end.
 
 use std::collections::{BTreeMap, VecDeque};

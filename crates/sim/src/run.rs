@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run: a scenario and its seed in, a report out.
 
 use std::collections::BTreeMap;

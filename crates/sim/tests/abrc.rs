@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ABRC beside a download at an access point: the share that is asked for comes out.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Neither end of a connection allocates while it sends, and a whole run not once it is warm.
 
 use makeway_core::sched::Discipline;

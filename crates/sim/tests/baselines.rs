@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CHOKe and CSFQ against what is known of them.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

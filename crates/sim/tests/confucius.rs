@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results of docs/confucius.md on a video call and a web page, with fewer replications.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

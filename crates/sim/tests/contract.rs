@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every discipline runs in simulated time, told what it needs: none of them is another one in silence.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

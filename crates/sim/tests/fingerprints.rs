@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs whose every packet is known: a number that changes here is a change of results, which the
 //! commit has to explain. `MAKEWAY_BLESS=1 cargo test -p makeway-sim --test fingerprints` writes them anew.
 

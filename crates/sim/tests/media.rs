@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Senders of their own in simulated time, against closed forms and laws of conservation.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

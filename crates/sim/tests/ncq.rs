@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! NCQ's closed forms (section 4.1 of the paper) against the simulator, and against NCQ in forty lines.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! NCQ in the simulator: against the closed forms of its paper, and as reports show it.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

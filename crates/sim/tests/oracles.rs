@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulator against closed forms and against itself.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

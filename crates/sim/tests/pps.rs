@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Probabilistic Packet Scheduling's own experiments, with the defaults: who is due what gets it.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Radio channels in scenarios: an access point, and 25 stations that find their ways by AODV.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

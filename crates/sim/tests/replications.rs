@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replications: independent of each other, and each the same for any backlog at the bottleneck.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tickets from end to end: whose they are, who obeys them and who does not (sections 2.7, 2.8, 3.9, 4 of the PPS paper).
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

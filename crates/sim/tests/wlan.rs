@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The distributed coordination function against closed forms, and against what a radio must do.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared test support: a test that cannot run says so, is counted by `make test`, and fails in strict mode.
 
 use std::fmt::Display;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that keep real time, on a machine that does not.
 
 use std::fmt::Display;

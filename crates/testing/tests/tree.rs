@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of the whole tree: dependencies are those that `deny.toml` lets in.
+//! Rules of the whole tree: each source file names its licence, and dependencies are those that `deny.toml` lets in.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,8 +8,48 @@ use std::process::Command;
 
 use spdx::{Expression, ParseMode};
 
+const OURS: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The sources under `folder`: of programs, scripts and builds.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().into_string().unwrap();
+        if path.is_dir() {
+            if !["target", "out", ".git", "corpus", "__pycache__"].contains(&name.as_str()) {
+                sources(&path, found);
+            }
+            continue;
+        }
+        let is_script = || fs::read(&path).is_ok_and(|bytes| bytes.starts_with(b"#!"));
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("rs" | "c" | "h" | "py" | "sh" | "tcl") => found.push(path),
+            None if name == "Makefile" || is_script() => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_source_file_names_its_licence() {
+    let mut found = Vec::new();
+    sources(&root(), &mut found);
+    assert!(found.len() > 400, "{} files", found.len());
+    let names_it = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        let mut first = text.lines().take(3);
+        // What the kernel loads has a licence that the kernel knows beside ours.
+        match path.starts_with(root().join("bpf")) {
+            true => first.any(|line| line.contains("SPDX-License-Identifier: ")),
+            false => first.any(|line| line.ends_with(OURS)),
+        }
+    };
+    let without: Vec<_> = found.iter().filter(|path| !names_it(path)).collect();
+    assert!(without.is_empty(), "no `{OURS}` at the top of {without:#?}");
 }
 
 #[test]

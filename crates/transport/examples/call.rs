@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ten seconds of audio and video, each packet with a deadline: `cargo run -p makeway-transport --example call -- HOST:PORT`
 use makeway_core::rate::Config;
 use makeway_core::send::{AnyPolicy, Event, Outcome};

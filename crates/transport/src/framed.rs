@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames of media one behind the other in a stream of bytes: what `makeway send --stdin` reads.
 //!
 //! Each begins with [`HEADER`] bytes, numbers in network byte order: 1 byte stream, 0 audio or 1 video; 2 bytes deadline in ms,

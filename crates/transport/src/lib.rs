@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sender of [`makeway_core::send`] on real sockets.
 //!
 //! - [`rtp`]: RTP over UDP, with feedback by TWCC or RFC 8888;

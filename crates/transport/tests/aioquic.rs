@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Datagrams over QUIC to a receiver that is not ours: aioquic, in Python.
 
 #[path = "quic/relay.rs"]

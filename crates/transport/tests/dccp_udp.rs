@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two ends of ours over UDP (RFC 6773), on the loopback interface.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The example of a call, as a program of its own, against our receiver.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """rtpbin as the receiver of a call, with feedback by TWCC.
 
 Prints the port at which it listens; takes HOST:PORT, where feedback goes, from standard input; and prints, when that ends, one line of JSON: what

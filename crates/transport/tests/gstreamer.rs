@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A receiver that is not ours: GStreamer's rtpbin takes our streams, and its feedback drives our rate.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

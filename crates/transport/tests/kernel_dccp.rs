@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Our DCCP against the kernel's, which has it up to Linux 6.15: both in a guest with Debian 12's kernel, joined by a TUN
 //! interface. Without QEMU, or where apt has no such kernel, it says so and is skipped.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls from our sender to our receiver over loopback.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

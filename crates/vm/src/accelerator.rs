@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accelerator: the executor of the guest's instructions.
 
 use std::sync::OnceLock;

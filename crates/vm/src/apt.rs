@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! apt, as the machine has it, or with other suites of Debian's from the mirror that the machine uses.
 
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # The first process of the guest: loads modules, runs /etc/command, tells its exit status, stops the machine.
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin HOME=/ LC_ALL=C.UTF-8
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An archive that the kernel unpacks as its first file system: cpio in the `newc` format.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kernel of Debian's, found by apt and unpacked, not installed.
 
 use std::fs::File;

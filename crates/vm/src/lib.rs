@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs a program under another Linux kernel than the machine's own: one of Debian's packages, in QEMU.
 //!
 //! [`Kernel::newest`] and [`Kernel::with_bpf_qdiscs`] find the package by apt, and unpack it without installing it. [`Vm::run`] makes an initramfs of the programs

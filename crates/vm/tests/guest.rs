@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A guest boots, and what it says comes back. Without QEMU, or without apt, it says so and is skipped.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway check`: reads a scenario and describes the run.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway demo`: a call and ten downloads under FIFO, FQ and SQF in turn.
 
 use std::path::PathBuf;

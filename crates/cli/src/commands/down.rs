@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway down`: ends the instance of an interface, or cleans up after a killed one.
 
 use std::process::ExitCode;

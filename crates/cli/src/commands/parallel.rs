@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbered pieces of work on some threads, and their results in order.
 
 use std::collections::BTreeMap;

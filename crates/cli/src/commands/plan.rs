@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway plan`: risk of loss of a video beside downloads on a link, by the SQF paper's model.
 
 use std::collections::BTreeSet;

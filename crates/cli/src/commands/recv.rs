@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway recv`: receives calls over RTP and prints loss and delay.
 
 use std::process::ExitCode;

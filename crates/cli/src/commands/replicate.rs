@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway run --runs`: replications of a scenario in simulated time, with confidence intervals.
 
 use std::ops::ControlFlow;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway run`: runs a scenario and reports.
 
 use std::path::PathBuf;

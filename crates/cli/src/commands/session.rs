@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared by commands that run scenarios: the right to make namespaces, Ctrl-C, progress.
 
 use std::path::Path;

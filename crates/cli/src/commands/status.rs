@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway status`: counters and rates so far.
 
 use std::fmt::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway tag`: writes tickets on packets of an interface, or removes them, until it is ended.
 
 use std::collections::hash_map::RandomState;

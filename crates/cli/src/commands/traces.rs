@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of the world `sim`: the files that `makeway run` is asked for.
 
 use std::fs::File;

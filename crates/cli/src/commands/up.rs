@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway up`: shapes an interface until it is ended.
 
 use std::collections::hash_map::RandomState;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world `vm`: scenarios in a guest with Debian's newest kernel and its qdiscs.
 //!
 //! The guest has this program, `tc` and the scenarios' files. There `makeway guest` runs one after the other as the world netns does,

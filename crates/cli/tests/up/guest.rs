@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway up` on a kernel that has BPF qdiscs: in a guest, where this program runs its ignored tests. Without QEMU, or where
 //! no such kernel is to be had, it says so and is skipped.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway up`, `down`, `status`, `--set` on a real interface, in namespaces of the test's own.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tags on what passes an interface: `makeway tag`, `makeway up --tickets`.
 
 use std::net::UdpSocket;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts from TCP's headers: packets without data, and retransmitted data.
 
 use etherparse::{IpNumber, LaxIpSlice};

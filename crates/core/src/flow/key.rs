@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keys read from packets: never a panic, always a key.
 //!
 //! Formats: RFC 791 (IPv4), RFC 8200 (IPv6 and its extension headers), RFC 2516 (PPPoE),

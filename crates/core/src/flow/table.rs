@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The exact table of flows: every key has its own dense index, and no two share one.
 //!
 //! Open addressing with linear probing at half load at most, removal by shifting back (Knuth, TAOCP

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tags in the headers of real packets: 16 bits of which the network makes no use.
 //!
 //! | packet | where its tag is | no tag |

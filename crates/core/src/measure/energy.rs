@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Energy Potential index: how much of the energy that a transfer took was well spent.
 
 /// How much of the difference counts. The sources leave both to the reader.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A log-linear histogram of durations.
 
 use crate::units::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inter-packet delay variation (RFC 3393).
 
 use super::{Histogram, Moments};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Jain's fairness index.
 
 /// `(sum y)^2 / (n sum y^2)`: 1 when all are equal, `1/n` when one has everything.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures of receivers and queues: online, mergeable, no allocation per sample.
 //!
 //! - [`Sequence`]: loss by sequence number, through reordering and duplicates;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mean, variance, confidence interval.
 
 /// Running mean and variance (Welford 1962), merged by Chan, Golub, LeVeque 1979.

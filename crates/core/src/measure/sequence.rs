@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loss by sequence number.
 
 /// Packets that may be overtaken and still be told from duplicates.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a call sounds: the E-model of ITU-T G.107, with its transport-level form.
 
 /// The largest R of G.107 with all defaults: what is left of a call without delay and loss.

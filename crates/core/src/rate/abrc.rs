@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ABRC: keeps a backlog in an access point's queue with which the stream gets `k_T` times the rate of all others.
 //!
 //! Source: W. Wang, S. C. Liew, J. Y. B. Lee, "ABRC: An End-to-End Rate Adaptation Scheme for Multimedia Streaming over Wireless

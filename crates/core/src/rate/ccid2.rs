@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CCID 2, TCP-like congestion control: a window of packets, halved at most once per window.
 //!
 //! Source: S. Floyd, E. Kohler, "Profile for Datagram Congestion Control Protocol (DCCP) Congestion Control ID 2: TCP-like

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which controller, and the making of its two halves.
 
 use super::abrc::{Abrc, AbrcParams, AbrcReceiver};

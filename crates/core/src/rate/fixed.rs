@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A constant rate, for any feedback.
 
 use super::{Feedback, FeedbackError, RateController};

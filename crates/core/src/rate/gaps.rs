@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a link takes for a packet, from the times between packets that came.
 //!
 //! Packets in succession on a busy link come as far apart as it takes for one: the least time that many have. A link that is a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast a sender may send: [`RateController`], and what receivers report to it.
 //!
 //! Each controller has two halves: one at the sender, and one that makes [`Feedback`] of arrivals. The second runs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender's record of its last packets: departure time and length of each; and the RTT from a report on one.
 
 use super::FeedbackError;

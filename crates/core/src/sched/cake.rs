@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CAKE: deficit round robin over the flows, those that use less than their share first, so that the flows of one
 //! user share what one user gets; COBALT in each queue; a full buffer costs the longest queue its oldest packet.
 //!

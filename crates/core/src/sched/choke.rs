@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CHOKe: RED that compares. While the average queue is above the lower threshold, an arriving packet meets one that
 //! is drawn from the queue by chance; if they are of the same flow, both go. A flow that fills the queue meets itself
 //! the oftenest, and no state is kept for any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! COBALT, the queue management of CAKE: CoDel, which answers to senders that slow down, and BLUE, which drops by
 //! chance from those that do not.
 //!

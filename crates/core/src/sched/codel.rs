@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Controlled delay: a drop-tail FIFO that gives packets up at the head once none has left within a
 //! target time for a whole interval, more and more often until one does.
 //!

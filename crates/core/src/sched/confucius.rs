@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Confucius: flows that have just begun gain their share slowly, so that a stream that adapts has time to
 //! give way; flows that keep a backlog wait apart from those that do not.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Core-stateless fair queueing: the edge writes each flow's rate on its packets, and links drop with the probability
 //! that brings the flow down to the fair share, which they estimate without knowing any flow.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! FIFO, drop-tail: packets leave in the order in which they came; one that does not fit is refused.
 //!
 //! Source: the baseline of T. Bonald, L. Muscariello, N. Ostallo, "Self-Prioritization of Audio and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flow queue CoDel: deficit round robin over the flows, those that have just begun first, and CoDel
 //! in each queue; when the buffer is full, the flow that holds the most bytes drops half of them.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RED that harvests: for senders that do not slow down. A packet goes with the probability that brings its flow down to
 //! its share, and those that stay are given the tickets of those that went.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fair between users, shortest queue first inside each: weighted deficit round robin over users; of
 //! the user whose turn it is, a packet of the flow that holds the least bytes. When the buffer is full,
 //! one packet less in the longest flow of the user that holds the most bytes for its weight.

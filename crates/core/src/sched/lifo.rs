@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Last in, first out: the discipline that shows how one is added (docs/add-a-discipline.md). Nobody wants it on a link: while
 //! packets come faster than they leave, the first of them wait for ever.
 //!

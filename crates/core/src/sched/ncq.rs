@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Non-congestive queuing: short packets leave first, as long as no more than a share of all packets does.
 //!
 //! Source: L. Mamatas, V. Tsaoussidis, "Differentiating Services with Non-Congestive Queuing (NCQ)", IEEE

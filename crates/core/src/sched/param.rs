@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parameters of disciplines, as a person writes them: read, shown and kept within their ranges by one description.
 
 use crate::units::{Bytes, Duration, Fraction, Rate};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Priority fair queueing: packets of flows that are not backlogged go first, all others by deficit
 //! round robin; when the buffer is full, one packet less in the flow that holds the most bytes.
 //!

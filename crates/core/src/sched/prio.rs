@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Strict priority between users: a packet of the user with the largest weight leaves first, in order
 //! of arrival within a weight. When the buffer is full, the newest packet of the lowest level makes
 //! room for one of a higher level; else who comes is refused.

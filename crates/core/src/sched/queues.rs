@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A queue of packets for each flow, all in one pool, and the flows' order by backlog.
 
 use super::order::{NIL, Order, Place};

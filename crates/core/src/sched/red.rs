@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random early detection over a drop-tail FIFO: arriving packets are dropped by chance while the average
 //! queue is between two thresholds, the likelier the longer it is, and all of them above.
 //!

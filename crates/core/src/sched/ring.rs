@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A list of dense indices, each in it once at most, that any of them can leave.
 
 use super::order::NIL;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RED with in and out: two sets of RED's parameters over one FIFO. Packets outside their service profile are dropped
 //! by the average of all that is held, earlier and more often; those inside by the average of their own.
 //!

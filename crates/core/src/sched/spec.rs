@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a discipline is made from: its own parameters, which its file describes, and what the place gives it.
 
 use super::param::{Choice, Ranged, Visitor, flag};

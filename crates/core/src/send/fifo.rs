@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! First in, first out: what a datagram socket does. A full queue refuses, and lateness does not matter.
 //!
 //! Source: "unmodified DCCP", the baseline of I. McDonald, R. Nelson, "Application-level QoS: Improving Video Conferencing Quality

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which frames lost a part, and where the parts of the others wait.
 
 use super::queue::{NIL, Slot};

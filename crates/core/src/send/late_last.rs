@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! By class, then by deadline; what cannot arrive in time is sent only if nothing else waits, and is the first to go when the queue is
 //! full.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sender's half: which datagram leaves next, and which is no longer worth sending.
 //!
 //! An application hands a [`Sender`] datagrams with a class and a deadline. Its [`Policy`] decides their order, its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An order of waiting datagrams, of which only the two ends are read.
 //!
 //! Blocks, each of places that are all less than those of the next. Only a block that is looked into is sorted: in the others a new place

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Strict priority between classes, first in, first out within one; lateness does not matter. When the queue is full the oldest of the
 //! lowest waiting class makes room, for a new one of any class.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The backlog of a [`Sender`](super::Sender): by order of service, by order of drops, by frame.
 //!
 //! Everything is known by its slot. A slot is used again when its datagram has gone, so memory grows to the most that ever waited at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! SBPN1: by class, then by deadline; a datagram that cannot arrive in time at its turn is dropped.
 //!
 //! Source: I. McDonald, R. Nelson, "Application-level QoS: Improving Video Conferencing Quality through Sending the Best Packet Next"

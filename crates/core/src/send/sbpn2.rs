@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! SBPN2: as SBPN1, but what cannot arrive in time is sent if nothing else waits, so that a controller that looks at what was received
 //! does not lower its rate for want of data.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A queue, its policy and a rate controller: see [`Sender`].
 
 use std::collections::VecDeque;

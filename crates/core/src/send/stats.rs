@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of a [`Sender`](super::Sender).
 
 use super::{Datagram, Outcome};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! By a score of class, deadline and size, the least first; late ones as under [`sbpn2`](super::sbpn2).
 //!
 //! Source: the further work in I. McDonald, R. Nelson, "Application-level QoS: Improving Video Conferencing Quality through Sending the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! By class, then by deadline; datagrams that cannot arrive in time are dropped only when the queue is full, and sent in their turn otherwise.
 //!
 //! Source: the first half of the further work in I. McDonald, R. Nelson, "Application-level QoS: Improving Video Conferencing Quality

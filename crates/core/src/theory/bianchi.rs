@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Saturated stations of one 802.11 cell: G. Bianchi, "Performance analysis of the IEEE 802.11
 //! distributed coordination function", IEEE JSAC 18(3), 2000.
 //!

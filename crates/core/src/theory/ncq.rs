@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gain and cost of priority for small packets: the closed forms of Mamatas, Tsaoussidis,
 //! "Differentiating Services with Non-Congestive Queuing (NCQ)", section 4.
 //!

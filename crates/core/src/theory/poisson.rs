@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tails of the Poisson distribution, accurate far out and for large means.
 
 use std::f64::consts::PI;

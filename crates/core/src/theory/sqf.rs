@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! When SQF stops to prefer a stream: the closed forms of Bonald, Muscariello, Ostallo,
 //! "Self-Prioritization of Audio and Video Traffic", ICC 2011, section IV.
 //!

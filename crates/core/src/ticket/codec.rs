@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tickets in n bits of a packet.
 //!
 //! Source: section 3.9 of the paper: eight bits say 0 to 255 tickets. The logarithmic scale is ours: over the same

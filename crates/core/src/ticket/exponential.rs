@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A rate by exponential averaging: section II-C of the CSFQ paper, eq. (3) and (5).
 
 use crate::units::{Bytes, Duration, Instant};

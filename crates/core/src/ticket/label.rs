@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A rate in the 16 bits of a tag: five of exponent and eleven of mantissa, as I. Stoica and H. Zhang keep state in
 //! packets (SIGCOMM 1999); within 2^-12 of the rate, from 1 bit/s to 4 Tbit/s. Tag 0 says nothing.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Currencies: what a link does to the tags of the packets that it carries (sections 2.5, 2.8).
 
 use super::{Codec, Due, TicketRate, Tsw, scale};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tickets that a source writes on its packets: its issue divided by the bytes that get through (sections 2.3, 2.8).
 
 use super::{ACK, Codec, Due, TicketRate, Tickets, Tsw};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The work that `makeway-lab bench core` and the benches of the crate measure.
 
 use super::{Rng, Workload};

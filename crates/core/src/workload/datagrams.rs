@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The work that `makeway-lab bench send` measures: a call's datagrams through a [`Sender`].
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Made-up traffic, the same for the same seed: for benches, tests, fuzzing and floods.
 //!
 //! Flows are drawn uniformly, so that no cache is flattered. Sizes on the wire follow the "simple

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts the instructions of a test with callgrind.
 
 use std::process::Command;

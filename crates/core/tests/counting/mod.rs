@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An allocator that counts, for the tests that say who allocates when.
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CAKE's lists of flows, and COBALT as a machine that is asked of one packet after the other.
 
 use super::Config;

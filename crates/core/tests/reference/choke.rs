@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CHOKe's draws. A place that was left by a packet from the middle is drawn again; places that were left are
 //! forgotten at the front, and everywhere when they are more than the others.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CoDel as a machine that is asked of one packet after the other.
 
 use makeway_core::packet::Packet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Confucius with lists: who has packets, who is old and what a queue weighs is counted anew each time.
 
 use super::Config;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSFQ in real numbers, with the discipline's own random numbers; where a random number is too close to the probability
 //! to call, the discipline is believed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender, its receiver and a path between them, into which feedback is thrown that cannot be true. Used by the property test and by
 //! the fuzz target.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The disciplines once more, from each paper's pseudo-code, with nothing but lists and loops.
 //!
 //! Used by the contract test and by the fuzz targets. Slow on purpose: every question is answered by

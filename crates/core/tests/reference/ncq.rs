@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! NCQ from lists of everything that ever came.
 
 use makeway_core::packet::Packet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RED in real numbers, with the discipline's own random numbers.
 //!
 //! Floats and the discipline's fixed point may fall on different sides of a threshold or of a random

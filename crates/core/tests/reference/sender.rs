@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender's queue once more, from the policies' documentation, with nothing but a list: every question is answered by looking at every
 //! datagram. Used by the property test and by the fuzz target.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What TRED makes of RED's probability, in real numbers, by looking at every packet of two intervals.
 
 use makeway_core::packet::{Packet, Tag};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! In the place of the qdiscs where makeway was built without them: there is never one.
 
 use std::convert::Infallible;

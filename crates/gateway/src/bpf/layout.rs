@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the programs and we both read and write, as `bpf/qdisc.h` lays it out.
 
 use bytemuck::{Pod, Zeroable};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Disciplines in the kernel: `bpf/*.bpf.c`, loaded as qdiscs (Linux 6.16 and newer, with NET_SCH_BPF).
 //!
 //! One object is loaded for one qdisc, with maps of its own and a tc kind of its own name. [`Qdisc::load`] registers the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of tc(8) and ip-link(8) used here: qdiscs listed, put on an interface and removed; an ifb device and the filter that redirects to it.
 //!
 //! All of it is of the network namespace of the calling thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parameters of a discipline beside `struct config`, in separate sections and maps.
 
 use bytemuck::{Pod, Zeroable, bytes_of};

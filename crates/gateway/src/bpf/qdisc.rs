@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One qdisc: its object, its maps, its pins.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An interface that the kernel shapes: its qdiscs, the ifb device of what comes, and what was there before.
 //!
 //! Nothing of it needs a process. The qdiscs and their maps are pinned below [`PINS`]; a record, a file of JSON, says what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Stats`] of what a qdisc counted.
 
 use makeway_core::units::Duration;

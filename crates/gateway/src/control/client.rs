@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other side: finds instances, asks them, cleans up after one that was killed.
 
 use std::io::{self, BufRead, BufReader, Write};

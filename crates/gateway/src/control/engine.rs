@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holds the packets of an instance: datapaths of this process, or the kernel.
 
 use std::fmt;

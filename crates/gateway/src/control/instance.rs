@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running instance: what holds the packets, a socket, and the loop that watches over them.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The interfaces of the calling thread's network namespace.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One running gateway for each interface: started, seen, changed and stopped from other processes.
 //!
 //! - [`Instance`]: the running one, with its lock, its socket and what holds its packets, see [`Backend`];

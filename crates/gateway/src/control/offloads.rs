@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of an interface's offloads makes a qdisc in the kernel coarser, or leads past it.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where an instance leaves its lock and its socket, and who may have them.
 //!
 //! Files are named after the interface and the inode of the network namespace. The lock is the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CAP_NET_ADMIN: whether it is there, and how the rules' tools get it too.
 
 use rustix::thread::{

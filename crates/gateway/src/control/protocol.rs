@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What goes over the socket: one line of JSON asks, one answers, then the connection ends.
 
 use makeway_core::units::Rate;

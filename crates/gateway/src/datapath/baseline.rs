@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A loop that accepts every packet: what the packet queue costs with no scheduling at all.
 
 use std::io;

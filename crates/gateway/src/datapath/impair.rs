@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Effects of a long link on sent packets: loss, delay, jitter. Order is kept.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages of `nfnetlink_queue`: what is read from the kernel and what is written to it.
 //!
 //! Layouts: `linux/netlink.h`, `linux/netfilter/nfnetlink.h`, `linux/netfilter/nfnetlink_queue.h`.

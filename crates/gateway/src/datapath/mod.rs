@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The datapath: a packet queue of the kernel, our scheduler and shaper, verdicts.
 //!
 //! Packets stay in the kernel; their headers come here ([`nfqueue`]), a pipeline without clock and

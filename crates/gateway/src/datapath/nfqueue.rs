@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A queue of the kernel's packet filter (`nfnetlink_queue`), read and answered in batches.
 //!
 //! One `recvmmsg` brings up to [`BATCH`] packets and one `sendmsg` takes as many verdicts, since a

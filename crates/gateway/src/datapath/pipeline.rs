@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a packet's arrival to its verdict, with no clock and no socket: classify, schedule, shape,
 //! impair, count.
 

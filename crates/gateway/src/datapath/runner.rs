@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread that moves packets: the only place of the datapath that knows clock and socket.
 
 use std::io;

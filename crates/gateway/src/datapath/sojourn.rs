@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small histogram of sojourn times, one for each flow.
 
 use makeway_core::units::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a datapath counted. Units are in the names of the fields.
 
 use std::collections::BTreeMap;

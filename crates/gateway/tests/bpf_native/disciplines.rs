@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whole disciplines: the same operations through the C and through core give the same departures and drops, in the
 //! same order and for the same reasons, and leave the same backlog and the same link.
 

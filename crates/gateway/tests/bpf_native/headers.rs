@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The arithmetic of the headers against core's, and against plain sets and numbers where core has it to itself.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keys read from headers against core's, and their hashes against SipHash-1-3 of the crate `siphasher`.
 
 use std::hash::Hasher;

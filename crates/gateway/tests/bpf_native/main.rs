@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C of `bpf/`, compiled for this machine's processor by its own compiler and held against core: the headers'
 //! arithmetic, and whole disciplines, event by event. It needs no kernel that has BPF qdiscs.
 //!

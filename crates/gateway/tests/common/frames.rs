@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames of Ethernet sent and heard on an interface, by packet sockets.
 
 #![allow(dead_code)] // Not every test that has it uses all of it.

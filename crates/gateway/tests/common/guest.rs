@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test that runs again inside a guest with BPF qdiscs: under the oldest and under the newest kernel that Debian has.
 //! Without QEMU, or where apt has no such kernels, it says so and is skipped.
 

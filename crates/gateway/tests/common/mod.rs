@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two network namespaces joined by a veth pair, for a test that runs inside `unshare -rUn`.
 
 use std::net::UdpSocket;

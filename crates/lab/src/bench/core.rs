@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab bench core`: nanoseconds for an arrival and a departure, for each discipline.
 //!
 //! See [`super::rounds`].

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab bench datapath`: what the datapath costs, on a veth pair in namespaces of its own.
 
 mod link;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab bench kernel`: instructions that a packet costs in the kernel's qdiscs and in ours.
 
 mod guest;

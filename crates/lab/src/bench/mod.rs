@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab bench`: what our own parts cost, one file per part.
 
 mod core;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Costs of small things, compared: everything is built first and then measured in turn, round after round, so that a machine that changes
 //! its speed changes all figures alike. Time is the processor time of the thread: work of others costs us cache and memory bandwidth, but
 //! no turns.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab bench send`: what a datagram costs a sender, and how evenly it leaves.
 
 mod paced;

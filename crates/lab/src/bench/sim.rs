@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab bench sim`: packets a second of wall time through simulated dumbbells, beside ns-2; what
 //! many flows cost, memory, and many runs on all cores.
 

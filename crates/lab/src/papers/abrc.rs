@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statements of Wang, Liew, Lee, "ABRC: An End-to-End Rate Adaptation Scheme for Multimedia Streaming over Wireless LAN".
 //! Every verdict follows from the figures of this run.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A statement of a paper, and what became of it here.
 
 use makeway_report::chart::Chart;

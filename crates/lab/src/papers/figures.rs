@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What statements are judged by, whatever the paper: means over the runs of a set-up, and how they are written.
 
 use makeway_report::chart::Series;

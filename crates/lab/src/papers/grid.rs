@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs many scenarios, some at a time, and keeps what is finished.
 //!
 //! Each run is a process of its own, so that one that fails or is killed disturbs no other.

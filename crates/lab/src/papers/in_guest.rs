@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs in the world vm: some guests at a time, each with its share of the runs, and what is finished is kept.
 
 use std::fs;

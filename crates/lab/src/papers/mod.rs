@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab papers`: runs the papers' experiments again and judges their statements.
 
 mod abrc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statements of Mamatas, Tsaoussidis, "Differentiating Services with Non-Congestive Queuing (NCQ)", IEEE
 //! Transactions on Computers 58(5), 2009. Every verdict follows from closed forms and the figures of this run.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verdicts as a table, as JSON, as Markdown and as a page with the papers' figures.
 
 use std::fmt::Write;

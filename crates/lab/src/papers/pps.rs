@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statements of Zhang, Wang, Peterson, Krishnamurthy, "Probabilistic Packet Scheduling", Princeton TR-632-01, 2001.
 //! Every verdict follows from the figures of this run alone.
 //!

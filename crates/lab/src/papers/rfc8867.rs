@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RFC 8867, "Test Cases for Evaluating Congestion Control for Interactive Real-Time Media", 2021: its cases 5.1 to 5.8 with the best
 //! packet next and with a plain queue, over the same controllers.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statements of McDonald, Nelson, "Application-level QoS: Improving Video Conferencing Quality through Sending the Best Packet
 //! Next", University of Waikato. Every verdict follows from the figures of this run.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs many scenarios in simulated time, each some times, on threads of this process, and keeps each
 //! replication when it is done.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statements of Bonald, Muscariello, Ostallo, "Self-Prioritization of Audio
 //! and Video Traffic", ICC 2011. Every verdict follows from the figures of this run alone; where a
 //! set-up is run several times, from their means.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holds of every paper.
 
 use std::collections::BTreeSet;

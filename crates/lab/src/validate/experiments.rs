@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One change at a time: what makes ours differ from theirs. The tables of docs/validation.md.
 
 use makeway_core::measure::Moments;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab validate`: the simulator against closed forms, standards and other people's simulators.
 //!
 //! - `oracle`: a question, an answer, a verdict;

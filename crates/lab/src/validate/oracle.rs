@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A value that somebody else knows, how ours is got, and what is thought of both.
 
 use std::path::Path;

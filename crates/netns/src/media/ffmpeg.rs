@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ffmpeg as a child process: the clip's encoder and its decoder.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A real clip: made and decoded by ffmpeg, carried as RTP (RFC 2250).
 //!
 //! [`Clip::make`] gives the packets to send; [`Clip::view`] what a viewer makes of those that arrived.

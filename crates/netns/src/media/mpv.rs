@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! MPEG-2 video over RTP (RFC 2250 section 3): an elementary stream cut in pictures and packets,
 //! and put together again from the packets that arrived.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Variants of a scenario side by side, run with common random numbers: replication by replication the
 //! same sources and the same luck, so that what is left of a difference is the variant's.
 

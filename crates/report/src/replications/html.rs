@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replications and comparisons as pages.
 
 use maud::{Markup, html};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replications and comparisons as tables for a terminal of 80 to 100 columns.
 
 use comfy_table::Cell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics of made-up runs, whose means and intervals are known.
 
 use super::*;

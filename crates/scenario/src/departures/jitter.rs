@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that a source delays by chance.
 
 use std::cmp::Reverse;

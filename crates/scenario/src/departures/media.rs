@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Datagrams that an application hands to its sender, with their times.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bursts at an even rate, and nothing between them.
 
 use makeway_core::units::Duration;

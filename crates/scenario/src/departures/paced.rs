@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames of a trace, cut in packets and spread in time.
 
 use std::collections::VecDeque;

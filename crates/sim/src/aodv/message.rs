@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages between neighbours (RFC 3561 section 5). Stations have numbers instead of addresses.
 
 use makeway_core::units::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ad hoc On-Demand Distance Vector routing (RFC 3561): ways over stations that hear only their neighbours.
 //!
 //! - [`Message`]: RREQ, RREP, RERR;

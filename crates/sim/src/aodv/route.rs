@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A station's route to another.
 
 use makeway_core::units::Instant;

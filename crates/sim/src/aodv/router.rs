@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One station: what it knows, asks and answers.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configuration of a connection: the variant, sizes, timers, options.
 
 use makeway_core::units::{Bytes, Duration};

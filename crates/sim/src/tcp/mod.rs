@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP as two state machines that are told the time, the segments and the acknowledgements.
 //!
 //! Data flows one way, from a [`Sender`] to a [`Receiver`]; there is no handshake and no end of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sending rate in a recovery: in proportion to arrivals, by the ratio of the reduction.
 //!
 //! Source: M. Mathis, N. Dukkipati, Y. Cheng, "Proportional Rate Reduction for TCP", RFC 6937, section 3;

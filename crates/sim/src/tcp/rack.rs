@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which segments are lost, by the order in which they were sent: what was sent before something that has
 //! arrived.
 //!

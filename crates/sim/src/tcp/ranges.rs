@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A set of byte ranges in order: what has arrived beyond a gap.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiving end: what has arrived, and when to say so.
 //!
 //! Sources: RFC 5681 §4.2 (when to acknowledge), RFC 2018 §4 (which ranges to name), RFC 7323 §4.3

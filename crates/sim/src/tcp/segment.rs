@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets of a connection: data in one direction, acknowledgements in the other. Sequence numbers are offsets in the byte
 //! stream, from 0, and do not wrap.
 

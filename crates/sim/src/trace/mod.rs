@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packet events at ports, written as files that other programs read.
 //!
 //! - [`Recorder`]: is told by the world, and tells each file what concerns it;

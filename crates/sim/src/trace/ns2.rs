@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lines of text as ns-2 writes them (The ns Manual, chapter "Trace and Monitoring Support", section
 //! "Trace file format"), for the scripts that read those:
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets as pcapng (draft-ietf-opsawg-pcapng), for Wireshark, tshark and tcpdump.
 //!
 //! Each end of a link is an interface, and a packet is there when its transmission begins, as on a real

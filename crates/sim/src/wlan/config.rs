@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Settings of a cell, and durations of frames on the air (IEEE 802.11-2020).
 
 use makeway_core::units::{Duration, Rate};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames on the air, and who understands them.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A radio channel that several stations share by the distributed coordination function of IEEE
 //! 802.11 (IEEE 802.11-2020 clause 10.3): carrier sense, random backoff, acknowledgements.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reach of signals between stations.
 
 /// Antennas of ns-2 (mac/wireless-phy, propagation): 0.28183815 W at 914 MHz, 1.5 m above ground, gain 1.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One station: its transmissions, answers and retry limits (IEEE 802.11-2020 clause 10.3).
 //!
 //! | standard | here |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flows with a sender of their own: packets one way, feedback the other.
 
 use makeway_core::packet::Ecn;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Radio channels: from a station's queue to the medium, over other stations if need be, and off it again.
 
 use makeway_core::packet::{Handle, Packet};

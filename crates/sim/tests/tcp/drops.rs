@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One to four segments of a window lost: K. Fall, S. Floyd, "Simulation-based Comparisons of Tahoe,
 //! Reno, and SACK TCP", ACM CCR 26(3), 1996, with its losses: segments 14, 26, 24, 28 of a slow start.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Against ns-2.35, segment by segment, where it is installed (Debian's package `ns2`): one to four
 //! segments of a window lost, without and with limited transmit. `ns2.tcl` has its side.
 //!

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # One TCP connection over a link that loses the packets of a list, for ns-2.35.
 # Arguments: agent, sink, packets lost (a list, from 0), limited transmit (0 or 1), trace file.
 set ns [new Simulator]

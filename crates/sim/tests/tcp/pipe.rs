@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender, a bottleneck with a fixed delay, a receiver: the least network that TCP can be tested in.
 
 use makeway_core::units::{Bytes, Duration, Instant, Rate};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Properties that hold for any behaviour of the network.
 
 use crate::pipe::{Fate, Pipe};

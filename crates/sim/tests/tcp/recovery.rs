@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RACK-TLP and proportional rate reduction beyond RFC 6675.
 
 use crate::pipe::{Fate, LOST, Pipe, untouched};

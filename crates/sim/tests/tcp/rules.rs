@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Single rules, seen from outside: departures and their times.
 
 use crate::pipe::{Fate, LOST, Pipe, untouched};

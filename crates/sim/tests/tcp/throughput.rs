@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput under loss against closed forms, over a path of 100 ms that is never full.
 
 use crate::pipe::{Fate, LOST, Pipe, untouched};

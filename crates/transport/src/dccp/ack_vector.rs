@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ack Vectors (RFC 4340 §11.4): what the receiver of CCID 2 keeps and tells, and how the sender reads it.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A loop that drives one connection over a [`Wire`].
 
 use std::io;

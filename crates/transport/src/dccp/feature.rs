@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Features and their negotiation (RFC 4340 §6).
 //!
 //! Each feature lies at one end, the other is its remote. Values are agreed upon by Change and Confirm: the server's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's DCCP sockets: Linux has them up to 6.15.
 
 use std::io;

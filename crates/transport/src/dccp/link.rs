@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A network of one process, before a wire: delay, a rate with a queue, and loss, in both directions.
 
 use std::collections::VecDeque;

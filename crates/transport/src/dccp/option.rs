@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options (RFC 4340 §5.8), and those of CCID 3 (RFC 4342 §8).
 
 use makeway_core::units::Duration;

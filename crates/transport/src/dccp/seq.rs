@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sequence numbers of 48 bits that wrap (RFC 4340 §3.1, §7).
 
 /// A sequence or acknowledgement number.

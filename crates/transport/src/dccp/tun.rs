@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! DCCP over IPv4 by a TUN interface: this process is a host beyond it with an address of its own, so the kernel's own
 //! DCCP does not answer for it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! DCCP in UDP datagrams (RFC 6773), for networks that let nothing else pass.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets as they are on the wire (RFC 4340 §5).
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! QUIC datagrams (RFC 9221): our queue above quinn's congestion control.
 //!
 //! quinn queues datagrams first in, first out, up to 1 MiB, and throws the oldest away when that is full. Here

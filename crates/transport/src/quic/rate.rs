@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The controller of a sender whose transport decides: [`PathRate`].
 
 use makeway_core::rate::{Feedback, FeedbackError, RateController};

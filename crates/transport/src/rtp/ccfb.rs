@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The feedback of RFC 8888: for each stream which of its packets came, when, and with which ECN mark.
 //!
 //! An RTCP packet of type 205 and format 11 (§3.1). Times are offsets before the packet's own time stamp.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session on a UDP socket: one thread that sleeps to the nanosecond, not to tokio's millisecond.
 //!
 //! It sleeps in ppoll(2) with a timer slack of 1 ns until the session's next moment, a datagram, or a call from outside. What

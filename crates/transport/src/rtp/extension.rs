@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RTP header extensions in the one-byte form (RFC 8285 §4.2).
 //!
 //! | number | URI | what |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports on each packet, TWCC and RFC 8888, as arrivals for a [`Reporter`] at the sender's side.
 //!
 //! A report is taken whole or not at all: where it speaks of a packet that was not sent, or comes from a time that the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Record of sent packets, to be compared with the receiver's reports; and the receiver's clock.
 
 use makeway_core::units::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RTP over UDP (RFC 3550), with feedback by TWCC or RFC 8888.
 //!
 //! [`Call`] sends and [`Receiver`] receives, each on a socket with a thread of its own; [`Sending`] and [`Receiving`] are the same

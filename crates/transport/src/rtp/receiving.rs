@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiver's side of a call, without a socket: RTP and RTCP in, feedback and measures out.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! RTCP for both sides (RFC 3550): NTP time, times of reports, CNAME.
 
 use makeway_core::random::Rng;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sender's side of a call, without a socket: media in, RTP and RTCP out, feedback in.
 
 use bytes::Bytes;

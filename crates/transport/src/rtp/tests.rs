@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both sides of a call over a path in simulated time.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of two streams, and a way with delay and loss between two UDP ports of this machine.
 
 #![allow(dead_code)] // Each test uses its part.

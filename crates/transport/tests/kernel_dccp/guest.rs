@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What runs in the guest.
 
 use std::io::ErrorKind;

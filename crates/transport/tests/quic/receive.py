@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Receives QUIC datagrams with aioquic and counts those in time.
 
 receive.py CERTIFICATE KEY: prints its port, serves until standard input ends, then prints for each sender and class

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A way between two UDP sockets: a rate with a queue in front of it forth, delay in both directions.
 
 use std::collections::VecDeque;

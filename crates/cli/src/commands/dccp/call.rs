@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One call: sender, link and the kernel's socket.
 
 use std::net::Ipv4Addr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway dccp`: a call from our DCCP to the kernel's, which knows nothing of policies.
 
 mod call;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The received picture: stills decoded from the packets that arrived, side by side.
 
 use makeway_core::units::Duration;

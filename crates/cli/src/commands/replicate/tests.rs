@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Replications of a small lossy scenario.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Input of `makeway send`: frames with a stream and a time.
 
 use std::io::{self, Read};

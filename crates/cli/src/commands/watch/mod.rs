@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway watch`: the gateway live in the terminal.
 
 mod model;

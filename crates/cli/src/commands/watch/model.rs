@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The model behind the screen: the last answers, and the rates between them. No terminal and no clock.
 
 use std::collections::{HashMap, VecDeque};

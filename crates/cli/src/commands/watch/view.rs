@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The model on the screen.
 
 use makeway_core::units::Rate;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
 use etherparse::{IpFragOffset, Ipv4Header, Ipv6FragmentHeader, Ipv6Header};
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ABRC by hand, and before a queue that others share.
 
 use super::*;

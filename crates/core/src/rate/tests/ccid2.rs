@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CCID 2 by RFC 4341, rule by rule, and over a path.
 
 use super::*;

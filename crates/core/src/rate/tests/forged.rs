@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Feedback that cannot be true: an error, no change, and no higher rate, for every controller.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Controllers and reporters over a path of their own: closed forms, and what must hold for each of them.
 
 mod abrc;

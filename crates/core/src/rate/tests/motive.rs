@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! SBPN2's reason to send late packets: the rate should not fall for lack of data. Whether it falls depends on the RFC.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TFRC beside that of ns-2.35 (Agent/TFRC), whose figures `ns2.tcl` prints: packets per second, 1000 bytes each, an RTT of 100 ms, no
 //! queue.
 //!

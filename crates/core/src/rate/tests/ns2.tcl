@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # TFRC of ns-2 over a path without a queue: packets per second, after a quarter of the time.
 #   ns ns2.tcl list N SECONDS [BURST]   the last BURST of each N packets are lost
 #   ns ns2.tcl rate P SECONDS           each packet is lost with chance P

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender that always has data, a way of fixed delay there and back, and what the test says of each packet.
 
 use crate::rate::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The received ranges of CCID 2's receiver, beside a plain set.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TFRC's receiver, rule by rule: names are the RFC's sections.
 
 use super::tfrc_sender::at;

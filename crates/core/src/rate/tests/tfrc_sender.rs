@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TFRC's sender, rule by rule: names are the RFC's sections.
 
 use super::*;

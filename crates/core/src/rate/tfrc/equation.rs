@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The throughput of TCP, by the loss event rate (RFC 5348 §3.1).
 
 /// f(p) of `X_Bps = s / (R f(p))`, with b = 1 and t_RTO = 4 R (RFC 5348 §8.1). Grows with `p`, from 0 at 0.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faster restart: after a pause the rate may quadruple in an RTT, up to the receive rate before it.
 //!
 //! Source: E. Kohler, S. Floyd, A. Sathiaseelan, "Faster Restart for TCP Friendly Rate Control (TFRC)",

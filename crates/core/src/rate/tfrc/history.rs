@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loss intervals and their average: the loss event rate p (RFC 5348 §5.3 to §5.5).
 //!
 //! | RFC | here |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which packets are lost, and which losses are one loss event (RFC 5348 §5.1, §5.2; RFC 4342 §10.2).
 
 use super::history::LossHistory;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TFRC's receiver: when to report, and what (RFC 5348 §6; RFC 4342 §6, §8.3 where packets carry window counters).
 //!
 //! | RFC | here |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TFRC's sender (RFC 5348 §4).
 //!
 //! | RFC | here |

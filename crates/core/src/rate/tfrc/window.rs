@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! CCID 3's window counter: a clock of a quarter of an RTT in four bits of each packet (RFC 4342 §8.1).
 
 use crate::units::{Duration, Instant};

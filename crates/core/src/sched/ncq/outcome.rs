@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A threshold that follows its outcome: how much longer unfavoured packets wait because of the favoured.
 //!
 //! A favoured packet of `len` bytes that finds `k` unfavoured ones waiting delays each of them by `len`; any packet

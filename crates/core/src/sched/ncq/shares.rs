@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many packets came and were favoured: since ever, or among the last of them.
 
 /// Of the packets that count.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A set of integers below 2^18 with its least and greatest member in three find-first-set steps.
 //!
 //! Source: the hierarchical find-first-set bitmap of A. Saeed et al., "Eiffel: Efficient and Flexible

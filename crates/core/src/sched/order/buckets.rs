@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One list of flows for each backlog in bytes, and a bitmap of the lists that are not empty.
 //!
 //! Exact, though it is a bucketed queue: a bucket is one byte wide. Backlogs below the window, at most

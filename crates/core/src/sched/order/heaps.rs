@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Baseline of the benches, used by no discipline: an indexed min-heap and an indexed max-heap ([`Heap`]).
 //!
 //! Cost: O(log n) for each change, O(1) to look.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The exact order of flows by backlog: which has the least bytes, which the most.
 //!
 //! Every discipline with longest queue drop asks for the longest, SQF for the shortest as well, on

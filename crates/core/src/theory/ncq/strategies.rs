@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does it pay to cut one's packets down to what NCQ favours? Section 4.2: an application sends 5 MB in packets
 //! of its own length, or in packets of 120 B that NCQ takes for small.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every discipline does behind a packet queue what it does in core, or is refused with a sentence.
 
 use makeway_core::flow::tag;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! When one verdict says it for many packets.
 
 /// Whether the verdicts of this round can be one, "accept all up to the last": they accept packets in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 use makeway_core::loss::Loss;
 use makeway_core::sched::Discipline;
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whose a packet is, for disciplines that share between users.
 
 use std::net::IpAddr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 use makeway_core::sched::{Discipline, Limits};
 use makeway_core::ticket::Scale;
 use makeway_core::units::Rate;

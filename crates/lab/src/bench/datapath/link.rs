@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A veth pair between two namespaces, and what the kernel counts at its far end.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Senders that are faster than what is measured.
 
 use std::io::{self, Read, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! In the guest, whose clock counts instructions: each qdisc in turn is put on the line and offered packets.
 
 use std::process::Command;

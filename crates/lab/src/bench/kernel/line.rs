@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A line that fills at will: a veth whose far end takes packets only while the sender sleeps.
 //!
 //! With segmentation off and GRO on at the far end, packets cross a veth by a ring of 256, which its NAPI empties; when the ring is

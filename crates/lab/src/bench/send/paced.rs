@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sender that sends 50 000 packets a second over UDP on the loopback, on one core.
 //!
 //! It has always something to send, and a packet is due each 20 us, counted from the beginning: what left late is made up for. It

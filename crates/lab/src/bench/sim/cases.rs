@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is measured: dumbbells, what runs on them, and one run of each.
 
 use std::path::Path;

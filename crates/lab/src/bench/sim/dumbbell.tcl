@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # The same dumbbell for ns-2: ns dumbbell.tcl LINE ACCESS FLOWS SECONDS QUEUE
 # Prints packets acknowledged and milliseconds of the event loop.
 foreach {line access flows seconds queue} $argv {}

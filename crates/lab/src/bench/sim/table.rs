@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures for people.
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;

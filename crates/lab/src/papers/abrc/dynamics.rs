@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fig. 2 and 3: rates over time, alone and beside a download. And what loss on the radio does.
 
 use makeway_core::measure::Moments;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Several streams beside a download (section 4).
 
 use makeway_report::estimate::Estimate;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables 1 and 2, and the error of the estimate (4).
 
 use makeway_report::chart::{Chart, Series};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts from made-up figures: those of a perfect world, then one of them spoilt.
 
 use makeway_report::model::{FlowReport, MediaReport, OccupancyReport, Quantiles, QueueReport};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenario 1: downloads of 1 MB (or 100 kB) beside others of 10 kB in packets of 120 B. Fig. 8 to 12.
 
 use makeway_report::chart::{Chart, Series};

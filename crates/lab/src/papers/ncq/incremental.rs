@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenario 4: none to all of four routers run NCQ. Fig. 19 and 20.
 
 use makeway_core::measure::{Service, asi};

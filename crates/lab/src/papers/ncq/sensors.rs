@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenario 2: a grid of sensors reports over AODV to a collector behind the gateway. Fig. 14 and 15.
 
 use makeway_core::measure::{EnergyWeights, energy_potential};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Section 4: closed forms, and the same two classes in simulated time. Fig. 1 to 4 and 6.
 
 use makeway_core::theory::ncq::strategies::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Section 6: what the paper leaves open, tried.
 
 use makeway_report::estimate::{Estimate, Unit};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Scenario 3: calls beside downloads. Fig. 16 and 17; also with the kernel's TCP.
 
 use makeway_report::chart::Chart;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures of the PPS paper in its own axes, and its tables.
 
 use makeway_report::chart::{Chart, Series};

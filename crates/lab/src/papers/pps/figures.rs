@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the statements of the PPS paper are judged by.
 
 use makeway_report::estimate::Estimate;

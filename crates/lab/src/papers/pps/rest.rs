@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the paper says of receivers, datagrams, policing and bits (sections 2.7, 2.8, 3.9, 4).
 
 use makeway_report::model::Report;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of the PPS paper: its topologies, and what each is run with.
 
 use crate::papers::grid::Cell;

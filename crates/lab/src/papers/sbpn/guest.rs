@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Only the sender changes: the call to another receiver, which is the DCCP of Debian's kernel in a guest.
 //!
 //! It is measured by `makeway dccp`, with real packets and in real time, and kept like a run in network namespaces.

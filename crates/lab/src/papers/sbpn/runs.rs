@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is run: section 4.2 with loss, with congestion, and with one choice changed at a time.
 
 use makeway_report::estimate::Estimate;

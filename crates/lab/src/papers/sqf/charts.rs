@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The paper's figures in its own axes, and its table.
 
 use makeway_report::chart::{Chart, Series};

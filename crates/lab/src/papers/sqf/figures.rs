@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the statements are judged by: figures of one run, and of the set-ups.
 
 use makeway_core::theory::sqf::Line;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The testbed in the world vm, shortened: our disciplines as BPF qdiscs, and beside them what Linux has for home links.
 
 use makeway_core::sched::Discipline;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments: which scenarios are run, and with what.
 
 use super::in_guest;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One connection over ns-2's two links, with losses that are known: a sender, 8 Mbit/s, then 800 kbit/s
 //! with 100 ms each way, a receiver; acknowledgements of 40 B, and 8 B for each range.
 

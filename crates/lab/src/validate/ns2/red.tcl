@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Downloads through RED, for ns-2.35. Arguments, each KEY=VALUE: see the defaults. Prints the payload
 # in Mbit/s, the share of packets dropped at the queue, its mean length in packets, Jain's index.
 array set o {agent TCP/Newreno sink TCPSink gentle true size 1000 window 100 seed 1 seconds 600 flows 9 minrto 0.2 tick 0.01 iw 2 lt 1 bytes false mean 500 limit 50 stagger 0.1 fix false}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulator against itself: what must hold whatever the values are.
 
 use makeway_core::sched::Discipline;

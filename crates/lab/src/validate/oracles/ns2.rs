@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ns-2.35, segment by segment: one to four packets of a window lost.
 
 #[path = "../ns2/pipe.rs"]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! ns-3.37 and ns-3.48: twenty downloads through one queue. Ours is the mean of ten seeds, to lie in what
 //! both give.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Single queues whose waits and losses have a closed form.
 //!
 //! Each has twenty replications, and the 95 % interval of their mean has to reach the value, or half a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP under random loss, and its timer.
 
 use anyhow::Context;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The testbed of the SQF paper in both worlds: TCP of the kernel, and its model.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 use makeway_core::rate;
 use makeway_core::send::fifo::Fifo;
 use makeway_core::send::{self, AnyPolicy};

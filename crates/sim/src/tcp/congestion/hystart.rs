@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Leaving slow start before it overruns the buffer: when round trips grow longer, or when
 //! acknowledgements that follow close on each other span half of the shortest round trip.
 //!

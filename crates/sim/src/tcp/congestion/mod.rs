@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The congestion window: slow start, and what grows it beyond.
 
 mod cubic;

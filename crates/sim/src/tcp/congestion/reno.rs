@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Additive increase, multiplicative decrease.
 //!
 //! Source: M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, section 3.1.

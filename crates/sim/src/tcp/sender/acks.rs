@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Acknowledgements: what they say of arrivals, of the round-trip time, of marks.
 
 use super::Sender;

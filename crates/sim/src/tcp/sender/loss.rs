@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Losses: fast retransmit, the recoveries, the timer.
 
 use super::Sender;

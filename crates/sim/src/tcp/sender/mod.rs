@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sending end: what to send and when. `acks` hears of arrivals, `loss` reacts to their absence.
 //!
 //! | RFC | here |

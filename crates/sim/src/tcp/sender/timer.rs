@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one timer of a sender: the retransmission timer, or what comes before it would expire.
 
 use super::Sender;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Both half-connections: what is remembered of packets sent, and of those that came.
 
 use std::collections::VecDeque;

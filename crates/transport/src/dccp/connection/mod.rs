@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A connection (RFC 4340 §8), from Request to Reset, with a [`Sender`] above it.
 //!
 //! | RFC 4340 §8.5 | here |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What comes: the steps of RFC 4340 §8.5.
 
 use bytes::Bytes;

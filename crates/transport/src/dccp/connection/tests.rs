@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two connections over a link in virtual time.
 
 use std::io::Write;
