@@ -7,6 +7,9 @@ use makeway_core::units::{Duration, Instant};
 use crate::interval::Interval;
 use crate::model::{DatagramReport, FlowReport, Quantiles, QueueingReport, VoiceReport};
 
+/// The one-way delay up to which most do not notice it in a conversation (ITU-T G.114).
+pub const IN_TIME: Duration = Duration::from_millis(150);
+
 /// What the sender of a datagram flow counts.
 #[derive(Clone, Debug)]
 pub struct Sent {
@@ -39,6 +42,8 @@ impl Sent {
 pub struct Received {
     /// Packets sent inside the measured interval.
     pub measured: u64,
+    /// Of those, with a one-way delay of [`IN_TIME`] at most.
+    pub in_time: u64,
     /// What arrived inside the measured interval.
     pub bytes: Bytes,
     /// Packets by the step in which they were sent.
@@ -57,6 +62,7 @@ impl Received {
     pub fn new(interval: Interval) -> Self {
         Self {
             measured: 0,
+            in_time: 0,
             bytes: Bytes::new(interval),
             steps: interval.steps(),
             delay_steps: interval.steps(),
@@ -81,6 +87,7 @@ impl Received {
         let delay = now.saturating_sub(sent);
         if interval.measures(sent) {
             self.measured += 1;
+            self.in_time += u64::from(delay <= IN_TIME.as_nanos());
             self.delay.record(Duration::from_nanos(delay));
             let (sent, now) = (Instant::from_nanos(sent), Instant::from_nanos(now));
             self.ipdv.on_packet(seq, sent, now);
@@ -194,6 +201,10 @@ impl Tally {
             sent: sent.measured,
             received: received.measured,
             loss: lost(sent.measured, received.measured),
+            on_time: match sent.measured {
+                0 => 0.0,
+                sent => received.in_time as f64 / sent as f64,
+            },
             delay_ms: quantiles(&received.delay),
             ipdv_ms: quantiles(received.ipdv.absolute()),
         });

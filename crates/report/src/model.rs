@@ -245,6 +245,9 @@ pub struct DatagramReport {
     pub received: u64,
     /// 1 - received / sent.
     pub loss: f64,
+    /// Of those sent, received within 150 ms (ITU-T G.114).
+    #[serde(default)]
+    pub on_time: f64,
     /// Mean, p50, p99, largest one-way delay in ms.
     pub delay_ms: Quantiles,
     /// Absolute IPDV between consecutive packets (RFC 3393), in ms.

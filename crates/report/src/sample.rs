@@ -25,6 +25,7 @@ pub(crate) fn report(discipline: &str, loss: f64) -> Report {
             sent: 1000,
             received: (1000.0 * (1.0 - loss)) as u64,
             loss,
+            on_time: 1.0 - loss,
             delay_ms: Quantiles {
                 mean: 30.0,
                 p50: 31.0,

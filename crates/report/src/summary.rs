@@ -204,6 +204,11 @@ fn merge(sum: Option<DatagramReport>, next: &DatagramReport) -> Option<DatagramR
         } else {
             1.0 - received as f64 / sent as f64
         },
+        on_time: if sent == 0 {
+            0.0
+        } else {
+            (sum.on_time * sum.sent as f64 + next.on_time * next.sent as f64) / sent as f64
+        },
         delay_ms: worst(sum.delay_ms, next.delay_ms, weights),
         ipdv_ms: worst(sum.ipdv_ms, next.ipdv_ms, weights),
     })

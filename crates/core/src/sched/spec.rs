@@ -243,6 +243,7 @@ disciplines! {
     Csfq(super::csfq::CsfqParams),
     Harvest(super::harvest::HarvestParams),
     Confucius(super::confucius::ConfuciusParams),
+    Makeway(super::makeway::MakewayParams),
     Lifo(super::lifo::LifoParams),
 }
 

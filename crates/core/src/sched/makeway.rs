@@ -1,0 +1,584 @@
+//! Makeway: priority that a flow earns by its behaviour, keeps through bursts and stalls, loses when it builds a
+//! standing queue, and regains without help.
+//!
+//! Sources: the order of those that go first and the drop are SQF's (T. Bonald, L. Muscariello, N. Ostallo, ICC 2011, Algorithm
+//! 1, [`super::sqf`]); that a threshold bounds their share is NCQ's ([`super::ncq`]); that users share by weights is of PPS; that what
+//! is too old is not sent is of SBPN ([`crate::send`]). Bulk flows have deficit round robin as `fq-codel` (RFC 8290) and CoDel (RFC
+//! 8289, [`super::codel`]). The test for starving streams is S. Floyd, K. Fall, "Promoting the use of end-to-end congestion control in
+//! the Internet", IEEE/ACM ToN 7(4), 1999, the other way round. The rest is ours; docs/disciplines/makeway.md argues it.
+//!
+//! Flows are *new*, in good *standing* or *bulk*, and served in this order: standing ones first, then new ones, the shortest queue
+//! first of each; bulk flows by turns. A flow changes its class when a packet of it comes ([`record`] has the constants):
+//!
+//! | from | to | when |
+//! | --- | --- | --- |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms, beyond its first 64 KiB; or after 4 s; or its user has opened flows without end |
+//! | new | standing | after 2 s, the last of them without a loss or a queue that stood |
+//! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
+//! | new, standing | bulk | asked, it gives way: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16 is elastic |
+//! | bulk | standing | it starves, is no TCP and fits: for a second its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
+//! | bulk | new | `2^d` s without a loss or a queue that stood; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
+//!
+//! A packet of a flow in standing whose queue stands is dropped at 50 ms if another is behind it. While bulk waits it gets a tenth
+//! of the link, 3/8 where it is other users', a quarter beside new flows. A full buffer takes from the longest queue, one in standing
+//! counting a sixteenth; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
+//! many small packets are no small queue.
+//!
+//! Cost per packet: O(1) amortised, as for `fq-codel`; nothing looks at flows that the packet is not of.
+
+mod record;
+
+use super::codel::{CoDelParams, Control, Law};
+use super::order::{Buckets, Order, Place};
+use super::param::Visitor;
+use super::queues::{Moved, Pool};
+use super::spec::{self, Describe, FULL_FRAME};
+use super::turns::{Turn, Turns};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
+use crate::packet::{DropReason, Ecn, Packet, UserId};
+use crate::units::{Bytes, Duration, Instant};
+use record::{Class, Link, Record, window};
+
+/// A packet in standing that waited longer is late wherever it goes, if its queue stands.
+const DEADLINE: Duration = Duration::from_millis(50);
+/// Of a download's own queue.
+const TARGET: Duration = Duration::from_millis(20);
+/// What bulk is owed of each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
+/// wait, a third of new flows.
+const OWED_OF: u64 = 120;
+const OWED_STANDING: u64 = 13;
+const OWED_USERS: u64 = 72;
+const OWED_NEW: u64 = 40;
+/// What may go first beyond that of other users, bytes.
+const BURST: u64 = 256 << 10;
+/// A standing queue counts this part for the drop, while less than 3/4 of the buffer stands.
+const SHIELD: u64 = 16;
+/// Bytes of new flows that a user may have at once, and the part of the link at which it gets them back.
+const OPENINGS: u64 = 512 << 10;
+const OPENING_PART: u64 = 4;
+
+/// Its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MakewayParams {
+    /// Bytes that a bulk flow, and a user of weight 1, may send in a round; 64 B to 1 MiB.
+    pub quantum: Bytes,
+}
+
+impl Default for MakewayParams {
+    /// One full Ethernet frame on the wire.
+    fn default() -> Self {
+        Self {
+            quantum: FULL_FRAME,
+        }
+    }
+}
+
+impl Describe for MakewayParams {
+    const NAME: &'static str = "makeway";
+    const ABOUT: &'static str =
+        "flows that have shown to build no queue, then new ones, then users and flows in turn";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            users: true,
+            weights: true,
+            ..Needs::default()
+        }
+    }
+
+    fn fields(&mut self, visit: &mut Visitor<'_>) {
+        spec::quantum(&mut self.quantum, visit);
+    }
+
+    fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
+        let mut makeway = Makeway::new(env.limits, env.users, self.quantum);
+        for (user, weight) in &env.weights {
+            makeway.set_weight(*user, *weight);
+        }
+        Box::new(makeway)
+    }
+}
+
+/// Priority that is earned.
+#[derive(Clone, Debug)]
+pub struct Makeway {
+    pool: Pool,
+    flows: Vec<Flow>,
+    users: Vec<User>,
+    /// Flows with packets by size, of each [`Class`].
+    orders: [Buckets; 3],
+    /// Bulk flows of each user, and the users that have some.
+    flow_turns: Turns,
+    user_turns: Turns,
+    round: Turn,
+    /// Packets of bulk flows, and of those in standing.
+    waiting: u32,
+    standing: u32,
+    /// 120ths of bytes: to bulk, and to that of other users.
+    owed: u64,
+    owed_others: u64,
+    /// The limit in packets.
+    most: u32,
+    /// Sent, ever.
+    sent: u64,
+    meter: Meter,
+    law: Law,
+    quantum: i64,
+    /// What a packet counts for the drop beside its bytes.
+    slot: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Flow {
+    record: Record,
+    /// In the round of its user; and before its first turn there.
+    in_round: bool,
+    is_fresh: bool,
+    user: u32,
+    deficit: i64,
+    control: Control,
+}
+
+#[derive(Clone, Debug)]
+struct User {
+    flows: Turn,
+    in_round: bool,
+    is_fresh: bool,
+    weight: u32,
+    /// Packets of its bulk flows.
+    waiting: u32,
+    deficit: i64,
+    /// Bytes that its new flows may still send, as of `sent`.
+    openings: u64,
+    sent: u64,
+}
+
+/// Bytes sent in this window and in the last, all and those in standing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter {
+    window: u32,
+    now: [u64; 2],
+    last: [u64; 2],
+    /// Whether nothing waited at some time.
+    idled: bool,
+    idled_last: bool,
+}
+
+impl Meter {
+    fn turn(&mut self, at: u32) {
+        if at != self.window {
+            self.last = if at == self.window + 1 {
+                self.now
+            } else {
+                [0; 2]
+            };
+            self.idled_last = self.idled || at != self.window + 1;
+            (self.window, self.now, self.idled) = (at, [0; 2], false);
+        }
+    }
+}
+
+impl Makeway {
+    /// No packets; `users` users of weight 1, each of which, and each flow of it, may send `quantum` bytes in a round.
+    pub fn new(limits: Limits, users: u32, quantum: Bytes) -> Self {
+        let user = User {
+            flows: Turn::EMPTY,
+            in_round: false,
+            is_fresh: false,
+            weight: 1,
+            waiting: 0,
+            deficit: 0,
+            openings: OPENINGS,
+            sent: 0,
+        };
+        let slot = (limits.bytes.get() / u64::from(limits.packets)).min(quantum.get());
+        let most = limits.bytes.get() + slot * u64::from(limits.packets);
+        let order = || {
+            let most = u32::try_from(most).unwrap_or(u32::MAX);
+            Buckets::new(limits.packets + 1, most)
+        };
+        Self {
+            pool: Pool::new(limits),
+            flows: vec![Flow::default(); limits.flows as usize],
+            users: vec![user; users as usize],
+            orders: [order(), order(), order()],
+            flow_turns: Turns::new(limits.flows),
+            user_turns: Turns::new(users),
+            round: Turn::EMPTY,
+            waiting: 0,
+            standing: 0,
+            owed: 0,
+            owed_others: 0,
+            most: limits.packets,
+            sent: 0,
+            meter: Meter::default(),
+            law: Law::new(CoDelParams {
+                target: TARGET,
+                mtu: Some(quantum),
+                ecn: true,
+                ..CoDelParams::default()
+            }),
+            // At most 1 MiB.
+            quantum: quantum.get() as i64,
+            slot: slot as u32,
+        }
+    }
+
+    /// Gives `user` a share of `weight`, from its next turn on.
+    ///
+    /// # Panics
+    /// If the weight is outside 1 to 65 536, or there is no such user.
+    pub fn set_weight(&mut self, user: UserId, weight: u32) {
+        assert!(
+            (1..=65_536).contains(&weight),
+            "weight {weight} is outside 1 to 65536"
+        );
+        self.users[user.0 as usize].weight = weight;
+    }
+
+    /// A flow's place in the order of its class: by bytes, which decide who goes first; of bulk by size, which decides
+    /// who pays.
+    fn ranked(&self, class: Class, place: Place, packets: u32) -> Place {
+        match class {
+            Class::Bulk => self.sized(place, packets),
+            _ => place,
+        }
+    }
+
+    /// A flow's place by its size for the drop.
+    fn sized(&self, place: Place, packets: u32) -> Place {
+        // With all that is held, no more than 2^32; see `Limits::MOST_BYTES`.
+        let bytes = place.bytes.saturating_add(packets * self.slot);
+        Place { bytes, ..place }
+    }
+
+    /// After a packet came or went, where there had been `before`.
+    fn update(&mut self, moved: &Moved, before: u32) {
+        let record = &self.flows[moved.packet.flow.0 as usize].record;
+        let (class, now) = (record.class, record.packets);
+        let old = self.ranked(class, moved.old, before);
+        let new = self.ranked(class, moved.new, now);
+        self.orders[class as usize].update(old, new);
+    }
+
+    /// The first packet of `flow`, which has one.
+    fn take(&mut self, now: Instant, flow: u32) -> Packet {
+        let moved = self.pool.pop(self.pool.place(flow), DropFrom::Head);
+        let Flow { record, user, .. } = &mut self.flows[flow as usize];
+        record.account(now);
+        let before = record.packets;
+        record.packets -= 1;
+        match record.class {
+            Class::Bulk => {
+                self.waiting -= 1;
+                self.users[*user as usize].waiting -= 1;
+            }
+            Class::Standing => self.standing -= 1,
+            Class::New => {}
+        }
+        self.update(&moved, before);
+        moved.packet
+    }
+
+    fn give_up(&mut self, now: Instant, pkt: Packet, why: DropReason, drops: &mut Drops) {
+        self.flows[pkt.flow.0 as usize].record.on_loss(now, 1);
+        drops.push(pkt, why);
+    }
+}
+
+// Arrivals.
+impl Makeway {
+    /// Who `flow` is, as a packet of `user` comes.
+    fn meet(&mut self, now: Instant, flow: u32, user: u32) {
+        let state = &mut self.flows[flow as usize];
+        if state.record.is_forgotten(now) {
+            state.record.begin(now);
+        }
+        // A flow belongs to the user of the packet that made it active.
+        if !state.in_round && state.record.packets == 0 {
+            state.user = user;
+        }
+        state.record.account(now);
+        self.meter.turn(window(now));
+        let link = Link {
+            sent: self.meter.last[0],
+            standing: self.meter.last[1],
+            contended: self.waiting > 0 && !self.meter.idled_last,
+        };
+        let was = state.record.class;
+        let mut class = state.record.judge(now, link);
+        if class == Class::New && self.openings(self.flows[flow as usize].user) == 0 {
+            class = Class::Bulk;
+            self.flows[flow as usize].record.refuse(now);
+        }
+        if class != was {
+            self.change(flow, was, class);
+        }
+    }
+
+    /// `flow` is in another class; its packets change the order.
+    fn change(&mut self, flow: u32, from: Class, to: Class) {
+        let Flow { record, user, .. } = &self.flows[flow as usize];
+        let packets = record.packets;
+        if packets == 0 {
+            return;
+        }
+        let place = self.pool.place(flow);
+        let [old, new] = [from, to].map(|class| self.ranked(class, place, packets));
+        let user = &mut self.users[*user as usize];
+        match from {
+            Class::Bulk => {
+                self.waiting -= packets;
+                user.waiting -= packets;
+            }
+            Class::Standing => self.standing -= packets,
+            Class::New => {}
+        }
+        match to {
+            Class::Bulk => {
+                self.waiting += packets;
+                user.waiting += packets;
+                self.enter(flow);
+            }
+            Class::Standing => self.standing += packets,
+            Class::New => {}
+        }
+        self.orders[from as usize].update(old, Place::NONE);
+        self.orders[to as usize].update(Place::NONE, new);
+    }
+
+    /// `flow`, which is bulk and has packets, has turns in the round of its user, and that user in the round of users.
+    fn enter(&mut self, flow: u32) {
+        let state = &mut self.flows[flow as usize];
+        if state.in_round {
+            return;
+        }
+        (state.in_round, state.is_fresh, state.deficit) = (true, true, self.quantum);
+        let user = &mut self.users[state.user as usize];
+        self.flow_turns.push_front(&mut user.flows, flow);
+        if !user.in_round {
+            (user.in_round, user.is_fresh, user.deficit) = (true, true, self.quantum);
+            self.user_turns.push_front(&mut self.round, state.user);
+        }
+    }
+
+    /// Bytes that new flows of `user` may send now.
+    fn openings(&mut self, user: u32) -> u64 {
+        let user = &mut self.users[user as usize];
+        let back = (self.sent - user.sent) / OPENING_PART;
+        user.sent += back * OPENING_PART;
+        user.openings = (user.openings + back).min(OPENINGS);
+        user.openings
+    }
+
+    /// The flow that pays for a full buffer.
+    fn longest(&self) -> Option<u32> {
+        let [new, standing, bulk] = [Class::New, Class::Standing, Class::Bulk]
+            .map(|class| self.orders[class as usize].longest());
+        let size = |place: Option<Place>| {
+            place.map_or(0, |place| {
+                let flow = self.pool.flow_at(place.node);
+                let packets = self.flows[flow as usize].record.packets;
+                u64::from(self.sized(self.pool.place(flow), packets).bytes)
+            })
+        };
+        let other = if size(new) > size(bulk) { new } else { bulk };
+        let shield = match self.standing > self.most / 4 * 3 {
+            true => 1,
+            false => SHIELD,
+        };
+        let pays = match size(standing) > size(other) * shield {
+            true => standing,
+            false => other,
+        };
+        pays.map(|place| self.pool.flow_at(place.node))
+    }
+}
+
+// Departures.
+impl Makeway {
+    /// The packet of a flow in standing, or else of a new one.
+    fn first(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+        let standing = self.orders[Class::Standing as usize].shortest();
+        let place = match standing {
+            Some(place) => place,
+            None => self.orders[Class::New as usize].shortest()?,
+        };
+        let flow = self.pool.flow_at(place.node);
+        let stands = standing.is_some() && self.flows[flow as usize].record.stands(now);
+        let mut pkt = self.take(now, flow);
+        while stands
+            && now.saturating_since(pkt.arrived) > DEADLINE
+            && self.flows[flow as usize].record.packets > 0
+        {
+            self.give_up(now, pkt, DropReason::Sojourn, drops);
+            pkt = self.take(now, flow);
+        }
+        Some(pkt)
+    }
+
+    /// What bulk is owed for `pkt`, which goes before it.
+    fn owe(&mut self, pkt: &Packet) {
+        if self.waiting == 0 {
+            (self.owed, self.owed_others) = (0, 0);
+            return;
+        }
+        let Flow { record, user, .. } = &self.flows[pkt.flow.0 as usize];
+        let len = u64::from(pkt.len_u32());
+        self.owed += len
+            * match record.class {
+                Class::New => OWED_NEW,
+                _ => OWED_STANDING,
+            };
+        if self.waiting > self.users[*user as usize].waiting {
+            self.owed_others += len * OWED_USERS;
+        }
+    }
+
+    /// Whether bulk's turn has come.
+    fn is_due(&self) -> bool {
+        let quantum = OWED_OF * self.quantum.unsigned_abs();
+        self.waiting > 0 && (self.owed >= quantum || self.owed_others >= OWED_OF * BURST)
+    }
+
+    /// The bulk flow whose turn it is.
+    fn turn(&mut self) -> Option<u32> {
+        loop {
+            let at = self.user_turns.head(self.round)?;
+            let user = &mut self.users[at as usize];
+            if user.deficit <= 0 {
+                user.deficit += self.quantum * i64::from(user.weight);
+                user.is_fresh = false;
+                self.user_turns.rotate(&mut self.round);
+                continue;
+            }
+            while let Some(at) = self.flow_turns.head(user.flows) {
+                let flow = &mut self.flows[at as usize];
+                let is_bulk = flow.record.class == Class::Bulk;
+                if is_bulk && flow.record.packets > 0 && flow.deficit > 0 {
+                    return Some(at);
+                }
+                if is_bulk && flow.record.packets > 0 {
+                    flow.deficit += self.quantum;
+                } else if !is_bulk || !flow.is_fresh {
+                    flow.in_round = false;
+                    self.flow_turns.pop(&mut user.flows);
+                    continue;
+                }
+                // Also one that is empty after its first turn, so that nobody lives on first turns.
+                flow.is_fresh = false;
+                self.flow_turns.rotate(&mut user.flows);
+            }
+            if user.is_fresh {
+                user.is_fresh = false;
+                self.user_turns.rotate(&mut self.round);
+            } else {
+                user.in_round = false;
+                self.user_turns.pop(&mut self.round);
+            }
+        }
+    }
+
+    /// A packet of the bulk flow whose turn it is, as CoDel leaves it.
+    fn bulk(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+        let flow = self.turn()?;
+        let mut control = std::mem::take(&mut self.flows[flow as usize].control);
+        let mut law = self.law.clone();
+        let mut popped = 0;
+        let pop = || {
+            if self.flows[flow as usize].record.packets == 0 {
+                return None;
+            }
+            popped += 1;
+            let pkt = self.take(now, flow);
+            Some((pkt, Bytes::new(self.pool.bytes(flow).into())))
+        };
+        // CoDel never empties a queue: there is one.
+        let pkt = control.dequeue(now, &mut law, pop, drops)?;
+        let state = &mut self.flows[flow as usize];
+        state.control = control;
+        let len = i64::from(pkt.len_u32());
+        state.deficit -= len;
+        if popped > 1 || pkt.ecn() == Ecn::Marked {
+            state.record.on_loss(now, popped - 1);
+        }
+        self.users[state.user as usize].deficit -= len;
+        let paid = OWED_OF * u64::from(pkt.len_u32());
+        self.owed = self.owed.saturating_sub(paid);
+        self.owed_others = self.owed_others.saturating_sub(paid);
+        Some(pkt)
+    }
+}
+
+impl Scheduler for Makeway {
+    fn enqueue(&mut self, now: Instant, mut pkt: Packet, drops: &mut Drops) {
+        if !self.pool.admits(&pkt) {
+            return drops.push(pkt, DropReason::TooLarge);
+        }
+        let flow = pkt.flow.0;
+        self.meet(now, flow, pkt.user().0);
+        let state = &mut self.flows[flow as usize];
+        state.record.on_arrival(pkt.len_u32());
+        if state.record.is_asked(pkt.len_u32()) && !pkt.mark() {
+            return drops.push(pkt, DropReason::Early);
+        }
+        let before = state.record.packets;
+        state.record.on_queued(now);
+        match state.record.class {
+            Class::Bulk => {
+                self.waiting += 1;
+                self.users[state.user as usize].waiting += 1;
+                self.enter(flow);
+            }
+            Class::Standing => self.standing += 1,
+            Class::New => {}
+        }
+        let moved = self.pool.push(pkt);
+        self.update(&moved, before);
+        while self.pool.is_over() {
+            let Some(longest) = self.longest() else {
+                break;
+            };
+            let dropped = self.take(now, longest);
+            self.give_up(now, dropped, DropReason::LongestQueue, drops);
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+        let first = match self.is_due() {
+            true => None,
+            false => self.first(now, drops),
+        };
+        let pkt = match first {
+            Some(pkt) => {
+                self.owe(&pkt);
+                pkt
+            }
+            None => self.bulk(now, drops)?,
+        };
+        let len = u64::from(pkt.len_u32());
+        let Flow { record, user, .. } = &mut self.flows[pkt.flow.0 as usize];
+        record.on_departure(pkt.len_u32(), now.saturating_since(pkt.arrived));
+        self.meter.turn(window(now));
+        self.meter.now[0] += len;
+        self.meter.idled |= self.pool.backlog().packets == 0;
+        self.sent += len;
+        match record.class {
+            Class::Standing => self.meter.now[1] += len,
+            Class::New => {
+                let user = &mut self.users[*user as usize];
+                user.openings = user.openings.saturating_sub(len);
+            }
+            Class::Bulk => {}
+        }
+        Some(pkt)
+    }
+
+    fn next_departure(&self) -> Option<Instant> {
+        self.pool.next_departure()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.pool.backlog()
+    }
+}

@@ -1,0 +1,342 @@
+//! What is known of a flow's behaviour, and what follows from it: the rules of the table in [`super`], as functions of
+//! time, of what came and of what was lost.
+
+use crate::units::{Duration, Instant};
+
+/// How long a flow is on trial, of which the second half without an offence makes it stand; and half of how long it
+/// may stay new at all.
+const TRIAL: Duration = Duration::from_secs(2);
+/// A queue that has not been empty for longer stands.
+const STANDS: Duration = Duration::from_millis(250);
+/// Bytes that a new flow is served before its queue counts, a small object's; and the time after which it does.
+const SMALL: u32 = 64 << 10;
+const STARVES: Duration = Duration::from_secs(1);
+/// Time for which the queue of a flow may stand: where it begins, where a flow begins that was starved, and the most.
+const CREDIT: i64 = Duration::from_millis(500).as_nanos() as i64;
+const CREDIT_STARVED: i64 = Duration::from_secs(2).as_nanos() as i64;
+const CREDIT_MOST: i64 = Duration::from_secs(4).as_nanos() as i64;
+/// Seconds in which the queue does not stand that earn one in which it may.
+const EARNS: u64 = 4;
+/// Seconds of good standing that take a demerit away.
+const REDEEMS: Duration = Duration::from_secs(8);
+/// What a flow has at first, and the most: 2^n seconds without an offence bring a bulk flow up.
+const DEMERITS: u8 = 2;
+const DEMERITS_MOST: u8 = 6;
+/// Up to here, 2^n seconds as bulk do.
+const PAROLE: u8 = 2;
+/// Without packets a flow is forgotten after this; one in good standing after the longer.
+const FORGOTTEN: Duration = Duration::from_secs(3);
+const FORGOTTEN_STANDING: Duration = Duration::from_secs(30);
+/// Windows in which a flow's bytes are counted are of 2^29 ns, half a second.
+const WINDOW_BITS: u32 = 29;
+/// TCP's rate (Floyd and Fall 1999) that many times over is no TCP's.
+const NO_TCP: u64 = 8;
+/// The least RTT that is believed, and the longest wait that counts, in units of 2^16 ns: 20 ms and 500 ms.
+const RTT_LEAST: u64 = Duration::from_millis(20).as_nanos() >> 16;
+const WAIT_MOST: u64 = Duration::from_millis(500).as_nanos() >> 16;
+/// Packets of a window and starving windows in a row from which the test is trusted.
+const PACKETS: u32 = 16;
+const WINDOWS: u8 = 2;
+/// A question takes one of 16 packets of at least so many bytes: media and bulk, not the voice beside them.
+const ASKED_OF: u8 = 16;
+const ASKED_LEN: u32 = 512;
+/// No flow is asked below this part of the link.
+const HOG: u64 = 8;
+
+/// How a flow is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// Not known yet.
+    #[default]
+    New,
+    /// In good standing.
+    Standing,
+    /// Builds queues.
+    Bulk,
+}
+
+/// What the link sent in the last whole window, and what it has to do now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Link {
+    /// Bytes.
+    pub sent: u64,
+    /// Of those, of flows in good standing.
+    pub standing: u64,
+    /// Whether bulk flows have packets waiting.
+    pub contended: bool,
+}
+
+/// A question to a flow that goes first: does it give way to loss?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Question {
+    #[default]
+    None,
+    /// In the window in which it was asked first.
+    Asked,
+    /// In the window that is compared.
+    Waits,
+}
+
+/// One flow's.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    pub class: Class,
+    known: bool,
+    demerits: u8,
+    starved: u8,
+    question: Question,
+    /// Large packets since one was taken to ask.
+    due: u8,
+    /// Packets that wait.
+    pub packets: u32,
+    /// Bytes served since it was new.
+    served: u32,
+    /// Since when it is in its class, or has a demerit less.
+    since: Instant,
+    /// When it last lost a packet to a queue, was marked, or had a queue that stood.
+    offence: Instant,
+    /// Since when it has had packets waiting.
+    busy: Instant,
+    /// When a packet of it last came or left.
+    seen: Instant,
+    /// Ns for which its queue may still stand.
+    credit: i64,
+    /// The window, and what came in it: bytes, packets, those lost, the shortest wait in units of 2^16 ns.
+    window: u32,
+    came: u32,
+    arrivals: u32,
+    losses: u32,
+    wait: u32,
+    /// Bytes in a window that it does not give up when asked, and what it brought before it was.
+    proven: u32,
+    before: u32,
+    /// In the last window it brought more than [`HOG`] of the link.
+    hogs: bool,
+    /// Bytes in the window before.
+    last: u32,
+}
+
+/// The window of `now`.
+pub fn window(now: Instant) -> u32 {
+    // 2^61 ns are 73 years.
+    (now.as_nanos() >> WINDOW_BITS) as u32
+}
+
+impl Record {
+    /// A packet comes: whether the flow is unknown, or has been silent for so long that it is.
+    pub fn is_forgotten(&self, now: Instant) -> bool {
+        let keeps = match self.class {
+            Class::Standing => FORGOTTEN_STANDING,
+            _ => FORGOTTEN,
+        };
+        self.packets == 0 && (!self.known || now.saturating_since(self.seen) > keeps)
+    }
+
+    /// A new flow; what it did wrong is not forgotten.
+    pub fn begin(&mut self, now: Instant) {
+        *self = Self {
+            known: true,
+            demerits: if self.known { self.demerits } else { DEMERITS },
+            since: now,
+            offence: now,
+            busy: now,
+            seen: now,
+            credit: CREDIT,
+            window: window(now),
+            wait: u32::MAX,
+            ..Self::default()
+        };
+    }
+
+    /// Credit for the time since the last packet, before the next comes or goes.
+    pub fn account(&mut self, now: Instant) {
+        let stands_from = match self.packets {
+            0 => now,
+            _ => (self.busy + STANDS).max(self.seen).min(now),
+        };
+        let good = stands_from.saturating_since(self.seen).as_nanos();
+        let stood = now.saturating_since(stands_from).as_nanos();
+        if stood > 0 {
+            self.offence = now;
+        }
+        // Both are below 2^63.
+        self.credit = (self.credit + (good / EARNS) as i64).min(CREDIT_MOST) - stood as i64;
+        self.seen = now;
+    }
+
+    /// Whether its queue stands.
+    pub fn stands(&self, now: Instant) -> bool {
+        self.packets > 0 && now.saturating_since(self.busy) > STANDS
+    }
+
+    /// A packet of `len` came.
+    pub fn on_arrival(&mut self, len: u32) {
+        self.came = self.came.saturating_add(len);
+        self.arrivals += 1;
+    }
+
+    /// And waits.
+    pub fn on_queued(&mut self, now: Instant) {
+        if self.packets == 0 {
+            self.busy = now;
+        }
+        self.packets += 1;
+    }
+
+    /// A packet that waited for `wait` leaves.
+    pub fn on_departure(&mut self, len: u32, wait: Duration) {
+        self.served = self.served.saturating_add(len);
+        let wait = (wait.as_nanos() >> 16).min(WAIT_MOST) as u32;
+        self.wait = self.wait.min(wait);
+    }
+
+    /// It lost `packets`, or was marked.
+    pub fn on_loss(&mut self, now: Instant, packets: u32) {
+        self.losses += packets;
+        self.offence = now;
+    }
+
+    /// Whether the packet of `len` that comes is the question.
+    pub fn is_asked(&mut self, len: u32) -> bool {
+        if self.question == Question::None || len < ASKED_LEN {
+            return false;
+        }
+        self.due = self.due.saturating_add(1);
+        let is_asked = self.due >= ASKED_OF;
+        if is_asked {
+            self.due = 0;
+        }
+        is_asked
+    }
+
+    /// The class that it should be in, as a packet of it comes.
+    pub fn judge(&mut self, now: Instant, link: Link) -> Class {
+        let verdict = match self.turn_window(now, link) {
+            Some(class) => class,
+            None => self.by_queue(now),
+        };
+        if verdict != self.class {
+            self.change(now, verdict);
+        }
+        verdict
+    }
+
+    /// By its queue and its losses.
+    fn by_queue(&mut self, now: Instant) -> Class {
+        let age = now.saturating_since(self.since);
+        let clean = now.saturating_since(self.offence);
+        let asked = self.question != Question::None;
+        let waits = now.saturating_since(self.busy);
+        match self.class {
+            Class::New if self.stands(now) && (self.served > SMALL || waits > STARVES) => {
+                Class::Bulk
+            }
+            Class::New if age > TRIAL && clean > TRIAL / 2 && !asked => Class::Standing,
+            Class::New if age > TRIAL * 2 && !asked => Class::Bulk,
+            Class::Standing if self.credit <= 0 => Class::Bulk,
+            Class::Standing if age > REDEEMS => {
+                self.demerits = self.demerits.saturating_sub(1);
+                self.since = now;
+                Class::Standing
+            }
+            Class::Bulk => {
+                let sentence = Duration::from_secs(1 << self.demerits);
+                let parole = self.demerits <= PAROLE && age > sentence;
+                match clean > sentence && !self.hogs || parole {
+                    true => Class::New,
+                    false => Class::Bulk,
+                }
+            }
+            same => same,
+        }
+    }
+
+    /// By what it brought in the window that ended.
+    fn turn_window(&mut self, now: Instant, link: Link) -> Option<Class> {
+        let at = window(now);
+        if at == self.window {
+            return None;
+        }
+        let whole = at == self.window + 1;
+        let came = self.came;
+        // TCP that overshot falls; a stream goes on.
+        let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
+        let starves = whole && steady && self.is_no_tcp();
+        self.last = if whole { came } else { 0 };
+        self.hogs = whole && u64::from(came) * HOG >= link.sent;
+        self.starved = if starves { self.starved + 1 } else { 0 };
+        (
+            self.window,
+            self.came,
+            self.arrivals,
+            self.losses,
+            self.wait,
+        ) = (at, 0, 0, 0, u32::MAX);
+        if self.class == Class::Bulk {
+            self.starved = self.starved.min(WINDOWS);
+            let fits = (link.standing + u64::from(came)) * 10 <= link.sent * 9;
+            let rises = self.starved == WINDOWS && fits;
+            return rises.then(|| {
+                self.proven = came.saturating_add(came / 2);
+                Class::Standing
+            });
+        }
+        self.starved = 0;
+        self.answer(whole, came, link)
+    }
+
+    /// It brings more than [`NO_TCP`] times what TCP would at its loss and its RTT (Floyd and Fall 1999:
+    /// `1.22 / (RTT sqrt(p))` packets a second), squared: `arrivals losses > (1.22 NO_TCP window / RTT)^2`.
+    fn is_no_tcp(&self) -> bool {
+        let rtt = u64::from(self.wait).min(WAIT_MOST) + RTT_LEAST;
+        let windows = NO_TCP * (1 << (WINDOW_BITS - 16)) / rtt;
+        let product = u64::from(self.arrivals) * u64::from(self.losses);
+        // In such loss TCP waits for timeouts.
+        let drowns = self.arrivals >= PACKETS * 2 && self.losses * 4 >= self.arrivals * 3;
+        let loses = self.arrivals >= PACKETS && self.losses * 4 >= self.arrivals;
+        drowns || loses && product * 100 > windows * windows * 149
+    }
+
+    /// The question of a flow that goes first.
+    fn answer(&mut self, whole: bool, came: u32, link: Link) -> Option<Class> {
+        match self.question {
+            _ if !whole => self.question = Question::None,
+            Question::None => {
+                if self.hogs && came > self.proven && link.contended {
+                    self.question = Question::Asked;
+                    self.before = came;
+                    self.due = ASKED_OF - 1;
+                }
+            }
+            // TCP that loses a packet of 16 keeps five or so in its window.
+            Question::Asked if came < self.before / 2 => return Some(Class::Bulk),
+            Question::Asked => self.question = Question::Waits,
+            Question::Waits if u64::from(came) * 16 < u64::from(self.before) * 11 => {
+                return Some(Class::Bulk);
+            }
+            Question::Waits => {
+                self.question = Question::None;
+                let shown = came.max(self.before);
+                self.proven = shown.saturating_add(shown / 2);
+            }
+        }
+        None
+    }
+
+    /// It may not be new: its user has had its openings.
+    pub fn refuse(&mut self, now: Instant) {
+        self.change(now, Class::Bulk);
+    }
+
+    fn change(&mut self, now: Instant, class: Class) {
+        if class == Class::Bulk {
+            self.demerits = (self.demerits + 1).min(DEMERITS_MOST);
+            self.question = Question::None;
+        }
+        self.credit = match (self.class, class) {
+            (Class::Bulk, Class::Standing) => CREDIT_STARVED,
+            _ => CREDIT,
+        };
+        (self.class, self.since, self.offence, self.starved) = (class, now, now, 0);
+    }
+}

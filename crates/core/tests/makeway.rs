@@ -1,0 +1,441 @@
+//! What docs/disciplines/makeway.md promises of `makeway`, on a link in virtual time: streams whose packets are on a
+//! timetable, and downloads that keep a window of packets under way as TCP does.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+use makeway_core::packet::{FlowId, Handle, Packet, UserId};
+use makeway_core::sched::{Discipline, Drops, Env, Limits, Scheduler, build};
+use makeway_core::units::{Bytes, Instant};
+use proptest::prelude::*;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const LEN: u32 = 1500;
+const QUANTUM: u64 = 1538;
+
+/// What a flow sends.
+#[derive(Clone, Debug)]
+enum Source {
+    /// `burst` packets of `len` every `period` ns, from `from` to `to`.
+    Stream {
+        burst: u32,
+        len: u32,
+        period: u64,
+        from: u64,
+        to: u64,
+    },
+    /// A window that grows by a packet in a round trip of `rtt` and halves when packets are lost, from `from` on; after
+    /// `packets` it is done, and another flow begins.
+    Download { rtt: u64, from: u64, packets: u32 },
+}
+
+/// A download's state.
+#[derive(Clone, Default)]
+struct Window {
+    size: f64,
+    under_way: u32,
+    /// Until when losses belong to the one that halved it.
+    recovering: u64,
+    sent: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Departure,
+    Tick(u32),
+    Acknowledged(u32),
+    Lost(u32),
+}
+
+struct Flow {
+    source: Source,
+    user: u32,
+    id: u32,
+    window: Window,
+    /// When each packet was sent, and its delay if it came.
+    came: Vec<(u64, Option<u64>)>,
+    bytes: Vec<(u64, u32)>,
+}
+
+struct Link {
+    scheduler: Box<dyn Scheduler + Send>,
+    flows: Vec<Flow>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    /// Rates in bit/s from their times on.
+    rates: Vec<(u64, u64)>,
+    owners: Vec<(u32, u32)>,
+    busy: bool,
+    ids: u32,
+    now: u64,
+}
+
+impl Link {
+    fn new(packets: u32, rates: &[(u64, u64)]) -> Self {
+        let limits = Limits {
+            packets,
+            bytes: Bytes::new(u64::from(packets) * 9000),
+            flows: 4096,
+        };
+        Self {
+            scheduler: build(&Discipline::Makeway.spec(), &Env::new(limits)).unwrap(),
+            flows: Vec::new(),
+            events: BinaryHeap::new(),
+            rates: rates.to_vec(),
+            owners: Vec::new(),
+            busy: false,
+            ids: 0,
+            now: 0,
+        }
+    }
+
+    /// Adds a flow of `user`; its number here.
+    fn flow(&mut self, user: u32, source: Source) -> usize {
+        let at = match source {
+            Source::Stream { from, .. } | Source::Download { from, .. } => from,
+        };
+        let number = self.flows.len();
+        self.events.push(Reverse((at, Event::Tick(number as u32))));
+        self.flows.push(Flow {
+            source,
+            user,
+            id: self.ids,
+            window: Window {
+                size: 2.0,
+                ..Window::default()
+            },
+            came: Vec::new(),
+            bytes: Vec::new(),
+        });
+        self.ids += 1;
+        number
+    }
+
+    fn rate(&self) -> u64 {
+        let now = self.rates.iter().rev().find(|(from, _)| *from <= self.now);
+        now.unwrap().1
+    }
+
+    fn send(&mut self, number: u32, len: u32) {
+        let flow = &mut self.flows[number as usize];
+        let handle = self.owners.len() as u32;
+        self.owners.push((number, flow.came.len() as u32));
+        flow.came.push((self.now, None));
+        let (id, user) = (FlowId(flow.id), UserId(flow.user));
+        let now = Instant::from_nanos(self.now);
+        let pkt = Packet::new(now, Handle(handle), id, user, Bytes::new(len.into()));
+        let mut drops = Drops::default();
+        self.scheduler.enqueue(now, pkt, &mut drops);
+        self.lost(&mut drops);
+        if !self.busy && self.scheduler.backlog().packets > 0 {
+            self.busy = true;
+            self.events.push(Reverse((self.now, Event::Departure)));
+        }
+    }
+
+    fn lost(&mut self, drops: &mut Drops) {
+        for (pkt, _) in drops.drain() {
+            let number = self.owners[pkt.handle.0 as usize].0;
+            if let Source::Download { rtt, .. } = self.flows[number as usize].source {
+                let at = self.now + rtt;
+                self.events.push(Reverse((at, Event::Lost(number))));
+            }
+        }
+    }
+
+    fn fill(&mut self, number: u32) {
+        loop {
+            let Flow { source, window, .. } = &mut self.flows[number as usize];
+            let Source::Download { packets, .. } = *source else {
+                return;
+            };
+            if f64::from(window.under_way) >= window.size {
+                return;
+            }
+            if window.sent == packets {
+                if window.under_way == 0 {
+                    *window = Window {
+                        size: 2.0,
+                        ..Window::default()
+                    };
+                    self.flows[number as usize].id = self.ids % 4096;
+                    self.ids += 1;
+                    continue;
+                }
+                return;
+            }
+            window.under_way += 1;
+            window.sent += 1;
+            self.send(number, LEN);
+        }
+    }
+
+    fn run(&mut self, until: u64) {
+        while let Some(&Reverse((at, event))) = self.events.peek()
+            && at < until
+        {
+            self.events.pop();
+            self.now = at;
+            match event {
+                Event::Departure => self.depart(),
+                Event::Tick(number) => self.tick(number),
+                Event::Acknowledged(number) => {
+                    let window = &mut self.flows[number as usize].window;
+                    window.under_way -= 1;
+                    window.size += 1.0 / window.size;
+                    self.fill(number);
+                }
+                Event::Lost(number) => {
+                    let Flow { source, window, .. } = &mut self.flows[number as usize];
+                    window.under_way -= 1;
+                    if let Source::Download { rtt, .. } = source
+                        && self.now >= window.recovering
+                    {
+                        window.size = (window.size / 2.0).max(1.0);
+                        window.recovering = self.now + *rtt;
+                    }
+                    self.fill(number);
+                }
+            }
+        }
+        self.now = until;
+    }
+
+    fn tick(&mut self, number: u32) {
+        match self.flows[number as usize].source {
+            Source::Stream {
+                burst,
+                len,
+                period,
+                to,
+                ..
+            } => {
+                for _ in 0..burst {
+                    self.send(number, len);
+                }
+                if self.now + period < to {
+                    let next = self.now + period;
+                    self.events.push(Reverse((next, Event::Tick(number))));
+                }
+            }
+            Source::Download { .. } => self.fill(number),
+        }
+    }
+
+    fn depart(&mut self) {
+        let mut drops = Drops::default();
+        let now = Instant::from_nanos(self.now);
+        let sent = self.scheduler.dequeue(now, &mut drops);
+        self.lost(&mut drops);
+        let Some(pkt) = sent else {
+            self.busy = false;
+            return;
+        };
+        let (number, n) = self.owners[pkt.handle.0 as usize];
+        let flow = &mut self.flows[number as usize];
+        // In the queue, without its own time on the link.
+        flow.came[n as usize].1 = Some(self.now - pkt.arrived.as_nanos());
+        flow.bytes.push((self.now, pkt.len().get() as u32));
+        if let Source::Download { rtt, .. } = flow.source {
+            let at = self.now + rtt;
+            self.events.push(Reverse((at, Event::Acknowledged(number))));
+        }
+        let takes = pkt.len().get() * 8 * SECOND / self.rate();
+        self.events
+            .push(Reverse((self.now + takes, Event::Departure)));
+    }
+
+    /// Share of the packets sent in a time that left within `most` ns.
+    fn on_time(&self, flow: usize, from: u64, to: u64, most: u64) -> f64 {
+        let of = |p: &&(u64, Option<u64>)| (from..to).contains(&p.0);
+        let sent = self.flows[flow].came.iter().filter(of);
+        let good = sent
+            .clone()
+            .filter(|p| p.1.is_some_and(|delay| delay <= most));
+        good.count() as f64 / sent.count() as f64
+    }
+
+    /// Bit/s that left in a time.
+    fn goodput(&self, flow: usize, from: u64, to: u64) -> f64 {
+        let sent = self.flows[flow].bytes.iter();
+        let bytes = sent.filter(|(at, _)| (from..to).contains(at));
+        let bits: u64 = bytes.map(|(_, len)| u64::from(*len) * 8).sum();
+        bits as f64 * SECOND as f64 / (to - from) as f64
+    }
+}
+
+const MBIT10: [(u64, u64); 1] = [(0, 10_000_000)];
+
+fn download(rtt_ms: u64) -> Source {
+    Source::Download {
+        rtt: rtt_ms * MS,
+        from: 0,
+        packets: u32::MAX,
+    }
+}
+
+/// 5 Mbit/s as frames, one every 40 ms.
+fn video() -> Source {
+    Source::Stream {
+        burst: 17,
+        len: 1470,
+        period: 40 * MS,
+        from: 0,
+        to: u64::MAX,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// (a) With `R = 120/133` of the link for what goes first, no packet in standing waits longer than the bursts of all
+    /// streams and two of bulk's packets take at `R` less the streams' rates.
+    #[test]
+    fn a_stream_in_standing_waits_no_longer_than_the_bursts_of_all(
+        streams in proptest::collection::vec((1u32..12, 100u32..1500, 10u64..60), 1..5),
+        floods in 1u64..20,
+    ) {
+        let mut link = Link::new(400, &MBIT10);
+        let mut rates = 0.0;
+        let (mut bursts, mut numbers) = (0.0, Vec::new());
+        for (n, (burst, len, period)) in streams.into_iter().enumerate() {
+            let rate = f64::from(burst * len * 8) / (period as f64 / 1000.0);
+            if rates + rate > 7_000_000.0 {
+                continue;
+            }
+            rates += rate;
+            bursts += f64::from(burst * len * 8);
+            numbers.push(link.flow(0, Source::Stream {
+                burst, len, period: period * MS, from: n as u64 * 7 * MS, to: u64::MAX,
+            }));
+        }
+        // Bulk in no time, and for ever.
+        for n in 0..floods {
+            link.flow(0, Source::Stream {
+                burst: 10, len: LEN, period: 10 * MS, from: 3 * SECOND + n * MS, to: u64::MAX,
+            });
+        }
+        link.run(8 * SECOND);
+        let bulk = 2.0 * (QUANTUM as f64 + f64::from(LEN)) * 8.0;
+        let bound = (bursts + bulk) / (10_000_000.0 * 120.0 / 133.0 - rates);
+        for number in numbers {
+            let late = link.flows[number].came.iter()
+                .filter(|(at, _)| *at > 4 * SECOND)
+                .filter_map(|(_, delay)| *delay)
+                .max().unwrap_or(0);
+            prop_assert!(late as f64 / 1e9 <= bound, "{late} ns, bound {bound} s");
+            prop_assert!(link.on_time(number, 3 * SECOND, 7 * SECOND, SECOND) > 0.9);
+        }
+    }
+
+    /// (b) After a link of 2 Mbit/s for six seconds, a stream of half of the link stands again within 5 s.
+    #[test]
+    fn a_stream_that_fits_regains_its_standing_for_every_number_of_downloads(
+        downloads in 2u64..40,
+        rtt in 5u64..60,
+    ) {
+        let dip = [(0, 10_000_000), (10 * SECOND, 2_000_000), (16 * SECOND, 10_000_000)];
+        let mut link = Link::new(100, &dip);
+        let stream = link.flow(0, video());
+        for _ in 0..downloads {
+            link.flow(0, download(rtt));
+        }
+        link.run(25 * SECOND);
+        let during = link.on_time(stream, 12 * SECOND, 16 * SECOND, 150 * MS);
+        prop_assert!(during < 0.5, "no disturbance: {during}");
+        let after = link.on_time(stream, 21 * SECOND, 24 * SECOND, 150 * MS);
+        prop_assert!(after > 0.99, "{after}");
+    }
+
+    /// (c) Whatever goes first, bulk has 9 % of the link in every second, and each flow of it its even part.
+    #[test]
+    fn bulk_has_its_floor_whatever_goes_first(
+        streams in proptest::collection::vec((1u32..30, 60u32..1500, 5u64..60, 0u64..9), 1..40),
+    ) {
+        let mut link = Link::new(200, &MBIT10);
+        for (burst, len, period, from) in streams {
+            link.flow(0, Source::Stream {
+                burst, len, period: period * MS, from: from * SECOND, to: u64::MAX,
+            });
+        }
+        // It never gives way, so that it always has packets waiting.
+        let bulk = link.flow(0, Source::Stream {
+            burst: 10, len: LEN, period: 10 * MS, from: 0, to: u64::MAX,
+        });
+        link.run(12 * SECOND);
+        for from in 3..11 {
+            let rate = link.goodput(bulk, from * SECOND, (from + 1) * SECOND);
+            let flows = link.flows.len() as f64;
+            // In a second, to a packet.
+            let packet = f64::from(LEN * 8);
+            prop_assert!(rate + packet >= 900_000.0 / flows, "{rate} bit/s from {from} s, {flows} flows");
+        }
+    }
+}
+
+#[test]
+fn a_host_gains_nothing_by_more_downloads_and_little_by_short_ones() {
+    let rate = |others: u32, packets: u32| {
+        let mut link = Link::new(200, &MBIT10);
+        let one = link.flow(1, download(20));
+        for _ in 0..others {
+            let source = Source::Download {
+                rtt: 20 * MS,
+                from: 0,
+                packets,
+            };
+            link.flow(2, source);
+        }
+        link.run(30 * SECOND);
+        link.goodput(one, 10 * SECOND, 30 * SECOND)
+    };
+    let even = rate(1, u32::MAX);
+    for others in [4, 30] {
+        let many = rate(others, u32::MAX);
+        assert!(many > 0.9 * even, "{others} downloads: {many} of {even}");
+    }
+    // New flows without end, 30 packets each: a quarter of the link is theirs to open, the rest is shared.
+    let short = rate(10, 30);
+    assert!(short > 0.25 * 10_000_000.0, "{short}");
+}
+
+#[test]
+fn a_flow_that_is_silent_is_forgotten() {
+    let mut link = Link::new(100, &MBIT10);
+    let bulk = link.flow(0, video());
+    for _ in 0..5 {
+        link.flow(0, download(10));
+    }
+    // Too much for the link: bulk for certain.
+    let flood = link.flow(
+        0,
+        Source::Stream {
+            burst: 20,
+            len: LEN,
+            period: 10 * MS,
+            from: 0,
+            to: 4 * SECOND,
+        },
+    );
+    link.run(8 * SECOND);
+    assert!(link.on_time(flood, 2 * SECOND, 4 * SECOND, 150 * MS) < 0.5);
+    // The same flow again, as a call's first second, with more than its fair share.
+    let again = link.flows.len();
+    link.flow(
+        0,
+        Source::Stream {
+            burst: 5,
+            len: 1000,
+            period: 20 * MS,
+            from: 8 * SECOND,
+            to: 9 * SECOND,
+        },
+    );
+    link.flows[again].id = link.flows[flood].id;
+    link.run(10 * SECOND);
+    // What it is asked costs a packet of 16.
+    let on_time = link.on_time(again, 8 * SECOND, 9 * SECOND, 100 * MS);
+    assert!(on_time > 0.9, "{on_time}");
+    assert!(link.on_time(bulk, 5 * SECOND, 8 * SECOND, 150 * MS) > 0.99);
+}
