@@ -13,4 +13,6 @@ pub mod bpf;
 pub mod bpf;
 pub mod control;
 pub mod datapath;
+mod folder;
 pub mod rules;
+mod tool;

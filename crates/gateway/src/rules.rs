@@ -5,12 +5,18 @@
 //! rule has `bypass`: with nobody listening on the queue, packets go on.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{folder, tool};
+
+/// How long a tool may take: 5 s, chosen by us. One that waits for another's lock or for a kernel that hangs is killed.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// Which packets of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +83,16 @@ pub enum RulesError {
         /// The interface.
         interface: String,
     },
+    /// They are still there.
+    #[error(
+        "the rules for {interface} could not be taken away ({said}); with nobody at their queue traffic passes by them"
+    )]
+    Left {
+        /// The interface.
+        interface: String,
+        /// The tool and what it said.
+        said: String,
+    },
     /// The network namespace of the calling thread could not be named.
     #[error("cannot open the network namespace of this thread: {0}")]
     Namespace(#[from] io::Error),
@@ -110,8 +126,8 @@ impl Rules {
         }
         let mut tried = Vec::new();
         for tool in tools {
-            tool.remove(&place);
-            match tool.install(&place, queue_num) {
+            let replaced = tool.remove(&place).map_err(|error| error.to_string());
+            match replaced.and_then(|_| tool.install(&place, queue_num)) {
                 Ok(()) => {
                     return Ok(Self {
                         place,
@@ -120,7 +136,8 @@ impl Rules {
                     });
                 }
                 Err(said) => {
-                    tool.remove(&place);
+                    // Of IPv4, where IPv6 failed. What it says is what it said.
+                    let _ = tool.remove(&place);
                     tried.push(format!("{}: {said}", tool.name()));
                 }
             }
@@ -141,6 +158,15 @@ impl Rules {
         self.tool.name()
     }
 
+    /// Takes them away.
+    ///
+    /// # Errors
+    /// If they are still there.
+    pub fn remove(mut self) -> Result<(), RulesError> {
+        self.forgotten = true;
+        self.tool.remove(&self.place).map(drop)
+    }
+
     /// Leaves the rules where they are, for a namespace that ends with everything in it.
     pub fn forget(mut self) {
         self.forgotten = true;
@@ -150,7 +176,8 @@ impl Rules {
 impl Drop for Rules {
     fn drop(&mut self) {
         if !self.forgotten {
-            self.tool.remove(&self.place);
+            // Those that stay let everything pass.
+            let _ = self.tool.remove(&self.place);
         }
     }
 }
@@ -159,12 +186,12 @@ impl Drop for Rules {
 /// the calling thread; whether there was something.
 ///
 /// # Errors
-/// For a name that no rule can have, and without CAP_NET_ADMIN.
+/// For a name that no rule can have, and if they are still there.
 pub fn remove(interface: &str, direction: Direction) -> Result<bool, RulesError> {
     let place = Place::new(interface, direction)?;
     let mut found = false;
     for tool in tools() {
-        found |= tool.remove(&place);
+        found |= tool.remove(&place)?;
     }
     Ok(found)
 }
@@ -238,12 +265,12 @@ enum Tool {
 /// The tools that are installed, the best first.
 fn tools() -> Vec<Tool> {
     let mut tools = Vec::new();
-    tools.extend(find("nft").map(Tool::Nft));
+    tools.extend(tool::find("nft").map(Tool::Nft));
     for suffix in ["-nft", "", "-legacy"] {
-        let Some(v4) = find(&format!("iptables{suffix}")) else {
+        let Some(v4) = tool::find(&format!("iptables{suffix}")) else {
             continue;
         };
-        let v6 = find(&format!("ip6tables{suffix}"))
+        let v6 = tool::find(&format!("ip6tables{suffix}"))
             .filter(|_| Path::new("/proc/thread-self/net/if_inet6").exists());
         let tool = Tool::Iptables(v4, v6);
         // Plain `iptables` is most often a link to one of the other two.
@@ -252,14 +279,6 @@ fn tools() -> Vec<Tool> {
         }
     }
     tools
-}
-
-fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
 }
 
 impl Tool {
@@ -275,7 +294,8 @@ impl Tool {
             return false;
         };
         let version = |path: &Path| {
-            let output = Command::new(path).arg("--version").output().ok()?;
+            let mut command = Command::new(path);
+            let output = tool::run(command.arg("--version"), b"", LIMIT).ok()?;
             Some(output.stdout)
         };
         version(a) == version(b)
@@ -315,28 +335,27 @@ impl Tool {
     }
 
     /// Takes away whatever this tool has under our name; whether there was something.
-    fn remove(&self, place: &Place) -> bool {
-        let (name, interface) = (&place.name, &place.interface);
+    fn remove(&self, place: &Place) -> Result<bool, RulesError> {
+        let left = |said: String| RulesError::Left {
+            interface: place.interface.clone(),
+            said: format!("{}: {said}", self.name()),
+        };
         match self {
-            Self::Nft(nft) => run(place, nft, &["delete", "table", "inet", name], "").is_ok(),
+            Self::Nft(nft) => {
+                match run(place, nft, &["delete", "table", "inet", &place.name], "") {
+                    Ok(()) => Ok(true),
+                    Err(said) if said.contains("No such file") => Ok(false),
+                    Err(said) if is_late(&said) || self.has(place) => Err(left(said)),
+                    // It cannot be used here, so it made nothing either.
+                    Err(_) => Ok(false),
+                }
+            }
             Self::Iptables(v4, v6) => {
-                let hook = place.direction.hook().to_ascii_uppercase();
-                let side = format!("-{}", place.direction.letter());
-                let jump = ["-D", &hook, &side, interface, "-j", name];
                 let mut found = false;
                 for program in [Some(v4), v6.as_ref()].into_iter().flatten() {
-                    let ask = |arguments: &[&str]| {
-                        let arguments = [&["-w", "-t", "mangle"], arguments].concat();
-                        run(place, program, &arguments, "").is_ok()
-                    };
-                    if !ask(&["-n", "-L", name]) {
-                        continue;
-                    }
-                    while ask(&jump) {}
-                    ask(&["-F", name]);
-                    found |= ask(&["-X", name]);
+                    found |= remove_chain(place, program).map_err(left)?;
                 }
-                found
+                Ok(found)
             }
         }
     }
@@ -353,6 +372,30 @@ impl Tool {
     }
 }
 
+/// Takes our chain of iptables or ip6tables away, and all that leads to it; whether it was there.
+fn remove_chain(place: &Place, program: &Path) -> Result<bool, String> {
+    let ask = |arguments: &[&str]| {
+        let arguments = [&["-w", "-t", "mangle"], arguments].concat();
+        run(place, program, &arguments, "")
+    };
+    match ask(&["-n", "-L", &place.name]) {
+        Ok(()) => {}
+        Err(said) if is_late(&said) => return Err(said),
+        Err(_) => return Ok(false),
+    }
+    let hook = place.direction.hook().to_ascii_uppercase();
+    let side = format!("-{}", place.direction.letter());
+    // There is one; each start that was killed may have left another.
+    for _ in 0..64 {
+        if ask(&["-D", &hook, &side, &place.interface, "-j", &place.name]).is_err() {
+            break;
+        }
+    }
+    ask(&["-F", &place.name])?;
+    ask(&["-X", &place.name])?;
+    Ok(true)
+}
+
 fn with_suffix(program: &Path, suffix: &str) -> PathBuf {
     let mut name = program.as_os_str().to_owned();
     name.push(suffix);
@@ -363,13 +406,7 @@ fn with_suffix(program: &Path, suffix: &str) -> PathBuf {
 fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result<(), String> {
     let namespace = place.namespace.as_raw_fd();
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        // A second Ctrl-C in the terminal must not end what the first one began.
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    command.args(arguments);
     if let Some(lock) = lock_file() {
         command.env("XTABLES_LOCKFILE", lock);
     }
@@ -383,13 +420,11 @@ fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result
             });
         }
     }
-    let failed = |error: io::Error| format!("cannot run {}: {error}", program.display());
-    let mut child = command.spawn().map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A tool that ends early says why on its standard error.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(failed)?;
+    let output = match tool::run(&mut command, input.as_bytes(), LIMIT) {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(LATE.into()),
+        Err(error) => return Err(format!("cannot run {}: {error}", program.display())),
+        Ok(output) => output,
+    };
     if output.status.success() {
         return Ok(());
     }
@@ -398,15 +433,19 @@ fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result
     Err(line.unwrap_or("it failed and said nothing").trim().into())
 }
 
+const LATE: &str = "it did not end within 5 s and was killed";
+
+fn is_late(said: &str) -> bool {
+    said == LATE
+}
+
 /// A lock file that can be written, where iptables' own cannot: in a user namespace.
 fn lock_file() -> Option<PathBuf> {
     let own = Path::new("/run/xtables.lock");
     if File::options().append(true).create(true).open(own).is_ok() {
         return None;
     }
-    let user = rustix::process::getuid().as_raw();
-    let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-    Some(folder.join(format!("makeway-{user}-xtables.lock")))
+    Some(folder::make().ok()?.join("xtables.lock"))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ Examples:
   makeway status wan0 --flows 100
       the hundred flows with the largest backlog
   makeway status wan0 --json | jq '.instances[0].directions[0].drops'
-      for programs: all flows, all counters, units in the names
+      for programs: all counters, the 1024 flows with the largest backlogs, units in the names
 
 Times are sojourn times: from a packet's arrival to its departure. Reasons of drops: longest-queue
 (the buffer was full: a packet of the longest queue), tail (full: fifo, red, codel), early and forced

@@ -148,7 +148,13 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
         config.backend = Backend::Bpf;
     }
     let instance = Instance::start(config)?;
-    let status = instance.status().map_err(anyhow::Error::msg)?;
+    let status = match instance.status() {
+        Ok(status) => status,
+        Err(why) => {
+            instance.stop();
+            bail!("{}: {why}", args.interface);
+        }
+    };
     text::say!("{}", started(&status).trim_end());
     instance.detach();
     Ok(ExitCode::SUCCESS)
@@ -162,10 +168,21 @@ pub fn stay(config: UpConfig) -> anyhow::Result<ExitCode> {
     let interface = config.interface.clone();
     let quit = quit()?;
     let instance = Instance::start(config)?;
-    let status = instance.status().map_err(anyhow::Error::msg)?;
+    let status = match instance.status() {
+        Ok(status) => status,
+        Err(why) => {
+            let outcome = instance.stop();
+            bail!("{interface}: {why}; {}", removed(&outcome.status));
+        }
+    };
     text::say!("{}", started(&status).trim_end());
     notify("READY=1");
-    let outcome = instance.run(&quit);
+    let is_watched = std::env::var_os("WATCHDOG_USEC").is_some();
+    let outcome = instance.run(&quit, || {
+        if is_watched {
+            notify("WATCHDOG=1");
+        }
+    })?;
     notify("STOPPING=1");
     finished(&interface, &outcome)
 }
@@ -386,7 +403,9 @@ fn finished(name: &str, outcome: &Outcome) -> anyhow::Result<ExitCode> {
     match &outcome.ending {
         Ending::Quit => text::say!("\n{name}: {removed}; {said}."),
         Ending::Asked => text::say!("{name}: ended by `makeway down`, {removed}; {said}."),
-        Ending::InterfaceGone => bail!("the interface {name} is gone: {removed}; {said}"),
+        Ending::InterfaceGone => {
+            bail!("the interface {name} is gone, or has another name: {removed}; {said}")
+        }
         Ending::Failed(why) => bail!("{name}: {why}; {removed}, traffic passes; {said}"),
     }
     Ok(ExitCode::SUCCESS)
@@ -572,6 +591,43 @@ mod tests {
     fn default_packets(rate: &str) -> u32 {
         let rate = rate.parse().unwrap();
         limits(&[], rate, Framing::default(), 1500).packets
+    }
+
+    #[test]
+    fn the_service_takes_names_as_they_are_is_watched_and_shut_in() {
+        let unit = include_str!("../../../../packaging/systemd/makeway@.service");
+        // `%I` makes br/lan of br-lan, and `..-..` a way out of /etc/makeway.
+        assert!(!unit.contains("%I"));
+        let line = |key: &str| {
+            let mut lines = unit.lines();
+            let line = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+            line.unwrap_or_else(|| panic!("{key} is missing"))
+        };
+        // An interface may be called like an option.
+        assert!(line("ExecStart").ends_with(" up $MAKEWAY -- %i"));
+        assert!(line("WatchdogSec").parse::<u64>().unwrap() > 2);
+        assert_eq!(line("WatchdogSignal"), "SIGKILL");
+        for key in [
+            "LockPersonality",
+            "MemoryDenyWriteExecute",
+            "NoNewPrivileges",
+            "PrivateDevices",
+            "PrivateTmp",
+            "ProtectClock",
+            "ProtectControlGroups",
+            "ProtectHome",
+            "ProtectHostname",
+            "ProtectKernelLogs",
+            "ProtectKernelModules",
+            "ProtectKernelTunables",
+            "RestrictNamespaces",
+            "RestrictSUIDSGID",
+        ] {
+            assert_eq!(line(key), "yes", "{key}");
+        }
+        assert_eq!(line("UMask"), "0077");
+        assert!(line("SystemCallFilter").starts_with("@system-service"));
+        assert!(line("ReadWritePaths").contains("/sys/fs/bpf"));
     }
 
     #[test]

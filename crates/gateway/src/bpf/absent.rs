@@ -2,11 +2,11 @@
 //! In the place of the qdiscs where makeway was built without them: there is never one.
 
 use std::convert::Infallible;
-use std::path::Path;
 
 use makeway_core::units::Rate;
 
 use crate::control::interface::Interface;
+use crate::control::place::Place;
 use crate::control::protocol::DirectionStatus;
 use crate::datapath::DatapathConfig;
 use crate::rules::Direction;
@@ -36,17 +36,24 @@ pub struct Shaped(Infallible);
 
 #[allow(missing_docs)]
 impl Shaped {
-    pub fn start(
+    pub(crate) fn start(
         _: &Interface,
-        _: u64,
-        _: &Path,
+        _: &Place,
         _: Vec<(Direction, DirectionStatus, Config)>,
     ) -> Result<Self, BpfError> {
         Err(BpfError)
     }
 
-    pub fn open(_: &Path) -> Result<Option<Self>, BpfError> {
+    pub(crate) fn open(_: &Place) -> Result<Option<Self>, BpfError> {
         Ok(None)
+    }
+
+    pub(crate) fn sweep(_: &Place) -> Result<(), BpfError> {
+        Ok(())
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.0 {}
     }
 
     pub fn directions(&self) -> Result<Vec<DirectionStatus>, BpfError> {

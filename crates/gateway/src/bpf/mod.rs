@@ -56,6 +56,18 @@ pub enum BpfError {
         /// What tc calls it.
         kind: String,
     },
+    /// Nobody knows what there was before.
+    #[error(
+        "{file} does not say what makeway changed on {interface} ({why}). End it with the makeway that wrote it, or by hand and in this order: `tc qdisc del dev {interface} root`, `tc filter del dev {interface} ingress pref 19799`, `ip link del mwifbN` if there is one, `rm -r /sys/fs/bpf/makeway/{interface}-*`, `rm {file}`"
+    )]
+    Record {
+        /// The interface.
+        interface: String,
+        /// What should say it.
+        file: String,
+        /// What is wrong with that.
+        why: String,
+    },
     /// The system refused.
     #[error("{what}: {source}")]
     System {

@@ -168,10 +168,31 @@ pub(super) fn redirect(index: u32, to: u32) -> io::Result<()> {
     exchange(request, NLM_F_CREATE | NLM_F_REPLACE, index, |_| {})
 }
 
-/// No longer.
+/// No longer. Where nothing is redirected, as on an interface that is gone, there is nothing to do.
+///
+/// # Errors
+/// If it may still be redirected.
 pub(super) fn stop_redirecting(index: u32) -> io::Result<()> {
     let request = RouteNetlinkMessage::DelTrafficFilter(filter(index));
-    exchange(request, 0, index, |_| {})
+    let deleted = exchange(request, 0, index, |_| {});
+    match is_redirected(index)? {
+        false => Ok(()),
+        true => deleted.and(Err(io::Error::other("its filter is still there"))),
+    }
+}
+
+/// Whether our filter is there.
+fn is_redirected(index: u32) -> io::Result<bool> {
+    let parent = CLSACT | u32::from(TcHandle::MIN_INGRESS);
+    let mut message = message(index, parent, 0, None);
+    // Of our priority alone: what others have the library may not read.
+    message.header.info = u32::from(PRIORITY) << 16;
+    let mut any = false;
+    let request = RouteNetlinkMessage::GetTrafficFilter(message);
+    exchange(request, NLM_F_DUMP, index, |answer| {
+        any |= matches!(answer, RouteNetlinkMessage::NewTrafficFilter(_));
+    })?;
+    Ok(any)
 }
 
 /// Whether anybody's filters are at clsact.

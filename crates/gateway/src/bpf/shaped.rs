@@ -14,12 +14,18 @@ use serde::{Deserialize, Serialize};
 
 use super::netlink::{self, Found, ROOT};
 use super::{BpfError, Config, Qdisc, stats};
-use crate::control::interface::Interface;
+use crate::control::interface::{self, Interface};
+use crate::control::place::Place;
 use crate::control::protocol::DirectionStatus;
+use crate::folder;
 use crate::rules::Direction;
 
 /// The file system in which the kernel keeps what is pinned.
 const PINS: &str = "/sys/fs/bpf/makeway";
+/// Bytes of the longest record.
+const LONGEST: u64 = 1 << 20;
+/// The form of [`Record`]. Fields may be added without a new one, if they may also be missing.
+const VERSION: u32 = 1;
 /// What our kinds begin with; a number follows.
 const KIND: &str = "makeway";
 /// Kinds that are made again as they were: without classes, and told with everything that makes them.
@@ -43,6 +49,9 @@ const RESTORABLE: [&str; 15] = [
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
+    /// [`VERSION`]; 0 in those that have none.
+    #[serde(default)]
+    version: u32,
     interface: String,
     index: u32,
     namespace: u64,
@@ -51,6 +60,9 @@ struct Record {
     /// The qdiscs of the interface before the first of ours.
     before: Vec<Found>,
     made_clsact: bool,
+    /// Whether somebody began to restore what was there before.
+    #[serde(default)]
+    ending: bool,
     directions: Vec<Half>,
 }
 
@@ -59,7 +71,7 @@ struct Record {
 struct Half {
     /// Without what was counted.
     status: DirectionStatus,
-    /// The device that has the qdisc.
+    /// The device that has the qdisc; the interface's own for an ifb device that was not made yet.
     index: u32,
 }
 
@@ -78,25 +90,25 @@ pub struct Shaped {
 }
 
 impl Shaped {
-    /// Shapes an interface in the network namespace `namespace`, the calling thread's. What was shaped there before is
-    /// replaced: at no moment there is no qdisc of ours. `file` is where the record goes.
+    /// Shapes an interface of the calling thread's network namespace. What was shaped there before is replaced: at no moment
+    /// there is no qdisc of ours. The record goes to `place`.
     ///
     /// # Errors
     /// If the kernel cannot, this process may not, or the interface has something that could not be restored. Then it is
     /// as it was.
-    pub fn start(
+    pub(crate) fn start(
         interface: &Interface,
-        namespace: u64,
-        file: &Path,
+        place: &Place,
         directions: Vec<(Direction, DirectionStatus, Config)>,
     ) -> Result<Self, BpfError> {
         check_pins()?;
+        let file = &place.record();
         let system = |what: &'static str| move |source| BpfError::System { what, source };
-        if let Some(gone) = Self::open(file)?.filter(|old| old.record.index != interface.index) {
+        if let Some(gone) = Self::open(place)?.filter(|old| old.record.index != interface.index) {
             // Of an interface that had the name before.
             gone.end();
         }
-        let old = Record::read(file);
+        let old = Record::read(place)?;
         let before = match &old {
             Some(old) => old.before.clone(),
             None => {
@@ -116,12 +128,18 @@ impl Shaped {
         }
         let mut shaped = Self {
             record: Record {
+                version: VERSION,
                 interface: interface.name.clone(),
                 index: interface.index,
-                namespace,
+                namespace: place.namespace,
                 started: now(),
+                // Whoever is killed right after making one has it undone.
+                made_clsact: match &old {
+                    Some(old) if old.made_clsact => true,
+                    _ => !before.iter().any(Found::is_aside),
+                },
                 before,
-                made_clsact: old.as_ref().is_some_and(|old| old.made_clsact),
+                ending: false,
                 directions: Vec::new(),
             },
             file: file.into(),
@@ -152,12 +170,12 @@ impl Shaped {
         Ok(shaped)
     }
 
-    /// The one whose record is `file`; `None` if there is none.
+    /// The one whose record is at `place`; `None` if there is none.
     ///
     /// # Errors
-    /// If what is pinned is not there any more, or another user's.
-    pub fn open(file: &Path) -> Result<Option<Self>, BpfError> {
-        let Some(record) = Record::read(file) else {
+    /// If the record cannot be read, or what is pinned is not there any more, or another user's.
+    pub(crate) fn open(place: &Place) -> Result<Option<Self>, BpfError> {
+        let Some(record) = Record::read(place)? else {
             return Ok(None);
         };
         let pins = record.pins();
@@ -169,8 +187,50 @@ impl Shaped {
         Ok(Some(Self {
             qdiscs: qdiscs?,
             record,
-            file: file.into(),
+            file: place.record(),
         }))
+    }
+
+    /// Removes the pins of one that was killed before it had a record: they hold on to memory, and nothing else is there.
+    ///
+    /// # Errors
+    /// If they are there and stay.
+    pub(crate) fn sweep(place: &Place) -> Result<(), BpfError> {
+        let name = place.interface.replace('.', "_");
+        let of = format!("@{}", place.namespace);
+        let is_ours = |folder: &str| {
+            let index = folder
+                .strip_suffix(&of)
+                .and_then(|rest| rest.strip_prefix(&name));
+            let index = index.and_then(|rest| rest.strip_prefix('-'));
+            index.is_some_and(|index| index.parse::<u32>().is_ok())
+        };
+        let what = "removing the pins of one that was killed";
+        for entry in fs::read_dir(PINS).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_ours) {
+                remove(&entry.path()).map_err(|source| BpfError::System { what, source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether what comes by the interface still has a way.
+    ///
+    /// # Errors
+    /// If it has not, until this is ended.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for half in self
+            .record
+            .directions
+            .iter()
+            .filter(|half| half.is_ingress())
+        {
+            // What cannot be asked now can be asked later.
+            if interface::is_up(half.index).is_ok_and(|up| !up) {
+                return Err(format!("its device {} is gone or down", half.status.device));
+            }
+        }
+        Ok(())
     }
 
     /// Each direction that is shaped, with what was counted so far, egress first.
@@ -211,9 +271,12 @@ impl Shaped {
         Ok(())
     }
 
-    /// Takes everything away and restores what was there; says what could not be done. What waits is lost, and is in the
-    /// last counters as `reset`.
-    pub fn end(self) -> (Vec<DirectionStatus>, Vec<String>) {
+    /// Takes everything away and restores what was there; says what could not be done, and keeps what it takes to try again.
+    /// What waits is lost, and is in the last counters as `reset`.
+    ///
+    /// The interface is known by its number: it may have another name by now. One that is gone, or in another namespace, has
+    /// lost its qdiscs and filters on the way.
+    pub fn end(mut self) -> (Vec<DirectionStatus>, Vec<String>) {
         let mut failed = Vec::new();
         let mut undo = |what: &str, done: io::Result<()>| {
             if let Err(error) = done {
@@ -221,26 +284,48 @@ impl Shaped {
             }
         };
         let index = self.record.index;
-        let here = Interface::find(&self.record.interface).is_ok_and(|now| now.index == index);
-        if here && self.shapes(Direction::Egress) {
-            undo("restoring the qdisc", restore(index, &self.record.before));
+        if self.shapes(Direction::Egress) {
+            let resumed = std::mem::replace(&mut self.record.ending, true);
+            // Without it only a second one that is killed here is worse off.
+            let _ = self.record.write(&self.file);
+            undo(
+                "restoring the qdisc",
+                restore(index, &self.record.before, resumed),
+            );
         }
         if self.shapes(Direction::Ingress) {
-            if here {
-                // Not there if the start was cut short.
-                let _ = netlink::stop_redirecting(index);
-                if self.record.made_clsact && netlink::has_filters(index).is_ok_and(|any| !any) {
-                    undo("removing clsact", netlink::delete_clsact(index));
-                }
-            }
-            if let Ok(ifb) = Interface::find(&ifb(index)) {
-                undo("removing the ifb device", netlink::delete_link(ifb.index));
+            undo("letting go what comes", self.let_go_what_comes());
+            if self.record.made_clsact && netlink::has_filters(index).is_ok_and(|any| !any) {
+                undo(
+                    "removing clsact",
+                    gone_is_fine(netlink::delete_clsact(index)),
+                );
             }
         }
         let last = self.directions().unwrap_or_default();
-        undo("removing the pins", remove(&self.record.pins()));
-        undo("removing the record", fs::remove_file(&self.file));
+        if failed.is_empty() {
+            let mut undo = |what: &str, done: io::Result<()>| {
+                failed.extend(done.err().map(|error| format!("{what}: {error}")));
+            };
+            undo("removing the pins", remove(&self.record.pins()));
+            undo("removing the record", folder::discard(&self.file));
+        }
         (last, failed)
+    }
+
+    /// No longer redirects what comes; the ifb device goes only then: to a device that is not there, nothing comes through.
+    fn let_go_what_comes(&self) -> io::Result<()> {
+        netlink::stop_redirecting(self.record.index)?;
+        let halves = self.record.directions.iter();
+        let made = halves.filter(|half| half.is_ingress() && half.index != self.record.index);
+        let mut devices: Vec<u32> = made.map(|half| half.index).collect();
+        if let Ok(named) = Interface::find(&ifb(self.record.index)) {
+            devices.push(named.index);
+        }
+        devices.dedup();
+        devices
+            .into_iter()
+            .try_for_each(|device| gone_is_fine(netlink::delete_link(device)))
     }
 
     /// Loads under the next kind that is free, and pins it.
@@ -309,10 +394,8 @@ impl Shaped {
             }
         }
         if had_ingress && !self.shapes(Direction::Ingress) {
-            let _ = netlink::stop_redirecting(index);
-            if let Ok(ifb) = Interface::find(&ifb(index)) {
-                let _ = netlink::delete_link(ifb.index);
-            }
+            self.let_go_what_comes()
+                .map_err(system("letting go what comes"))?;
         }
         self.record.write(&self.file)
     }
@@ -332,20 +415,42 @@ impl Shaped {
 }
 
 impl Record {
-    /// `None` if there is none, or none of this version.
-    fn read(file: &Path) -> Option<Self> {
-        serde_json::from_str(&fs::read_to_string(file).ok()?).ok()
+    /// `None` if there is none.
+    ///
+    /// # Errors
+    /// For one that somebody else may have written, that is of another interface, or of a form that this version does not know.
+    fn read(place: &Place) -> Result<Option<Self>, BpfError> {
+        let file = place.record();
+        let bad = |why: String| BpfError::Record {
+            interface: place.interface.clone(),
+            file: file.display().to_string(),
+            why,
+        };
+        let bytes = folder::read(&file, LONGEST).map_err(|error| bad(error.to_string()))?;
+        let Some(bytes) = bytes else {
+            return Ok(None);
+        };
+        let record: Self =
+            serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+        if record.version > VERSION {
+            return Err(bad("a newer makeway wrote it".into()));
+        }
+        // What it says becomes paths and numbers of devices.
+        let of_place = record.interface == place.interface && record.namespace == place.namespace;
+        let is_name = |name: &str| !name.contains('/') && (1..16).contains(&name.len());
+        let kinds = record.directions.iter().map(|half| &half.status.qdisc);
+        if !of_place || !is_name(&record.interface) || !kinds.into_iter().all(|kind| is_ours(kind))
+        {
+            return Err(bad("it is not of this interface".into()));
+        }
+        Ok(Some(record))
     }
 
     fn write(&self, file: &Path) -> Result<(), BpfError> {
-        let write = || {
-            // A reader finds the old one or the new one.
-            let new = file.with_extension("new");
-            fs::write(&new, serde_json::to_vec(self)?)?;
-            fs::rename(&new, file)
-        };
         let what = "the record of what was there before";
-        write().map_err(|source| BpfError::System { what, source })
+        let bytes = serde_json::to_vec(self).map_err(io::Error::from);
+        let written = bytes.and_then(|bytes| folder::write(file, &bytes));
+        written.map_err(|source| BpfError::System { what, source })
     }
 
     /// The folder of the interface. The file system takes no dots.
@@ -355,38 +460,66 @@ impl Record {
     }
 }
 
+/// Whether it is a kind of our naming.
+fn is_ours(kind: &str) -> bool {
+    let number = kind.strip_prefix(KIND);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
 impl Found {
     fn is_ours(&self) -> bool {
-        let number = self.kind.strip_prefix(KIND);
-        number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+        is_ours(&self.kind)
+    }
+
+    /// Whether it is beside the root, for filters.
+    fn is_aside(&self) -> bool {
+        ["clsact", "ingress"].contains(&self.kind.as_str())
     }
 
     fn is_restorable(&self) -> bool {
         // What the kernel made by itself it makes again; clsact and ingress stay in place.
         let by_kernel = self.handle == 0;
-        let aside = ["clsact", "ingress"].contains(&self.kind.as_str());
-        by_kernel || aside || RESTORABLE.contains(&self.kind.as_str())
+        by_kernel || self.is_aside() || RESTORABLE.contains(&self.kind.as_str())
     }
 }
 
-/// Puts back what was at the root, and below it, if what is there is ours.
-fn restore(index: u32, before: &[Found]) -> io::Result<()> {
+/// Puts back what was at the root, and below it, if what is there is ours, or if somebody was killed while he did that.
+fn restore(index: u32, before: &[Found], resumed: bool) -> io::Result<()> {
     let now = netlink::qdiscs(index)?;
-    if !now
-        .first()
-        .is_some_and(|root| root.is_root() && root.is_ours())
-    {
+    let Some(root) = now.first().filter(|first| first.is_root()) else {
         return Ok(());
-    }
+    };
     // What the kernel made by itself it makes again; clsact and ingress are not below the root.
     let made = |one: &&Found| one.handle != 0 && (one.is_root() || one.parent >> 16 != 0xffff);
     let made: Vec<&Found> = before.iter().filter(made).collect();
-    match made.first() {
+    let first = made.first().filter(|first| first.is_root());
+    let is_back =
+        first.is_some_and(|first| (&first.kind, first.handle) == (&root.kind, root.handle));
+    let is_half_done = resumed && is_back;
+    if !root.is_ours() && !is_half_done {
+        return Ok(());
+    }
+    match first {
         // Children are listed behind their parents.
-        Some(first) if first.is_root() => made
+        Some(_) => made
             .into_iter()
             .try_for_each(|one| netlink::attach(index, one)),
         _ => netlink::detach(index, ROOT),
+    }
+}
+
+/// What is not there needs no removal.
+fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENODEV | libc::ENOENT | libc::EINVAL)
+            ) =>
+        {
+            Ok(())
+        }
+        other => other,
     }
 }
 
@@ -429,10 +562,75 @@ mod tests {
         found
     }
 
+    /// What version 0.1.0 wrote, before records had a version.
+    const OLD: &str = r#"{"interface":"wan0.7","index":3,"namespace":4026531840,"started":5,"before":[{"kind":"fq_codel","handle":7798784,"parent":4294967295,"options":[8,0,1,0]}],"made_clsact":true,"directions":[{"status":{"direction":"egress","queue":0,"device":"wan0.7","qdisc":"makeway3","flows_by":"5-tuple","users_by":"src-host","limit_packets":200,"limit_bytes":302800,"overhead":14,"mpu":0,"cells":"none","tags_by":"","discipline":"sqf","rate_bps":null,"seconds":0.0,"cpu_seconds":0.0,"packets_in":0,"bytes_in":0,"largest_bytes":0,"packets_out":0,"bytes_out":0,"drops":{},"backlog_packets":0,"backlog_bytes":0,"delayed_packets":0,"verdicts_refused":0,"favoured":0,"reordered":0,"expected":0,"tags":{"with_tickets":0,"foreign":0,"unable":0,"written":0},"sojourn":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"sojourn_recent":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"flows_seen":0,"flows":[]},"index":3}]}"#;
+
+    fn place(folder: &Path) -> Place {
+        Place {
+            folder: folder.into(),
+            interface: "wan0.7".into(),
+            namespace: 4_026_531_840,
+        }
+    }
+
+    #[test]
+    fn a_record_of_an_older_version_is_read_and_one_of_a_newer_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path());
+        assert!(Record::read(&place).unwrap().is_none());
+        folder::write(&place.record(), OLD.as_bytes()).unwrap();
+        let old = Record::read(&place).unwrap().unwrap();
+        assert_eq!((old.version, old.index, old.directions.len()), (0, 3, 1));
+        assert!(old.made_clsact && old.before[0].is_restorable());
+        // One that had fewer counters.
+        let less = OLD.replace(r#""favoured":0,"reordered":0,"expected":0,"#, "");
+        folder::write(&place.record(), less.as_bytes()).unwrap();
+        assert_eq!(Record::read(&place).unwrap().unwrap().directions.len(), 1);
+        old.write(&place.record()).unwrap();
+        assert!(Record::read(&place).unwrap().is_some());
+        let newer = Record { version: 2, ..old };
+        newer.write(&place.record()).unwrap();
+        let error = Record::read(&place).unwrap_err().to_string();
+        assert!(error.contains("newer"), "{error}");
+    }
+
+    #[test]
+    fn a_record_that_says_nothing_is_an_error_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path());
+        for bad in ["", "{}", "{\"interface\":", "[1]"] {
+            folder::write(&place.record(), bad.as_bytes()).unwrap();
+            let error = Shaped::open(&place).unwrap_err().to_string();
+            for part in ["wan0.7", "tc qdisc del dev wan0.7 root", "rm "] {
+                assert!(error.contains(part), "{bad}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_leads_elsewhere_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path());
+        for (from, to) in [
+            ("\"qdisc\":\"makeway3\"", "\"qdisc\":\"/etc\""),
+            ("\"qdisc\":\"makeway3\"", "\"qdisc\":\"../../../../etc\""),
+            ("\"qdisc\":\"makeway3\"", "\"qdisc\":\"makeway\""),
+            ("\"interface\":\"wan0.7\"", "\"interface\":\"/etc\""),
+            ("4026531840", "4026531841"),
+        ] {
+            let forged = OLD.replacen(from, to, 1);
+            assert_ne!(forged, OLD);
+            folder::write(&place.record(), forged.as_bytes()).unwrap();
+            let refused = Record::read(&place);
+            assert!(matches!(refused, Err(BpfError::Record { .. })), "{to}");
+        }
+    }
+
     #[test]
     fn ours_are_known_by_their_kind() {
         assert!(found("makeway2", 0x8001_0000).is_ours());
         assert!(!found("makeway_other", 0).is_ours());
+        assert!(!found("makeway", 0).is_ours());
         assert!(!found("fq", 0).is_ours());
     }
 

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other side: finds instances, asks them, cleans up after one that was killed.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
+};
 
 use super::place::{self, Place, PlaceError};
 use super::privilege::{self, NotPermitted};
 use super::protocol::{Answer, Request, Settings, Status};
-use super::{Instance, engine};
+use super::{engine, instance};
 use crate::bpf::{BpfError, Shaped};
 use crate::rules::{self, Direction, RulesError};
 
-/// How long an instance may take to answer: stopping takes the rules away first.
+/// How long an instance may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Stopping takes the rules away first, by tools that may hang.
+const PATIENCE_TO_STOP: Duration = Duration::from_secs(30);
+/// Bytes of the longest answer: 1024 flows in each direction take less than one.
+const LONGEST: usize = 8 << 20;
 
 /// Why an instance could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -137,11 +147,11 @@ pub fn all() -> Result<Vec<Found>, AskError> {
 
 /// What the kernel shapes where no process runs.
 fn in_the_kernel(place: &Place) -> Result<Option<Status>, AskError> {
-    let Some(shaped) = Shaped::open(&place.record())? else {
+    let Some(shaped) = Shaped::open(place)? else {
         return Ok(None);
     };
     let directions = shaped.directions()?;
-    Ok(Some(Instance::in_the_kernel(place, 0, directions)))
+    Ok(Some(instance::without_process(place, directions)))
 }
 
 /// The place of an interface of this network namespace that the kernel shapes.
@@ -178,7 +188,7 @@ pub fn set(interface: &str, settings: Settings) -> Result<Status, AskError> {
         Ok(other) => Err(unexpected(other)),
         Err(error @ AskError::NotRunning { .. }) => {
             let place = place_in_the_kernel(interface)?;
-            let shaped = place.map_or(Ok(None), |place| Shaped::open(&place.record()));
+            let shaped = place.map_or(Ok(None), |place| Shaped::open(&place));
             let shaped = shaped?.ok_or(error)?;
             engine::set_in_the_kernel(&shaped, interface, &settings).map_err(AskError::Refused)?;
             status(interface)
@@ -200,7 +210,6 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
         Err(error) => return Err(error.into()),
     }
     privilege::check(interface)?;
-    privilege::pass_on();
     let namespace = place::namespace()?;
     let left = Place::in_the_kernel().into_iter().chain(Place::all());
     let mut left =
@@ -216,7 +225,7 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
     // Held, so that no new instance makes rules while the old ones are removed.
     let taken = place.take()?;
     Place::all().iter().for_each(Place::discard_if_free);
-    if let Some(shaped) = Shaped::open(&taken.place.record())? {
+    if let Some(shaped) = Shaped::open(&taken.place)? {
         let (directions, failed) = shaped.end();
         if !failed.is_empty() {
             return Err(DownError::Left {
@@ -224,9 +233,11 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
                 what: failed.join("; "),
             });
         }
-        let status = Instance::in_the_kernel(&taken.place, 0, directions);
+        let status = instance::without_process(&taken.place, directions);
         return Ok(Down::Unloaded(Box::new(status)));
     }
+    // Of one that was killed before it wrote its record.
+    Shaped::sweep(&taken.place)?;
     let mut removed = Vec::new();
     for direction in Direction::BOTH {
         if rules::remove(interface, direction)? {
@@ -260,35 +271,83 @@ fn ask_at(place: &Place, request: &Request) -> Result<Answer, AskError> {
         pid: place.holder(),
         source,
     };
-    let stream = match UnixStream::connect(place.socket()) {
+    let patience = match request {
+        Request::Stop => PATIENCE_TO_STOP,
+        _ => PATIENCE,
+    };
+    let end = Instant::now() + patience;
+    let stream = match connected(place, end) {
         Ok(stream) => stream,
         Err(error) => match error.kind() {
-            io::ErrorKind::PermissionDenied => return Err(AskError::NotPermitted { interface }),
+            ErrorKind::PermissionDenied => return Err(AskError::NotPermitted { interface }),
             // It is about to start or to end.
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
                 return Err(AskError::NotRunning { interface });
             }
             _ => return Err(silent(error)),
         },
     };
-    exchange(stream, request).map_err(silent)
+    exchange(stream, request, end).map_err(silent)
 }
 
-fn exchange(mut stream: UnixStream, request: &Request) -> io::Result<Answer> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+/// Connects to this user's own.
+fn connected(place: &Place, end: Instant) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(place.socket())?;
+    loop {
+        match connect(&socket, &address) {
+            Ok(()) => break,
+            // Many ask at once.
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < end => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if sockopt::socket_peercred(&socket)?.uid != rustix::process::geteuid() {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn exchange(mut stream: UnixStream, request: &Request, end: Instant) -> io::Result<Answer> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
     stream.write_all(line.as_bytes())?;
-    let mut stream = BufReader::new(stream);
-    let mut line = String::new();
-    stream.read_line(&mut line)?;
-    let answer = serde_json::from_str(&line)?;
-    if matches!(answer, Answer::Stopped(_)) {
-        // The connection ends with the process.
-        let _ = stream.read_line(&mut line);
+    let mut line = Vec::new();
+    // Up to the end of the connection: that of one that stops is the end of its process.
+    loop {
+        let is_whole = line.last() == Some(&b'\n');
+        if is_whole && !matches!(request, Request::Stop) {
+            break;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() && !is_whole {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        let mut buffer = [0; 1 << 16];
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => line.extend(&buffer[..n]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) if is_whole => break,
+            Err(error) => return Err(error),
+        }
+        if line.len() > LONGEST {
+            return Err(io::Error::other(format!(
+                "its answer is longer than {LONGEST} bytes"
+            )));
+        }
     }
-    Ok(answer)
+    if line.is_empty() {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&line)?)
 }
 
 fn unexpected(answer: Answer) -> AskError {

@@ -11,11 +11,14 @@ use makeway_core::ticket::TicketRate;
 use super::interface::Interface;
 use super::place::Place;
 use super::protocol::{DirectionStatus, Settings};
+use super::watchdog::MOST_MISSED;
 use super::{UpConfig, UpError};
 use crate::bpf::{self, BpfError, Shaped};
 use crate::datapath::{Change, Datapath, DatapathConfig, DatapathHandle, Leaving};
 use crate::rules::{self, Direction, Rules};
 
+/// Most flows that are told of a direction, those with the largest backlogs.
+const MOST_FLOWS: usize = 1024;
 /// The first number tried for a packet queue: "MW", out of the way of people's own small numbers.
 const FIRST_QUEUE: u16 = 0x4d57;
 
@@ -76,6 +79,9 @@ pub(super) struct Running {
     datapath: DatapathHandle,
     direction: Direction,
     config: DatapathConfig,
+    /// The last sign of life that was seen, and the looks since.
+    beat: u64,
+    missed: u32,
 }
 
 impl Engine {
@@ -92,8 +98,14 @@ impl Engine {
                 Err(error) => error.to_string(),
             },
         };
-        if let Some(left) = Shaped::open(&place.record())? {
-            left.end();
+        if let Some(left) = Shaped::open(place)? {
+            let (_, failed) = left.end();
+            if !failed.is_empty() {
+                return Err(UpError::Left {
+                    interface: interface.name.clone(),
+                    what: failed.join("; "),
+                });
+            }
         }
         let directions = config.directions.into_iter();
         let running = directions
@@ -130,10 +142,14 @@ impl Engine {
         }
     }
 
-    pub fn is_running(&self) -> bool {
+    /// Looks whether it is all at work, as is to be done a few times a second.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn check(&mut self) -> Result<(), String> {
         match self {
-            Self::Kernel(_) => true,
-            Self::Queues { running, .. } => running.iter().all(|one| one.datapath.is_running()),
+            Self::Kernel(shaped) => shaped.check(),
+            Self::Queues { running, .. } => running.iter_mut().try_for_each(Running::check),
         }
     }
 
@@ -164,8 +180,9 @@ impl Engine {
             .into_iter()
             .map(|one| (one.rules, (one.direction, one.config, one.datapath)))
             .unzip();
-        drop(rules);
         let (mut directions, mut failed) = (Vec::new(), Vec::new());
+        let removed = rules.into_iter().map(Rules::remove);
+        failed.extend(removed.filter_map(|done| done.err().map(|error| error.to_string())));
         for (direction, config, datapath) in rest {
             let mut status = describe(direction, &config);
             status.queue = datapath.queue_num();
@@ -189,7 +206,7 @@ fn in_the_kernel(
         Ok((*direction, status, bpf::Config::of(config)?))
     });
     let directions = directions.collect::<Result<_, BpfError>>()?;
-    Shaped::start(interface, place.namespace, &place.record(), directions)
+    Shaped::start(interface, place, directions)
 }
 
 /// Changes what the kernel shapes.
@@ -260,14 +277,36 @@ impl Running {
         let datapath = Datapath::spawn(config.clone())?;
         Ok(Self {
             rules: Rules::install(interface, direction, datapath.queue_num())?,
+            beat: datapath.beat(),
+            missed: 0,
             datapath,
             direction,
             config,
         })
     }
 
+    fn check(&mut self) -> Result<(), String> {
+        if !self.datapath.is_running() {
+            return Err("its datapath has ended".into());
+        }
+        let beat = self.datapath.beat();
+        self.missed = if beat == self.beat {
+            self.missed + 1
+        } else {
+            0
+        };
+        self.beat = beat;
+        match self.missed < MOST_MISSED {
+            true => Ok(()),
+            false => Err(format!(
+                "its {} datapath stands still",
+                self.direction.name()
+            )),
+        }
+    }
+
     fn status(&self) -> Result<DirectionStatus, String> {
-        let stats = self.datapath.snapshot();
+        let stats = self.datapath.largest(MOST_FLOWS);
         Ok(DirectionStatus {
             queue: self.datapath.queue_num(),
             stats: stats.map_err(|error| error.to_string())?,

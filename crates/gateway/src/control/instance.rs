@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running instance: what holds the packets, a socket, and the loop that watches over them.
 
-use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::cell::RefCell;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::engine::{Backend, Engine};
 use super::interface::{self, Interface, InterfaceError};
-use super::offloads;
+use super::offloads::Warnings;
 use super::place::{self, Place, PlaceError, Taken};
 use super::privilege::{self, NotPermitted};
 use super::protocol::{Answer, DirectionStatus, Request, Status, VERSION};
+use super::server::{Server, Waiting};
+use super::watchdog::{LOOK, Watchdog};
 use crate::bpf::BpfError;
 use crate::datapath::{AttachError, DatapathConfig};
 use crate::rules::{Direction, RulesError};
-
-/// How often the interface and the datapaths are looked at.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long one client may keep the others waiting.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -57,6 +52,17 @@ pub enum UpError {
     /// Not in the kernel.
     #[error(transparent)]
     Bpf(#[from] BpfError),
+    /// What an instance before had left could not be undone.
+    #[error("{interface} is still shaped by a makeway of before: {what}")]
+    Left {
+        /// The interface.
+        interface: String,
+        /// What could not be undone, and why.
+        what: String,
+    },
+    /// No process to watch this one.
+    #[error("the watchdog could not start: {0}")]
+    Watchdog(io::Error),
     /// No socket.
     #[error("cannot listen at {path}: {source}")]
     Socket {
@@ -74,7 +80,7 @@ pub enum Ending {
     Asked,
     /// The caller's file descriptor became readable.
     Quit,
-    /// The interface is gone.
+    /// The interface is gone, or has another name.
     InterfaceGone,
     /// It could not go on; why.
     Failed(String),
@@ -87,14 +93,15 @@ pub struct Outcome {
     pub ending: Ending,
     /// The last counters.
     pub status: Status,
-    _waiting: Option<UnixStream>,
+    _waiting: Option<Waiting>,
 }
 
 /// A running gateway on one interface. Dropped, it takes its rules away and lets go what it holds.
 #[derive(Debug)]
 pub struct Instance {
-    listener: UnixListener,
+    server: Server,
     engine: Engine,
+    warnings: RefCell<Warnings>,
     index: u32,
     sight: OwnedFd,
     // Last: the interface is given up when everything else is gone.
@@ -110,7 +117,6 @@ impl Instance {
     pub fn start(config: UpConfig) -> Result<Self, UpError> {
         let interface = Interface::find(&config.interface)?;
         privilege::check(&config.interface)?;
-        privilege::pass_on();
         let place = Place {
             folder: place::make_folder()?,
             interface: config.interface.clone(),
@@ -123,13 +129,16 @@ impl Instance {
             path: socket.display().to_string(),
             source,
         };
+        // Last what changes the interface.
+        let server = Server::new(&socket).map_err(failed)?;
+        let sight = interface::socket().map_err(failed)?;
         let engine = Engine::start(config, &interface, &taken.place)?;
-        let listener = listen(&socket).map_err(failed)?;
         Ok(Self {
-            listener,
+            server,
             engine,
+            warnings: RefCell::default(),
             index: interface.index,
-            sight: interface::socket().map_err(failed)?,
+            sight,
             taken,
         })
     }
@@ -139,37 +148,11 @@ impl Instance {
     /// # Errors
     /// If a datapath has ended by itself: why.
     pub fn status(&self) -> Result<Status, String> {
-        let status = header(&self.taken.place, &self.engine);
-        let directions = self.engine.directions()?;
-        Ok(match self.engine {
-            Engine::Kernel(_) => Self::in_the_kernel(&self.taken.place, status.pid, directions),
-            Engine::Queues { .. } => Status {
-                directions,
-                ..status
-            },
-        })
-    }
-
-    /// What there is to say of what the kernel shapes, for the process `pid` or, if that is 0, for none.
-    pub(super) fn in_the_kernel(
-        place: &Place,
-        pid: u32,
-        directions: Vec<DirectionStatus>,
-    ) -> Status {
-        Status {
-            version: VERSION,
-            interface: place.interface.clone(),
-            namespace: place.namespace,
-            pid,
-            backend: Backend::Bpf.to_string(),
-            warnings: match place::namespace().is_ok_and(|here| here == place.namespace) {
-                true => offloads::warnings(&place.interface, &directions),
-                // Its interfaces are not seen from here.
-                false => Vec::new(),
-            },
-            directions,
-            ..Status::default()
-        }
+        status(
+            &self.taken.place,
+            &self.engine,
+            &mut self.warnings.borrow_mut(),
+        )
     }
 
     /// Gives the interface up and leaves it as it is, for the kernel to go on; whether it can.
@@ -177,74 +160,123 @@ impl Instance {
         matches!(self.engine, Engine::Kernel(_))
     }
 
-    /// Runs until somebody asks it to stop, `quit` becomes readable, or it cannot go on.
-    pub fn run(self, quit: impl AsFd) -> Outcome {
-        let tick = Timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK.as_nanos() as i64,
+    /// Ends it at once.
+    pub fn stop(self) -> Outcome {
+        self.end(Ending::Quit, None)
+    }
+
+    /// Runs until somebody asks it to stop, `quit` becomes readable, or it cannot go on. `alive` is called some times a second,
+    /// as long as every thread is at work.
+    ///
+    /// Where packets wait for this process, another is started that kills it if it stands still for 2 s.
+    ///
+    /// # Errors
+    /// If the other process cannot be started; then everything is taken away again.
+    pub fn run(mut self, quit: impl AsFd, mut alive: impl FnMut()) -> Result<Outcome, UpError> {
+        let watchdog = match self.engine {
+            Engine::Kernel(_) => None,
+            Engine::Queues { .. } => Some(Watchdog::start().map_err(UpError::Watchdog)?),
         };
+        let (ending, waiting) = self.attend(quit.as_fd(), || {
+            watchdog.as_ref().inspect(|dog| dog.feed());
+            alive();
+        });
+        // From here on nothing comes to wait for this process.
+        drop(watchdog);
+        Ok(self.end(ending, waiting))
+    }
+
+    /// Until there is a reason to end; who waits for that.
+    fn attend(
+        &mut self,
+        quit: std::os::fd::BorrowedFd<'_>,
+        mut alive: impl FnMut(),
+    ) -> (Ending, Option<Waiting>) {
+        let mut next = Instant::now();
         loop {
-            let mut fds = [
-                PollFd::from_borrowed_fd(quit.as_fd(), PollFlags::IN),
-                PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
-            ];
-            match poll(&mut fds, Some(&tick)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return self.end(Ending::Failed(error.to_string()), None),
+            let left = next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                if let Some(ending) = self.look() {
+                    return (ending, None);
+                }
+                alive();
+                next = Instant::now() + LOOK;
             }
-            let [quitting, asked] = fds.map(|fd| !fd.revents().is_empty());
-            if quitting {
-                return self.end(Ending::Quit, None);
-            }
-            if interface::index_now(&self.sight, &self.taken.place.interface) != Some(self.index) {
-                return self.end(Ending::InterfaceGone, None);
-            }
-            if !self.engine.is_running() {
-                return self.end(Ending::Failed("its datapath has ended".into()), None);
-            }
-            if asked && let Some(stream) = self.serve() {
-                return self.end(Ending::Asked, Some(stream));
+            let is_asked = {
+                let mut fds = vec![PollFd::from_borrowed_fd(quit, PollFlags::IN)];
+                let asks = self.server.waits_for();
+                fds.extend(asks.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)));
+                match poll(&mut fds, Some(&timespec(left))) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return (Ending::Failed(error.to_string()), None),
+                }
+                if !fds[0].revents().is_empty() {
+                    return (Ending::Quit, None);
+                }
+                fds.iter().any(|fd| !fd.revents().is_empty())
+            };
+            // Also to leave those that say nothing.
+            if (is_asked || left.is_zero())
+                && let Some(waiting) = self.serve()
+            {
+                return (Ending::Asked, Some(waiting));
             }
         }
     }
 
-    /// Answers one client; its connection, if it asks to stop.
-    fn serve(&self) -> Option<UnixStream> {
-        let (stream, _) = self.listener.accept().ok()?;
-        // A client that is slow or says nothing is left; it sees its connection end.
-        let request = read_request(&stream).ok()?;
-        let answer = match request {
-            Some(Request::Stop) => return Some(stream),
-            Some(Request::Status) => self.status().map(Answer::Status),
-            Some(Request::Set(settings)) => self
-                .engine
-                .set(&self.taken.place.interface, &settings)
-                .and_then(|()| self.status())
-                .map(Answer::Status),
-            None => Err("this makeway does not know what was asked: it may be older, so end it by `makeway down` and start it again".into()),
-        };
-        let _ = write_answer(&stream, &answer.unwrap_or_else(Answer::Error));
-        None
+    /// Why it cannot go on, if it cannot.
+    fn look(&mut self) -> Option<Ending> {
+        if interface::index_now(&self.sight, &self.taken.place.interface) != Some(self.index) {
+            return Some(Ending::InterfaceGone);
+        }
+        self.engine.check().err().map(Ending::Failed)
     }
 
-    fn end(self, ending: Ending, waiting: Option<UnixStream>) -> Outcome {
+    /// Answers those who asked; the one who asks for the end.
+    fn serve(&mut self) -> Option<Waiting> {
         let Self {
-            listener,
+            server,
+            engine,
+            taken,
+            warnings,
+            ..
+        } = self;
+        server.serve(|request| {
+            let done = match request {
+                Request::Set(settings) => engine.set(&taken.place.interface, &settings),
+                _ => Ok(()),
+            };
+            let answer =
+                done.and_then(|()| status(&taken.place, engine, &mut warnings.borrow_mut()));
+            answer.map_or_else(Answer::Error, Answer::Status)
+        })
+    }
+
+    fn end(self, ending: Ending, waiting: Option<Waiting>) -> Outcome {
+        let Self {
+            server,
             engine,
             taken,
             ..
         } = self;
-        drop(listener);
-        let mut ending = ending;
+        drop(server);
+        let (mut ending, mut waiting) = (ending, waiting);
         let mut status = header(&taken.place, &engine);
         let (directions, failed) = engine.end();
         status.directions = directions;
         if !failed.is_empty() {
-            ending = Ending::Failed(failed.join("; "));
+            let failed = failed.join("; ");
+            ending = Ending::Failed(match ending {
+                Ending::Failed(why) => format!("{why}; {failed}"),
+                _ => failed,
+            });
         }
         drop(taken);
-        if let Some(stream) = &waiting {
-            let _ = write_answer(stream, &Answer::Stopped(status.clone()));
+        if let Some(waiting) = &mut waiting {
+            waiting.tell(&match &ending {
+                Ending::Failed(why) => Answer::Error(format!("it has ended, but {why}")),
+                _ => Answer::Stopped(status.clone()),
+            });
         }
         Outcome {
             ending,
@@ -254,35 +286,38 @@ impl Instance {
     }
 }
 
-fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
-    // Of an instance that was killed: the lock is ours.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: time.subsec_nanos().into(),
     }
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
-/// `None` for a line that is no request of this version.
-fn read_request(stream: &UnixStream) -> io::Result<Option<Request>> {
-    const LONGEST: u64 = 4096;
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut line = String::new();
-    if BufReader::new(stream).take(LONGEST).read_line(&mut line)? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+/// What was counted so far.
+fn status(place: &Place, engine: &Engine, warnings: &mut Warnings) -> Result<Status, String> {
+    let directions = engine.directions()?;
+    let mut status = header(place, engine);
+    if matches!(engine, Engine::Kernel(_)) {
+        status.warnings = warnings.of(&place.interface, &directions);
     }
-    Ok(serde_json::from_str(&line).ok())
+    status.directions = directions;
+    Ok(status)
 }
 
-fn write_answer(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    stream.write_all(&line)
+/// What the kernel shapes without a process.
+pub(super) fn without_process(place: &Place, directions: Vec<DirectionStatus>) -> Status {
+    // Its interfaces may not be seen from here.
+    let is_here = place::namespace().is_ok_and(|here| here == place.namespace);
+    let warnings = is_here.then(|| Warnings::default().of(&place.interface, &directions));
+    Status {
+        version: VERSION,
+        interface: place.interface.clone(),
+        namespace: place.namespace,
+        backend: Backend::Bpf.to_string(),
+        warnings: warnings.unwrap_or_default(),
+        directions,
+        ..Status::default()
+    }
 }
 
 fn header(place: &Place, engine: &Engine) -> Status {

@@ -88,6 +88,23 @@ pub(super) fn index_now(socket: &OwnedFd, name: &str) -> Option<u32> {
     netdevice::name_to_index(socket, name).ok()
 }
 
+/// Whether the interface with this number is there and up. Names change hands, numbers do not.
+#[cfg_attr(
+    not(feature = "bpf"),
+    expect(dead_code, reason = "it is the kernel's qdiscs that ask")
+)]
+pub(crate) fn is_up(index: u32) -> io::Result<bool> {
+    let socket = socket()?;
+    let name = match netdevice::index_to_name(&socket, index) {
+        Err(rustix::io::Errno::NODEV | rustix::io::Errno::NXIO) => return Ok(false),
+        name => name?,
+    };
+    let answer = ask(&socket, &name, libc::SIOCGIFFLAGS)?;
+    // SAFETY: the kernel filled the member that belongs to the request.
+    let flags = unsafe { answer.ifr_ifru.ifru_flags };
+    Ok(libc::c_int::from(flags) & libc::IFF_UP != 0)
+}
+
 /// A socket to ask for interfaces with.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;

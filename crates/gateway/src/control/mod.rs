@@ -11,9 +11,11 @@ mod engine;
 mod instance;
 pub mod interface;
 mod offloads;
-mod place;
+pub(crate) mod place;
 pub mod privilege;
 pub mod protocol;
+mod server;
+mod watchdog;
 
 pub use engine::{Backend, ParseBackendError};
 pub use instance::{Ending, Instance, Outcome, UpConfig, UpError};

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of an interface's offloads makes a qdisc in the kernel coarser, or leads past it.
 
-use std::path::PathBuf;
 use std::process::Command;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::interface;
 use super::protocol::DirectionStatus;
+use crate::tool;
 
 // linux/ethtool.h
 const ETHTOOL_GTSO: u32 = 0x1e;
@@ -16,8 +19,66 @@ const MERGED: f64 = 65_536.0 * 8.0;
 /// What a packet may take to leave before it is worth a word, in seconds: 5 ms, chosen by us.
 const COARSE: f64 = 0.005;
 
-/// Sentences, each with what to do.
-pub(super) fn warnings(interface: &str, directions: &[DirectionStatus]) -> Vec<String> {
+/// How long somebody who asks for the status waits for them.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long nft may take.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long they hold: somebody who watches asks four times a second.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// The warnings of an interface. They are looked for on a thread of their own: a driver or a tool may hang.
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    latest: Vec<String>,
+    /// When the looking began.
+    since: Option<Instant>,
+    looking: Option<Receiver<Vec<String>>>,
+}
+
+impl Warnings {
+    /// Sentences, each with what to do; those of before where it takes too long.
+    pub fn of(&mut self, interface: &str, directions: &[DirectionStatus]) -> Vec<String> {
+        self.look(|| {
+            let (interface, directions) = (interface.to_owned(), directions.to_vec());
+            move || warnings(&interface, &directions)
+        })
+    }
+
+    fn look<F>(&mut self, make: impl FnOnce() -> F) -> Vec<String>
+    where
+        F: FnOnce() -> Vec<String> + Send + 'static,
+    {
+        let is_fresh = self.since.is_some_and(|since| since.elapsed() < FRESH);
+        if self.looking.is_none() && !is_fresh {
+            let (found, looking) = mpsc::channel();
+            let look = make();
+            let thread = thread::Builder::new().name("warnings".into());
+            // Without a thread there is nothing to warn of this time.
+            let _ = thread.spawn(move || found.send(look()));
+            self.since = Some(Instant::now());
+            self.looking = Some(looking);
+            self.take(PATIENCE);
+        }
+        self.take(Duration::ZERO);
+        self.latest.clone()
+    }
+
+    fn take(&mut self, wait: Duration) {
+        let Some(looking) = &self.looking else {
+            return;
+        };
+        match looking.recv_timeout(wait) {
+            Ok(found) => {
+                self.latest = found;
+                self.looking = None;
+            }
+            Err(RecvTimeoutError::Disconnected) => self.looking = None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn warnings(interface: &str, directions: &[DirectionStatus]) -> Vec<String> {
     let mut warnings = Vec::new();
     for one in directions {
         let Some(rate) = one
@@ -42,9 +103,12 @@ pub(super) fn warnings(interface: &str, directions: &[DirectionStatus]) -> Vec<S
             ));
         }
     }
-    let nft = Command::new(nft()).args(["list", "flowtables"]).output();
-    let flowtables = nft.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    for name in offloaded(&flowtables.unwrap_or_default(), interface) {
+    let listed = tool::find("nft").and_then(|nft| {
+        let mut list = Command::new(nft);
+        tool::run(list.args(["list", "flowtables"]), b"", LIMIT).ok()
+    });
+    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    for name in offloaded(&listed.unwrap_or_default(), interface) {
         warnings.push(format!(
             "the flowtable {name} of nftables has {interface} and `flags offload`: connections that the hardware forwards go past every queue of the kernel; take the flag away"
         ));
@@ -76,13 +140,6 @@ fn merging(interface: &str, ingress: bool) -> Vec<(String, &'static str)> {
     found
 }
 
-/// Where it is: the paths of an ordinary user may lack it.
-fn nft() -> PathBuf {
-    let places = ["/usr/sbin/nft", "/sbin/nft"].map(PathBuf::from);
-    let found = places.into_iter().find(|path| path.exists());
-    found.unwrap_or_else(|| "nft".into())
-}
-
 /// The flowtables of `nft list flowtables` that hand connections of the interface to hardware.
 fn offloaded(listed: &str, interface: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -111,6 +168,31 @@ mod tests {
         assert_eq!(offloaded(listed, "wan0"), ["fast"]);
         assert_eq!(offloaded(listed, "wan"), [""; 0]);
         assert_eq!(offloaded("", "wan0"), [""; 0]);
+    }
+
+    #[test]
+    fn a_driver_that_hangs_holds_up_nobody_twice_and_is_asked_once() {
+        let mut warnings = Warnings::default();
+        let (go, hang) = mpsc::channel::<()>();
+        let begin = Instant::now();
+        let said = warnings.look(|| {
+            move || {
+                let _ = hang.recv();
+                vec!["late".into()]
+            }
+        });
+        assert!(said.is_empty());
+        assert!(begin.elapsed() < LIMIT);
+        let again = || -> fn() -> Vec<String> { panic!("asked again") };
+        let begin = Instant::now();
+        for _ in 0..100 {
+            assert!(warnings.look(again).is_empty());
+        }
+        assert!(begin.elapsed() < PATIENCE);
+        drop(go);
+        while warnings.look(again) != ["late"] {
+            assert!(begin.elapsed() < FRESH);
+        }
     }
 
     #[test]

@@ -4,16 +4,22 @@
 //! Files are named after the interface and the inode of the network namespace. The lock is the
 //! kernel's (`flock`), so a process that is killed gives it up; a file without a holder is rubbish.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+    sockopt,
+};
+
+use crate::folder;
 
 /// Why an interface cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +44,7 @@ pub enum PlaceError {
     },
     /// There is no folder for the lock.
     #[error(
-        "no folder for the lock and the socket can be made ({tried}): set XDG_RUNTIME_DIR to one of yours"
+        "no folder for the lock and the socket can be had ({tried}): it must be this user's, and nobody else may write to it"
     )]
     Folder {
         /// Each folder and what the system said.
@@ -59,7 +65,7 @@ pub enum PlaceError {
 
 /// An interface of a network namespace, and the folder where its files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub folder: PathBuf,
     pub interface: String,
     pub namespace: u64,
@@ -71,65 +77,9 @@ pub(super) fn namespace() -> Result<u64, PlaceError> {
     Ok(namespace.ino())
 }
 
-/// Where files may be: /run/makeway for root, the user's runtime folder, one of the user's in the
-/// folder for temporary files.
-pub(super) fn folders() -> Vec<PathBuf> {
-    let user = rustix::process::getuid().as_raw();
-    let root = (user == 0).then(|| "/run/makeway".into());
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    let runtime = runtime.map(|folder| Path::new(&folder).join("makeway"));
-    let temporary = std::env::temp_dir().join(format!("makeway-{}", outside(user)));
-    [root, runtime, Some(temporary)]
-        .into_iter()
-        .flatten()
-        .collect()
-}
-
-/// The number that `user` has outside of this process's user namespace, where everybody may be 0.
-fn outside(user: u32) -> u32 {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.lines()
-        .find_map(|line| outside_by(line, user))
-        .unwrap_or(user)
-}
-
-/// By a line of a map: the first inside, the first outside, how many.
-fn outside_by(line: &str, user: u32) -> Option<u32> {
-    let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
-    let mut field = || fields.next()?.ok();
-    let (inside, outside, count) = (field()?, field()?, field()?);
-    let nth = user.checked_sub(inside).filter(|nth| *nth < count)?;
-    outside.checked_add(nth)
-}
-
-/// Makes the first of [`folders`] that can be made and is ours.
+/// Makes the folder, if it is not there.
 pub(super) fn make_folder() -> Result<PathBuf, PlaceError> {
-    let mut tried = Vec::new();
-    for folder in folders() {
-        match make(&folder) {
-            Ok(()) => return Ok(folder),
-            Err(error) => tried.push(format!("{}: {error}", folder.display())),
-        }
-    }
-    Err(PlaceError::Folder {
-        tried: tried.join("; "),
-    })
-}
-
-fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(folder)?;
-    // In a folder for everybody's temporary files another user may have made it, or a link.
-    let made = fs::symlink_metadata(folder)?;
-    if !made.is_dir() || made.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("it is another user's"));
-    }
-    // It may be ours and still not be written to: root of a user namespace sees no other user.
-    let probe = folder.join(format!(".{}", std::process::id()));
-    File::create(&probe)?;
-    fs::remove_file(probe)
+    folder::make().map_err(|tried| PlaceError::Folder { tried })
 }
 
 impl Place {
@@ -145,7 +95,7 @@ impl Place {
 
     fn with(suffix: &str) -> Vec<Self> {
         let mut all = Vec::new();
-        for folder in folders() {
+        for folder in folder::existing() {
             let files = fs::read_dir(&folder).into_iter().flatten().flatten();
             let names = files.filter_map(|file| file.file_name().into_string().ok());
             all.extend(names.filter_map(|name| {
@@ -181,7 +131,7 @@ impl Place {
     }
 
     /// Takes the interface; what another left in the files is still there.
-    pub fn take(self) -> Result<Taken, PlaceError> {
+    pub(super) fn take(self) -> Result<Taken, PlaceError> {
         let path = self.lock_file();
         let system = |source| PlaceError::System {
             path: path.clone(),
@@ -189,24 +139,19 @@ impl Place {
         };
         let mut tries = 0;
         let lock = loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o644)
-                .open(&path)
-                .map_err(system)?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let file = folder::open(&path, &mut options).map_err(system)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // Whoever had it may have removed the file between the two calls.
                 Ok(()) if same_file(&file, &path) => break file,
                 Ok(()) => {}
                 // One that only looks whether it is held has it for an instant.
-                Err(rustix::io::Errno::WOULDBLOCK) if tries < 5 => {
+                Err(Errno::WOULDBLOCK) if tries < 5 => {
                     tries += 1;
                     thread::sleep(Duration::from_millis(40));
                 }
-                Err(rustix::io::Errno::WOULDBLOCK) => {
+                Err(Errno::WOULDBLOCK) => {
                     return Err(PlaceError::Held {
                         pid: self.holder(),
                         interface: self.interface,
@@ -229,51 +174,79 @@ impl Place {
 
     /// The process that had it last, in digits.
     pub fn holder(&self) -> String {
-        let pid = fs::read_to_string(self.lock_file()).unwrap_or_default();
-        pid.trim().into()
+        let pid = folder::read(&self.lock_file(), 32).ok().flatten();
+        String::from_utf8_lossy(&pid.unwrap_or_default())
+            .trim()
+            .into()
     }
 
     /// Whether a living process has it.
     pub fn is_held(&self) -> bool {
-        let Ok(file) = File::open(self.lock_file()) else {
+        let Ok(file) = self.open_lock() else {
             return false;
         };
         let looked = flock(&file, FlockOperation::NonBlockingLockShared);
-        looked == Err(rustix::io::Errno::WOULDBLOCK)
+        looked == Err(Errno::WOULDBLOCK)
+    }
+
+    fn open_lock(&self) -> io::Result<File> {
+        folder::open(&self.lock_file(), OpenOptions::new().read(true))
     }
 
     /// Removes the files if nobody has them: their namespace may be gone long since.
     pub fn discard_if_free(&self) {
         let path = self.lock_file();
-        let Ok(file) = File::open(&path) else {
+        let Ok(file) = self.open_lock() else {
             return;
         };
         let free = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
         if free && same_file(&file, &path) {
             let _ = fs::remove_file(self.socket());
+            let _ = fs::remove_file(self.file("new"));
             let _ = fs::remove_file(path);
         }
     }
 
-    /// An abstract socket name: it belongs to the network namespace, so it is seen by other users
-    /// and by containers that share the namespace but not the folder.
-    fn reserve_name(&self) -> Result<OwnedFd, PlaceError> {
+    /// An abstract socket name: it belongs to the network namespace, so it is seen by other users and by containers that
+    /// share the namespace but not the folder. Anybody may take such a name; only root's or this user's counts.
+    fn reserve_name(&self) -> Result<Option<OwnedFd>, PlaceError> {
         let name = format!("makeway/{}", self.interface);
-        let system = |error: rustix::io::Errno| PlaceError::System {
+        let system = |error: Errno| PlaceError::System {
             path: self.lock_file(),
             source: error.into(),
         };
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None);
-        let socket = socket.map_err(system)?;
+        let socket = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(system)
+        };
+        let own = socket()?;
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(system)?;
-        match bind(&socket, &address) {
-            Ok(()) => Ok(socket),
-            Err(rustix::io::Errno::ADDRINUSE) => Err(PlaceError::Elsewhere {
-                interface: self.interface.clone(),
-            }),
-            Err(error) => Err(system(error)),
+        match bind(&own, &address) {
+            Ok(()) => {
+                listen(&own, 8).map_err(system)?;
+                return Ok(Some(own));
+            }
+            Err(Errno::ADDRINUSE) => {}
+            Err(error) => return Err(system(error)),
         }
+        // One of ours listens as soon as it has the name.
+        for _ in 0..5 {
+            let other = socket()?;
+            match connect(&other, &address) {
+                Ok(()) => {
+                    let owner = sockopt::socket_peercred(&other).map_err(system)?.uid;
+                    if owner.is_root() || owner == rustix::process::geteuid() {
+                        return Err(PlaceError::Elsewhere {
+                            interface: self.interface.clone(),
+                        });
+                    }
+                    return Ok(None);
+                }
+                Err(Errno::AGAIN | Errno::CONNREFUSED) => thread::sleep(Duration::from_millis(10)),
+                Err(_) => break,
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -282,19 +255,21 @@ impl Place {
 pub(super) struct Taken {
     pub place: Place,
     _lock: File,
-    _name: OwnedFd,
+    _name: Option<OwnedFd>,
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
         // While the lock is still held, so that nobody else's files are removed.
         let _ = fs::remove_file(self.place.socket());
+        // Of a record that somebody was killed over.
+        let _ = fs::remove_file(self.place.file("new"));
         let _ = fs::remove_file(self.place.lock_file());
     }
 }
 
 fn same_file(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::metadata(path)) {
+    match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
     }
@@ -310,14 +285,6 @@ mod tests {
             interface: format!("{interface}-{}", std::process::id()),
             namespace: 4_026_531_840,
         }
-    }
-
-    #[test]
-    fn a_user_is_known_by_the_number_outside() {
-        assert_eq!(outside_by("         0          0 4294967295", 7), Some(7));
-        assert_eq!(outside_by("0 1001 1", 0), Some(1001));
-        assert_eq!(outside_by("0 1001 1", 1), None);
-        assert_eq!(outside_by("nothing", 1), None);
     }
 
     #[test]
@@ -345,16 +312,55 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_who_takes_the_name_keeps_nobody_from_the_interface() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path(), "name");
+        let address = format!("makeway/{}", place.interface);
+        let address = SocketAddrUnix::new_abstract_name(address.as_bytes()).unwrap();
+        let socket = |kind| {
+            let flags = SocketFlags::CLOEXEC;
+            let socket = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+            bind(&socket, &address).unwrap();
+            socket
+        };
+        // It is bound and does not listen, or is no socket of ours: nobody's.
+        for kind in [SocketType::SEQPACKET, SocketType::DGRAM] {
+            let stranger = socket(kind);
+            drop(place.clone().take().unwrap());
+            drop(stranger);
+        }
+        // One of another user that listens is told apart by who that is; this one is ours.
+        let other = socket(SocketType::SEQPACKET);
+        listen(&other, 8).unwrap();
+        let error = place.take().unwrap_err();
+        assert!(matches!(error, PlaceError::Elsewhere { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_lock_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path(), "link");
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "keep").unwrap();
+        std::os::unix::fs::symlink(&precious, place.lock_file()).unwrap();
+        assert!(place.clone().take().is_err());
+        assert!(!place.is_held());
+        assert_eq!(place.holder(), "");
+        place.discard_if_free();
+        assert_eq!(fs::read_to_string(precious).unwrap(), "keep");
+    }
+
+    #[test]
     fn files_without_a_holder_do_not_stand_in_the_way() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path(), "stale");
-        fs::write(place.lock_file(), "4194304\n").unwrap();
+        folder::write(&place.lock_file(), b"4194304\n").unwrap();
         assert!(!place.is_held());
         let taken = place.clone().take().unwrap();
         place.discard_if_free();
         assert!(place.lock_file().exists());
         drop(taken);
-        fs::write(place.lock_file(), "4194304\n").unwrap();
+        folder::write(&place.lock_file(), b"4194304\n").unwrap();
         place.discard_if_free();
         assert!(!place.lock_file().exists());
     }

@@ -24,6 +24,7 @@ pub enum Request {
 
 /// A change; what is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Settings {
     /// Rate of the egress direction in bit/s.
     pub rate_bps: Option<u64>,
@@ -32,7 +33,6 @@ pub struct Settings {
     /// Discipline of all directions.
     pub discipline: Option<String>,
     /// Tickets per second that the next hop issues for the egress direction.
-    #[serde(default)]
     pub tickets: Option<u32>,
 }
 
@@ -85,6 +85,7 @@ pub enum Answer {
 
 /// A running instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Status {
     /// [`VERSION`].
     pub version: u32,
@@ -95,13 +96,10 @@ pub struct Status {
     /// The process; 0 where the kernel does it without one.
     pub pid: u32,
     /// What holds the packets: `bpf`, qdiscs in the kernel; `nfqueue`, this process.
-    #[serde(default)]
     pub backend: String,
     /// Why it is `nfqueue` where that was not asked for; else empty.
-    #[serde(default)]
     pub why: String,
     /// What makes the result worse than it could be, and what to do.
-    #[serde(default)]
     pub warnings: Vec<String>,
     /// The tool that made the rules; empty where there are none.
     pub rules: String,
@@ -111,16 +109,15 @@ pub struct Status {
 
 /// One direction of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DirectionStatus {
     /// `egress` or `ingress`.
     pub direction: String,
     /// Number of the kernel's packet queue, with `nfqueue`.
     pub queue: u16,
     /// The device that has the qdisc, with `bpf`: the interface, or the ifb device of what comes by it.
-    #[serde(default)]
     pub device: String,
     /// What `tc qdisc show` calls the qdisc, with `bpf`.
-    #[serde(default)]
     pub qdisc: String,
     /// What makes a flow: `5-tuple`, `src-port`, ...
     pub flows_by: String,
@@ -137,9 +134,8 @@ pub struct DirectionStatus {
     /// `none`, `atm` or `ptm`.
     pub cells: String,
     /// What is done with tickets, in words; empty where nothing is written on packets.
-    #[serde(default)]
     pub tags_by: String,
-    /// Everything that was counted.
+    /// Everything that was counted; of the flows, the 1024 with the largest backlogs.
     #[serde(flatten)]
     pub stats: Stats,
 }

@@ -49,9 +49,7 @@ impl Copied {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The process may not.
-    #[error(
-        "the packet queue needs CAP_NET_ADMIN in this network namespace: run with sudo, or once `sudo setcap cap_net_admin,cap_net_raw,cap_sys_nice+ep` on the program"
-    )]
+    #[error("the packet queue needs CAP_NET_ADMIN in this network namespace: run with sudo")]
     NotPermitted,
     /// Another process has this queue.
     #[error("packet queue {0} is taken by another process: choose another number")]
@@ -143,6 +141,17 @@ impl Queue {
                 Err(BindError::Taken(_)) if number < first.saturating_add(1024) => number += 1,
                 other => return other,
             }
+        }
+    }
+
+    /// One whose messages come by another socket.
+    #[cfg(test)]
+    pub(super) fn over(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            number: 1,
+            copy: Copied::Headers,
+            counters: None,
         }
     }
 

@@ -102,6 +102,13 @@ impl Flow {
     }
 }
 
+/// A flow as it was at a moment, for somebody else to tell of.
+#[derive(Clone, Debug)]
+pub(super) struct SeenFlow {
+    key: FlowKey,
+    flow: Flow,
+}
+
 /// Sojourn times over the last one to two seconds: the running second and the one before.
 struct Recent {
     windows: [Histogram; 2],
@@ -328,7 +335,28 @@ impl Pipeline {
         self.env.limits.packets.saturating_add(line)
     }
 
+    /// At most `most` flows from number `first` on; fewer are the last.
+    pub fn seen_flows(&self, first: u32, most: usize) -> Vec<SeenFlow> {
+        let seen = (first..self.keys.len()).take(most).filter_map(|index| {
+            let key = *self.keys.key(FlowId(index))?;
+            let flow = self.flows[index as usize].clone();
+            Some(SeenFlow { key, flow })
+        });
+        seen.collect()
+    }
+
+    /// What was counted so far.
     pub fn stats(&self, now: Instant) -> Stats {
+        let mut flows = self.seen_flows(0, usize::MAX);
+        flows.sort_unstable_by_key(|flow| std::cmp::Reverse(flow.size()));
+        Stats {
+            flows: flows.iter().map(|flow| flow.told(now)).collect(),
+            ..self.totals(now)
+        }
+    }
+
+    /// Likewise, without the flows.
+    pub fn totals(&self, now: Instant) -> Stats {
         let backlog = self.shaper.backlog();
         let mut counts = self.counts;
         counts += self.shaper.counts();
@@ -337,12 +365,6 @@ impl Pipeline {
         if now.saturating_since(self.recent.since) > Duration::from_secs(2) {
             recent.clear();
         }
-        let mut flows: Vec<FlowStats> = self
-            .keys
-            .iter()
-            .map(|(id, key)| flow_stats(key, &self.flows[id.0 as usize], now))
-            .collect();
-        flows.sort_by_key(|flow| std::cmp::Reverse((flow.backlog_bytes, flow.bytes_in)));
         Stats {
             discipline: self.spec.discipline().to_string(),
             rate_bps: self.shaper.rate().map(Rate::bps),
@@ -366,7 +388,7 @@ impl Pipeline {
             sojourn: sojourn(&self.sojourns),
             sojourn_recent: sojourn(&recent),
             flows_seen: self.flows_seen,
-            flows,
+            flows: Vec::new(),
         }
     }
 
@@ -474,20 +496,28 @@ fn sojourn(histogram: &Histogram) -> Sojourn {
     }
 }
 
-fn flow_stats(key: &FlowKey, flow: &Flow, now: Instant) -> FlowStats {
-    let counters = &flow.counters;
-    FlowStats {
-        flow: key.to_string(),
-        packets_in: counters.packets_in,
-        bytes_in: counters.bytes_in,
-        packets_out: counters.packets_out,
-        bytes_out: counters.bytes_out,
-        backlog_packets: u64::from(flow.backlog_packets),
-        backlog_bytes: flow.backlog_bytes,
-        drops: counters.drop_names(),
-        sojourn_p50_ms: flow.sojourns.quantile(0.5).as_millis_f64(),
-        sojourn_p99_ms: flow.sojourns.quantile(0.99).as_millis_f64(),
-        idle_s: now.saturating_since(flow.last_seen).as_secs_f64(),
+impl SeenFlow {
+    /// What flows are ordered by.
+    pub fn size(&self) -> (u64, u64) {
+        (self.flow.backlog_bytes, self.flow.counters.bytes_in)
+    }
+
+    pub fn told(&self, now: Instant) -> FlowStats {
+        let Self { key, flow } = self;
+        let counters = &flow.counters;
+        FlowStats {
+            flow: key.to_string(),
+            packets_in: counters.packets_in,
+            bytes_in: counters.bytes_in,
+            packets_out: counters.packets_out,
+            bytes_out: counters.bytes_out,
+            backlog_packets: u64::from(flow.backlog_packets),
+            backlog_bytes: flow.backlog_bytes,
+            drops: counters.drop_names(),
+            sojourn_p50_ms: flow.sojourns.quantile(0.5).as_millis_f64(),
+            sojourn_p99_ms: flow.sojourns.quantile(0.99).as_millis_f64(),
+            idle_s: now.saturating_since(flow.last_seen).as_secs_f64(),
+        }
     }
 }
 

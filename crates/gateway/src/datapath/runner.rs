@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread that moves packets: the only place of the datapath that knows clock and socket.
 
+use std::cmp::Reverse;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration as StdDuration;
 
 use makeway_core::sched::SpecError;
 use makeway_core::units::{Duration, Instant};
@@ -14,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Change;
 use super::message::Message;
 use super::nfqueue::{BATCH, Batch, Queue, Verdicts};
-use super::pipeline::Pipeline;
+use super::pipeline::{Pipeline, SeenFlow};
 use super::stats::Stats;
 
 /// Most departures between two looks at what arrives.
@@ -24,6 +29,19 @@ const ROUND: usize = 2 * BATCH;
 /// other than a timer can tell; those due in one such time leave together, and the shaper keeps the
 /// rate exact.
 const GRAIN_NS: u64 = 20_000;
+
+/// The longest sleep: 250 ms, chosen by us. Each round is a sign of life.
+const BEAT_NS: u64 = 250_000_000;
+
+/// How long an answer may take. Nothing of the datapath's own takes so long.
+const PATIENCE: StdDuration = StdDuration::from_secs(1);
+
+/// Flows that are copied for somebody between two looks at what arrives.
+const COPIED_FLOWS: usize = 128;
+
+/// Batches that are received after the end was asked for, while rules still bring packets: more than the kernel's queue
+/// holds by default, chosen by us.
+const LAST_BATCHES: usize = 1024;
 
 /// CLOCK_MONOTONIC as the datapath's time.
 pub(super) fn now() -> Instant {
@@ -38,9 +56,16 @@ pub(super) fn thread_cpu_seconds() -> f64 {
 }
 
 enum Command {
-    Snapshot(Sender<Stats>),
+    Snapshot(Sender<Part>),
     Change(Change, Sender<Result<(), SpecError>>),
     Stop,
+}
+
+/// Of an answer that would take too long at once.
+enum Part {
+    Flows(Vec<SeenFlow>),
+    /// The last: everything but the flows.
+    Rest(Instant, Box<Stats>),
 }
 
 /// Why a running datapath did not do as asked.
@@ -49,6 +74,9 @@ pub enum DatapathError {
     /// It ended by itself.
     #[error("the datapath has ended: {0}")]
     Ended(String),
+    /// It stands still.
+    #[error("the datapath does not answer")]
+    Silent,
     /// The change cannot be.
     #[error(transparent)]
     Config(#[from] SpecError),
@@ -62,6 +90,7 @@ pub enum DatapathError {
 pub struct DatapathHandle {
     commands: Sender<Command>,
     wake: OwnedFd,
+    beat: Arc<AtomicU64>,
     thread: Option<JoinHandle<io::Result<Stats>>>,
     queue_num: u16,
 }
@@ -71,16 +100,19 @@ impl DatapathHandle {
         let (commands, receiver) = mpsc::channel();
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let woken = wake.try_clone()?;
+        let beat = Arc::new(AtomicU64::new(0));
+        let beats = Arc::clone(&beat);
         let queue_num = queue.number();
         let thread = thread::Builder::new()
             .name(format!("datapath-{queue_num}"))
             .spawn(move || {
                 hurry();
-                Runner::new(queue, pipeline, receiver, woken).run()
+                Runner::new(queue, pipeline, receiver, woken, beats).run()
             })?;
         Ok(Self {
             commands,
             wake,
+            beat,
             thread: Some(thread),
             queue_num,
         })
@@ -94,11 +126,33 @@ impl DatapathHandle {
     /// What was counted so far.
     ///
     /// # Errors
-    /// If the datapath has ended by itself.
+    /// If the datapath has ended by itself, or stands still.
     pub fn snapshot(&self) -> Result<Stats, DatapathError> {
-        let (answer, answers) = mpsc::channel();
-        self.send(Command::Snapshot(answer));
-        answers.recv().map_err(|_| ended())
+        self.largest(usize::MAX)
+    }
+
+    /// Likewise, with at most so many flows: those with the largest backlogs. Flows are as of a moment each.
+    ///
+    /// # Errors
+    /// As [`Self::snapshot`].
+    pub fn largest(&self, most: usize) -> Result<Stats, DatapathError> {
+        let (to, parts) = mpsc::channel();
+        self.send(Command::Snapshot(to));
+        let mut flows = Vec::new();
+        loop {
+            match parts.recv_timeout(PATIENCE)? {
+                Part::Flows(more) => flows.extend(more),
+                Part::Rest(now, rest) => {
+                    keep_largest(&mut flows, most);
+                    flows.sort_unstable_by_key(|flow| Reverse(flow.size()));
+                    let flows = flows.iter().map(|flow| flow.told(now)).collect();
+                    return Ok(Stats { flows, ..*rest });
+                }
+            }
+            if flows.len() >= most.saturating_mul(4) {
+                keep_largest(&mut flows, most);
+            }
+        }
     }
 
     /// Changes what runs. Packets that are held stay held.
@@ -111,7 +165,7 @@ impl DatapathHandle {
         }
         let (answer, answers) = mpsc::channel();
         self.send(Command::Change(change, answer));
-        Ok(answers.recv().map_err(|_| ended())??)
+        Ok(answers.recv_timeout(PATIENCE)??)
     }
 
     /// Whether it still runs.
@@ -119,13 +173,33 @@ impl DatapathHandle {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
 
+    /// Counts up as long as it is at work, some times a second at least.
+    pub fn beat(&self) -> u64 {
+        self.beat.load(Ordering::Relaxed)
+    }
+
     /// Ends it: whatever it holds goes on at once. Take the rules away first, so that nothing new
     /// comes.
     ///
     /// # Errors
-    /// If the datapath had ended by itself.
+    /// If the datapath had ended by itself, or stands still: then its thread and its queue are left to the end of the process.
     pub fn stop(mut self) -> Result<Stats, DatapathError> {
         self.send(Command::Stop);
+        let (mut beat, mut silent) = (self.beat(), StdDuration::ZERO);
+        while self.is_running() {
+            if silent >= PATIENCE {
+                mem::forget(self.thread.take());
+                return Err(DatapathError::Silent);
+            }
+            let wait = StdDuration::from_millis(1);
+            thread::sleep(wait);
+            silent = if beat == self.beat() {
+                silent + wait
+            } else {
+                StdDuration::ZERO
+            };
+            beat = self.beat();
+        }
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(Ok(stats))) => Ok(stats),
             Some(Ok(Err(error))) => Err(DatapathError::Ended(error.to_string())),
@@ -147,6 +221,23 @@ impl Drop for DatapathHandle {
             let _ = thread.join();
         }
     }
+}
+
+impl From<mpsc::RecvTimeoutError> for DatapathError {
+    fn from(error: mpsc::RecvTimeoutError) -> Self {
+        match error {
+            mpsc::RecvTimeoutError::Timeout => Self::Silent,
+            mpsc::RecvTimeoutError::Disconnected => ended(),
+        }
+    }
+}
+
+/// Forgets all but the `most` largest.
+fn keep_largest(flows: &mut Vec<SeenFlow>, most: usize) {
+    if flows.len() > most && most > 0 {
+        flows.select_nth_unstable_by_key(most - 1, |flow| Reverse(flow.size()));
+    }
+    flows.truncate(most);
 }
 
 fn ended() -> DatapathError {
@@ -172,6 +263,9 @@ struct Runner {
     pipeline: Pipeline,
     commands: Receiver<Command>,
     wake: OwnedFd,
+    beat: Arc<AtomicU64>,
+    /// Who is told flows, and which is next.
+    asks: Vec<(Sender<Part>, u32)>,
     batch: Batch,
     verdicts: Verdicts,
     /// The identifier that the next packet has unless the kernel could not tell us of one.
@@ -184,7 +278,13 @@ struct Runner {
 }
 
 impl Runner {
-    fn new(queue: Queue, pipeline: Pipeline, commands: Receiver<Command>, wake: OwnedFd) -> Self {
+    fn new(
+        queue: Queue,
+        pipeline: Pipeline,
+        commands: Receiver<Command>,
+        wake: OwnedFd,
+        beat: Arc<AtomicU64>,
+    ) -> Self {
         let verdicts = Verdicts::new(queue.number(), 2 * ROUND + 2 * BATCH);
         Self {
             batch: queue.batch(),
@@ -192,6 +292,8 @@ impl Runner {
             pipeline,
             commands,
             wake,
+            beat,
+            asks: Vec::new(),
             verdicts,
             next_id: 1,
             missed: 0,
@@ -203,6 +305,7 @@ impl Runner {
     fn run(mut self) -> io::Result<Stats> {
         let mut readable = true;
         loop {
+            self.beat.fetch_add(1, Ordering::Relaxed);
             self.pipeline.begin_round(&self.verdicts);
             let more = readable && self.receive()? == BATCH;
             let time = now();
@@ -212,15 +315,13 @@ impl Runner {
             let departed = self.pipeline.depart(time, ROUND, &mut self.verdicts);
             self.pipeline.finish_round(&mut self.verdicts);
             self.flush()?;
-            if more || departed >= ROUND {
-                readable = true;
-                continue;
-            }
-            let woken = self.wait()?;
-            readable = woken.readable;
-            if woken.commanded && self.obey()? {
+            let is_busy = more || departed >= ROUND;
+            readable = is_busy || self.wait()?;
+            // In each round: a flood must not keep anybody from being heard.
+            if self.obey()? {
                 return self.stop();
             }
+            self.tell();
         }
     }
 
@@ -248,58 +349,79 @@ impl Runner {
         }
     }
 
-    fn wait(&mut self) -> io::Result<Woken> {
+    /// Sleeps until there is something to do; whether it is to receive.
+    fn wait(&mut self) -> io::Result<bool> {
         // A queue that is short of memory tries again soon.
         const RETRY_NS: u64 = 1_000_000;
         self.due = self.pipeline.next_departure();
-        let mut timeout = self.due.map(|due| {
+        let mut timeout = BEAT_NS;
+        if let Some(due) = self.due {
             let left = due.saturating_since(now()).as_nanos();
-            if left == 0 { 0 } else { left.max(GRAIN_NS) }
-        });
-        if !self.verdicts.is_empty() {
-            timeout = Some(timeout.map_or(RETRY_NS, |ns| ns.min(RETRY_NS)));
+            timeout = timeout.min(if left == 0 { 0 } else { left.max(GRAIN_NS) });
         }
-        let timeout = timeout.map(|ns| Timespec {
-            tv_sec: (ns / 1_000_000_000) as i64,
-            tv_nsec: (ns % 1_000_000_000) as i64,
-        });
+        if !self.verdicts.is_empty() {
+            timeout = timeout.min(RETRY_NS);
+        }
+        if !self.asks.is_empty() {
+            timeout = 0;
+        }
+        let timeout = Timespec {
+            tv_sec: (timeout / 1_000_000_000) as i64,
+            tv_nsec: (timeout % 1_000_000_000) as i64,
+        };
         let mut fds = [
             PollFd::from_borrowed_fd(self.queue.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.wake.as_fd(), PollFlags::IN),
         ];
-        match poll(&mut fds, timeout.as_ref()) {
+        match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(Woken {
-            // Errors of the socket are found, and cleared, by reading.
-            readable: !fds[0].revents().is_empty(),
-            commanded: !fds[1].revents().is_empty(),
-        })
+        if !fds[1].revents().is_empty() {
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+        // Errors of the socket are found, and cleared, by reading.
+        Ok(!fds[0].revents().is_empty())
     }
 
     /// Does what was asked for; whether to stop.
     fn obey(&mut self) -> io::Result<bool> {
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-        self.pipeline.begin_round(&self.verdicts);
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::Snapshot(answer) => {
-                    let _ = answer.send(self.stats());
-                }
+                Command::Snapshot(to) => self.asks.push((to, 0)),
                 Command::Change(change, answer) => {
+                    self.pipeline.begin_round(&self.verdicts);
                     let result = self.pipeline.change(now(), &change, &mut self.verdicts);
                     let _ = answer.send(result);
+                    self.flush()?;
                 }
                 Command::Stop => return Ok(true),
             }
         }
-        self.flush()?;
         Ok(false)
     }
 
-    fn stats(&self) -> Stats {
-        let mut stats = self.pipeline.stats(now());
+    /// Tells those who asked of the next flows, and at last of the rest. What takes long to make of it is their part.
+    fn tell(&mut self) {
+        let Some((to, next)) = self.asks.first_mut() else {
+            return;
+        };
+        let flows = self.pipeline.seen_flows(*next, COPIED_FLOWS);
+        *next += flows.len() as u32;
+        let is_last = flows.len() < COPIED_FLOWS;
+        let is_heard = to.send(Part::Flows(flows)).is_ok();
+        if is_last || !is_heard {
+            let (to, _) = self.asks.remove(0);
+            let _ = to.send(Part::Rest(now(), Box::new(self.totals())));
+        }
+    }
+
+    /// Everything but the flows.
+    fn totals(&self) -> Stats {
+        self.with_kernel(self.pipeline.totals(now()))
+    }
+
+    fn with_kernel(&self, mut stats: Stats) -> Stats {
         stats.cpu_seconds = thread_cpu_seconds();
         stats.late_max_ms = self.late.as_millis_f64();
         // Where the kernel's own counters may not be read, the gaps between identifiers tell of the
@@ -323,7 +445,13 @@ impl Runner {
     }
 
     fn stop(mut self) -> io::Result<Stats> {
-        while self.receive()? > 0 {}
+        for _ in 0..LAST_BATCHES {
+            if self.receive()? == 0 {
+                break;
+            }
+            self.flush()?;
+            self.beat.fetch_add(1, Ordering::Relaxed);
+        }
         self.pipeline.drain(now(), &mut self.verdicts);
         // Nothing is lost by trying for a moment, packets are by giving up.
         for _ in 0..100 {
@@ -331,15 +459,10 @@ impl Runner {
             if self.verdicts.is_empty() {
                 break;
             }
-            thread::sleep(std::time::Duration::from_millis(1));
+            thread::sleep(StdDuration::from_millis(1));
         }
-        Ok(self.stats())
+        Ok(self.with_kernel(self.pipeline.stats(now())))
     }
-}
-
-struct Woken {
-    readable: bool,
-    commanded: bool,
 }
 
 fn short_of_memory(error: &io::Error) -> bool {
@@ -348,3 +471,6 @@ fn short_of_memory(error: &io::Error) -> bool {
         Some(libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN)
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One queue. `packets_in = packets_out + drops + backlog_packets + delayed_packets`, always.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Stats {
     /// The discipline.
     pub discipline: String,
@@ -17,7 +18,6 @@ pub struct Stats {
     /// Processor time of the datapath's thread, the kernel's work for its packets included.
     pub cpu_seconds: f64,
     /// The longest that a departure was late because the thread was: it was not woken in time, or had too much to do.
-    #[serde(default)]
     pub late_max_ms: f64,
     /// Packets that came, those included that the kernel gave up before we saw them.
     pub packets_in: u64,
@@ -42,16 +42,12 @@ pub struct Stats {
     /// interface goes away.
     pub verdicts_refused: u64,
     /// Packets that were given priority (NCQ).
-    #[serde(default)]
     pub favoured: u64,
     /// Packets that left behind a later one of their flow (NCQ).
-    #[serde(default)]
     pub reordered: u64,
     /// Packets that came with less than K times the least tickets (TRED).
-    #[serde(default)]
     pub expected: u64,
     /// What became of tags.
-    #[serde(default)]
     pub tags: TagStats,
     /// Time in the discipline of the packets that left it.
     pub sojourn: Sojourn,
@@ -65,6 +61,7 @@ pub struct Stats {
 
 /// Packets by what they carry in the way of tickets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TagStats {
     /// Packets that had tickets when they came, or were given some.
     pub with_tickets: u64,
@@ -78,6 +75,7 @@ pub struct TagStats {
 
 /// A distribution of sojourn times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Sojourn {
     /// Mean.
     pub mean_ms: f64,
@@ -91,6 +89,7 @@ pub struct Sojourn {
 
 /// One flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FlowStats {
     /// Its key in words: `udp 10.0.0.1:4000 > 10.0.0.2:5004`.
     pub flow: String,

@@ -1,0 +1,144 @@
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+
+use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::units::Bytes;
+
+use super::super::DatapathConfig;
+use super::*;
+
+/// A packet of UDP from port `flow`, as the kernel's queue tells of it.
+fn message(id: u32, flow: u16) -> Vec<u8> {
+    let mut headers = [0; 28];
+    headers[0] = 0x45;
+    headers[3] = 28;
+    headers[9] = 17;
+    headers[12..16].copy_from_slice(&[10, 0, 0, 1]);
+    headers[16..20].copy_from_slice(&[10, 0, 0, 2]);
+    headers[20..22].copy_from_slice(&flow.to_be_bytes());
+    let mut message = Vec::new();
+    // Length, NFQNL_MSG_PACKET of the queue's subsystem, no flags; the family, version and queue.
+    message.extend(64u32.to_ne_bytes());
+    message.extend((3u16 << 8).to_ne_bytes());
+    message.resize(20, 0);
+    // NFQA_PACKET_HDR and NFQA_PAYLOAD.
+    message.extend([11u16, 1].map(u16::to_ne_bytes).concat());
+    message.extend(id.to_be_bytes());
+    message.extend([8, 0, 1, 0]);
+    message.extend([32u16, 10].map(u16::to_ne_bytes).concat());
+    message.extend(headers);
+    message
+}
+
+fn pipeline(packets: u32) -> Pipeline {
+    let limits = Limits {
+        packets,
+        bytes: Bytes::new(10_000_000),
+        flows: 64,
+    };
+    let scheduler = sched::Config::new(Discipline::Fifo, limits);
+    Pipeline::new(now(), &DatapathConfig::new(1, scheduler, None)).unwrap()
+}
+
+/// The kernel's side, and ours.
+fn sockets() -> (UdpSocket, UdpSocket) {
+    let [kernel, ours] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    kernel.connect(ours.local_addr().unwrap()).unwrap();
+    ours.connect(kernel.local_addr().unwrap()).unwrap();
+    let room: libc::c_int = 1 << 20;
+    // SAFETY: the value lives until the call returns.
+    unsafe {
+        libc::setsockopt(
+            ours.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUF,
+            (&raw const room).cast(),
+            size_of_val(&room) as u32,
+        );
+    }
+    (kernel, ours)
+}
+
+#[test]
+fn commands_are_heard_while_every_batch_is_full() {
+    let (kernel, ours) = sockets();
+    for id in 1..=2 * BATCH as u32 {
+        kernel.send(&message(id, 1)).unwrap();
+    }
+    let (commands, receiver) = mpsc::channel();
+    let (to, parts) = mpsc::channel();
+    commands.send(Command::Snapshot(to)).unwrap();
+    let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    let queue = Queue::over(ours.into());
+    let runner = Runner::new(queue, pipeline(100), receiver, wake, Arc::default());
+    let thread = thread::spawn(move || runner.run());
+    let mut parts = parts.iter();
+    assert!(matches!(parts.next(), Some(Part::Flows(flows)) if flows.len() == 1));
+    let Some(Part::Rest(_, stats)) = parts.next() else {
+        panic!("nothing but flows");
+    };
+    // One round after the first full batch, not when there is none left.
+    assert_eq!(stats.packets_in, BATCH as u64);
+    commands.send(Command::Stop).unwrap();
+    let stats = thread.join().unwrap().unwrap();
+    assert_eq!(stats.packets_in, 2 * BATCH as u64);
+    assert_eq!(stats.packets_out, stats.packets_in);
+}
+
+#[test]
+fn flows_are_told_in_parts_and_the_largest_first() {
+    let (kernel, ours) = sockets();
+    let count = 3 * COPIED_FLOWS as u16 / 2;
+    let mut pipeline = pipeline(2000);
+    let mut verdicts = Verdicts::new(1, 4096);
+    for id in 0..count {
+        let message = message(u32::from(id), id);
+        let Message::Packet(queued) = super::super::message::parse(&message) else {
+            panic!("no packet");
+        };
+        // The later, the larger.
+        let queued = super::super::Queued {
+            len: 100 + u32::from(id),
+            ..queued
+        };
+        pipeline.arrive(now(), &queued, &mut verdicts);
+    }
+    let (commands, receiver) = mpsc::channel();
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+    let woken = wake.try_clone().unwrap();
+    let beat = Arc::default();
+    let runner = Runner::new(
+        Queue::over(ours.into()),
+        pipeline,
+        receiver,
+        woken,
+        Arc::clone(&beat),
+    );
+    let handle = DatapathHandle {
+        commands,
+        wake,
+        beat,
+        thread: Some(thread::spawn(move || runner.run())),
+        queue_num: 1,
+    };
+    let all = handle.snapshot().unwrap().flows;
+    assert_eq!(all.len(), usize::from(count));
+    assert!(all.is_sorted_by_key(|flow| Reverse(flow.bytes_in)));
+    let largest = handle.largest(10).unwrap().flows;
+    let names = |flows: &[super::super::FlowStats]| -> Vec<String> {
+        flows.iter().map(|flow| flow.flow.clone()).collect()
+    };
+    assert_eq!(names(&largest), names(&all[..10]));
+    assert_eq!(handle.largest(0).unwrap().flows, []);
+    // With nothing to do it is at work all the same.
+    let (first, since) = (handle.beat(), std::time::Instant::now());
+    while handle.beat() < first + 3 {
+        assert!(
+            since.elapsed() < StdDuration::from_secs(30),
+            "it stands still"
+        );
+        thread::sleep(StdDuration::from_millis(10));
+    }
+    handle.stop().unwrap();
+    drop(kernel);
+}
