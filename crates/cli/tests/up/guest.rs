@@ -146,7 +146,7 @@ fn call(far: &Far) -> Vec<f64> {
     delays
 }
 
-fn every_packet_is_accounted_for(status: &Value) {
+pub fn every_packet_is_accounted_for(status: &Value) {
     for one in status["directions"].as_array().unwrap() {
         let drops: u64 = one["drops"]
             .as_object()
@@ -314,6 +314,171 @@ fn what_was_there_is_restored_or_left_alone() {
         assert!(!ok && said.contains(why), "{options}: {said}");
         assert_eq!(shown(), before);
         assert_eq!(remains(), [""; 0]);
+    }
+    ip("link del near");
+}
+
+/// Whether a packet comes in by `near`.
+fn comes_in(far: &Far) -> bool {
+    let receiver = UdpSocket::bind("10.9.0.1:4002").unwrap();
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    let sender = far.run(|| UdpSocket::bind("10.9.0.2:0").unwrap());
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        sender.send_to(b"mark", "10.9.0.1:4002").unwrap();
+        if receiver.recv(&mut [0; 8]).is_ok() {
+            return true;
+        }
+    }
+    false
+}
+
+const BOTH: &str = "up near --rate 8mbit --down 8mbit --backend bpf";
+
+#[test]
+#[ignore = "runs in a guest"]
+fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
+    let far = Far::new();
+    let detached = format!("{BOTH} --detach");
+    // Nobody is there to see it, and `down` comes later.
+    let (ok, said) = say(&detached);
+    assert!(ok, "{said}");
+    ip("link set near down");
+    ip("link set near name other");
+    ip("link set other up");
+    assert!(comes_in(&far));
+    let (ok, said) = say("down near");
+    assert!(ok, "{said}");
+    assert!(comes_in(&far), "renamed, then down");
+    assert_eq!(remains(), [""; 0]);
+    let shown = tc("qdisc show");
+    assert!(
+        !shown.contains("makeway") && !shown.contains("clsact"),
+        "{shown}"
+    );
+    ip("link set other down");
+    ip("link set other name near");
+    ip("link set near up");
+
+    // One that runs sees both.
+    let mut up = Up::start(BOTH);
+    ip("link set near down");
+    ip("link set near name other");
+    ip("link set other up");
+    let (code, said) = up.end();
+    assert!(!code.success() && said.contains("another name"), "{said}");
+    assert!(comes_in(&far));
+    assert_eq!(remains(), [""; 0]);
+    ip("link set other down");
+    ip("link set other name near");
+    ip("link set near up");
+    for harm in ["link del", "link set"] {
+        let mut up = Up::start(BOTH);
+        let device = status()["directions"][1]["device"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let down = if harm == "link set" { " down" } else { "" };
+        ip(&format!("{harm} {device}{down}"));
+        assert!(comes_in(&far), "{harm} {device}{down}");
+        let (status, said) = up.end();
+        assert!(!status.success() && said.contains(&device), "{said}");
+        assert_eq!(remains(), [""; 0]);
+    }
+
+    let (ok, said) = say(&detached);
+    assert!(ok, "{said}");
+    // SAFETY: no arguments, and it cannot fail.
+    let there = far.run(|| unsafe { libc::syscall(libc::SYS_gettid) });
+    ip(&format!("link set near netns {there}"));
+    let (ok, said) = say("down near");
+    assert!(ok, "{said}");
+    assert_eq!(remains(), [""; 0]);
+}
+
+#[test]
+#[ignore = "runs in a guest"]
+fn nothing_is_left_of_one_that_is_killed_anywhere_or_whose_calls_fail() {
+    use super::crash::{killed_at, left, passes, points};
+    use super::traced::{self, Act};
+
+    let far = Far::new();
+    let receiver = far.udp(4000);
+    let before = tc("qdisc show");
+    let clean = |what: &str| {
+        assert!(
+            comes_in(&far) && passes(&receiver),
+            "{what}: nothing comes through"
+        );
+        let (ok, said) = say("down near");
+        assert!(ok, "{what}: {said}");
+        assert_eq!(left(), [""; 0], "{what}");
+        assert_eq!(tc("qdisc show"), before, "{what}");
+    };
+    let (count, calls) = killed_at(BOTH, None);
+    clean("up that runs");
+    let tried = points(count, 8);
+    for &point in &tried {
+        killed_at(BOTH, Some(point));
+        clean(&format!(
+            "up, killed before call {point}, number {}",
+            calls[point]
+        ));
+    }
+    println!(
+        "up in the kernel: killed at {} of {count} calls, leftovers 0",
+        tried.len()
+    );
+
+    let start = || killed_at(BOTH, None);
+    start();
+    let (count, _) = killed_at("down near", None);
+    clean("down");
+    let tried = points(count, 6);
+    for &point in &tried {
+        start();
+        killed_at("down near", Some(point));
+        clean(&format!("down, killed before call {point} of {count}"));
+    }
+    println!(
+        "down in the kernel: killed at {} of {count} calls, leftovers 0",
+        tried.len()
+    );
+
+    for (name, call, errno) in [
+        ("bpf", libc::SYS_bpf, libc::EPERM),
+        ("netlink", libc::SYS_sendto, libc::ENOBUFS),
+    ] {
+        let run = |nth: Option<usize>| {
+            let mut count = 0;
+            let mut command = makeway(BOTH);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            traced::run(&mut command, false, |one| match one.number {
+                libc::SYS_write if one.arguments[0] == 1 => Act::Kill,
+                number if number == call => {
+                    count += 1;
+                    match nth == Some(count - 1) {
+                        true => Act::Fail(errno),
+                        false => Act::Go,
+                    }
+                }
+                _ => Act::Go,
+            });
+            count
+        };
+        let count = run(None);
+        clean(name);
+        let tried = points(count, 5);
+        for &nth in &tried {
+            run(Some(nth));
+            clean(&format!("{name} number {nth} of {count} fails"));
+        }
+        println!(
+            "up in the kernel, {name} fails: {} of {count} tried, 0 stopped packets",
+            tried.len()
+        );
     }
     ip("link del near");
 }

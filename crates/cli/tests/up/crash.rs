@@ -1,0 +1,160 @@
+//! `up`, `--set` and `down` killed before a system call, then `down`: nothing is left, and packets pass all the while.
+//!
+//! By default a sample of the calls that change something outside of the process; all of them with MAKEWAY_POINTS=all.
+
+use super::traced::{self, Act, Call, changes};
+use super::*;
+
+/// Of `count` points, those to try: all, or at most `most` spread over them, the first and the last among them.
+pub fn points(count: usize, most: usize) -> Vec<usize> {
+    match std::env::var("MAKEWAY_POINTS").is_ok_and(|all| all == "all") || count <= most {
+        true => (0..count).collect(),
+        false => (0..most).map(|n| n * (count - 1) / (most - 1)).collect(),
+    }
+}
+
+/// Runs `line`, and kills it before the call number `point` of those that change something; `None` to count them until it
+/// ends, or says that it runs. How many there were before.
+pub fn killed_at(line: &str, point: Option<usize>) -> (usize, Vec<i64>) {
+    let mut calls = Vec::new();
+    let mut command = makeway(line);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    traced::run(&mut command, false, |call: Call| {
+        let says = call.number == libc::SYS_write && call.arguments[0] == 1;
+        if says && line.starts_with("up") && point.is_none() {
+            return Act::Kill;
+        }
+        if !changes(call) {
+            return Act::Go;
+        }
+        if point == Some(calls.len()) {
+            return Act::Kill;
+        }
+        calls.push(call.number);
+        Act::Go
+    });
+    (calls.len(), calls)
+}
+
+/// What of a makeway is left in this network namespace.
+pub fn left() -> Vec<String> {
+    let mut left = Vec::new();
+    if rules() {
+        left.push("rules".into());
+    }
+    let namespace = std::fs::metadata("/proc/thread-self/ns/net").unwrap();
+    let of = format!("@{}", std::os::unix::fs::MetadataExt::ino(&namespace));
+    let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
+    for folder in [
+        "/run/makeway".into(),
+        format!("{runtime}/makeway"),
+        "/sys/fs/bpf/makeway".into(),
+    ] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.path().display().to_string());
+        left.extend(names.filter(|name| name.contains(&of)));
+    }
+    let interfaces = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    if interfaces.contains("mwifb") {
+        left.push("an ifb device".into());
+    }
+    left
+}
+
+/// Whether a packet comes through from `near` to the far end.
+pub fn passes(receiver: &UdpSocket) -> bool {
+    let sender = UdpSocket::bind("10.9.0.1:0").unwrap();
+    let mark = fastrand::u64(..).to_be_bytes();
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    // A machine that stalls may take its time; a queue that nobody serves takes for ever.
+    let end = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < end {
+        let _ = sender.send_to(&mark, "10.9.0.2:4000");
+        let mut packet = [0; 8];
+        while receiver.recv(&mut packet).is_ok() {
+            if packet == mark {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn nothing_is_left_of_one_that_is_killed_anywhere() {
+    if !inside("crash::nothing_is_left_of_one_that_is_killed_anywhere") {
+        return;
+    }
+    let far = Far::new();
+    let receiver = far.udp(4000);
+    let up = "up near --rate 20mbit --down 20mbit --backend nfqueue";
+    let clean = |what: &str| {
+        let (ok, said) = say("down near");
+        assert!(ok, "{what}: {said}");
+        assert_eq!(left(), [""; 0], "{what}");
+    };
+
+    let (count, calls) = killed_at(up, None);
+    clean("up that runs");
+    let tried = points(count, 16);
+    for &point in &tried {
+        killed_at(up, Some(point));
+        let what = format!("up, killed before {} (call {})", point, calls[point]);
+        assert!(passes(&receiver), "{what}: nothing comes through");
+        clean(&what);
+    }
+    println!(
+        "up: killed at {} of {count} calls, leftovers 0",
+        tried.len()
+    );
+
+    // What was killed has left something for this one to take away.
+    let (mut count, mut point, mut tried) = (0, Some(usize::MAX), 0);
+    while let Some(at) = point {
+        killed_at(up, None);
+        assert!(rules());
+        let (calls, _) = killed_at("down near", (at != usize::MAX).then_some(at));
+        let what = format!("down, killed before call {at}");
+        assert!(passes(&receiver), "{what}: nothing comes through");
+        clean(&what);
+        if at == usize::MAX {
+            count = calls;
+        } else {
+            tried += 1;
+        }
+        point = points(count, 8).get(tried).copied();
+    }
+    println!("down: killed at {tried} of {count} calls, leftovers 0");
+
+    let mut running = Up::start(up);
+    let set = "up near --set rate=30mbit --set down=30mbit";
+    let (count, _) = killed_at(set, None);
+    let tried = points(count, 6);
+    for &point in &tried {
+        killed_at(set, Some(point));
+        assert!(passes(&receiver), "--set, killed before call {point}");
+        let rate = egress("rate_bps");
+        assert!([20_000_000, 30_000_000].contains(&rate), "{rate}");
+    }
+    // The one that is asked to stop ends, whatever becomes of who asked.
+    let stop = "down near";
+    for point in [0, 3, 6, 9] {
+        killed_at(stop, Some(point));
+        assert!(
+            passes(&receiver),
+            "down of one that runs, killed before call {point}"
+        );
+        if running.0.try_wait().unwrap().is_some() {
+            running = Up::start(up);
+        }
+    }
+    clean("down of one that runs");
+    running.end();
+    assert_eq!(left(), [""; 0]);
+    println!(
+        "--set: killed at {} of {count} calls, leftovers 0",
+        tried.len()
+    );
+}

@@ -1,0 +1,167 @@
+//! More than the link carries, with `watch` open: makeway is asked and answers, and loses no packet without a counter.
+//!
+//! Six seconds of it; MAKEWAY_OVERLOAD_SECONDS says how many else.
+
+use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
+
+use super::crash::left;
+use super::*;
+
+/// A `makeway watch` in a terminal of its own, whose output goes nowhere.
+struct Watch(Child);
+
+impl Watch {
+    fn open() -> Self {
+        let (mut ours, mut theirs) = (0, 0);
+        let size = libc::winsize {
+            ws_row: 40,
+            ws_col: 120,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let none = std::ptr::null_mut();
+        // SAFETY: the descriptors and the size live until the call returns; then they are nobody else's.
+        let [mut ours, theirs] = unsafe {
+            let size = (&raw const size).cast_mut();
+            assert_eq!(
+                libc::openpty(&mut ours, &mut theirs, none, none.cast(), size),
+                0
+            );
+            [fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)]
+        };
+        let terminal = || Stdio::from(OwnedFd::from(theirs.try_clone().unwrap()));
+        let child = makeway("watch near")
+            .env("TERM", "xterm")
+            .stdin(terminal())
+            .stdout(terminal())
+            .stderr(terminal())
+            .spawn();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while ours.read(&mut buffer).is_ok_and(|n| n > 0) {}
+        });
+        Self(child.unwrap())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Of `process` alone, in KiB.
+fn memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon"));
+    let number = line.and_then(|line| line.split_ascii_whitespace().nth(1));
+    number.unwrap().parse().unwrap()
+}
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[(times.len() * 99).div_ceil(100) - 1]
+}
+
+#[test]
+fn under_overload_everybody_is_answered_and_every_packet_counted() {
+    if !inside("overload::under_overload_everybody_is_answered_and_every_packet_counted") {
+        return;
+    }
+    let seconds = std::env::var("MAKEWAY_OVERLOAD_SECONDS").ok();
+    let time = Duration::from_secs(seconds.map_or(6, |n| n.parse().expect("seconds")));
+    let far = Far::new();
+    let _sink = far.udp(4000);
+    makeway_testing::in_real_time(|| overload(time));
+}
+
+/// Ends the floods, also if the test fails.
+struct Floods(Arc<AtomicBool>);
+
+impl Drop for Floods {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn overload(time: Duration) {
+    let mut up = Up::start("up near --rate 20mbit --backend nfqueue");
+    let watch = Watch::open();
+    let stop = Arc::new(AtomicBool::new(false));
+    let floods: Vec<_> = (0..2)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                let sockets = [(); 100].map(|()| {
+                    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+                    socket.connect("10.9.0.2:4000").unwrap();
+                    socket.set_nonblocking(true).unwrap();
+                    socket
+                });
+                while !stop.load(Ordering::Relaxed) {
+                    for socket in &sockets {
+                        let _ = socket.send(&[0; 100]);
+                    }
+                }
+            })
+        })
+        .collect();
+    let stops = Floods(stop);
+    let begin = Instant::now();
+    let (mut asked, mut set, mut settled) = (Vec::new(), Vec::new(), 0);
+    for round in 0_u64.. {
+        if begin.elapsed() > time {
+            break;
+        }
+        let timed = |line: &str| {
+            let begin = Instant::now();
+            // 200 flows are more than a pipe holds.
+            let output = makeway(line).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{line}: {said}");
+            begin.elapsed()
+        };
+        asked.push(timed("status near --json"));
+        set.push(timed(&format!("up near --set rate={}mbit", 20 + round % 2)));
+        if settled == 0 && begin.elapsed() > time / 3 {
+            settled = memory(up.0.id());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let grown = memory(up.0.id()).saturating_sub(settled);
+    let told = makeway("status near --json").output().unwrap().stdout;
+    let told: Value = serde_json::from_slice(&told).unwrap();
+    let egress = told["instances"][0]["directions"][0].clone();
+    let of = |key: &str| egress[key].as_u64().unwrap() as f64;
+    let offered = of("packets_in") / of("packets_out");
+    drop(watch);
+    let begin = Instant::now();
+    let (ok, said) = say("down near");
+    let down = begin.elapsed();
+    drop(stops);
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+    assert!(ok, "{said}");
+    let (status, said) = up.end();
+    assert!(status.success(), "{said}");
+
+    let (asks, [status, set]) = (asked.len(), [asked, set].map(p99));
+    println!(
+        "{:.1} times the capacity for {} s: status p99 {} ms, --set p99 {} ms ({asks} each), down {} ms, memory {grown:+} KiB",
+        offered,
+        time.as_secs(),
+        status.as_millis(),
+        set.as_millis(),
+        down.as_millis()
+    );
+    super::guest::every_packet_is_accounted_for(&serde_json::json!({ "directions": [egress] }));
+    assert!(offered >= 2.0, "no overload: {offered} times the capacity");
+    for (what, took) in [("status", status), ("--set", set), ("down", down)] {
+        assert!(took < Duration::from_secs(1), "{what} took {took:?}");
+    }
+    // Pages that were taken at the start are counted when they are first used.
+    assert!(grown <= 512, "{grown} KiB more");
+    assert_eq!(left(), [""; 0]);
+}
