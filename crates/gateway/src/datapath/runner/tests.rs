@@ -1,7 +1,7 @@
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-use makeway_core::sched::{self, Discipline, Limits};
+use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::Bytes;
 
 use super::super::DatapathConfig;
@@ -36,8 +36,8 @@ fn pipeline(packets: u32) -> Pipeline {
         bytes: Bytes::new(10_000_000),
         flows: 64,
     };
-    let scheduler = sched::Config::new(Discipline::Fifo, limits);
-    Pipeline::new(now(), &DatapathConfig::new(1, scheduler, None)).unwrap()
+    let config = DatapathConfig::new(1, Discipline::Fifo.spec(), limits, None);
+    Pipeline::new(now(), &config).unwrap()
 }
 
 /// The kernel's side, and ours.
