@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The folder that processes of this program share, and the files in it. Nobody else may write there: what is read from it
 //! steers a process with privileges.
 

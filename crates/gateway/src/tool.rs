@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the system's own tools: from the system's folders, with no environment of the caller's, and not for longer than
 //! they are worth.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `up`, `--set` and `down` killed before a system call, then `down`: nothing is left, and packets pass all the while.
 //!
 //! By default a sample of the calls that change something outside of the process; all of them with MAKEWAY_POINTS=all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What goes wrong around a makeway, and inside: packets pass in every case, and `down` leaves nothing.
 
 use std::fs;

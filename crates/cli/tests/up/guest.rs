@@ -42,9 +42,12 @@ fn with_qdiscs_in_the_kernel_of_a_guest() {
             .program(&test)
             .program(Path::new(MAKEWAY));
         let guest = guest.program(&tc).program(&ip);
-        let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| "guest::".into());
+        // Where it is translated, crash points take minutes: by name only (docs/reliability.md).
+        let asked = std::env::var("MAKEWAY_GUEST");
+        let limit = if asked.is_ok() { 900 } else { 240 };
+        let filter = asked.unwrap_or_else(|_| "guest:: --skip guest::nothing_is_left".into());
         let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
-        let output = match guest.run(&command, Duration::from_secs(240)) {
+        let output = match guest.run(&command, Duration::from_secs(limit)) {
             Err(why @ VmError::Missing { .. }) => return skip(why),
             output => output.unwrap(),
         };

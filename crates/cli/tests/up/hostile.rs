@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Users of the same machine who want root's makeway to do something for them. Takes real root, in a network namespace of its
 //! own; elsewhere it says so and is skipped.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! More than the link carries, with `watch` open: makeway is asked and answers, and loses no packet without a counter.
 //!
 //! Six seconds of it; MAKEWAY_OVERLOAD_SECONDS says how many else.

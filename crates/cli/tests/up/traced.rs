@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program run under ptrace: killed before a system call, or with one that fails.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The socket of a running instance: several clients at once, none of which can hold up the others or the instance.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A second process that kills this one if it stands still, so that the kernel lets packets pass: rules with `bypass` do
 //! that as soon as nobody has their queue, not before.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
