@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What docs/disciplines/makeway.md promises of `makeway`, on a link in virtual time: streams whose packets are on a
 //! timetable, and downloads that keep a window of packets under way as TCP does.
 

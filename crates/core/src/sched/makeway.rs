@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makeway: priority that a flow earns by its behaviour, keeps through bursts and stalls, loses when it builds a
 //! standing queue, and regains without help.
 //!

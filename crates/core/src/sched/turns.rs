@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Round robin lists that share one array of links.
 
 use super::order::NIL;

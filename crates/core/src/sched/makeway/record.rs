@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is known of a flow's behaviour, and what follows from it: the rules of the table in [`super`], as functions of
 //! time, of what came and of what was lost.
 
