@@ -23,4 +23,9 @@ inline_always u32 fifo_dequeue(u64 now)
 	return fifo_pop(&queue);
 }
 
+inline_always void fifo_clear(void)
+{
+	queue = (struct flow){};
+}
+
 QDISC(fifo)

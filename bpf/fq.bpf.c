@@ -60,6 +60,16 @@ inline_always u32 fq_turn(void)
 	return slot && turn_allows(&flow->deficit, config.quantum, slot->len) ? at : 0;
 }
 
+inline_always void fq_clear(void)
+{
+	struct links *ends = links_at(0);
+
+	queues_clear();
+	if (ends)
+		*ends = (struct links){};
+	granted = false;
+}
+
 inline_always u32 fq_dequeue(u64 now)
 {
 	return turns_dequeue(fq_turn);

@@ -26,6 +26,8 @@ struct user {
 	struct entry entry;
 	struct links links;
 	u64 deficit;
+	/* That of its flows. */
+	u32 cost;
 	/* `config.weights` when its weight was looked up. */
 	u32 weighed;
 };
@@ -93,7 +95,7 @@ inline_always u32 user_of(struct sk_buff *skb)
 
 	if (!node || !user)
 		return 0;
-	if (!node->bytes) {
+	if (!user->cost) {
 		node->weight = 1;
 		user->weighed = 0;
 	}
@@ -113,7 +115,7 @@ verified_apart int order_update(u32 at, u32 old, u32 new)
 	struct flow *flow = flow_at(at);
 	struct user *user;
 	struct node *node;
-	u32 i, bytes;
+	u32 i, cost;
 
 	if (!flow)
 		return 0;
@@ -123,12 +125,12 @@ verified_apart int order_update(u32 at, u32 old, u32 new)
 	if (!user || !node)
 		return 0;
 	treap_update(USER(i), FLOW(at), new, 1);
-	bytes = node->bytes;
-	if (!bytes)
+	if (!user->cost)
 		ring_push(i);
-	bytes += new - old;
-	treap_update(ALL_USERS, USER(i), bytes, weight_of(user, node));
-	if (!bytes)
+	cost = user->cost + new - old;
+	user->cost = cost;
+	treap_update(ALL_USERS, USER(i), cost, weight_of(user, node));
+	if (!cost)
 		hier_leave(i, user);
 	return 0;
 }
@@ -158,7 +160,7 @@ inline_always int hier_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 	return queues_take(skb, to_free, at, flow, pkt);
 }
 
-/* The shortest flow of the user at the head, if its first packet may go. */
+/* The shortest flow of the user at the head, if its first packet may go; NOBODY if it has none. */
 verified_apart u32 hier_turn(void)
 {
 	u32 i = ring_head(), at;
@@ -168,16 +170,39 @@ verified_apart u32 hier_turn(void)
 	struct slot *slot;
 
 	if (!i || !node || !user)
-		return 0;
+		return NOBODY;
 	at = treap_least(USER(i)) >> 1;
 	flow = flow_at(at);
 	slot = flow ? slot_at(flow->head) : NULL;
-	return slot && turn_allows(&user->deficit, (u64)config.quantum * node->weight, slot->len) ? at : 0;
+	if (!at || !slot)
+		return NOBODY;
+	return turn_allows(&user->deficit, (u64)config.quantum * node->weight, slot->len) ? at : 0;
 }
 
 inline_always u32 hier_dequeue(u64 now)
 {
 	return turns_dequeue(hier_turn);
+}
+
+inline_always void hier_clear(void)
+{
+	u32 n;
+
+	/* Nobody, whose links are the ends of the ring and the tree of all users, among them. */
+	bpf_for(n, 0, MOST_PACKETS + 2) {
+		struct node *flow = node_at(FLOW(n)), *node = node_at(USER(n));
+		struct user *user = user_at(n);
+
+		if ((n > pool.flows.used && n > known_users.used) || !flow || !node || !user)
+			break;
+		if (n)
+			table_forget(&user_chains, user->entry.hash);
+		*flow = (struct node){};
+		*node = (struct node){};
+		*user = (struct user){};
+	}
+	known_users = (struct table){};
+	granted = false;
 }
 
 QDISC(hier)

@@ -133,7 +133,6 @@ struct Qdisc_ops {
 
 int bpf_dynptr_from_skb(struct sk_buff *skb, u64 flags, struct bpf_dynptr *packet) __ksym;
 void *bpf_dynptr_slice(const struct bpf_dynptr *packet, u32 at, void *room, u32 room__szk) __ksym;
-u32 bpf_skb_get_hash(struct sk_buff *skb) __ksym;
 void bpf_kfree_skb(struct sk_buff *skb) __ksym;
 void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __ksym;
 void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns) __ksym;

@@ -228,4 +228,10 @@ inline_always u32 ncq_dequeue(u64 now)
 	return i;
 }
 
+inline_always void ncq_clear(void)
+{
+	favoured = (struct flow){};
+	normal = (struct flow){};
+}
+
 QDISC(ncq)

@@ -4,7 +4,8 @@
  * first, both as the shortest and as the longest.
  *
  * Backlogs of ORDER_WINDOW bytes and more are in `beyond`, in the order in which they came to their backlog: at most
- * 64 while all of them sum to no more than LIMIT_BYTES, and one more until another packet is dropped for a new one.
+ * 192 while the packets sum to no more than LIMIT_BYTES, or LEAST_COST each, and a few more until others are dropped for
+ * a new one.
  *
  * Links are kept as differences from their own index, so that memory of zeros is a list that holds nobody. */
 #pragma once
@@ -12,7 +13,8 @@
 #include "bitmap.h"
 
 #define ORDER_WINDOW BITMAP_MOST
-#define BEYOND (2 * LIMIT_BYTES / ORDER_WINDOW)
+#define BEYOND 256
+_Static_assert((LIMIT_BYTES + MOST_PACKETS * LEAST_COST) / ORDER_WINDOW + 16 <= BEYOND, "each backlog beyond has a place");
 /* Flows are above the sentinels of the window. */
 #define ORDER_RINGS (1 << 19)
 _Static_assert(ORDER_WINDOW + MOST_PACKETS + 2 <= ORDER_RINGS, "each flow has a ring");
@@ -71,6 +73,8 @@ verified_apart int order_leave_beyond(u32 flow)
 	bool found = false;
 
 	for (u32 i = 0; i < BEYOND; i++) {
+		if (i >= order.beyond_n)
+			break;
 		found = found || order.beyond[i].flow == flow;
 		if (found)
 			order.beyond[i] = order.beyond[(i + 1) & (BEYOND - 1)];

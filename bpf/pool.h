@@ -13,6 +13,9 @@
 #define MOST_PACKETS (1 << 17)
 #define LIMIT_BYTES (16 << 20)
 
+/* Bytes that a packet counts at least where flows are compared by backlog: core's `LEAST_COST`. */
+#define LEAST_COST 256
+
 struct slot {
 	struct sk_buff __kptr *skb;
 	/* Towards the head and the tail of the flow's queue; a free slot's `next` is the next free one. */
@@ -30,6 +33,8 @@ struct flow {
 	u32 tail;
 	u32 bytes;
 	u32 packets;
+	/* The backlog by which queues.h compares flows. */
+	u32 cost;
 #ifdef FLOW_STATE
 	FLOW_STATE
 #endif
@@ -85,6 +90,22 @@ inline_always struct flow *pool_flow(u32 hash, u32 *at)
 inline_always void pool_forget(u32 at, struct flow *flow)
 {
 	table_free(&pool.flows, &chains, &flows, at, &flow->entry);
+}
+
+/* Forgets all packets, which are freed already, and all flows. */
+inline_always void pool_clear(void)
+{
+	u32 n;
+
+	bpf_for(n, 1, MOST_PACKETS + 2) {
+		struct flow *flow = n <= pool.flows.used ? flow_at(n) : NULL;
+
+		if (!flow)
+			break;
+		table_forget(&chains, flow->entry.hash);
+		*flow = (struct flow){};
+	}
+	pool = (struct pool){};
 }
 
 /* A slot for a packet at the tail of flow `at`; NULL if there is none. The caller puts the packet in. */

@@ -6,6 +6,8 @@
  *       takes `skb` by `hold` or gives it back by `refuse`, drops others by `give_up`; says what `enqueue` is to answer;
  *   u32 NAME_dequeue(u64 now)
  *       takes the next packet out of the pool; its slot, 0 if there is none;
+ *   void NAME_clear(void)
+ *       forgets all packets, before the pool does;
  *
  * and ends with QDISC(NAME). The kernel calls all of them under the qdisc's lock. One object is one qdisc: the loader
  * loads another for each interface, with maps of their own size. */
@@ -19,7 +21,7 @@
 #include "shaper.h"
 #include "sojourn.h"
 
-char _license[] SEC("license") = "GPL";
+char _license[] SEC("license") = "Dual MIT/GPL";
 
 /* Why a packet was given up, in the order of core's `DropReason`; then what only the kernel's side has. */
 enum reason {
@@ -76,8 +78,8 @@ const volatile struct keys {
 	u32 flows_by;
 	u32 users_by;
 	/* Random: of `plain_hash`. */
-	u64 multipliers[5];
-} keys SEC(".rodata.keys") = { 1, FIVE_TUPLE, DST_HOST, { 1, 3, 5, 7, 9 } };
+	u64 multipliers[11];
+} keys SEC(".rodata.keys") = { 1, FIVE_TUPLE, DST_HOST, { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21 } };
 
 /* A packet that comes. */
 struct packet {
@@ -142,40 +144,60 @@ verified_apart u32 skb_key_hash(struct sk_buff *skb __arg_trusted, u32 identity)
 
 #ifdef __bpf__
 
-/* The hash of the 5-tuple of a plain IPv4 packet: no options, no fragment, and its ports at hand. 0 for others: the
- * kernel, which looks at everything, takes ten times as many instructions.
+/* The hash of the 5-tuple of a plain packet: no options, no fragment, no extension header, and its ports at hand. 0 for
+ * others, which take several times as many instructions.
  *
  * Two packets that were chosen without a look at the multipliers collide with a chance of 2^-32 (multilinear hashing,
  * D. Lemire, O. Kaser, "Strongly universal string hashing is fast", The Computer Journal 57(11), 2014). */
-inline_always u32 plain_hash(struct sk_buff *skb)
+inline_always u32 plain_hash4(struct sk_buff *skb)
 {
 	const struct in6_addr *first = quad_at(skb, 0), *second = quad_at(skb, 16);
 	const u32 *ip = first->in6_u.u6_addr32, *rest = second->in6_u.u6_addr32;
 	u32 word = ip[0], protocol = ip[2] >> 8 & 0xff;
 	const volatile u64 *m = keys.multipliers;
 
-	if (skb->protocol != net16(ETHER_IPV4) || (word & 0xff) != 0x45 || ip[1] >> 16 & net16(0x3fff) ||
+	if ((word & 0xff) != 0x45 || ip[1] >> 16 & net16(0x3fff) ||
 	    (protocol != TCP && protocol != UDP) || skb->len - skb->data_len < link_header(skb) + IPV4_HEADER + 4)
 		return 0;
 	return (m[0] + m[1] * ip[3] + m[2] * rest[0] + m[3] * rest[1] + m[4] * protocol) >> 32;
 }
 
-#else
+/* The flow label is no part of it: its sender may write what it likes there. */
+inline_always u32 plain_hash6(struct sk_buff *skb)
+{
+	const u32 *ip = quad_at(skb, 0)->in6_u.u6_addr32, *middle = quad_at(skb, 16)->in6_u.u6_addr32;
+	const u32 *rest = quad_at(skb, 32)->in6_u.u6_addr32;
+	u32 protocol = ip[1] >> 16 & 0xff;
+	const volatile u64 *m = keys.multipliers;
 
-/* Natively who drives says which flow it is. */
+	if ((ip[0] & 0xf0) != 0x60 || (protocol != TCP && protocol != UDP) ||
+	    skb->len - skb->data_len < link_header(skb) + IPV6_HEADER + 4)
+		return 0;
+	return (m[0] + m[1] * ip[2] + m[2] * ip[3] + m[3] * middle[0] + m[4] * middle[1] + m[5] * middle[2] +
+		m[6] * middle[3] + m[7] * rest[0] + m[8] * rest[1] + m[9] * rest[2] + m[10] * protocol) >>
+	       32;
+}
+
 inline_always u32 plain_hash(struct sk_buff *skb)
 {
-	return 0;
+	if (skb->protocol == net16(ETHER_IPV4))
+		return plain_hash4(skb);
+	return skb->protocol == net16(ETHER_IPV6) ? plain_hash6(skb) : 0;
 }
+
+#else
+
+/* Natively who drives may say which flow it is; 0 leaves it to the headers. */
+u32 plain_hash(struct sk_buff *skb);
 
 #endif
 
 /* Of its flow. */
 inline_always u32 flow_hash(struct sk_buff *skb)
 {
-	if (keys.flows_by != FIVE_TUPLE)
-		return skb_key_hash(skb, keys.flows_by);
-	return plain_hash(skb) ?: bpf_skb_get_hash(skb);
+	u32 hash = keys.flows_by == FIVE_TUPLE ? plain_hash(skb) : 0;
+
+	return hash ?: skb_key_hash(skb, keys.flows_by);
 }
 
 inline_always bool is_over(void)
@@ -314,22 +336,25 @@ inline_always u64 time_of_departure(void)
 	void NAME##_qdisc_reset(u64 *ctx)                                                                              \
 	{                                                                                                              \
 		struct Qdisc *sch = (void *)ctx[0];                                                                    \
-		int n;                                                                                                 \
+		u32 n;                                                                                                 \
                                                                                                                        \
 		if (instances != 1)                                                                                    \
 			return;                                                                                        \
-		bpf_for(n, 0, MOST_PACKETS) {                                                                          \
-			u32 i = NAME##_dequeue(~0ULL >> 1);                                                            \
-			struct slot *slot = slot_at(i);                                                                \
+		/* Whatever the discipline still knows of them. */                                                     \
+		bpf_for(n, 1, MOST_PACKETS + 2) {                                                                      \
+			struct slot *slot = n <= pool.used_slots ? slot_at(n) : NULL;                                  \
 			struct sk_buff *skb;                                                                           \
                                                                                                                        \
-			if (!i || !slot)                                                                               \
+			if (!slot)                                                                                     \
 				break;                                                                                 \
 			skb = bpf_kptr_xchg(&slot->skb, NULL);                                                         \
-			if (skb)                                                                                       \
-				bpf_kfree_skb(skb);                                                                    \
+			if (!skb)                                                                                      \
+				continue;                                                                              \
+			bpf_kfree_skb(skb);                                                                            \
 			counters.drops[RESET]++;                                                                       \
 		}                                                                                                      \
+		NAME##_clear();                                                                                        \
+		pool_clear();                                                                                          \
 		sch->q.qlen = 0;                                                                                       \
 		sch->qstats.backlog = 0;                                                                               \
 	}                                                                                                              \

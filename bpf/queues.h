@@ -4,13 +4,20 @@
  * (u32 at, struct flow *flow). */
 #pragma once
 
+/* What a packet of `len` counts in its flow's backlog. */
+inline_always u32 cost_of(u32 len)
+{
+	return len > LEAST_COST ? len : LEAST_COST;
+}
+
 /* Takes the packet in slot `i`, the first or the last of `flow`, out of the pool. */
 inline_always void queues_pop(u32 i, struct slot *slot, struct flow *flow)
 {
-	u32 at = slot->flow, old = flow->bytes;
+	u32 at = slot->flow, old = flow->cost;
 
 	pool_pop(i, slot, flow);
-	order_update(at, old, flow->bytes);
+	flow->cost = old - cost_of(slot->len);
+	order_update(at, old, flow->cost);
 	if (flow->packets)
 		return;
 #ifdef FLOW_ENDS
@@ -75,11 +82,15 @@ inline_always void drop_excess(struct bpf_sk_buff_ptr *to_free)
 inline_always int queues_take(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, u32 at, struct flow *flow,
 			      const struct packet *pkt)
 {
-	struct slot *slot = pool_push(at, flow, pkt->len, pkt->now);
+	u32 old = flow->cost;
+	struct slot *slot;
 
+	/* Only where no flow could be found to give way. */
+	slot = is_over() ? NULL : pool_push(at, flow, pkt->len, pkt->now);
 	if (!slot)
 		return refuse(skb, to_free, FLOWS);
-	order_update(at, flow->bytes - pkt->len, flow->bytes);
+	flow->cost = old + cost_of(pkt->len);
+	order_update(at, old, flow->cost);
 #ifdef FLOW_BEGINS
 	if (flow->packets == 1)
 		FLOW_BEGINS(at, flow);
@@ -87,4 +98,18 @@ inline_always int queues_take(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 	hold(skb, to_free, slot);
 	drop_excess(to_free);
 	return NET_XMIT_SUCCESS;
+}
+
+/* Takes all flows out of the order. */
+inline_always void queues_clear(void)
+{
+	u32 n;
+
+	bpf_for(n, 1, MOST_PACKETS + 2) {
+		struct flow *flow = n <= pool.flows.used ? flow_at(n) : NULL;
+
+		if (!flow)
+			break;
+		order_update(n, flow->cost, 0);
+	}
 }

@@ -13,3 +13,9 @@ inline_always u64 next_random(void)
 	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
 	return z ^ z >> 31;
 }
+
+/* The upper half of the next. */
+inline_always u32 next_random_word(void)
+{
+	return next_random() >> 32;
+}

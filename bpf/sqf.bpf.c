@@ -26,4 +26,9 @@ inline_always u32 sqf_dequeue(u64 now)
 	return pool.packets ? queues_leave(order_shortest()) : 0;
 }
 
+inline_always void sqf_clear(void)
+{
+	queues_clear();
+}
+
 QDISC(sqf)

@@ -69,6 +69,15 @@ inline_always void *table_hold(struct table *table, void *chains, void *entries,
 	return entry;
 }
 
+/* Forgets the chain of `hash`. */
+inline_always void table_forget(void *chains, u32 hash)
+{
+	u32 *chain = chain_of(chains, hash);
+
+	if (chain)
+		*chain = 0;
+}
+
 /* Takes `entry`, at `at`, out of its chain. */
 inline_always void table_free(struct table *table, void *chains, void *entries, u32 at, struct entry *entry)
 {

@@ -1,13 +1,16 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Balanced search trees linked by index: the flows of each user, and the users. Twin of core/sched/order/tree.rs.
  *
- * Source: treaps, C. R. Aragon, R. G. Seidel, "Randomized search trees", FOCS 1989. A node's priority is a hash of its
- * index, so nothing is stored for it. Expected depth about 1.4 log2 n.
+ * Source: treaps, C. R. Aragon, R. G. Seidel, "Randomized search trees", FOCS 1989. Each insertion draws a new priority
+ * from a generator whose seed the loader keeps secret. Expected depth about 1.4 log2 n, whoever chooses the loads: no
+ * answer of a tree depends on its shape, so nothing that leaves tells of the priorities, and a changed load has a new one.
  *
  * In order of load, `bytes / weight`, compared exactly; of equals the one that has stood there for longest comes first,
  * both as the least and as the most. A tree hangs below a node, so that there is no more than nodes and links. */
 #pragma once
 
 #include "kernel.h"
+#include "random.h"
 
 enum side {
 	LESS,
@@ -21,6 +24,7 @@ struct node {
 	u32 links[SIDES];
 	u32 bytes;
 	u32 weight;
+	u32 priority;
 	/* When it came to its load: `treap_changes` then. */
 	u64 since;
 };
@@ -35,19 +39,27 @@ struct {
 
 u64 treap_changes;
 
-/* No path is longer: with 2^17 nodes the chance of one is below 10^-40 (Chernoff's bound). */
+/* The longest path that is walked: with 2^17 nodes the chance of a longer one is below 10^-40 (Chernoff's bound). Should
+ * there be one, no node is lost: it is out of order or stays where it was. */
+#ifndef DEPTH
 #define DEPTH 128
+#endif
+
+/* The tests define these, to count the nodes that each operation looks at. */
+#ifndef TREAP_BEGINS
+#define TREAP_BEGINS()
+#define TREAP_STEP()
+#endif
 
 inline_always struct node *node_at(u32 i)
 {
 	return bpf_map_lookup_elem(&nodes, &i);
 }
 
-inline_always u32 priority(u32 i)
+inline_always struct node *treap_step(u32 i)
 {
-	u32 hash = (i + 1) * 0x9e3779b1;
-
-	return (hash ^ hash >> 15) * 0x85ebca77;
+	TREAP_STEP();
+	return node_at(i);
 }
 
 /* As of numbers: below, at or above zero. */
@@ -72,19 +84,20 @@ inline_always void treap_insert(u32 *hook, u32 at, struct node *node)
 	u32 i = *hook;
 	struct node *other;
 
+	TREAP_BEGINS();
 	for (int n = 0; i && n < DEPTH; n++) {
-		if (priority(i) < priority(at))
-			break;
-		other = node_at(i);
+		other = treap_step(i);
 		if (!other)
 			return;
+		if (other->priority < node->priority)
+			break;
 		hook = comes_before(other, node) ? &other->links[MORE] : &other->links[LESS];
 		i = *hook;
 	}
 	*hook = at;
 	/* What was here is split by the key, and hangs below the node. */
 	for (int n = 0; i && n < DEPTH; n++) {
-		other = node_at(i);
+		other = treap_step(i);
 		if (!other)
 			return;
 		if (comes_before(other, node)) {
@@ -97,29 +110,33 @@ inline_always void treap_insert(u32 *hook, u32 at, struct node *node)
 			i = *more;
 		}
 	}
-	*less = 0;
+	/* What is not split stays in one piece. */
+	*less = i;
 	*more = 0;
 }
 
-/* Takes node `at` out of the tree whose root is `*hook`. */
-inline_always void treap_remove(u32 *hook, u32 at, struct node *node)
+/* Takes node `at` out of the tree whose root is `*hook`; if it is too deep it stays, and the answer is false. */
+inline_always bool treap_remove(u32 *hook, u32 at, struct node *node)
 {
 	u32 less = node->links[LESS], more = node->links[MORE];
 	struct node *other;
 
-	for (int n = 0; *hook != at && n < DEPTH; n++) {
-		other = node_at(*hook);
+	TREAP_BEGINS();
+	for (int n = 0; *hook != at; n++) {
+		other = n < DEPTH && *hook ? treap_step(*hook) : NULL;
 		if (!other)
-			return;
+			return false;
 		hook = comes_before(other, node) ? &other->links[MORE] : &other->links[LESS];
 	}
 	/* Its two subtrees are merged in its place. */
 	for (int n = 0; less && more && n < DEPTH; n++) {
-		bool is_less = priority(less) >= priority(more);
+		struct node *a = treap_step(less), *b = treap_step(more);
+		bool is_less;
 
-		other = node_at(is_less ? less : more);
-		if (!other)
-			return;
+		if (!a || !b)
+			return false;
+		is_less = a->priority >= b->priority;
+		other = is_less ? a : b;
 		if (is_less) {
 			*hook = less;
 			hook = &other->links[MORE];
@@ -130,7 +147,15 @@ inline_always void treap_remove(u32 *hook, u32 at, struct node *node)
 			more = *hook;
 		}
 	}
+	/* So far it was rotated down. */
+	if (less && more) {
+		node->links[LESS] = less;
+		node->links[MORE] = more;
+		*hook = at;
+		return false;
+	}
 	*hook = less ?: more;
+	return true;
 }
 
 /* Node `at` of the tree below `above` now has another load; without bytes it leaves the tree. */
@@ -140,11 +165,12 @@ verified_apart int treap_update(u32 above, u32 at, u32 bytes, u32 weight)
 
 	if (!parent || !node)
 		return 0;
-	if (node->bytes)
-		treap_remove(&parent->links[BELOW], at, node);
+	if (node->bytes && !treap_remove(&parent->links[BELOW], at, node))
+		return 0;
 	node->bytes = bytes;
 	node->weight = weight;
 	node->since = ++treap_changes;
+	node->priority = next_random_word();
 	if (bytes)
 		treap_insert(&parent->links[BELOW], at, node);
 	return 0;
@@ -156,8 +182,9 @@ verified_apart u32 treap_least(u32 above)
 	struct node *node = node_at(above);
 	u32 least = node ? node->links[BELOW] : 0;
 
+	TREAP_BEGINS();
 	for (int n = 0; n < DEPTH; n++) {
-		node = node_at(least);
+		node = treap_step(least);
 		if (!node || !node->links[LESS])
 			break;
 		least = node->links[LESS];
@@ -171,8 +198,9 @@ verified_apart u32 treap_most(u32 above)
 	struct node *node = node_at(above), *last;
 	u32 root = node ? node->links[BELOW] : 0, most = root, i = root;
 
+	TREAP_BEGINS();
 	for (int n = 0; n < DEPTH; n++) {
-		node = node_at(most);
+		node = treap_step(most);
 		if (!node || !node->links[MORE])
 			break;
 		most = node->links[MORE];
@@ -182,7 +210,7 @@ verified_apart u32 treap_most(u32 above)
 		return 0;
 	/* Of equals the first. */
 	for (int n = 0; i && n < DEPTH; n++) {
-		node = node_at(i);
+		node = treap_step(i);
 		if (!node)
 			break;
 		if (load_compare(node, last) < 0) {

@@ -164,4 +164,10 @@ inline_always u32 tred_dequeue(u64 now)
 	return i;
 }
 
+inline_always void tred_clear(void)
+{
+	queue = (struct flow){};
+	early.idle_since = bpf_ktime_get_ns();
+}
+
 QDISC(tred)

@@ -7,6 +7,11 @@
  * packet at the head of a queue. */
 #define TURNS (LIMIT_BYTES / LEAST_QUANTUM + MOST_PACKETS)
 
+/* What a turn gives that finds nobody to serve: never with an order that is whole. */
+#define NOBODY (~0U)
+/* As many of those are passed over before a dequeue gives up. */
+#define MOST_NOBODIES 64
+
 inline_always u32 queues_leave(u32 at);
 
 /* Whether who is at the head has had its quantum for this turn. */
@@ -20,6 +25,13 @@ inline_always void turns_leave(u32 i)
 	ring_remove(i);
 }
 
+/* The turn at the head is over. */
+inline_always void turns_pass(void)
+{
+	ring_rotate();
+	granted = false;
+}
+
 /* Whether the turn at the head has `len` bytes left, which it spends; else the next is at the head. */
 inline_always bool turn_allows(u64 *deficit, u64 quantum, u32 len)
 {
@@ -31,22 +43,28 @@ inline_always bool turn_allows(u64 *deficit, u64 quantum, u32 len)
 		*deficit -= len;
 		return true;
 	}
-	ring_rotate();
-	granted = false;
+	turns_pass();
 	return false;
 }
 
-/* Takes a packet of the first flow that a turn gives, which says 0 until one may send; the packet's slot. */
+/* Takes a packet of the first flow that a turn gives, which says 0 until one may send; the packet's slot, 0 if there is
+ * none. */
 inline_always u32 turns_dequeue(u32 (*turn)(void))
 {
-	u32 at = 0;
+	u32 at = 0, nobodies = 0;
 	int n;
 
 	if (!pool.packets)
 		return 0;
 	bpf_for(n, 0, TURNS) {
 		at = turn();
-		if (at)
+		if (at && at != NOBODY)
+			break;
+		if (at != NOBODY)
+			continue;
+		at = 0;
+		turns_pass();
+		if (++nobodies == MOST_NOBODIES)
 			break;
 	}
 	return queues_leave(at);

@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Nodes that the running operation of a tree has looked at, and the most that any did. */
+unsigned int steps, most_steps;
+#define TREAP_BEGINS() (steps = 0)
+#define TREAP_STEP() (most_steps = ++steps > most_steps ? steps : most_steps)
+
 /* What the loader writes before loading is constant to the programs alone. */
 #define const
 #include DISCIPLINE
@@ -41,7 +46,7 @@ struct op {
 	u64 now;
 	u64 rate;
 	u32 what;
-	/* The packet's number, the hash of its flow, its length from the header of IP on. */
+	/* The packet's number, the hash of its flow or 0 for that of its headers, its length from the header of IP on. */
 	u32 packet;
 	u32 hash;
 	u32 len;
@@ -73,6 +78,8 @@ enum told {
 	TOLD_DROPS,
 	/* So many were favoured, and so many were overtaken. */
 	TOLD_NCQ,
+	/* One operation of a tree looked at `value` nodes, and none at more. */
+	TOLD_STEPS,
 };
 
 struct event {
@@ -104,7 +111,7 @@ u64 bpf_ktime_get_ns(void)
 	return now;
 }
 
-u32 bpf_skb_get_hash(struct sk_buff *skb)
+u32 plain_hash(struct sk_buff *skb)
 {
 	return ((struct held *)skb)->hash;
 }
@@ -181,7 +188,7 @@ static struct sk_buff *packet_of(struct op *op)
 	held->skb.end = offsetof(struct held, shared) - offsetof(struct held, data);
 	held->skb.network_header = LINK_BYTES;
 	/* The version in the header decides. */
-	held->skb.protocol = __builtin_bswap16(ETHER_IPV4);
+	held->skb.protocol = __builtin_bswap16(op->bytes[0] >> 4 == 6 ? ETHER_IPV6 : ETHER_IPV4);
 	held->skb.len = LINK_BYTES + op->len;
 	((struct qdisc_skb_cb *)held->skb.cb)->pkt_len = held->skb.len + more;
 	return &held->skb;
@@ -239,6 +246,7 @@ int main(void)
 		return 1;
 	while (fread(&op, sizeof(op), 1, stdin) == 1) {
 		now = op.now;
+		most_steps = 0;
 		switch (op.what) {
 		case DO_ENQUEUE:
 			skb = packet_of(&op);
@@ -259,6 +267,7 @@ int main(void)
 		}
 		tell(TOLD_HELD, qdisc.q.qlen, qdisc.qstats.backlog);
 		tell(TOLD_DROPS, 0, qdisc.qstats.drops);
+		tell(TOLD_STEPS, 0, most_steps);
 		tell(TOLD_NCQ, counters.favoured, counters.reordered);
 		tell(TOLD_BUSY, 0, shaper.rate ? shaper.next_free : 0);
 	}

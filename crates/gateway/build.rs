@@ -10,7 +10,9 @@ fn main() {
     if env::var_os("CARGO_FEATURE_BPF").is_none() {
         return;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    // As it is now, not as it was where this script was compiled: a target folder may have been copied.
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let source = here.join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     println!("cargo:rerun-if-changed={}", source.display());
     println!("cargo:rerun-if-env-changed=CLANG");

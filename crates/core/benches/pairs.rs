@@ -49,7 +49,7 @@ macro_rules! disciplines {
             fn sqf_heaps(bencher: Bencher, flows: u32) {
                 let bench = bench(flows);
                 let limits = bench.env().limits;
-                let sqf = Sqf::<Heaps>::new(limits, DropFrom::Head);
+                let sqf = Sqf::<Heaps>::new(limits, DropFrom::Head, 1);
                 measure(bencher, bench, Box::new(sqf));
             }
 
@@ -57,7 +57,7 @@ macro_rules! disciplines {
             fn sqf_tree(bencher: Bencher, flows: u32) {
                 let bench = bench(flows);
                 let limits = bench.env().limits;
-                let sqf = Sqf::<Tree>::new(limits, DropFrom::Head);
+                let sqf = Sqf::<Tree>::new(limits, DropFrom::Head, 1);
                 measure(bencher, bench, Box::new(sqf));
             }
         }

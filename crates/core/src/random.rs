@@ -21,6 +21,11 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// 32 random bits, the upper ones of the next 64.
+    pub const fn next_u32(&mut self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+
     /// A number below `n`, uniform but for a bias under n / 2^64; zero if `n` is zero.
     pub const fn below(&mut self, n: u32) -> u32 {
         ((self.next_u64() as u128 * n as u128) >> 64) as u32

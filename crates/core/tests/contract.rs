@@ -344,6 +344,6 @@ contract! {
     csfq: Discipline::Csfq, built;
     harvest: Discipline::Harvest, built;
     confucius: Discipline::Confucius, built;
-    sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from));
-    sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from));
+    sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from, c.seed));
+    sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from, c.seed));
 }

@@ -69,7 +69,10 @@ fn guest_changes_under_traffic() {
         let ours = programs.filter(|one| one.name.to_string_lossy().contains("_qdisc_"));
         let maps = MapInfoIter::default().filter(|map| {
             let name = map.name.to_string_lossy();
-            ["slots", "flows", "chains"].contains(&&*name)
+            [
+                "slots", "flows", "chains", "users", "nodes", "kinds", "tickets",
+            ]
+            .contains(&&*name)
         });
         ours.count() + maps.count() == 0
     });
@@ -179,7 +182,14 @@ impl Lives {
             bytes: Bytes::new(random.u64(10_000..16 << 20)),
             flows: 1000,
         };
-        let disciplines = [Discipline::Sqf, Discipline::Fq, Discipline::Fifo];
+        let disciplines = [
+            Discipline::Sqf,
+            Discipline::Fq,
+            Discipline::Fifo,
+            Discipline::Hier,
+            Discipline::Ncq,
+            Discipline::Tred,
+        ];
         let discipline = disciplines[random.usize(0..disciplines.len())];
         let mut spec = discipline.spec();
         let drop_from = ["head", "tail"][random.usize(0..2)];

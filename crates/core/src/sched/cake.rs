@@ -200,7 +200,7 @@ impl Cake {
         };
         let ring = || Ring::new(limits.flows);
         Self {
-            queues: Queues::new(limits),
+            queues: Queues::new(limits, 0, params.seed),
             new: ring(),
             old: ring(),
             decaying: ring(),

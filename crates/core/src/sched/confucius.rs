@@ -151,7 +151,7 @@ impl Confucius {
             tag: 0,
         };
         Self {
-            pool: Pool::new(limits),
+            pool: Pool::new(limits, 0),
             flows: vec![Flow::default(); limits.flows as usize],
             known: Ring::new(limits.flows),
             growing: Ring::new(limits.flows),

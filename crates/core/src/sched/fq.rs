@@ -18,11 +18,12 @@
 //!
 //! Departures from the paper: the turn of the flow at the head goes on from one call to the next,
 //! since packets are asked for one at a time (`granted` says that it has had its quantum). A flow that
-//! a drop empties leaves the list as one that is served empty does.
+//! a drop empties leaves the list as one that is served empty does. For the drop a packet counts [`LEAST_COST`]
+//! bytes at least.
 
 use super::order::Buckets;
 use super::param::Visitor;
-use super::queues::Queues;
+use super::queues::{LEAST_COST, Queues};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
@@ -58,7 +59,7 @@ impl Describe for FqParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Fq::new(env.limits, self.quantum, self.drop_from))
+        Box::new(Fq::new(env.limits, self.quantum, self.drop_from, env.seed))
     }
 }
 
@@ -75,9 +76,9 @@ pub struct Fq {
 
 impl Fq {
     /// No packets; each flow may send `quantum` bytes in a round.
-    pub fn new(limits: Limits, quantum: Bytes, drop_from: DropFrom) -> Self {
+    pub fn new(limits: Limits, quantum: Bytes, drop_from: DropFrom, seed: u64) -> Self {
         Self {
-            queues: Queues::new(limits),
+            queues: Queues::new(limits, LEAST_COST, seed),
             active: Ring::new(limits.flows),
             deficit: vec![0; limits.flows as usize],
             granted: false,
@@ -150,7 +151,7 @@ mod tests {
     use crate::sched::testing::{limits, packet, run};
 
     fn fq() -> Fq {
-        Fq::new(limits(50, 75_000), Bytes::new(500), DropFrom::Head)
+        Fq::new(limits(50, 75_000), Bytes::new(500), DropFrom::Head, 7)
     }
 
     #[test]

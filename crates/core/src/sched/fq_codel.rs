@@ -72,7 +72,7 @@ impl Describe for FqCoDelParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(FqCoDel::new(env.limits, *self))
+        Box::new(FqCoDel::new(env.limits, *self, env.seed))
     }
 }
 
@@ -95,9 +95,9 @@ struct Flow {
 
 impl FqCoDel {
     /// No packets; as many as `limits` allow.
-    pub fn new(limits: Limits, params: FqCoDelParams) -> Self {
+    pub fn new(limits: Limits, params: FqCoDelParams, seed: u64) -> Self {
         Self {
-            queues: Queues::new(limits),
+            queues: Queues::new(limits, 0, seed),
             new: Ring::new(limits.flows),
             old: Ring::new(limits.flows),
             flows: vec![Flow::default(); limits.flows as usize],
@@ -206,7 +206,7 @@ mod tests {
     use crate::units::Duration;
 
     fn fq_codel() -> FqCoDel {
-        FqCoDel::new(limits(200, 1_000_000), FqCoDelParams::default())
+        FqCoDel::new(limits(200, 1_000_000), FqCoDelParams::default(), 7)
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_fattest_flow_pays_with_half_of_its_bytes_from_the_head() {
-        let mut fq = FqCoDel::new(limits(20, 1_000_000), FqCoDelParams::default());
+        let mut fq = FqCoDel::new(limits(20, 1_000_000), FqCoDelParams::default(), 7);
         let mut drops = Drops::default();
         // Twelve packets of flow 0 hold less than eight of flow 1.
         for n in 0..12 {

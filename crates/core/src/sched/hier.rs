@@ -19,16 +19,17 @@
 //! Departures from the papers: none where they speak. Chosen by us: drops compare `bytes / weight`
 //! exactly, by cross-multiplication, and of equal users the one that has stood there for longest
 //! gives the packet; a user whose shortest flow's packet exceeds its deficit waits for its next turn
-//! even if another flow of it holds a smaller one. A flow belongs to the user of the packet that made
+//! even if another flow of it holds a smaller one. In backlogs a packet counts [`LEAST_COST`] bytes at least. A flow belongs to the user of the packet that made
 //! it active, until it is empty.
 
 use super::order::{Forest, NIL, Nodes, Place, Treap};
 use super::param::Visitor;
-use super::queues::{Moved, Pool};
+use super::queues::{LEAST_COST, Moved, Pool};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet, UserId};
+use crate::random::Rng;
 use crate::units::{Bytes, Instant};
 use std::cmp::Ordering;
 
@@ -69,7 +70,7 @@ impl Describe for HierParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        let mut hier = Hier::new(env.limits, env.users, self.quantum, self.drop_from);
+        let mut hier = Hier::new(env.limits, env.users, self.quantum, self.drop_from, env.seed);
         for (user, weight) in &env.weights {
             hier.set_weight(*user, *weight);
         }
@@ -88,6 +89,7 @@ pub struct Hier {
     active: Ring,
     /// Active users by bytes for their weight.
     heaviest: Treap,
+    priorities: Rng,
     changes: u64,
     granted: bool,
     quantum: u64,
@@ -99,6 +101,7 @@ struct User {
     flows: Treap,
     deficit: u64,
     load: Load,
+    priority: u32,
     links: [u32; 2],
 }
 
@@ -140,6 +143,9 @@ impl Nodes for [User] {
     fn key(&self, node: u32) -> Load {
         self[node as usize].load
     }
+    fn priority(&self, node: u32) -> u32 {
+        self[node as usize].priority
+    }
     fn child(&self, node: u32, side: usize) -> u32 {
         self[node as usize].links[side]
     }
@@ -149,8 +155,10 @@ impl Nodes for [User] {
 }
 
 impl Hier {
-    /// No packets; `users` users of weight 1, each of which may send `quantum` bytes in a round.
-    pub fn new(limits: Limits, users: u32, quantum: Bytes, drop_from: DropFrom) -> Self {
+    /// No packets; `users` users of weight 1, each of which may send `quantum` bytes in a round. What is
+    /// random in its trees, and in nothing that it does, follows `seed`.
+    pub fn new(limits: Limits, users: u32, quantum: Bytes, drop_from: DropFrom, seed: u64) -> Self {
+        let mut priorities = Rng::new(seed);
         let user = User {
             flows: Treap::EMPTY,
             deficit: 0,
@@ -159,15 +167,17 @@ impl Hier {
                 weight: 1,
                 since: 0,
             },
+            priority: 0,
             links: [NIL; 2],
         };
         Self {
-            pool: Pool::new(limits),
-            flows: Forest::new(limits.packets + 1),
+            pool: Pool::new(limits, LEAST_COST),
+            flows: Forest::new(limits.packets + 1, priorities.next_u64()),
             owner: vec![NIL; limits.flows as usize],
             users: vec![user; users as usize],
             active: Ring::new(users),
             heaviest: Treap::EMPTY,
+            priorities,
             changes: 0,
             granted: false,
             quantum: quantum.get(),
@@ -195,10 +205,12 @@ impl Hier {
             self.heaviest.remove(&mut self.users[..], user, old);
         }
         self.changes += 1;
-        self.users[user as usize].load = Load {
+        let state = &mut self.users[user as usize];
+        state.load = Load {
             since: self.changes,
             ..new
         };
+        state.priority = self.priorities.next_u32();
         if new.bytes > 0 {
             self.heaviest.insert(&mut self.users[..], user);
         }
@@ -295,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_user_of_many_flows_gets_no_more_and_each_users_stream_is_first_inside_its_share() {
-        let mut hier = Hier::new(limits(50, 75_000), 2, Bytes::new(1500), DropFrom::Head);
+        let mut hier = Hier::new(limits(50, 75_000), 2, Bytes::new(1500), DropFrom::Head, 7);
         let mut drops = Drops::default();
         // User 0 has four bulk flows, user 1 has one; each has a stream as well.
         for n in 0..12 {
@@ -327,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_user_of_weight_three_sends_three_times_as_much() {
-        let mut hier = Hier::new(limits(64, 75_000), 2, Bytes::new(1000), DropFrom::Head);
+        let mut hier = Hier::new(limits(64, 75_000), 2, Bytes::new(1000), DropFrom::Head, 7);
         hier.set_weight(UserId(1), 3);
         let mut drops = Drops::default();
         for n in 0..60 {
@@ -339,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_user_that_holds_most_for_its_weight_pays_for_a_full_buffer() {
-        let mut hier = Hier::new(limits(5, 75_000), 2, Bytes::new(1500), DropFrom::Head);
+        let mut hier = Hier::new(limits(5, 75_000), 2, Bytes::new(1500), DropFrom::Head, 7);
         hier.set_weight(UserId(1), 2);
         let mut drops = Drops::default();
         for (n, user) in [0, 0, 1, 1, 1, 1].into_iter().enumerate() {

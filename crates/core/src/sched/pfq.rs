@@ -23,11 +23,11 @@
 //! Cost per packet: O(1), as for `fq`.
 //!
 //! Departures from the paper: when the buffer runs empty every flow leaves the list at once, since on
-//! an idle link a round takes no time.
+//! an idle link a round takes no time. For the drop a packet counts [`LEAST_COST`] bytes at least.
 
 use super::order::{Buckets, Place};
 use super::param::Visitor;
-use super::queues::{Moved, Queues};
+use super::queues::{LEAST_COST, Moved, Queues};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
@@ -63,7 +63,7 @@ impl Describe for PfqParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Pfq::new(env.limits, self.quantum, self.drop_from))
+        Box::new(Pfq::new(env.limits, self.quantum, self.drop_from, env.seed))
     }
 }
 
@@ -91,9 +91,9 @@ struct Flow {
 
 impl Pfq {
     /// No packets; each flow may send `quantum` bytes with priority, and in a round.
-    pub fn new(limits: Limits, quantum: Bytes, drop_from: DropFrom) -> Self {
+    pub fn new(limits: Limits, quantum: Bytes, drop_from: DropFrom, seed: u64) -> Self {
         Self {
-            queues: Queues::new(limits),
+            queues: Queues::new(limits, LEAST_COST, seed),
             first: Ring::new(limits.packets + 1),
             active: Ring::new(limits.flows),
             flows: vec![Flow::default(); limits.flows as usize],
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_is_not_backlogged_overtakes_those_that_are() {
-        let mut pfq = Pfq::new(limits(50, 75_000), Bytes::new(1500), DropFrom::Head);
+        let mut pfq = Pfq::new(limits(50, 75_000), Bytes::new(1500), DropFrom::Head, 7);
         let mut drops = Drops::default();
         for n in 0..10 {
             pfq.enqueue(Instant::ZERO, packet(n, 0, 1500), &mut drops);
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn priority_ends_with_the_quantum_and_the_order_in_the_flow_stays() {
-        let mut pfq = Pfq::new(limits(50, 75_000), Bytes::new(1500), DropFrom::Head);
+        let mut pfq = Pfq::new(limits(50, 75_000), Bytes::new(1500), DropFrom::Head, 7);
         let bulk = (0..4).map(|n| packet(n, 0, 1500));
         let burst = (4..12).map(|n| packet(n, 1, 400));
         let sent = run(&mut pfq, bulk.chain(burst));

@@ -20,7 +20,15 @@ pub struct Pool {
     queues: Vec<Place>,
     backlog: Backlog,
     limits: Limits,
+    /// Bytes that a packet counts at least in its flow's place.
+    least_cost: u32,
 }
+
+/// Bytes that a packet counts at least where `sqf`, `hier`, `fq` and `pfq` ask which flow has the least and
+/// which the most. The buffer is limited in packets too, and a flow that holds many small ones is no
+/// shorter for it. Chosen by us: above the audio packet of a call (20 ms of G.711 are 238 B on Ethernet, all
+/// headers included), and no more than the memory that a kernel needs for an empty packet.
+pub const LEAST_COST: u32 = 256;
 
 #[derive(Clone, Debug)]
 #[repr(align(32))]
@@ -44,8 +52,10 @@ pub struct Moved {
 }
 
 impl Pool {
-    /// Room for one packet more than the limit: a packet is taken before another is dropped for it.
-    pub fn new(limits: Limits) -> Self {
+    /// Room for one packet more than the limit: a packet is taken before another is dropped for it. In the
+    /// place of its flow a packet counts `least_cost` bytes at least, or less where 32 bits would not hold
+    /// the sum of all.
+    pub fn new(limits: Limits, least_cost: u32) -> Self {
         let nobody = Packet::new(
             Instant::ZERO,
             Handle(0),
@@ -65,6 +75,7 @@ impl Pool {
             queues: vec![Place::NONE; limits.flows as usize],
             backlog: Backlog::default(),
             limits,
+            least_cost: least_cost.min(most_cost(limits)),
         }
     }
 
@@ -88,7 +99,13 @@ impl Pool {
         (self.backlog.packets > 0).then_some(Instant::ZERO)
     }
 
-    /// Bytes that `flow` has here.
+    /// What `packet` counts in the place of its flow.
+    #[inline(always)]
+    fn cost(&self, packet: &Packet) -> u32 {
+        packet.len_u32().max(self.least_cost)
+    }
+
+    /// What `flow` counts here; 0 if it has no packets.
     pub fn bytes(&self, flow: u32) -> u32 {
         self.queues[flow as usize].bytes
     }
@@ -115,17 +132,17 @@ impl Pool {
         // One slot more than the limit, and the caller drops what is over it.
         let slot = self.free.pop().unwrap_or(NIL);
         self.fetch_free();
+        let cost = self.cost(&packet);
         let queue = &mut self.queues[packet.flow.0 as usize];
-        let len = packet.len_u32();
         // A branch and no sum with zero, for the processor's sake: it goes on with a flow that it
         // takes for empty while the queue's cache miss is under way.
         let (old, bytes, head) = if queue.node == NIL {
-            (Place::NONE, len, slot)
+            (Place::NONE, cost, slot)
         } else {
             // At most the limit and one packet: no overflow, see `Env`.
             let old = *queue;
             let head = std::mem::replace(&mut self.slots[old.node as usize].next, slot);
-            (old, old.bytes + len, head)
+            (old, old.bytes + cost, head)
         };
         let new = Place { node: slot, bytes };
         *queue = new;
@@ -166,7 +183,7 @@ impl Pool {
         let Slot { packet, prev, next } = self.slots[slot as usize];
         self.free.push(slot);
         let mut new = Place {
-            bytes: old.bytes - packet.len_u32(),
+            bytes: old.bytes - self.cost(&packet),
             ..old
         };
         // The ring closes round the gap; if it was the last packet, nobody reads what is written.
@@ -194,6 +211,14 @@ impl Pool {
     }
 }
 
+/// The least cost whose sum over as many packets as `limits` allows, and one more, fits beside their bytes.
+fn most_cost(limits: Limits) -> u32 {
+    let bytes = limits.bytes.get() + Packet::MAX_LEN.get();
+    let rest = u64::from(u32::MAX).saturating_sub(bytes);
+    // At most 2^32 - 1.
+    (rest / (u64::from(limits.packets) + 1)) as u32
+}
+
 /// Flows from which fetching ahead pays: 8 bytes each fill a first-level cache of 32 KiB.
 /// Chosen by us.
 const FETCH_FROM: usize = 4096;
@@ -209,11 +234,12 @@ pub struct Queues<O> {
 }
 
 impl<O: Order> Queues<O> {
-    pub fn new(limits: Limits) -> Self {
+    /// `least_cost` as of [`Pool::new`], `seed` as of [`Order::new`].
+    pub fn new(limits: Limits, least_cost: u32, seed: u64) -> Self {
         let bytes = u32::try_from(limits.bytes.get()).unwrap_or(u32::MAX);
         Self {
-            pool: Pool::new(limits),
-            order: O::new(limits.packets + 1, bytes),
+            pool: Pool::new(limits, least_cost),
+            order: O::new(limits.packets + 1, bytes, seed),
         }
     }
 

@@ -78,7 +78,7 @@ pub struct Env {
     pub framing: Framing,
     /// What tags mean.
     pub codec: Codec,
-    /// Seed of its chances.
+    /// Seed of its chances, and of what is random in its order of flows; secret where strangers send.
     pub seed: u64,
 }
 

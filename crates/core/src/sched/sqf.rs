@@ -16,12 +16,13 @@
 //!
 //! Departures from the paper: the buffer is limited in bytes as well as in packets, so that one
 //! arrival may cost several drops. A packet larger than the whole buffer is refused rather than
-//! emptying the buffer first. What the paper leaves open: of equal backlogs, the flow that has stood
+//! emptying the buffer first. A packet counts [`LEAST_COST`] bytes at least when queues are compared, so that
+//! packets of equal size are the paper's and many small ones are not cheap. What the paper leaves open: of equal backlogs, the flow that has stood
 //! there for longest is taken, both to serve and to drop from; the drop is from the head by default.
 
 use super::order::{Buckets, Order};
 use super::param::Visitor;
-use super::queues::Queues;
+use super::queues::{LEAST_COST, Queues};
 use super::spec::{self, Describe};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
@@ -43,7 +44,7 @@ impl Describe for SqfParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Sqf::<Buckets>::new(env.limits, self.drop_from))
+        Box::new(Sqf::<Buckets>::new(env.limits, self.drop_from, env.seed))
     }
 }
 
@@ -56,9 +57,9 @@ pub struct Sqf<O = Buckets> {
 
 impl<O: Order> Sqf<O> {
     /// No packets; as many as `limits` allow.
-    pub fn new(limits: Limits, drop_from: DropFrom) -> Self {
+    pub fn new(limits: Limits, drop_from: DropFrom, seed: u64) -> Self {
         Self {
-            queues: Queues::new(limits),
+            queues: Queues::new(limits, LEAST_COST, seed),
             drop_from,
         }
     }
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn short_flow_overtakes_long_backlog() {
-        let mut sqf = Sqf::<Buckets>::new(limits(50, 75_000), DropFrom::Head);
+        let mut sqf = Sqf::<Buckets>::new(limits(50, 75_000), DropFrom::Head, 7);
         let bulk = (0..10).map(|n| packet(n, 0, 1500));
         let sent = run(&mut sqf, bulk.chain([packet(10, 1, 200)]));
         assert_eq!(sent[0].handle.0, 10);
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn bytes_decide_and_not_packets() {
-        let mut sqf = Sqf::<Buckets>::new(limits(50, 75_000), DropFrom::Head);
+        let mut sqf = Sqf::<Buckets>::new(limits(50, 75_000), DropFrom::Head, 7);
         let small = (0..5).map(|n| packet(n, 0, 100));
         let sent = run(&mut sqf, [packet(9, 1, 1500)].into_iter().chain(small));
         assert_eq!(sent[5].handle.0, 9);
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn the_longest_queue_pays_for_a_full_buffer() {
         let dropped = |from| {
-            let mut sqf = Sqf::<Buckets>::new(limits(4, 75_000), from);
+            let mut sqf = Sqf::<Buckets>::new(limits(4, 75_000), from, 7);
             let mut drops = Drops::default();
             for (n, flow) in [0, 0, 0, 1, 1].into_iter().enumerate() {
                 sqf.enqueue(Instant::ZERO, packet(n as u32, flow, 1500), &mut drops);
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn of_equal_backlogs_the_one_that_stands_for_longest_comes_first() {
-        let mut sqf = Sqf::<Buckets>::new(limits(50, 75_000), DropFrom::Head);
+        let mut sqf = Sqf::<Buckets>::new(limits(50, 75_000), DropFrom::Head, 7);
         let sent = run(
             &mut sqf,
             [2, 0, 1].map(|flow| packet(flow, flow, 700)).into_iter(),

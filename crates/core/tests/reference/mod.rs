@@ -749,12 +749,22 @@ impl Model {
 
     fn bytes_of(&self, flow: u32) -> u64 {
         let of = self.held.iter().filter(|h| h.pkt.flow.0 == flow);
-        of.map(|h| h.pkt.len().get()).sum()
+        of.map(|h| self.cost(&h.pkt)).sum()
+    }
+
+    /// Small packets count more where a limit in packets would make them cheap.
+    fn cost(&self, pkt: &Packet) -> u64 {
+        use Discipline::{Fq, Hier, Pfq, Sqf};
+        let least = match self.config.discipline {
+            Sqf | Hier | Fq | Pfq => 256,
+            _ => 0,
+        };
+        pkt.len().get().max(least)
     }
 
     fn bytes_of_user(&self, user: u32) -> u64 {
         let of = |h: &&Held| self.owner[h.pkt.flow.0 as usize] == user;
-        self.held.iter().filter(of).map(|h| h.pkt.len().get()).sum()
+        self.held.iter().filter(of).map(|h| self.cost(&h.pkt)).sum()
     }
 
     /// The weight of the user that made the packet's flow active, or that of its own.

@@ -42,7 +42,7 @@ pub(super) struct Keys {
     pub seed: u64,
     pub flows_by: u32,
     pub users_by: u32,
-    pub multipliers: [u64; 5],
+    pub multipliers: [u64; 11],
 }
 
 /// `enum identity` of `bpf/dissect.h`.

@@ -143,6 +143,10 @@ impl Params {
                     tickets,
                 })
             }
+            Spec::Hier(_) => Ok(Self {
+                sections: vec![(".data.random", bytes_of(&env.seed).to_vec())],
+                ..Self::default()
+            }),
             _ => Ok(Self::default()),
         }
     }
@@ -200,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_is_written_fits_the_programs() {
-        for discipline in [Discipline::Ncq, Discipline::Tred] {
+        for discipline in [Discipline::Hier, Discipline::Ncq, Discipline::Tred] {
             let params = Params::of(&discipline.spec(), &env()).unwrap();
             let mut builder = ObjectBuilder::default();
             let mut object = builder.open_memory(program(discipline).unwrap()).unwrap();

@@ -102,6 +102,7 @@ const BUSY: u32 = 5;
 const WATCHDOG: u32 = 6;
 const DROPS: u32 = 7;
 const NCQ: u32 = 8;
+const STEPS: u32 = 9;
 
 /// As in `bpf/qdisc.h`: a new rate is seen within 100 ms.
 const WAKE: u64 = 100_000_000;
@@ -141,7 +142,7 @@ impl Native {
             macros.extend(["HAS_KINDS", "HAS_RANDOM", "HAS_PARAMS"].map(String::from));
         }
         if name == "hier" {
-            macros.push("HAS_USERS".into());
+            macros.extend(["HAS_USERS", "HAS_RANDOM"].map(String::from));
         }
         Self::compile(&format!("drive-{name}"), "drive.c", &macros)
     }
@@ -593,3 +594,5 @@ disciplines! {
     hier: Discipline::Hier,
     ncq: Discipline::Ncq,
 }
+
+mod attack;

@@ -118,7 +118,7 @@ proptest! {
 
     #[test]
     fn shortest_and_longest_are_cores(changes in vec((1u32..200, backlog()), 1..2000)) {
-        let mut buckets = Buckets::new(200, LIMIT);
+        let mut buckets = Buckets::new(200, LIMIT, 7);
         let mut held = [0; 200];
         let (mut questions, mut expected) = (Vec::new(), Vec::new());
         for (flow, bytes) in changes {

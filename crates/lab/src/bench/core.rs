@@ -119,8 +119,8 @@ fn subjects(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Subject>>
         let bench = &bench;
         all.push((discipline.name(), Box::new(move || bench.build(discipline))));
     }
-    let heaps = move || -> Made { Box::new(Sqf::<Heaps>::new(limits, DropFrom::Head)) };
-    let tree = move || -> Made { Box::new(Sqf::<Tree>::new(limits, DropFrom::Head)) };
+    let heaps = move || -> Made { Box::new(Sqf::<Heaps>::new(limits, DropFrom::Head, 1)) };
+    let tree = move || -> Made { Box::new(Sqf::<Tree>::new(limits, DropFrom::Head, 1)) };
     all.push(("sqf-heaps", Box::new(heaps)));
     all.push(("sqf-tree", Box::new(tree)));
     let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();

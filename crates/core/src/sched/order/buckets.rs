@@ -75,7 +75,7 @@ impl Buckets {
 }
 
 impl Order for Buckets {
-    fn new(nodes: u32, bytes: u32) -> Self {
+    fn new(nodes: u32, bytes: u32, seed: u64) -> Self {
         let window = (bytes as usize + 1).next_power_of_two().min(Bitmap::MOST);
         let alone = |i| Ring { prev: i, next: i };
         // Fits: at most 2^18 and 2^30.
@@ -85,7 +85,7 @@ impl Order for Buckets {
             window,
             occupied: Bitmap::new(window as usize),
             beyond: Treap::EMPTY,
-            forest: Forest::new(nodes),
+            forest: Forest::new(nodes, seed),
         }
     }
 

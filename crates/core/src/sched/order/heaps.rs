@@ -16,7 +16,7 @@ pub struct Heaps {
 }
 
 impl Order for Heaps {
-    fn new(nodes: u32, _bytes: u32) -> Self {
+    fn new(nodes: u32, _bytes: u32, _seed: u64) -> Self {
         Self {
             least: Heap::with_capacity(nodes),
             most: Heap::with_capacity(nodes),

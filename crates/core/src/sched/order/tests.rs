@@ -21,7 +21,7 @@ impl Naive {
 }
 
 fn agrees<O: Order>(limit: u32, ops: &[(u32, u32)]) {
-    let (mut order, mut naive) = (O::new(48, limit), Naive::default());
+    let (mut order, mut naive) = (O::new(48, limit, 7), Naive::default());
     let mut places = [0; 16].map(|bytes| Place { node: NIL, bytes });
     for (n, &(flow, bytes)) in ops.iter().enumerate() {
         // Each flow has three nodes, of which it takes one or another.

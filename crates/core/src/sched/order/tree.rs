@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A balanced search tree linked by index: any number of small exact sets in one array.
 //!
-//! Source: treaps, C. R. Aragon, R. G. Seidel, "Randomized search trees", FOCS 1989. A node's
-//! priority is a hash of its index, so that nothing is stored for it and equal histories give equal
-//! trees. Cost: expected O(log n) for each operation, about 1.4 log2 n nodes deep.
+//! Source: treaps, C. R. Aragon, R. G. Seidel, "Randomized search trees", FOCS 1989. Each insertion
+//! draws a new priority from a generator whose seed is in the configuration. Cost: expected O(log n) for
+//! each operation, about 1.4 log2 n nodes deep, whoever chooses the keys: no answer of a tree depends on
+//! its shape, so nothing that comes out tells of the priorities, and a changed key has a new one.
 
 use super::{NIL, Order, Place};
+use crate::random::Rng;
 
 /// Records that can be nodes of a [`Treap`].
 pub trait Nodes {
     /// Orders the nodes; no two nodes of a tree have equal keys.
     type Key: Ord + Copy;
     fn key(&self, node: u32) -> Self::Key;
+    /// Random, drawn before each insertion.
+    fn priority(&self, node: u32) -> u32;
     fn child(&self, node: u32, side: usize) -> u32;
     fn set_child(&mut self, node: u32, side: usize, child: u32);
 }
@@ -37,7 +41,7 @@ impl Treap {
         let key = nodes.key(node);
         let mut hook = Hook::Root;
         let mut at = self.root;
-        while at != NIL && priority(at) >= priority(node) {
+        while at != NIL && nodes.priority(at) >= nodes.priority(node) {
             let side = usize::from(nodes.key(at) < key);
             hook = Hook::Child(at, side);
             at = nodes.child(at, side);
@@ -70,7 +74,7 @@ impl Treap {
         let mut below = [nodes.child(node, 0), nodes.child(node, 1)];
         while below[0] != NIL && below[1] != NIL {
             let [less, more] = below;
-            if priority(less) >= priority(more) {
+            if nodes.priority(less) >= nodes.priority(more) {
                 self.set(nodes, hook, less);
                 hook = Hook::Child(less, 1);
                 below[0] = nodes.child(less, 1);
@@ -116,22 +120,18 @@ impl Treap {
     }
 }
 
-/// Knuth's multiplicative hash with the high bits folded in; injective, so no two are equal.
-fn priority(node: u32) -> u32 {
-    let h = node.wrapping_add(1).wrapping_mul(0x9e37_79b1);
-    (h ^ h >> 15).wrapping_mul(0x85eb_ca77)
-}
-
 /// Flows with their backlogs, each in one tree at most.
 #[derive(Clone, Debug)]
 pub struct Forest {
     flows: Vec<Flow>,
     changes: u64,
+    priorities: Rng,
 }
 
 #[derive(Clone, Debug)]
 struct Flow {
     bytes: u32,
+    priority: u32,
     links: [u32; 2],
     since: u64,
 }
@@ -142,6 +142,9 @@ impl Nodes for Forest {
         let Flow { bytes, since, .. } = self.flows[node as usize];
         (bytes, since)
     }
+    fn priority(&self, node: u32) -> u32 {
+        self.flows[node as usize].priority
+    }
     fn child(&self, node: u32, side: usize) -> u32 {
         self.flows[node as usize].links[side]
     }
@@ -151,16 +154,18 @@ impl Nodes for Forest {
 }
 
 impl Forest {
-    /// For nodes below `nodes`, none of them in a tree.
-    pub fn new(nodes: u32) -> Self {
+    /// For nodes below `nodes`, none of them in a tree; `seed` is that of the priorities.
+    pub fn new(nodes: u32, seed: u64) -> Self {
         let flow = Flow {
             bytes: 0,
+            priority: 0,
             links: [NIL; 2],
             since: 0,
         };
         Self {
             flows: vec![flow; nodes as usize],
             changes: 0,
+            priorities: Rng::new(seed),
         }
     }
 
@@ -170,11 +175,17 @@ impl Forest {
             tree.remove(self, old.node, self.key(old.node));
         }
         if new.bytes > 0 {
-            self.changes += 1;
-            let flow = &mut self.flows[new.node as usize];
-            (flow.bytes, flow.since) = (new.bytes, self.changes);
+            self.begin(new);
             tree.insert(self, new.node);
         }
+    }
+
+    /// Before a flow goes in at `place`.
+    fn begin(&mut self, place: Place) {
+        self.changes += 1;
+        let flow = &mut self.flows[place.node as usize];
+        (flow.bytes, flow.since) = (place.bytes, self.changes);
+        flow.priority = self.priorities.next_u32();
     }
 
     /// Of the flows of `tree` with the most bytes, the one that has had them for longest.
@@ -208,9 +219,9 @@ pub struct Tree {
 }
 
 impl Order for Tree {
-    fn new(nodes: u32, _bytes: u32) -> Self {
+    fn new(nodes: u32, _bytes: u32, seed: u64) -> Self {
         Self {
-            forest: Forest::new(nodes),
+            forest: Forest::new(nodes, seed),
             root: Treap::EMPTY,
         }
     }
@@ -225,5 +236,92 @@ impl Order for Tree {
 
     fn longest(&self) -> Option<Place> {
         self.forest.longest(&self.root)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Counts the links that each operation follows.
+    struct Counted {
+        forest: Forest,
+        followed: Cell<u32>,
+    }
+
+    impl Nodes for Counted {
+        type Key = (u32, u64);
+        fn key(&self, node: u32) -> (u32, u64) {
+            self.forest.key(node)
+        }
+        fn priority(&self, node: u32) -> u32 {
+            self.forest.priority(node)
+        }
+        fn child(&self, node: u32, side: usize) -> u32 {
+            self.followed.set(self.followed.get() + 1);
+            self.forest.child(node, side)
+        }
+        fn set_child(&mut self, node: u32, side: usize, child: u32) {
+            self.forest.set_child(node, side, child);
+        }
+    }
+
+    const NODES: u32 = 4096;
+
+    /// The most links that an operation follows while nodes of these bytes come, in this order, and go again.
+    fn most_followed(bytes: &[u32], seed: u64) -> u32 {
+        let mut tree = Treap::EMPTY;
+        let mut counted = Counted {
+            forest: Forest::new(NODES, seed),
+            followed: Cell::new(0),
+        };
+        let mut most = 0;
+        for (node, &bytes) in (0..).zip(bytes) {
+            counted.forest.begin(Place { node, bytes });
+            tree.insert(&mut counted, node);
+            most = most.max(counted.followed.take());
+        }
+        for node in 0..bytes.len() as u32 {
+            tree.remove(&mut counted, node, counted.key(node));
+            most = most.max(counted.followed.take());
+        }
+        assert!(tree.is_empty());
+        most
+    }
+
+    /// 4 log2 n.
+    const MOST: u32 = 4 * NODES.ilog2();
+
+    #[test]
+    fn bytes_chosen_by_the_public_hash_of_an_index_make_no_deep_tree() {
+        // What priorities once were.
+        let known = |node: u32| {
+            let h = node.wrapping_add(1).wrapping_mul(0x9e37_79b1);
+            (h ^ h >> 15).wrapping_mul(0x85eb_ca77)
+        };
+        let mut by_priority: Vec<u32> = (0..NODES).collect();
+        by_priority.sort_by_key(|node| std::cmp::Reverse(known(*node)));
+        let mut bytes = vec![0; NODES as usize];
+        for (rank, node) in (1..).zip(by_priority) {
+            bytes[node as usize] = rank;
+        }
+        let most = most_followed(&bytes, 1);
+        assert!(most <= MOST, "{most} links, at most {MOST}");
+    }
+
+    #[test]
+    fn no_order_of_arrival_makes_a_deep_tree() {
+        let up: Vec<u32> = (1..=NODES).collect();
+        let down: Vec<u32> = up.iter().rev().copied().collect();
+        let ends = (0..NODES).map(|i| if i % 2 == 0 { i / 2 } else { NODES - 1 - i / 2 });
+        let ends: Vec<u32> = ends.map(|bytes| bytes + 1).collect();
+        let equal = vec![1; NODES as usize];
+        for bytes in [up, down, ends, equal] {
+            for seed in 0..20 {
+                let most = most_followed(&bytes, seed);
+                assert!(most <= MOST, "{most} links, at most {MOST}");
+            }
+        }
     }
 }
