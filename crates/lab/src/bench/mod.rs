@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab bench`: what our own parts cost, one file per part.
 
+mod attack;
 mod core;
 mod datapath;
 mod kernel;
@@ -27,6 +28,7 @@ pub struct Bench {
 
 #[derive(Subcommand)]
 enum Part {
+    Attack(attack::AttackArgs),
     Core(core::Core),
     Datapath(datapath::DatapathArgs),
     Kernel(kernel::KernelArgs),
@@ -36,6 +38,7 @@ enum Part {
 
 pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     match &bench.part {
+        Part::Attack(args) => attack::run(args),
         Part::Core(args) => core::run(args),
         Part::Datapath(args) => datapath::run(args),
         Part::Kernel(args) => kernel::run(args),

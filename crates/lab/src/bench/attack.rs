@@ -1,0 +1,177 @@
+//! `makeway-lab bench attack`: what a call and a bulk transfer keep beside a flood that is spread over many flows.
+//!
+//! Three hosts behind 10 Mbit/s: one has a call, one a bulk transfer, and one is sent a flood of 12 Mbit/s. The world `sim` drives core's
+//! disciplines in virtual time; `native` gives the same packets at the same times to the C of `bpf/`, compiled for this machine's processor.
+//! Flows and hosts are read from the headers in both.
+
+mod native;
+mod traffic;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, Table};
+use makeway_core::sched::Discipline;
+use serde::Serialize;
+
+use super::Output;
+use makeway::text;
+use native::Native;
+use traffic::{Flood, Kept, Run};
+
+/// Measures what a call and a bulk transfer keep beside a flood of many flows, under every discipline
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  makeway-lab bench attack\n  makeway-lab bench attack --json attack.json\n  makeway-lab bench attack --only hier"
+)]
+pub struct AttackArgs {
+    #[command(flatten)]
+    output: Output,
+    /// Only this discipline, like hier
+    #[arg(long, value_name = "NAME")]
+    only: Option<Discipline>,
+}
+
+/// One cell of the matrix.
+#[derive(Serialize)]
+struct Row {
+    discipline: &'static str,
+    /// `sim` or `native`.
+    world: &'static str,
+    flows: u32,
+    /// Of each packet of the flood, its IP header included.
+    bytes: u32,
+    /// `ipv4`, or `ipv6` with a new flow label on each packet.
+    ip: &'static str,
+    /// The part of the call's packets that did not come.
+    voice_loss: f64,
+    /// Of those that came, from arrival at the queue to the end of transmission; none if none came.
+    voice_p99_ms: Option<f64>,
+    /// Of what the bulk transfer would have if hosts shared the link max-min fairly.
+    bulk_share: f64,
+}
+
+const FLOWS: [u32; 5] = [1, 5, 20, 100, 200];
+const BYTES: [u32; 2] = [100, 1000];
+
+pub fn run(args: &AttackArgs) -> anyhow::Result<ExitCode> {
+    let mut rows = Vec::new();
+    for discipline in Discipline::ALL {
+        if args.only.is_some_and(|only| only != discipline) {
+            continue;
+        }
+        let native = Native::of(discipline)?;
+        for flood in floods() {
+            let run = Run::of(discipline, flood);
+            rows.push(Row::new(discipline, "sim", flood, &run.kept));
+            if let Some(native) = &native {
+                let kept = native.replay(&run)?;
+                rows.push(Row::new(discipline, "native", flood, &kept));
+            }
+        }
+    }
+    if args.output.has_tables() {
+        text::say!("{}", table(&rows));
+    }
+    args.output.json(&rows)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn floods() -> impl Iterator<Item = Flood> {
+    let each = [false, true].into_iter().flat_map(|v6| {
+        let bytes = move |bytes| FLOWS.map(|flows| Flood { flows, bytes, v6 });
+        BYTES.into_iter().flat_map(bytes)
+    });
+    each
+}
+
+impl Row {
+    fn new(discipline: Discipline, world: &'static str, flood: Flood, kept: &Kept) -> Self {
+        let Flood { flows, bytes, v6 } = flood;
+        Self {
+            discipline: discipline.name(),
+            world,
+            flows,
+            bytes,
+            ip: if v6 { "ipv6" } else { "ipv4" },
+            voice_loss: kept.voice_loss,
+            voice_p99_ms: kept.voice_p99_ms,
+            bulk_share: kept.bulk_share,
+        }
+    }
+
+    /// `0 % 3.4 ms, 100 %`
+    fn told(&self) -> String {
+        let percent = |part: f64| format!("{:.0} %", part * 100.0);
+        let p99 = self.voice_p99_ms.map(|ms| format!(" {ms:.1} ms"));
+        format!(
+            "{}{}, {}",
+            percent(self.voice_loss),
+            p99.unwrap_or_default(),
+            percent(self.bulk_share)
+        )
+    }
+}
+
+/// A line for each discipline, world, size and kind of IP; in each cell the call's loss and p99, and the bulk transfer's share.
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    let heading = FLOWS.map(|flows| match flows {
+        1 => "1 flow".into(),
+        _ => format!("{flows} flows"),
+    });
+    let before = ["discipline", "world", "bytes", "ip"].map(String::from);
+    table.set_header(before.into_iter().chain(heading));
+    for world in ["sim", "native"] {
+        let of_world: Vec<&Row> = rows.iter().filter(|row| row.world == world).collect();
+        for cells in of_world.chunks(FLOWS.len()) {
+            let row = cells[0];
+            let line = [row.discipline, world, &row.bytes.to_string(), row.ip].map(String::from);
+            table.add_row(line.into_iter().chain(cells.iter().map(|row| row.told())));
+        }
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Users share fairly whatever the number of their flows, and a call is first inside its host's share.
+    #[test]
+    fn under_hier_a_call_loses_nothing_and_a_bulk_transfer_keeps_its_share() {
+        for flood in floods() {
+            let kept = Run::of(Discipline::Hier, flood).kept;
+            assert_eq!(kept.voice_loss, 0.0, "{flood:?}");
+            assert!(kept.bulk_share >= 0.9, "{flood:?}: {kept:?}");
+        }
+    }
+
+    /// What the limit in packets counts, the order of flows counts too.
+    #[test]
+    fn a_flood_of_small_packets_takes_no_call_under_sqf_and_fq() {
+        for discipline in [Discipline::Sqf, Discipline::Fq] {
+            for flood in floods().filter(|flood| flood.bytes == 100) {
+                let lost = Run::of(discipline, flood).kept.voice_loss;
+                // With more flows than the buffer holds packets, no more than what the flood itself loses.
+                let most = if flood.flows > 100 { 1.0 / 6.0 } else { 0.005 };
+                assert!(lost <= most, "{discipline}, {flood:?}: {lost}");
+            }
+        }
+    }
+
+    #[test]
+    fn rotating_flow_labels_are_no_more_flows() {
+        let [flows, bytes] = [5, 1000];
+        let kept = [false, true].map(|v6| {
+            let flood = Flood { flows, bytes, v6 };
+            Run::of(Discipline::Fq, flood).kept.bulk_share
+        });
+        assert!((kept[0] - kept[1]).abs() < 0.02, "{kept:?}");
+    }
+}

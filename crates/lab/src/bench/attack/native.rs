@@ -1,0 +1,181 @@
+//! The C of `bpf/` for this machine's processor, by `bpf/native/drive.c`.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{Context, ensure};
+use bytemuck::{Pod, Zeroable, bytes_of, pod_collect_to_vec, pod_read_unaligned};
+use makeway_core::sched::Discipline;
+use tempfile::TempDir;
+
+use super::traffic::{Asked, Kept, RATE, Run};
+
+/// Those of the programs that take no parameters of their own.
+const PROGRAMS: [Discipline; 4] = [
+    Discipline::Fifo,
+    Discipline::Fq,
+    Discipline::Sqf,
+    Discipline::Hier,
+];
+
+/// A discipline's program.
+pub struct Native(TempDir);
+
+/// `struct setup` of `bpf/native/drive.c`, `struct config` first.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Setup {
+    rate: u64,
+    limit_packets: u32,
+    limit_bytes: u32,
+    overhead: i32,
+    mpu: u32,
+    cells: u32,
+    drop_tail: u32,
+    quantum: u32,
+    weights_written: u32,
+    slots: u32,
+    chains: u32,
+    kinds: u32,
+    chain_seed: u32,
+    random: u64,
+    params: u64,
+    weights: [u32; 8],
+}
+
+/// `struct op` there.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Op {
+    now: u64,
+    rate: u64,
+    what: u32,
+    packet: u32,
+    hash: u32,
+    len: u32,
+    gso: [u32; 3],
+    unused: u32,
+    bytes: [u8; 64],
+}
+
+/// `struct event` there; the last of each operation is `BUSY`.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Event {
+    told: u32,
+    packet: u32,
+    value: u64,
+}
+
+const DEQUEUE: u32 = 1;
+const LEFT: u32 = 1;
+const BUSY: u32 = 5;
+/// The clock starts here: 0 is no time there.
+const BEGIN: u64 = 1_000_000_000;
+
+impl Native {
+    /// `None` if the discipline has no program here.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn of(discipline: Discipline) -> anyhow::Result<Option<Self>> {
+        if !PROGRAMS.contains(&discipline) {
+            return Ok(None);
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/native");
+        let out = tempfile::tempdir()?;
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+        let mut compile = Command::new(&compiler);
+        compile
+            .args(["-std=gnu11", "-O2", "-w"])
+            .arg(format!("-DDISCIPLINE=\"../{discipline}.bpf.c\""))
+            .arg(format!("-DOPS={discipline}"))
+            .arg("-I")
+            .arg(&folder)
+            .arg(folder.join("drive.c"))
+            .arg("-o")
+            .arg(out.path().join("drive"));
+        if discipline == Discipline::Hier {
+            compile.args(["-DHAS_USERS", "-DHAS_RANDOM"]);
+        }
+        let status = compile
+            .status()
+            .with_context(|| format!("`{compiler}`, which compiles bpf/{discipline}.bpf.c"))?;
+        ensure!(
+            status.success(),
+            "{compiler} does not compile bpf/{discipline}.bpf.c"
+        );
+        Ok(Some(Self(out)))
+    }
+
+    /// What is kept of the same packets at the same times.
+    ///
+    /// # Errors
+    /// If the program fails.
+    pub fn replay(&self, run: &Run) -> anyhow::Result<Kept> {
+        let limits = run.config.limits;
+        let slots = limits.packets + 2;
+        let setup = Setup {
+            rate: RATE.bps(),
+            limit_packets: limits.packets,
+            limit_bytes: limits.bytes.get() as u32,
+            quantum: run.config.quantum.get() as u32,
+            slots,
+            chains: (2 * slots).next_power_of_two(),
+            kinds: 1,
+            chain_seed: 7,
+            random: 7,
+            ..Setup::zeroed()
+        };
+        let ops = run.asked.iter().map(|asked| op(run, *asked));
+        let ops: Vec<Op> = ops.collect();
+        let input = [bytes_of(&setup), &pod_collect_to_vec(&ops)].concat();
+        let mut program = Command::new(self.0.path().join("drive"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut stdin = program.stdin.take().context("no way to the program")?;
+        let writer = thread::spawn(move || stdin.write_all(&input).ok());
+        let output = program.wait_with_output()?;
+        writer.join().ok();
+        ensure!(
+            output.status.success(),
+            "the native program: {}",
+            output.status
+        );
+        let mut left = Vec::new();
+        let mut done = ops.iter();
+        let mut now = done.next().map_or(0, |op| op.now);
+        for event in output.stdout.chunks_exact(size_of::<Event>()) {
+            let event: Event = pod_read_unaligned(event);
+            match event.told {
+                LEFT => left.push((now - BEGIN, event.packet)),
+                BUSY => now = done.next().map_or(now, |op| op.now),
+                _ => {}
+            }
+        }
+        Ok(run.kept(&left))
+    }
+}
+
+fn op(run: &Run, asked: Asked) -> Op {
+    match asked {
+        Asked::Enqueue(at, packet) => {
+            let sent = run.packets[packet as usize];
+            Op {
+                now: BEGIN + at,
+                packet,
+                len: sent.len,
+                bytes: sent.bytes,
+                ..Op::zeroed()
+            }
+        }
+        Asked::Dequeue(at) => Op {
+            now: BEGIN + at,
+            what: DEQUEUE,
+            ..Op::zeroed()
+        },
+    }
+}
