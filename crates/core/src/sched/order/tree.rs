@@ -283,7 +283,8 @@ mod tests {
             most = most.max(counted.followed.take());
         }
         for node in 0..bytes.len() as u32 {
-            tree.remove(&mut counted, node, counted.key(node));
+            let key = counted.key(node);
+            tree.remove(&mut counted, node, key);
             most = most.max(counted.followed.take());
         }
         assert!(tree.is_empty());
