@@ -32,7 +32,7 @@ inline_always void turns_pass(void)
 	granted = false;
 }
 
-/* Whether the turn at the head has `len` bytes left, which it spends; else the next is at the head. */
+/* Whether the turn at the head has `len` bytes left, which it spends. */
 inline_always bool turn_allows(u64 *deficit, u64 quantum, u32 len)
 {
 	if (!granted) {
@@ -43,29 +43,29 @@ inline_always bool turn_allows(u64 *deficit, u64 quantum, u32 len)
 		*deficit -= len;
 		return true;
 	}
-	turns_pass();
 	return false;
 }
 
-/* Takes a packet of the first flow that a turn gives, which says 0 until one may send; the packet's slot, 0 if there is
- * none. */
+/* Turns of this dequeue that found nobody. In memory, so that the verifier does not count them. */
+u32 nobodies;
+
+/* Takes a packet of the first flow that a turn gives, which says 0 or NOBODY until one may send; the packet's slot, 0 if
+ * there is none. */
 inline_always u32 turns_dequeue(u32 (*turn)(void))
 {
-	u32 at = 0, nobodies = 0;
+	u32 at = 0;
 	int n;
 
 	if (!pool.packets)
 		return 0;
+	nobodies = 0;
 	bpf_for(n, 0, TURNS) {
 		at = turn();
 		if (at && at != NOBODY)
-			break;
-		if (at != NOBODY)
-			continue;
-		at = 0;
+			return queues_leave(at);
 		turns_pass();
-		if (++nobodies == MOST_NOBODIES)
+		if (at == NOBODY && ++nobodies == MOST_NOBODIES)
 			break;
 	}
-	return queues_leave(at);
+	return 0;
 }
