@@ -277,12 +277,10 @@ fn stopped(discipline: Discipline) -> Config {
         bytes: Bytes::new(16 << 20),
         flows: FLOWS,
     };
-    let mut scheduler = sched::Config::new(discipline, limits);
-    scheduler.seed = 77;
     Config {
         rate: Some(STOPPED),
         seed: 77,
-        ..Config::new(scheduler)
+        ..Config::new(discipline.spec(), limits)
     }
 }
 

@@ -70,7 +70,13 @@ impl Describe for HierParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        let mut hier = Hier::new(env.limits, env.users, self.quantum, self.drop_from, env.seed);
+        let mut hier = Hier::new(
+            env.limits,
+            env.users,
+            self.quantum,
+            self.drop_from,
+            env.seed,
+        );
         for (user, weight) in &env.weights {
             hier.set_weight(*user, *weight);
         }

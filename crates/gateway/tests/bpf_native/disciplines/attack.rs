@@ -15,11 +15,13 @@ fn hier(seed: u64) -> Link {
         bytes: Bytes::new(1 << 24),
         flows: FLOWS,
     };
-    let mut scheduler = sched::Config::new(Discipline::Hier, limits);
-    scheduler.users = USERS;
-    scheduler.seed = seed;
     Link {
-        scheduler,
+        spec: Discipline::Hier.spec(),
+        env: Env {
+            users: USERS,
+            seed,
+            ..Env::new(limits)
+        },
         rate: None,
         framing: Framing::default(),
         weights: [0; HOSTS],
@@ -231,7 +233,7 @@ fn rotating_flow_labels_are_one_flow() {
     let steady = (10..12).map(|n| packet(n, 5, 2, 250));
     let ops: Vec<Op> = rotating.chain(steady).chain(departures(12)).collect();
     let link = Link {
-        scheduler: sched::Config::new(Discipline::Sqf, hier(1).scheduler.limits),
+        spec: Discipline::Sqf.spec(),
         ..hier(1)
     };
     let left = packets(&SQF.drive(&link, &ops), LEFT);

@@ -69,6 +69,9 @@ struct Event {
     value: u64,
 }
 
+/// Core's default, a full Ethernet frame on the wire.
+const QUANTUM: u32 = 1538;
+
 const DEQUEUE: u32 = 1;
 const LEFT: u32 = 1;
 const BUSY: u32 = 5;
@@ -115,13 +118,13 @@ impl Native {
     /// # Errors
     /// If the program fails.
     pub fn replay(&self, run: &Run) -> anyhow::Result<Kept> {
-        let limits = run.config.limits;
+        let limits = run.limits;
         let slots = limits.packets + 2;
         let setup = Setup {
             rate: RATE.bps(),
             limit_packets: limits.packets,
             limit_bytes: limits.bytes.get() as u32,
-            quantum: run.config.quantum.get() as u32,
+            quantum: QUANTUM,
             slots,
             chains: (2 * slots).next_power_of_two(),
             kinds: 1,

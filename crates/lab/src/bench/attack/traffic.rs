@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use makeway_core::flow::{FlowKey, FlowTable, Identity};
 use makeway_core::packet::{Handle, Packet, UserId};
 use makeway_core::random::Rng;
-use makeway_core::sched::{Config, Discipline, Drops, Limits, Scheduler, build};
+use makeway_core::sched::{Discipline, Drops, Env, Limits, Scheduler, build};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Instant, Rate};
 
@@ -73,7 +73,7 @@ pub enum Asked {
 /// A run under one of core's disciplines.
 pub struct Run {
     pub kept: Kept,
-    pub config: Config,
+    pub limits: Limits,
     pub packets: Vec<Sent>,
     pub asked: Vec<Asked>,
 }
@@ -85,12 +85,12 @@ impl Run {
             bytes: Bytes::new(u64::from(PACKETS * FULL)),
             flows: FLOWS,
         };
-        let mut config = Config::new(discipline, limits);
-        config.users = HOSTS;
-        config.red.rate = Some(RATE);
-        config.csfq.rate = Some(RATE);
-        config.cake.rate = Some(RATE);
-        let scheduler = build(&config).expect("the configuration is in range");
+        let env = Env {
+            users: HOSTS,
+            rate: Some(RATE),
+            ..Env::new(limits)
+        };
+        let scheduler = build(&discipline.spec(), &env).expect("the configuration is in range");
         let mut link = Link {
             shaper: Shaper::new(Some(RATE), scheduler),
             drops: Drops::default(),
@@ -104,7 +104,7 @@ impl Run {
         link.run();
         Self {
             kept: kept(&link.packets, &link.left),
-            config,
+            limits,
             packets: link.packets,
             asked: link.asked,
         }
