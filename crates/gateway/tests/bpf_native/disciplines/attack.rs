@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Strangers who choose the sizes of their packets, so that the trees of `hier` become deep.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C of `bpf/` for this machine's processor, by `bpf/native/drive.c`.
 
 use std::io::Write;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The packets that come, and what becomes of them under one of core's disciplines.
 
 use std::cmp::Reverse;
