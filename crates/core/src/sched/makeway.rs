@@ -92,7 +92,7 @@ impl Describe for MakewayParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        let mut makeway = Makeway::new(env.limits, env.users, self.quantum);
+        let mut makeway = Makeway::new(env.limits, env.users, self.quantum, env.seed);
         for (user, weight) in &env.weights {
             makeway.set_weight(*user, *weight);
         }
@@ -181,7 +181,8 @@ impl Meter {
 
 impl Makeway {
     /// No packets; `users` users of weight 1, each of which, and each flow of it, may send `quantum` bytes in a round.
-    pub fn new(limits: Limits, users: u32, quantum: Bytes) -> Self {
+    /// `seed` is that of its orders of flows.
+    pub fn new(limits: Limits, users: u32, quantum: Bytes, seed: u64) -> Self {
         let user = User {
             flows: Turn::EMPTY,
             in_round: false,
@@ -196,10 +197,10 @@ impl Makeway {
         let most = limits.bytes.get() + slot * u64::from(limits.packets);
         let order = || {
             let most = u32::try_from(most).unwrap_or(u32::MAX);
-            Buckets::new(limits.packets + 1, most)
+            Buckets::new(limits.packets + 1, most, seed)
         };
         Self {
-            pool: Pool::new(limits),
+            pool: Pool::new(limits, 0),
             flows: vec![Flow::default(); limits.flows as usize],
             users: vec![user; users as usize],
             orders: [order(), order(), order()],
