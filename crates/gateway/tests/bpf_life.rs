@@ -193,7 +193,10 @@ impl Lives {
         let discipline = disciplines[random.usize(0..disciplines.len())];
         let mut spec = discipline.spec();
         let drop_from = ["head", "tail"][random.usize(0..2)];
-        if discipline != Discipline::Fifo {
+        if matches!(
+            discipline,
+            Discipline::Sqf | Discipline::Fq | Discipline::Hier
+        ) {
             spec.set("drop_from", drop_from).unwrap();
         }
         let config = Config {

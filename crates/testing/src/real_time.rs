@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::{note, skip};
 
 /// How often a test is tried on a machine that stalls.
-pub const TRIES: u32 = 3;
+pub const TRIES: u32 = 5;
 
 /// The longest stall at which a failure counts. Chosen by us: beside busy loops a thread that sleeps waits one slice of the
 /// scheduler's, 3 to 4 ms; a host that takes a processor away does so for 6 ms and more.

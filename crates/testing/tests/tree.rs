@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of the whole tree: each source file names its licence, and dependencies are those that `deny.toml` lets in.
 
+#![allow(clippy::unwrap_used)] // a test may panic
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,7 @@ fn every_source_file_names_its_licence() {
     let names_it = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
         let mut first = text.lines().take(3);
-        // What the kernel loads has a licence that the kernel knows beside ours.
+        // Programs that the kernel loads have a licence that it knows, beside ours.
         match path.starts_with(root().join("bpf")) {
             true => first.any(|line| line.contains("SPDX-License-Identifier: ")),
             false => first.any(|line| line.ends_with(OURS)),

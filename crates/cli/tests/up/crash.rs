@@ -37,7 +37,7 @@ pub fn killed_at(line: &str, point: Option<usize>) -> (usize, Vec<i64>) {
     (calls.len(), calls)
 }
 
-/// What of a makeway is left in this network namespace.
+/// Rules, qdiscs, devices and files of a makeway left in this network namespace.
 pub fn left() -> Vec<String> {
     let mut left = Vec::new();
     if rules() {
@@ -111,7 +111,7 @@ fn nothing_is_left_of_one_that_is_killed_anywhere() {
         tried.len()
     );
 
-    // What was killed has left something for this one to take away.
+    // A killed `up` has left its rules for `down` to remove.
     let (mut count, mut point, mut tried) = (0, Some(usize::MAX), 0);
     while let Some(at) = point {
         killed_at(up, None);
@@ -139,7 +139,7 @@ fn nothing_is_left_of_one_that_is_killed_anywhere() {
         let rate = egress("rate_bps");
         assert!([20_000_000, 30_000_000].contains(&rate), "{rate}");
     }
-    // The one that is asked to stop ends, whatever becomes of who asked.
+    // A makeway that is told to stop ends even if `down` is killed.
     let stop = "down near";
     for point in [0, 3, 6, 9] {
         killed_at(stop, Some(point));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes wrong around a makeway, and inside: packets pass in every case, and `down` leaves nothing.
+//! Faults around a makeway and inside it: packets pass in every case, and `down` leaves nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -41,7 +41,7 @@ const FAULTS: [Fault; 4] = [
 ];
 
 /// Runs `line` under ptrace until it says that it runs or ends, with the call number `nth` of the fault's kind failing, and
-/// kills it then; so many there were, and what it said.
+/// kills it then; the number of calls, and its output.
 fn with_fault(line: &str, fault: &Fault, nth: Option<usize>) -> (usize, Option<i32>) {
     let mut count = 0;
     let mut command = makeway(line);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// Nobody's number.
+/// User ID of `nobody`.
 const STRANGER: u32 = 65534;
 
 /// Whether this process is root of the machine and not of a user namespace.
@@ -43,7 +43,7 @@ fn in_its_namespace(line: &str, script: &str, temporary: &Path) -> (bool, String
     ended(command)
 }
 
-/// What a stranger made where an older makeway of root's looked: for files of `lo` in whatever namespace it is asked.
+/// A stranger's folder at the place that an older makeway of root read: files of `lo`, in any namespace.
 fn trap() -> (tempfile::TempDir, PathBuf) {
     let temporary = tempfile::tempdir().unwrap();
     fs::set_permissions(&temporary, fs::Permissions::from_mode(0o1777)).unwrap();

@@ -390,12 +390,12 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
     let _far = Far::new();
     let cases = [
         ("up wan7 --rate 20mbit", "choose lo or near"),
-        ("up near --rate 0mbit", "give a rate like 20mbit"),
+        ("up near --rate 0mbit", "must exceed 0: write 20mbit"),
         ("up near --rate 20", "a rate like 20mbit, 640kbit or 1gbit"),
         ("up near --rate fast", "a rate like 20mbit"),
         (
             "up near --rate 20mbit --down 0bit",
-            "give a rate like 20mbit",
+            "must exceed 0: write 20mbit",
         ),
         (
             "up near --rate 20mbit --discipline bfifo",

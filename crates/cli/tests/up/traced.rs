@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
 
-/// What becomes of a system call.
+/// Decision about a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// It is made.
@@ -135,7 +135,7 @@ fn ptrace(request: libc::c_uint, thread: libc::pid_t, data: usize) -> libc::c_lo
 
 fn info(thread: libc::pid_t) -> Option<Info> {
     let mut info = std::mem::MaybeUninit::<Info>::zeroed();
-    // SAFETY: the kernel writes at most so many bytes, and all-zero is valid.
+    // SAFETY: the kernel writes at most that number of bytes, and all-zero is valid.
     unsafe {
         let size = size_of::<Info>();
         let got = libc::ptrace(

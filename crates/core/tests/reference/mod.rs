@@ -649,11 +649,11 @@ impl Model {
                 self.counted[flow] += len(&pkt);
                 priority = self.counted[flow] <= self.config.quantum.get() as i64;
             }
-            Discipline::FqCoDel => {
-                if !self.new.contains(&pkt.flow.0) && !self.active.contains(&pkt.flow.0) {
-                    self.new.push(pkt.flow.0);
-                    self.deficit[flow] = self.config.quantum.get() as i64;
-                }
+            Discipline::FqCoDel
+                if !self.new.contains(&pkt.flow.0) && !self.active.contains(&pkt.flow.0) =>
+            {
+                self.new.push(pkt.flow.0);
+                self.deficit[flow] = self.config.quantum.get() as i64;
             }
             Discipline::Choke => self.choke.arrive(),
             Discipline::Cake => self.cake.arrive(&pkt),

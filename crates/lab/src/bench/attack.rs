@@ -80,11 +80,10 @@ pub fn run(args: &AttackArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn floods() -> impl Iterator<Item = Flood> {
-    let each = [false, true].into_iter().flat_map(|v6| {
+    [false, true].into_iter().flat_map(|v6| {
         let bytes = move |bytes| FLOWS.map(|flows| Flood { flows, bytes, v6 });
         BYTES.into_iter().flat_map(bytes)
-    });
-    each
+    })
 }
 
 impl Row {

@@ -21,7 +21,7 @@ const HEAVY: [u8; 4] = [10, 0, 0, 2];
 fn packet(n: u32) -> ([u8; 28], u32) {
     // Neither hosts nor ports nor tags follow each other in step.
     let (host, port, tag) = (1 + n * n % 7 % 3, n % 5, 1 + n * 7 % 200);
-    let len = if n % 11 == 0 { 60 } else { 1000 };
+    let len = if n.is_multiple_of(11) { 60 } else { 1000 };
     let mut bytes = [0; 28];
     bytes[0] = 0x45;
     bytes[3] = 28;
