@@ -113,7 +113,7 @@ fn ctrl_c_ends_a_call_with_its_figures() {
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence() {
     for (arguments, said) in [
-        ("send nowhere", "write HOST:PORT"),
+        ("send nowhere", "is not HOST:PORT: write 192.168.1.7:5004"),
         ("send 127.0.0.1:9 --policy sbpn", "sbpn1"),
         (
             "send 127.0.0.1:9 --rate fast",

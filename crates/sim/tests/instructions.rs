@@ -2,8 +2,8 @@
 //! Instructions of a small run, counted by callgrind: they do not depend on the machine's load.
 //!
 //! The bound is for the profile that `cargo test` builds (`opt-level = 1`), with overflow checks; a
-//! release build needs about half. It is a twentieth above what was counted when it was set (1674, rustc 1.95; 1758
-//! now): a change that needs more raises it and says why.
+//! release build needs about half. It is a twentieth above what was counted when it was set (1674, rustc 1.95): a
+//! change that needs more raises it and says why. 1758 became 1765 when a small packet began to count 256 B in the order of SQF.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
@@ -45,4 +45,4 @@ fn a_hop_stays_within_its_instructions() {
 }
 
 /// Instructions for each hop, TCP's and the sources' share included.
-const BOUND: u64 = 1760;
+const BOUND: u64 = 1770;
