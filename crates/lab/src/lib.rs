@@ -6,6 +6,7 @@
 mod bench;
 #[cfg(test)]
 mod fingerprint;
+mod gauntlet;
 mod papers;
 mod senders;
 mod validate;
@@ -29,6 +30,7 @@ enum Command {
     Validate(validate::Validate),
     Bench(bench::Bench),
     Senders(senders::Senders),
+    Gauntlet(gauntlet::Gauntlet),
     // As of `makeway`: an experiment starts its own program in a process, or a guest, for each.
     #[command(hide = true)]
     Run(makeway::run::Run),
@@ -48,6 +50,7 @@ pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
         Command::Validate(args) => validate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Senders(args) => senders::run(&args),
+        Command::Gauntlet(args) => gauntlet::run(&args),
         Command::Run(args) => makeway::run::run(&args),
         Command::Guest(args) => vm::guest(&args),
         Command::Dccp(args) => dccp::run(&args),
