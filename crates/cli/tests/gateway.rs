@@ -24,6 +24,12 @@ fn makeway(arguments: &[&str]) -> Command {
     command
 }
 
+/// `makeway down near`, which succeeds.
+fn down() {
+    let output = ask("down near");
+    assert!(output.status.success(), "{}", words(&output));
+}
+
 fn ask(line: &str) -> Output {
     let arguments: Vec<&str> = line.split(' ').collect();
     makeway(&arguments).output().unwrap()
@@ -137,7 +143,7 @@ fn a_second_instance_is_refused_and_the_first_goes_on() {
     assert!(!second.status.success());
     assert!(words(&second).contains("already"), "{}", words(&second));
     assert_eq!(egress()["rate_bps"], 20_000_000);
-    assert!(ask("down near").status.success());
+    down();
     assert!(first.wait().unwrap().success());
     assert!(!rules_left());
 }
@@ -193,7 +199,7 @@ fn set_under_traffic_loses_nothing() {
     assert_eq!(drain(), 1000, "{stats}");
     assert_eq!(stats["drops"], serde_json::json!({}), "{stats}");
     assert_eq!(stats["packets_in"], stats["packets_out"], "{stats}");
-    assert!(ask("down near").status.success());
+    down();
     instance.wait().unwrap();
 }
 
@@ -233,7 +239,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
                 instance = Some(up(&line));
             }
             (0, Some(child)) => {
-                assert!(ask("down near").status.success());
+                down();
                 assert!(child.wait().unwrap().success());
                 assert!(!rules_left());
                 instance = None;
@@ -243,7 +249,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
                 child.wait().unwrap();
                 instance = None;
                 if rng.bool() {
-                    assert!(ask("down near").status.success());
+                    down();
                     assert!(!rules_left());
                 }
             }
@@ -257,7 +263,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
         }
     }
     if let Some(mut child) = instance {
-        assert!(ask("down near").status.success());
+        down();
         child.wait().unwrap();
     }
 
@@ -285,7 +291,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
     println!("{operations} operations; resident {settled} KiB after a third, {grown:+} KiB since");
     // Pages allocated at the start are counted when they are first used.
     assert!(grown < 4096, "{grown} KiB more since the first third");
-    assert!(ask("down near").status.success());
+    down();
     assert!(child.wait().unwrap().success());
     assert!(!rules_left());
     assert_eq!(processes(), 0);

@@ -2,7 +2,7 @@
 //! A second process that kills this one if it stands still, so that the kernel lets packets pass: rules with `bypass` do
 //! that as soon as nobody has their queue, not before.
 
-use std::io::{self, PipeWriter, Write};
+use std::io::{self, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -23,16 +23,23 @@ impl Watchdog {
     /// Starts it. From now on [`Self::feed`] is due.
     pub fn start() -> io::Result<Self> {
         let (watched, feed) = io::pipe()?;
+        let (mut closing, held) = io::pipe()?;
         rustix::io::ioctl_fionbio(&feed, true)?;
         let parent = std::process::id() as libc::pid_t;
         // SAFETY: the child makes system calls only, on its own stack; other threads' locks do not concern it.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => watch(watched.as_raw_fd(), parent),
-            process => Ok(Self {
-                feed: Some(feed),
-                process,
-            }),
+            process => {
+                drop(held);
+                // Its end: the child has closed its copies of every descriptor, and with them of the lock. Before that a
+                // `makeway down` would take the lock of a killed makeway for held.
+                let _ = closing.read(&mut [0]);
+                Ok(Self {
+                    feed: Some(feed),
+                    process,
+                })
+            }
         }
     }
 
