@@ -125,7 +125,7 @@ fn what_cannot_be_is_refused_with_a_sentence() {
             "/nonexistent.csv: the trace cannot be read",
         ),
         ("recv 127.0.0.1:9 --interval 1h", "1ms to 10s"),
-        ("recv 192.0.2.1:5004", "it cannot listen at 192.0.2.1:5004"),
+        ("recv 192.0.2.1:5004", "cannot listen at 192.0.2.1:5004"),
     ] {
         let ended = makeway(arguments).output().unwrap();
         let error = String::from_utf8(ended.stderr).unwrap();
