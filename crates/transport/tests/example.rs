@@ -18,9 +18,15 @@ fn the_example_sends_audio_and_video_and_reads_what_became_of_them() {
         seed: 1,
     };
     let receiver = Receiver::bind("127.0.0.1:0".parse().unwrap(), config, |_, _| {}).unwrap();
-    let ended = Command::new(env!("CARGO"))
-        .args(["run", "--locked", "--quiet", "-p", "makeway-transport"])
-        .args(["--example", "call", "--"])
+    // With the workspace's features, as tests are built: nothing is compiled twice.
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--locked", "--quiet", "--workspace"])
+        .args(["--example", "call"])
+        .status();
+    assert!(built.unwrap().success());
+    let this = std::env::current_exe().unwrap();
+    let profile = this.ancestors().nth(2).unwrap();
+    let ended = Command::new(profile.join("examples/call"))
         .arg(receiver.address().to_string())
         .output()
         .unwrap();
