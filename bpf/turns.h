@@ -9,7 +9,7 @@
 
 /* What a turn gives that finds nobody to serve: never with an order that is whole. */
 #define NOBODY (~0U)
-/* As many of those are passed over before a dequeue gives up. */
+/* Most of those that one dequeue passes over; then it returns no packet. */
 #define MOST_NOBODIES 64
 
 inline_always u32 queues_leave(u32 at);

@@ -82,7 +82,7 @@ fn make_one(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(folder, Access::WRITE_OK)?)
 }
 
-/// Whether it is a folder of this user's, that nobody else may write to or put another in the place of.
+/// Whether the folder belongs to this user, and no other user may write to it or replace it.
 fn check(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
     if !found.is_dir() {

@@ -99,7 +99,7 @@ impl Pool {
         (self.backlog.packets > 0).then_some(Instant::ZERO)
     }
 
-    /// What `packet` counts in the place of its flow.
+    /// Bytes that `packet` counts in the backlog by which flows are compared.
     #[inline(always)]
     fn cost(&self, packet: &Packet) -> u32 {
         packet.len_u32().max(self.least_cost)

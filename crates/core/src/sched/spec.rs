@@ -331,7 +331,7 @@ pub enum SpecError {
     /// A weight is out of range.
     #[error("a weight of {1} for user {0} is outside 1 to 65536")]
     Weight(u32, u32),
-    /// A weight is given to a user that there is not.
+    /// A weight names a user beyond the number of users.
     #[error("user {0} has a weight, but users are numbered below {1}")]
     NoSuchUser(u32, u32),
     /// The link has no rate.
@@ -403,7 +403,7 @@ impl FromStr for Discipline {
     }
 }
 
-/// Which packet of the longest queue is given up when the buffer is full.
+/// End of the longest queue from which a full buffer drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropFrom {
     /// The oldest. The sender learns of the loss a whole queue earlier, and the packets behind the

@@ -23,7 +23,7 @@ const COARSE: f64 = 0.005;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long nft may take.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How long they hold: somebody who watches asks four times a second.
+/// Lifetime of cached warnings: `makeway watch` asks four times a second.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// The warnings of an interface. They are looked for on a thread of their own: a driver or a tool may hang.

@@ -43,7 +43,7 @@ struct Client {
 pub(super) struct Waiting(UnixStream);
 
 impl Server {
-    /// Listens at `path`, for this user alone, in the place of one that was killed: the lock is ours.
+    /// Listens at `path`, for this user alone, and replaces the socket of a killed instance: the lock is ours.
     pub fn new(path: &Path) -> io::Result<Self> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

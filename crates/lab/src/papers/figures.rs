@@ -66,7 +66,7 @@ pub fn rising(figures: &[(u32, Estimate)], slack: f64) -> bool {
     pairs.into_iter().all(|(a, b)| b >= a * (1.0 - slack))
 }
 
-/// In the place of a figure that there is none of.
+/// Stands for a figure that was not measured.
 pub const NOT_MEASURED: &str = "not measured";
 
 /// `3.2 %`.

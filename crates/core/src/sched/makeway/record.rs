@@ -108,8 +108,9 @@ pub struct Record {
     arrivals: u32,
     losses: u32,
     wait: u32,
-    /// Bytes in a window that it does not give up when asked, and what it brought before it was.
+    /// Bytes of a window above which the flow is asked: half as much again as it has shown.
     proven: u32,
+    /// Bytes of the window in which it was asked last.
     before: u32,
     /// In the last window it brought more than [`HOG`] of the link.
     hogs: bool,
