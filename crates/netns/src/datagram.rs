@@ -86,14 +86,14 @@ pub(crate) fn send(
         error: None,
     };
     let mut packet = vec![0u8; 65_536];
-    let mut last = 0;
+    let mut pace = Pace::default();
     for departure in departures {
         let due = start + departure.at;
-        let at = due.max(last + departure.gap);
+        let at = pace.next(due, departure.gap);
         if at >= stop_at || !epoch.sleep_until(at, stop) {
             break;
         }
-        last = epoch.elapsed();
+        pace.left(epoch.elapsed());
         let size = RTP_HEADER + departure.payload as usize;
         let stamp = epoch.stamp();
         let header = Rtp {
@@ -125,6 +125,31 @@ pub(crate) fn send(
         stream.latest.record(late);
     }
     sent
+}
+
+/// Departure times of a sender that is late now and then, ns of the run.
+///
+/// A gap begins at the planned time of the packet before. If it began when that packet really left, each late wake-up
+/// would lengthen the gap, and on a machine whose timers are always late by a tenth of it the sender would fall behind
+/// without end. After a stall it begins half a gap ago at the earliest, so that overdue packets do not leave at once.
+#[derive(Default)]
+struct Pace {
+    planned: u64,
+    left: u64,
+}
+
+impl Pace {
+    /// When the packet leaves that is `due` and keeps `gap` to the one before.
+    fn next(&mut self, due: u64, gap: u64) -> u64 {
+        let begin = self.planned.max(self.left.saturating_sub(gap / 2));
+        self.planned = due.max(begin + gap);
+        self.planned
+    }
+
+    /// The packet left at `now`.
+    fn left(&mut self, now: u64) {
+        self.left = now;
+    }
 }
 
 /// Whether an error of a socket is loss by another name.
@@ -328,4 +353,43 @@ fn arrival(message: &libc::msghdr) -> Option<u64> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: u64 = 10_000;
+
+    /// Times at which 2000 packets left, due each 1000 ns, if each wakes `late(seq)` ns late.
+    fn departures(late: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut pace = Pace::default();
+        (0..2000)
+            .map(|seq| {
+                let now = pace.next(START + seq * 1000, 900) + late(seq);
+                pace.left(now);
+                now
+            })
+            .collect()
+    }
+
+    #[test]
+    fn late_timers_do_not_add_up() {
+        let left = departures(|_| 300);
+        for (seq, left) in left.iter().enumerate() {
+            assert!(
+                left - START - seq as u64 * 1000 <= 300,
+                "packet {seq} left at {left}"
+            );
+        }
+    }
+
+    #[test]
+    fn packets_overdue_after_a_stall_keep_their_distance() {
+        let left = departures(|seq| if seq == 100 { 20_000 } else { 0 });
+        for pair in left[101..].windows(2) {
+            assert!(pair[1] - pair[0] >= 450, "{pair:?}");
+        }
+        assert_eq!(left[400], START + 400_000, "the sender has caught up");
+    }
 }
