@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # make demo    the main job, on real traffic: a call and ten downloads under FIFO, FQ and SQF
 # make test    format, lints as errors, all tests
+# make browser a call between two real browsers beside downloads: make browser ARGS='--help'
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo test check fuzz
+.PHONY: demo browser test check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
 # What tests run beside our own programs. Without root their tests are skipped, and counted.
 PEERS = valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-system-x86_64=qemu-system-x86 busybox=busybox-static \
 	modprobe=kmod tc=iproute2 setpriv=util-linux tshark=tshark tcpdump=tcpdump ns=ns2 \
-	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0
+	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0 $(CALL)
+# The browser's call, and what drives the browsers.
+CALL = chromium=chromium node=nodejs npm=npm ffmpeg=ffmpeg tc=iproute2 unshare=util-linux sysctl=procps
+PLAYWRIGHT = test browser/node_modules/.package-lock.json -nt browser/package-lock.json || \
+	npm ci --prefix browser --silent --no-audit --no-fund --no-update-notifier
 
 demo:
 	@scripts/setup cargo=cargo iptables=iptables $(QDISCS)
@@ -21,8 +26,15 @@ demo:
 test:
 	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS) -- $(PEERS)
 	@PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --target target/aioquic aioquic || echo 'no aioquic: its test is skipped' >&2
+	@$(PLAYWRIGHT) || echo 'no playwright-core: its test is skipped' >&2
 	cargo fmt --all --check
 	scripts/test
+
+browser:
+	@scripts/setup cargo=cargo iptables=iptables $(QDISCS) $(CALL)
+	@$(PLAYWRIGHT)
+	@cargo build --locked --bin makeway --example delay
+	@node browser/main.js $(ARGS)
 
 check:
 	cargo clippy --locked -p makeway-core --all-targets -- -D warnings

@@ -12,6 +12,16 @@ use spdx::{Expression, ParseMode};
 
 const OURS: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
 
+/// Folders of what is built, fetched or fuzzed.
+const NOT_OURS: [&str; 6] = [
+    "target",
+    "out",
+    ".git",
+    "corpus",
+    "__pycache__",
+    "node_modules",
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -22,14 +32,14 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name().into_string().unwrap();
         if path.is_dir() {
-            if !["target", "out", ".git", "corpus", "__pycache__"].contains(&name.as_str()) {
+            if !NOT_OURS.contains(&name.as_str()) {
                 sources(&path, found);
             }
             continue;
         }
         let is_script = || fs::read(&path).is_ok_and(|bytes| bytes.starts_with(b"#!"));
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some("rs" | "c" | "h" | "py" | "sh" | "tcl") => found.push(path),
+            Some("rs" | "c" | "h" | "py" | "sh" | "tcl" | "js" | "html") => found.push(path),
             None if name == "Makefile" || is_script() => found.push(path),
             _ => {}
         }

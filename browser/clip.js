@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The camera's clip, made by ffmpeg: a zoom with a moving clock, and the number of each picture as a bar code on top.
+
+import { spawnSync } from 'node:child_process';
+
+import { CLIP, FPS } from './figures.js';
+
+const WIDTH = 640;
+const HEIGHT = 360;
+// peer.js reads the code: cells side by side, the bits of the number and then those of its check.
+const CODE = 24;
+const CELLS = 16;
+const BITS = 9;
+
+/** Writes the clip to `file`. */
+export function makeClip(file) {
+  const picture = `${WIDTH}x${HEIGHT - CODE}`;
+  const bits = `if(lt(X,${BITS}),N,mod(N*53+29,128))/pow(2,mod(X,${BITS}))`;
+  const sources = [
+    `mandelbrot=size=${picture}:rate=${FPS}:start_scale=1.5:end_scale=0.2:end_pts=512`,
+    `testsrc2=size=200x150:rate=${FPS}`,
+    `color=size=${CELLS}x2:rate=${FPS}`,
+  ];
+  const graph = [
+    `[0:v][1:v]overlay=x='210+180*sin(t*1.3)':y='93+80*cos(t)',format=yuv420p[picture]`,
+    `[2:v]format=yuv444p,geq=lum='16+219*mod(floor(${bits}),2)':cb=128:cr=128,scale=${WIDTH}:${CODE}:flags=neighbor,format=yuv420p[code]`,
+    '[code][picture]vstack',
+  ];
+  const inputs = sources.flatMap((source) => ['-f', 'lavfi', '-i', source]);
+  const made = spawnSync(
+    'ffmpeg',
+    ['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', ...inputs, '-filter_complex', graph.join(';'),
+      '-frames:v', String(CLIP), '-f', 'yuv4mpegpipe', file],
+    { encoding: 'utf8' },
+  );
+  if (made.error || made.status !== 0) {
+    throw new Error(`ffmpeg made no clip: ${made.error?.message ?? made.stderr.trim()}; apt-get install ffmpeg`);
+  }
+}
