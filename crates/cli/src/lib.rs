@@ -7,4 +7,4 @@ pub mod builtin;
 mod commands;
 pub mod text;
 
-pub use commands::{Makeway, dccp, parallel, run, session, vm};
+pub use commands::{Makeway, dccp, parallel, recv, run, send, session, up, vm};

@@ -10,8 +10,8 @@
 //! Lengths are bytes on the wire already (see [`crate::framing`]). Fractions of a nanosecond are
 //! carried to the next packet, so the rate is exact over time.
 
-use crate::packet::Packet;
-use crate::sched::{Backlog, Counts, Drops, Scheduler};
+use crate::packet::{FlowId, Packet};
+use crate::sched::{Backlog, Counts, Drops, Scheduler, Standing};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// How far a backlogged shaper that woke late goes back: 10 ms, chosen by us. It covers the latency
@@ -154,6 +154,10 @@ impl Scheduler for Shaper {
 
     fn counts(&self) -> Counts {
         self.scheduler.counts()
+    }
+
+    fn standing(&self, flow: FlowId) -> Option<Standing> {
+        self.scheduler.standing(flow)
     }
 }
 

@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
 use makeway_core::packet::{FlowId, Handle, Packet, UserId};
-use makeway_core::sched::{Discipline, Drops, Env, Limits, Scheduler, build};
+use makeway_core::sched::{
+    Class, Discipline, Drops, Env, Limits, Reason, Scheduler, Standing, build,
+};
 use makeway_core::units::{Bytes, Instant};
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -399,6 +401,48 @@ fn a_host_gains_nothing_by_more_downloads_and_little_by_short_ones() {
     // New flows without end, 30 packets each: a quarter of the link is theirs to open, the rest is shared.
     let short = rate(10, 30);
     assert!(short > 0.25 * 10_000_000.0, "{short}");
+}
+
+#[test]
+fn the_class_of_a_flow_its_reason_and_its_time_can_be_read() {
+    let mut link = Link::new(100, &MBIT10);
+    let stream = link.flow(0, video());
+    let flood = Source::Stream {
+        burst: 10,
+        len: LEN,
+        period: 10 * MS,
+        from: 5 * SECOND,
+        to: u64::MAX,
+    };
+    let flood = link.flow(0, flood);
+    let read = |link: &Link, flow: usize| link.scheduler.standing(FlowId(link.flows[flow].id));
+    assert_eq!(read(&link, stream), None);
+    link.run(SECOND);
+    let begins = Standing {
+        class: Class::New,
+        reason: Reason::Begins,
+        since: Instant::ZERO,
+    };
+    assert_eq!(read(&link, stream), Some(begins));
+    link.run(10 * SECOND);
+    let stands = read(&link, stream).unwrap();
+    assert_eq!(
+        (stands.class, stands.reason),
+        (Class::Standing, Reason::NoQueue)
+    );
+    assert!((2 * SECOND..3 * SECOND).contains(&stands.since.as_nanos()));
+    let bulk = read(&link, flood).unwrap();
+    let Reason::StandingQueue(ms) = bulk.reason else {
+        panic!("{bulk:?}");
+    };
+    assert!(
+        bulk.class == Class::Bulk && (250..1000).contains(&ms),
+        "{bulk:?}"
+    );
+    // With a standing queue it stays so, and since then.
+    link.run(20 * SECOND);
+    assert_eq!(read(&link, flood), Some(bulk));
+    assert_eq!(link.scheduler.standing(FlowId(4096)), None);
 }
 
 #[test]

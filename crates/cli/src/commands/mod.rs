@@ -7,15 +7,15 @@ mod demo;
 mod down;
 pub mod parallel;
 mod plan;
-mod recv;
+pub mod recv;
 mod replicate;
 pub mod run;
-mod send;
+pub mod send;
 pub mod session;
 mod status;
 mod tag;
 mod traces;
-mod up;
+pub mod up;
 pub mod vm;
 mod watch;
 

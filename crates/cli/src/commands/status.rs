@@ -28,7 +28,8 @@ Examples:
 Times are sojourn times: from a packet's arrival to its departure. Reasons of drops: longest-queue
 (the buffer was full: a packet of the longest queue), tail (full: fifo, red, codel), early and forced
 (red; cake: early), sojourn (codel, fq-codel, cake), too-large, flows (more than 1024 at once), kernel-queue and
-kernel-socket (the kernel dropped it before makeway read it).";
+kernel-socket (the kernel dropped it before makeway read it). Standing of flows under makeway: standing (goes
+first), new, bulk (shares the rest), with the reason and since when.";
 
 /// Shows each running makeway: rates, backlog, drops and sojourn times, by flow.
 #[derive(Args)]
@@ -206,15 +207,20 @@ fn flow_table(flows: &[FlowStats]) -> String {
     table.load_style(presets::NOTHING);
     // A row that is too long for the terminal is cut by it; broken cells could not be read.
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
+    let mut header = vec![
         "flow", "packets", "bytes", "backlog", "p50", "p99", "drops", "last",
-    ]);
+    ];
+    let are_judged = flows.iter().any(|flow| !flow.standing.is_empty());
+    if are_judged {
+        header.push("standing");
+    }
+    table.set_header(header);
     for flow in flows {
         let backlog = match flow.backlog_packets {
             0 => "-".into(),
             n => format!("{} ({})", text::count(n), text::size(flow.backlog_bytes)),
         };
-        table.add_row([
+        let mut row = vec![
             flow.flow.clone(),
             text::count(flow.packets_out),
             text::size(flow.bytes_out),
@@ -223,7 +229,11 @@ fn flow_table(flows: &[FlowStats]) -> String {
             text::millis(flow.sojourn_p99_ms),
             drops(&flow.drops),
             last(flow.idle_s),
-        ]);
+        ];
+        if are_judged {
+            row.push(standing(flow));
+        }
+        table.add_row(row);
     }
     for column in 1..=5 {
         if let Some(column) = table.column_mut(column) {
@@ -231,6 +241,14 @@ fn flow_table(flows: &[FlowStats]) -> String {
         }
     }
     table.to_string()
+}
+
+/// `bulk for 12 s: standing queue for 1.2 s`; empty under a discipline that does not judge flows.
+pub fn standing(flow: &FlowStats) -> String {
+    match flow.standing.as_str() {
+        "" => String::new(),
+        class => format!("{class} for {}: {}", text::span(flow.since_s), flow.reason),
+    }
 }
 
 fn last(idle: f64) -> String {

@@ -34,11 +34,12 @@ use super::order::{Buckets, Order, Place};
 use super::param::Visitor;
 use super::queues::{Moved, Pool};
 use super::spec::{self, Describe, FULL_FRAME};
+use super::standing::{Class, Standing};
 use super::turns::{Turn, Turns};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
-use crate::packet::{DropReason, Ecn, Packet, UserId};
+use crate::packet::{DropReason, Ecn, FlowId, Packet, UserId};
 use crate::units::{Bytes, Duration, Instant};
-use record::{Class, Link, Record, window};
+use record::{Link, Record, window};
 
 /// A packet in standing that waited longer is late wherever it goes, if its queue stands.
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -582,5 +583,9 @@ impl Scheduler for Makeway {
 
     fn backlog(&self) -> Backlog {
         self.pool.backlog()
+    }
+
+    fn standing(&self, flow: FlowId) -> Option<Standing> {
+        self.flows.get(flow.0 as usize)?.record.standing()
     }
 }

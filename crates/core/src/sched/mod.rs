@@ -25,6 +25,7 @@ mod ring;
 pub mod rio;
 mod spec;
 pub mod sqf;
+mod standing;
 pub mod tred;
 mod turns;
 
@@ -47,9 +48,10 @@ pub use red::RedParams;
 pub use rio::RioParams;
 pub use spec::{Discipline, DropFrom, Env, Needs, ParseDisciplineError, Spec, SpecError, build};
 pub use sqf::SqfParams;
+pub use standing::{Class, Reason, Standing};
 pub use tred::TredParams;
 
-use crate::packet::{DropReason, Packet};
+use crate::packet::{DropReason, FlowId, Packet};
 use crate::units::{Bytes, Instant};
 use std::ops::AddAssign;
 
@@ -74,6 +76,12 @@ pub trait Scheduler {
     /// Counters since it was made that departures do not show.
     fn counts(&self) -> Counts {
         Counts::default()
+    }
+
+    /// How it regards `flow` by its behaviour; `None` if it does not, or has not seen it.
+    fn standing(&self, flow: FlowId) -> Option<Standing> {
+        let _ = flow;
+        None
     }
 }
 

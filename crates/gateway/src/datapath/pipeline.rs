@@ -12,7 +12,7 @@ use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{DropReason, FlowId, Packet, UserId};
-use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, SpecError};
+use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, SpecError, Standing};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
@@ -107,6 +107,7 @@ impl Flow {
 pub(super) struct SeenFlow {
     key: FlowKey,
     flow: Flow,
+    standing: Option<Standing>,
 }
 
 /// Sojourn times over the last one to two seconds: the running second and the one before.
@@ -340,7 +341,12 @@ impl Pipeline {
         let seen = (first..self.keys.len()).take(most).filter_map(|index| {
             let key = *self.keys.key(FlowId(index))?;
             let flow = self.flows[index as usize].clone();
-            Some(SeenFlow { key, flow })
+            let standing = self.shaper.standing(FlowId(index));
+            Some(SeenFlow {
+                key,
+                flow,
+                standing,
+            })
         });
         seen.collect()
     }
@@ -503,7 +509,11 @@ impl SeenFlow {
     }
 
     pub fn told(&self, now: Instant) -> FlowStats {
-        let Self { key, flow } = self;
+        let Self {
+            key,
+            flow,
+            standing,
+        } = self;
         let counters = &flow.counters;
         FlowStats {
             flow: key.to_string(),
@@ -517,6 +527,9 @@ impl SeenFlow {
             sojourn_p50_ms: flow.sojourns.quantile(0.5).as_millis_f64(),
             sojourn_p99_ms: flow.sojourns.quantile(0.99).as_millis_f64(),
             idle_s: now.saturating_since(flow.last_seen).as_secs_f64(),
+            standing: standing.map_or_else(String::new, |is| is.class.name().into()),
+            reason: standing.map_or_else(String::new, |is| is.reason.to_string()),
+            since_s: standing.map_or(0.0, |is| now.saturating_since(is.since).as_secs_f64()),
         }
     }
 }

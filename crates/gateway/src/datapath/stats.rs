@@ -113,6 +113,12 @@ pub struct FlowStats {
     pub sojourn_p99_ms: f64,
     /// Time since its last packet came.
     pub idle_s: f64,
+    /// `new`, `standing` or `bulk`, under a discipline that judges flows by their behaviour (`makeway`); else empty.
+    pub standing: String,
+    /// Why, in words: `standing queue for 1.2 s`.
+    pub reason: String,
+    /// For how long.
+    pub since_s: f64,
 }
 
 impl Stats {

@@ -2,6 +2,7 @@
 //! The model on the screen.
 
 use makeway_core::units::Rate;
+use makeway_gateway::datapath::FlowStats;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -285,6 +286,16 @@ fn flow_table<'a>(rows: &[Row<'a>], scroll: usize, area: Rect) -> Table<'a> {
             Column::Drops,
         ],
     };
+    let are_judged = rows.iter().any(|row| !row.stats.standing.is_empty());
+    // Where flows are judged, that says more than bars.
+    let columns: Vec<Column> = match are_judged && area.width >= 84 {
+        true => {
+            let plain = columns.iter().copied();
+            let plain = plain.filter(|one| !matches!(one, Column::Bar | Column::P50));
+            plain.chain([Column::Standing]).collect()
+        }
+        false => columns.to_vec(),
+    };
     let header = columns.iter().map(|column| column.header());
     let shown = rows.iter().skip(scroll).take(room);
     let lines = shown.map(|row| {
@@ -309,6 +320,7 @@ enum Column {
     P50,
     P99,
     Drops,
+    Standing,
 }
 
 impl Column {
@@ -321,6 +333,7 @@ impl Column {
             Self::Bar => Constraint::Length(14),
             Self::P50 | Self::P99 => Constraint::Length(9),
             Self::Drops => Constraint::Length(8),
+            Self::Standing => Constraint::Length(34),
         }
     }
 
@@ -334,13 +347,14 @@ impl Column {
             Self::P50 => "p50",
             Self::P99 => "p99",
             Self::Drops => "drops",
+            Self::Standing => "standing",
         };
         Cell::new(Line::from(name).alignment(self.alignment()))
     }
 
     fn alignment(self) -> Alignment {
         match self {
-            Self::Flow | Self::Turn | Self::Bar => Alignment::Left,
+            Self::Flow | Self::Turn | Self::Bar | Self::Standing => Alignment::Left,
             _ => Alignment::Right,
         }
     }
@@ -364,6 +378,7 @@ impl Column {
                 0 => Line::from("-"),
                 n => Line::styled(text::count(n), Style::new().fg(Color::Yellow)),
             },
+            Self::Standing => standing(stats),
         };
         Cell::new(line.alignment(self.alignment()))
     }
@@ -378,6 +393,19 @@ fn turn(turn: Turn) -> Line<'static> {
         Turn::Idle(seconds) => format!("  {}", text::span(seconds)),
     };
     Line::styled(text, turn_style(turn))
+}
+
+/// `bulk 12 s, responds to loss`.
+fn standing(stats: &FlowStats) -> Line<'static> {
+    let style = match stats.standing.as_str() {
+        "" => return Line::default(),
+        "standing" => Style::new().fg(Color::Green),
+        "new" => Style::new().fg(Color::Yellow),
+        _ => Style::new().fg(Color::Red),
+    };
+    let since = format!("{} {}", stats.standing, text::span(stats.since_s));
+    let reason = format!(", {}", stats.reason);
+    Line::from(vec![Span::styled(since, style), Span::styled(reason, DIM)])
 }
 
 fn turn_style(turn: Turn) -> Style {
@@ -433,6 +461,23 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    #[test]
+    fn standing_is_on_the_screen_with_its_reason_where_flows_are_judged() {
+        let mut bulk = flow("tcp 10.0.0.2:40000 > 10.0.0.1:80", 90_000, 5_000_000);
+        (bulk.standing, bulk.reason, bulk.since_s) =
+            ("bulk".into(), "standing queue for 1.2 s".into(), 12.0);
+        let mut model = Model::new();
+        model.update(Instant::now(), Ok(vec![status("makeway", vec![bulk])]));
+        for width in [84, 100, 140] {
+            let text = screen(&model, width, 30);
+            assert!(
+                text.contains("bulk 12 s, standing queue for 1.2 s"),
+                "{text}"
+            );
+        }
+        assert!(!screen(&self::model(), 140, 30).contains("standing"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! What is known of a flow's behaviour, and what follows from it: the rules of the table in [`super`], as functions of
 //! time, of what came and of what was lost.
 
+use crate::sched::standing::{Class, Reason, Standing};
 use crate::units::{Duration, Instant};
 
 /// How long a flow is on trial, of which the second half without an offence makes it stand; and half of how long it
@@ -44,18 +45,6 @@ const ASKED_LEN: u32 = 512;
 /// No flow is asked below this part of the link.
 const HOG: u64 = 8;
 
-/// How a flow is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Class {
-    /// Not known yet.
-    #[default]
-    New,
-    /// In good standing.
-    Standing,
-    /// Builds queues.
-    Bulk,
-}
-
 /// What the link sent in the last whole window, and what it has to do now.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
@@ -94,6 +83,9 @@ pub struct Record {
     served: u32,
     /// Since when it is in its class, or has a demerit less.
     since: Instant,
+    /// Since when it is in its class, and why: to be read, and nothing follows from it.
+    entered: Instant,
+    reason: Reason,
     /// When it last lost a packet to a queue, was marked, or had a queue that stood.
     offence: Instant,
     /// Since when it has had packets waiting.
@@ -140,6 +132,7 @@ impl Record {
             known: true,
             demerits: if self.known { self.demerits } else { DEMERITS },
             since: now,
+            entered: now,
             offence: now,
             busy: now,
             seen: now,
@@ -213,14 +206,32 @@ impl Record {
 
     /// The class that it should be in, as a packet of it comes.
     pub fn judge(&mut self, now: Instant, link: Link) -> Class {
-        let verdict = match self.turn_window(now, link) {
-            Some(class) => class,
-            None => self.by_queue(now),
-        };
+        let asked = self.turn_window(now, link);
+        let verdict = asked.unwrap_or_else(|| self.by_queue(now));
         if verdict != self.class {
-            self.change(now, verdict);
+            let reason = match (asked, self.class, verdict) {
+                (Some(Class::Bulk), ..) => Reason::RespondsToLoss,
+                (Some(_), ..) => Reason::Starved,
+                (None, _, Class::New) => Reason::Released,
+                (None, _, Class::Standing) => Reason::NoQueue,
+                (None, Class::New, _) if !self.stands(now) => Reason::Unproven,
+                (None, ..) => {
+                    let stood = now.saturating_since(self.busy).as_nanos() / 1_000_000;
+                    Reason::StandingQueue(u32::try_from(stood).unwrap_or(u32::MAX))
+                }
+            };
+            self.change(now, verdict, reason);
         }
         verdict
+    }
+
+    /// Its class, why, and since when; `None` before its first packet.
+    pub fn standing(&self) -> Option<Standing> {
+        self.known.then_some(Standing {
+            class: self.class,
+            reason: self.reason,
+            since: self.entered,
+        })
     }
 
     /// By its queue and its losses.
@@ -327,10 +338,10 @@ impl Record {
 
     /// It may not be new: its user has had its openings.
     pub fn refuse(&mut self, now: Instant) {
-        self.change(now, Class::Bulk);
+        self.change(now, Class::Bulk, Reason::Allowance);
     }
 
-    fn change(&mut self, now: Instant, class: Class) {
+    fn change(&mut self, now: Instant, class: Class, reason: Reason) {
         if class == Class::Bulk {
             self.demerits = (self.demerits + 1).min(DEMERITS_MOST);
             self.question = Question::None;
@@ -340,5 +351,6 @@ impl Record {
             _ => CREDIT,
         };
         (self.class, self.since, self.offence, self.starved) = (class, now, now, 0);
+        (self.entered, self.reason) = (now, reason);
     }
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a discipline that judges flows by their behaviour regards one of them, for its owner to read.
+
+use std::fmt;
+
+use crate::units::{Duration, Instant};
+
+/// How a flow is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// Not known yet.
+    #[default]
+    New,
+    /// In good standing.
+    Standing,
+    /// Builds queues.
+    Bulk,
+}
+
+/// Why a flow is in its class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reason {
+    /// It has just begun.
+    #[default]
+    Begins,
+    /// It was bulk, and has shown no standing queue for long enough.
+    Released,
+    /// It built no standing queue and lost nothing.
+    NoQueue,
+    /// It starves, is no TCP, and fits.
+    Starved,
+    /// Its queue was not empty for so long, in ms.
+    StandingQueue(u32),
+    /// Asked by a loss, it gives way.
+    RespondsToLoss,
+    /// It did not prove itself in its time as a new flow.
+    Unproven,
+    /// Its user has used its allowance of new flows.
+    Allowance,
+}
+
+/// A flow's class, why, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its class.
+    pub class: Class,
+    /// Why.
+    pub reason: Reason,
+    /// Since when.
+    pub since: Instant,
+}
+
+impl Class {
+    /// `new`, `standing`, `bulk`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Standing => "standing",
+            Self::Bulk => "bulk",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Begins => "has just begun",
+            Self::Released => "no standing queue any more",
+            Self::NoQueue => "no standing queue",
+            Self::Starved => "starved, and fits",
+            Self::StandingQueue(ms) => {
+                let stood = Duration::from_millis(u64::from(*ms));
+                return write!(f, "standing queue for {:.1} s", stood.as_secs_f64());
+            }
+            Self::RespondsToLoss => "responds to loss",
+            Self::Unproven => "queue or losses while it was new",
+            Self::Allowance => "too many new flows of its user",
+        })
+    }
+}
