@@ -4,6 +4,7 @@
 #![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
 
 mod bench;
+mod downloads;
 #[cfg(test)]
 mod fingerprint;
 mod gauntlet;
@@ -14,7 +15,7 @@ mod validate;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use makeway::{dccp, vm};
+use makeway::{dccp, recv, send, up, vm};
 
 /// Runs the papers' experiments again, holds the simulator against oracles, and measures what the parts of makeway cost.
 #[derive(Parser)]
@@ -31,6 +32,7 @@ enum Command {
     Bench(bench::Bench),
     Senders(senders::Senders),
     Gauntlet(gauntlet::Gauntlet),
+    Downloads(downloads::Downloads),
     // As of `makeway`: an experiment starts its own program in a process, or a guest, for each.
     #[command(hide = true)]
     Run(makeway::run::Run),
@@ -38,6 +40,12 @@ enum Command {
     Guest(vm::Guest),
     #[command(hide = true)]
     Dccp(dccp::Dccp),
+    #[command(hide = true)]
+    Up(up::Up),
+    #[command(hide = true)]
+    Send(send::Send),
+    #[command(hide = true)]
+    Recv(recv::Recv),
 }
 
 /// Runs the subcommand that was asked for.
@@ -51,8 +59,12 @@ pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Senders(args) => senders::run(&args),
         Command::Gauntlet(args) => gauntlet::run(&args),
+        Command::Downloads(args) => downloads::run(&args),
         Command::Run(args) => makeway::run::run(&args),
         Command::Guest(args) => vm::guest(&args),
         Command::Dccp(args) => dccp::run(&args),
+        Command::Up(args) => up::run(&args),
+        Command::Send(args) => send::run(&args),
+        Command::Recv(args) => recv::run(&args),
     }
 }
