@@ -4,6 +4,7 @@
 //! - [`units`]: instants, durations, bytes and rates as integers;
 //! - [`packet`]: a packet as a scheduler sees it;
 //! - [`flow`]: which packets belong together;
+//! - [`param`]: parameters that people write, with their ranges;
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
@@ -24,6 +25,7 @@ mod heap;
 pub mod loss;
 pub mod measure;
 pub mod packet;
+pub mod param;
 pub mod random;
 pub mod rate;
 pub mod sched;

@@ -91,8 +91,8 @@ impl Media {
                 _ => None,
             });
         Self {
-            sender: Sender::new(media.queue, media.rate.controller(start), media.policy),
-            reporter: media.rate.reporter(start),
+            sender: Sender::new(media.queue, media.rate.controller(), media.policy),
+            reporter: media.rate.reporter(),
             start,
             units,
             streams: streams.collect(),

@@ -10,10 +10,18 @@ use makeway_core::units::{Duration, Rate};
 use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::ScenarioError;
+use crate::field::{Field, TIME, Values};
+use crate::link::AT;
 use crate::model::Changes;
-use crate::section::{Section, read, table};
+use crate::section::{Section, read};
 
-const KEYS: [&str; 4] = ["at", "steps", "file", "every"];
+#[rustfmt::skip]
+pub(crate) const FIELDS: &[Field] = &[
+    AT,
+    Field::optional("steps", Values::Other("an array of times and rates: `[[\"40s\", \"2.5mbit\"]]`"), "none", "rates from the start of traffic on; `\"0bit\"` is an outage, after which the rest of a packet is sent"),
+    Field::optional("file", Values::Other("a file"), "none", "instead of `steps`: a CSV with the columns `time_s,mbit`, or a trace of Mahimahi"),
+    Field::optional("every", TIME, "once", "time after which they repeat"),
+];
 const HEADER: &str = "time_s,mbit";
 /// The rate that stands for an outage: what is left of a packet goes when the link is back.
 const OUTAGE: Rate = Rate::from_bps(1);
@@ -23,32 +31,18 @@ const MOST_STEPS: usize = 10_000_000;
 const BIN_MS: u64 = 100;
 const OPPORTUNITY_BITS: u64 = 1500 * 8;
 
-/// One end's.
-pub(crate) fn changes(
-    s: &Section<'_>,
-    item: &Item,
-    ends: [usize; 2],
-    cx: &Context<'_>,
-) -> Result<(usize, Changes), ScenarioError> {
-    let name = s.name("changes");
-    let names = ends.map(|i| cx.nodes[i].name.as_str());
-    let example = format!(
-        "{{ at = \"{}\", steps = [[\"40s\", \"2.5mbit\"]] }}",
-        names[0]
-    );
-    let t = table(item, &name, &example)?;
-    let c = Section::new(name, &item.origin, t, &KEYS)?;
-    let end = c.end("at", names)?;
+/// Changes at one end.
+pub(crate) fn read_at(c: &Section<'_>, cx: &Context<'_>) -> Result<Changes, ScenarioError> {
     let every: Option<Duration> = c.read("every")?;
-    let mut changes = match (c.get("steps"), c.get("file")) {
+    let mut changes = match (c.given("steps")?, c.given("file")?) {
         (Some(steps), None) => Changes {
-            steps: steps_of(&steps.item, &c.name("steps"))?,
+            steps: steps_of(steps, &c.name("steps"))?,
             every: None,
         },
-        (None, Some(_)) => from_file(&c, cx)?,
+        (None, Some(_)) => from_file(c, cx)?,
         _ => {
             return Err(c.origin.error(format!(
-                "`{}` needs either `steps` or `file`: write {example}",
+                "`{}` needs either `steps` or `file`: write `steps = [[\"40s\", \"2.5mbit\"]]`",
                 c.path
             )));
         }
@@ -63,7 +57,7 @@ pub(crate) fn changes(
         }
         changes.every = Some(every);
     }
-    Ok((end, changes))
+    Ok(changes)
 }
 
 fn steps_of(item: &Item, name: &str) -> Result<Vec<(Duration, Rate)>, ScenarioError> {

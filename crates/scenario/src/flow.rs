@@ -6,63 +6,114 @@ use std::path::PathBuf;
 use makeway_core::units::{Bytes, Duration, Rate};
 
 use crate::context::Context;
-use crate::document::{Entry, Item};
+use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
+use crate::field::{Field, NODE, TIME, Values};
 use crate::model::{Flow, Frame, Link, Pace, Source, Voice, Wlan};
 use crate::pcap::{self, LARGEST_CAPTURE};
-use crate::section::{Section, string, table};
-use crate::sensor::Phenomenon;
+use crate::section::{Section, string};
+use crate::sensor::{self, Phenomenon};
 use crate::{media, tcp, ticket, trace};
 
-const KINDS: [&str; 8] = [
-    "bulk", "rtp", "cbr", "poisson", "on-off", "sensor", "pcap", "media",
+/// Names of the kinds, and their keys beside [`COMMON`].
+pub(crate) const KINDS: [(&str, &[Field]); 8] = [
+    ("bulk", BULK),
+    ("rtp", RTP),
+    ("cbr", CBR),
+    ("poisson", POISSON),
+    ("on-off", ON_OFF),
+    ("sensor", sensor::FIELDS),
+    ("pcap", CAPTURE),
+    ("media", media::FIELDS),
 ];
-const COMMON: [&str; 9] = [
-    "kind", "from", "to", "count", "start", "stagger", "stop", "tickets", "profile",
+const KIND: Values = Values::OneOf(&[
+    "bulk", "rtp", "cbr", "poisson", "on-off", "sensor", "pcap", "media",
+]);
+/// Of a whole scenario, some tens of MB of memory before it runs; chosen by us: more are a typing error. A world may have
+/// its own bound.
+const MOST_FLOWS: u64 = 100_000;
+#[rustfmt::skip]
+pub(crate) const COMMON: &[Field] = &[
+    Field::needed("kind", KIND, "\"bulk\"", "kind of traffic"),
+    Field::needed("from", Values::Other("a node, or an array of them"), "\"server\"", "sender; a flow for each node of an array"),
+    Field::needed("to", NODE, "\"client\"", "receiver; a path of links and radio channels joins both"),
+    Field::new("count", Values::Whole(0, MOST_FLOWS), "1", "number of flows, named `NAME-1` and so on; a scenario has 100 000 flows at most"),
+    Field::new("start", TIME, "0s", "first start, from the start of traffic"),
+    Field::new("stagger", TIME, "0s", "delay of each start after the one before"),
+    Field::optional("stop", TIME, "the end", "end, from the start of traffic"),
 ];
 /// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.
 const LARGEST_PAYLOAD: u64 = 1460;
 /// Room for our own header behind RTP's: a smaller payload carries no time stamp.
 const SMALLEST_PAYLOAD: u64 = 24;
-/// Near to what media tools send; chosen by us.
-const VIDEO_PAYLOAD: u64 = 1400;
+pub(crate) const PAYLOAD: Values = Values::Size(SMALLEST_PAYLOAD, LARGEST_PAYLOAD);
 /// Where sizes are exponential: a hundred-thousandth of them reach what IP carries.
 const LARGEST_MEAN: u64 = 6000;
-/// Of ns-2 and of measurements of web traffic.
-const PARETO_SHAPE: f64 = 1.5;
-/// Those of Linux, then those of a model.
-const CONGESTION_CONTROLS: [&str; 6] = ["cubic", "reno", "bbr", "newreno", "sack", "tahoe"];
+const RATE: Values = Values::Rate(100, 1_000_000_000_000);
+const MEAN_TIME: Values = Values::Time(Duration::from_nanos(1), Duration::from_secs(366 * 86_400));
+const FILE: Values = Values::Other("a file, relative to the scenario's folder");
 /// A G.711 packet of 20 ms; chosen by us.
-const CBR_PAYLOAD: u64 = 160;
+#[rustfmt::skip]
+const PAYLOAD_OF: Field = Field::new("payload", PAYLOAD, "160B", "payload of a packet; headers are 40 B");
+const RATE_OF: Field = Field::needed("rate", RATE, "\"2mbit\"", "rate of IP packets");
+#[rustfmt::skip]
+const JITTER: Field = Field::new("jitter", TIME, "0s", "standard deviation of a Gaussian delay of each packet at the source");
+#[rustfmt::skip]
+const VOICE: Field = Field::optional("voice", Values::Table(CALL), "no call", "it is a call, and the report has its quality (below)");
 /// A packet of 10 ms: as the NCQ paper has it, section 5.2.3.
-const ENCODER_DELAY: Duration = Duration::from_millis(10);
-/// VLC's pacing is about this coarse; chosen by us.
-const DEFAULT_PACE: Pace = Pace::Slice(Duration::from_millis(200));
-/// Of a whole scenario, some tens of MB of memory before it runs; chosen by us: more are a typing error. A world may have
-/// its own bound.
-const MOST_FLOWS: u64 = 100_000;
-
-fn keys(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "bulk" => &["congestion_control", "bytes", "think", "tcp"],
-        "rtp" => &["trace", "rate", "payload", "pace", "jitter", "voice"],
-        "cbr" => &["rate", "payload", "jitter", "voice"],
-        "on-off" => &[
-            "rate",
-            "payload",
-            "on",
-            "off",
-            "distribution",
-            "shape",
-            "voice",
-        ],
-        "sensor" => &["payload", "period", "phenomenon"],
-        "pcap" => &["file", "repeat", "voice"],
-        "media" => &media::KEYS,
-        _ => &["rate", "payload", "sizes", "voice"],
-    }
-}
-
+#[rustfmt::skip]
+const CALL: &[Field] = &[Field::new(
+    "encoder_delay",
+    TIME,
+    "10ms",
+    "time to fill a packet and to encode",
+)];
+#[rustfmt::skip]
+const BULK: &[Field] = &[
+    // Those of Linux, then those of a model.
+    Field::new("congestion_control", Values::OneOf(&["cubic", "reno", "bbr", "newreno", "sack", "tahoe"]), "cubic", "congestion control; no `bbr` in the world `sim`, the last three only there"),
+    Field::optional("bytes", Values::Size(1, 1 << 53), "without end", "size of a task, whose duration is reported"),
+    Field::optional("think", TIME, "one task", "mean of the exponential time to the next task on the same connection; needs `bytes`. World `sim`"),
+    Field::optional("tcp", Values::Table(tcp::FIELDS), "`linux`", "model of TCP in the world `sim`; `mss` and `window` can be set in the world `netns` too"),
+];
+#[rustfmt::skip]
+const RTP: &[Field] = &[
+    Field::needed("trace", FILE, "\"traces/mpeg2-5m.csv\"", "frames, again from the start when the trace ends"),
+    Field::optional("rate", RATE, "the trace's", "scales the trace to this mean"),
+    // Near to what media tools send; chosen by us.
+    Field::new("payload", PAYLOAD, "1400B", "largest payload of a packet"),
+    // VLC's pacing is about this coarse; chosen by us.
+    Field::new("pace", Values::Other("frame, burst, or a time from 1ms to 10s"), "200ms", "packets of a frame evenly until the next frame, at once, or evenly within slices of this time"),
+    JITTER,
+    VOICE,
+];
+#[rustfmt::skip]
+const CBR: &[Field] = &[RATE_OF, PAYLOAD_OF, JITTER, VOICE];
+#[rustfmt::skip]
+const POISSON: &[Field] = &[
+    RATE_OF,
+    Field::new("payload", Values::Size(SMALLEST_PAYLOAD, LARGEST_MEAN), "160B", "payload of a packet, 1460 B at most; their mean where sizes are exponential"),
+    Field::new("sizes", Values::OneOf(&["constant", "exponential"]), "constant", "`exponential`: sizes are random, from 64 B to 64 kB with headers. World `sim`"),
+    VOICE,
+];
+#[rustfmt::skip]
+const ON_OFF: &[Field] = &[
+    Field::needed("rate", RATE, "\"2mbit\"", "rate of IP packets while it is on"),
+    PAYLOAD_OF,
+    Field::needed("on", MEAN_TIME, "\"400ms\"", "mean time on"),
+    Field::needed("off", MEAN_TIME, "\"600ms\"", "mean time off"),
+    Field::new("distribution", Values::OneOf(&["exponential", "pareto"]), "exponential", "distribution of both times"),
+    // Of ns-2 and of measurements of web traffic. Above 1, so that there is a mean.
+    Field::optional("shape", Values::Number(1.0 + 1e-9, 10.0), "1.5", "shape of a Pareto distribution"),
+    VOICE,
+];
+const PARETO_SHAPE: f64 = 1.5;
+#[rustfmt::skip]
+const CAPTURE: &[Field] = &[
+    Field::needed("file", FILE, "\"capture.pcapng\"", "capture, pcap or pcapng"),
+    Field::new("repeat", Values::Flag, "false", "it is played again and again, instead of once"),
+    VOICE,
+];
 /// The flows of one entry, `count` of them, beside the `others` of the scenario.
 pub(crate) fn read(
     entry: &Entry,
@@ -71,17 +122,17 @@ pub(crate) fn read(
     wlans: &[Wlan],
     others: usize,
 ) -> Result<Vec<Flow>, ScenarioError> {
+    let every: Vec<&str> = match &entry.item.value {
+        Value::Table(table) => table.entries.iter().map(|e| e.key.as_str()).collect(),
+        _ => Vec::new(),
+    };
     let path = format!("flow.{}", entry.key);
-    let t = table(&entry.item, &path, &format!("[{path}]"))?;
-    let every: Vec<&str> = t.entries.iter().map(|e| e.key.as_str()).collect();
-    let any = Section::new(path.as_str(), &entry.origin, t, &every)?;
-    any.need(
-        "kind",
-        "\"bulk\", \"rtp\", \"cbr\", \"poisson\", \"on-off\", \"sensor\", \"pcap\" or \"media\"",
-    )?;
-    let kind = any.choice("kind", &KINDS)?.unwrap_or_default();
-    let known = [&COMMON[..], keys(&kind)].concat();
-    let s = Section::new(path, &entry.origin, t, &known)?;
+    let mut any = Section::with_others(path, &entry.item, &[COMMON], &every)?;
+    any.origin = &entry.origin;
+    let kind = any.choice("kind")?;
+    let own = KINDS.iter().find(|(name, _)| *name == kind);
+    let own = own.map_or(&[][..], |(_, fields)| fields);
+    let s = Section::named("flow", entry, &[COMMON, ticket::SHARE, own])?;
 
     let from = nodes(&s, "from", cx)?;
     let to = node(&s, "to", cx)?;
@@ -93,17 +144,19 @@ pub(crate) fn read(
     for from in &from {
         reach(&s, *from, to, cx, &joined)?;
     }
-    let sources = match kind.as_str() {
+    let sources = match kind {
         "sensor" => {
-            let payload = payload(&s, SMALLEST_PAYLOAD)?;
-            let phenomenon = Phenomenon::read(&s, payload, cx)?;
+            let phenomenon = Phenomenon::read(&s, cx)?;
             let noticed = |from: &usize| phenomenon.noticed_by(&s, *from, cx, wlans);
             from.iter().map(noticed).collect::<Result<_, _>>()?
         }
         kind => vec![source(kind, &s, cx)?],
     };
-    let voice = voice(&s)?;
-    let each = s.integer("count", 0..=MOST_FLOWS)?.unwrap_or(1);
+    let voice = match own.iter().any(|field| field.key == "voice") {
+        true => voice(&s)?,
+        false => None,
+    };
+    let each: u64 = s.value("count")?;
     let count = each * from.len() as u64;
     let all = count + others as u64;
     if all > MOST_FLOWS {
@@ -112,8 +165,8 @@ pub(crate) fn read(
             s.name("count")
         )));
     }
-    let first: Duration = s.read("start")?.unwrap_or_default();
-    let stagger: Duration = s.read("stagger")?.unwrap_or_default();
+    let first: Duration = s.value("start")?;
+    let stagger: Duration = s.value("stagger")?;
     let stop: Option<Duration> = s.read("stop")?;
     let last = first + stagger * count.saturating_sub(1);
     times(&s, last, stop, cx)?;
@@ -143,9 +196,9 @@ fn source(kind: &str, s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scena
         "bulk" => bulk(s)?,
         "rtp" => rtp(s, cx)?,
         "cbr" => Source::Cbr {
-            rate: rate(s)?,
-            payload: payload(s, CBR_PAYLOAD)?,
-            jitter: s.read("jitter")?.unwrap_or_default(),
+            rate: s.value("rate")?,
+            payload: s.value("payload")?,
+            jitter: s.value("jitter")?,
         },
         "on-off" => on_off(s)?,
         "pcap" => capture(s, cx)?,
@@ -156,11 +209,10 @@ fn source(kind: &str, s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scena
 
 /// One, or an array of several, each with flows of its own.
 fn nodes(s: &Section<'_>, key: &str, cx: &Context<'_>) -> Result<Vec<usize>, ScenarioError> {
-    let entry = s.need(key, "\"client\"")?;
     let name = s.name(key);
-    let items = entry.item.one_or_more();
+    let items = s.given(key)?.map_or(&[][..], Item::one_or_more);
     if items.is_empty() {
-        return Err(entry.item.origin.error(format!(
+        return Err(s.at(key).error(format!(
             "`{name}` is empty: write a node, or several like [\"client\", \"server\"]"
         )));
     }
@@ -169,7 +221,6 @@ fn nodes(s: &Section<'_>, key: &str, cx: &Context<'_>) -> Result<Vec<usize>, Sce
 }
 
 fn node(s: &Section<'_>, key: &str, cx: &Context<'_>) -> Result<usize, ScenarioError> {
-    s.need(key, "\"client\"")?;
     let (text, origin) = s.string(key)?.unwrap_or(("", s.origin));
     cx.node(text, &s.name(key), origin)
 }
@@ -232,16 +283,7 @@ fn times(
 }
 
 fn bulk(s: &Section<'_>) -> Result<Source, ScenarioError> {
-    let congestion_control = s
-        .choice("congestion_control", &CONGESTION_CONTROLS)?
-        .unwrap_or_else(|| "cubic".into());
     let bytes: Option<Bytes> = s.read("bytes")?;
-    if bytes == Some(Bytes::ZERO) {
-        return Err(s.at("bytes").error(format!(
-            "`{}` is zero: write a size like \"10MB\", or leave it out for a download without end",
-            s.name("bytes")
-        )));
-    }
     let think: Option<Duration> = s.read("think")?;
     if think.is_some() && bytes.is_none() {
         return Err(s.at("think").error(format!(
@@ -250,7 +292,7 @@ fn bulk(s: &Section<'_>) -> Result<Source, ScenarioError> {
         )));
     }
     Ok(Source::Bulk {
-        congestion_control,
+        congestion_control: s.choice("congestion_control")?.into(),
         bytes,
         think,
         tcp: tcp::read(s)?,
@@ -258,35 +300,23 @@ fn bulk(s: &Section<'_>) -> Result<Source, ScenarioError> {
 }
 
 fn poisson(s: &Section<'_>) -> Result<Source, ScenarioError> {
-    let exponential =
-        s.choice("sizes", &["constant", "exponential"])?.as_deref() == Some("exponential");
-    let most = match exponential {
-        true => LARGEST_MEAN,
-        false => LARGEST_PAYLOAD,
-    };
+    let exponential = s.choice("sizes")? == "exponential";
+    let payload: Bytes = s.value("payload")?;
+    if !exponential && payload.get() > LARGEST_PAYLOAD {
+        return Err(s.at("payload").error(format!(
+            "`{}` is {payload}: write a size from {SMALLEST_PAYLOAD}B to {LARGEST_PAYLOAD}B, so that a packet fits 1500 B",
+            s.name("payload")
+        )));
+    }
     Ok(Source::Poisson {
-        rate: rate(s)?,
-        payload: payload_up_to(s, CBR_PAYLOAD, most)?,
+        rate: s.value("rate")?,
+        payload,
         exponential,
     })
 }
 
 fn on_off(s: &Section<'_>) -> Result<Source, ScenarioError> {
-    let time = |key: &str| -> Result<Duration, ScenarioError> {
-        s.need(key, "\"500ms\"")?;
-        let time: Duration = s.read(key)?.unwrap_or_default();
-        if time == Duration::ZERO {
-            return Err(s.at(key).error(format!(
-                "`{}` is zero: write the mean time, like \"500ms\"",
-                s.name(key)
-            )));
-        }
-        Ok(time)
-    };
-    let pareto = s
-        .choice("distribution", &["exponential", "pareto"])?
-        .as_deref()
-        == Some("pareto");
+    let pareto = s.choice("distribution")? == "pareto";
     let shape: Option<f64> = s.read("shape")?;
     if shape.is_some() && !pareto {
         return Err(s.at("shape").error(format!(
@@ -294,73 +324,36 @@ fn on_off(s: &Section<'_>) -> Result<Source, ScenarioError> {
             s.name("shape")
         )));
     }
-    if shape.is_some_and(|shape| !(shape > 1.0 && shape <= 10.0)) {
-        return Err(s.at("shape").error(format!(
-            "`{}` should be above 1, so that there is a mean, and 10 at most",
-            s.name("shape")
-        )));
-    }
     Ok(Source::OnOff {
-        rate: rate(s)?,
-        payload: payload(s, CBR_PAYLOAD)?,
-        on: time("on")?,
-        off: time("off")?,
+        rate: s.value("rate")?,
+        payload: s.value("payload")?,
+        on: s.value("on")?,
+        off: s.value("off")?,
         shape: pareto.then(|| shape.unwrap_or(PARETO_SHAPE)),
     })
 }
 
 fn voice(s: &Section<'_>) -> Result<Option<Voice>, ScenarioError> {
-    let Some(entry) = s.get("voice") else {
+    let Some(v) = s.inner("voice")? else {
         return Ok(None);
     };
-    let name = s.name("voice");
-    let t = table(&entry.item, &name, "{ encoder_delay = \"10ms\" }")?;
-    let v = Section::new(name.as_str(), &entry.item.origin, t, &["encoder_delay"])?;
     Ok(Some(Voice {
-        encoder_delay: v.read("encoder_delay")?.unwrap_or(ENCODER_DELAY),
+        encoder_delay: v.value("encoder_delay")?,
     }))
-}
-
-fn rate(s: &Section<'_>) -> Result<Rate, ScenarioError> {
-    s.need("rate", "\"2mbit\"")?;
-    let rate: Rate = s.read("rate")?.unwrap_or_default();
-    if rate.bps() < 100 {
-        return Err(s.at("rate").error(format!(
-            "`{}` is {rate}: write a rate of 100bit or more, like \"2mbit\"",
-            s.name("rate")
-        )));
-    }
-    Ok(rate)
-}
-
-fn payload(s: &Section<'_>, default: u64) -> Result<Bytes, ScenarioError> {
-    payload_up_to(s, default, LARGEST_PAYLOAD)
-}
-
-fn payload_up_to(s: &Section<'_>, default: u64, most: u64) -> Result<Bytes, ScenarioError> {
-    let payload = s.read("payload")?.unwrap_or(Bytes::new(default));
-    if (SMALLEST_PAYLOAD..=most).contains(&payload.get()) {
-        return Ok(payload);
-    }
-    Err(s.at("payload").error(format!(
-        "`{}` is {payload}: write a size from {SMALLEST_PAYLOAD}B to {most}B, so that a packet fits {} B",
-        s.name("payload"),
-        most + 40
-    )))
 }
 
 fn rtp(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
     let (trace, mut frames, period) = trace_file(s, cx)?;
-    if s.get("rate").is_some() {
-        trace::scale(&mut frames, period, rate(s)?.bps() as f64);
+    if let Some(rate) = s.read::<Rate>("rate")? {
+        trace::scale(&mut frames, period, rate.bps() as f64);
     }
     Ok(Source::Rtp {
         trace,
         frames: frames.into(),
         period,
-        payload: payload(s, VIDEO_PAYLOAD)?,
+        payload: s.value("payload")?,
         pace: pace(s)?,
-        jitter: s.read("jitter")?.unwrap_or_default(),
+        jitter: s.value("jitter")?,
     })
 }
 
@@ -368,7 +361,6 @@ fn trace_file(
     s: &Section<'_>,
     cx: &Context<'_>,
 ) -> Result<(PathBuf, Vec<Frame>, Duration), ScenarioError> {
-    s.need("trace", "\"traces/mpeg2-5m.csv\"")?;
     let (csv, path, origin) = cx.file(s, "trace")?;
     let (frames, period) = trace::parse(&csv).map_err(|(line, message)| {
         origin.error(format!(
@@ -381,7 +373,6 @@ fn trace_file(
 }
 
 fn capture(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
-    s.need("file", "\"capture.pcapng\"")?;
     let (text, origin) = s.string("file")?.unwrap_or(("", s.origin));
     let file = cx.folder.join(text);
     let about = |what: String| {
@@ -400,7 +391,7 @@ fn capture(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
         ))
     })?;
     let packets = pcap::parse(&bytes).map_err(about)?;
-    let repeat = s.boolean("repeat")?.unwrap_or(false);
+    let repeat: bool = s.value("repeat")?;
     Ok(Source::Pcap {
         period: repeat.then(|| pcap::period(&packets)),
         packets: packets.into(),
@@ -410,7 +401,7 @@ fn capture(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
 
 fn pace(s: &Section<'_>) -> Result<Pace, ScenarioError> {
     let Some((text, origin)) = s.string("pace")? else {
-        return Ok(DEFAULT_PACE);
+        return Ok(Pace::Slice(Duration::from_millis(200)));
     };
     match text {
         "frame" => return Ok(Pace::Frame),

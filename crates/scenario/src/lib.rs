@@ -11,6 +11,7 @@ pub mod departures;
 mod document;
 mod error;
 mod explain;
+pub mod field;
 #[doc(hidden)]
 pub mod files;
 mod flow;
@@ -40,6 +41,19 @@ pub use explain::explain;
 pub use media::ekiga;
 pub use model::Scenario;
 pub use warnings::warnings;
+
+/// The tables of the format by section, for its documentation.
+pub const SECTIONS: &[(&str, &[field::Field])] = &[
+    ("top", read::FIELDS),
+    ("link", link::FIELDS),
+    ("link.loss", link::LOSS),
+    ("link.framing", link::FRAMING),
+    ("wlan", wlan::FIELDS),
+    ("flow", flow::COMMON),
+    ("flow tickets", ticket::SHARE),
+];
+/// The keys of each kind of flow.
+pub const KINDS: &[(&str, &[field::Field])] = &flow::KINDS;
 
 /// The largest file that is read: 1 MB.
 const LARGEST_FILE: u64 = 1_000_000;

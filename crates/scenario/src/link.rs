@@ -5,37 +5,68 @@ use makeway_core::framing::{Cells, Framing};
 use makeway_core::loss::Loss;
 use makeway_core::units::{Duration, Rate};
 
-use crate::changes::changes;
+use crate::changes;
 use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
-use crate::media::tick;
+use crate::field::{Field, NODE, PROBABILITY, TIME, Values};
 use crate::model::{Egress, Link};
-use crate::queue::{default_queue, queue};
-use crate::section::{Section, read as read_item, shown, string, table};
-use crate::ticket::issue;
+use crate::queue::{self, default_queue};
+use crate::section::{Section, read as read_item, shown, string};
+use crate::ticket;
 
-const KEYS: [&str; 10] = [
-    "between", "rate", "changes", "tick", "framing", "delay", "jitter", "loss", "queue", "tickets",
-];
-const LOSS_KEYS: [&str; 4] = ["p", "r", "bad", "good"];
+/// HZ 100: a link catches up on no more.
+pub(crate) const TICK: Values = Values::Time(Duration::from_nanos(1), Duration::from_millis(10));
+/// A rate that carries something.
+pub(crate) const RATE: Values = Values::Rate(1000, 1_000_000_000_000);
 const FRAMINGS: &str = "\"ethernet\", \"ip\" or { overhead = 44, mpu = 84, cells = \"atm\" }";
-const FRAMING_KEYS: [&str; 3] = ["overhead", "mpu", "cells"];
+
+#[rustfmt::skip]
+pub(crate) const FIELDS: &[Field] = &[
+    Field::needed("between", Values::Other("an array of two nodes"), "[\"router\", \"client\"]", "nodes that the link joins"),
+    Field::optional("rate", RATE, "no limit", "link rate; `[\"10mbit\", \"1mbit\"]`: egress rate of the first node, then of the second"),
+    Field::optional("framing", Values::Other(FRAMINGS), "`\"ethernet\"`: 38 B more, 84 B at least", "bytes of a packet on the wire; for DSL see [which overhead](up.md)"),
+    Field::optional("tick", TICK, "at any time", "with a `rate`: queued packets leave at multiples of this only, several at once if need be: a token bucket that a coarse timer wakes, as Linux's with HZ 250 (`\"4ms\"`). World `sim`"),
+    Field::new("delay", TIME, "0s", "one-way delay; one value or two"),
+    Field::new("jitter", TIME, "0s", "standard deviation of a Gaussian extra delay, which keeps the order; one value or two"),
+    Field::optional("loss", Values::Other("a number from 0 to 1, or a table of bursts (below)"), "0", "loss probability of each packet; one value or two"),
+    Field::optional("changes", Values::Table(changes::FIELDS), "constant", "changes of the rate at one end, or an array of two for both"),
+    Field::optional("queue", Values::Table(queue::FIELDS), "FIFO, 1000 packets", "queue at one end, or an array of two for both"),
+    Field::optional("tickets", Values::Table(ticket::ISSUE), "tags stay as they are", "tickets that the next hop issues to one end, or an array of two for both; tags are traded for its currency"),
+];
+/// `loss` as a table.
+#[rustfmt::skip]
+pub(crate) const LOSS: &[Field] = &[
+    Field::needed("p", PROBABILITY, "0.01", "probability that the link turns bad, for each packet"),
+    Field::needed("r", PROBABILITY, "0.3", "probability that it turns good again: a burst lasts 1 / `r` packets"),
+    Field::new("bad", PROBABILITY, "1", "loss probability while it is bad"),
+    Field::new("good", PROBABILITY, "0", "loss probability while it is good"),
+];
+/// `framing` as a table.
+#[rustfmt::skip]
+pub(crate) const FRAMING: &[Field] = &[
+    Field::new("overhead", Values::Other("a whole number from -64 to 256"), "0", "bytes added to an IP packet"),
+    Field::new("mpu", Values::Whole(0, 256), "0", "least bytes of a packet"),
+    Field::new("cells", Values::OneOf(&["none", "atm", "ptm"]), "none", "cells that carry it"),
+];
+/// The key `at` of tables at an end of a link.
+#[rustfmt::skip]
+pub(crate) const AT: Field = Field::needed("at", NODE, "\"router\"", "node whose egress it is");
 
 pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioError> {
-    let path = format!("link.{}", entry.key);
-    let t = table(&entry.item, &path, &format!("[{path}]"))?;
-    let s = Section::new(path, &entry.origin, t, &KEYS)?;
+    let s = Section::named("link", entry, &[FIELDS])?;
     let ends = ends(&s, cx)?;
-    let rate = rates(&s)?;
+    let rate = s
+        .pair::<Rate>("rate")?
+        .map_or([None; 2], |rates| rates.map(Some));
     let framing = framing(&s)?;
     let delay = s.pair::<Duration>("delay")?.unwrap_or_default();
     let jitter = s.pair::<Duration>("jitter")?.unwrap_or_default();
     let loss = losses(&s)?;
-    let queues = at_ends(&s, "queue", ends, cx, queue)?;
-    let changes = at_ends(&s, "changes", ends, cx, changes)?;
-    let tickets = at_ends(&s, "tickets", ends, cx, issue)?;
-    let tick = tick(&s)?;
+    let queues = at_ends(&s, "queue", ends, cx, queue::read)?;
+    let changes = at_ends(&s, "changes", ends, cx, changes::read_at)?;
+    let tickets = at_ends(&s, "tickets", ends, cx, ticket::issue)?;
+    let tick: Option<Duration> = s.read("tick")?;
     if tick.is_some() && rate[0].is_none() {
         return Err(s.at("tick").error(format!(
             "`{}` is when a limited link sends: write a rate too, like `rate = \"1mbit\"`",
@@ -76,25 +107,28 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioErro
     })
 }
 
-/// Value of `key` for both ends: one table, or an array of two, each read by `read`.
-fn at_ends<T>(
-    s: &Section<'_>,
+/// Tables of `key` for both ends: one table, or an array of two, each read by `read`.
+fn at_ends<'a, T>(
+    s: &Section<'a>,
     key: &str,
     ends: [usize; 2],
     cx: &Context<'_>,
-    read: impl Fn(&Section<'_>, &Item, [usize; 2], &Context<'_>) -> Result<(usize, T), ScenarioError>,
+    read: impl Fn(&Section<'a>, &Context<'_>) -> Result<T, ScenarioError>,
 ) -> Result<[Option<T>; 2], ScenarioError> {
     let mut both = [None, None];
-    let Some(entry) = s.get(key) else {
-        return Ok(both);
-    };
-    for item in entry.item.one_or_more() {
-        let (end, one) = read(s, item, ends, cx)?;
-        if both[end].replace(one).is_some() {
+    let items = s.given(key)?.map_or(&[][..], Item::one_or_more);
+    let names = ends.map(|i| cx.nodes[i].name.as_str());
+    for item in items {
+        let section = match key {
+            "queue" => queue::section(s, item, queue::FIELDS)?,
+            _ => s.section(key, item)?,
+        };
+        let end = section.end(names)?;
+        if both[end].replace(read(&section, cx)?).is_some() {
             return Err(item.origin.error(format!(
                 "`{}` is there twice for `{}`: keep one for each end",
                 s.name(key),
-                cx.nodes[ends[end]].name
+                names[end]
             )));
         }
     }
@@ -102,24 +136,17 @@ fn at_ends<T>(
 }
 
 fn ends(s: &Section<'_>, cx: &Context<'_>) -> Result<[usize; 2], ScenarioError> {
-    let between = s.need("between", "[\"router\", \"client\"]")?;
     let name = s.name("between");
-    let Value::Array(items) = &between.item.value else {
-        return Err(between.item.origin.error(format!(
-            "`{name}` is {}: write the two nodes, like [\"router\", \"client\"]",
-            shown(&between.item.value)
-        )));
-    };
-    let [a, b] = &items[..] else {
-        return Err(between.item.origin.error(format!(
-            "`{name}` has {} nodes: a link has two ends",
-            items.len()
+    let items = s.given("between")?.map_or(&[][..], Item::one_or_more);
+    let [a, b] = items else {
+        return Err(s.at("between").error(format!(
+            "`{name}` should be two nodes, like [\"router\", \"client\"]"
         )));
     };
     let node = |item: &Item| cx.node(string(item, &name)?, &name, &item.origin);
     let ends = [node(a)?, node(b)?];
     if ends[0] == ends[1] {
-        return Err(between.item.origin.error(format!(
+        return Err(s.at("between").error(format!(
             "`{name}` names `{}` twice: a link joins two nodes",
             cx.nodes[ends[0]].name
         )));
@@ -127,90 +154,70 @@ fn ends(s: &Section<'_>, cx: &Context<'_>) -> Result<[usize; 2], ScenarioError> 
     Ok(ends)
 }
 
-fn rates(s: &Section<'_>) -> Result<[Option<Rate>; 2], ScenarioError> {
-    let Some(rates) = s.pair::<Rate>("rate")? else {
-        return Ok([None; 2]);
-    };
-    if rates.iter().any(|r| r.bps() < 1000) {
-        return Err(s.at("rate").error(format!(
-            "`{}` is below 1kbit, which carries nothing: write a rate like \"10mbit\", or leave it out for no limit",
-            s.name("rate")
-        )));
-    }
-    Ok(rates.map(Some))
-}
-
-/// One for both directions or an array of two; each a probability, or a table of the bursts' model.
+/// One value for both directions, or two.
 fn losses(s: &Section<'_>) -> Result<[Loss; 2], ScenarioError> {
-    let Some(entry) = s.get("loss") else {
-        return Ok([Loss::default(); 2]);
-    };
     let name = s.name("loss");
-    match entry.item.one_or_more() {
+    match s.given("loss")?.map_or(&[][..], Item::one_or_more) {
+        [] => Ok([Loss::default(); 2]),
         [both] => Ok([loss(both, &name)?; 2]),
         [a, b] => Ok([loss(a, &name)?, loss(b, &name)?]),
-        more => Err(entry.item.origin.error(format!(
+        more => Err(s.at("loss").error(format!(
             "`{name}` has {} values: write one for both directions, or two",
             more.len()
         ))),
     }
 }
 
+/// A probability, or a table of the bursts' model.
 fn loss(item: &Item, name: &str) -> Result<Loss, ScenarioError> {
-    if let Value::Table(t) = &item.value {
-        let s = Section::new(name, &item.origin, t, &LOSS_KEYS)?;
-        s.need("p", "0.01")?;
-        s.need("r", "0.3")?;
-        let probability = |key| Ok(s.probability(key)?.unwrap_or_default());
+    if let Value::Table(_) = item.value {
+        let s = Section::new(name, item, &[LOSS])?;
         return Ok(Loss {
-            p: probability("p")?,
-            r: probability("r")?,
-            bad: s.probability("bad")?.unwrap_or(1.0),
-            good: probability("good")?,
+            p: s.value("p")?,
+            r: s.value("r")?,
+            bad: s.value("bad")?,
+            good: s.value("good")?,
         });
     }
-    let p: f64 = read_item(item, name)?;
-    if (0.0..=1.0).contains(&p) {
-        return Ok(Loss::bernoulli(p));
+    match read_item(item, name)? {
+        p if (0.0..=1.0).contains(&p) => Ok(Loss::bernoulli(p)),
+        p => Err(item.origin.error(format!(
+            "`{name}` is {p}: write a number from 0 to 1, like 0.01 for 1 %"
+        ))),
     }
-    Err(item.origin.error(format!(
-        "`{name}` is a probability: write a number from 0 to 1, like 0.01 for 1 %"
-    )))
 }
 
 fn framing(s: &Section<'_>) -> Result<Framing, ScenarioError> {
-    let Some(entry) = s.get("framing") else {
+    let Some(item) = s.given("framing")? else {
         return Ok(Framing::ETHERNET);
     };
     let name = s.name("framing");
-    if let Value::String(_) = entry.item.value {
-        return match s.string("framing")? {
-            Some(("ethernet", _)) => Ok(Framing::ETHERNET),
-            Some(("ip", _)) => Ok(Framing::default()),
-            _ => Err(entry.item.origin.error(format!(
-                "`{name}` is {}: write {FRAMINGS}",
-                shown(&entry.item.value)
-            ))),
-        };
+    match &item.value {
+        Value::Table(_) => {}
+        Value::String(text) if text == "ethernet" => return Ok(Framing::ETHERNET),
+        Value::String(text) if text == "ip" => return Ok(Framing::default()),
+        other => {
+            let given = shown(other);
+            return Err(item
+                .origin
+                .error(format!("`{name}` is {given}: write {FRAMINGS}")));
+        }
     }
-    let t = table(&entry.item, &name, FRAMINGS)?;
-    let f = Section::new(name, &entry.item.origin, t, &FRAMING_KEYS)?;
-    let overhead: i32 = f.read("overhead")?.unwrap_or(0);
+    let f = Section::new(name, item, &[FRAMING])?;
+    let overhead: i32 = f.value("overhead")?;
     if !(-64..=256).contains(&overhead) {
         return Err(f.at("overhead").error(format!(
             "`{}` is {overhead}: write the bytes added to an IP packet, -64 to 256",
             f.name("overhead")
         )));
     }
-    let mpu = f.integer("mpu", 0..=256)?.unwrap_or(0);
-    let cells = match f.choice("cells", &["none", "atm", "ptm"])?.as_deref() {
-        Some("atm") => Cells::Atm,
-        Some("ptm") => Cells::Ptm,
-        _ => Cells::None,
-    };
     Ok(Framing {
         overhead,
-        mpu: mpu as u32,
-        cells,
+        mpu: f.value("mpu")?,
+        cells: match f.choice("cells")? {
+            "atm" => Cells::Atm,
+            "ptm" => Cells::Ptm,
+            _ => Cells::None,
+        },
     })
 }

@@ -6,65 +6,90 @@ use std::sync::Arc;
 use makeway_core::send::{self, AnyPolicy, WhenFull};
 use makeway_core::units::{Bytes, Duration, Rate};
 
-use crate::controller;
-use crate::document::{Entry, Item};
+use crate::document::Item;
 use crate::error::ScenarioError;
+use crate::field::{Field, TIME, Values};
 use crate::model::{Class, Media, Scene, Source, Traffic};
-use crate::queue::limit;
-use crate::section::{Section, table};
+use crate::queue::{self, limit};
+use crate::section::Section;
+use crate::{controller, link};
 
-/// Keys of `[flow.NAME]` of this kind.
-pub(crate) const KEYS: [&str; 14] = [
-    "policy",
-    "when_full",
-    "rate",
-    "queue",
-    "deadline",
-    "headers",
-    "one_way",
-    "tick",
-    "traffic",
-    "audio",
-    "video",
-    "stream",
-    "whole_frames",
-    "pause",
+/// Keys of a flow of this kind; classes are in the order of this table, audio the most important.
+#[rustfmt::skip]
+pub(crate) const FIELDS: &[Field] = &[
+    Field::new("policy", Values::Other("fifo, prio, sbpn1, sbpn2, weighted, when-full or late-last ([which](which-sender.md))"),
+        "weighted",
+        "order of service",
+    ),
+    Field::optional("when_full", Values::OneOf(&["evict", "refuse"]), "`evict`", "of `sbpn1`, `sbpn2` and `weighted`: a full queue drops the last in order, or refuses the arrival, as Linux's does"),
+    Field::needed("rate", Values::Other("tfrc, ccid2, abrc, a rate that stays like `\"300kbit\"`, or a table (below)"),
+        "\"tfrc\"",
+        "rate controller",
+    ),
+    Field::new("queue", Values::Other(queue::LIMITS), "32 packets", "queue limit"),
+    // SBPN paper, section 4.2.
+    Field::new("deadline", LONG, "200ms", "time from a datagram's creation until it is of no use"),
+    Field::optional("one_way", TIME, "half of the RTT", "one-way delay to the receiver, where it is known"),
+    Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is"),
+    // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
+    Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
+    Field::optional("tick", link::TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
+    Field::optional("traffic", Values::OneOf(&["ekiga"]), "none", "audio and video as the SBPN paper has them"),
+    Field::optional("audio", Values::Table(EVEN), "none", "class of even datagrams"),
+    Field::optional("video", Values::Table(FRAMES), "none", "class of frames of random sizes, each cut in datagrams"),
+    Field::optional("stream", Values::Table(ALWAYS), "none", "class that always has another datagram"),
+    Field::optional("pause", TIME, "never", "interval after the flow's start without audio and video: `[\"40s\", \"60s\"]`"),
 ];
-const EVEN_KEYS: [&str; 2] = ["payload", "period"];
-const FRAMES_KEYS: [&str; 4] = ["period", "largest", "scenes", "follows"];
-const SCENE_KEYS: [&str; 3] = ["mean", "deviation", "for"];
-const ALWAYS_KEYS: [&str; 1] = ["payload"];
+#[rustfmt::skip]
+const EVEN: &[Field] = &[
+    Field::needed("payload", PAYLOAD, "\"160B\"", "payload of a datagram"),
+    Field::needed("period", LONG, "\"20ms\"", "time between datagrams"),
+];
+#[rustfmt::skip]
+const FRAMES: &[Field] = &[
+    Field::needed("period", LONG, "\"40ms\"", "time between frames"),
+    Field::needed("scenes", Values::Table(SCENE), SCENES, "one scene or an array of them, one after the other, then again"),
+    Field::new("largest", Values::Size(64, LARGEST), "1464B", "largest payload of a datagram"),
+    Field::optional("follows", link::RATE, "none", "bounds between which the encoder follows the sender's target: `[\"150kbit\", \"1500kbit\"]`"),
+];
+#[rustfmt::skip]
+const SCENE: &[Field] = &[
+    Field::needed("mean", Values::Size(1, 10_000_000), "\"4450B\"", "mean size of a frame"),
+    Field::new("deviation", Values::Size(0, 10_000_000), "0B", "standard deviation of sizes"),
+    Field::needed("for", LONG, "\"10s\"", "duration"),
+];
+#[rustfmt::skip]
+const ALWAYS: &[Field] = &[Field::needed(
+    "payload",
+    PAYLOAD,
+    "\"1000B\"",
+    "payload of a datagram",
+)];
 const SCENES: &str = "[{ mean = \"4450B\", deviation = \"1000B\", for = \"10s\" }]";
-
-/// SBPN paper, section 4.2.
-const DEADLINE: Duration = Duration::from_millis(200);
-/// IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
-const HEADERS: Bytes = Bytes::new(36);
-/// With these it fits an MTU of 1500 B.
-const LARGEST: Bytes = Bytes::new(1464);
-/// Chosen by us: what lasts longer is a typing error.
-const LONGEST: Duration = Duration::from_secs(3600);
-/// HZ 100: a link catches up on no more.
-const COARSEST: Duration = Duration::from_millis(10);
+/// With IPv4 and DCCP-Data it fits an MTU of 1500 B.
+const LARGEST: u64 = 1464;
+const PAYLOAD: Values = Values::Size(1, LARGEST);
+/// Chosen by us: a longer time is a typing error.
+const LONG: Values = Values::Time(Duration::from_millis(1), Duration::from_secs(3600));
 
 pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
     let mut queue = send::Config {
-        largest: LARGEST.get() as u32,
+        largest: LARGEST as u32,
         one_way: s.read("one_way")?,
         ..send::Config::default()
     };
-    if let Some(entry) = s.get("queue") {
-        (queue.packets, queue.bytes) = limit(&entry.item, &s.name("queue"))?;
+    if let Some(item) = s.given("queue")? {
+        (queue.packets, queue.bytes) = limit(item, &s.name("queue"))?;
     }
     Ok(Source::Media(Arc::new(Media {
         policy: policy(s)?,
-        rate: controller::read(s, queue.largest)?,
+        rate: controller::read(s)?.with_largest(queue.largest),
         queue,
-        deadline: time(s, "deadline")?.unwrap_or(DEADLINE),
-        headers: size(s, "headers", 20..=256)?.unwrap_or(HEADERS),
-        tick: tick(s)?,
+        deadline: s.value("deadline")?,
+        headers: s.value("headers")?,
+        tick: s.read("tick")?,
         pause: pause(s)?,
-        whole_frames: s.boolean("whole_frames")?.unwrap_or(true),
+        whole_frames: s.value("whole_frames")?,
         classes: classes(s)?,
     })))
 }
@@ -72,10 +97,10 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
 /// With the response to a full queue.
 fn policy(s: &Section<'_>) -> Result<AnyPolicy, ScenarioError> {
     let mut policy: AnyPolicy = s.read("policy")?.unwrap_or_default();
-    let when_full = match s.choice("when_full", &["evict", "refuse"])?.as_deref() {
-        Some("refuse") => WhenFull::Refuse,
-        Some(_) => WhenFull::EvictWorst,
-        None => return Ok(policy),
+    let when_full = match s.choice("when_full")? {
+        "refuse" => WhenFull::Refuse,
+        "evict" => WhenFull::EvictWorst,
+        _ => return Ok(policy),
     };
     match &mut policy {
         AnyPolicy::Sbpn1(sbpn1) => sbpn1.when_full = when_full,
@@ -98,22 +123,10 @@ fn pause(s: &Section<'_>) -> Result<Option<[Duration; 2]>, ScenarioError> {
     }
 }
 
-/// How coarse a timer is, of a sender or of a link.
-pub(crate) fn tick(s: &Section<'_>) -> Result<Option<Duration>, ScenarioError> {
-    let tick: Option<Duration> = s.read("tick")?;
-    match tick {
-        Some(tick) if tick == Duration::ZERO || tick > COARSEST => Err(s.at("tick").error(format!(
-            "`{}` is {tick}: write a time up to {COARSEST}, like \"4ms\" for HZ 250, or leave it out",
-            s.name("tick")
-        ))),
-        tick => Ok(tick),
-    }
-}
-
 fn classes(s: &Section<'_>) -> Result<Vec<Class>, ScenarioError> {
-    let mut classes = match s.choice("traffic", &["ekiga"])? {
-        Some(_) => ekiga(),
-        None => Vec::new(),
+    let mut classes = match s.choice("traffic")? {
+        "ekiga" => ekiga(),
+        _ => Vec::new(),
     };
     let mut put = |name: &'static str, traffic: Traffic| {
         match classes.iter_mut().find(|class| class.name == name) {
@@ -121,18 +134,16 @@ fn classes(s: &Section<'_>) -> Result<Vec<Class>, ScenarioError> {
             None => classes.push(Class { name, traffic }),
         };
     };
-    if let Some(entry) = s.get("audio") {
-        put("audio", even(s, entry)?);
+    if let Some(audio) = s.inner("audio")? {
+        let payload = audio.value("payload")?;
+        let period = audio.value("period")?;
+        put("audio", Traffic::Even { payload, period });
     }
-    if let Some(entry) = s.get("video") {
-        put("video", frames(s, entry)?);
+    if let Some(video) = s.inner("video")? {
+        put("video", frames(&video)?);
     }
-    if let Some(entry) = s.get("stream") {
-        let name = s.name("stream");
-        let t = table(&entry.item, &name, "{ payload = \"1000B\" }")?;
-        let s = Section::new(name, &entry.item.origin, t, &ALWAYS_KEYS)?;
-        s.need("payload", "\"1000B\"")?;
-        let payload = size(&s, "payload", 1..=LARGEST.get())?.unwrap_or_default();
+    if let Some(stream) = s.inner("stream")? {
+        let payload = stream.value("payload")?;
         put("stream", Traffic::Always { payload });
     }
     if classes.is_empty() {
@@ -170,45 +181,19 @@ pub fn ekiga() -> Vec<Class> {
     [("audio", audio), ("video", video)].map(class).into()
 }
 
-fn even(s: &Section<'_>, entry: &Entry) -> Result<Traffic, ScenarioError> {
-    let name = s.name("audio");
-    let t = table(
-        &entry.item,
-        &name,
-        "{ payload = \"160B\", period = \"20ms\" }",
-    )?;
-    let s = Section::new(name, &entry.item.origin, t, &EVEN_KEYS)?;
-    s.need("payload", "\"160B\"")?;
-    s.need("period", "\"20ms\"")?;
-    Ok(Traffic::Even {
-        payload: size(&s, "payload", 1..=LARGEST.get())?.unwrap_or_default(),
-        period: time(&s, "period")?.unwrap_or_default(),
-    })
-}
-
-fn frames(s: &Section<'_>, entry: &Entry) -> Result<Traffic, ScenarioError> {
-    let name = s.name("video");
-    let t = table(
-        &entry.item,
-        &name,
-        &format!("{{ period = \"40ms\", scenes = {SCENES} }}"),
-    )?;
-    let s = Section::new(name, &entry.item.origin, t, &FRAMES_KEYS)?;
-    s.need("period", "\"40ms\"")?;
-    let listed = s.need("scenes", SCENES)?;
-    let scenes = listed.item.one_or_more().iter();
-    let scenes: Vec<Scene> = scenes
-        .map(|item| scene(item, &s.name("scenes")))
-        .collect::<Result<_, _>>()?;
+fn frames(s: &Section<'_>) -> Result<Traffic, ScenarioError> {
+    let scenes = s.given("scenes")?.map_or(&[][..], Item::one_or_more);
+    let scenes = scenes.iter().map(|item| scene(&s.section("scenes", item)?));
+    let scenes: Vec<Scene> = scenes.collect::<Result<_, _>>()?;
     if scenes.is_empty() {
-        return Err(listed.item.origin.error(format!(
+        return Err(s.at("scenes").error(format!(
             "`{}` is empty: write one at least, like {SCENES}",
             s.name("scenes")
         )));
     }
     let follows = s.pair::<Rate>("follows")?;
     if let Some([least, most]) = follows
-        && (least.bps() < 1000 || least > most)
+        && least > most
     {
         return Err(s.at("follows").error(format!(
             "`{}` is from {least} to {most}: write the least and the most that the encoder makes, like [\"150kbit\", \"1500kbit\"]",
@@ -216,52 +201,17 @@ fn frames(s: &Section<'_>, entry: &Entry) -> Result<Traffic, ScenarioError> {
         )));
     }
     Ok(Traffic::Frames {
-        period: time(&s, "period")?.unwrap_or_default(),
-        largest: size(&s, "largest", 64..=LARGEST.get())?.unwrap_or(LARGEST),
+        period: s.value("period")?,
+        largest: s.value("largest")?,
         scenes,
         follows,
     })
 }
 
-fn scene(item: &Item, name: &str) -> Result<Scene, ScenarioError> {
-    let t = table(item, name, SCENES)?;
-    let s = Section::new(name, &item.origin, t, &SCENE_KEYS)?;
-    s.need("mean", "\"4450B\"")?;
-    s.need("for", "\"10s\"")?;
+fn scene(s: &Section<'_>) -> Result<Scene, ScenarioError> {
     Ok(Scene {
-        mean: size(&s, "mean", 1..=10_000_000)?.unwrap_or_default(),
-        deviation: size(&s, "deviation", 0..=10_000_000)?.unwrap_or_default(),
-        length: time(&s, "for")?.unwrap_or_default(),
+        mean: s.value("mean")?,
+        deviation: s.value("deviation")?,
+        length: s.value("for")?,
     })
-}
-
-fn size(
-    s: &Section<'_>,
-    key: &str,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<Option<Bytes>, ScenarioError> {
-    let size: Option<Bytes> = s.read(key)?;
-    match size {
-        Some(size) if !range.contains(&size.get()) => Err(s.at(key).error(format!(
-            "`{}` is {size}: write a size from {}B to {}B",
-            s.name(key),
-            range.start(),
-            range.end()
-        ))),
-        size => Ok(size),
-    }
-}
-
-/// A time from a millisecond to an hour.
-fn time(s: &Section<'_>, key: &str) -> Result<Option<Duration>, ScenarioError> {
-    let time: Option<Duration> = s.read(key)?;
-    match time {
-        Some(time) if time < Duration::from_millis(1) || time > LONGEST => {
-            Err(s.at(key).error(format!(
-                "`{}` is {time}: write a time from 1ms to an hour",
-                s.name(key)
-            )))
-        }
-        time => Ok(time),
-    }
 }

@@ -4,25 +4,30 @@
 use std::collections::BTreeMap;
 
 use makeway_core::flow::Identity;
+use makeway_core::param::Refusal;
 use makeway_core::sched::{Discipline, Limits, Spec, SpecError};
 use makeway_core::units::Bytes;
 
 use crate::context::Context;
 use crate::document::{Item, Value};
-use crate::error::{ScenarioError, list};
+use crate::error::ScenarioError;
+use crate::field::{Field, Values};
+use crate::link::AT;
 use crate::model::Queue;
-use crate::section::{Section, shown, table};
+use crate::section::{Section, shown, text};
 
-/// What every queue may have; `at` not where there is one end only. The parameters of disciplines come behind them.
-const KEYS: [&str; 7] = [
-    "at",
-    "discipline",
-    "limit",
-    "flows",
-    "users",
-    "weights",
-    "qdisc",
+/// Keys of every queue; those of a station have no `at`. The parameters of disciplines come behind them.
+#[rustfmt::skip]
+pub(crate) const FIELDS: &[Field] = &[
+    AT,
+    Field::needed("discipline", Values::Other("a discipline (below)"), "\"sqf\"", "order of service and drops"),
+    Field::new("limit", Values::Other(LIMITS), "1000 packets", "queue limit"),
+    Field::new("flows", Values::Other("5-tuple, src-port, src-host, dst-host or host-pair"), "5-tuple", "flow key"),
+    Field::new("users", Values::OneOf(&["src-host", "dst-host"]), "dst-host", "user key, for disciplines with users"),
+    Field::optional("weights", Values::Other("a table: `{ alice = 2 }`"), "1 each", "weights of users, by node, for disciplines with weights; of `prio` the levels, the largest first"),
+    Field::optional("qdisc", Values::Other("a kind and options in the words of tc: `\"cake nat\"`, `\"sfq limit 100\"`"), "none", "one of Linux's own instead of the discipline; its rate is the link's. World `vm` only"),
 ];
+pub(crate) const LIMITS: &str = "`\"50 packets\"`, `\"75kB\"`, or both in an array";
 
 /// As Linux's default transmit queue; chosen by us where a link names none.
 const DEFAULT_PACKETS: u32 = 1000;
@@ -59,29 +64,13 @@ fn bytes_of(packets: u32) -> Bytes {
     Bytes::new(u64::from(packets) * LARGEST_PACKET).min(Limits::MOST_BYTES)
 }
 
-/// One end's.
-pub(crate) fn queue(
+/// The table of a queue, with the parameters of all disciplines.
+pub(crate) fn section<'a>(
     s: &Section<'_>,
-    item: &Item,
-    ends: [usize; 2],
-    cx: &Context<'_>,
-) -> Result<(usize, Queue), ScenarioError> {
-    let name = s.name("queue");
-    let names = ends.map(|i| cx.nodes[i].name.as_str());
-    let example = format!(
-        "{{ at = \"{}\", discipline = \"sqf\", limit = \"50 packets\" }}",
-        names[0]
-    );
-    let t = table(item, &name, &example)?;
-    let keys = keys();
-    let q = Section::new(
-        name,
-        &item.origin,
-        t,
-        &[&KEYS, &below(&keys, "")[..]].concat(),
-    )?;
-    let end = q.end("at", names)?;
-    Ok((end, described(&q, cx)?))
+    item: &'a Item,
+    fields: &'static [Field],
+) -> Result<Section<'a>, ScenarioError> {
+    Section::with_others(s.name("queue"), item, &[fields], &below(&keys(), ""))
 }
 
 /// A station's, which has one end only.
@@ -90,36 +79,23 @@ pub(crate) fn alone(
     item: &Item,
     cx: &Context<'_>,
 ) -> Result<Queue, ScenarioError> {
-    let name = s.name("queue");
-    let t = table(
-        item,
-        &name,
-        "{ discipline = \"fifo\", limit = \"50 packets\" }",
-    )?;
-    let keys = keys();
-    let known = [&KEYS[1..], &below(&keys, "")[..]].concat();
-    let q = Section::new(name, &item.origin, t, &known)?;
-    described(&q, cx)
+    read(&section(s, item, &FIELDS[1..])?, cx)
 }
 
 /// All but where it is.
-fn described(q: &Section<'_>, cx: &Context<'_>) -> Result<Queue, ScenarioError> {
-    q.need("discipline", "\"sqf\"")?;
+pub(crate) fn read(q: &Section<'_>, cx: &Context<'_>) -> Result<Queue, ScenarioError> {
     let discipline = q.read("discipline")?.unwrap_or(Discipline::Fifo);
     let mut queue = queue_of(discipline);
-    if let Some(flows) = q.read("flows")? {
-        queue.flows = flows;
+    queue.flows = q.read("flows")?.unwrap_or(queue.flows);
+    if q.choice("users")? == Identity::SrcHost.name() {
+        queue.users = Identity::SrcHost;
     }
-    let hosts = [Identity::SrcHost, Identity::DstHost];
-    if let Some(users) = q.choice("users", &hosts.map(Identity::name))? {
-        queue.users = hosts[usize::from(users == hosts[1].name())];
+    if let Some(item) = q.given("weights")? {
+        queue.weights = weights(item, &q.name("weights"), cx)?;
     }
-    if let Some(entry) = q.get("weights") {
-        queue.weights = weights(&entry.item, &q.name("weights"), cx)?;
-    }
-    if let Some(entry) = q.get("limit") {
+    if let Some(item) = q.given("limit")? {
         let limits = &mut queue.limits;
-        (limits.packets, limits.bytes) = limit(&entry.item, &q.name("limit"))?;
+        (limits.packets, limits.bytes) = limit(item, &q.name("limit"))?;
     }
     parameters(q, &mut queue.spec)?;
     queue.qdisc = qdisc(q)?;
@@ -161,7 +137,8 @@ fn qdisc(q: &Section<'_>) -> Result<Option<Vec<String>>, ScenarioError> {
 fn parameters(q: &Section<'_>, spec: &mut Spec) -> Result<(), ScenarioError> {
     let keys = keys();
     let own = q.table.entries.iter();
-    for entry in own.filter(|entry| !KEYS.contains(&entry.key.as_str())) {
+    let common = |key: &str| FIELDS.iter().any(|field| field.key == key);
+    for entry in own.filter(|entry| !common(&entry.key)) {
         parameter(q, &entry.key, &entry.item, &keys, spec)?;
     }
     Ok(())
@@ -177,34 +154,38 @@ fn parameter(
 ) -> Result<(), ScenarioError> {
     let name = q.name(key);
     if !keys.iter().any(|known| known == key) {
-        let example = format!("{{ {} = ... }}", below(keys, key)[0]);
-        let t = table(item, &name, &example)?;
-        let s = Section::new(name, &item.origin, t, &below(keys, key))?;
+        let s = Section::with_others(name, item, &[], &below(keys, key))?;
         for entry in &s.table.entries {
             parameter(q, &format!("{key}.{}", entry.key), &entry.item, keys, spec)?;
         }
         return Ok(());
     }
-    let text = match &item.value {
-        Value::String(text) | Value::Scalar(text) => text.clone(),
-        Value::Boolean(flag) => flag.to_string(),
-        Value::Array(_) | Value::Table(_) => String::new(),
+    let text = text(item).unwrap_or_default();
+    let unknown = |set: &Result<(), SpecError>| {
+        matches!(set, Err(SpecError::Parameter(_, Refusal::Unknown { .. })))
     };
     let mut set = spec.set(key, &text);
-    if let Err(SpecError::Unknown { .. }) = set {
-        // Wrong values are refused, whoever would have them.
+    if unknown(&set) {
+        // Wrong values are refused, also of other disciplines.
         let others = Discipline::ALL.into_iter().map(Discipline::spec);
         set = others
             .map(|mut other| other.set(key, &text))
-            .find(|set| !matches!(set, Err(SpecError::Unknown { .. })))
+            .find(|set| !unknown(set))
             .unwrap_or(Ok(()));
     }
     set.map_err(|error| match error {
-        SpecError::Value { allowed, .. } => item.origin.error(format!(
-            "`{name}` is {}: write {allowed}",
-            shown(&item.value)
-        )),
+        SpecError::Parameter(_, refusal) => refused(item, &name, refusal),
         error => item.origin.error(format!("`{name}`: {error}")),
+    })
+}
+
+/// The refusal of the parameter `name`, with its value as it was written.
+pub(crate) fn refused(item: &Item, name: &str, refusal: Refusal) -> ScenarioError {
+    item.origin.error(match refusal {
+        Refusal::Value { allowed, .. } => {
+            format!("`{name}` is {}: write {allowed}", shown(&item.value))
+        }
+        unknown => format!("`{name}`: {unknown}"),
     })
 }
 
@@ -290,18 +271,27 @@ fn weights(
     name: &str,
     cx: &Context<'_>,
 ) -> Result<BTreeMap<String, u32>, ScenarioError> {
-    let example = format!(
-        "{{ {} = 2 }}",
-        list(cx.nodes.first().map(|n| n.name.as_str()))
-    );
-    let t = table(item, name, &example)?;
-    let keys: Vec<&str> = t.entries.iter().map(|e| e.key.as_str()).collect();
-    let s = Section::new(name, &item.origin, t, &keys)?;
-    let mut weights = BTreeMap::new();
-    for entry in &t.entries {
+    let names: Vec<&str> = cx.nodes.iter().map(|node| node.name.as_str()).collect();
+    let written = match &item.value {
+        Value::Table(table) => &table.entries[..],
+        _ => &[],
+    };
+    for entry in written {
         cx.node(&entry.key, name, &entry.origin)?;
-        let weight = s.integer(&entry.key, 1..=1000)?.unwrap_or(1);
-        weights.insert(entry.key.clone(), weight as u32);
+    }
+    let s = Section::with_others(name, item, &[], &names)?;
+    let mut weights = BTreeMap::new();
+    for entry in &s.table.entries {
+        let weight = text(&entry.item).and_then(|text| text.parse().ok());
+        let weight = weight.filter(|weight| (1..=1000).contains(weight));
+        let weight = weight.ok_or_else(|| {
+            entry.item.origin.error(format!(
+                "`{}` is {}: write a whole number from 1 to 1000",
+                s.name(&entry.key),
+                shown(&entry.item.value)
+            ))
+        })?;
+        weights.insert(entry.key.clone(), weight);
     }
     Ok(weights)
 }

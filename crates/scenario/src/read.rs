@@ -7,15 +7,28 @@ use std::path::Path;
 use makeway_core::units::Duration;
 
 use crate::context::Context;
-use crate::document::{Entry, Table};
+use crate::document::{Entry, Table, Value};
 use crate::error::{Origin, ScenarioError};
+use crate::field::{Field, TIME, Values};
 use crate::model::{Flow, Link, Node, Scenario, Wlan};
-use crate::section::{Section, table};
+use crate::section::{Section, shown};
 use crate::{flow, link, ticket, wlan};
 
-const KEYS: [&str; 9] = [
-    "title", "duration", "warmup", "seed", "tags", "node", "link", "wlan", "flow",
+#[rustfmt::skip]
+pub(crate) const FIELDS: &[Field] = &[
+    Field::needed("duration", Values::Time(Duration::from_nanos(1), DAYS), "\"60s\"", "how long traffic runs, warm-up included"),
+    Field::new("warmup", TIME, "0s", "left out of every figure of the tables; charts show it"),
+    Field::optional("title", Values::Other("one line"), "the file's name", "title of the report"),
+    Field::new("seed", Values::Whole(0, i64::MAX as u64), "1", "seed of every random stream"),
+    Field::optional("tags", Values::Table(ticket::TAGS), "as below", "tickets on packets, the same all over the network ([tred](disciplines/tred.md))"),
+    Field::optional("node", GROUPS, "", ""),
+    Field::optional("link", GROUPS, "", ""),
+    Field::optional("wlan", GROUPS, "", ""),
+    Field::optional("flow", GROUPS, "", ""),
 ];
+const DAYS: Duration = Duration::from_secs(366 * 86_400);
+/// Sections of their own.
+const GROUPS: Values = Values::Other("sections");
 
 pub(crate) fn scenario(
     root: &Table,
@@ -27,25 +40,19 @@ pub(crate) fn scenario(
         file: file.into(),
         line: 1,
     };
-    let top = Section::new("", &start, root, &KEYS)?;
+    let top = Section::top(&start, root, FIELDS)?;
     let title = match top.string("title")? {
         Some((title, _)) => title.to_owned(),
         None => folder_name(file),
     };
-    top.need("duration", "\"60s\"")?;
-    let duration: Duration = top.read("duration")?.unwrap_or_default();
-    let warmup: Duration = top.read("warmup")?.unwrap_or_default();
-    if duration == Duration::ZERO {
-        return Err(top
-            .at("duration")
-            .error("`duration` is zero: write a time like \"60s\""));
-    }
+    let duration: Duration = top.value("duration")?;
+    let warmup: Duration = top.value("warmup")?;
     if warmup >= duration {
         return Err(top.at("warmup").error(format!(
             "`warmup` of {warmup} leaves nothing to measure of a `duration` of {duration}: make it shorter"
         )));
     }
-    let seed = top.integer("seed", 0..=i64::MAX as u64)?.unwrap_or(1);
+    let seed = top.value("seed")?;
 
     let nodes = nodes(&top)?;
     let cx = Context {
@@ -108,7 +115,12 @@ fn groups<'a>(
             "the scenario has no {kind}: write at least one, like {example}"
         )));
     };
-    let t = table(&entry.item, kind, example)?;
+    let Value::Table(t) = &entry.item.value else {
+        return Err(entry.item.origin.error(format!(
+            "`{kind}` is {}, not a table: write {example}",
+            shown(&entry.item.value)
+        )));
+    };
     for e in &t.entries {
         name(e, kind)?;
     }
@@ -127,17 +139,11 @@ fn name(entry: &Entry, kind: &str) -> Result<(), ScenarioError> {
     )))
 }
 
+/// A node has only its name.
 fn nodes(top: &Section<'_>) -> Result<Vec<Node>, ScenarioError> {
     let mut nodes = Vec::new();
     for entry in groups(top, "node", "[node.client]")? {
-        let path = format!("node.{}", entry.key);
-        let t = table(&entry.item, &path, &format!("[{path}]"))?;
-        if let Some(key) = t.entries.first() {
-            return Err(key.origin.error(format!(
-                "there is no key `{}` in [{path}]: a node has only its name",
-                key.key
-            )));
-        }
+        Section::named("node", entry, &[])?;
         nodes.push(Node {
             name: entry.key.clone(),
         });

@@ -1,48 +1,100 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A table being read: which keys it may have, and its values with their types.
+//! A table of the file beside the fields that it may have: its values with their types and defaults.
 
 use std::str::FromStr;
 
 use crate::document::{Entry, Item, Table, Value};
 use crate::error::{Origin, ScenarioError, did_you_mean, list};
+use crate::field::{Default, Field, Values};
 
 pub(crate) struct Section<'a> {
     /// `link.line`; empty for the file itself.
     pub path: String,
     pub origin: &'a Origin,
     pub table: &'a Table,
+    fields: Vec<&'static Field>,
 }
 
 impl<'a> Section<'a> {
-    /// Refuses keys that are not in `known`.
+    /// The table `item`, whose keys are all among `fields`.
     pub fn new(
         path: impl Into<String>,
-        origin: &'a Origin,
-        table: &'a Table,
-        known: &[&str],
+        item: &'a Item,
+        fields: &[&'static [Field]],
+    ) -> Result<Self, ScenarioError> {
+        Self::with_others(path, item, fields, &[])
+    }
+
+    /// As [`Section::new`], for the entry `[kind.NAME]`.
+    pub fn named(
+        kind: &str,
+        entry: &'a Entry,
+        fields: &[&'static [Field]],
+    ) -> Result<Self, ScenarioError> {
+        let mut section = Self::new(format!("{kind}.{}", entry.key), &entry.item, fields)?;
+        section.origin = &entry.origin;
+        Ok(section)
+    }
+
+    /// As [`Section::new`], with keys that the caller reads by itself.
+    pub fn with_others(
+        path: impl Into<String>,
+        item: &'a Item,
+        fields: &[&'static [Field]],
+        others: &[&str],
     ) -> Result<Self, ScenarioError> {
         let path = path.into();
-        for entry in &table.entries {
-            if known.contains(&entry.key.as_str()) {
-                continue;
-            }
-            let place = if path.is_empty() {
-                "at the top of a scenario".into()
-            } else {
-                format!("in [{path}]")
-            };
-            let hint = did_you_mean(&entry.key, known.iter().copied());
-            return Err(entry.origin.error(format!(
-                "there is no key `{}` {place} (keys: {}){hint}",
-                entry.key,
-                list(known.iter().copied()),
+        let fields: Vec<&Field> = fields.iter().copied().flatten().collect();
+        let Value::Table(table) = &item.value else {
+            return Err(item.origin.error(format!(
+                "`{path}` is {}, not a table: write {}",
+                shown(&item.value),
+                example(&fields, others)
             )));
-        }
-        Ok(Self {
+        };
+        let section = Self {
             path,
+            origin: &item.origin,
+            table,
+            fields,
+        };
+        section.refuse_unknown(others)?;
+        Ok(section)
+    }
+
+    /// The file itself.
+    pub fn top(
+        origin: &'a Origin,
+        table: &'a Table,
+        fields: &'static [Field],
+    ) -> Result<Self, ScenarioError> {
+        let section = Self {
+            path: String::new(),
             origin,
             table,
-        })
+            fields: fields.iter().collect(),
+        };
+        section.refuse_unknown(&[])?;
+        Ok(section)
+    }
+
+    fn refuse_unknown(&self, others: &[&str]) -> Result<(), ScenarioError> {
+        let own = self.fields.iter().map(|field| field.key);
+        let known: Vec<&str> = own.chain(others.iter().copied()).collect();
+        let mut entries = self.table.entries.iter();
+        let Some(entry) = entries.find(|entry| !known.contains(&entry.key.as_str())) else {
+            return Ok(());
+        };
+        let place = match self.path.as_str() {
+            "" => "at the top of a scenario".into(),
+            path => format!("in [{path}]"),
+        };
+        Err(entry.origin.error(format!(
+            "there is no key `{}` {place} (keys: {}){}",
+            entry.key,
+            list(known.iter().copied()),
+            did_you_mean(&entry.key, known.iter().copied()),
+        )))
     }
 
     pub fn get(&self, key: &str) -> Option<&'a Entry> {
@@ -50,10 +102,9 @@ impl<'a> Section<'a> {
     }
 
     pub fn name(&self, key: &str) -> String {
-        if self.path.is_empty() {
-            key.into()
-        } else {
-            format!("{}.{key}", self.path)
+        match self.path.as_str() {
+            "" => key.into(),
+            path => format!("{path}.{key}"),
         }
     }
 
@@ -62,153 +113,180 @@ impl<'a> Section<'a> {
         self.get(key).map_or(self.origin, |e| &e.item.origin)
     }
 
-    /// The entry, or an error that says what to write.
-    pub fn need(&self, key: &str, example: &str) -> Result<&'a Entry, ScenarioError> {
-        self.get(key).ok_or_else(|| {
-            self.origin.error(format!(
-                "`{}` is missing: write `{key} = {example}`",
-                self.name(key)
-            ))
-        })
+    fn field(&self, key: &str) -> Option<&'static Field> {
+        let field = self.fields.iter().find(|field| field.key == key).copied();
+        debug_assert!(field.is_some(), "`{key}` is not a field of `{}`", self.path);
+        field
     }
 
-    /// A value with a unit or a name, by its `FromStr`.
+    /// The value of `key` as it was written, if it was; an error if it must be.
+    pub fn given(&self, key: &str) -> Result<Option<&'a Item>, ScenarioError> {
+        match (self.get(key), self.field(key).map(|field| field.default)) {
+            (Some(entry), _) => Ok(Some(&entry.item)),
+            (None, Some(Default::Needed(example))) => Err(self.origin.error(format!(
+                "`{}` is missing: write `{key} = {example}`",
+                self.name(key)
+            ))),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// A value within the range of its field, or the field's default; `None` where that is in words.
     pub fn read<T>(&self, key: &str) -> Result<Option<T>, ScenarioError>
     where
         T: FromStr,
         T::Err: std::fmt::Display,
     {
-        self.get(key)
-            .map(|e| read(&e.item, &self.name(key)))
-            .transpose()
+        match self.given(key)? {
+            Some(item) => self.one(key, item).map(Some),
+            None => Ok(self.default(key)),
+        }
     }
 
-    /// As [`Section::read`], for one value or an array of two: the same in both directions, or the
-    /// first node's, then the second's.
+    /// As [`Section::read`], of a field whose default is a value, or that must be given.
+    pub fn value<T>(&self, key: &str) -> Result<T, ScenarioError>
+    where
+        T: FromStr + std::default::Default,
+        T::Err: std::fmt::Display,
+    {
+        Ok(self.read(key)?.unwrap_or_default())
+    }
+
+    fn default<T: FromStr>(&self, key: &str) -> Option<T> {
+        match self.field(key)?.default {
+            Default::Value(text) => text.parse().ok(),
+            Default::Needed(_) | Default::Words(_) => None,
+        }
+    }
+
+    /// The value `item` of `key`.
+    fn one<T>(&self, key: &str, item: &Item) -> Result<T, ScenarioError>
+    where
+        T: FromStr,
+        T::Err: std::fmt::Display,
+    {
+        let field = self.field(key);
+        match field.filter(|field| !field.values.allows(&item.value)) {
+            Some(field) => Err(self.refusal(field, item)),
+            None => read(item, &self.name(key)),
+        }
+    }
+
+    fn refusal(&self, field: &Field, item: &Item) -> ScenarioError {
+        let (name, given) = (self.name(field.key), shown(&item.value));
+        item.origin.error(match (field.values, &item.value) {
+            (Values::OneOf(names), Value::String(text)) => format!(
+                "`{name}` is `{text}`: choose among {}{}",
+                list(names.iter().copied()),
+                did_you_mean(text, names.iter().copied())
+            ),
+            (values, _) => {
+                let like = match field.default {
+                    Default::Needed(example) => format!(", like {example}"),
+                    Default::Value(value) if !value.starts_with('0') => {
+                        format!(", like {}", values.written(value))
+                    }
+                    _ => String::new(),
+                };
+                format!("`{name}` is {given}: write {}{like}", values.allowed())
+            }
+        })
+    }
+
+    /// As [`Section::read`], for one value or an array of two: the same in both directions, or the first node's, then the
+    /// second's.
     pub fn pair<T>(&self, key: &str) -> Result<Option<[T; 2]>, ScenarioError>
     where
         T: FromStr + Clone,
         T::Err: std::fmt::Display,
     {
-        let Some(entry) = self.get(key) else {
-            return Ok(None);
+        let both = |value: T| [value.clone(), value];
+        let Some(item) = self.given(key)? else {
+            return Ok(self.default(key).map(both));
         };
-        let name = self.name(key);
-        match &entry.item.value {
-            Value::Array(items) => match &items[..] {
-                [a, b] => Ok(Some([read(a, &name)?, read(b, &name)?])),
-                _ => Err(entry.item.origin.error(format!(
-                    "`{name}` has {} values: write one for both directions, or two, the first for \
-                     what the first node of `between` sends",
-                    items.len()
-                ))),
+        match item.one_or_more() {
+            [one] => self.one(key, one).map(|value| Some(both(value))),
+            [a, b] => Ok(Some([self.one(key, a)?, self.one(key, b)?])),
+            more => Err(item.origin.error(format!(
+                "`{}` has {} values: write one for both directions, or two, the first for what the first node of `between` sends",
+                self.name(key),
+                more.len()
+            ))),
+        }
+    }
+
+    /// A word of a [`Values::OneOf`]; empty where none is given and the default is in words.
+    pub fn choice(&self, key: &str) -> Result<&'a str, ScenarioError> {
+        match (self.given(key)?, self.field(key)) {
+            (Some(item), Some(field)) => match &item.value {
+                Value::String(text) if field.values.allows(&item.value) => Ok(text),
+                _ => Err(self.refusal(field, item)),
             },
-            _ => {
-                let value: T = read(&entry.item, &name)?;
-                Ok(Some([value.clone(), value]))
-            }
+            (
+                None,
+                Some(Field {
+                    default: Default::Value(word),
+                    ..
+                }),
+            ) => Ok(word),
+            _ => Ok(""),
         }
     }
 
-    /// A whole number within `range`.
-    pub fn integer(
-        &self,
-        key: &str,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<Option<u64>, ScenarioError> {
-        let Some(entry) = self.get(key) else {
-            return Ok(None);
-        };
-        let number = match &entry.item.value {
-            Value::Scalar(s) => s.replace('_', "").parse().ok(),
-            _ => None,
-        };
-        match number.filter(|n| range.contains(n)) {
-            Some(n) => Ok(Some(n)),
-            None => Err(entry.item.origin.error(format!(
-                "`{}` is {}: write a whole number from {} to {}",
-                self.name(key),
-                shown(&entry.item.value),
-                range.start(),
-                range.end()
-            ))),
-        }
-    }
-
-    /// A text.
+    /// A text, and where it was written.
     pub fn string(&self, key: &str) -> Result<Option<(&'a str, &'a Origin)>, ScenarioError> {
-        let Some(entry) = self.get(key) else {
+        let Some(item) = self.given(key)? else {
             return Ok(None);
         };
-        let s = string(&entry.item, &self.name(key))?;
-        Ok(Some((s, &entry.item.origin)))
+        Ok(Some((string(item, &self.name(key))?, &item.origin)))
     }
 
-    /// A number from 0 to 1.
-    pub fn probability(&self, key: &str) -> Result<Option<f64>, ScenarioError> {
-        let probability: Option<f64> = self.read(key)?;
-        match probability {
-            Some(p) if !(0.0..=1.0).contains(&p) => Err(self.at(key).error(format!(
-                "`{}` is a probability: write a number from 0 to 1, like 0.01 for 1 %",
-                self.name(key)
-            ))),
-            p => Ok(p),
-        }
+    /// The table that is the value of `key`.
+    pub fn inner(&self, key: &str) -> Result<Option<Section<'a>>, ScenarioError> {
+        let item = self.given(key)?;
+        item.map(|item| self.section(key, item)).transpose()
     }
 
-    /// `true` or `false`.
-    pub fn boolean(&self, key: &str) -> Result<Option<bool>, ScenarioError> {
-        match self.get(key).map(|entry| &entry.item) {
-            None => Ok(None),
-            Some(Item {
-                value: Value::Boolean(b),
-                ..
-            }) => Ok(Some(*b)),
-            Some(item) => Err(item.origin.error(format!(
-                "`{}` is {}: write true or false",
-                self.name(key),
-                shown(&item.value)
-            ))),
-        }
-    }
-
-    /// Which of the two nodes of a link `key` names: 0 or 1.
-    pub fn end(&self, key: &str, nodes: [&str; 2]) -> Result<usize, ScenarioError> {
-        self.need(key, &format!("\"{}\"", nodes[0]))?;
-        let named = self.choice(key, &nodes)?;
-        Ok(usize::from(named.as_deref() == Some(nodes[1])))
-    }
-
-    /// A text among `choices`.
-    pub fn choice(&self, key: &str, choices: &[&str]) -> Result<Option<String>, ScenarioError> {
-        let Some((text, origin)) = self.string(key)? else {
-            return Ok(None);
+    /// The table `item` among the values of `key`.
+    pub fn section(&self, key: &str, item: &'a Item) -> Result<Section<'a>, ScenarioError> {
+        let fields = match self.field(key).map(|field| field.values) {
+            Some(Values::Table(fields)) => fields,
+            _ => &[],
         };
-        if choices.contains(&text) {
-            return Ok(Some(text.into()));
-        }
-        Err(origin.error(format!(
-            "`{}` is `{text}`: choose among {}{}",
-            self.name(key),
-            list(choices.iter().copied()),
-            did_you_mean(text, choices.iter().copied())
-        )))
+        Section::new(self.name(key), item, &[fields])
+    }
+
+    /// Which of the two nodes of a link the key `at` names: 0 or 1.
+    pub fn end(&self, nodes: [&str; 2]) -> Result<usize, ScenarioError> {
+        let text = self.string("at")?.map_or("", |(text, _)| text);
+        let end = nodes.iter().position(|node| *node == text);
+        end.ok_or_else(|| {
+            self.at("at").error(format!(
+                "`{}` is `{text}`: choose among {}",
+                self.name("at"),
+                list(nodes)
+            ))
+        })
     }
 }
 
-/// The table that `item` is.
-pub(crate) fn table<'a>(
-    item: &'a Item,
-    name: &str,
-    example: &str,
-) -> Result<&'a Table, ScenarioError> {
-    match &item.value {
-        Value::Table(t) => Ok(t),
-        other => Err(item.origin.error(format!(
-            "`{name}` is {}, not a table: write {example}",
-            shown(other)
-        ))),
+/// A table as one may write it: what must be given, or the first key.
+fn example(fields: &[&Field], others: &[&str]) -> String {
+    let needed = fields.iter().filter_map(|field| match field.default {
+        Default::Needed(example) => Some(format!("{} = {example}", field.key)),
+        _ => None,
+    });
+    let mut parts: Vec<String> = needed.collect();
+    if let (true, Some(first)) = (parts.is_empty(), fields.first()) {
+        parts.push(match first.default {
+            Default::Value(value) => format!("{} = {}", first.key, first.values.written(value)),
+            _ => format!("{} = ...", first.key),
+        });
     }
+    if let (true, Some(first)) = (parts.is_empty(), others.first()) {
+        parts.push(format!("{first} = ..."));
+    }
+    format!("{{ {} }}", parts.join(", "))
 }
 
 /// The text that `item` is.
@@ -222,19 +300,27 @@ pub(crate) fn string<'a>(item: &'a Item, name: &str) -> Result<&'a str, Scenario
     }
 }
 
+/// A value as text: what one would write behind `--set`.
+pub(crate) fn text(item: &Item) -> Option<String> {
+    match &item.value {
+        Value::String(text) => Some(text.clone()),
+        Value::Scalar(text) => Some(text.replace('_', "")),
+        Value::Boolean(flag) => Some(flag.to_string()),
+        Value::Array(_) | Value::Table(_) => None,
+    }
+}
+
 /// A bare number is given to the unit's own reader too, so that its message tells how to write it.
 pub(crate) fn read<T>(item: &Item, name: &str) -> Result<T, ScenarioError>
 where
     T: FromStr,
     T::Err: std::fmt::Display,
 {
-    let text = match &item.value {
-        Value::String(s) | Value::Scalar(s) => s,
-        other => {
-            return Err(item
-                .origin
-                .error(format!("`{name}` is {}: write one value", shown(other))));
-        }
+    let Some(text) = text(item) else {
+        let given = shown(&item.value);
+        return Err(item
+            .origin
+            .error(format!("`{name}` is {given}: write one value")));
     };
     text.parse()
         .map_err(|e| item.origin.error(format!("`{name}`: {e}")))
@@ -242,7 +328,7 @@ where
 
 pub(crate) fn shown(value: &Value) -> String {
     match value {
-        Value::String(s) => format!("the text \"{s}\""),
+        Value::String(s) => format!("\"{s}\""),
         Value::Scalar(s) => s.clone(),
         Value::Boolean(b) => b.to_string(),
         Value::Array(_) => "an array".into(),

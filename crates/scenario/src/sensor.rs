@@ -5,12 +5,24 @@ use makeway_core::units::{Bytes, Duration};
 
 use crate::context::Context;
 use crate::error::ScenarioError;
+use crate::field::{Field, Values};
+use crate::flow::PAYLOAD;
 use crate::model::{Source, Wlan};
-use crate::section::{Section, table};
-use crate::wlan::{metres, points};
+use crate::section::Section;
+use crate::wlan::{METRES, points};
 
-const PHENOMENON: &str = "{ path = [[0, 0], [400, 400]], speed = 10, reach = 75 }";
-const PHENOMENON_KEYS: [&str; 3] = ["path", "speed", "reach"];
+#[rustfmt::skip]
+pub(crate) const FIELDS: &[Field] = &[
+    Field::new("payload", PAYLOAD, "24B", "payload of a packet"),
+    Field::needed("period", Values::Time(Duration::from_micros(100), Duration::from_secs(3600)), "\"10ms\"", "it sends at multiples of this at which it notices the phenomenon"),
+    Field::needed("phenomenon", Values::Table(PHENOMENON), "{ path = [[0, 0], [400, 400]], speed = 10, reach = 75 }", "an object that moves past the sensors"),
+];
+#[rustfmt::skip]
+const PHENOMENON: &[Field] = &[
+    Field::needed("path", Values::Other("an array of points in m"), "[[0, 0], [400, 400]]", "points that it goes to, from the last back to the first"),
+    Field::new("speed", Values::Number(0.0, 1e6), "0", "speed in m/s"),
+    Field::needed("reach", METRES, "75", "distance in m from the sender's position in its `[wlan.NAME]` at which it is noticed"),
+];
 /// Chosen by us: more times to send than this are a typing error.
 const MOST_PULSES: u64 = 10_000_000;
 
@@ -26,44 +38,32 @@ pub(crate) struct Phenomenon {
 }
 
 impl Phenomenon {
-    pub fn read(s: &Section<'_>, payload: Bytes, cx: &Context<'_>) -> Result<Self, ScenarioError> {
-        let entry = s.need("phenomenon", PHENOMENON)?;
-        let name = s.name("phenomenon");
-        let t = table(&entry.item, &name, PHENOMENON)?;
-        let p = Section::new(name, &entry.item.origin, t, &PHENOMENON_KEYS)?;
-        let path = p.need("path", "[[0, 0], [400, 400]]")?;
-        let path = points(&path.item, &p.name("path"))?;
+    pub fn read(s: &Section<'_>, cx: &Context<'_>) -> Result<Self, ScenarioError> {
+        let period: Duration = s.value("period")?;
+        if cx.duration.as_nanos() / period.as_nanos().max(1) > MOST_PULSES {
+            return Err(s.at("period").error(format!(
+                "`{}` is {period}: {} has more than ten million of them, make it longer",
+                s.name("period"),
+                cx.duration
+            )));
+        }
+        let Some(p) = s.inner("phenomenon")? else {
+            return Err(s.origin.error("no phenomenon"));
+        };
+        let path = p.given("path")?.map(|item| points(item, &p.name("path")));
+        let path = path.transpose()?.unwrap_or_default();
         if path.is_empty() {
             return Err(p.at("path").error(format!(
                 "`{}` has no point: write where it goes in m, like [[0, 0], [400, 400]]",
                 p.name("path")
             )));
         }
-        let speed: f64 = p.read("speed")?.unwrap_or(0.0);
-        if !(0.0..=1e6).contains(&speed) {
-            return Err(p.at("speed").error(format!(
-                "`{}` is {speed}: write a speed in m/s, 0 to a million",
-                p.name("speed")
-            )));
-        }
-        p.need("reach", "75")?;
-        s.need("period", "\"10ms\"")?;
-        let period: Duration = s.read("period")?.unwrap_or_default();
-        if period < Duration::from_micros(100)
-            || cx.duration.as_nanos() / period.as_nanos() > MOST_PULSES
-        {
-            return Err(s.at("period").error(format!(
-                "`{}` is {period}: write a time from 0.1ms, of which {} has ten million at most",
-                s.name("period"),
-                cx.duration
-            )));
-        }
         Ok(Self {
             path,
-            speed,
-            reach: metres(&p, "reach", 1.0)?,
+            speed: p.value("speed")?,
+            reach: p.value("reach")?,
             period,
-            payload,
+            payload: s.value("payload")?,
         })
     }
 

@@ -7,45 +7,58 @@ use makeway_core::units::{Duration, Rate};
 use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::ScenarioError;
+use crate::field::{Field, Values};
+use crate::link::AT;
 use crate::model::{Issue, Share, Tags};
-use crate::section::{Section, read, table};
+use crate::section::{Section, read};
 
-const TAGS_KEYS: [&str; 6] = ["bits", "scale", "window", "policing", "silence", "by"];
-const ISSUE_KEYS: [&str; 3] = ["at", "rate", "steps"];
-const RATES: std::ops::RangeInclusive<u64> = 1..=TicketRate::MOST as u64;
+const RATES: Values = Values::Whole(1, TicketRate::MOST as u64);
+
+#[rustfmt::skip]
+pub(crate) const TAGS: &[Field] = &[
+    Field::new("bits", Values::Whole(2, 16), "8", "bits of a tag"),
+    Field::new("scale", Values::OneOf(&["linear", "logarithmic"]), "logarithmic", "scale of their codes"),
+    Field::new("window", Values::Time(Duration::from_millis(1), Tsw::MOST_WINDOW), "60s", "window of the rates of sources and of links that relabel"),
+    Field::new("policing", Values::Flag, "false", "sources and links are held to the tickets that they are issued"),
+    Field::new("silence", Values::Flag, "true", "a TCP source without news counts the time"),
+    Field::new("by", Values::OneOf(&["sender", "receiver"]), "sender", "end of a flow that tickets are issued to"),
+];
+/// `tickets` of a link.
+#[rustfmt::skip]
+pub(crate) const ISSUE: &[Field] = &[
+    AT,
+    Field::needed("rate", RATES, "900", "tickets/s"),
+    Field::optional("steps", Values::Other("an array of times and rates: `[[\"300s\", 600]]`"), "constant", "changes of that"),
+];
+/// Keys of a flow.
+#[rustfmt::skip]
+pub(crate) const SHARE: &[Field] = &[
+    Field::optional("tickets", RATES, "none", "tickets/s issued to it; its packets carry them"),
+    Field::optional("profile", Values::Rate(0, 1_000_000_000_000), "none", "instead of tickets: the rate that DiffServ promises it, metered over 1 s; its packets say whether they are in or out"),
+];
 
 /// Code of tags, the same all over the network.
 pub(crate) fn tags(top: &Section<'_>) -> Result<Tags, ScenarioError> {
-    let mut tags = Tags::default();
-    let Some(entry) = top.get("tags") else {
-        return Ok(tags);
+    let Some(s) = top.inner("tags")? else {
+        return Ok(Tags::default());
     };
-    let t = table(&entry.item, "tags", "{ bits = 8, scale = \"logarithmic\" }")?;
-    let s = Section::new("tags", &entry.item.origin, t, &TAGS_KEYS)?;
-    let bits = s.integer("bits", 2..=16)?.unwrap_or(8);
-    let scale = match s.choice("scale", &["linear", "logarithmic"])?.as_deref() {
-        Some("linear") => Scale::Linear,
+    let scale = match s.choice("scale")? {
+        "linear" => Scale::Linear,
         _ => Scale::Logarithmic,
     };
-    tags.codec =
-        Codec::new(bits as u32, scale).map_err(|error| s.at("bits").error(error.to_string()))?;
-    if let Some(window) = s.read::<Duration>("window")? {
-        if !(Duration::from_millis(1)..=Tsw::MOST_WINDOW).contains(&window) {
-            return Err(s.at("window").error(format!(
-                "`tags.window` is {window}: write a time from 1ms to 1h, like \"60s\""
-            )));
-        }
-        tags.window = window;
-    }
-    tags.policing = s.boolean("policing")?.unwrap_or(tags.policing);
-    tags.silence = s.boolean("silence")?.unwrap_or(tags.silence);
-    tags.by_receiver = s.choice("by", &["sender", "receiver"])?.as_deref() == Some("receiver");
-    Ok(tags)
+    let codec = Codec::new(s.value("bits")?, scale);
+    Ok(Tags {
+        codec: codec.map_err(|error| s.at("bits").error(error.to_string()))?,
+        window: s.value("window")?,
+        policing: s.value("policing")?,
+        silence: s.value("silence")?,
+        by_receiver: s.choice("by")? == "receiver",
+    })
 }
 
 /// Tickets of a flow.
 pub(crate) fn share(s: &Section<'_>) -> Result<Option<Share>, ScenarioError> {
-    let tickets = s.integer("tickets", RATES)?.and_then(ticket_rate);
+    let tickets = s.read("tickets")?.and_then(TicketRate::new);
     let profile: Option<Rate> = s.read("profile")?;
     match (tickets, profile) {
         (Some(_), Some(_)) => Err(s.at("profile").error(format!(
@@ -56,36 +69,17 @@ pub(crate) fn share(s: &Section<'_>) -> Result<Option<Share>, ScenarioError> {
     }
 }
 
-fn ticket_rate(n: u64) -> Option<TicketRate> {
-    TicketRate::new(u32::try_from(n).ok()?)
-}
-
 /// Tickets issued to one end of a link.
-pub(crate) fn issue(
-    s: &Section<'_>,
-    item: &Item,
-    ends: [usize; 2],
-    cx: &Context<'_>,
-) -> Result<(usize, Issue), ScenarioError> {
-    let name = s.name("tickets");
-    let names = ends.map(|i| cx.nodes[i].name.as_str());
-    let example = format!("{{ at = \"{}\", rate = 900 }}", names[0]);
-    let t = table(item, &name, &example)?;
-    let i = Section::new(name, &item.origin, t, &ISSUE_KEYS)?;
-    let end = i.end("at", names)?;
-    i.need("rate", "900")?;
-    let rate = i.integer("rate", RATES)?.and_then(ticket_rate);
-    // Nothing else gets so far.
-    let Some(rate) = rate else {
-        return Err(i
-            .at("rate")
-            .error(format!("`{}` is no rate", i.name("rate"))));
-    };
-    let steps = match i.get("steps") {
-        Some(entry) => steps(&entry.item, &i.name("steps"))?,
-        None => Vec::new(),
-    };
-    Ok((end, Issue { rate, steps }))
+pub(crate) fn issue(s: &Section<'_>, _: &Context<'_>) -> Result<Issue, ScenarioError> {
+    let rate = TicketRate::new(s.value("rate")?);
+    Ok(Issue {
+        // The range of the field allows no other.
+        rate: rate.ok_or_else(|| s.at("rate").error("no tickets"))?,
+        steps: match s.given("steps")? {
+            Some(item) => steps(item, &s.name("steps"))?,
+            None => Vec::new(),
+        },
+    })
 }
 
 fn steps(item: &Item, name: &str) -> Result<Vec<(Duration, TicketRate)>, ScenarioError> {
@@ -107,7 +101,7 @@ fn steps(item: &Item, name: &str) -> Result<Vec<(Duration, TicketRate)>, Scenari
             return Err(wrong(pair));
         };
         let at = read(at, name)?;
-        let rate = ticket_rate(read(rate, name)?).ok_or_else(|| wrong(rate))?;
+        let rate = TicketRate::new(read(rate, name)?).ok_or_else(|| wrong(rate))?;
         if steps.last().is_some_and(|(last, _)| *last >= at) {
             return Err(wrong(pair));
         }

@@ -6,57 +6,61 @@ use makeway_core::units::{Duration, Rate};
 use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
+use crate::field::{Field, PROBABILITY, Values};
 use crate::model::{Power, Standard, Wlan};
 use crate::queue::{alone, default_queue};
-use crate::section::{Section, read as read_item, shown, string, table};
+use crate::section::{Section, read as read_item, shown, string};
 
-const KEYS: [&str; 14] = [
-    "stations",
-    "access_point",
-    "standard",
-    "rate",
-    "preamble",
-    "rts",
-    "loss",
-    "retry_limit",
-    "queue",
-    "places",
-    "range",
-    "sense",
-    "off",
-    "power",
+#[rustfmt::skip]
+pub(crate) const FIELDS: &[Field] = &[
+    Field::needed("stations", Values::Other("an array of 2 to 128 nodes"), "[\"ap\", \"laptop\"]", "nodes with a radio on the channel"),
+    Field::optional("access_point", Values::Other("a station"), "none: ad hoc", "the station that all others talk through"),
+    Field::new("standard", Values::OneOf(&STANDARDS), "802.11b", "`802.11b` (1, 2, 5.5, 11 Mbit/s) or `802.11a` (6, 9, 12, 18, 24, 36, 48, 54 Mbit/s)"),
+    Field::optional("rate", Values::Other("one of those"), "the highest", "rate of data"),
+    Field::optional("preamble", Values::OneOf(&["long", "short"]), "`long`", "of 802.11b: 192 us or 96 us"),
+    Field::optional("rts", Values::Size(0, 1 << 30), "no frame does", "frames longer than this, with 36 B of headers, ask by RTS first"),
+    Field::new("loss", PROBABILITY, "0", "probability that a data frame is not received, for each try; an unacknowledged frame is sent again"),
+    // IEEE 802.11-2020 annex C, dot11ShortRetryLimit.
+    Field::new("retry_limit", Values::Whole(1, 255), "7", "tries of a frame before it is dropped; of those that need no RTS"),
+    Field::optional("queue", Values::Other("a table, as of a link but without `at`"), "FIFO, 1000 packets", "the queue of each station; written out it is measured"),
+    Field::optional("places", Values::Other("an array of points in m: `[[0, 0], [200, 0]]`"), "all understand each other", "where stations are, in their order"),
+    // ns-2's distances.
+    Field::new("range", METRES, "250", "distance in m at which a frame is understood (two-ray ground, as in ns-2)"),
+    Field::optional("sense", METRES, "550, or `range`", "distance in m at which it keeps others silent"),
+    Field::optional("off", Values::Other("a table of times: `{ laptop = \"30s\" }`"), "never", "when stations are switched off for good"),
+    Field::optional("power", Values::Table(POWER), "as below", "power of a radio in W"),
 ];
-const POWER_KEYS: [&str; 3] = ["send", "receive", "idle"];
+#[rustfmt::skip]
+const POWER: &[Field] = &[
+    Field::new("send", WATTS, "1.3", "while it sends"),
+    Field::new("receive", WATTS, "0.9", "while it receives"),
+    Field::new("idle", WATTS, "0.74", "while it listens"),
+];
+const WATTS: Values = Values::Number(0.0, 1000.0);
+/// A distance.
+pub(crate) const METRES: Values = Values::Number(1.0, 1e6);
 const STANDARDS: [&str; 2] = ["802.11b", "802.11a"];
+/// ns-2's, in m.
+const SENSE: f64 = 550.0;
 /// Rates of data in kbit/s: IEEE 802.11-2020 clauses 15 to 17.
 const RATES_B: [u64; 4] = [1000, 2000, 5500, 11_000];
 const RATES_A: [u64; 8] = [6000, 9000, 12_000, 18_000, 24_000, 36_000, 48_000, 54_000];
-/// The standard's (IEEE 802.11-2020 annex C, dot11ShortRetryLimit).
-const RETRY_LIMIT: u64 = 7;
-/// ns-2's, in m.
-const RANGE: f64 = 250.0;
-const SENSE: f64 = 550.0;
-
 pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Wlan, ScenarioError> {
-    let path = format!("wlan.{}", entry.key);
-    let t = table(&entry.item, &path, &format!("[{path}]"))?;
-    let s = Section::new(path, &entry.origin, t, &KEYS)?;
+    let s = Section::named("wlan", entry, &[FIELDS])?;
     let stations = stations(&s, cx)?;
     let standard = standard(&s)?;
     let access_point = access_point(&s, cx, &stations)?;
-    let queue = match s.get("queue") {
-        Some(entry) => Some(alone(&s, &entry.item, cx)?),
-        None => None,
-    };
+    let queue = s.given("queue")?.map(|item| alone(&s, item, cx));
+    let queue = queue.transpose()?;
     Ok(Wlan {
         name: entry.key.clone(),
         rate: rate(&s, standard)?,
         standard,
         rts: s.read("rts")?,
-        loss: s.probability("loss")?.unwrap_or(0.0),
-        retry_limit: s.integer("retry_limit", 1..=255)?.unwrap_or(RETRY_LIMIT) as u32,
+        loss: s.value("loss")?,
+        retry_limit: s.value("retry_limit")?,
         places: places(&s, stations.len())?,
-        range: metres(&s, "range", RANGE)?,
+        range: s.value("range")?,
         sense: sense(&s)?,
         off: off(&s, cx, &stations)?,
         power: power(&s)?,
@@ -68,10 +72,9 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Wlan, ScenarioErro
 }
 
 fn stations(s: &Section<'_>, cx: &Context<'_>) -> Result<Vec<usize>, ScenarioError> {
-    let entry = s.need("stations", "[\"ap\", \"laptop\"]")?;
     let name = s.name("stations");
     let mut stations = Vec::new();
-    for item in entry.item.one_or_more() {
+    for item in s.given("stations")?.map_or(&[][..], Item::one_or_more) {
         let station = cx.node(string(item, &name)?, &name, &item.origin)?;
         if stations.contains(&station) {
             return Err(item.origin.error(format!(
@@ -84,7 +87,7 @@ fn stations(s: &Section<'_>, cx: &Context<'_>) -> Result<Vec<usize>, ScenarioErr
     if (2..=Wlan::MOST_STATIONS).contains(&stations.len()) {
         return Ok(stations);
     }
-    Err(entry.item.origin.error(format!(
+    Err(s.at("stations").error(format!(
         "`{name}` has {}: a channel is for 2 to {} of them",
         stations.len(),
         Wlan::MOST_STATIONS
@@ -113,25 +116,22 @@ fn access_point(
     cx: &Context<'_>,
     stations: &[usize],
 ) -> Result<Option<usize>, ScenarioError> {
-    let Some(entry) = s.get("access_point") else {
+    let Some(item) = s.given("access_point")? else {
         return Ok(None);
     };
     let name = s.name("access_point");
-    let text = string(&entry.item, &name)?;
-    station(text, &name, &entry.item, cx, stations).map(Some)
+    station(string(item, &name)?, &name, item, cx, stations).map(Some)
 }
 
 fn standard(s: &Section<'_>) -> Result<Standard, ScenarioError> {
-    let named = s.choice("standard", &STANDARDS)?;
-    let short = s.choice("preamble", &["long", "short"])?;
-    match named.as_deref() {
-        Some("802.11a") if short.is_some() => Err(s.at("preamble").error(format!(
+    match (s.choice("standard")?, s.choice("preamble")?) {
+        ("802.11a", "") => Ok(Standard::A),
+        ("802.11a", _) => Err(s.at("preamble").error(format!(
             "`{}` is of 802.11b only: leave it out",
             s.name("preamble")
         ))),
-        Some("802.11a") => Ok(Standard::A),
-        _ => Ok(Standard::B {
-            short_preamble: short.as_deref() == Some("short"),
+        (_, preamble) => Ok(Standard::B {
+            short_preamble: preamble == "short",
         }),
     }
 }
@@ -169,14 +169,14 @@ fn numbers<const N: usize>(item: &Item, name: &str) -> Option<[f64; N]> {
 }
 
 fn places(s: &Section<'_>, stations: usize) -> Result<Option<Vec<[f64; 2]>>, ScenarioError> {
-    let Some(entry) = s.get("places") else {
+    let Some(item) = s.given("places")? else {
         return Ok(None);
     };
-    let places = points(&entry.item, &s.name("places"))?;
+    let places = points(item, &s.name("places"))?;
     if places.len() == stations {
         return Ok(Some(places));
     }
-    Err(entry.item.origin.error(format!(
+    Err(item.origin.error(format!(
         "`{}` has {} places for {stations} stations: write one for each, in their order",
         s.name("places"),
         places.len()
@@ -201,20 +201,9 @@ pub(crate) fn points(item: &Item, name: &str) -> Result<Vec<[f64; 2]>, ScenarioE
     items.iter().map(point).collect()
 }
 
-pub(crate) fn metres(s: &Section<'_>, key: &str, default: f64) -> Result<f64, ScenarioError> {
-    let metres: f64 = s.read(key)?.unwrap_or(default);
-    match metres {
-        m if (1.0..=1e6).contains(&m) => Ok(m),
-        m => Err(s.at(key).error(format!(
-            "`{}` is {m}: write a distance in m, 1 to a million",
-            s.name(key)
-        ))),
-    }
-}
-
 fn sense(s: &Section<'_>) -> Result<f64, ScenarioError> {
-    let range = metres(s, "range", RANGE)?;
-    let sense = metres(s, "sense", SENSE.max(range))?;
+    let range: f64 = s.value("range")?;
+    let sense = s.read("sense")?.unwrap_or(SENSE.max(range));
     if sense >= range {
         return Ok(sense);
     }
@@ -229,11 +218,16 @@ fn off(
     cx: &Context<'_>,
     stations: &[usize],
 ) -> Result<Vec<(usize, Duration)>, ScenarioError> {
-    let Some(entry) = s.get("off") else {
+    let name = s.name("off");
+    let Some(item) = s.given("off")? else {
         return Ok(Vec::new());
     };
-    let name = s.name("off");
-    let t = table(&entry.item, &name, "{ laptop = \"30s\" }")?;
+    let Value::Table(t) = &item.value else {
+        let given = shown(&item.value);
+        return Err(item.origin.error(format!(
+            "`{name}` is {given}, not a table: write {{ laptop = \"30s\" }}"
+        )));
+    };
     let one = |e: &Entry| {
         let station = station(&e.key, &name, &e.item, cx, stations)?;
         Ok((station, read_item(&e.item, &name)?))
@@ -242,26 +236,12 @@ fn off(
 }
 
 fn power(s: &Section<'_>) -> Result<Power, ScenarioError> {
-    let mut power = Power::default();
-    let Some(entry) = s.get("power") else {
-        return Ok(power);
+    let Some(p) = s.inner("power")? else {
+        return Ok(Power::default());
     };
-    let name = s.name("power");
-    let example = "{ send = 1.3, receive = 0.9, idle = 0.74 }";
-    let t = table(&entry.item, &name, example)?;
-    let p = Section::new(name, &entry.item.origin, t, &POWER_KEYS)?;
-    for (key, watts) in [
-        ("send", &mut power.send),
-        ("receive", &mut power.receive),
-        ("idle", &mut power.idle),
-    ] {
-        *watts = p.read(key)?.unwrap_or(*watts);
-        if !(0.0..=1000.0).contains(watts) {
-            return Err(p.at(key).error(format!(
-                "`{}` is {watts}: write a power in W, 0 to 1000",
-                p.name(key)
-            )));
-        }
-    }
-    Ok(power)
+    Ok(Power {
+        send: p.value("send")?,
+        receive: p.value("receive")?,
+        idle: p.value("idle")?,
+    })
 }

@@ -1,12 +1,88 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of docs/scenario.md that are made from the disciplines' own descriptions.
+//! The tables of docs/scenario.md, made from the fields that the reader accepts, and from disciplines and controllers.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
 use std::fmt::Write;
 use std::path::Path;
 
+use makeway_core::param::Slot;
+use makeway_core::rate;
 use makeway_core::sched::Discipline;
+use makeway_scenario::field::{Default, Field, Values};
+use makeway_scenario::{KINDS, SECTIONS};
+
+/// Rows of one key, and of the tables below it.
+fn rows(of: &str, prefix: &str, fields: &[Field], rows: &mut Vec<[String; 5]>) {
+    for field in fields.iter().filter(|field| !field.about.is_empty()) {
+        let key = format!("{prefix}{}", field.key);
+        let default = match (field.default, field.values) {
+            (Default::Needed(_), _) => "must be given".into(),
+            (Default::Words(words), _) => words.into(),
+            (Default::Value(value), _) => format!("`{value}`"),
+        };
+        let row = [
+            String::new(),
+            format!("`{key}`"),
+            field.about.into(),
+            field.values.allowed(),
+            default,
+        ];
+        match rows.iter_mut().find(|other| other[1..] == row[1..]) {
+            Some(same) => same[0] += &format!(", {of}"),
+            None => rows.push([
+                of.into(),
+                row[1].clone(),
+                row[2].clone(),
+                row[3].clone(),
+                row[4].clone(),
+            ]),
+        }
+        if let Values::Table(inner) = field.values {
+            self::rows(of, &format!("{key}."), inner, rows);
+        }
+    }
+}
+
+/// A table of the keys of a section; of kinds, with a column for them.
+fn keys(kinds: &[(&str, &[Field])]) -> String {
+    let mut all = Vec::new();
+    for (kind, fields) in kinds {
+        rows(kind, "", fields, &mut all);
+    }
+    let from = usize::from(kinds.len() == 1);
+    let columns = [
+        ["of", "key", "meaning", "values", "default"].map(String::from),
+        ["---"; 5].map(String::from),
+    ];
+    let lines = columns.iter().chain(&all);
+    lines
+        .map(|row| format!("| {} |\n", row[from..].join(" | ")))
+        .collect()
+}
+
+/// Parameters of the rate controllers.
+fn controllers() -> String {
+    let mut table = String::from(
+        "| controller | key | meaning | values | default |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for name in rate::Config::NAMES {
+        let mut config: rate::Config = name.parse().unwrap();
+        config.fields(&mut |key, about, slot: &mut dyn Slot| {
+            let default = match slot.shown() {
+                none if none.is_empty() => "none".into(),
+                value => format!("`{value}`"),
+            };
+            writeln!(
+                table,
+                "| {name} | `{key}` | {about} | {} | {default} |",
+                slot.allowed()
+            )
+            .unwrap();
+        });
+    }
+    table
+}
 
 /// Who goes first, and what each discipline has to be told.
 fn disciplines() -> String {
@@ -96,11 +172,18 @@ fn parameters() -> String {
 }
 
 #[test]
-fn the_tables_are_those_of_the_disciplines() {
+fn the_tables_are_those_of_the_fields() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let mut made = page.clone();
-    for (name, table) in [("disciplines", disciplines()), ("parameters", parameters())] {
+    let mut tables = vec![
+        ("disciplines", disciplines()),
+        ("parameters", parameters()),
+        ("controllers", controllers()),
+        ("kinds", keys(KINDS)),
+    ];
+    tables.extend(SECTIONS.iter().map(|one| (one.0, keys(&[*one]))));
+    for (name, table) in tables {
         let [begin, end] = [format!("<!-- {name} -->\n"), format!("<!-- /{name} -->")];
         let from = made.find(&begin).expect(&begin) + begin.len();
         let to = made.find(&end).expect(&end);
@@ -112,6 +195,28 @@ fn the_tables_are_those_of_the_disciplines() {
     }
     assert!(
         page == made,
-        "docs/scenario.md differs from what the disciplines say: MAKEWAY_WRITE_DOCS=1 cargo test -p makeway-scenario --test docs"
+        "docs/scenario.md differs from the fields: MAKEWAY_WRITE_DOCS=1 cargo test -p makeway-scenario --test docs"
     );
+}
+
+/// A default outside its own range would be a value that no file can give.
+#[test]
+fn every_default_is_a_value_that_a_file_can_give() {
+    fn check(path: &str, fields: &[Field]) -> usize {
+        let each = |field: &Field| {
+            let path = format!("{path}.{}", field.key);
+            let inner = match field.values {
+                Values::Table(fields) => check(&path, fields),
+                _ => 0,
+            };
+            if let Default::Value(value) = field.default {
+                assert!(field.allows_text(value), "{path} = {value}");
+            }
+            1 + inner
+        };
+        fields.iter().map(each).sum()
+    }
+    let all = SECTIONS.iter().chain(KINDS);
+    let fields: usize = all.map(|(name, fields)| check(name, fields)).sum();
+    assert!(fields > 100, "{fields}");
 }

@@ -328,7 +328,7 @@ fn a_radio_channel_reads_and_flows_go_over_it() {
     );
     let error = lossy("1.5").unwrap_err().to_string();
     assert!(
-        error.contains("`wlan.home.loss` is a probability"),
+        error.contains("`wlan.home.loss` is 1.5: write a number from 0 to 1"),
         "{error}"
     );
     // Over the access point; without one, straight on, for AODV to find the way.

@@ -24,7 +24,7 @@ pub fn run(input: &[u8]) {
     };
     let rate = Config::Tfrc(tfrc());
     let mut now = Instant::ZERO;
-    let (controller, reporter) = (rate.controller(now), rate.reporter(now));
+    let (controller, reporter) = (rate.controller(), rate.reporter());
     let mut sending = Sending::new(config, controller, reporter, Fifo).expect("a good configuration");
     let feedback = if input.len().is_multiple_of(2) { FeedbackKind::Twcc } else { FeedbackKind::Rfc8888 };
     let mut receiving = Receiving::new(ReceivingConfig {

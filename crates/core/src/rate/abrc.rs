@@ -28,6 +28,7 @@
 use super::gaps::Gaps;
 use super::sent::SentLog;
 use super::{Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
+use crate::param::{Choice, Hundredths, Ranged, Visitor};
 use crate::units::{Duration, Fraction, Instant, Rate};
 
 /// Intervals without a report before the rate is halved, and without a packet before the receiver rests.
@@ -132,6 +133,25 @@ impl Default for AbrcParams {
 }
 
 impl AbrcParams {
+    /// Shows the parameters to `visit`.
+    #[rustfmt::skip]
+    pub(super) fn fields(&mut self, visit: &mut Visitor<'_>) {
+        let intervals = Duration::from_millis(10)..=Duration::from_secs(60);
+        let rates = Rate::from_bps(1000)..=Rate::from_bps(1_000_000_000_000);
+        let alone = &[("pairs", Alone::Pairs), ("shortest", Alone::Shortest)];
+        let leaving = &[("numbered", Leaving::Numbered), ("received", Leaving::Received)];
+        let units = &[("packets", Unit::Packets), ("bytes", Unit::Bytes)];
+        visit("k", "rate of this stream by that of all others in the same queue", &mut Hundredths(&mut self.share, 1..=10_000));
+        visit("interval", "time between reports", &mut Ranged(&mut self.interval, intervals));
+        visit("retarget", "reports between updates of the target", &mut Ranged(&mut self.retarget, 1..=1000));
+        visit("floor", "packets in the queue at least", &mut Ranged(&mut self.floor, 1..=1000));
+        visit("first", "rate at the start", &mut Ranged(&mut self.first, rates));
+        visit("t_udp", "the receiver's estimate of the time of a packet alone: the mean of packets in succession, or the shortest", &mut Choice(&mut self.alone, alone));
+        visit("acks", "time that acknowledgements on the same radio add to a packet of TCP; 0 where they take another path", &mut Ranged(&mut self.acks, Fraction::default()..=Fraction::ONE));
+        visit("leaving", "whether packets lost behind the queue have left it (`numbered`) or wait there (`received`)", &mut Choice(&mut self.leaving, leaving));
+        visit("unit", "unit of occupancies", &mut Choice(&mut self.unit, units));
+    }
+
     /// T_UDP, BW and (7) as the paper prints them; the rest as by default.
     pub fn printed() -> Self {
         Self {

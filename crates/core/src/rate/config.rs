@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which controller, and the making of its two halves.
+//! Controllers by name, their parameters, and the making of the two halves.
+
+use std::fmt;
+use std::str::FromStr;
 
 use super::abrc::{Abrc, AbrcParams, AbrcReceiver};
 use super::ccid2::{Ccid2, Ccid2Params, Ccid2Receiver};
 use super::fixed::Fixed;
 use super::tfrc::{Tfrc, TfrcParams, TfrcReceiver};
 use super::{Arrival, Feedback, FeedbackError, RateController, Reporter};
+use crate::param::{self, Refusal, Visitor};
 use crate::units::{Duration, Instant, Rate};
 
 /// Configuration of a controller.
@@ -22,9 +26,51 @@ pub enum Config {
 }
 
 impl Config {
-    /// The sender's half, from `now` on.
-    pub fn controller(&self, now: Instant) -> AnyController {
-        let _ = now;
+    /// Names of the controllers that have parameters.
+    pub const NAMES: [&str; 3] = ["tfrc", "ccid2", "abrc"];
+    /// The least rate that stays: one packet in some seconds.
+    pub const LEAST: Rate = Rate::from_bps(1000);
+
+    /// Shows the parameters to `visit`, by the keys of a scenario's `rate`.
+    pub fn fields(&mut self, visit: &mut Visitor<'_>) {
+        match self {
+            Self::Fixed(_) | Self::Ccid2(_) => {}
+            Self::Tfrc(params) => params.fields(visit),
+            Self::Abrc(params) => params.fields(visit),
+        }
+    }
+
+    /// Changes the parameter `key` to `text`.
+    ///
+    /// # Errors
+    /// The controller has no such parameter, or the value is outside its range.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), Refusal> {
+        param::set(|visit| self.fields(visit), key, text)
+    }
+
+    /// Checks all parameters. The halves of a refused configuration work, within the nearest bounds.
+    ///
+    /// # Errors
+    /// A value outside its range.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let mut own = *self;
+        param::check(|visit| own.fields(visit))
+    }
+
+    /// The longest payload of a packet, where the controller has to know it.
+    #[must_use]
+    pub fn with_largest(mut self, bytes: u32) -> Self {
+        match &mut self {
+            Self::Fixed(_) => {}
+            Self::Tfrc(params) => params.largest = bytes,
+            Self::Ccid2(params) => params.largest = bytes,
+            Self::Abrc(params) => params.largest = bytes,
+        }
+        self
+    }
+
+    /// The sender's half.
+    pub fn controller(&self) -> AnyController {
         match *self {
             Self::Fixed(rate) => AnyController::Fixed(Fixed::new(rate)),
             Self::Tfrc(params) => AnyController::Tfrc(Tfrc::new(params)),
@@ -33,14 +79,47 @@ impl Config {
         }
     }
 
-    /// The receiver's half, from `now` on.
-    pub fn reporter(&self, now: Instant) -> AnyReporter {
-        let _ = now;
+    /// The receiver's half.
+    pub fn reporter(&self) -> AnyReporter {
         match *self {
             Self::Fixed(_) => AnyReporter::Silent,
             Self::Tfrc(params) => AnyReporter::Tfrc(TfrcReceiver::new(params.discounting)),
             Self::Ccid2(_) => AnyReporter::Ccid2(Ccid2Receiver::default()),
             Self::Abrc(params) => AnyReporter::Abrc(AbrcReceiver::new(params)),
+        }
+    }
+}
+
+/// Neither a controller nor a rate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a controller or a rate: write tfrc, ccid2, abrc, or a rate of 1kbit or more, like 2mbit"
+)]
+pub struct ParseConfigError(String);
+
+impl FromStr for Config {
+    type Err = ParseConfigError;
+    /// Reads a controller's name, with its default parameters, or a rate that stays.
+    fn from_str(text: &str) -> Result<Self, ParseConfigError> {
+        Ok(match text {
+            "tfrc" => Self::Tfrc(TfrcParams::default()),
+            "ccid2" => Self::Ccid2(Ccid2Params::default()),
+            "abrc" => Self::Abrc(AbrcParams::default()),
+            other => match other.parse() {
+                Ok(rate) if rate >= Self::LEAST => Self::Fixed(rate),
+                _ => return Err(ParseConfigError(other.into())),
+            },
+        })
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(rate) => rate.fmt(f),
+            Self::Tfrc(_) => f.write_str("tfrc"),
+            Self::Ccid2(_) => f.write_str("ccid2"),
+            Self::Abrc(_) => f.write_str("abrc"),
         }
     }
 }
@@ -116,6 +195,10 @@ impl RateController for AnyController {
     fn rtt(&self) -> Option<Duration> {
         each!(self, it => it.rtt())
     }
+
+    fn one_way(&self) -> Option<Duration> {
+        each!(self, it => it.one_way())
+    }
 }
 
 impl Reporter for AnyReporter {
@@ -144,5 +227,48 @@ impl Reporter for AnyReporter {
             Self::Ccid2(it) => it.next_timeout(),
             Self::Abrc(it) => it.next_timeout(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_reads_back_and_refuses_a_value_outside_its_range() {
+        for name in Config::NAMES {
+            let config: Config = name.parse().unwrap();
+            assert_eq!((config.to_string(), config.check()), (name.into(), Ok(())));
+            let mut fields = Vec::new();
+            config.clone().fields(&mut |key, about, slot| {
+                assert!(!about.is_empty() && !slot.allowed().is_empty(), "{key}");
+                fields.push((key.to_owned(), slot.shown()));
+            });
+            for (key, shown) in fields {
+                let mut again = config;
+                if !shown.is_empty() {
+                    assert_eq!(again.set(&key, &shown), Ok(()), "{name} {key}");
+                }
+                assert!(again.set(&key, "-1x").is_err(), "{name} {key}");
+                assert_eq!(again, config, "{name} {key}");
+            }
+            assert!(config.clone().set("rtt", "1ms").is_err());
+        }
+        assert_eq!(
+            "2mbit".parse(),
+            Ok(Config::Fixed(Rate::from_bps(2_000_000)))
+        );
+        for wrong in ["999bit", "0bit", "bbr", ""] {
+            assert!(wrong.parse::<Config>().is_err(), "{wrong}");
+        }
+        let zero = AbrcParams {
+            interval: Duration::ZERO,
+            ..AbrcParams::default()
+        };
+        let error = Config::Abrc(zero).check().unwrap_err().to_string();
+        assert!(
+            error.contains("`interval` is 0ns: write a time from 10ms to 60s"),
+            "{error}"
+        );
     }
 }

@@ -13,7 +13,7 @@ pub mod rto;
 pub mod sent;
 pub mod tfrc;
 
-pub use config::{AnyController, AnyReporter, Config};
+pub use config::{AnyController, AnyReporter, Config, ParseConfigError};
 
 #[cfg(test)]
 mod tests;

@@ -28,12 +28,12 @@
 use super::cobalt::{Cobalt, Law};
 use super::codel::CoDelParams;
 use super::order::Buckets;
-use super::param::{Choice, Ranged, Visitor};
 use super::queues::Queues;
 use super::ring::Ring;
 use super::spec::{self, Describe};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::{Choice, Ranged, Visitor};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Instant, Rate};
 

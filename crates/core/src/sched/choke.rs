@@ -18,11 +18,11 @@
 //! Departures from the paper: none. Packets that meet their like do not count between RED's drops, as in Linux's
 //! `sch_choke`; one candidate is drawn, not several.
 
-use super::param::Visitor;
 use super::red::{Early, RedParams};
 use super::spec::Describe;
 use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::Visitor;
 use crate::random::Rng;
 use crate::units::Instant;
 use std::collections::VecDeque;

@@ -27,10 +27,10 @@
 //! one counts as a drop, and the packet leaves, as in Linux.
 
 use super::fifo::Fifo;
-use super::param::{Optional, Ranged, Visitor};
 use super::spec::{self, Describe};
 use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::{Optional, Ranged, Visitor};
 use crate::units::{Bytes, Duration, Instant};
 
 /// CoDel's parameters.

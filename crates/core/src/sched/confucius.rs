@@ -33,12 +33,12 @@
 //!
 //! Cost per packet: O(1), but that forgetting looks at each flow with packets once in `memory`.
 
-use super::param::{Ranged, Visitor};
 use super::queues::Pool;
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::{Ranged, Visitor};
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
 

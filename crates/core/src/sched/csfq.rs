@@ -24,10 +24,10 @@
 //! most the capacity, and each overflow takes a hundredth of it, 29 times (a quarter) at most between two estimates.
 
 use super::fifo::Fifo;
-use super::param::{Ranged, Visitor, flag};
 use super::spec::Describe;
 use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet, Tag, UserId};
+use crate::param::{Ranged, Visitor, flag};
 use crate::random::Rng;
 use crate::ticket::{Codec, Exponential, Scale, label};
 use crate::units::{Bytes, Duration, Instant, Rate};

@@ -22,12 +22,12 @@
 //! bytes at least.
 
 use super::order::Buckets;
-use super::param::Visitor;
 use super::queues::{LEAST_COST, Queues};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
 
 /// Its parameters.

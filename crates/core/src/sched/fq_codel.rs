@@ -23,12 +23,12 @@
 
 use super::codel::{CoDelParams, Control, Law};
 use super::order::Buckets;
-use super::param::Visitor;
 use super::queues::Queues;
 use super::ring::Ring;
 use super::spec::{self, Describe};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
 
 /// Packets that a full buffer takes from the fattest flow at once, at most: the default of Linux, made to

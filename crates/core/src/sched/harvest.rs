@@ -21,12 +21,12 @@
 //! rate of the line nothing is dropped but above the upper threshold.
 
 use super::fifo::Fifo;
-use super::param::Visitor;
 use super::red::{Early, RedParams};
 use super::spec::Describe;
 use super::tred;
 use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::Visitor;
 use crate::random::Rng;
 use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Duration, Instant};

@@ -23,12 +23,12 @@
 //! it active, until it is empty.
 
 use super::order::{Forest, NIL, Nodes, Place, Treap};
-use super::param::Visitor;
 use super::queues::{LEAST_COST, Moved, Pool};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet, UserId};
+use crate::param::Visitor;
 use crate::random::Rng;
 use crate::units::{Bytes, Instant};
 use std::cmp::Ordering;

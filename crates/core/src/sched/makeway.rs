@@ -31,13 +31,13 @@ mod record;
 
 use super::codel::{CoDelParams, Control, Law};
 use super::order::{Buckets, Order, Place};
-use super::param::Visitor;
 use super::queues::{Moved, Pool};
 use super::spec::{self, Describe, FULL_FRAME};
 use super::standing::{Class, Standing};
 use super::turns::{Turn, Turns};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Ecn, FlowId, Packet, UserId};
+use crate::param::Visitor;
 use crate::units::{Bytes, Duration, Instant};
 use record::{Link, Record, window};
 

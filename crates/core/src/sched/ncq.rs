@@ -26,11 +26,11 @@ mod shares;
 mod tests;
 
 use super::fifo::Fifo;
-use super::param::{Optional, Ranged, Visitor, flag};
 use super::spec::Describe;
 use super::{Backlog, Counts, Drops, Env, Limits, Needs, Scheduler};
 use crate::framing::Framing;
 use crate::packet::{DropReason, Packet};
+use crate::param::{Optional, Ranged, Visitor, flag};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
 use outcome::Outcome;

@@ -26,12 +26,12 @@
 //! an idle link a round takes no time. For the drop a packet counts [`LEAST_COST`] bytes at least.
 
 use super::order::{Buckets, Place};
-use super::param::Visitor;
 use super::queues::{LEAST_COST, Moved, Queues};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
 
 /// Its parameters.

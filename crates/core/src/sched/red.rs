@@ -31,10 +31,10 @@
 //! most one packet, nor the first packet above `min_th`, and where it cuts `count` in bytes to whole packets.
 
 use super::fifo::Fifo;
-use super::param::{Choice, Ranged, Slot, Visitor, flag};
 use super::spec::{self, Describe};
 use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::{Choice, Ranged, Slot, Visitor, flag};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
 

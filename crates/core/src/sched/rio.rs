@@ -18,11 +18,11 @@
 //! the last of them left.
 
 use super::fifo::Fifo;
-use super::param::Visitor;
 use super::red::{Early, RedParams};
 use super::spec::Describe;
 use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::Visitor;
 use crate::ticket::OUT;
 use crate::units::{Fraction, Instant};
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a discipline is made from: its own parameters, which its file describes, and what the place gives it.
 
-use super::param::{Choice, Ranged, Visitor, flag};
 use super::{Limits, Scheduler};
 use crate::framing::Framing;
 use crate::packet::UserId;
+use crate::param::{self, Choice, Ranged, Refusal, Visitor, flag, one_of};
 use crate::ticket::Codec;
 use crate::units::{Bytes, Rate};
 use std::fmt;
@@ -248,39 +248,14 @@ disciplines! {
 }
 
 impl Spec {
-    /// Changes a parameter to what `text` says.
+    /// Changes a parameter to `text`.
     ///
     /// # Errors
     /// The discipline has no such parameter, or the value is outside its range.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), SpecError> {
-        let mut set = None;
-        let mut keys = Vec::new();
-        self.fields(&mut |name, _, slot| {
-            keys.push(name.to_owned());
-            if name == key {
-                let now = slot.shown();
-                set = Some(match (slot.set(text), slot.allowed()) {
-                    (true, _) => Ok(()),
-                    (false, allowed) if allowed.starts_with("a ") && !now.is_empty() => {
-                        Err(format!("{allowed}, like {now}"))
-                    }
-                    (false, allowed) => Err(allowed),
-                });
-            }
-        });
-        match set {
-            Some(Ok(())) => Ok(()),
-            Some(Err(allowed)) => Err(SpecError::Value {
-                key: key.into(),
-                given: text.into(),
-                allowed,
-            }),
-            None => Err(SpecError::Unknown {
-                discipline: self.discipline(),
-                key: key.into(),
-                keys,
-            }),
-        }
+        let discipline = self.discipline();
+        param::set(|visit| self.fields(visit), key, text)
+            .map_err(|refusal| SpecError::Parameter(discipline, refusal))
     }
 
     /// Whether [`build`] would make it.
@@ -288,17 +263,9 @@ impl Spec {
     /// # Errors
     /// A value outside its range, or two that do not go together.
     pub fn check(&self) -> Result<(), SpecError> {
-        let mut wrong = None;
-        self.clone().fields(&mut |key, _, slot| {
-            if !slot.is_allowed() && wrong.is_none() {
-                wrong = Some(SpecError::Value {
-                    key: key.into(),
-                    given: slot.shown(),
-                    allowed: slot.allowed(),
-                });
-            }
-        });
-        wrong.map_or(Ok(()), Err)?;
+        let mut own = self.clone();
+        param::check(|visit| own.fields(visit))
+            .map_err(|refusal| SpecError::Parameter(self.discipline(), refusal))?;
         self.relations().map_err(SpecError::Relation)
     }
 }
@@ -337,26 +304,9 @@ pub enum SpecError {
     /// The link has no rate.
     #[error("a link of {0} sends nothing: give its rate, or none")]
     LinkRate(Rate),
-    /// The discipline has no such parameter.
-    #[error("{discipline} has no parameter `{key}`{}", choices(keys))]
-    Unknown {
-        /// Which one.
-        discipline: Discipline,
-        /// What was given.
-        key: String,
-        /// What it has.
-        keys: Vec<String>,
-    },
-    /// The value of a parameter is outside its range.
-    #[error("`{key}` is {given}: write {allowed}")]
-    Value {
-        /// Of the parameter.
-        key: String,
-        /// The value.
-        given: String,
-        /// What it may be.
-        allowed: String,
-    },
+    /// A parameter does not exist, or has a value outside its range.
+    #[error("{}", parameter(*.0, .1))]
+    Parameter(Discipline, Refusal),
     /// Two values do not go together.
     #[error("{0}")]
     Relation(String),
@@ -365,20 +315,10 @@ pub enum SpecError {
     NotHere(Discipline, &'static str),
 }
 
-fn choices(keys: &[String]) -> String {
-    match keys {
-        [] => ": it has none".into(),
-        keys => format!(": choose {}", one_of(keys)),
-    }
-}
-
-/// `a, b or c`.
-fn one_of(names: &[impl AsRef<str>]) -> String {
-    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-    match names.split_last() {
-        Some((last, [])) => (*last).into(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
+fn parameter(discipline: Discipline, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Unknown { .. } => format!("{discipline} has {refusal}"),
+        Refusal::Value { .. } => refusal.to_string(),
     }
 }
 
@@ -492,7 +432,8 @@ mod tests {
                 assert_eq!(again, spec, "{discipline} {key}");
             }
             let error = spec.set("red.mni", "5").unwrap_err().to_string();
-            assert!(error.contains(&format!("{discipline} has no parameter `red.mni`")));
+            let said = format!("{discipline} has no parameter `red.mni`");
+            assert!(error.contains(&said), "{error}");
         }
     }
 

@@ -21,11 +21,11 @@
 //! there for longest is taken, both to serve and to drop from; the drop is from the head by default.
 
 use super::order::{Buckets, Order};
-use super::param::Visitor;
 use super::queues::{LEAST_COST, Queues};
 use super::spec::{self, Describe};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
+use crate::param::Visitor;
 use crate::units::Instant;
 
 /// Its parameters.

@@ -27,11 +27,11 @@
 //! probability, if others have tickets; where nobody has had any for an interval or two this is RED. Exponent and `window` are other
 //! than the paper's 3 and 60 s by default.
 
-use super::param::{Hundredths, Ranged, Visitor};
 use super::red::{ONE, Red, RedParams};
 use super::spec::Describe;
 use super::{Backlog, Counts, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::Packet;
+use crate::param::{Hundredths, Ranged, Visitor};
 use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Bytes, Duration, Instant};
 use std::ops::RangeInclusive;

@@ -59,8 +59,8 @@ impl Path {
     pub fn new(rates: Rates) -> Self {
         let now = Instant::ZERO + Duration::from_secs(1);
         Self {
-            sender: Sender::new(Config::default(), rates.controller(now), Fifo),
-            reporter: rates.reporter(now),
+            sender: Sender::new(Config::default(), rates.controller(), Fifo),
+            reporter: rates.reporter(),
             now,
             there: VecDeque::new(),
             back: VecDeque::new(),

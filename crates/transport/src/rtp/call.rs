@@ -144,8 +144,8 @@ impl Call {
             ntp: clock.ntp,
             seed: config.seed,
         };
-        let controller = config.rate.controller(clock.now());
-        let reporter = config.rate.reporter(clock.now());
+        let controller = config.rate.controller();
+        let reporter = config.rate.reporter();
         let (sender, events) = mpsc::channel(EVENTS);
         let driven = Driven {
             sending: Sending::new(session, controller, reporter, config.policy)?,

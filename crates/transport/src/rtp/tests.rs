@@ -416,7 +416,7 @@ proptest! {
 /// A call at TFRC's rate that has lost some packets, and the next report of the receiver, to which all has come.
 fn steady(kind: FeedbackKind) -> (Sending<AnyController, AnyReporter, Fifo>, Instant, Vec<u8>) {
     let rate = Config::Tfrc(tfrc());
-    let (controller, reporter) = (rate.controller(at_ms(0)), rate.reporter(at_ms(0)));
+    let (controller, reporter) = (rate.controller(), rate.reporter());
     let mut sending = Sending::new(sending_config(), controller, reporter, Fifo).unwrap();
     let mut receiving = Receiving::new(receiving_config(kind));
     let (mut there, mut back) = (VecDeque::new(), VecDeque::new());

@@ -14,11 +14,9 @@ use std::time::Duration as StdDuration;
 use anyhow::{Context, bail};
 use clap::Args;
 use makeway_core::measure::Histogram;
-use makeway_core::rate::Config;
-use makeway_core::rate::abrc::AbrcParams;
-use makeway_core::rate::ccid2::Ccid2Params;
+use makeway_core::rate::{Config, ParseConfigError};
 use makeway_core::send::{self, AnyPolicy};
-use makeway_core::units::{Bytes, Duration, Rate};
+use makeway_core::units::{Bytes, Duration};
 use makeway_transport::rtp::{self, Call, CallConfig, CallStats};
 use serde::Serialize;
 
@@ -328,17 +326,10 @@ pub fn cname() -> String {
     name
 }
 
-fn rate(text: &str) -> Result<Config, String> {
+fn rate(text: &str) -> Result<Config, ParseConfigError> {
     match text {
         "tfrc" => Ok(Config::Tfrc(rtp::tfrc())),
-        "ccid2" => Ok(Config::Ccid2(Ccid2Params::default())),
-        "abrc" => Ok(Config::Abrc(AbrcParams::default())),
-        other => match other.parse::<Rate>() {
-            Ok(rate) if rate.bps() >= 1000 => Ok(Config::Fixed(rate)),
-            _ => Err(format!(
-                "`{other}` is not a controller or a rate: write tfrc, ccid2, abrc, or a rate of 1kbit or more, like 2mbit"
-            )),
-        },
+        other => other.parse(),
     }
 }
 

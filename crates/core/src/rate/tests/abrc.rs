@@ -290,8 +290,8 @@ impl Shared {
     /// Our packets by those of others. (1): it is k_T.
     fn ratio(&self) -> f64 {
         let config = Config::Abrc(self.params);
-        let mut controller = config.controller(Instant::ZERO);
-        let mut reporter = config.reporter(Instant::ZERO);
+        let mut controller = config.controller();
+        let mut reporter = config.reporter();
         let mut queue: VecDeque<Option<u64>> = vec![None; 40].into();
         let (mut sequence, mut others, mut ours, mut theirs) = (0, 0u64, 0u64, 0u64);
         for now in (0..self.services).map(self.served) {

@@ -34,8 +34,8 @@ impl Path {
         let now = Instant::from_nanos(1_000_000_000);
         Self {
             now,
-            controller: config.controller(now),
-            reporter: config.reporter(now),
+            controller: config.controller(),
+            reporter: config.reporter(),
             lose: Box::new(|_| false),
             mark: Box::new(|_| false),
             has_data: Box::new(|_| true),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parameters of TFRC.
 
+use crate::param::{Choice, Ranged, Slot, Visitor, flag};
 use crate::units::Duration;
 
 /// Which rules the sender follows where they differ.
@@ -71,7 +72,82 @@ impl Default for TfrcParams {
     }
 }
 
+/// The parameter `preset`: it changes all others, so it comes first.
+struct Preset<'a>(&'a mut TfrcParams);
+
+impl Slot for Preset<'_> {
+    fn set(&mut self, text: &str) -> bool {
+        let largest = self.0.largest;
+        let preset = (text == "linux").then(TfrcParams::linux);
+        preset
+            .map(|preset| *self.0 = TfrcParams { largest, ..preset })
+            .is_some()
+    }
+
+    fn shown(&self) -> String {
+        String::new()
+    }
+
+    fn allowed(&self) -> String {
+        "linux".into()
+    }
+
+    fn is_allowed(&self) -> bool {
+        true
+    }
+}
+
+impl Slot for SegmentSize {
+    fn set(&mut self, text: &str) -> bool {
+        if text == "largest" {
+            *self = Self::Largest;
+            return true;
+        }
+        let mut packets = 1;
+        let is_set = Ranged(&mut packets, Self::MEAN).set(text);
+        if is_set {
+            *self = Self::Mean(packets);
+        }
+        is_set
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Largest => "largest".into(),
+            Self::Mean(packets) => packets.to_string(),
+        }
+    }
+
+    fn allowed(&self) -> String {
+        format!("{}, or largest", Ranged(&mut 1, Self::MEAN).allowed())
+    }
+
+    fn is_allowed(&self) -> bool {
+        !matches!(self, Self::Mean(packets) if !Self::MEAN.contains(packets))
+    }
+}
+
+impl SegmentSize {
+    /// Packets of which it may be the mean.
+    const MEAN: std::ops::RangeInclusive<u32> = 1..=100_000;
+}
+
 impl TfrcParams {
+    /// Shows the parameters to `visit`.
+    #[rustfmt::skip]
+    pub(in crate::rate) fn fields(&mut self, visit: &mut Visitor<'_>) {
+        let revisions = &[("3448", Revision::Rfc3448), ("4342", Revision::Rfc4342), ("5348", Revision::Rfc5348)];
+        let granularity = Duration::ZERO..=Duration::from_secs(1);
+        visit("preset", "all parameters as in Linux's CCID 3, unless given", &mut Preset(self));
+        visit("rfc", "RFC whose rules the sender follows", &mut Choice(&mut self.revision, revisions));
+        visit("segment", "segment size: the mean of about this number of packets, or the largest packet", &mut self.segment);
+        visit("damping", "the rate falls as the RTT rises (RFC 5348 section 4.5)", &mut flag(&mut self.damping));
+        visit("discounting", "old loss intervals count less in a long one (RFC 5348 section 5.5)", &mut flag(&mut self.discounting));
+        visit("credit", "unused send times of up to one RTT are used later (RFC 5348 section 4.6)", &mut flag(&mut self.credit));
+        visit("faster_restart", "after a pause the rate may quadruple in an RTT", &mut flag(&mut self.faster_restart));
+        visit("granularity", "resolution of the sender's timer", &mut Ranged(&mut self.granularity, granularity));
+    }
+
     /// CCID 3 as Linux has it: RFC 4342, the mean of about ten packets, neither damping nor discounting. Its timer has a tick
     /// of 4 ms in most distributions. Linux makes up for unused send times without any limit; here it is one RTT.
     pub fn linux() -> Self {

@@ -155,7 +155,7 @@ impl<P: Policy> Connection<P> {
             Kind::Response { .. } if self.state == State::Request => {
                 self.state = State::PartOpen;
                 self.ask(now, Self::ACK_AGAIN);
-                self.establish(now);
+                self.establish();
             }
             _ => {}
         }
@@ -167,7 +167,7 @@ impl<P: Policy> Connection<P> {
                     self.ask(now, Self::LONGEST);
                 }
             } else {
-                self.establish(now);
+                self.establish();
                 self.open(now, packet.seq);
             }
         }
@@ -249,7 +249,7 @@ impl<P: Policy> Connection<P> {
     }
 
     /// Features are agreed upon: both halves can begin.
-    fn establish(&mut self, now: Instant) {
+    fn establish(&mut self) {
         let ours = self.features.value(feature::CCID, Place::Local);
         if ours != u64::from(self.config.ccid.number()) {
             return self.reset(Reset::OPTION_ERROR, [32, feature::CCID, ours as u8]);
@@ -257,7 +257,7 @@ impl<P: Policy> Connection<P> {
         let theirs = self.features.value(feature::CCID, Place::Remote);
         self.receiver.establish(theirs as u8);
         if let Some(policy) = self.policy.take() {
-            let rate = self.config.ccid.rate().controller(now);
+            let rate = self.config.ccid.rate().controller();
             self.sender = Some(Sender::new(self.config.sender, rate, policy));
         }
         self.events.push_back(Event::Established);

@@ -1,28 +1,118 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parameters of disciplines, as a person writes them: read, shown and kept within their ranges by one description.
+//! Parameters as a person writes them: read, shown and kept within their ranges by one description.
 
 use crate::units::{Bytes, Duration, Fraction, Rate};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// What looks at the parameters of a discipline, one after the other: the key as in a scenario's `queue` (`red.min`), one line about
-/// it, and its value.
+/// Function that sees parameters one after the other: the key as in a scenario (`red.min`), one line about it, and its value.
 pub type Visitor<'v> = dyn FnMut(&str, &'static str, &mut dyn Slot) + 'v;
 
 /// A parameter's value.
 pub trait Slot {
-    /// Takes what `text` says, if that is in its range; else nothing changes.
+    /// Reads `text`; a value outside the range changes nothing.
     fn set(&mut self, text: &str) -> bool;
     /// Its value as a file would have it; empty where none is given.
     fn shown(&self) -> String;
-    /// What it may be: `a time from 1ms to 3600s`.
+    /// Allowed values: `a time from 1ms to 3600s`.
     fn allowed(&self) -> String;
     /// Whether its value is in its range.
     fn is_allowed(&self) -> bool;
 }
 
-/// A quantity that a parameter can be.
-pub(crate) trait Quantity: Copy + PartialOrd + Display {
+/// Changes the parameter `key` of those that `fields` shows.
+///
+/// # Errors
+/// No such parameter, or a value outside its range; nothing changes then.
+pub fn set(fields: impl FnOnce(&mut Visitor<'_>), key: &str, text: &str) -> Result<(), Refusal> {
+    let mut set = None;
+    let mut keys = Vec::new();
+    fields(&mut |name, _, slot| {
+        keys.push(name.to_owned());
+        if name == key {
+            let now = slot.shown();
+            set = Some(match (slot.set(text), slot.allowed()) {
+                (true, _) => Ok(()),
+                (false, allowed) if allowed.starts_with("a ") && !now.is_empty() => {
+                    Err(format!("{allowed}, like {now}"))
+                }
+                (false, allowed) => Err(allowed),
+            });
+        }
+    });
+    match set {
+        Some(set) => set.map_err(|allowed| Refusal::Value {
+            key: key.into(),
+            given: text.into(),
+            allowed,
+        }),
+        None => Err(Refusal::Unknown {
+            key: key.into(),
+            keys,
+        }),
+    }
+}
+
+/// Checks the values that `fields` shows.
+///
+/// # Errors
+/// The first value outside its range.
+pub fn check(fields: impl FnOnce(&mut Visitor<'_>)) -> Result<(), Refusal> {
+    let mut wrong = None;
+    fields(&mut |key, _, slot| {
+        if !slot.is_allowed() && wrong.is_none() {
+            wrong = Some(Refusal::Value {
+                key: key.into(),
+                given: slot.shown(),
+                allowed: slot.allowed(),
+            });
+        }
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+/// Why a parameter was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such parameter.
+    #[error("no parameter `{key}`{}", choices(keys))]
+    Unknown {
+        /// The key that was given.
+        key: String,
+        /// The keys that there are.
+        keys: Vec<String>,
+    },
+    /// The value is outside its range.
+    #[error("`{key}` is {given}: write {allowed}")]
+    Value {
+        /// Key of the parameter.
+        key: String,
+        /// The value that was given.
+        given: String,
+        /// The allowed values.
+        allowed: String,
+    },
+}
+
+fn choices(keys: &[String]) -> String {
+    match keys {
+        [] => ": it has none".into(),
+        keys => format!(": choose {}", one_of(keys)),
+    }
+}
+
+/// `a, b or c`.
+pub fn one_of(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).into(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// A quantity with a range.
+pub trait Quantity: Copy + PartialOrd + Display {
     /// `a time`.
     const WHAT: &'static str;
     /// Reads it.
@@ -43,17 +133,22 @@ macro_rules! quantities {
         }
     )*};
 }
-quantities! { Bytes: "a size", Duration: "a time", Rate: "a rate", Fraction: "a number" }
+quantities! { Bytes: "a size", Duration: "a time", Rate: "a rate", Fraction: "a number", f64: "a number" }
 
-impl Quantity for u32 {
-    const WHAT: &'static str = "a whole number";
-    fn read(text: &str) -> Option<Self> {
-        text.replace('_', "").parse().ok()
-    }
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl Quantity for $integer {
+            const WHAT: &'static str = "a whole number";
+            fn read(text: &str) -> Option<Self> {
+                text.replace('_', "").parse().ok()
+            }
+        }
+    )*};
 }
+integers! { u32, u64 }
 
 /// A quantity within a range.
-pub(crate) struct Ranged<'a, T>(pub &'a mut T, pub RangeInclusive<T>);
+pub struct Ranged<'a, T>(pub &'a mut T, pub RangeInclusive<T>);
 
 impl<T: Quantity> Slot for Ranged<'_, T> {
     fn set(&mut self, text: &str) -> bool {
@@ -76,7 +171,7 @@ impl<T: Quantity> Slot for Ranged<'_, T> {
 }
 
 /// A quantity within a range, or none.
-pub(crate) struct Optional<'a, T>(pub &'a mut Option<T>, pub RangeInclusive<T>);
+pub struct Optional<'a, T>(pub &'a mut Option<T>, pub RangeInclusive<T>);
 
 impl<T: Quantity> Optional<'_, T> {
     /// The slot of a value that is there.
@@ -110,7 +205,7 @@ impl<T: Quantity> Slot for Optional<'_, T> {
 }
 
 /// One of a few values that have names.
-pub(crate) struct Choice<'a, T: 'static>(pub &'a mut T, pub &'static [(&'static str, T)]);
+pub struct Choice<'a, T: 'static>(pub &'a mut T, pub &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Slot for Choice<'_, T> {
     fn set(&mut self, text: &str) -> bool {
@@ -125,7 +220,7 @@ impl<T: Copy + PartialEq> Slot for Choice<'_, T> {
 
     fn allowed(&self) -> String {
         let names: Vec<_> = self.1.iter().map(|(name, _)| *name).collect();
-        names.join(" or ")
+        one_of(&names)
     }
 
     fn is_allowed(&self) -> bool {
@@ -134,12 +229,12 @@ impl<T: Copy + PartialEq> Slot for Choice<'_, T> {
 }
 
 /// Yes or no.
-pub(crate) fn flag(value: &mut bool) -> Choice<'_, bool> {
+pub fn flag(value: &mut bool) -> Choice<'_, bool> {
     Choice(value, &[("true", true), ("false", false)])
 }
 
 /// A number with two digits behind its point, kept in hundredths.
-pub(crate) struct Hundredths<'a>(pub &'a mut u32, pub RangeInclusive<u32>);
+pub struct Hundredths<'a>(pub &'a mut u32, pub RangeInclusive<u32>);
 
 impl Hundredths<'_> {
     fn number(hundredths: u32) -> String {
@@ -207,7 +302,7 @@ mod tests {
             assert!(!slot.set(wrong), "{wrong}");
         }
         assert_eq!(slot.allowed(), "a number from 1.01 to 100");
-        let mut range = 500;
+        let mut range = 500u32;
         assert!(!Ranged(&mut range, 1..=100).is_allowed());
     }
 
