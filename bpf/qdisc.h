@@ -3,7 +3,8 @@
  * callbacks. A discipline's file includes this, defines
  *
  *   int NAME_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
- *       takes `skb` by `hold` or gives it back by `refuse`, drops others by `give_up`; says what `enqueue` is to answer;
+ *       takes `skb` by `hold` or gives it back by `refuse`, drops others by `give_up`; returns NET_XMIT_SUCCESS or
+ *       NET_XMIT_DROP;
  *   u32 NAME_dequeue(u64 now)
  *       takes the next packet out of the pool; its slot, 0 if there is none;
  *   void NAME_clear(void)
@@ -23,7 +24,7 @@
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
-/* Why a packet was given up, in the order of core's `DropReason`; then what only the kernel's side has. */
+/* Reasons of drops, in the order of core's `DropReason`; then those of the kernel's side alone. */
 enum reason {
 	TAIL,
 	LONGEST_QUEUE,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Drives one discipline, compiled for the machine's own processor, through the kernel's callbacks: reads what it is made
- * with and then operations, and writes what it answers to each, with the state that the kernel would see. The tests of
- * crates/gateway hold that against core. DISCIPLINE names the file, OPS its table of callbacks. */
+ * with and then operations, and writes what it answers to each, with the state that the kernel would see. Tests:
+ * crates/gateway/tests/bpf_native, against core. DISCIPLINE names the file, OPS its table of callbacks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

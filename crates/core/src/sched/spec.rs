@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a discipline is made from: its own parameters, which its file describes, and what the place gives it.
+//! Description of a discipline: its parameters, which its own file lists, and its environment.
 
 use super::{Limits, Scheduler};
 use crate::framing::Framing;
@@ -29,7 +29,7 @@ pub(super) trait Describe: Default {
         let _ = visit;
     }
 
-    /// What no range can say.
+    /// Conditions between two parameters.
     ///
     /// # Errors
     /// Why two values do not go together.
@@ -63,7 +63,7 @@ pub struct Needs {
     pub reorders: bool,
 }
 
-/// What the place of a discipline gives it.
+/// Environment of a discipline: limits, users, link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Env {
     /// The most that it may hold.

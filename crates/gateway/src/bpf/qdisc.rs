@@ -23,7 +23,7 @@ use crate::datapath::DatapathConfig;
 
 /// `MOST_PACKETS` of `bpf/pool.h`.
 const MOST_PACKETS: u32 = 1 << 17;
-/// `LIMIT_BYTES` of `bpf/order.h`.
+/// `LIMIT_BYTES` of `bpf/pool.h`.
 const MOST_BYTES: u64 = 16 << 20;
 /// The key of an array with one value.
 const ONLY: [u8; 4] = [0; 4];

@@ -86,7 +86,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// What is left of an instance. Whoever asked it to stop waits until this is dropped.
+/// Remainder of an instance; a client's `stop` returns when it is dropped.
 #[derive(Debug)]
 pub struct Outcome {
     /// Why it ended.

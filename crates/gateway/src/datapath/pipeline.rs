@@ -225,7 +225,7 @@ impl Pipeline {
         }
         self.shaper.enqueue(now, packet, &mut self.drops);
         self.give_up(verdicts);
-        // What finds the link idle leaves at once: a burst must not fill the buffer before it.
+        // A packet that arrives at an idle link departs at once: a burst must not fill the buffer before it.
         self.depart(now, usize::MAX, verdicts);
     }
 

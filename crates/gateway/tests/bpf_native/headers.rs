@@ -183,7 +183,7 @@ fn the_order_holds_all_flows_that_can_be_beyond_its_window() {
     assert!(shortest.eq(in_order.into_iter().map(u128::from)));
 }
 
-/// `LIMIT_BYTES` of `bpf/order.h`.
+/// `LIMIT_BYTES` of `bpf/pool.h`.
 const LIMIT: u32 = 16 << 20;
 
 /// Ties, the edge of the window of 2^18, and what is far beyond it.
