@@ -484,3 +484,37 @@ fn a_flow_that_is_silent_is_forgotten() {
     assert!(on_time > 0.9, "{on_time}");
     assert!(link.on_time(bulk, 5 * SECOND, 8 * SECOND, 150 * MS) > 0.99);
 }
+
+#[test]
+fn a_stream_keeps_its_standing_after_a_stall_that_lets_a_second_of_it_go_at_once() {
+    let mut link = Link::new(100, &MBIT10);
+    let parts = [(0, 10), (11, 20)].map(|(from, to)| {
+        let stream = Source::Stream {
+            burst: 1,
+            len: 1470,
+            period: 40 * MS / 17,
+            from: from * SECOND,
+            to: to * SECOND,
+        };
+        link.flow(0, stream)
+    });
+    let held_back = link.flow(
+        0,
+        Source::Stream {
+            burst: 425,
+            len: 1470,
+            period: SECOND,
+            from: 11 * SECOND,
+            to: 11 * SECOND + 1,
+        },
+    );
+    for part in [parts[1], held_back] {
+        link.flows[part].id = link.flows[parts[0]].id;
+    }
+    for _ in 0..10 {
+        link.flow(0, download(12));
+    }
+    link.run(16 * SECOND);
+    let on_time = link.on_time(parts[1], 11 * SECOND + 200 * MS, 15 * SECOND, 150 * MS);
+    assert!(on_time > 0.99, "{on_time}");
+}

@@ -13,8 +13,8 @@
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
-//! | new | bulk | its queue has stood (not been empty) for 250 ms, beyond its first 64 KiB; or after 4 s; or its user has opened flows without end |
-//! | new | standing | after 2 s, the last of them without a loss or a queue that stood |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms, beyond its first 64 KiB; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
+//! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it was asked and went on |
 //! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
 //! | new, standing | bulk | asked, it gives way: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16 is elastic |
 //! | bulk | standing | it starves, is no TCP and fits: for a second its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |

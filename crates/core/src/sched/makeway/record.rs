@@ -245,7 +245,11 @@ impl Record {
                 Class::Bulk
             }
             Class::New if age > TRIAL && clean > TRIAL / 2 && !asked => Class::Standing,
-            Class::New if age > TRIAL * 2 && !asked => Class::Bulk,
+            // Asked, it went on: its losses are the doing of others that begin.
+            Class::New if age > TRIAL * 2 && !asked => match self.proven {
+                0 => Class::Bulk,
+                _ => Class::Standing,
+            },
             Class::Standing if self.credit <= 0 => Class::Bulk,
             Class::Standing if age > REDEEMS => {
                 self.demerits = self.demerits.saturating_sub(1);
@@ -275,6 +279,7 @@ impl Record {
         // TCP that overshot falls; a stream goes on.
         let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
         let starves = whole && steady && self.is_no_tcp();
+        let resumes = self.last == 0;
         self.last = if whole { came } else { 0 };
         self.hogs = whole && u64::from(came) * HOG >= link.sent;
         self.starved = if starves { self.starved + 1 } else { 0 };
@@ -295,7 +300,7 @@ impl Record {
             });
         }
         self.starved = 0;
-        self.answer(whole, came, link)
+        self.answer(whole, came, resumes, link)
     }
 
     /// It brings more than [`NO_TCP`] times what TCP would at its loss and its RTT (Floyd and Fall 1999:
@@ -310,12 +315,14 @@ impl Record {
         drowns || loses && product * 100 > windows * windows * 149
     }
 
-    /// The question of a flow that goes first.
-    fn answer(&mut self, whole: bool, came: u32, link: Link) -> Option<Class> {
+    /// The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held
+    /// back, and less after it.
+    fn answer(&mut self, whole: bool, came: u32, resumes: bool, link: Link) -> Option<Class> {
         match self.question {
             _ if !whole => self.question = Question::None,
             Question::None => {
-                if self.hogs && came > self.proven && link.contended {
+                let is_due = self.class == Class::New || !resumes;
+                if is_due && self.hogs && came > self.proven && link.contended {
                     self.question = Question::Asked;
                     self.before = came;
                     self.due = ASKED_OF - 1;
