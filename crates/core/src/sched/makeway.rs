@@ -45,6 +45,8 @@ use record::{Link, Record, window};
 const DEADLINE: Duration = Duration::from_millis(50);
 /// Of a download's own queue.
 const TARGET: Duration = Duration::from_millis(20);
+/// From which wait on the longest queue of a new flow has every other turn of new flows.
+const WAITS: Duration = Duration::from_millis(30);
 /// What bulk is owed of each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
 /// wait, a third of new flows.
 const OWED_OF: u64 = 120;
@@ -121,6 +123,8 @@ pub struct Makeway {
     owed_others: u64,
     /// The limit in packets.
     most: u32,
+    /// Whose turn it was among new flows.
+    shortest_next: bool,
     /// Sent, ever.
     sent: u64,
     meter: Meter,
@@ -213,6 +217,7 @@ impl Makeway {
             owed: 0,
             owed_others: 0,
             most: limits.packets,
+            shortest_next: false,
             sent: 0,
             meter: Meter::default(),
             law: Law::new(CoDelParams {
@@ -405,7 +410,7 @@ impl Makeway {
         let standing = self.orders[Class::Standing as usize].shortest();
         let place = match standing {
             Some(place) => place,
-            None => self.orders[Class::New as usize].shortest()?,
+            None => self.first_new(now)?,
         };
         let flow = self.pool.flow_at(place.node);
         let stands = standing.is_some() && self.flows[flow as usize].record.stands(now);
@@ -418,6 +423,16 @@ impl Makeway {
             pkt = self.take(now, flow);
         }
         Some(pkt)
+    }
+
+    /// The new flow that is next: the shortest, but every other time the longest if it waits too long. Beside others that are
+    /// kept short it would not be served at all, and a flow that is not served sends nothing by which it could be judged.
+    fn first_new(&mut self, now: Instant) -> Option<Place> {
+        let order = &self.orders[Class::New as usize];
+        self.shortest_next = !self.shortest_next;
+        let longest = order.longest().filter(|_| self.shortest_next);
+        let waits = |place: &Place| now.saturating_since(self.pool.head_arrived(*place)) > WAITS;
+        longest.filter(waits).or_else(|| order.shortest())
     }
 
     /// What bulk is owed for `pkt`, which goes before it.
