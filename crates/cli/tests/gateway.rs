@@ -115,7 +115,10 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
         ("up near --rate fast", "20mbit"),
         ("up near --rate 20mbit --discipline bfifo", "sqf"),
         ("up near --rate 20mbit --flows everybody", "5-tuple"),
-        ("up near --rate 20mbit --weight 10.9.0.2=2", "hier"),
+        (
+            "up near --rate 20mbit --discipline sqf --weight 10.9.0.2=2",
+            "hier",
+        ),
         ("up near --rate 20mbit --limit lots", "packets"),
         ("up near --rate 20mbit --overhead 1000", "256"),
         ("up near", "--rate"),

@@ -29,7 +29,7 @@ use crate::text;
 const EXAMPLES: &str = "\
 Examples:
   sudo makeway up wan0 --rate 20mbit
-      egress of wan0 at 20 Mbit/s, the flow with the smallest backlog first
+      egress of wan0 at 20 Mbit/s: flows that build no queue first, the others in turn
   sudo makeway up wan0 --rate 9mbit --down 45mbit --overhead 30 --ptm
       both directions of a VDSL link, a little below the modem's rates
   sudo makeway up lan0 --rate 90mbit --discipline hier --users dst-host --weight 192.168.1.7=2
@@ -58,7 +58,7 @@ pub struct Up {
     /// Ingress rate; unshaped if omitted.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     down: Option<Rate>,
-    #[arg(long, default_value = "sqf", help = disciplines())]
+    #[arg(long, default_value = "makeway", help = disciplines())]
     discipline: Discipline,
     /// A parameter of the discipline, as in a scenario's queue: codel.target=10ms, red.max=50. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = param)]

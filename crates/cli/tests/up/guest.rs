@@ -172,7 +172,7 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
     let far = Far::new();
     tc("qdisc replace dev near root handle 77: fq_codel limit 777 flows 64 target 7ms");
     let before = tc("qdisc show dev near");
-    let up = Up::start("up near --rate 20mbit");
+    let up = Up::start("up near --discipline sqf --rate 20mbit");
     let downloads: Vec<_> = (5001..5013).map(|port| download(&far, port)).collect();
     thread::sleep(Duration::from_secs(3));
 
@@ -222,7 +222,7 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
 
     // The next one takes over.
     let kind = tc("qdisc show dev near");
-    let again = Up::start("up near --rate 6mbit");
+    let again = Up::start("up near --discipline sqf --rate 6mbit");
     let now = tc("qdisc show dev near");
     assert!(
         kind != now && now.matches("makeway").count() == 1,
@@ -243,7 +243,7 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
 fn what_comes_is_shaped_on_an_ifb_device() {
     let far = Far::new();
     let before = tc("qdisc show");
-    let mut up = Up::start("up near --rate 8mbit --down 4mbit");
+    let mut up = Up::start("up near --discipline sqf --rate 8mbit --down 4mbit");
     let all = status();
     assert_eq!(all["directions"].as_array().unwrap().len(), 2);
     let ifb = all["directions"][1]["device"].as_str().unwrap().to_owned();
@@ -288,7 +288,7 @@ fn what_was_there_is_restored_or_left_alone() {
     ] {
         tc(&format!("qdisc replace dev near root handle 78: {root}"));
         let before = tc("qdisc show dev near");
-        let (ok, said) = say("up near --rate 8mbit --detach");
+        let (ok, said) = say("up near --discipline sqf --rate 8mbit --detach");
         assert!(ok && said.contains("in the kernel"), "{said}");
         assert!(tc("qdisc show dev near").contains("makeway"));
         let (ok, said) = say("down near");
@@ -305,12 +305,15 @@ fn what_was_there_is_restored_or_left_alone() {
     };
     let before = shown();
     let refused = [
-        ("", "could not be restored"),
+        (" --discipline sqf", "could not be restored"),
         (
             " --discipline hier --weight 10.0.0.1=2",
             "--weight cannot be had in the kernel",
         ),
-        (" --tickets 100", "writing tags on packets cannot be had"),
+        (
+            " --discipline sqf --tickets 100",
+            "writing tags on packets cannot be had",
+        ),
     ];
     for (options, why) in refused {
         let (ok, said) = say(&format!("up near --rate 8mbit --backend bpf{options}"));
@@ -338,7 +341,7 @@ fn comes_in(far: &Far) -> bool {
     false
 }
 
-const BOTH: &str = "up near --rate 8mbit --down 8mbit --backend bpf";
+const BOTH: &str = "up near --discipline sqf --rate 8mbit --down 8mbit --backend bpf";
 
 #[test]
 #[ignore = "runs in a guest"]

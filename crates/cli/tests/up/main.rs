@@ -173,7 +173,7 @@ fn up_makes_rules_that_down_takes_away() {
     assert_eq!(status["pid"], up.0.id());
     let directions = status["directions"].as_array().unwrap();
     assert_eq!(directions.len(), 2);
-    assert_eq!(directions[0]["discipline"], "sqf");
+    assert_eq!(directions[0]["discipline"], "makeway");
     assert_eq!(directions[0]["rate_bps"], 20_000_000);
     assert_eq!(directions[1]["rate_bps"], 50_000_000);
     let flows = directions[0]["flows"].as_array().unwrap();
@@ -188,7 +188,7 @@ fn up_makes_rules_that_down_takes_away() {
     );
     let (ok, table) = say("status near");
     assert!(
-        ok && table.contains("sqf at 20mbit, flows by src-port"),
+        ok && table.contains("makeway at 20mbit, flows by src-port"),
         "{table}"
     );
 
@@ -259,7 +259,7 @@ fn a_change_under_traffic_loses_nothing() {
         .set_read_timeout(Some(Duration::from_secs(2)))
         .unwrap();
     // More room than there are packets, so that a machine that stalls drops none either.
-    let _up = Up::start("up near --rate 2mbit --limit 1000packets");
+    let _up = Up::start("up near --rate 2mbit --limit 1000packets --discipline sqf");
     const PACKETS: u64 = 600;
     let received = thread::spawn(move || {
         let mut numbers = Vec::new();
@@ -406,7 +406,7 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
         ("up near --rate 20mbit --limit 0B", "'100 packets' or 150kB"),
         ("up near --rate 20mbit --overhead 300", "-64..=256"),
         (
-            "up near --rate 20mbit --weight 10.0.0.1=2",
+            "up near --rate 20mbit --discipline sqf --weight 10.0.0.1=2",
             "--discipline hier",
         ),
         (
