@@ -7,17 +7,30 @@
  * 192 while the packets sum to no more than LIMIT_BYTES, or LEAST_COST each, and a few more until others are dropped for
  * a new one.
  *
- * Links are kept as differences from their own index, so that memory of zeros is a list that holds nobody. */
+ * Links are kept as differences from their own index, so that memory of zeros is a list that holds nobody.
+ *
+ * A discipline that has several orders, each flow in one of them at most, defines ORDERS before. */
 #pragma once
 
 #include "bitmap.h"
 
+#ifndef ORDERS
+#define ORDERS 1
+#define ORDER_SLOTS 1
+#define ORDER_RINGS (1 << 19)
+#else
+/* Powers of two, for the verifier. */
+#define ORDER_SLOTS 4
+#define ORDER_RINGS (1 << 20)
+#endif
+
 #define ORDER_WINDOW BITMAP_MOST
 #define BEYOND 256
 _Static_assert((LIMIT_BYTES + MOST_PACKETS * LEAST_COST) / ORDER_WINDOW + 16 <= BEYOND, "each backlog beyond has a place");
-/* Flows are above the sentinels of the window. */
-#define ORDER_RINGS (1 << 19)
-_Static_assert(ORDER_WINDOW + MOST_PACKETS + 2 <= ORDER_RINGS, "each flow has a ring");
+/* Flows are above the sentinels of the windows. */
+#define ORDER_FLOWS (ORDERS * ORDER_WINDOW)
+_Static_assert(ORDER_FLOWS + MOST_PACKETS + 2 <= ORDER_RINGS, "each flow has a ring");
+_Static_assert(ORDERS <= ORDER_SLOTS, "each order has a slot");
 
 struct ring {
 	u32 prev;
@@ -30,34 +43,43 @@ struct beyond {
 };
 
 struct order {
-	struct ring rings[ORDER_RINGS];
 	struct bitmap occupied;
 	struct beyond beyond[BEYOND];
 	u32 beyond_n;
-} order SEC(".bss.order");
+};
+
+struct orders {
+	struct ring rings[ORDER_RINGS];
+	struct order each[ORDER_SLOTS];
+} orders SEC(".bss.order");
+
+inline_always struct order *order_of(u32 which)
+{
+	return &orders.each[which & (ORDER_SLOTS - 1)];
+}
 
 inline_always struct ring *ring_at(u32 i)
 {
-	return &order.rings[i & (ORDER_RINGS - 1)];
+	return &orders.rings[i & (ORDER_RINGS - 1)];
 }
 
-inline_always void order_link(u32 flow, u32 bytes)
+inline_always void order_link(u32 which, u32 flow, u32 bytes)
 {
-	u32 node = ORDER_WINDOW + flow;
-	struct ring *sentinel = ring_at(bytes);
-	u32 last = sentinel->prev ^ bytes;
+	u32 node = ORDER_FLOWS + flow, list = which * ORDER_WINDOW + bytes;
+	struct ring *sentinel = ring_at(list);
+	u32 last = sentinel->prev ^ list;
 
-	sentinel->prev = node ^ bytes;
+	sentinel->prev = node ^ list;
 	ring_at(last)->next = node ^ last;
 	ring_at(node)->prev = last ^ node;
-	ring_at(node)->next = bytes ^ node;
-	if (last == bytes)
-		bitmap_insert(&order.occupied, bytes);
+	ring_at(node)->next = list ^ node;
+	if (last == list)
+		bitmap_insert(&order_of(which)->occupied, bytes);
 }
 
-inline_always void order_unlink(u32 flow, u32 bytes)
+inline_always void order_unlink(u32 which, u32 flow, u32 bytes)
 {
-	u32 node = ORDER_WINDOW + flow;
+	u32 node = ORDER_FLOWS + flow;
 	u32 prev = ring_at(node)->prev ^ node;
 	u32 next = ring_at(node)->next ^ node;
 
@@ -65,47 +87,57 @@ inline_always void order_unlink(u32 flow, u32 bytes)
 	ring_at(next)->prev = prev ^ next;
 	/* Only the sentinel is left. */
 	if (prev == next)
-		bitmap_remove(&order.occupied, bytes);
+		bitmap_remove(&order_of(which)->occupied, bytes);
 }
 
-verified_apart int order_leave_beyond(u32 flow)
+verified_apart int order_leave_beyond(u32 which, u32 flow)
 {
+	struct order *order;
 	bool found = false;
 
+	/* Of a single order the compiler would pass nothing, which the verifier refuses. */
+	barrier_var(which);
+	order = order_of(which);
 	for (u32 i = 0; i < BEYOND; i++) {
-		if (i >= order.beyond_n)
+		if (i >= order->beyond_n)
 			break;
-		found = found || order.beyond[i].flow == flow;
+		found = found || order->beyond[i].flow == flow;
 		if (found)
-			order.beyond[i] = order.beyond[(i + 1) & (BEYOND - 1)];
+			order->beyond[i] = order->beyond[(i + 1) & (BEYOND - 1)];
 	}
-	order.beyond_n--;
+	order->beyond_n--;
 	return 0;
 }
 
-/* A flow whose backlog was `old` bytes now has `new`; 0 is no place. */
-inline_always void order_update(u32 flow, u32 old, u32 new)
+/* A flow whose backlog was `old` bytes in an order now has `new`; 0 is no place. */
+inline_always void order_move(u32 which, u32 flow, u32 old, u32 new)
 {
+	struct order *order = order_of(which);
+
 	if (old >= ORDER_WINDOW)
-		order_leave_beyond(flow);
+		order_leave_beyond(which, flow);
 	else if (old)
-		order_unlink(flow, old);
+		order_unlink(which, flow, old);
 	if (new >= ORDER_WINDOW) {
-		order.beyond[order.beyond_n & (BEYOND - 1)] = (struct beyond){ flow, new };
-		order.beyond_n++;
+		order->beyond[order->beyond_n & (BEYOND - 1)] = (struct beyond){ flow, new };
+		order->beyond_n++;
 	} else if (new) {
-		order_link(flow, new);
+		order_link(which, flow, new);
 	}
 }
 
-verified_apart u32 order_beyond(bool longest)
+verified_apart u32 order_beyond(u32 which, bool longest)
 {
-	struct beyond best = order.beyond[0];
+	struct beyond best;
+	struct order *order;
 
+	barrier_var(which);
+	order = order_of(which);
+	best = order->beyond[0];
 	for (u32 i = 1; i < BEYOND; i++) {
-		struct beyond one = order.beyond[i];
+		struct beyond one = order->beyond[i];
 
-		if (i >= order.beyond_n)
+		if (i >= order->beyond_n)
 			break;
 		if (longest ? one.bytes > best.bytes : one.bytes < best.bytes)
 			best = one;
@@ -113,24 +145,53 @@ verified_apart u32 order_beyond(bool longest)
 	return best.flow;
 }
 
-/* The active flow with the least bytes, which is in the list of that many; there is one. */
+inline_always bool order_is_empty(u32 which)
+{
+	return !order_of(which)->occupied.top && !order_of(which)->beyond_n;
+}
+
+/* The first in the list of `bytes`. */
+inline_always u32 order_first(u32 which, u32 bytes)
+{
+	u32 list = which * ORDER_WINDOW + bytes;
+
+	return (ring_at(list)->next ^ list) - ORDER_FLOWS;
+}
+
+/* The flow with the least bytes of an order that has one. */
+inline_always u32 order_least(u32 which)
+{
+	struct order *order = order_of(which);
+
+	return order->occupied.top ? order_first(which, bitmap_first(&order->occupied)) : order_beyond(which, false);
+}
+
+/* The flow with the most bytes of an order that has one. */
+inline_always u32 order_most(u32 which)
+{
+	struct order *order = order_of(which);
+
+	return order->beyond_n ? order_beyond(which, true) : order_first(which, bitmap_last(&order->occupied));
+}
+
+#if ORDERS == 1
+
+/* Of all active flows. */
+inline_always void order_update(u32 flow, u32 old, u32 new)
+{
+	order_move(0, flow, old, new);
+}
+
+/* There is one. */
 inline_always u32 order_shortest(void)
 {
-	u32 bytes;
-
-	if (!order.occupied.top)
-		return order_beyond(false);
-	bytes = bitmap_first(&order.occupied);
-	return (ring_at(bytes)->next ^ bytes) - ORDER_WINDOW;
+	return order_least(0);
 }
 
-/* The active flow with the most bytes; there is one. */
+/* There is one. */
 inline_always u32 order_longest(void)
 {
-	u32 bytes;
-
-	if (order.beyond_n)
-		return order_beyond(true);
-	bytes = bitmap_last(&order.occupied);
-	return (ring_at(bytes)->next ^ bytes) - ORDER_WINDOW;
+	return order_most(0);
 }
+
+#endif

@@ -223,6 +223,17 @@ inline_always void give_up(struct slot *slot, struct bpf_sk_buff_ptr *to_free, e
 		bpf_qdisc_skb_drop(skb, to_free);
 }
 
+/* The same for one that goes as another is asked for, if there is one; such a discipline defines DROPS_LATE. */
+inline_always void give_up_late(struct slot *slot, enum reason reason)
+{
+	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
+
+	if (!skb)
+		return;
+	counters.drops[reason]++;
+	bpf_kfree_skb(skb);
+}
+
 inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, struct slot *slot)
 {
 	/* A free slot has none. */
@@ -246,6 +257,12 @@ inline_always bool is_sample(void)
 #define IS_TIMED true
 #else
 #define IS_TIMED false
+#endif
+
+#ifdef DROPS_LATE
+#define HAS_LATE_DROPS true
+#else
+#define HAS_LATE_DROPS false
 #endif
 
 inline_always u64 time_of_arrival(void)
@@ -290,6 +307,7 @@ inline_always u64 time_of_departure(void)
 		u64 now = time_of_departure();                                                                         \
 		struct sk_buff *skb;                                                                                   \
 		struct slot *slot;                                                                                     \
+		u32 held = pool.packets;                                                                               \
                                                                                                                        \
 		if (!pool.packets)                                                                                     \
 			return NULL;                                                                                   \
@@ -307,6 +325,8 @@ inline_always u64 time_of_departure(void)
 		skb = bpf_kptr_xchg(&slot->skb, NULL);                                                                 \
 		if (!skb)                                                                                              \
 			return NULL;                                                                                   \
+		if (HAS_LATE_DROPS)                                                                                    \
+			sch->qstats.drops += held - pool.packets - 1;                                                  \
 		shaper_depart(&shaper, now, slot->len);                                                                \
 		if (slot->arrived) {                                                                                   \
 			now = now ?: bpf_ktime_get_ns();                                                               \

@@ -33,6 +33,12 @@ struct setup {
 	u64 params;
 	/* Of the hosts 10.0.0.0, 10.0.0.1 and so on; 0: none is given. */
 	u32 weights[HOSTS];
+	/* Entries of the maps of flows and of users. */
+	u32 flows;
+	u32 users;
+	/* `enum identity`. */
+	u32 flows_by;
+	u32 unused;
 };
 
 enum what {
@@ -149,12 +155,8 @@ static void tell_and_free(enum told told, struct sk_buff *skb, u64 value)
 	free(skb);
 }
 
-void bpf_kfree_skb(struct sk_buff *skb)
-{
-	tell_and_free(TOLD_FREED, skb, 0);
-}
-
-void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free)
+/* The reason that was counted since it was asked for last; REASONS if there is none. */
+static u64 counted(void)
 {
 	u64 reason = 0;
 
@@ -162,7 +164,23 @@ void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free)
 		reason++;
 	if (reason < REASONS)
 		reasons[reason]++;
-	tell_and_free(TOLD_DROPPED, skb, reason);
+	return reason;
+}
+
+/* Dropped as another is asked for, or freed by `reset`, which counts afterwards. */
+void bpf_kfree_skb(struct sk_buff *skb)
+{
+	u64 reason = counted();
+
+	if (reason < RESET)
+		tell_and_free(TOLD_DROPPED, skb, reason);
+	else
+		tell_and_free(TOLD_FREED, skb, 0);
+}
+
+void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free)
+{
+	tell_and_free(TOLD_DROPPED, skb, counted());
 }
 
 void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns)
@@ -203,23 +221,26 @@ static bool prepare(struct setup *setup)
 {
 	*(struct config *)&config = setup->config;
 	map_size(&slots, setup->slots);
-	map_size(&flows, setup->slots);
+	map_size(&flows, setup->flows);
 	map_size(&chains, setup->chains);
 	sizes.chain_mask = setup->chains - 1;
 	sizes.seed = setup->chain_seed;
+	keys.flows_by = setup->flows_by;
 #ifdef HAS_KINDS
 	map_size(&kinds, setup->kinds);
 #endif
 #ifdef HAS_USERS
-	map_size(&users, setup->slots);
+	map_size(&users, setup->users);
 	map_size(&user_chains, setup->chains);
-	map_size(&nodes, 2 * setup->slots);
 	for (u32 i = 0; i < HOSTS; i++) {
 		struct key key = { .dst = { 10 | i << 24 }, .family = 4 };
 
 		weight_pairs[i] = (struct pair){ key_hash(&key, keys.seed), setup->weights[i] };
 	}
 	map_pairs(&weights, HOSTS, weight_pairs);
+#endif
+#ifdef HAS_NODES
+	map_size(&nodes, 2 * setup->slots);
 #endif
 #ifdef HAS_RANDOM
 	random_state = setup->random;

@@ -187,6 +187,7 @@ impl Lives {
             Discipline::Fq,
             Discipline::Fifo,
             Discipline::Hier,
+            Discipline::Makeway,
             Discipline::Ncq,
             Discipline::Tred,
         ];

@@ -563,6 +563,10 @@ impl Scheduler for Makeway {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+        // Nobody's turn passes, however often an empty buffer is asked.
+        if self.pool.backlog().packets == 0 {
+            return None;
+        }
         let first = match self.is_due() {
             true => None,
             false => self.first(now, drops),

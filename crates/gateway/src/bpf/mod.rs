@@ -100,7 +100,7 @@ impl BpfError {
 }
 
 /// The programs, by the name of their discipline.
-const PROGRAMS: [(&str, &[u8]); 6] = [
+const PROGRAMS: [(&str, &[u8]); 7] = [
     (
         "fifo",
         include_bytes!(concat!(env!("OUT_DIR"), "/fifo.bpf.o")),
@@ -109,6 +109,10 @@ const PROGRAMS: [(&str, &[u8]); 6] = [
     (
         "hier",
         include_bytes!(concat!(env!("OUT_DIR"), "/hier.bpf.o")),
+    ),
+    (
+        "makeway",
+        include_bytes!(concat!(env!("OUT_DIR"), "/makeway.bpf.o")),
     ),
     (
         "ncq",

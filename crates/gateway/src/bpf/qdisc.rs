@@ -100,6 +100,15 @@ impl Config {
         }
     }
 
+    /// Flows that can be known: as many as can hold packets, and one; under `makeway` also some that hold none.
+    fn flows(&self) -> u32 {
+        let holding = self.limits.packets + 1;
+        match self.spec {
+            Spec::Makeway(_) => holding.max(self.limits.flows.min(MOST_PACKETS)),
+            _ => holding,
+        }
+    }
+
     fn layout(&self) -> Result<layout::Config, BpfError> {
         let limits = self.limits;
         let FqParams { quantum, drop_from } = match &self.spec {
@@ -107,6 +116,10 @@ impl Config {
             Spec::Hier(params) => FqParams {
                 quantum: params.quantum,
                 drop_from: params.drop_from,
+            },
+            Spec::Makeway(params) => FqParams {
+                quantum: params.quantum,
+                ..FqParams::default()
             },
             Spec::Sqf(params) => FqParams {
                 drop_from: params.drop_from,
@@ -188,7 +201,7 @@ impl Qdisc {
         let mut builder = ObjectBuilder::default();
         let mut open = builder.open_memory(object).map_err(refused)?;
         for mut map in open.maps_mut() {
-            prepare(&mut map, kind, &values, &keys).map_err(refused)?;
+            prepare(&mut map, kind, &values, &keys, config.flows()).map_err(refused)?;
             params.prepare(&mut map).map_err(refused)?;
         }
         let mut object = open.load().map_err(refused)?;
@@ -373,14 +386,19 @@ fn prepare(
     kind: &str,
     config: &layout::Config,
     keys: &Keys,
+    flows: u32,
 ) -> libbpf_rs::Result<()> {
     // One packet more than the limit, and nobody.
     let slots = config.limit_packets + 2;
-    let chains = (2 * slots).next_power_of_two();
+    let flows = flows + 1;
+    let chains = (2 * flows).next_power_of_two();
     let is_ops = map.map_type() == MapType::StructOps;
     let name = map.name().to_string_lossy().into_owned();
     match name.as_str() {
-        "slots" | "flows" | "users" => map.set_max_entries(slots)?,
+        "slots" => map.set_max_entries(slots)?,
+        "flows" => map.set_max_entries(flows)?,
+        // A flow can leave its user for a new one.
+        "users" => map.set_max_entries(flows + 1)?,
         // One of a flow, one of a user.
         "nodes" => map.set_max_entries(2 * slots)?,
         "chains" | "user_chains" => map.set_max_entries(chains)?,

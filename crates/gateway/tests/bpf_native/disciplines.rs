@@ -9,8 +9,8 @@ use makeway_core::flow::{FlowKey, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{
-    Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, NcqParams, Scheduler, Spec,
-    SqfParams, build,
+    Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, MakewayParams, NcqParams,
+    Scheduler, Spec, SqfParams, build,
 };
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Fraction, Instant, Rate};
@@ -46,6 +46,10 @@ struct Setup {
     random: u64,
     params: u64,
     weights: [u32; HOSTS],
+    flows: u32,
+    users: u32,
+    flows_by: u32,
+    unused: u32,
 }
 
 /// `struct params` of `bpf/ncq.bpf.c`.
@@ -127,6 +131,8 @@ struct Link {
     framing: Framing,
     /// Of the hosts 10.0.0.0 and so on, each a user of `hier`; 0 is none.
     weights: [u32; HOSTS],
+    /// `enum identity` of flows.
+    flows_by: u32,
 }
 
 /// Hosts that can have a weight.
@@ -142,7 +148,10 @@ impl Native {
             macros.extend(["HAS_KINDS", "HAS_RANDOM", "HAS_PARAMS"].map(String::from));
         }
         if name == "hier" {
-            macros.extend(["HAS_USERS", "HAS_RANDOM"].map(String::from));
+            macros.extend(["HAS_USERS", "HAS_NODES", "HAS_RANDOM"].map(String::from));
+        }
+        if name == "makeway" {
+            macros.push("HAS_USERS".into());
         }
         Self::compile(&format!("drive-{name}"), "drive.c", &macros)
     }
@@ -154,6 +163,7 @@ impl Native {
             rate,
             framing,
             weights,
+            flows_by,
         } = link;
         let limits = env.limits;
         let slots = limits.packets + 2;
@@ -167,8 +177,14 @@ impl Native {
         let (quantum, drop_from) = match spec {
             Spec::Fq(fq) => (fq.quantum, fq.drop_from),
             Spec::Hier(hier) => (hier.quantum, hier.drop_from),
+            Spec::Makeway(makeway) => (makeway.quantum, DropFrom::Head),
             Spec::Sqf(sqf) => (FqParams::default().quantum, sqf.drop_from),
             _ => (FqParams::default().quantum, DropFrom::Head),
+        };
+        // A flow of `makeway` is known while it holds nothing.
+        let flows = match spec {
+            Spec::Makeway(_) => slots.max(limits.flows + 1),
+            _ => slots,
         };
         let config = Config {
             rate: rate.map_or(0, Rate::bps),
@@ -184,12 +200,16 @@ impl Native {
         let setup = Setup {
             config,
             slots,
-            chains: (2 * slots).next_power_of_two(),
+            chains: (2 * flows).next_power_of_two(),
             kinds: window.unwrap_or(1),
             chain_seed: 7,
             random: env.seed,
             params: params.len() as u64,
             weights: *weights,
+            flows,
+            users: flows + 1,
+            flows_by: *flows_by,
+            unused: 0,
         };
         self.run([bytes_of(&setup), &params, cast_slice(ops)].concat())
     }
@@ -229,6 +249,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
             });
         };
         let now = Instant::from_nanos(op.now);
+        let mut left = None;
         match op.what {
             ENQUEUE => shaper.enqueue(now, packet(link.framing, op, &mut users), &mut drops),
             DEQUEUE => {
@@ -236,9 +257,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
                 if shaper.backlog().packets > 0 && rate != shaper.rate() {
                     shaper.set_rate(now, rate);
                 }
-                if let Some(packet) = shaper.dequeue(now, &mut drops) {
-                    tell(LEFT, packet.handle.0, 0);
-                }
+                left = shaper.dequeue(now, &mut drops);
             }
             SET_RATE => rate = (op.rate > 0).then(|| Rate::from_bps(op.rate)),
             _ => unreachable!("core has no other"),
@@ -247,6 +266,9 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
             let reason = REASONS.iter().position(|one| *one == reason).unwrap();
             tell(DROPPED, packet.handle.0, reason as u64);
             dropped += 1;
+        }
+        if let Some(packet) = left {
+            tell(LEFT, packet.handle.0, 0);
         }
         let (held, counts) = (shaper.backlog(), shaper.counts());
         tell(HELD, held.packets, held.bytes.get());
@@ -320,6 +342,7 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
             let spec = match discipline {
                 Discipline::Fq => Spec::Fq(FqParams { quantum, drop_from }),
                 Discipline::Hier => Spec::Hier(HierParams { quantum, drop_from }),
+                Discipline::Makeway => Spec::Makeway(MakewayParams { quantum }),
                 Discipline::Sqf => Spec::Sqf(SqfParams { drop_from }),
                 Discipline::Ncq => Spec::Ncq(ncq),
                 other => other.spec(),
@@ -340,6 +363,7 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
                 rate: rate.map(Rate::from_bps),
                 framing,
                 weights,
+                flows_by: FIVE_TUPLE,
             }
         },
     )
@@ -364,6 +388,9 @@ fn ncq() -> impl Strategy<Value = NcqParams> {
         }
     })
 }
+
+const FIVE_TUPLE: u32 = 0;
+const SRC_HOST: u32 = 2;
 
 const FLOWS: u32 = 1000;
 
@@ -510,7 +537,10 @@ fn common(events: &[Event]) -> Vec<Event> {
 }
 
 fn check(native: &Native, link: &Link, operations: &[(u64, Do)]) -> Result<(), TestCaseError> {
-    let mut ops = ops(operations);
+    check_ops(native, link, ops(operations))
+}
+
+fn check_ops(native: &Native, link: &Link, mut ops: Vec<Op>) -> Result<(), TestCaseError> {
     let expected = core(link, &ops);
     let left = expected.iter().rev().find(|event| event.told == HELD);
     let left = left.map_or(0, |held| held.packet);
@@ -596,3 +626,4 @@ disciplines! {
 }
 
 mod attack;
+mod makeway;

@@ -185,7 +185,8 @@ fn dropped(row: &Row) -> Option<f64> {
     row.dropped
 }
 
-/// SQF against cake and fq_codel wherever each is, and under a flood a drop of it against a packet that it forwards.
+/// SQF against cake and fq_codel, and makeway against cake, wherever each is; under a flood a drop of SQF against a packet
+/// that it forwards.
 fn targets(subjects: &[Subject]) -> Vec<Target> {
     let mut targets = Vec::new();
     let mut target = |name, target, ratio: Option<f64>| {
@@ -203,11 +204,16 @@ fn targets(subjects: &[Subject]) -> Vec<Target> {
             ("forwarded", forwarded as fn(&Row) -> _),
             ("dropped", dropped),
         ] {
-            for (other, most) in [("cake", 0.7), ("fq_codel", 1.2)] {
+            for (ours, other, most) in [
+                ("sqf", "cake", 0.7),
+                ("sqf", "fq_codel", 1.2),
+                ("makeway", "cake", 0.7),
+            ] {
+                let name = format!("bpf:{ours}");
                 let ratio =
-                    || Some(own(subjects, "bpf:sqf", case, of)? / own(subjects, other, case, of)?);
+                    || Some(own(subjects, &name, case, of)? / own(subjects, other, case, of)?);
                 target(
-                    format!("{}, {what}: sqf / {other}", case.name()),
+                    format!("{}, {what}: {ours} / {other}", case.name()),
                     most,
                     ratio(),
                 );

@@ -26,6 +26,7 @@ fn hier(seed: u64) -> Link {
         rate: None,
         framing: Framing::default(),
         weights: [0; HOSTS],
+        flows_by: FIVE_TUPLE,
     }
 }
 
@@ -168,6 +169,7 @@ fn a_tree_that_is_too_deep_loses_no_packet() {
         "DISCIPLINE=\"../hier.bpf.c\"",
         "OPS=hier",
         "HAS_USERS",
+        "HAS_NODES",
         "HAS_RANDOM",
         "DEPTH=6",
     ];

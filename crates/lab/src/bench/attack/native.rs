@@ -44,6 +44,10 @@ struct Setup {
     random: u64,
     params: u64,
     weights: [u32; 8],
+    flows: u32,
+    users: u32,
+    flows_by: u32,
+    unused: u32,
 }
 
 /// `struct op` there.
@@ -102,7 +106,7 @@ impl Native {
             .arg("-o")
             .arg(out.path().join("drive"));
         if discipline == Discipline::Hier {
-            compile.args(["-DHAS_USERS", "-DHAS_RANDOM"]);
+            compile.args(["-DHAS_USERS", "-DHAS_NODES", "-DHAS_RANDOM"]);
         }
         let status = compile
             .status()
@@ -131,6 +135,8 @@ impl Native {
             kinds: 1,
             chain_seed: 7,
             random: 7,
+            flows: slots,
+            users: slots,
             ..Setup::zeroed()
         };
         let ops = run.asked.iter().map(|asked| op(run, *asked));

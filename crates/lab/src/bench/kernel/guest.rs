@@ -17,8 +17,17 @@ use makeway::text;
 
 /// What there is to measure beside the path without a qdisc; ours by their discipline. TRED drops before its buffer is full, and
 /// so never stands at the load that is asked for.
-pub const NAMES: [&str; 9] = [
-    "pfifo", "fq_codel", "fq", "cake", "bpf:fifo", "bpf:fq", "bpf:ncq", "bpf:hier", "bpf:sqf",
+pub const NAMES: [&str; 10] = [
+    "pfifo",
+    "fq_codel",
+    "fq",
+    "cake",
+    "bpf:fifo",
+    "bpf:fq",
+    "bpf:ncq",
+    "bpf:hier",
+    "bpf:sqf",
+    "bpf:makeway",
 ];
 
 /// Rounds of each case, and packets of a round: the first rounds warm the allocator up, of the others the median counts.

@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* Makeway: priority that a flow earns by its behaviour. Flows in good standing leave first and then new ones, the shortest
+ * queue first of each; then bulk flows, by turns of users and of the flows of each, with CoDel in each flow. When the
+ * buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
+ * docs/disciplines/makeway.md is the specification, record.h its table of classes.
+ *
+ * What is known of a flow stays while it holds nothing, as in core's flow table; the one that has been idle for longest
+ * makes way for a new one, which takes nothing over. A user is known as long as a flow of it is. There are no marks: a BPF
+ * qdisc may not write to packets. */
+#define TIMED
+#define DROPS_LATE
+#define ORDERS 3
+#define FLOW_STATE                                                                                                     \
+	/* Among those that hold nothing, and in the round of its user. */                                             \
+	struct links idle;                                                                                             \
+	struct links turns;                                                                                            \
+	struct record record;                                                                                          \
+	struct codel codel;                                                                                            \
+	s64 deficit;                                                                                                   \
+	u32 user;                                                                                                      \
+	bool in_round;                                                                                                 \
+	/* Before its first turn there. */                                                                             \
+	bool fresh;
+
+#include "record.h"
+#include "codel.h"
+#include "round.h"
+#include "qdisc.h"
+#include "order.h"
+
+/* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
+#define DEADLINE (50 * MS)
+/* Of a download's own queue. */
+#define TARGET (20 * MS)
+#define INTERVAL (100 * MS)
+/* What bulk is owed of each byte that goes before it, in 120ths; at once no more than BURST to that of other users. */
+#define OWED_OF 120
+#define OWED_STANDING 13
+#define OWED_USERS 72
+#define OWED_NEW 40
+#define BURST (256 << 10)
+/* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
+#define SHIELD 16
+/* Bytes of new flows that a user may have at once, and the part of the link at which it gets them back. */
+#define OPENINGS (512 << 10)
+#define OPENING_PART 4
+
+/* Turns of a dequeue without a departure: more take debts of 64 KiB, with the least quantum, in a thousand flows. */
+#define TURNS (1 << 20)
+
+struct user {
+	struct entry entry;
+	/* In the round of users. */
+	struct links turns;
+	s64 deficit;
+	/* Bytes that its new flows may still send, as of `sent`. */
+	u64 openings;
+	u64 sent;
+	/* The round of its flows. */
+	u32 round;
+	/* Flows that are known, and packets of its bulk flows. */
+	u32 flows;
+	u32 waiting;
+	u32 weight;
+	bool in_round;
+	bool fresh;
+};
+
+/* As many as flows, and one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 3);
+	__type(key, u32);
+	__type(value, struct user);
+} users SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u32);
+} user_chains SEC(".maps");
+
+/* Of users that have another weight than 1: it by the hash of their key, 1 to 65 536. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} weights SEC(".maps");
+
+/* Bytes sent in this window and in the last, all and those in standing. */
+struct meter {
+	u64 now[2];
+	u64 last[2];
+	u32 window;
+	/* Whether nothing waited at some time. */
+	bool idled;
+	bool idled_last;
+};
+
+struct shares {
+	struct meter meter;
+	/* 120ths of bytes: to bulk, and to that of other users. */
+	u64 owed;
+	u64 owed_others;
+	/* Bytes sent, ever. */
+	u64 sent;
+	/* Packets of bulk flows, and of those in standing. */
+	u32 waiting;
+	u32 standing;
+	/* The round of users. */
+	u32 round;
+	struct table users;
+} shares SEC(".bss.shares");
+
+inline_always struct user *user_at(u32 i)
+{
+	return bpf_map_lookup_elem(&users, &i);
+}
+
+/* The ring of those that hold nothing. */
+inline_always struct links *links_at(u32 i)
+{
+	struct flow *flow = flow_at(i);
+
+	return flow ? &flow->idle : NULL;
+}
+
+inline_always struct links *flow_turns(u32 i)
+{
+	struct flow *flow = flow_at(i);
+
+	return flow ? &flow->turns : NULL;
+}
+
+inline_always struct links *user_turns(u32 i)
+{
+	struct user *user = user_at(i);
+
+	return user ? &user->turns : NULL;
+}
+
+/* What a packet counts for the drop beside its bytes: its share of the limit in packets. */
+inline_always u32 slot_size(void)
+{
+	u32 packets = config.limit_packets, share = packets ? config.limit_bytes / packets : 0;
+
+	return share < config.quantum ? share : config.quantum;
+}
+
+/* A flow's size for the drop. */
+inline_always u32 size_of(const struct flow *flow)
+{
+	return sum_of(flow->bytes, flow->packets * slot_size());
+}
+
+/* A flow's place in the order of its class: by bytes, which decide who goes first; of bulk by size, which decides who pays. */
+inline_always void place(u32 at, struct flow *flow)
+{
+	u32 old = flow->cost;
+
+	flow->cost = flow->record.class == BULK ? size_of(flow) : flow->bytes;
+	order_move(flow->record.class, at, old, flow->cost);
+}
+
+/* `n` packets more, or fewer, of a flow in `class`. */
+inline_always void count(struct flow *flow, enum class class, u32 n)
+{
+	struct user *user;
+
+	if (class == STANDING)
+		shares.standing += n;
+	if (class != BULK)
+		return;
+	shares.waiting += n;
+	user = user_at(flow->user);
+	if (user)
+		user->waiting += n;
+}
+
+/* Takes the first packet of flow `at` out of the pool; its slot, 0 if there is none. */
+verified_apart u32 take(u64 now, u32 at)
+{
+	struct flow *flow = flow_at(at);
+	struct slot *slot;
+	u32 i;
+
+	if (!at || !flow)
+		return 0;
+	i = flow->head;
+	slot = slot_at(i);
+	if (!i || !slot)
+		return 0;
+	record_account(&flow->record, flow->packets, now);
+	pool_pop(i, slot, flow);
+	count(flow, flow->record.class, -1);
+	place(at, flow);
+	if (!flow->packets)
+		ring_push(at);
+	return i;
+}
+
+/* The flow that pays for a full buffer. */
+inline_always u32 longest(void)
+{
+	u32 at[ORDERS], size[ORDERS], other, shield;
+
+	for (u32 class = NEW; class <= BULK; class++) {
+		struct flow *flow;
+
+		at[class] = order_is_empty(class) ? 0 : order_most(class);
+		flow = flow_at(at[class]);
+		size[class] = at[class] && flow ? size_of(flow) : 0;
+	}
+	other = size[NEW] > size[BULK] ? NEW : BULK;
+	shield = shares.standing > config.limit_packets / 4 * 3 ? 1 : SHIELD;
+	return size[STANDING] > (u64)size[other] * shield ? at[STANDING] : at[other];
+}
+
+/* ---- Who it is. ---- */
+
+/* Takes `user`, at `i`, of which no flow is known any more, out. */
+inline_always void user_leave(u32 i, struct user *user)
+{
+	struct entry entry;
+
+	if (user->in_round)
+		round_remove(&shares.round, i, user_turns);
+	table_free(&shares.users, &user_chains, &users, i, &user->entry);
+	entry = user->entry;
+	*user = (struct user){ .entry = entry };
+}
+
+inline_always void flow_leave(struct flow *flow)
+{
+	u32 i = flow->user;
+	struct user *user = user_at(i);
+
+	if (!i || !user)
+		return;
+	user->flows--;
+	if (!user->flows)
+		user_leave(i, user);
+}
+
+/* Forgets the flow that has been idle for longest. */
+verified_apart int forget_one(void)
+{
+	u32 at = ring_head();
+	struct flow *flow = flow_at(at);
+	struct user *user;
+	struct entry entry;
+
+	if (!at || !flow)
+		return 0;
+	ring_remove(at);
+	user = user_at(flow->user);
+	if (flow->in_round && user)
+		round_remove(&user->round, at, flow_turns);
+	flow_leave(flow);
+	pool_forget(at, flow);
+	entry = flow->entry;
+	*flow = (struct flow){ .entry = entry };
+	return 0;
+}
+
+/* The place of the flow of `hash`, of a new one if it is not known; 0 if there is none. */
+verified_apart u32 flow_of(u32 hash)
+{
+	u32 at = 0;
+
+	if (!pool_flow(hash, &at)) {
+		forget_one();
+		pool_flow(hash, &at);
+	}
+	return at;
+}
+
+/* The user of a key's `hash`, and its place. */
+verified_apart u32 user_of(u32 hash)
+{
+	u32 i = 0, *weight;
+	struct user *user = table_hold(&shares.users, &user_chains, &users, hash, &i);
+
+	if (!user)
+		return 0;
+	if (!user->weight) {
+		weight = bpf_map_lookup_elem(&weights, &hash);
+		user->weight = weight && *weight ? *weight : 1;
+		user->openings = OPENINGS;
+	}
+	return i;
+}
+
+/* A flow belongs to the user of the packet that made it active. */
+inline_always void belong(struct sk_buff *skb, u32 at, struct flow *flow)
+{
+	u32 i = user_of(skb_key_hash(skb, keys.users_by));
+	struct user *user = user_at(i);
+
+	if (!i || !user || i == flow->user)
+		return;
+	user->flows++;
+	if (flow->user)
+		flow_leave(flow);
+	else
+		ring_push(at);
+	flow->user = i;
+}
+
+/* ---- Arrivals. ---- */
+
+/* Flow `at`, which is bulk and has packets, has turns in the round of its user, and that user in the round of users. */
+inline_always void enter(u32 at, struct flow *flow)
+{
+	struct user *user = user_at(flow->user);
+
+	if (flow->in_round || !user)
+		return;
+	flow->in_round = true;
+	flow->fresh = true;
+	flow->deficit = config.quantum;
+	round_push_front(&user->round, at, flow_turns);
+	if (user->in_round)
+		return;
+	user->in_round = true;
+	user->fresh = true;
+	user->deficit = config.quantum;
+	round_push_front(&shares.round, flow->user, user_turns);
+}
+
+/* A flow was in another class; its packets change the order. */
+inline_always void change(u32 at, struct flow *flow, enum class from)
+{
+	enum class to = flow->record.class;
+
+	if (!flow->packets)
+		return;
+	order_move(from, at, flow->cost, 0);
+	flow->cost = 0;
+	count(flow, from, -flow->packets);
+	count(flow, to, flow->packets);
+	if (to == BULK)
+		enter(at, flow);
+	place(at, flow);
+}
+
+/* Bytes that new flows of user `i` may send now. */
+inline_always u64 openings(u32 i)
+{
+	struct user *user = user_at(i);
+	u64 back;
+
+	if (!user)
+		return 0;
+	back = (shares.sent - user->sent) / OPENING_PART;
+	user->sent += back * OPENING_PART;
+	user->openings += back;
+	if (user->openings > OPENINGS)
+		user->openings = OPENINGS;
+	return user->openings;
+}
+
+inline_always void meter_turn(struct meter *meter, u32 at)
+{
+	bool next = at == meter->window + 1;
+
+	if (at == meter->window)
+		return;
+	for (int n = 0; n < 2; n++) {
+		meter->last[n] = next ? meter->now[n] : 0;
+		meter->now[n] = 0;
+	}
+	meter->idled_last = meter->idled || !next;
+	meter->idled = false;
+	meter->window = at;
+}
+
+/* Who flow `at` is, as a packet of it comes. */
+verified_apart int meet(u64 now, u32 at)
+{
+	struct flow *flow = flow_at(at);
+	struct meter *meter = &shares.meter;
+	enum class was, class;
+	struct link link;
+
+	if (!flow)
+		return 0;
+	if (record_is_forgotten(&flow->record, flow->packets, now))
+		record_begin(&flow->record, now);
+	record_account(&flow->record, flow->packets, now);
+	meter_turn(meter, window_of(now));
+	link = (struct link){ meter->last[0], meter->last[1], shares.waiting && !meter->idled_last };
+	was = flow->record.class;
+	class = record_judge(&flow->record, flow->packets, now, &link);
+	if (class == NEW && !openings(flow->user)) {
+		class = BULK;
+		record_change(&flow->record, now, class);
+	}
+	if (class != was)
+		change(at, flow, was);
+	return 0;
+}
+
+/* A packet of `len` joins the queue of flow `at`; its slot. */
+verified_apart u32 join(u64 now, u32 at, u32 len)
+{
+	struct flow *flow = flow_at(at);
+
+	if (!flow)
+		return 0;
+	if (!pool_push(at, flow, len, now))
+		return 0;
+	if (flow->packets == 1) {
+		flow->record.busy = now;
+		ring_remove(at);
+	}
+	count(flow, flow->record.class, 1);
+	if (flow->record.class == BULK)
+		enter(at, flow);
+	place(at, flow);
+	return flow->tail;
+}
+
+/* Drops a packet of the longest queue; whether there was one. */
+inline_always bool drop_longest(struct bpf_sk_buff_ptr *to_free, u64 now)
+{
+	u32 at = longest();
+	struct slot *slot = slot_at(take(now, at));
+	struct flow *flow = flow_at(at);
+
+	if (!at || !slot || !flow)
+		return false;
+	record_loss(&flow->record, now, 1);
+	give_up(slot, to_free, LONGEST_QUEUE);
+	return true;
+}
+
+inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
+{
+	struct flow *flow;
+	struct slot *slot;
+	u32 at;
+	int n;
+
+	if (pkt->len > config.limit_bytes)
+		return refuse(skb, to_free, TOO_LARGE);
+	at = flow_of(flow_hash(skb));
+	flow = flow_at(at);
+	if (!at || !flow)
+		return refuse(skb, to_free, FLOWS);
+	/* All packets of a connection have the same addresses. */
+	if (!flow->user || (keys.flows_by != FIVE_TUPLE && !flow->in_round && !flow->packets))
+		belong(skb, at, flow);
+	meet(pkt->now, at);
+	record_arrival(&flow->record, pkt->len);
+	if (record_is_asked(&flow->record, pkt->len))
+		return refuse(skb, to_free, EARLY);
+	slot = flow->user && !is_over() ? slot_at(join(pkt->now, at, pkt->len)) : NULL;
+	if (!slot)
+		return refuse(skb, to_free, FLOWS);
+	hold(skb, to_free, slot);
+	if (!is_over())
+		return NET_XMIT_SUCCESS;
+	drop_longest(to_free, pkt->now);
+	if (!is_over())
+		return NET_XMIT_SUCCESS;
+	/* Several small packets for a large one. */
+	bpf_for(n, 0, MOST_PACKETS) {
+		if (!is_over() || !drop_longest(to_free, pkt->now))
+			break;
+	}
+	return NET_XMIT_SUCCESS;
+}
+
+/* ---- Departures. ---- */
+
+/* The slot of a packet of a flow in standing, or else of a new one; 0 if there is none. */
+verified_apart u32 first(u64 now)
+{
+	enum class class = order_is_empty(STANDING) ? NEW : STANDING;
+	u32 at = order_is_empty(class) ? 0 : order_least(class), i;
+	struct flow *flow = flow_at(at);
+	bool stands;
+	int n;
+
+	if (!at || !flow)
+		return 0;
+	stands = class == STANDING && record_stands(&flow->record, flow->packets, now);
+	i = take(now, at);
+	if (!stands)
+		return i;
+	bpf_for(n, 0, MOST_PACKETS) {
+		struct slot *slot = slot_at(i);
+
+		if (!slot || !flow->packets || since(now, slot->arrived) <= DEADLINE)
+			break;
+		record_loss(&flow->record, now, 1);
+		give_up_late(slot, SOJOURN);
+		i = take(now, at);
+	}
+	return i;
+}
+
+/* What bulk is owed for a packet of `flow`, which goes before it. */
+inline_always void owe(const struct flow *flow, u32 len)
+{
+	struct user *user = user_at(flow->user);
+
+	if (!shares.waiting) {
+		shares.owed = 0;
+		shares.owed_others = 0;
+		return;
+	}
+	shares.owed += (u64)len * (flow->record.class == NEW ? OWED_NEW : OWED_STANDING);
+	if (user && shares.waiting > user->waiting)
+		shares.owed_others += (u64)len * OWED_USERS;
+}
+
+/* Whether bulk's turn has come. */
+inline_always bool is_due(void)
+{
+	return shares.waiting &&
+	       (shares.owed >= (u64)config.quantum * OWED_OF || shares.owed_others >= (u64)OWED_OF * BURST);
+}
+
+/* The bulk flow whose turn it is, after one step through the rounds; 0 if there is one more to take. */
+inline_always u32 step(u32 i, struct user *user)
+{
+	u32 at = round_head(user->round, flow_turns);
+	struct flow *flow = flow_at(at);
+	bool is_bulk;
+
+	if (user->deficit <= 0) {
+		user->deficit += (s64)config.quantum * user->weight;
+		user->fresh = false;
+		round_rotate(&shares.round, user_turns);
+		return 0;
+	}
+	if (!at || !flow) {
+		user->in_round = user->fresh;
+		if (user->fresh)
+			round_rotate(&shares.round, user_turns);
+		else
+			round_remove(&shares.round, i, user_turns);
+		user->fresh = false;
+		return 0;
+	}
+	is_bulk = flow->record.class == BULK;
+	if (is_bulk && flow->packets) {
+		if (flow->deficit > 0)
+			return at;
+		flow->deficit += config.quantum;
+	} else if (!is_bulk || !flow->fresh) {
+		flow->in_round = false;
+		round_remove(&user->round, at, flow_turns);
+		return 0;
+	}
+	/* Also one that is empty after its first turn, so that nobody lives on first turns. */
+	flow->fresh = false;
+	round_rotate(&user->round, flow_turns);
+	return 0;
+}
+
+/* The bulk flow whose turn it is; 0 if there is none. */
+verified_apart u32 turn(void)
+{
+	int n;
+
+	bpf_for(n, 0, TURNS) {
+		u32 i = round_head(shares.round, user_turns), at;
+		struct user *user = user_at(i);
+
+		if (!i || !user)
+			return 0;
+		at = step(i, user);
+		if (at)
+			return at;
+	}
+	return order_is_empty(BULK) ? 0 : order_most(BULK);
+}
+
+/* Takes the next packet of `flow`, at `at`; its slot, and whether CoDel may drop it. */
+inline_always u32 next(u64 now, u32 at, struct flow *flow, const struct codel_law *law, bool *may)
+{
+	u32 i = take(now, at);
+	struct slot *slot = slot_at(i);
+
+	if (!i || !slot) {
+		flow->codel.first_above = 0;
+		flow->codel.dropping = false;
+		*may = false;
+		return 0;
+	}
+	*may = codel_is_above(&flow->codel, law, now, since(now, slot->arrived), flow->bytes);
+	return i;
+}
+
+/* The slot of the packet of bulk flow `at` that CoDel leaves. */
+verified_apart u32 next_of(u64 now, u32 at)
+{
+	const struct codel_law law = { TARGET, INTERVAL, config.quantum };
+	struct flow *flow = flow_at(at);
+	bool may;
+	u32 i;
+	int n;
+
+	if (!flow)
+		return 0;
+	i = next(now, at, flow, &law, &may);
+	if (!flow->codel.dropping && may) {
+		give_up_late(slot_at(i), SOJOURN);
+		i = next(now, at, flow, &law, &may);
+		if (i)
+			codel_begin(&flow->codel, &law, now);
+		return i;
+	}
+	/* Below the target: the dropping ends. */
+	flow->codel.dropping = flow->codel.dropping && may;
+	if (!codel_is_due(&flow->codel, now))
+		return i;
+	bpf_for(n, 0, MOST_PACKETS) {
+		if (!codel_is_due(&flow->codel, now))
+			break;
+		flow->codel.count = sum_of(flow->codel.count, 1);
+		give_up_late(slot_at(i), SOJOURN);
+		i = next(now, at, flow, &law, &may);
+		codel_go_on(&flow->codel, &law, may);
+	}
+	return i;
+}
+
+/* The slot of a packet of the bulk flow whose turn it is. */
+inline_always u32 bulk(u64 now)
+{
+	u32 at = turn(), held = pool.packets, i = next_of(now, at), lost = held - pool.packets - 1;
+	struct flow *flow = flow_at(at);
+	struct slot *slot = slot_at(i);
+	struct user *user;
+	u64 paid;
+
+	if (!at || !i || !flow || !slot)
+		return 0;
+	flow->deficit -= slot->len;
+	if (lost)
+		record_loss(&flow->record, now, lost);
+	user = user_at(flow->user);
+	if (user)
+		user->deficit -= slot->len;
+	paid = (u64)slot->len * OWED_OF;
+	shares.owed = since(shares.owed, paid);
+	shares.owed_others = since(shares.owed_others, paid);
+	return i;
+}
+
+/* A packet of `len` of `flow` leaves. */
+inline_always void depart(struct flow *flow, u64 now, u64 arrived, u32 len)
+{
+	struct meter *meter = &shares.meter;
+	struct user *user;
+
+	record_departure(&flow->record, len, since(now, arrived));
+	meter_turn(meter, window_of(now));
+	meter->now[0] += len;
+	meter->idled |= !pool.packets;
+	shares.sent += len;
+	if (flow->record.class == STANDING)
+		meter->now[1] += len;
+	if (flow->record.class != NEW)
+		return;
+	user = user_at(flow->user);
+	if (user)
+		user->openings = since(user->openings, len);
+}
+
+inline_always u32 makeway_dequeue(u64 now)
+{
+	u32 i = is_due() ? 0 : first(now);
+	bool goes_first = i;
+	struct slot *slot;
+	struct flow *flow;
+
+	if (!i)
+		i = bulk(now);
+	slot = slot_at(i);
+	flow = slot ? flow_at(slot->flow) : NULL;
+	if (!i || !flow)
+		return 0;
+	if (goes_first)
+		owe(flow, slot->len);
+	depart(flow, now, slot->arrived, slot->len);
+	return i;
+}
+
+inline_always void makeway_clear(void)
+{
+	u32 n;
+
+	bpf_for(n, 1, MOST_PACKETS + 2) {
+		struct flow *flow = n <= pool.flows.used ? flow_at(n) : NULL;
+
+		if (!flow)
+			break;
+		/* The compiler knows how large it is and would leave out what shows it to the verifier. */
+		barrier_var(n);
+		order_move(flow->record.class, n, flow->cost, 0);
+	}
+	bpf_for(n, 1, MOST_PACKETS + 3) {
+		struct user *user = n <= shares.users.used ? user_at(n) : NULL;
+
+		if (!user)
+			break;
+		table_forget(&user_chains, user->entry.hash);
+		*user = (struct user){};
+	}
+	if (links_at(0))
+		*links_at(0) = (struct links){};
+	shares = (struct shares){};
+}
+
+QDISC(makeway)

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* What is known of a flow's behaviour, and what follows from it. Twin of core/sched/makeway/record.rs, where each constant
+ * and each rule has its reason; docs/disciplines/makeway.md is the specification. */
+#pragma once
+
+#include "kernel.h"
+
+#define MS (1000 * 1000ULL)
+#define SECOND (1000 * MS)
+
+#define TRIAL (2 * SECOND)
+#define STANDS (250 * MS)
+#define SMALL (64 << 10)
+#define STARVES SECOND
+#define CREDIT ((s64)(500 * MS))
+#define CREDIT_STARVED ((s64)(2 * SECOND))
+#define CREDIT_MOST ((s64)(4 * SECOND))
+#define EARNS 4
+#define REDEEMS (8 * SECOND)
+#define DEMERITS 2
+#define DEMERITS_MOST 6
+#define PAROLE 2
+#define FORGOTTEN (3 * SECOND)
+#define FORGOTTEN_STANDING (30 * SECOND)
+#define WINDOW_BITS 29
+#define NO_TCP 8
+#define RTT_LEAST (20 * MS >> 16)
+#define WAIT_MOST (500 * MS >> 16)
+#define PACKETS 16
+#define WINDOWS 2
+#define ASKED_OF 16
+#define ASKED_LEN 512
+#define HOG 8
+
+enum class {
+	NEW,
+	STANDING,
+	BULK,
+	/* The window says nothing. */
+	UNDECIDED,
+};
+
+/* Does the flow respond to loss? */
+enum question {
+	NOT_ASKED,
+	/* In the window in which it was asked first. */
+	ASKED,
+	/* In the window that is compared. */
+	WAITS,
+};
+
+/* What the link sent in the last whole window, bytes of all and of flows in standing; whether bulk has packets waiting. */
+struct link {
+	u64 sent;
+	u64 standing;
+	bool contended;
+};
+
+struct record {
+	/* Since when it is in its class, or has a demerit less. */
+	u64 since;
+	/* When it last lost a packet to a queue, or had a queue that stood. */
+	u64 offence;
+	/* Since when it has had packets waiting. */
+	u64 busy;
+	/* When a packet of it last came or left. */
+	u64 seen;
+	/* Ns for which its queue may still stand. */
+	s64 credit;
+	/* Bytes served since it was new. */
+	u32 served;
+	/* The window, and what came in it: bytes, packets, those lost, the shortest wait in units of 2^16 ns. */
+	u32 window;
+	u32 came;
+	u32 arrivals;
+	u32 losses;
+	u32 wait;
+	/* Bytes of a window above which the flow is asked. */
+	u32 proven;
+	/* Bytes of the window in which it was asked last, and of the window before this one. */
+	u32 before;
+	u32 last;
+	/* `enum class` and `enum question`. */
+	u8 class;
+	u8 question;
+	u8 demerits;
+	u8 starved;
+	/* Large packets since one was taken to ask. */
+	u8 due;
+	bool known;
+	/* In the last window it brought more than 1/HOG of the link. */
+	bool hogs;
+};
+
+inline_always u64 since(u64 now, u64 then)
+{
+	return now > then ? now - then : 0;
+}
+
+inline_always u32 window_of(u64 now)
+{
+	return now >> WINDOW_BITS;
+}
+
+/* `a + b`, or the most there is. */
+inline_always u32 sum_of(u32 a, u32 b)
+{
+	return a + b < a ? ~0U : a + b;
+}
+
+/* A packet comes while `packets` wait: whether the flow is unknown, or has been silent for so long that it is. */
+inline_always bool record_is_forgotten(const struct record *record, u32 packets, u64 now)
+{
+	u64 keeps = record->class == STANDING ? FORGOTTEN_STANDING : FORGOTTEN;
+
+	return !packets && (!record->known || since(now, record->seen) > keeps);
+}
+
+/* A new flow; what it did wrong is not forgotten. */
+inline_always void record_begin(struct record *record, u64 now)
+{
+	u8 demerits = record->known ? record->demerits : DEMERITS;
+
+	*record = (struct record){
+		.known = true,
+		.demerits = demerits,
+		.since = now,
+		.offence = now,
+		.busy = now,
+		.seen = now,
+		.credit = CREDIT,
+		.window = window_of(now),
+		.wait = ~0U,
+	};
+}
+
+/* Credit for the time since the last packet, before the next comes or goes. */
+inline_always void record_account(struct record *record, u32 packets, u64 now)
+{
+	u64 stands_from = now, good, stood;
+
+	if (packets) {
+		stands_from = record->busy + STANDS;
+		if (stands_from < record->seen)
+			stands_from = record->seen;
+		if (stands_from > now)
+			stands_from = now;
+	}
+	good = since(stands_from, record->seen);
+	stood = now - stands_from;
+	if (stood)
+		record->offence = now;
+	record->credit += good / EARNS;
+	if (record->credit > CREDIT_MOST)
+		record->credit = CREDIT_MOST;
+	record->credit -= stood;
+	record->seen = now;
+}
+
+/* Whether its queue, of `packets`, stands. */
+inline_always bool record_stands(const struct record *record, u32 packets, u64 now)
+{
+	return packets && since(now, record->busy) > STANDS;
+}
+
+inline_always void record_arrival(struct record *record, u32 len)
+{
+	record->came = sum_of(record->came, len);
+	record->arrivals++;
+}
+
+/* A packet that waited for `wait` leaves. */
+inline_always void record_departure(struct record *record, u32 len, u64 wait)
+{
+	record->served = sum_of(record->served, len);
+	wait >>= 16;
+	if (wait > WAIT_MOST)
+		wait = WAIT_MOST;
+	if (wait < record->wait)
+		record->wait = wait;
+}
+
+inline_always void record_loss(struct record *record, u64 now, u32 packets)
+{
+	record->losses += packets;
+	record->offence = now;
+}
+
+/* Whether the packet of `len` that comes is the question. */
+inline_always bool record_is_asked(struct record *record, u32 len)
+{
+	if (record->question == NOT_ASKED || len < ASKED_LEN)
+		return false;
+	if (++record->due < ASKED_OF)
+		return false;
+	record->due = 0;
+	return true;
+}
+
+inline_always void record_change(struct record *record, u64 now, enum class class)
+{
+	if (class == BULK) {
+		if (record->demerits < DEMERITS_MOST)
+			record->demerits++;
+		record->question = NOT_ASKED;
+	}
+	record->credit = record->class == BULK && class == STANDING ? CREDIT_STARVED : CREDIT;
+	record->class = class;
+	record->since = now;
+	record->offence = now;
+	record->starved = 0;
+}
+
+/* By its queue and its losses. */
+inline_always enum class record_by_queue(struct record *record, u32 packets, u64 now)
+{
+	u64 age = since(now, record->since), clean = since(now, record->offence), sentence;
+	bool asked = record->question != NOT_ASKED;
+
+	switch (record->class) {
+	case NEW:
+		if (record_stands(record, packets, now) &&
+		    (record->served > SMALL || since(now, record->busy) > STARVES))
+			return BULK;
+		if (age > TRIAL && clean > TRIAL / 2 && !asked)
+			return STANDING;
+		if (age <= TRIAL * 2 || asked)
+			return NEW;
+		/* Asked, it went on: its losses are the doing of others that begin. */
+		return record->proven ? STANDING : BULK;
+	case STANDING:
+		if (record->credit <= 0)
+			return BULK;
+		if (age > REDEEMS) {
+			if (record->demerits)
+				record->demerits--;
+			record->since = now;
+		}
+		return STANDING;
+	}
+	sentence = SECOND << (record->demerits & 7);
+	if ((clean > sentence && !record->hogs) || (record->demerits <= PAROLE && age > sentence))
+		return NEW;
+	return BULK;
+}
+
+/* It brings more than NO_TCP times what TCP would at its loss and its RTT (Floyd and Fall 1999), squared. */
+inline_always bool record_is_no_tcp(const struct record *record)
+{
+	u64 rtt = (record->wait < WAIT_MOST ? record->wait : WAIT_MOST) + RTT_LEAST;
+	u64 windows = NO_TCP * (1ULL << (WINDOW_BITS - 16)) / rtt;
+	u64 product = (u64)record->arrivals * record->losses;
+	/* In such loss TCP waits for timeouts. */
+	bool drowns = record->arrivals >= PACKETS * 2 && record->losses * 4 >= record->arrivals * 3;
+	bool loses = record->arrivals >= PACKETS && record->losses * 4 >= record->arrivals;
+
+	return drowns || (loses && product * 100 > windows * windows * 149);
+}
+
+/* The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held back,
+ * and less after it. */
+inline_always enum class record_answer(struct record *record, bool whole, u32 came, bool resumes, const struct link *link)
+{
+	bool is_due = record->class == NEW || !resumes;
+	u32 shown;
+
+	if (!whole) {
+		record->question = NOT_ASKED;
+		return UNDECIDED;
+	}
+	switch (record->question) {
+	case NOT_ASKED:
+		if (is_due && record->hogs && came > record->proven && link->contended) {
+			record->question = ASKED;
+			record->before = came;
+			record->due = ASKED_OF - 1;
+		}
+		return UNDECIDED;
+	case ASKED:
+		if (came < record->before / 2)
+			return BULK;
+		record->question = WAITS;
+		return UNDECIDED;
+	}
+	if ((u64)came * 16 < (u64)record->before * 11)
+		return BULK;
+	record->question = NOT_ASKED;
+	shown = came > record->before ? came : record->before;
+	record->proven = sum_of(shown, shown / 2);
+	return UNDECIDED;
+}
+
+/* By what it brought in the window that ended. */
+inline_always enum class record_turn_window(struct record *record, u64 now, const struct link *link)
+{
+	u32 at = window_of(now), came = record->came;
+	bool whole, steady, starves, resumes;
+
+	if (at == record->window)
+		return UNDECIDED;
+	whole = at == record->window + 1;
+	/* TCP that overshot falls; a stream goes on. */
+	steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
+	starves = whole && steady && record_is_no_tcp(record);
+	resumes = !record->last;
+	record->last = whole ? came : 0;
+	record->hogs = whole && (u64)came * HOG >= link->sent;
+	record->starved = starves ? record->starved + 1 : 0;
+	record->window = at;
+	record->came = 0;
+	record->arrivals = 0;
+	record->losses = 0;
+	record->wait = ~0U;
+	if (record->class != BULK) {
+		record->starved = 0;
+		return record_answer(record, whole, came, resumes, link);
+	}
+	if (record->starved > WINDOWS)
+		record->starved = WINDOWS;
+	if (record->starved < WINDOWS || (link->standing + came) * 10 > link->sent * 9)
+		return UNDECIDED;
+	record->proven = sum_of(came, came / 2);
+	return STANDING;
+}
+
+/* The class that it should be in, as a packet comes while `packets` wait. */
+inline_always enum class record_judge(struct record *record, u32 packets, u64 now, const struct link *link)
+{
+	enum class verdict = record_turn_window(record, now, link);
+
+	if (verdict == UNDECIDED)
+		verdict = record_by_queue(record, packets, now);
+	if (verdict != record->class)
+		record_change(record, now, verdict);
+	return verdict;
+}

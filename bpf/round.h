@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* Round robin lists. Twin of core/sched/turns.rs; here anyone can leave a list, not only its head.
+ *
+ * Each is in one list at most. A list is a ring held by its tail, 0 if it is empty; `at` says where the links of each are. */
+#pragma once
+
+#include "ring.h"
+
+typedef struct links *links_of(u32 i);
+
+inline_always u32 round_head(u32 tail, links_of at)
+{
+	struct links *last = at(tail);
+
+	return tail && last ? last->next : 0;
+}
+
+/* Puts `i`, which is in no list, first. */
+inline_always void round_push_front(u32 *tail, u32 i, links_of at)
+{
+	struct links *mine = at(i), *last = at(*tail), *first;
+
+	if (!mine || !last)
+		return;
+	if (!*tail) {
+		*mine = (struct links){ i, i };
+		*tail = i;
+		return;
+	}
+	first = at(last->next);
+	if (!first)
+		return;
+	*mine = (struct links){ *tail, last->next };
+	first->prev = i;
+	last->next = i;
+}
+
+/* Takes `i`, which is in the list, out. */
+inline_always void round_remove(u32 *tail, u32 i, links_of at)
+{
+	struct links *mine = at(i), *prev, *next;
+
+	if (!mine)
+		return;
+	if (mine->next == i) {
+		*tail = 0;
+		return;
+	}
+	prev = at(mine->prev);
+	next = at(mine->next);
+	if (!prev || !next)
+		return;
+	prev->next = mine->next;
+	next->prev = mine->prev;
+	if (*tail == i)
+		*tail = mine->prev;
+}
+
+/* Moves the head to the end. */
+inline_always void round_rotate(u32 *tail, links_of at)
+{
+	*tail = round_head(*tail, at);
+}

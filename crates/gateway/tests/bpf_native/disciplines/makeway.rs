@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `makeway`: operations at random as for the others, and a minute of sources whose behaviour changes, so that flows go
+//! through all classes.
+
+use super::*;
+
+static MAKEWAY: LazyLock<Native> = LazyLock::new(|| Native::discipline("makeway"));
+
+/// A source sends packets of one size in bursts.
+#[derive(Clone, Debug)]
+struct Source {
+    host: u8,
+    /// In parts of a second: silence before it begins.
+    begins: u64,
+    /// Each for a while: ms, packets of a burst, bytes of a packet, and the rate in 64ths of the link's.
+    phases: Vec<(u64, u32, u32, u64)>,
+}
+
+fn sources() -> impl Strategy<Value = Vec<Source>> {
+    let rate = prop_oneof![3 => 1u64..8, 3 => 8u64..40, 1 => 40u64..90];
+    let burst = prop_oneof![4 => Just(1u32), 2 => 2..6u32, 1 => 6..40u32];
+    let len = prop_oneof![60..300u32, 500..530u32, 1000..1500u32];
+    let time = prop_oneof![1 => 100u64..1500, 3 => 1500u64..9000, 1 => 9000u64..40_000];
+    let phase = prop_oneof![
+        1 => (time.clone(), Just(1), Just(100), Just(0)),
+        6 => (time, burst, len, rate)
+    ];
+    let one = (0u8..4, 0u64..20_000, vec(phase, 1..8)).prop_map(|(host, begins, phases)| Source {
+        host,
+        begins,
+        phases,
+    });
+    vec(one, 1..10)
+}
+
+/// What they send over a link of `bps` in a minute, with a departure whenever the link is free, or was not for `late` ns.
+fn ops(sources: &[Source], bps: u64, late: u64) -> Vec<Op> {
+    const MS: u64 = 1_000_000;
+    const END: u64 = 60_000 * MS;
+    const BEGIN: u64 = 1_000_000_000;
+    let mut arrivals = Vec::new();
+    for (flow, source) in (0..).zip(sources) {
+        let mut from = source.begins * MS;
+        for &(ms, burst, len, part) in &source.phases {
+            let end = (from + ms * MS).min(END);
+            let rate = bps * part / 64;
+            // At least a few bursts a minute.
+            let every = match rate {
+                0 => u64::MAX,
+                rate => u64::from(burst * len) * 8_000_000_000 / rate,
+            };
+            while part > 0 && from < end {
+                arrivals.extend((0..burst).map(|_| (from, flow, len, source.host)));
+                from += every.max(1);
+            }
+            from = end;
+        }
+    }
+    arrivals.sort_by_key(|&(at, ..)| at);
+    let mut ops = Vec::new();
+    let mut free = 0;
+    for (n, (at, flow, len, host)) in (0..).zip(arrivals) {
+        // A departure as soon as the last packet was sent: each takes as long as a full one.
+        while free <= at {
+            ops.push(Op {
+                now: BEGIN + free,
+                what: DEQUEUE,
+                ..Op::zeroed()
+            });
+            free += 12_000 * 1_000_000_000 / bps + late;
+        }
+        ops.push(Op {
+            now: BEGIN + at,
+            ..packet(n, flow, len, host)
+        });
+    }
+    ops
+}
+
+/// A packet of a flow that has one pair of addresses, if it goes to one host.
+fn packet(n: u32, flow: u32, len: u32, host: u8) -> Op {
+    let mut bytes = headers(4, len, None, host);
+    let [.., high, low] = flow.to_be_bytes();
+    bytes[12..16].copy_from_slice(&[172, 16, high, low]);
+    Op {
+        what: ENQUEUE,
+        packet: n,
+        hash: (flow + 1).wrapping_mul(0x9e37_79b9),
+        flow,
+        len,
+        bytes,
+        ..Op::zeroed()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn does_what_core_does(link in link(Discipline::Makeway), operations in operations()) {
+        let mut ops = super::ops(&operations);
+        for op in ops.iter_mut().filter(|op| op.what == ENQUEUE) {
+            op.bytes = packet(0, op.flow, op.len, (op.flow % 5) as u8).bytes;
+        }
+        check_ops(&MAKEWAY, &link, ops)?;
+    }
+
+    /// Flows are hosts that send to several users.
+    #[test]
+    fn a_flow_belongs_to_the_user_of_the_packet_that_made_it_active(
+        link in link(Discipline::Makeway),
+        operations in operations(),
+    ) {
+        let link = Link { flows_by: SRC_HOST, ..link };
+        let mut ops = super::ops(&operations);
+        for op in ops.iter_mut().filter(|op| op.what == ENQUEUE) {
+            op.bytes = packet(0, op.flow, op.len, (op.packet % 5) as u8).bytes;
+        }
+        check_ops(&MAKEWAY, &link, ops)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn does_what_core_does_for_a_minute(
+        link in link(Discipline::Makeway),
+        sources in sources(),
+        bps in 200_000u64..1_500_000,
+        late in prop_oneof![4 => Just(0), 1 => 0u64..20_000_000],
+    ) {
+        let link = Link { rate: None, ..link };
+        check_ops(&MAKEWAY, &link, ops(&sources, bps, late))?;
+    }
+}
