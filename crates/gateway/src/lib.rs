@@ -4,6 +4,8 @@
 //! - `bpf`: disciplines in the kernel, as BPF qdiscs;
 //! - [`control`]: one running instance for each interface, and how others talk to it;
 //! - [`datapath`]: takes packets from the kernel's packet queue and gives them back in our order;
+//! - [`interface`]: a network interface of this machine;
+//! - [`protocol`]: the JSON lines between an instance and its clients;
 //! - [`rules`]: the rules of nftables or iptables that send packets there.
 
 #[cfg(feature = "bpf")]
@@ -14,5 +16,8 @@ pub mod bpf;
 pub mod control;
 pub mod datapath;
 mod folder;
+pub mod interface;
+mod place;
+pub mod protocol;
 pub mod rules;
 mod tool;

@@ -5,10 +5,10 @@ use std::convert::Infallible;
 
 use makeway_core::units::Rate;
 
-use crate::control::interface::Interface;
-use crate::control::place::Place;
-use crate::control::protocol::DirectionStatus;
 use crate::datapath::DatapathConfig;
+use crate::interface::Interface;
+use crate::place::Place;
+use crate::protocol::DirectionStatus;
 use crate::rules::Direction;
 
 /// Why there is no qdisc.

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::netlink::{self, Found, ROOT};
 use super::{BpfError, Config, Qdisc, stats};
-use crate::control::interface::{self, Interface};
-use crate::control::place::Place;
-use crate::control::protocol::DirectionStatus;
 use crate::folder;
+use crate::interface::{self, Interface};
+use crate::place::Place;
+use crate::protocol::DirectionStatus;
 use crate::rules::Direction;
 
 /// The file system in which the kernel keeps what is pinned.
