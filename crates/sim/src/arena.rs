@@ -18,19 +18,19 @@ pub struct Transit {
     pub step: u32,
     /// Length from the network header on, in bytes.
     pub len: u32,
-    /// What it says of congestion.
+    /// ECN codepoint.
     pub ecn: Ecn,
     /// Its tickets, or its place in a profile.
     pub tag: Tag,
     /// Stations that may still pass it on.
     pub ttl: u8,
-    /// What it carries.
+    /// Its contents.
     pub body: Body,
 }
 
 const _: () = assert!(size_of::<Transit>() == 64);
 
-/// What a packet carries.
+/// Contents of a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
     /// TCP data.
@@ -50,7 +50,7 @@ pub enum Body {
     Media(makeway_endpoints::Packet),
     /// A TCP acknowledgement.
     Ack(Ack),
-    /// What its receiver reports; it is in [`Arena::feedback`].
+    /// The receiver's report; it is in [`Arena::feedback`].
     Feedback(u32),
 }
 
@@ -129,7 +129,7 @@ impl Arena {
         std::mem::replace(ecn, Ecn::Marked) != Ecn::Marked
     }
 
-    /// What happened to `packet` in a queue; whether it was marked there.
+    /// Takes over tag and mark of `packet` from a queue; whether it was marked there.
     #[inline(always)]
     pub fn carry(&mut self, packet: &Packet) -> bool {
         let marked = packet.ecn() == Ecn::Marked && self.mark(packet.handle);
@@ -161,7 +161,7 @@ impl Arena {
         transit
     }
 
-    /// What carries `feedback`.
+    /// Body of a packet with `feedback`.
     pub fn carrying(&mut self, feedback: Feedback) -> Body {
         Body::Feedback(match self.free_feedback.pop() {
             Some(place) => {
@@ -175,7 +175,7 @@ impl Arena {
         })
     }
 
-    /// What a packet of that body carries, or carried until another was taken in.
+    /// Feedback in a packet of that body, or that was in it until another was taken in.
     pub fn feedback(&self, place: u32) -> &Feedback {
         &self.feedback[place as usize]
     }

@@ -18,6 +18,7 @@ mod error;
 mod flow;
 mod port;
 mod run;
+mod step;
 pub mod tcp;
 pub mod trace;
 pub mod wlan;

@@ -16,7 +16,7 @@ use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
 
 use crate::arena::Transit;
-use crate::world::Step;
+use crate::step::Step;
 
 /// Of 802.11 data: LLC 8 bytes, MAC header 24, check sequence 4 (IEEE 802.11-2020 9.3.2.1).
 pub const FRAMING: Framing = Framing {
@@ -167,7 +167,7 @@ impl Port {
         }
     }
 
-    /// What acknowledgements carry to the port `number` decides what its data carries on, where tickets are the receivers'.
+    /// Tickets on acknowledgements to the port `number` decide those on its data, where tickets are the receivers'.
     #[inline(always)]
     pub fn hear(ports: &mut [Self], number: u32) {
         if ports[number as usize].currency.is_none() {
@@ -218,7 +218,7 @@ impl Port {
         }
     }
 
-    /// Begins to send whatever may be sent at `now`; when there may be more. `sent` hears of each, and says
+    /// Begins to send every packet that may be sent at `now`; when there may be more. `sent` hears of each, and says
     /// whether it was marked here.
     pub fn transmit(
         &mut self,

@@ -3,12 +3,13 @@
 
 mod media;
 mod radio;
+mod sources;
 
 pub use radio::{Cell, Mesh};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use makeway_core::packet::{Ecn, FlowId, Handle, Tag, UserId};
+use makeway_core::packet::{Ecn, Handle, Tag};
 use makeway_core::units::{Bytes, Duration, Instant};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Departure, HEADERS};
@@ -18,34 +19,13 @@ use crate::agenda::Agenda;
 use crate::arena::{Arena, Body, Transit};
 use crate::flow::{Flow, Kind};
 use crate::port::Port;
+use crate::step::Step;
 use crate::tcp::Ack;
 use crate::trace::{Trace, What};
+use sources::{Event, Sources};
 
 /// Of IP packets, as Linux sets it.
 const TTL: u8 = 64;
-
-/// A step of a way: the port, and what a packet that goes this way is there.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// The port's number; [`Step::END`] has none.
-    pub port: u32,
-    /// The flow's id at the port.
-    pub flow: FlowId,
-    /// The user's id at the port.
-    pub user: UserId,
-    /// On a radio channel the station that it is for, perhaps over others.
-    pub to: u16,
-}
-
-impl Step {
-    /// Where a way ends.
-    pub const END: Self = Self {
-        port: u32::MAX,
-        flow: FlowId(0),
-        user: UserId(0),
-        to: 0,
-    };
-}
 
 /// Everything that a run changes.
 pub struct World<T> {
@@ -68,82 +48,6 @@ pub struct World<T> {
     hops: u64,
     /// Is told what happens to packets.
     pub trace: T,
-}
-
-/// Sources of the agenda, in this order: for each port its transmitter and its far end, for each
-/// flow its sender and its receiver, then the clock of the series and the changes of rates, then for
-/// each radio channel its medium and its routers.
-#[derive(Clone, Copy)]
-struct Sources {
-    ports: u32,
-    flows: u32,
-}
-
-enum Event {
-    Transmit(u32),
-    Arrive(u32),
-    Send(u32),
-    Receive(u32),
-    Sample,
-    Change,
-    Air(u32),
-    Find(u32),
-}
-
-impl Sources {
-    fn transmit(self, port: u32) -> u32 {
-        2 * port
-    }
-
-    fn arrive(self, port: u32) -> u32 {
-        2 * port + 1
-    }
-
-    fn send(self, flow: u32) -> u32 {
-        2 * self.ports + 2 * flow
-    }
-
-    fn receive(self, flow: u32) -> u32 {
-        2 * self.ports + 2 * flow + 1
-    }
-
-    fn sample(self) -> u32 {
-        2 * (self.ports + self.flows)
-    }
-
-    fn change(self) -> u32 {
-        self.sample() + 1
-    }
-
-    fn air(self, cell: usize) -> u32 {
-        self.sample() + 2 + 2 * cell as u32
-    }
-
-    fn find(self, cell: usize) -> u32 {
-        self.air(cell) + 1
-    }
-
-    #[cold]
-    fn other(self, place: u32, second: bool) -> Event {
-        match (place, second) {
-            (0, false) => Event::Sample,
-            (0, true) => Event::Change,
-            (cell, false) => Event::Air(cell - 1),
-            (cell, true) => Event::Find(cell - 1),
-        }
-    }
-
-    #[inline(always)]
-    fn event(self, source: u32) -> Event {
-        let (index, second) = (source / 2, source % 2 == 1);
-        match (index.checked_sub(self.ports), second) {
-            (None, false) => Event::Transmit(index),
-            (None, true) => Event::Arrive(index),
-            (Some(flow), false) if flow < self.flows => Event::Send(flow),
-            (Some(flow), true) if flow < self.flows => Event::Receive(flow),
-            (Some(other), second) => self.other(other - self.flows, second),
-        }
-    }
 }
 
 /// A port whose rate changes.
@@ -599,7 +503,7 @@ fn sack_len(ack: &Ack) -> u32 {
     }
 }
 
-/// A timer that moves on with every packet is moved in the agenda only when it runs out: whoever is
+/// A timer that moves on with every packet is moved in the agenda only when it runs out: one that is
 /// woken early looks again.
 #[inline(always)]
 fn set_lazily(agenda: &mut Agenda, source: u32, due: Option<Instant>) {

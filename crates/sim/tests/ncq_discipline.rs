@@ -91,7 +91,7 @@ fn with_a_threshold_half_of_the_short_packets_go_first_as_kthresh_the_right_way_
 
 #[test]
 fn counters_favour_as_many_and_leave_behind_those_who_find_a_shorter_queue() {
-    // The closed form is that of a coin. Who comes soon after a favoured packet is refused, when fewer wait than usual: the
+    // The closed form is that of a coin. A packet soon after a favoured one is refused, when fewer wait than usual: the
     // short wait less than it says, by up to an eighth (tests/ncq.rs has the same of a model).
     let (seen, share) = analysis(&["threshold=0.05"]);
     assert!((share / 0.05 - 1.0).abs() < 0.01, "{share}");

@@ -265,7 +265,7 @@ fn a_frame_that_nobody_answers_is_given_up_after_its_tries() {
         };
         let each = slots as f64 * 10.0 + (tries * (exchange + 1310 + 222)) as f64;
         let expected = seconds as f64 * 1e6 / each;
-        near(counts.given_up as f64, expected, 0.015, "given up");
+        near(counts.given_up as f64, expected, 0.015, "dropped");
     }
 }
 
@@ -345,8 +345,8 @@ fn data_whose_acknowledgement_is_lost_comes_once() {
     conserved(&run).unwrap();
 }
 
-/// Every frame that was taken is acknowledged, given up or in hand; every one came once, was given
-/// up, or is in hand.
+/// Every frame that was taken is acknowledged, dropped or in hand; every one came once, was dropped,
+/// or is in hand.
 fn conserved(run: &Saturated) -> Result<(), TestCaseError> {
     let mut ends = vec![0; run.sent as usize];
     for (_, event) in &run.log {

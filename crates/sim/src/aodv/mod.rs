@@ -16,7 +16,7 @@
 //! | detection by the link layer, 6.10 | [`Router::broken`] |
 //!
 //! Chosen where the RFC leaves it open: no HELLO messages, since the link layer tells; no local repair (6.12), the
-//! source asks again; no gratuitous RREP (6.6.3). What is broadcast waits a random time of
+//! source asks again; no gratuitous RREP (6.6.3). A broadcast waits a random time of
 //! up to 10 ms first (RFC 5148), or all who heard a RREQ would repeat it in the same moment.
 //!
 //! Departures: a table has a place for each station, so entries are never deleted and sequence numbers never

@@ -67,7 +67,7 @@ impl Route {
         }
     }
 
-    /// There is no way any more: whoever asks for one asks for a later one than this (6.11). No more than one
+    /// There is no route any more: a request asks for a later one than this (6.11). No more than one
     /// later, or the destination would never catch up.
     pub fn fail(&mut self) {
         self.valid = false;

@@ -44,8 +44,8 @@ struct Search {
     at: Instant,
 }
 
-/// The RREQ of one originator that have come: the latest number, and a bit for each of the 64 before. So many
-/// it may not send in PATH_DISCOVERY_TIME.
+/// The RREQ of one originator that have come: the latest number, and a bit for each of the 64 before: more
+/// than one may send in PATH_DISCOVERY_TIME.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     latest: u32,
@@ -377,7 +377,7 @@ impl Router {
         }
     }
 
-    /// Active ways that are `hit` are lost, and whoever came along them hears of it. `seq` gives the sequence
+    /// Active routes that are `hit` are lost, and their precursors are told. `seq` gives the sequence
     /// number that is told of a destination; nothing is told: it is one more.
     fn fail(
         &mut self,

@@ -63,7 +63,7 @@ pub enum Halved {
     Outstanding,
     /// The congestion window, as ns-2 does, whether it is in use or not.
     Window,
-    /// What is thought to be in the network still, less by what was selectively acknowledged and what
+    /// Data thought to be in the network still, less the data selectively acknowledged and the data that
     /// is lost: `pipe` of RFC 6675, as ns-3 does.
     Pipe,
 }
@@ -99,7 +99,7 @@ pub struct Config {
     /// Whether the window is counted in whole segments, as Linux does: it grows by one when as many
     /// are acknowledged as it takes, and a reduction leaves no fraction.
     pub whole_segments: bool,
-    /// Whether the window grows by what was not known to have arrived, and so by what ends a recovery
+    /// Whether the window grows by data not known to have arrived, and so by what ends a recovery
     /// by selective acknowledgements too (Linux, `tcp_cong_control`); else by what is acknowledged,
     /// outside of those.
     pub counts_delivered: bool,

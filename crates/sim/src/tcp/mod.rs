@@ -27,7 +27,7 @@
 //! | delayed acknowledgements | RFC 5681 §4.2 | `receiver` |
 //!
 //! Not modelled: connection set-up and end, Nagle's algorithm, zero windows (the receiving
-//! application reads at once), reneging receivers, and of Linux the undoing of what was not needed
+//! application reads at once), reneging receivers, and of Linux the undoing of needless steps
 //! (F-RTO, Eifel, duplicate selective acknowledgements) and pacing.
 
 mod config;

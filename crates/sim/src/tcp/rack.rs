@@ -289,7 +289,7 @@ mod tests {
                         sent.push(seq);
                     },
                     _ => {
-                        // Something under way arrives, whatever was sent before it: later it would count as
+                        // Something under way arrives, regardless of earlier packets: later it would count as
                         // the copy that was sent last.
                         let under_way: Vec<usize> = (latest + 1..sent.len())
                             .filter(|&at| !arrived[sent[at] as usize])

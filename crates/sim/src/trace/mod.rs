@@ -77,7 +77,7 @@ pub enum PlaceError {
     /// There is no such link.
     #[error("there is no link `{name}` in the scenario (links: {links})")]
     Link {
-        /// What was asked for.
+        /// The request.
         name: String,
         /// Those there are.
         links: String,
@@ -87,7 +87,7 @@ pub enum PlaceError {
     Node {
         /// The link.
         link: String,
-        /// What was asked for.
+        /// The request.
         node: String,
         /// Its first end.
         a: String,

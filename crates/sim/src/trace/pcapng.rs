@@ -188,7 +188,7 @@ impl PcapNg {
     }
 }
 
-/// What a stream's packets begin with; those of a sender of its own carry DCCP in a world with sockets, and RTP here.
+/// Headers of a stream's packets; those of a sender of its own carry DCCP in a world with sockets, and RTP here.
 fn rtp(seen: &Seen<'_>) -> Option<Rtp> {
     let (seq, sent, timestamp, marker) = match seen.packet.body {
         Body::Datagram {

@@ -25,14 +25,14 @@ pub enum Event {
         station: u16,
         /// Its sender.
         from: u16,
-        /// What.
+        /// The frame.
         frame: Frame,
     },
     /// A frame is dropped after its last try, and its receiver does not have it.
     GivenUp {
         /// By whom.
         station: u16,
-        /// What.
+        /// The frame.
         frame: Frame,
     },
     /// A station has been switched off.

@@ -5,10 +5,11 @@ use makeway_core::packet::{Handle, Packet};
 use makeway_core::random::Rng;
 use makeway_core::units::{Bytes, Duration, Instant};
 
-use super::{Step, World};
+use super::World;
 use crate::agenda::Agenda;
 use crate::aodv::{Message, Router};
 use crate::port::FRAMING;
+use crate::step::Step;
 use crate::trace::Trace;
 use crate::wlan::{BROADCAST, Event, Frame, Medium};
 

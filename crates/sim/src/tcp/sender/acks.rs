@@ -129,7 +129,7 @@ impl Sender {
         self.dup_acks >= DUP_THRESH || (self.variant.uses_sack() && self.scoreboard.first_is_lost())
     }
 
-    /// RFC 6582 §3.2 (1): the duplicates may come from what was sent again without need, unless
+    /// RFC 6582 §3.2 (1): the duplicates may come from needless retransmissions, unless
     /// more than `recover` is acknowledged. RFC 6675 §5.1 asks for no more than all of it.
     fn may_recover(&self) -> bool {
         match self.recover {
