@@ -14,7 +14,7 @@ use makeway_report::media::{Came, Class, Errors};
 use makeway_scenario::departures::{Unit, Units};
 use makeway_scenario::model::{self, Traffic};
 
-/// A stream that always has more keeps so many datagrams waiting; chosen by us, so that they are fresh.
+/// A stream that always has more keeps this number of datagrams waiting; chosen by us, so that they are fresh.
 const AHEAD: u32 = 2;
 /// IPv4, DCCP-Ack with long sequence numbers (RFC 4340 §5.1), and the options Elapsed Time, Loss Event Rate and Receive
 /// Rate (RFC 4342 §8), padded.
@@ -29,7 +29,7 @@ pub struct Media {
     units: Units,
     /// For each class that always has more, its datagrams that wait and their size.
     streams: Vec<Stream>,
-    /// What becomes of datagrams, by class.
+    /// Outcomes of datagrams, by class.
     pub classes: Vec<Class>,
     /// Packets that the sender sent.
     pub sent: Sent,
@@ -39,7 +39,7 @@ pub struct Media {
     waiting: u64,
     /// How wrong ABRC's estimates of those were.
     pub errors: Errors,
-    /// What the controller allowed at the beginning of each step, bit/s.
+    /// Rate allowed at the beginning of each step, bit/s.
     pub rates: Vec<f64>,
 }
 
@@ -167,7 +167,7 @@ impl Media {
         self.sender.enqueue(now, datagram, unit);
     }
 
-    /// What the sender tells its application.
+    /// Takes the events of the sender: outcomes and target rates.
     fn hear(&mut self, interval: Interval) {
         while let Some(event) = self.sender.poll_event() {
             match event {
@@ -192,10 +192,10 @@ impl Media {
         }
     }
 
-    /// A packet to send at `now`, and its length from the IP header on. What the application hands over at once leaves one by one
+    /// A packet to send at `now`, and its length from the IP header on. Datagrams handed over at once leave one by one
     /// as far as it may, so that a frame does not fill the queue of a sender that could send it.
     pub fn transmit(&mut self, now: Instant, interval: Interval) -> Option<(u32, Packet)> {
-        // Where all of it is given up at once there would be more for ever.
+        // Where all of it is dropped at once there would be more for ever.
         let mut more = AHEAD * self.streams.len() as u32;
         let transmit = loop {
             let waits = self.sender.backlog().packets > 0;
@@ -292,12 +292,12 @@ impl Media {
         Some((len, feedback))
     }
 
-    /// Whether somebody wants to know what waits at radios when it reports.
+    /// Whether reports need the backlog at radios.
     pub fn estimates(&self) -> bool {
         matches!(self.sender.rate(), AnyController::Abrc(_))
     }
 
-    /// So many of its packets are at radios as it reports.
+    /// Number of its packets at radios as it reports.
     pub fn note_waiting(&mut self, packets: u64) {
         self.waiting = packets;
     }
@@ -307,7 +307,7 @@ impl Media {
         self.reporter.next_timeout()
     }
 
-    /// Feedback comes to the sender. What it refuses it counts.
+    /// Feedback arrives at the sender; refused feedback is counted.
     pub fn heed(&mut self, now: Instant, feedback: &Feedback, interval: Interval) {
         let heeded = self.sender.handle_feedback(now, feedback).is_ok();
         if let AnyController::Abrc(abrc) = self.sender.rate()

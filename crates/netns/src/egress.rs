@@ -369,7 +369,7 @@ to = "client"
 rate = "1mbit"
 "#;
 
-    /// What a datapath does with it, `makeway-gateway` tests; here that it is told all.
+    /// `makeway-gateway` tests the datapath; this, that it is given all of the configuration.
     #[test]
     fn a_datapath_is_told_all_that_a_discipline_needs() {
         for discipline in Discipline::ALL {

@@ -15,7 +15,7 @@ pub enum UserNamespaceError {
     /// The kernel refuses; the text says which setting decides.
     #[error("user namespaces are not allowed here ({source}): {hint}, or run as root")]
     Forbidden {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
         /// The setting that would allow it.
         hint: String,
@@ -23,7 +23,7 @@ pub enum UserNamespaceError {
     /// It was made, but user and group could not be mapped to root in it.
     #[error("cannot map user and group into the user namespace ({source}): {hint}, or run as root")]
     Map {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
         /// The setting that would allow it.
         hint: String,

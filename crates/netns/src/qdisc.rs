@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Qdiscs in the place of a datapath: at the sending end of a link what shapes and queues, at the receiving end what delays and
+//! Qdiscs instead of a datapath: at the sending end of a link shaper and queue, at the receiving end netem, which delays and
 //! loses.
 //!
-//! What queues is our discipline as a BPF qdisc, or else one of Linux's own. A link's rate is kept by ours and by `cake` themselves, and
+//! The queue is our discipline as a BPF qdisc, or else one of Linux's own. A link's rate is kept by ours and by `cake` themselves, and
 //! for all others by `tbf` above them. Delay and loss come behind it, as on a wire: by
 //! `netem` on an `ifb` that takes in what arrives. Lengths are those on the wire, by a size table (`tc-stab(8)`).
 
@@ -26,14 +26,14 @@ use rtnetlink::{LinkIfb, LinkUnspec};
 use crate::namespace::Namespace;
 use crate::network::{index_of, netlink};
 
-/// What the kernel counts of each frame besides the IP packet.
+/// Bytes of each frame that the kernel counts besides the IP packet.
 const ETHERNET_HEADER: i32 = 14;
 /// The largest IP packet of these links.
 const MTU: u64 = 1500;
-/// What `tbf` sends at once if its timer was late; two packets at least. Chosen by us: timers of a translated guest are late by
+/// Time whose bytes `tbf` sends at once if its timer was late; two packets at least. Chosen by us: timers of a translated guest are late by
 /// less, and the rate is kept.
 const BURST: Duration = Duration::from_millis(2);
-/// In the place of no rate at all, which `tbf` cannot keep.
+/// Stands for "no limit", which `tbf` cannot express.
 const OUTAGE_BPS: u64 = 1000;
 /// Of the kernel's memory that a packet of the largest size takes, by which `cake` counts.
 const PACKET_MEMORY: u64 = 2304;
@@ -52,7 +52,7 @@ pub(crate) struct Qdisc {
     since: Instant,
 }
 
-/// Whose it is.
+/// One of our qdiscs, or one of Linux's.
 #[derive(Debug)]
 enum Does {
     Ours(Box<bpf::Qdisc>),
@@ -135,7 +135,7 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
 
 fn cake(params: &CakeParams, queue: &Queue) -> Result<Vec<String>, &'static str> {
     if !params.ecn {
-        return Err("Linux's cake marks whatever understands it: leave `ecn` out");
+        return Err("Linux's cake marks every packet that understands marks: leave `ecn` out");
     }
     let isolation = match (params.isolation, queue.users) {
         (Isolation::Flows, _) => "flows",
@@ -267,7 +267,7 @@ impl Qdisc {
         }
     }
 
-    /// What the kernel counted.
+    /// The kernel's counters.
     pub(crate) fn stats(&self) -> io::Result<Stats> {
         let mut stats = Stats {
             discipline: self.discipline.clone(),
@@ -327,7 +327,7 @@ impl Qdisc {
 fn ours(egress: &Egress, rate: Rate, env: &Env) -> Result<bpf::Qdisc, bpf::BpfError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let kind = format!("makeway{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    // So many packets are never more on these links, and a qdisc's bytes are bounded.
+    // There are never more packets than this on these links, and a qdisc's bytes are bounded.
     let largest = egress.framing.wire(Bytes::new(MTU)).get();
     let mut limits = env.limits;
     let most = Bytes::new(u64::from(limits.packets) * largest);

@@ -39,7 +39,7 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// Payload of `rtp` streams; zeros by default.
     pub content: Vec<Content>,
-    /// Who queues.
+    /// Implementation of the queues.
     pub backend: Backend,
     /// Ends the run as soon as the machine stalls for longer than it bears ([`STALL_MS`]); the report is not complete then.
     pub only_calm: bool,

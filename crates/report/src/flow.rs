@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a flow's two ends count, and the report of it. Times are ns after the start of traffic.
+//! Counters of a flow's two ends, and the report of them. Times are ns after the start of traffic.
 
 use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence, mos, r_factor};
 use makeway_core::units::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::model::{DatagramReport, FlowReport, Quantiles, QueueingReport, VoiceR
 /// The one-way delay up to which most do not notice it in a conversation (ITU-T G.114).
 pub const IN_TIME: Duration = Duration::from_millis(150);
 
-/// What the sender of a datagram flow counts.
+/// Counters of the sender of a datagram flow.
 #[derive(Clone, Debug)]
 pub struct Sent {
     /// Packets sent inside the measured interval.
@@ -37,14 +37,14 @@ impl Sent {
     }
 }
 
-/// What the receiver of a datagram flow counts.
+/// Counters of the receiver of a datagram flow.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// Packets sent inside the measured interval.
     pub measured: u64,
     /// Of those, with a one-way delay of [`IN_TIME`] at most.
     pub in_time: u64,
-    /// What arrived inside the measured interval.
+    /// Arrivals inside the measured interval.
     pub bytes: Bytes,
     /// Packets by the step in which they were sent.
     pub steps: Vec<u64>,

@@ -10,8 +10,7 @@ use makeway_core::units::{Duration, Rate};
 use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::ScenarioError;
-use crate::field::{Field, TIME, Values};
-use crate::link::AT;
+use crate::field::{AT, Field, TIME, Values};
 use crate::model::Changes;
 use crate::section::{Section, read};
 

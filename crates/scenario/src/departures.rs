@@ -153,7 +153,7 @@ fn shortened(gap: u64) -> u64 {
     gap / 10 * 9
 }
 
-/// The packets of a capture, again after `period` if there is one. What offloads made longer than the
+/// The packets of a capture, again after `period` if there is one. Packets that offloads made longer than the
 /// MTU is cut, all pieces at the packet's time; what is shorter than our headers is padded to them.
 fn replay(
     packets: Arc<[Captured]>,

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct ScenarioError {
-    /// The file with the line, or the setting of the command line.
+    /// `FILE:LINE`, or the setting of the command line.
     pub place: String,
     /// The fault, the allowed values, and an example.
     pub message: String,

@@ -84,7 +84,7 @@ impl Field {
         }
     }
 
-    /// A key that may be missing; `words` say what holds then.
+    /// A key that may be missing; `words` describe its absence.
     pub const fn optional(
         key: &'static str,
         values: Values,
@@ -119,6 +119,18 @@ pub(crate) const TIME: Values = Values::Time(Duration::ZERO, ANY_TIME);
 const ANY_TIME: Duration = Duration::from_secs(366 * 86_400);
 /// Name of a node.
 pub(crate) const NODE: Values = Values::Other("a node");
+/// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.
+pub(crate) const LARGEST_PAYLOAD: u64 = 1460;
+/// Room for our own header behind RTP's: a smaller payload carries no time stamp.
+pub(crate) const SMALLEST_PAYLOAD: u64 = 24;
+pub(crate) const PAYLOAD: Values = Values::Size(SMALLEST_PAYLOAD, LARGEST_PAYLOAD);
+/// HZ 100: a link catches up on no more.
+pub(crate) const TICK: Values = Values::Time(Duration::from_nanos(1), Duration::from_millis(10));
+/// A rate that carries something.
+pub(crate) const RATE: Values = Values::Rate(1000, 1_000_000_000_000);
+/// The key `at` of tables at an end of a link.
+#[rustfmt::skip]
+pub(crate) const AT: Field = Field::needed("at", NODE, "\"router\"", "node whose egress it is");
 
 impl Values {
     /// The slot that reads a value and shows its range, where there is one.

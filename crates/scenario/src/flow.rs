@@ -8,7 +8,7 @@ use makeway_core::units::{Bytes, Duration, Rate};
 use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
-use crate::field::{Field, NODE, TIME, Values};
+use crate::field::{Field, LARGEST_PAYLOAD, NODE, PAYLOAD, SMALLEST_PAYLOAD, TIME, Values};
 use crate::model::{Flow, Frame, Link, Pace, Source, Voice, Wlan};
 use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::section::{Section, string};
@@ -42,20 +42,15 @@ pub(crate) const COMMON: &[Field] = &[
     Field::new("stagger", TIME, "0s", "delay of each start after the one before"),
     Field::optional("stop", TIME, "the end", "end, from the start of traffic"),
 ];
-/// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.
-const LARGEST_PAYLOAD: u64 = 1460;
-/// Room for our own header behind RTP's: a smaller payload carries no time stamp.
-const SMALLEST_PAYLOAD: u64 = 24;
-pub(crate) const PAYLOAD: Values = Values::Size(SMALLEST_PAYLOAD, LARGEST_PAYLOAD);
 /// Where sizes are exponential: a hundred-thousandth of them reach what IP carries.
 const LARGEST_MEAN: u64 = 6000;
-const RATE: Values = Values::Rate(100, 1_000_000_000_000);
+const MEAN_RATE: Values = Values::Rate(100, 1_000_000_000_000);
 const MEAN_TIME: Values = Values::Time(Duration::from_nanos(1), Duration::from_secs(366 * 86_400));
 const FILE: Values = Values::Other("a file, relative to the scenario's folder");
 /// A G.711 packet of 20 ms; chosen by us.
 #[rustfmt::skip]
 const PAYLOAD_OF: Field = Field::new("payload", PAYLOAD, "160B", "payload of a packet; headers are 40 B");
-const RATE_OF: Field = Field::needed("rate", RATE, "\"2mbit\"", "rate of IP packets");
+const RATE_OF: Field = Field::needed("rate", MEAN_RATE, "\"2mbit\"", "rate of IP packets");
 #[rustfmt::skip]
 const JITTER: Field = Field::new("jitter", TIME, "0s", "standard deviation of a Gaussian delay of each packet at the source");
 #[rustfmt::skip]
@@ -79,7 +74,7 @@ const BULK: &[Field] = &[
 #[rustfmt::skip]
 const RTP: &[Field] = &[
     Field::needed("trace", FILE, "\"traces/mpeg2-5m.csv\"", "frames, again from the start when the trace ends"),
-    Field::optional("rate", RATE, "the trace's", "scales the trace to this mean"),
+    Field::optional("rate", MEAN_RATE, "the trace's", "scales the trace to this mean"),
     // Near to what media tools send; chosen by us.
     Field::new("payload", PAYLOAD, "1400B", "largest payload of a packet"),
     // VLC's pacing is about this coarse; chosen by us.
@@ -98,7 +93,7 @@ const POISSON: &[Field] = &[
 ];
 #[rustfmt::skip]
 const ON_OFF: &[Field] = &[
-    Field::needed("rate", RATE, "\"2mbit\"", "rate of IP packets while it is on"),
+    Field::needed("rate", MEAN_RATE, "\"2mbit\"", "rate of IP packets while it is on"),
     PAYLOAD_OF,
     Field::needed("on", MEAN_TIME, "\"400ms\"", "mean time on"),
     Field::needed("off", MEAN_TIME, "\"600ms\"", "mean time off"),

@@ -9,16 +9,12 @@ use crate::changes;
 use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
-use crate::field::{Field, NODE, PROBABILITY, TIME, Values};
+use crate::field::{Field, PROBABILITY, RATE, TICK, TIME, Values};
 use crate::model::{Egress, Link};
 use crate::queue::{self, default_queue};
 use crate::section::{Section, read as read_item, shown, string};
 use crate::ticket;
 
-/// HZ 100: a link catches up on no more.
-pub(crate) const TICK: Values = Values::Time(Duration::from_nanos(1), Duration::from_millis(10));
-/// A rate that carries something.
-pub(crate) const RATE: Values = Values::Rate(1000, 1_000_000_000_000);
 const FRAMINGS: &str = "\"ethernet\", \"ip\" or { overhead = 44, mpu = 84, cells = \"atm\" }";
 
 #[rustfmt::skip]
@@ -49,10 +45,6 @@ pub(crate) const FRAMING: &[Field] = &[
     Field::new("mpu", Values::Whole(0, 256), "0", "least bytes of a packet"),
     Field::new("cells", Values::OneOf(&["none", "atm", "ptm"]), "none", "cells that carry it"),
 ];
-/// The key `at` of tables at an end of a link.
-#[rustfmt::skip]
-pub(crate) const AT: Field = Field::needed("at", NODE, "\"router\"", "node whose egress it is");
-
 pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioError> {
     let s = Section::named("link", entry, &[FIELDS])?;
     let ends = ends(&s, cx)?;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use makeway_core::send::{self, AnyPolicy, WhenFull};
 use makeway_core::units::{Bytes, Duration, Rate};
 
+use crate::controller;
 use crate::document::Item;
 use crate::error::ScenarioError;
-use crate::field::{Field, TIME, Values};
+use crate::field::{Field, RATE, TICK, TIME, Values};
 use crate::model::{Class, Media, Scene, Source, Traffic};
 use crate::queue::{self, limit};
 use crate::section::Section;
-use crate::{controller, link};
 
 /// Keys of a flow of this kind; classes are in the order of this table, audio the most important.
 #[rustfmt::skip]
@@ -33,7 +33,7 @@ pub(crate) const FIELDS: &[Field] = &[
     Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is"),
     // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
     Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
-    Field::optional("tick", link::TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
+    Field::optional("tick", TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
     Field::optional("traffic", Values::OneOf(&["ekiga"]), "none", "audio and video as the SBPN paper has them"),
     Field::optional("audio", Values::Table(EVEN), "none", "class of even datagrams"),
     Field::optional("video", Values::Table(FRAMES), "none", "class of frames of random sizes, each cut in datagrams"),
@@ -50,7 +50,7 @@ const FRAMES: &[Field] = &[
     Field::needed("period", LONG, "\"40ms\"", "time between frames"),
     Field::needed("scenes", Values::Table(SCENE), SCENES, "one scene or an array of them, one after the other, then again"),
     Field::new("largest", Values::Size(64, LARGEST), "1464B", "largest payload of a datagram"),
-    Field::optional("follows", link::RATE, "none", "bounds between which the encoder follows the sender's target: `[\"150kbit\", \"1500kbit\"]`"),
+    Field::optional("follows", RATE, "none", "bounds between which the encoder follows the sender's target: `[\"150kbit\", \"1500kbit\"]`"),
 ];
 #[rustfmt::skip]
 const SCENE: &[Field] = &[

@@ -27,7 +27,7 @@ pub struct Scenario {
     pub warmup: Duration,
     /// Seed of every random stream.
     pub seed: u64,
-    /// What packets carry of tickets.
+    /// Tickets on packets.
     pub tags: Tags,
     /// Hosts and routers; indices into this are [`Link::ends`], [`Flow::from`] and [`Flow::to`].
     pub nodes: Vec<Node>,
@@ -42,7 +42,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// What a packet leaves a node by, counted: both ends of each link, then the stations of each channel.
+    /// Number of ports, by which packets leave nodes: both ends of each link, then the stations of each channel.
     pub fn ports(&self) -> usize {
         self.first_port(self.wlans.len())
     }
@@ -57,11 +57,11 @@ impl Scenario {
 /// Tickets on packets, the same all over the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tags {
-    /// What a tag means.
+    /// Code of tags.
     pub codec: Codec,
     /// Window of the estimates of rates of sources and of links that relabel.
     pub window: Duration,
-    /// Whether sources and links hold to what they are issued.
+    /// Whether sources and links are held to the tickets that they are issued.
     pub policing: bool,
     /// Whether a source of TCP that hears of nothing counts the time.
     pub silence: bool,
@@ -118,9 +118,9 @@ pub struct Wlan {
     pub rts: Option<Bytes>,
     /// Probability that a data frame on the air is not understood, each try by itself.
     pub loss: f64,
-    /// So many times a frame that needs no RTS is tried, 1 to 255 (dot11ShortRetryLimit).
+    /// Tries of a frame that needs no RTS, 1 to 255 (dot11ShortRetryLimit).
     pub retry_limit: u32,
-    /// What waits at each station.
+    /// Queue of each station.
     pub queue: Queue,
     /// Whether the stations' queues are reported.
     pub measure: bool,
@@ -132,12 +132,12 @@ pub struct Wlan {
     pub sense: f64,
     /// When stations are switched off, for good: places in `stations`.
     pub off: Vec<(usize, Duration)>,
-    /// What a radio takes.
+    /// Power of a radio.
     pub power: Power,
 }
 
 impl Wlan {
-    /// So many stations fit a channel; chosen by us.
+    /// Stations of a channel at most; chosen by us.
     pub const MOST_STATIONS: usize = 128;
 }
 
@@ -146,14 +146,14 @@ impl Wlan {
 pub enum Standard {
     /// 1 to 11 Mbit/s.
     B {
-        /// 96 us before each frame in the place of 192 us.
+        /// 96 us before each frame instead of 192 us.
         short_preamble: bool,
     },
     /// 6 to 54 Mbit/s.
     A,
 }
 
-/// What a radio takes, in W.
+/// Power of a radio, in W.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Power {
     /// While it sends.
@@ -182,10 +182,10 @@ pub struct Egress {
     pub rate: Option<Rate>,
     /// How the rate changes; with a rate only.
     pub changes: Changes,
-    /// What waits leaves at multiples of this only, as from a token bucket that a coarse timer wakes; with a rate only.
+    /// Queued packets leave at multiples of this only, as from a token bucket that a coarse timer wakes; with a rate only.
     /// `None`: at any time.
     pub tick: Option<Duration>,
-    /// What a packet costs on the wire.
+    /// Bytes of a packet on the wire.
     pub framing: Framing,
     /// The discipline and its limits; only with a rate does it ever hold a packet for long.
     pub queue: Queue,
@@ -225,7 +225,7 @@ impl Egress {
         if seconds > 0.0 { bits / seconds } else { 0.0 }
     }
 
-    /// What the discipline is told in a world where so many flows can come by, and users, of which there are no more than can be
+    /// Environment of the discipline in a world with this number of flows, and of users, of which there are no more than can be
     /// told apart; but for their weights.
     pub fn env(&self, tags: &Tags, flows: u32, seed: u64) -> Env {
         Env {
@@ -239,7 +239,7 @@ impl Egress {
 }
 
 impl Queue {
-    /// What is said of [`Queue::qdisc`] in another world.
+    /// Error of other worlds about [`Queue::qdisc`].
     pub const NOT_HERE: &'static str =
         "`qdisc` is one of Linux's own: leave it out, or run it with --world vm";
 
@@ -255,9 +255,9 @@ impl Queue {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// When, from the start of traffic, and to what; each later than the one before it. The least is
-    /// 1 bit/s, in the place of an outage.
+    /// 1 bit/s, which stands for an outage.
     pub steps: Vec<(Duration, Rate)>,
-    /// After so much time they come again; later than the last of them. `None`: its rate stays.
+    /// Period after which they come again; later than the last of them. `None`: its rate stays.
     pub every: Option<Duration>,
 }
 
@@ -287,17 +287,17 @@ pub struct Issue {
 /// A discipline with its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// What it is.
+    /// The discipline with its parameters.
     pub spec: Spec,
     /// The most that it may hold; a world has its own number of flows.
     pub limits: Limits,
-    /// What makes a flow.
+    /// Flow key.
     pub flows: Identity,
-    /// What makes a user, where the discipline has any: `src-host`, `dst-host`.
+    /// User key, where the discipline has any: `src-host`, `dst-host`.
     pub users: Identity,
     /// Weights of users by node name; 1 where none is given.
     pub weights: BTreeMap<String, u32>,
-    /// A qdisc of Linux in the place of the discipline, in the words of tc: its kind, then its options. Of the world vm only.
+    /// A qdisc of Linux instead of the discipline, in the words of tc: its kind, then its options. Of the world vm only.
     pub qdisc: Option<Vec<String>>,
 }
 
@@ -318,9 +318,9 @@ pub struct Flow {
     pub start: Duration,
     /// When it stops; `None`: with the scenario.
     pub stop: Option<Duration>,
-    /// What it is due, written on its packets; `None`: nothing is.
+    /// Its share, written on its packets; `None`: nothing is.
     pub share: Option<Share>,
-    /// What it sends.
+    /// Its traffic.
     pub source: Source,
     /// Whether it is a call, whose quality is reported.
     pub voice: Option<Voice>,
@@ -333,7 +333,7 @@ pub struct Voice {
     pub encoder_delay: Duration,
 }
 
-/// What a flow is due.
+/// Share of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// Tickets, for `tred`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `queue` of a link: what waits at an end, and how.
+//! `queue` of a link: discipline and limits at an end.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,7 @@ use makeway_core::units::Bytes;
 use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::ScenarioError;
-use crate::field::{Field, Values};
-use crate::link::AT;
+use crate::field::{AT, Field, Values};
 use crate::model::Queue;
 use crate::section::{Section, shown, text};
 
@@ -38,7 +37,7 @@ const LARGEST_PACKET: u64 = 73_000;
 /// An Ethernet frame at its smallest, to bound the packets that a limit in bytes holds.
 const SMALLEST_PACKET: u64 = 64;
 
-/// What waits where nothing is written.
+/// Queue of an end without one in the file.
 pub(crate) fn default_queue() -> Queue {
     queue_of(Discipline::Fifo)
 }
@@ -59,7 +58,7 @@ fn queue_of(discipline: Discipline) -> Queue {
     }
 }
 
-/// Bytes that so many packets never exceed.
+/// Bytes that this number of packets never exceeds.
 fn bytes_of(packets: u32) -> Bytes {
     Bytes::new(u64::from(packets) * LARGEST_PACKET).min(Limits::MOST_BYTES)
 }
@@ -133,7 +132,7 @@ fn qdisc(q: &Section<'_>) -> Result<Option<Vec<String>>, ScenarioError> {
     Ok(Some(words))
 }
 
-/// What only some disciplines have. The others leave it aside, so that one file serves to compare them.
+/// Parameters of disciplines. The others ignore them, so that one file serves to compare several.
 fn parameters(q: &Section<'_>, spec: &mut Spec) -> Result<(), ScenarioError> {
     let keys = keys();
     let own = q.table.entries.iter();
@@ -202,7 +201,7 @@ fn keys() -> Vec<String> {
     keys
 }
 
-/// What may be written in the table `key`, or at the top for an empty one, each once.
+/// Keys of the table `key`, or of the top for an empty one, each once.
 fn below<'a>(keys: &'a [String], key: &str) -> Vec<&'a str> {
     let mut parts = Vec::new();
     for known in keys {

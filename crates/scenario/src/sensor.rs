@@ -5,8 +5,7 @@ use makeway_core::units::{Bytes, Duration};
 
 use crate::context::Context;
 use crate::error::ScenarioError;
-use crate::field::{Field, Values};
-use crate::flow::PAYLOAD;
+use crate::field::{Field, PAYLOAD, Values};
 use crate::model::{Source, Wlan};
 use crate::section::Section;
 use crate::wlan::{METRES, points};

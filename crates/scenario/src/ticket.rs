@@ -7,8 +7,7 @@ use makeway_core::units::{Duration, Rate};
 use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::ScenarioError;
-use crate::field::{Field, Values};
-use crate::link::AT;
+use crate::field::{AT, Field, Values};
 use crate::model::{Issue, Share, Tags};
 use crate::section::{Section, read};
 

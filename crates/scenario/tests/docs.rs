@@ -84,7 +84,7 @@ fn controllers() -> String {
     table
 }
 
-/// Who goes first, and what each discipline has to be told.
+/// Order of service of each discipline, and its needs.
 fn disciplines() -> String {
     let mut table =
         String::from("| `discipline` | who goes first | needs |\n| --- | --- | --- |\n");
@@ -126,7 +126,7 @@ fn parameters() -> String {
                 all.len() - 1
             });
             let one = &mut all[at];
-            // One description, whoever has it.
+            // One description, in every discipline.
             assert_eq!((one.about, &one.allowed), (about, &slot.allowed()), "{key}");
             let value = slot.shown();
             match one.defaults.iter_mut().find(|(other, _)| *other == value) {

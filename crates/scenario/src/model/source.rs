@@ -8,7 +8,7 @@ use makeway_core::rate;
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration, Rate};
 
-/// What a flow sends.
+/// Traffic of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// A download over TCP.
@@ -135,7 +135,7 @@ pub struct Media {
 pub struct Class {
     /// `audio`, `video`, `stream`.
     pub name: &'static str,
-    /// What they are.
+    /// Their sizes and times.
     pub traffic: Traffic,
 }
 
