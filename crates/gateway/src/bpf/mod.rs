@@ -9,6 +9,7 @@ mod layout;
 mod netlink;
 mod params;
 mod qdisc;
+pub mod record;
 mod shaped;
 mod stats;
 
