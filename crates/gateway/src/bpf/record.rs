@@ -133,8 +133,6 @@ pub(super) fn is_ours(kind: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::super::Shaped;
     use super::*;
 
