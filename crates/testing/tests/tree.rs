@@ -90,7 +90,7 @@ fn every_licence_is_there_in_full() {
             "{file} does not end with `{end}`"
         );
     }
-    // What the kernel is told, and what the text above is for.
+    // The licence that the kernel is told, which the GPL is there for.
     let told = fs::read_to_string(root().join("bpf/qdisc.h")).unwrap();
     assert!(told.contains(r#"SEC("license") = "Dual MIT/GPL""#));
 }

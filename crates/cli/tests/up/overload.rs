@@ -124,7 +124,7 @@ impl Told {
         self.offered >= 2.0 && self.took.iter().all(|took| *took < BAR)
     }
 
-    /// What no stall explains.
+    /// A fault that no stall explains.
     fn wrong(&self) -> Option<String> {
         let of = |key: &str| self.egress[key].as_u64().expect(key);
         let drops = self.egress["drops"].as_object().expect("drops").values();

@@ -69,7 +69,7 @@ impl Systemd {
         }
         symlink("/bin/makeway", "/usr/local/bin/makeway").unwrap();
         symlink("/bin/systemd-executor", PROGRAMS[1]).unwrap();
-        // What it has to share with those outside of its mount namespace.
+        // Shared with processes outside of its mount namespace.
         for (kind, at) in [("tmpfs", "/run"), ("cgroup2", "/sys/fs/cgroup")] {
             let mount = Command::new("mount").args(["-t", kind, kind, at]).status();
             assert!(mount.unwrap().success(), "{at}");
