@@ -29,7 +29,7 @@
 #include "order.h"
 
 /* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
-#define DEADLINE (50 * MS)
+#define DEADLINE (75 * MS)
 /* Of a download's own queue. */
 #define TARGET (20 * MS)
 #define INTERVAL (100 * MS)
