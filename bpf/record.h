@@ -262,7 +262,11 @@ inline_always bool record_is_no_tcp(const struct record *record)
 inline_always enum class record_answer(struct record *record, bool whole, u32 came, bool resumes, const struct link *link)
 {
 	bool is_due = record->class == NEW || !resumes;
-	u32 shown;
+	u32 before = record->before, shown = record->proven / 3 * 2;
+
+	/* After a burst, a stream falls back to what it has shown, which is no response. */
+	if (record->proven && shown < before)
+		before = shown;
 
 	if (!whole) {
 		record->question = NOT_ASKED;
@@ -277,12 +281,12 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		}
 		return UNDECIDED;
 	case ASKED:
-		if (came < record->before / 2)
+		if (came < before / 2)
 			return BULK;
 		record->question = WAITS;
 		return UNDECIDED;
 	}
-	if ((u64)came * 16 < (u64)record->before * 11)
+	if ((u64)came * 16 < (u64)before * 11)
 		return BULK;
 	record->question = NOT_ASKED;
 	shown = came > record->before ? came : record->before;

@@ -318,6 +318,11 @@ impl Record {
     /// The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held
     /// back, and less after it.
     fn answer(&mut self, whole: bool, came: u32, resumes: bool, link: Link) -> Option<Class> {
+        // After a burst, a stream falls back to what it has shown, which is no response.
+        let before = match self.proven {
+            0 => self.before,
+            proven => self.before.min(proven / 3 * 2),
+        };
         match self.question {
             _ if !whole => self.question = Question::None,
             Question::None => {
@@ -329,9 +334,9 @@ impl Record {
                 }
             }
             // TCP that loses a packet of 16 keeps five or so in its window.
-            Question::Asked if came < self.before / 2 => return Some(Class::Bulk),
+            Question::Asked if came < before / 2 => return Some(Class::Bulk),
             Question::Asked => self.question = Question::Waits,
-            Question::Waits if u64::from(came) * 16 < u64::from(self.before) * 11 => {
+            Question::Waits if u64::from(came) * 16 < u64::from(before) * 11 => {
                 return Some(Class::Bulk);
             }
             Question::Waits => {
