@@ -30,7 +30,6 @@ targets! {
     flow_key
     nfqueue
     operations
-    record
     rtp
     scenario
     sender

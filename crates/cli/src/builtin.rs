@@ -15,6 +15,7 @@ macro_rules! files {
 /// Names under `scenarios/`, with their text.
 pub const FILES: &[(&str, &str)] = &files![
     "call-and-downloads.toml",
+    "daily-life.toml",
     "papers/sqf/testbed.toml",
     "papers/sqf/jitter.toml",
     "papers/sqf/streams.toml",

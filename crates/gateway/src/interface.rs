@@ -38,7 +38,7 @@ pub enum InterfaceError {
     System {
         /// The name.
         name: String,
-        /// The system's error.
+        /// What the system said.
         source: io::Error,
     },
 }

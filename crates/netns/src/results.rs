@@ -12,7 +12,7 @@ use makeway_report::summary::asi;
 use makeway_scenario::model::{Flow, Scenario, Source};
 
 use crate::egress::Queue;
-use crate::run::{Arrivals, Backend, Outcome, RunError, Traffic};
+use crate::run::{Arrivals, Backend, Options, Outcome, RunError, Traffic};
 use crate::sender::Carried;
 
 /// Key of the senders' lateness in the environment.
@@ -31,13 +31,14 @@ pub(crate) fn outcome(
     traffic: Traffic,
     queues: Vec<Queue>,
     interval: Interval,
-    backend: Backend,
+    options: &Options,
 ) -> Result<Outcome, RunError> {
     let mut environment = environment(&traffic);
     let queues_ms = queues.iter().map(Queue::late_ms).fold(0.0, f64::max);
     // Qdiscs are the kernel's, and run in guests whose time is not this machine's.
-    let lateness = (backend == Backend::Nfqueue)
-        .then(|| Lateness::new(traffic.late.as_millis_f64(), queues_ms, STALL_MS));
+    let bears_ms = options.bears_ms.unwrap_or(STALL_MS);
+    let lateness = (options.backend == Backend::Nfqueue)
+        .then(|| Lateness::new(traffic.late.as_millis_f64(), queues_ms, bears_ms));
     if let Some(queue) = queues.first() {
         environment.insert("rules".into(), queue.tool.clone());
     }

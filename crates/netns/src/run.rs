@@ -41,8 +41,10 @@ pub struct Options {
     pub content: Vec<Content>,
     /// Implementation of the queues.
     pub backend: Backend,
-    /// Ends the run as soon as the machine stalls for longer than it bears ([`STALL_MS`]); the report is not complete then.
+    /// Ends the run as soon as the machine stalls for longer than it bears; the report is not complete then.
     pub only_calm: bool,
+    /// Stall of the machine in ms that it bears [default: [`STALL_MS`]].
+    pub bears_ms: Option<f64>,
 }
 
 /// Queues at a link's ends: our datapath or qdiscs.
@@ -179,7 +181,7 @@ pub fn run_in_full(
     let mut queues = egress::start(scenario, &network, options.backend)?;
     let interval = Interval::new(scenario.warmup, scenario.duration);
     let traffic = carry(scenario, sockets, &mut queues, interval, &options, progress)?;
-    results::outcome(scenario, traffic, queues, interval, options.backend)
+    results::outcome(scenario, traffic, queues, interval, &options)
 }
 
 fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
@@ -484,7 +486,7 @@ fn watch(
         let at = (tick * TICK).min(interval.to());
         let queues_ms = queues.iter().map(egress::Queue::late_ms);
         let worst = queues_ms.fold(late.get().as_millis_f64(), f64::max);
-        let is_in_vain = options.only_calm && worst > STALL_MS;
+        let is_in_vain = options.only_calm && worst > options.bears_ms.unwrap_or(STALL_MS);
         let awake = !is_in_vain && epoch.sleep_until(at, &options.stop);
         if !began && (at >= interval.from() || !awake) {
             began = true;

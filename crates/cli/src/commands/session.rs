@@ -55,7 +55,7 @@ impl Session {
         run(scenario, options, label)
     }
 
-    /// As [`Session::run`]; while the machine stalls for longer than a run bears, the run is ended at once and made again, for
+    /// As [`Session::run`]; while the machine stalls for longer than `bears_ms`, the run is ended at once and made again, for
     /// `patience` in all, and says so. The last is made to its end, and its report says whether anything was measured.
     ///
     /// # Errors
@@ -65,6 +65,7 @@ impl Session {
         scenario: &Scenario,
         content: &[Content],
         label: &str,
+        bears_ms: f64,
         patience: std::time::Duration,
     ) -> anyhow::Result<Outcome> {
         let end = Instant::now() + patience;
@@ -72,6 +73,7 @@ impl Session {
             let options = Options {
                 content: content.to_vec(),
                 only_calm: Instant::now() < end,
+                bears_ms: Some(bears_ms),
                 ..self.options.clone()
             };
             let may_repeat = options.only_calm;

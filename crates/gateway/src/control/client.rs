@@ -49,7 +49,7 @@ pub enum AskError {
         interface: String,
         /// Its process.
         pid: String,
-        /// The system's error.
+        /// What the system said.
         source: io::Error,
     },
     /// It said no.
@@ -78,7 +78,7 @@ pub enum DownError {
     /// The rules could not be taken away.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The qdiscs in the kernel could not be read.
+    /// What the kernel shapes could not be looked at.
     #[error(transparent)]
     Bpf(#[from] BpfError),
     /// Something could not be undone.
@@ -86,19 +86,19 @@ pub enum DownError {
     Left {
         /// The interface.
         interface: String,
-        /// The object, and why.
+        /// What, and why.
         what: String,
     },
 }
 
-/// State that [`down`] found.
+/// What [`down`] found.
 #[derive(Debug)]
 pub enum Down {
     /// A running instance, which has ended.
     Stopped(Box<Status>),
-    /// Remains of a killed instance; the directions of which rules were there.
+    /// What a killed instance left; the directions of which rules were there.
     Cleaned(Vec<Direction>),
-    /// Qdiscs in the kernel without a process; the last counters.
+    /// What the kernel shaped without a process; the last counters.
     Unloaded(Box<Status>),
     /// Nothing.
     Nothing,
@@ -107,7 +107,7 @@ pub enum Down {
 /// An instance that answered.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its answer.
+    /// What it said.
     pub status: Status,
     /// Whether it is in the network namespace of the calling thread.
     pub here: bool,
@@ -145,7 +145,7 @@ pub fn all() -> Result<Vec<Found>, AskError> {
     Ok(found)
 }
 
-/// Qdiscs in the kernel where no process runs.
+/// What the kernel shapes where no process runs.
 fn in_the_kernel(place: &Place) -> Result<Option<Status>, AskError> {
     let Some(shaped) = Shaped::open(place)? else {
         return Ok(None);
@@ -161,7 +161,7 @@ fn place_in_the_kernel(interface: &str) -> Result<Option<Place>, PlaceError> {
     Ok(places.find(|place| place.namespace == namespace && place.interface == interface))
 }
 
-/// Counters of the instance of `interface` in this network namespace.
+/// What the instance of `interface` in this network namespace counted.
 ///
 /// # Errors
 /// If none runs, or it cannot be asked.

@@ -36,7 +36,7 @@ pub enum Opt<'a> {
     LooseMandatory,
 }
 
-/// Content of Change and Confirm.
+/// What Change and Confirm tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature<'a> {
     /// Whether the feature lies at the end that sends the option: Change L, Confirm L.

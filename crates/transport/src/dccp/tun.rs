@@ -56,7 +56,7 @@ impl Tun {
         })
     }
 
-    /// Coverage of checksums of outgoing packets.
+    /// What checksums of outgoing packets cover.
     pub fn outward(&self) -> Pseudo {
         Pseudo::V4(self.local, self.remote)
     }

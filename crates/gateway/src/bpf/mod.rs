@@ -9,7 +9,6 @@ mod layout;
 mod netlink;
 mod params;
 mod qdisc;
-pub mod record;
 mod shaped;
 mod stats;
 
@@ -36,9 +35,9 @@ pub enum BpfError {
     Limit {
         /// Which.
         what: &'static str,
-        /// The request.
+        /// What was asked for.
         asked: u64,
-        /// The most allowed.
+        /// What there can be.
         most: u64,
     },
     /// An option that only the datapath in user space has.
@@ -54,7 +53,7 @@ pub enum BpfError {
     NotRestorable {
         /// The interface.
         interface: String,
-        /// Name in tc.
+        /// What tc calls it.
         kind: String,
     },
     /// Nobody knows what there was before.
@@ -64,17 +63,17 @@ pub enum BpfError {
     Record {
         /// The interface.
         interface: String,
-        /// Its record.
+        /// What should say it.
         file: String,
-        /// The fault.
+        /// What is wrong with that.
         why: String,
     },
     /// The system refused.
     #[error("{what}: {source}")]
     System {
-        /// The request.
+        /// What was asked for.
         what: &'static str,
-        /// The system's error.
+        /// What the system said.
         source: io::Error,
     },
     /// This process may load none.
@@ -85,9 +84,9 @@ pub enum BpfError {
     /// The kernel or libbpf refused.
     #[error("{what}: {source}")]
     Refused {
-        /// The request.
+        /// What was asked for.
         what: String,
-        /// The library's error.
+        /// What was said.
         source: libbpf_rs::Error,
     },
 }
