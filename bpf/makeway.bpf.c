@@ -29,11 +29,11 @@
 #include "order.h"
 
 /* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
-#define DEADLINE (50 * MS)
+#define DEADLINE (75 * MS)
+/* From which wait on the longest queue of a new flow has every other turn of new flows. */
+#define WAITS_MOST (30 * MS)
 /* Of a download's own queue. */
 #define TARGET (20 * MS)
-/* From which wait on the longest queue of a new flow has every other turn of new flows. */
-#define LONGEST_WAITS (30 * MS)
 #define INTERVAL (100 * MS)
 /* What bulk is owed of each byte that goes before it, in 120ths; at once no more than BURST to that of other users. */
 #define OWED_OF 120
@@ -47,6 +47,8 @@
 #define OPENINGS (512 << 10)
 #define OPENING_PART 4
 
+/* No bulk flow has a turn. */
+#define NOBODY (~0U)
 /* Turns of a dequeue without a departure: more take debts of 64 KiB, with the least quantum, in a thousand flows. */
 #define TURNS (1 << 20)
 
@@ -111,6 +113,8 @@ struct shares {
 	/* Packets of bulk flows, and of those in standing. */
 	u32 waiting;
 	u32 standing;
+	/* What a packet counts for the drop beside its bytes; 0 before the first. */
+	u32 slot;
 	/* The round of users. */
 	u32 round;
 	/* Whose turn it was among new flows. */
@@ -145,7 +149,7 @@ inline_always struct links *user_turns(u32 i)
 	return user ? &user->turns : NULL;
 }
 
-/* What a packet counts for the drop beside its bytes: its share of the limit in packets. */
+/* A packet's share of the limit in packets. */
 inline_always u32 slot_size(void)
 {
 	u32 packets = config.limit_packets, share = packets ? config.limit_bytes / packets : 0;
@@ -156,7 +160,9 @@ inline_always u32 slot_size(void)
 /* A flow's size for the drop. */
 inline_always u32 size_of(const struct flow *flow)
 {
-	return sum_of(flow->bytes, flow->packets * slot_size());
+	if (!shares.slot)
+		shares.slot = slot_size();
+	return sum_of(flow->bytes, flow->packets * shares.slot);
 }
 
 /* A flow's place in the order of its class: by bytes, which decide who goes first; of bulk by size, which decides who pays. */
@@ -183,17 +189,12 @@ inline_always void count(struct flow *flow, enum class class, u32 n)
 		user->waiting += n;
 }
 
-/* Takes the first packet of flow `at` out of the pool; its slot, 0 if there is none. */
-verified_apart u32 take(u64 now, u32 at)
+/* Takes the first packet of `flow`, at `at`, out of the pool; its slot, 0 if there is none. */
+inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 {
-	struct flow *flow = flow_at(at);
-	struct slot *slot;
-	u32 i;
+	u32 i = flow->head;
+	struct slot *slot = slot_at(i);
 
-	if (!at || !flow)
-		return 0;
-	i = flow->head;
-	slot = slot_at(i);
 	if (!i || !slot)
 		return 0;
 	record_account(&flow->record, flow->packets, now);
@@ -203,6 +204,13 @@ verified_apart u32 take(u64 now, u32 at)
 	if (!flow->packets)
 		ring_push(at);
 	return i;
+}
+
+verified_apart u32 take(u64 now, u32 at)
+{
+	struct flow *flow = flow_at(at);
+
+	return at && flow ? take_from(now, at, flow) : 0;
 }
 
 /* The flow that pays for a full buffer. */
@@ -318,9 +326,12 @@ inline_always void belong(struct sk_buff *skb, u32 at, struct flow *flow)
 /* Flow `at`, which is bulk and has packets, has turns in the round of its user, and that user in the round of users. */
 inline_always void enter(u32 at, struct flow *flow)
 {
-	struct user *user = user_at(flow->user);
+	struct user *user;
 
-	if (flow->in_round || !user)
+	if (flow->in_round)
+		return;
+	user = user_at(flow->user);
+	if (!user)
 		return;
 	flow->in_round = true;
 	flow->fresh = true;
@@ -407,15 +418,13 @@ verified_apart int meet(u64 now, u32 at)
 	return 0;
 }
 
-/* A packet of `len` joins the queue of flow `at`; its slot. */
-verified_apart u32 join(u64 now, u32 at, u32 len)
+/* A packet of `len` joins the queue of `flow`, at `at`; its slot. */
+inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 {
-	struct flow *flow = flow_at(at);
+	struct slot *slot = pool_push(at, flow, len, now);
 
-	if (!flow)
-		return 0;
-	if (!pool_push(at, flow, len, now))
-		return 0;
+	if (!slot)
+		return NULL;
 	if (flow->packets == 1) {
 		flow->record.busy = now;
 		ring_remove(at);
@@ -424,7 +433,7 @@ verified_apart u32 join(u64 now, u32 at, u32 len)
 	if (flow->record.class == BULK)
 		enter(at, flow);
 	place(at, flow);
-	return flow->tail;
+	return slot;
 }
 
 /* Drops a packet of the longest queue; whether there was one. */
@@ -461,7 +470,7 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 	record_arrival(&flow->record, pkt->len);
 	if (record_is_asked(&flow->record, pkt->len))
 		return refuse(skb, to_free, EARLY);
-	slot = flow->user && !is_over() ? slot_at(join(pkt->now, at, pkt->len)) : NULL;
+	slot = flow->user && !is_over() ? join(pkt->now, at, flow, pkt->len) : NULL;
 	if (!slot)
 		return refuse(skb, to_free, FLOWS);
 	hold(skb, to_free, slot);
@@ -480,59 +489,30 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 
 /* ---- Departures. ---- */
 
-/* The flow of `class` that is next; 0 if there is none. It is the shortest, but of new ones every other time the longest if it
- * waits too long. */
-inline_always u32 foremost(enum class class, u64 now)
+/* The packet in `slot` leaves, of `flow`. */
+inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 {
-	struct slot *slot;
-	struct flow *flow;
-	u32 at;
+	struct meter *meter = &shares.meter;
+	struct user *user;
 
-	if (order_is_empty(class))
-		return 0;
-	if (class == NEW)
-		shares.shortest_next = !shares.shortest_next;
-	if (class == NEW && shares.shortest_next) {
-		at = order_most(class);
-		flow = flow_at(at);
-		slot = flow ? slot_at(flow->head) : NULL;
-		if (at && slot && since(now, slot->arrived) > LONGEST_WAITS)
-			return at;
-	}
-	return order_least(class);
-}
-
-/* The slot of a packet of a flow in standing, or else of a new one; 0 if there is none. */
-verified_apart u32 first(u64 now)
-{
-	enum class class = order_is_empty(STANDING) ? NEW : STANDING;
-	u32 at = foremost(class, now), i;
-	struct flow *flow = flow_at(at);
-	bool stands;
-	int n;
-
-	if (!at || !flow)
-		return 0;
-	stands = class == STANDING && record_stands(&flow->record, flow->packets, now);
-	i = take(now, at);
-	if (!stands)
-		return i;
-	bpf_for(n, 0, MOST_PACKETS) {
-		struct slot *slot = slot_at(i);
-
-		if (!slot || !flow->packets || since(now, slot->arrived) <= DEADLINE)
-			break;
-		record_loss(&flow->record, now, 1);
-		give_up_late(slot, SOJOURN);
-		i = take(now, at);
-	}
-	return i;
+	record_departure(&flow->record, slot->len, since(now, slot->arrived));
+	meter_turn(meter, window_of(now));
+	meter->now[0] += slot->len;
+	meter->idled |= !pool.packets;
+	shares.sent += slot->len;
+	if (flow->record.class == STANDING)
+		meter->now[1] += slot->len;
+	if (flow->record.class != NEW)
+		return;
+	user = user_at(flow->user);
+	if (user)
+		user->openings = since(user->openings, slot->len);
 }
 
 /* What bulk is owed for a packet of `flow`, which goes before it. */
 inline_always void owe(const struct flow *flow, u32 len)
 {
-	struct user *user = user_at(flow->user);
+	struct user *user;
 
 	if (!shares.waiting) {
 		shares.owed = 0;
@@ -540,8 +520,59 @@ inline_always void owe(const struct flow *flow, u32 len)
 		return;
 	}
 	shares.owed += (u64)len * (flow->record.class == NEW ? OWED_NEW : OWED_STANDING);
+	user = user_at(flow->user);
 	if (user && shares.waiting > user->waiting)
 		shares.owed_others += (u64)len * OWED_USERS;
+}
+
+/* The new flow that is next: the shortest, but every other time the longest if it waits too long. Beside others that are kept
+ * short it would not be served at all. */
+inline_always u32 first_new(u64 now)
+{
+	struct flow *flow;
+	struct slot *slot;
+	u32 at;
+
+	shares.shortest_next = !shares.shortest_next;
+	if (order_is_empty(NEW))
+		return 0;
+	if (!shares.shortest_next)
+		return order_least(NEW);
+	at = order_most(NEW);
+	flow = flow_at(at);
+	slot = flow ? slot_at(flow->head) : NULL;
+	return slot && since(now, slot->arrived) > WAITS_MOST ? at : order_least(NEW);
+}
+
+/* The slot of a packet of a flow in standing, or else of a new one; 0 if there is none. */
+verified_apart u32 first(u64 now)
+{
+	bool stands = !order_is_empty(STANDING);
+	u32 at = stands ? order_least(STANDING) : first_new(now), i;
+	struct flow *flow = flow_at(at);
+	struct slot *slot;
+	int n;
+
+	if (!at || !flow)
+		return 0;
+	stands = stands && record_stands(&flow->record, flow->packets, now);
+	i = take_from(now, at, flow);
+	if (stands) {
+		bpf_for(n, 0, MOST_PACKETS) {
+			slot = slot_at(i);
+			if (!slot || !flow->packets || since(now, slot->arrived) <= DEADLINE)
+				break;
+			record_loss(&flow->record, now, 1);
+			give_up_late(slot, SOJOURN);
+			i = take(now, at);
+		}
+	}
+	slot = slot_at(i);
+	if (!i || !slot)
+		return 0;
+	owe(flow, slot->len);
+	depart(flow, now, slot);
+	return i;
 }
 
 /* Whether bulk's turn has come. */
@@ -551,19 +582,24 @@ inline_always bool is_due(void)
 	       (shares.owed >= (u64)config.quantum * OWED_OF || shares.owed_others >= (u64)OWED_OF * BURST);
 }
 
-/* The bulk flow whose turn it is, after one step through the rounds; 0 if there is one more to take. */
-inline_always u32 step(u32 i, struct user *user)
+/* A step through the rounds: the bulk flow whose turn it is, 0 if there is a further step to take, NOBODY if there is none. */
+verified_apart u32 step(void)
 {
-	u32 at = round_head(user->round, flow_turns);
-	struct flow *flow = flow_at(at);
+	u32 i = round_head(shares.round, user_turns), at;
+	struct user *user = user_at(i);
+	struct flow *flow;
 	bool is_bulk;
 
+	if (!i || !user)
+		return NOBODY;
 	if (user->deficit <= 0) {
 		user->deficit += (s64)config.quantum * user->weight;
 		user->fresh = false;
 		round_rotate(&shares.round, user_turns);
 		return 0;
 	}
+	at = round_head(user->round, flow_turns);
+	flow = flow_at(at);
 	if (!at || !flow) {
 		user->in_round = user->fresh;
 		if (user->fresh)
@@ -590,27 +626,26 @@ inline_always u32 step(u32 i, struct user *user)
 }
 
 /* The bulk flow whose turn it is; 0 if there is none. */
-verified_apart u32 turn(void)
+inline_always u32 turn(void)
 {
+	u32 at = step();
 	int n;
 
-	bpf_for(n, 0, TURNS) {
-		u32 i = round_head(shares.round, user_turns), at;
-		struct user *user = user_at(i);
-
-		if (!i || !user)
-			return 0;
-		at = step(i, user);
-		if (at)
-			return at;
+	if (!at) {
+		bpf_for(n, 0, TURNS) {
+			at = step();
+			if (at)
+				break;
+		}
 	}
-	return order_is_empty(BULK) ? 0 : order_most(BULK);
+	if (!at && !order_is_empty(BULK))
+		at = order_most(BULK);
+	return at == NOBODY ? 0 : at;
 }
 
-/* Takes the next packet of `flow`, at `at`; its slot, and whether CoDel may drop it. */
-inline_always u32 next(u64 now, u32 at, struct flow *flow, const struct codel_law *law, bool *may)
+/* The packet in slot `i` was the first of `flow`: whether CoDel may drop it. */
+inline_always u32 next(u64 now, u32 i, struct flow *flow, const struct codel_law *law, bool *may)
 {
-	u32 i = take(now, at);
 	struct slot *slot = slot_at(i);
 
 	if (!i || !slot) {
@@ -634,10 +669,10 @@ verified_apart u32 next_of(u64 now, u32 at)
 
 	if (!flow)
 		return 0;
-	i = next(now, at, flow, &law, &may);
+	i = next(now, take_from(now, at, flow), flow, &law, &may);
 	if (!flow->codel.dropping && may) {
 		give_up_late(slot_at(i), SOJOURN);
-		i = next(now, at, flow, &law, &may);
+		i = next(now, take(now, at), flow, &law, &may);
 		if (i)
 			codel_begin(&flow->codel, &law, now);
 		return i;
@@ -651,7 +686,7 @@ verified_apart u32 next_of(u64 now, u32 at)
 			break;
 		flow->codel.count = sum_of(flow->codel.count, 1);
 		give_up_late(slot_at(i), SOJOURN);
-		i = next(now, at, flow, &law, &may);
+		i = next(now, take(now, at), flow, &law, &may);
 		codel_go_on(&flow->codel, &law, may);
 	}
 	return i;
@@ -677,46 +712,15 @@ inline_always u32 bulk(u64 now)
 	paid = (u64)slot->len * OWED_OF;
 	shares.owed = since(shares.owed, paid);
 	shares.owed_others = since(shares.owed_others, paid);
+	depart(flow, now, slot);
 	return i;
-}
-
-/* A packet of `len` of `flow` leaves. */
-inline_always void depart(struct flow *flow, u64 now, u64 arrived, u32 len)
-{
-	struct meter *meter = &shares.meter;
-	struct user *user;
-
-	record_departure(&flow->record, len, since(now, arrived));
-	meter_turn(meter, window_of(now));
-	meter->now[0] += len;
-	meter->idled |= !pool.packets;
-	shares.sent += len;
-	if (flow->record.class == STANDING)
-		meter->now[1] += len;
-	if (flow->record.class != NEW)
-		return;
-	user = user_at(flow->user);
-	if (user)
-		user->openings = since(user->openings, len);
 }
 
 inline_always u32 makeway_dequeue(u64 now)
 {
 	u32 i = is_due() ? 0 : first(now);
-	bool goes_first = i;
-	struct slot *slot;
-	struct flow *flow;
 
-	if (!i)
-		i = bulk(now);
-	slot = slot_at(i);
-	flow = slot ? flow_at(slot->flow) : NULL;
-	if (!i || !flow)
-		return 0;
-	if (goes_first)
-		owe(flow, slot->len);
-	depart(flow, now, slot->arrived, slot->len);
-	return i;
+	return i ?: bulk(now);
 }
 
 inline_always void makeway_clear(void)

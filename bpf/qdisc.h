@@ -248,9 +248,9 @@ inline_always void hold(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, st
 
 /* The clock is asked for where somebody needs it: it costs a tenth of all that a packet does. Of sojourn times every
  * eighth packet or so is a sample; by a Weyl sequence, so that no traffic keeps its step. */
-inline_always bool is_sample(void)
+inline_always bool is_sample(u32 n)
 {
-	return (u32)counters.packets_in * 0x9e3779b9U < 1U << 29;
+	return n * 0x9e3779b9U < 1U << 29;
 }
 
 #ifdef TIMED
@@ -269,7 +269,7 @@ inline_always u64 time_of_arrival(void)
 {
 	bool begins = (config.rate | shaper.rate) && !pool.packets;
 
-	return IS_TIMED || begins || is_sample() ? bpf_ktime_get_ns() : 0;
+	return IS_TIMED || begins || is_sample(counters.packets_in) ? bpf_ktime_get_ns() : 0;
 }
 
 inline_always u64 time_of_departure(void)
@@ -328,7 +328,7 @@ inline_always u64 time_of_departure(void)
 		if (HAS_LATE_DROPS)                                                                                    \
 			sch->qstats.drops += held - pool.packets - 1;                                                  \
 		shaper_depart(&shaper, now, slot->len);                                                                \
-		if (slot->arrived) {                                                                                   \
+		if (slot->arrived && (!IS_TIMED || is_sample(counters.packets_out))) {                                 \
 			now = now ?: bpf_ktime_get_ns();                                                               \
 			sojourns_record(now, now - slot->arrived);                                                     \
 		}                                                                                                      \

@@ -54,6 +54,12 @@ window.peer = {
     const stream = await navigator.mediaDevices.getUserMedia({ audio: SOUND, video: { width: 640, height: 360, frameRate: fps } });
     video.muted = true;
     watch(new MediaStream(stream.getVideoTracks()), (metadata) => metadata.captureTime);
+    connection.ontrack = ({ streams: [remote] }) => {
+      // Heard too, or its samples would not be counted.
+      const audio = new Audio();
+      audio.srcObject = remote;
+      audio.play();
+    };
     for (const track of stream.getTracks()) {
       const sender = connection.addTrack(track, stream);
       if (track.kind === 'video') {

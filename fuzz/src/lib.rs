@@ -30,6 +30,7 @@ targets! {
     flow_key
     nfqueue
     operations
+    record
     rtp
     scenario
     sender

@@ -377,7 +377,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// What is written is no share.
+/// Not a share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a share: write a number from 0 to 1, like 0.05")]
 pub struct ParseFractionError(String);

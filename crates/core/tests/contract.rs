@@ -177,7 +177,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// What the place of a discipline gives it: links that a few packets congest, that a packet takes longest on, and that none does.
+    /// Environments of disciplines: links that a few packets congest, that a packet takes longest on, and that none does.
     fn place()(
         bits in 2u32..=16,
         logarithmic: bool,

@@ -120,7 +120,7 @@ fn who_splits_its_packets_is_served_no_more_and_waits_less_by_the_threshold_at_m
         split.abs_diff(split_in_fifo) * 100 <= split_in_fifo,
         "{split} {split_in_fifo}"
     );
-    // What it gains: 5 % of all packets go first, and its packets wait so much less on average.
+    // Its gain: 5 % of all packets go first, and its packets wait less by that share on average.
     let all = victim.packets + attacker.packets;
     assert!(
         counts.favoured <= all.div_ceil(20) + 5,
@@ -139,7 +139,7 @@ fn who_splits_its_packets_is_served_no_more_and_waits_less_by_the_threshold_at_m
 
 #[test]
 fn a_flood_takes_no_more_of_a_slow_victim_than_it_does_in_order_of_arrival() {
-    // A tenth of the line, and short packets of three times its rate.
+    // A tenth of the link, and short packets of three times its rate.
     let victim = Source {
         every: 8_000_000,
         len: 1000,
@@ -156,7 +156,7 @@ fn a_flood_takes_no_more_of_a_slow_victim_than_it_does_in_order_of_arrival() {
                 params.window = window;
                 params.probabilistic = probabilistic;
             }));
-            // Of what comes the same share is refused.
+            // The same share of arrivals is refused.
             let lost = without.saturating_sub(with.bytes);
             assert!(
                 lost * 20 <= without,
@@ -177,7 +177,7 @@ fn most_before(window: u64, per_cent: u64) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever comes, an unfavoured packet that was taken in is sent after a bounded number of others.
+    /// For any arrivals, an unfavoured packet that was taken in is sent after a bounded number of others.
     #[test]
     fn nobody_waits_for_more_than_the_bound(
         window in 20u32..400,

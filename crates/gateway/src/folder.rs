@@ -122,7 +122,7 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a file of the folder says; `None` if there is none.
+/// Content of a file of the folder; `None` if there is none.
 ///
 /// # Errors
 /// If it is another user's, a link, or longer than `most` bytes.

@@ -38,7 +38,7 @@ pub enum InterfaceError {
     System {
         /// The name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -55,7 +55,7 @@ pub enum PlaceError {
     System {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The network namespace of the calling thread could not be named.
@@ -143,7 +143,7 @@ impl Place {
             options.read(true).write(true).create(true).truncate(false);
             let file = folder::open(&path, &mut options).map_err(system)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Whoever had it may have removed the file between the two calls.
+                // Its holder may have removed the file between the two calls.
                 Ok(()) if same_file(&file, &path) => break file,
                 Ok(()) => {}
                 // One that only looks whether it is held has it for an instant.
@@ -323,13 +323,13 @@ mod tests {
             bind(&socket, &address).unwrap();
             socket
         };
-        // It is bound and does not listen, or is no socket of ours: nobody's.
+        // It is bound and does not listen, or is no socket of ours: it has no process.
         for kind in [SocketType::SEQPACKET, SocketType::DGRAM] {
             let stranger = socket(kind);
             drop(place.clone().take().unwrap());
             drop(stranger);
         }
-        // One of another user that listens is told apart by who that is; this one is ours.
+        // One of another user that listens is distinguished by its user; this one is ours.
         let other = socket(SocketType::SEQPACKET);
         listen(&other, 8).unwrap();
         let error = place.take().unwrap_err();

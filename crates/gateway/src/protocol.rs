@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes over the socket: one line of JSON asks, one answers, then the connection ends.
+//! Messages on the socket: one line of JSON asks, one answers, then the connection ends.
 
 use makeway_core::units::Rate;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// What was counted so far.
+    /// Counters so far.
     Status,
     /// Changes what runs.
     Set(Settings),
@@ -95,11 +95,11 @@ pub struct Status {
     pub namespace: u64,
     /// The process; 0 where the kernel does it without one.
     pub pid: u32,
-    /// What holds the packets: `bpf`, qdiscs in the kernel; `nfqueue`, this process.
+    /// Holder of the packets: `bpf`, qdiscs in the kernel; `nfqueue`, this process.
     pub backend: String,
     /// Why it is `nfqueue` where that was not asked for; else empty.
     pub why: String,
-    /// What makes the result worse than it could be, and what to do.
+    /// Warnings: reasons for a worse result, and remedies.
     pub warnings: Vec<String>,
     /// The tool that made the rules; empty where there are none.
     pub rules: String,
@@ -115,13 +115,13 @@ pub struct DirectionStatus {
     pub direction: String,
     /// Number of the kernel's packet queue, with `nfqueue`.
     pub queue: u16,
-    /// The device that has the qdisc, with `bpf`: the interface, or the ifb device of what comes by it.
+    /// The device that has the qdisc, with `bpf`: the interface, or the ifb device of its ingress.
     pub device: String,
-    /// What `tc qdisc show` calls the qdisc, with `bpf`.
+    /// Name of the qdisc in `tc qdisc show`, with `bpf`.
     pub qdisc: String,
-    /// What makes a flow: `5-tuple`, `src-port`, ...
+    /// Flow key: `5-tuple`, `src-port`, ...
     pub flows_by: String,
-    /// What makes a user of `hier`.
+    /// User key of `hier`.
     pub users_by: String,
     /// Most packets held.
     pub limit_packets: u32,
@@ -133,7 +133,7 @@ pub struct DirectionStatus {
     pub mpu: u32,
     /// `none`, `atm` or `ptm`.
     pub cells: String,
-    /// What is done with tickets, in words; empty where nothing is written on packets.
+    /// Handling of tickets, in words; empty where nothing is written on packets.
     pub tags_by: String,
     /// Everything that was counted; of the flows, the 1024 with the largest backlogs.
     #[serde(flatten)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rules that send an interface's packets to a queue: nftables or iptables, whichever works.
+//! The rules that send an interface's packets to a queue: nftables or iptables, the first that works.
 //!
-//! Everything is under names that tell whose it is, so that [`remove`] finds it whoever made it. Every
+//! Everything is under names that tell whose it is, so that [`remove`] finds it regardless of its maker. Every
 //! rule has `bypass`: with nobody listening on the queue, packets go on.
 
 use std::fs::File;
@@ -136,7 +136,7 @@ impl Rules {
                     });
                 }
                 Err(said) => {
-                    // Of IPv4, where IPv6 failed. What it says is what it said.
+                    // Of IPv4, where IPv6 failed: the first error counts.
                     let _ = tool.remove(&place);
                     tried.push(format!("{}: {said}", tool.name()));
                 }
@@ -196,7 +196,7 @@ pub fn remove(interface: &str, direction: Direction) -> Result<bool, RulesError>
     Ok(found)
 }
 
-/// Whether rules for `interface` are in place, whoever made them.
+/// Whether rules for `interface` are in place, regardless of their maker.
 ///
 /// # Errors
 /// For a name that no rule can have.
@@ -334,7 +334,7 @@ impl Tool {
         }
     }
 
-    /// Takes away whatever this tool has under our name; whether there was something.
+    /// Removes all that this tool has under our name; whether there was something.
     fn remove(&self, place: &Place) -> Result<bool, RulesError> {
         let left = |said: String| RulesError::Left {
             interface: place.interface.clone(),

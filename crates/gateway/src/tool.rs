@@ -55,7 +55,7 @@ pub(crate) fn run(command: &mut Command, input: &[u8], limit: Duration) -> io::R
     let parent = std::process::id();
     // SAFETY: between fork and exec only two system calls are made, and nothing is allocated.
     unsafe {
-        // What this process began must not come about after it was killed, when somebody has cleaned up already.
+        // A command of this process must not take effect after it was killed, when another has cleaned up already.
         command.pre_exec(move || {
             libc::prctl(
                 libc::PR_SET_PDEATHSIG,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thousand random changes while packets are under way: qdiscs come and go, interfaces too, and at the end nothing is
-//! left of them, no packet, no program, no map, and no complaint of the kernel's.
+//! A thousand random changes while packets are under way, 200 on the second kernel: qdiscs come and go, interfaces too, and at the
+//! end nothing is left of them, no packet, no program, no map, and no complaint of the kernel's.
 
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
@@ -24,21 +24,23 @@ use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::{Bytes, Rate};
 use makeway_gateway::bpf::{Config, Qdisc};
 
-const CHANGES: u32 = 1000;
 const INTERFACES: [&str; 4] = ["life0", "life1", "life2", "life3"];
 /// Has two queues, and a qdisc for each below mq.
 const TWO_QUEUES: &str = "life3";
 
 #[test]
 fn nothing_is_left_of_a_thousand_changes_under_traffic() {
-    for (release, text) in guest::run("guest_", &["dummy"], |guest| guest) {
-        assert!(text.contains("1000 changes"), "Linux {release}: {text}");
+    let told = guest::run("guest_", &["dummy"], |guest| guest);
+    for ((release, text), changes) in told.into_iter().zip([1000, 200]) {
+        let done = format!("{changes} changes, ");
+        assert!(text.contains(&done), "Linux {release}: {text}");
     }
 }
 
 #[test]
 #[ignore = "takes a kernel with BPF qdiscs: run by the test above in a guest"]
 fn guest_changes_under_traffic() {
+    let changes = if guest::is_short() { 200 } else { 1000 };
     INTERFACES.into_iter().for_each(make);
     // One-time allocations are there from the first on.
     let mut lives = Lives::default();
@@ -50,20 +52,24 @@ fn guest_changes_under_traffic() {
         thread::sleep(Duration::from_millis(300));
         lives.take_away();
         let before = packets_of_the_kernel();
-        for n in 1..=CHANGES {
+        for n in 1..=changes {
             lives.change(n);
         }
         drop(stops);
         let sent = traffic.join().unwrap();
         lives.take_away();
-        assert!(sent > 10_000, "{sent} packets sent");
+        assert!(sent > u64::from(10 * changes), "{sent} packets sent");
         println!(
-            "{CHANGES} changes, {} qdiscs put on interfaces, {} packets into them of {sent} sent",
+            "{changes} changes, {} qdiscs put on interfaces, {} packets into them of {sent} sent",
             lives.put, lives.packets,
         );
         (before, packets_of_the_kernel())
     });
-    assert!(lives.put > 20 && lives.packets > 1000, "hardly any traffic");
+    let (put, packets) = (lives.put, lives.packets);
+    assert!(
+        put > changes / 50 && packets > 1000,
+        "{put} qdiscs, {packets} packets"
+    );
     eventually("programs and maps are gone", || {
         let programs = ProgInfoIter::default();
         let ours = programs.filter(|one| one.name.to_string_lossy().contains("_qdisc_"));

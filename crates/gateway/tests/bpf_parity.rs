@@ -20,10 +20,12 @@ use makeway_core::framing::{Cells, Framing};
 use makeway_core::packet::{FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{Discipline, Drops, Limits, build};
 use makeway_core::units::{Bytes, Instant, Rate};
-use makeway_gateway::bpf::{BpfError, Config, Qdisc};
+use makeway_gateway::bpf::{Config, Qdisc};
 
 const FLOWS: u32 = 2000;
 const PACKETS: u32 = 2500;
+/// One qdisc is filled and emptied so often on the first kernel, once on the second.
+const ROUNDS: u32 = 4;
 /// A full frame takes two minutes.
 const STOPPED: Rate = Rate::from_bps(100);
 const ADSL: Framing = Framing {
@@ -34,11 +36,12 @@ const ADSL: Framing = Framing {
 
 #[test]
 fn the_kernels_qdiscs_do_what_core_does() {
-    for (release, text) in guest::run("guest_", &["dummy"], |guest| guest.counting()) {
-        assert!(
-            text.contains("sqf: 10000 packets") && text.contains("makeway: 10000 packets"),
-            "Linux {release}: {text}"
-        );
+    let told = guest::run("guest_", &["dummy"], |guest| guest.counting());
+    for ((release, text), rounds) in told.into_iter().zip([ROUNDS, 1]) {
+        for discipline in ["sqf", "makeway"] {
+            let done = format!("{discipline}: {} packets", rounds * PACKETS);
+            assert!(text.contains(&done), "Linux {release}: {text}");
+        }
     }
 }
 
@@ -56,6 +59,7 @@ fn put(interface: &str, kind: &str, config: &Config) -> Qdisc {
 fn guest_departures_and_drops_are_cores() {
     // No packets of the kernel's own.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
+    let most = if guest::is_short() { 1 } else { ROUNDS };
     let mut n = 0;
     for discipline in [
         Discipline::Fifo,
@@ -64,7 +68,7 @@ fn guest_departures_and_drops_are_cores() {
         Discipline::Makeway,
     ] {
         for (rounds, limit_packets, limit_bytes, drop_from, framing) in [
-            (4, 1000, 16 << 20, "head", Framing::default()),
+            (most, 1000, 16 << 20, "head", Framing::default()),
             (1, 1000, 400_000, "tail", ADSL),
             (1, 131_072, 1_200_000, "head", Framing::ETHERNET),
             (1, 500, 1200, "head", Framing::default()),
@@ -85,10 +89,6 @@ fn guest_departures_and_drops_are_cores() {
                 ..Config::new(spec, limits)
             };
             n += 1;
-            match Qdisc::load("probe", &config) {
-                Err(BpfError::NoProgram(_)) => continue,
-                loaded => drop(loaded.unwrap()),
-            }
             agrees(&format!("d{n}"), &format!("makeway{n}"), &config, rounds);
             println!("{discipline}: {} packets, as core", rounds * PACKETS);
         }

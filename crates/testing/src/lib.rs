@@ -7,7 +7,7 @@ use std::io::Write;
 
 mod real_time;
 
-pub use real_time::{CALM, TRIES, Watch, in_real_time};
+pub use real_time::{CALM, TRIES, Watch, in_real_time, in_real_time_within};
 
 /// Names the file that gets a line for each skipped test; `scripts/test` sets it and counts the lines.
 pub const SKIPS: &str = "MAKEWAY_SKIPS";

@@ -11,6 +11,8 @@ use std::process::Command;
 use spdx::{Expression, ParseMode};
 
 const OURS: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
+/// Of programs that the kernel loads, which has to have a licence compatible with its own.
+const OF_BPF: &str = "SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */";
 
 /// Folders of what is built, fetched or fuzzed.
 const NOT_OURS: [&str; 6] = [
@@ -54,14 +56,43 @@ fn every_source_file_names_its_licence() {
     let names_it = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
         let mut first = text.lines().take(3);
-        // Programs that the kernel loads have a licence that it knows, beside ours.
         match path.starts_with(root().join("bpf")) {
-            true => first.any(|line| line.contains("SPDX-License-Identifier: ")),
+            true => first.any(|line| line.ends_with(OF_BPF)),
             false => first.any(|line| line.ends_with(OURS)),
         }
     };
     let without: Vec<_> = found.iter().filter(|path| !names_it(path)).collect();
     assert!(without.is_empty(), "no `{OURS}` at the top of {without:#?}");
+}
+
+#[test]
+fn every_licence_is_there_in_full() {
+    for (file, title, end) in [
+        ("LICENSE-MIT", "MIT License", "SOFTWARE."),
+        (
+            "LICENSE-APACHE",
+            "Apache License",
+            "limitations under the License.",
+        ),
+        (
+            "LICENSE-GPL-2.0",
+            "GNU GENERAL PUBLIC LICENSE",
+            "Public License instead of this License.",
+        ),
+    ] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        assert!(
+            text.lines().take(3).any(|line| line.contains(title)),
+            "{file}"
+        );
+        assert!(
+            text.trim_end().ends_with(end),
+            "{file} does not end with `{end}`"
+        );
+    }
+    // The licence that the kernel is told, which the GPL is there for.
+    let told = fs::read_to_string(root().join("bpf/qdisc.h")).unwrap();
+    assert!(told.contains(r#"SEC("license") = "Dual MIT/GPL""#));
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub enum FrameError {
 /// The next frame; `None` at the end.
 ///
 /// # Errors
-/// What is no frame. Where the next one begins is not known then.
+/// Not a frame. The start of the next one is not known then.
 pub fn read(input: &mut impl Read) -> Result<Option<Frame>, FrameError> {
     let mut header = Vec::with_capacity(HEADER);
     input.take(HEADER as u64).read_to_end(&mut header)?;
@@ -69,7 +69,7 @@ pub fn read(input: &mut impl Read) -> Result<Option<Frame>, FrameError> {
     if !(1..=LONGEST).contains(&length) {
         return Err(FrameError::Length(length));
     }
-    // Memory for what comes, not for what is announced.
+    // Memory for received bytes, not for announced ones.
     let mut payload = Vec::new();
     input.take(length.into()).read_to_end(&mut payload)?;
     if payload.len() < length as usize {

@@ -80,7 +80,7 @@ impl Drop for Gstreamer {
     }
 }
 
-/// Audio each 20 ms, and video frames of 4 packets as fast as they leave, for so many ms: how the call stands then, and its
+/// Audio each 20 ms, and video frames of 4 packets as fast as they leave, for this number of ms: how the call stands then, and its
 /// mean rate in the second half.
 fn talk(call: &Call, ms: u64) -> (CallStats, f64) {
     let until = Instant::now() + StdDuration::from_millis(ms);

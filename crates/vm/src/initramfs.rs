@@ -43,7 +43,8 @@ impl Initramfs {
     }
 
     fn copy(&mut self, to: &str, from: &Path) -> Result<(), VmError> {
-        let content = fs::read(from).map_err(|error| file(from, error))?;
+        let mut content = fs::read(from).map_err(|error| file(from, error))?;
+        content.truncate(loaded(&content).unwrap_or(content.len()));
         self.add(to, content, true);
         Ok(())
     }
@@ -71,6 +72,27 @@ impl Initramfs {
     }
 }
 
+/// Length of a program up to the last byte that its program headers name. Debug information and symbols follow there, most of a
+/// debug build, and a translated guest takes seconds to unpack them. `None` for anything but a 64-bit little-endian ELF file.
+fn loaded(elf: &[u8]) -> Option<usize> {
+    let number = |at: usize, size: usize| {
+        let mut bytes = [0; 8];
+        bytes[..size].copy_from_slice(elf.get(at..at.checked_add(size)?)?);
+        usize::try_from(u64::from_le_bytes(bytes)).ok()
+    };
+    if elf.get(..6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    // The file header, as far as the program headers; of those, `p_offset` and `p_filesz`.
+    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let mut end = table.checked_add(size.checked_mul(count)?)?;
+    for n in 0..count {
+        let header = table + n * size;
+        end = end.max(number(header + 8, 8)?.checked_add(number(header + 32, 8)?)?);
+    }
+    (end <= elf.len()).then_some(end)
+}
+
 /// One file: a header of hexadecimal figures, its name, its content, each filled up to four bytes.
 fn entry(
     out: &mut impl Write,
@@ -94,4 +116,47 @@ fn entry(
     out.write_all(fill(110 + name.len() + 1))?;
     out.write_all(content)?;
     out.write_all(fill(content.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_its_symbols_runs() {
+        let this = fs::read(std::env::current_exe().expect("a test knows its own file"));
+        let mut this = this.expect("this program is read");
+        let whole = this.len();
+        this.truncate(loaded(&this).expect("this program is ELF"));
+        assert!(
+            this.len() < whole * 3 / 4,
+            "{} of {whole} bytes",
+            this.len()
+        );
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("program");
+        fs::write(&path, this).expect("it is written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, mode).expect("it may run");
+        let ended = Command::new(path)
+            .arg("--list")
+            .output()
+            .expect("it starts");
+        assert!(
+            String::from_utf8_lossy(&ended.stdout).contains("a_program_without_its_symbols_runs")
+        );
+    }
+
+    #[test]
+    fn a_damaged_program_is_copied_whole() {
+        let mut elf = vec![0; 200];
+        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        for (at, value) in [(32, 0xff), (39, 0xff), (54, 0xff), (56, 0xff)] {
+            elf[at] = value;
+            let end = loaded(&elf);
+            assert!(end.is_none_or(|end| end <= elf.len()), "{at}: {end:?}");
+        }
+        assert_eq!(loaded(b"#!/bin/sh"), None);
+        assert_eq!(loaded(&[]), None);
+    }
 }

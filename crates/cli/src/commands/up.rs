@@ -619,7 +619,6 @@ mod tests {
             "ProtectHostname",
             "ProtectKernelLogs",
             "ProtectKernelModules",
-            "ProtectKernelTunables",
             "RestrictNamespaces",
             "RestrictSUIDSGID",
         ] {
@@ -627,6 +626,9 @@ mod tests {
         }
         assert_eq!(line("UMask"), "0077");
         assert!(line("SystemCallFilter").starts_with("@system-service"));
+        // It would make the pins read-only too.
+        assert!(!unit.contains("\nProtectKernelTunables"));
+        assert!(line("ReadOnlyPaths").starts_with("-/sys -/proc/sys "));
         assert!(line("ReadWritePaths").contains("/sys/fs/bpf"));
     }
 

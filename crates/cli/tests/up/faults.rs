@@ -175,6 +175,8 @@ fn outage(receiver: &UdpSocket, most: Duration, harm: impl FnOnce()) -> Duration
 
 /// The watchdog's time, and what a rule takes to go on a machine that is busy: both chosen by us.
 const WATCHDOG: Duration = Duration::from_millis(2250 + 1000);
+/// A machine that stalls by less has not used up the second of that.
+const EXCUSE: Duration = Duration::from_millis(200);
 
 #[test]
 fn a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most() {
@@ -205,7 +207,7 @@ fn a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most() {
     clean("killed");
     for which in 0..=names.len() {
         let name = names.get(which).map_or("all of them", |name| name);
-        makeway_testing::in_real_time(|| {
+        makeway_testing::in_real_time_within(EXCUSE, || {
             let mut up = Up::start(up);
             let threads = threads(&up);
             let mut stopped = None;

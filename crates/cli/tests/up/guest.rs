@@ -23,7 +23,8 @@ fn with_qdiscs_in_the_kernel_of_a_guest() {
     };
     let test = std::env::current_exe().unwrap();
     let name = test.file_name().unwrap().to_str().unwrap();
-    for kernel in kernels {
+    // The unit is the same on both.
+    for (kernel, with_unit) in kernels.into_iter().zip([true, false]) {
         let modules = [
             "veth",
             "ifb",
@@ -42,12 +43,19 @@ fn with_qdiscs_in_the_kernel_of_a_guest() {
             .program(&test)
             .program(Path::new(MAKEWAY));
         let guest = guest.program(&tc).program(&ip);
+        let (guest, has_systemd) = unit::with_unit(guest);
         // Where it is translated, crash points take minutes: by name only (docs/reliability.md).
-        let asked = std::env::var("MAKEWAY_GUEST");
-        let limit = if asked.is_ok() { 900 } else { 240 };
-        let filter = asked.unwrap_or_else(|_| "guest:: --skip guest::nothing_is_left".into());
+        let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| {
+            if !has_systemd {
+                skip("no systemd to start the unit with: install the package systemd");
+            }
+            let is_tried = has_systemd && with_unit;
+            let unit = if is_tried { "unit::" } else { "" };
+            format!("guest:: {unit} --skip guest::nothing_is_left")
+        });
+        let limit = Duration::from_secs(800);
         let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
-        let output = match guest.run(&command, Duration::from_secs(limit)) {
+        let output = match guest.run(&command, limit) {
             Err(why @ VmError::Missing { .. }) => return skip(why),
             output => output.unwrap(),
         };
@@ -74,7 +82,7 @@ fn tc(line: &str) -> String {
 }
 
 /// Remains of a makeway anywhere.
-fn remains() -> Vec<String> {
+pub fn remains() -> Vec<String> {
     let mut found = Vec::new();
     for folder in ["/sys/fs/bpf/makeway", "/run/makeway", "/sys/class/net"] {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -243,7 +251,7 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
 fn what_comes_is_shaped_on_an_ifb_device() {
     let far = Far::new();
     let before = tc("qdisc show");
-    let mut up = Up::start("up near --discipline sqf --rate 8mbit --down 4mbit");
+    let up = Up::start("up near --discipline sqf --rate 8mbit --down 4mbit");
     let all = status();
     assert_eq!(all["directions"].as_array().unwrap().len(), 2);
     let ifb = all["directions"][1]["device"].as_str().unwrap().to_owned();
@@ -267,6 +275,12 @@ fn what_comes_is_shaped_on_an_ifb_device() {
     println!("download: {rate:.2} Mbit/s at 4");
     assert!((2.0..4.0).contains(&rate), "{rate}");
     every_packet_is_accounted_for(&status());
+    // The next one takes both directions over.
+    up.signal(libc::SIGKILL);
+    let mut up = Up::start("up near --discipline sqf --rate 8mbit --down 4mbit");
+    read(Duration::from_secs(1));
+    let rate = read(Duration::from_secs(1));
+    assert!((2.0..4.0).contains(&rate), "taken over: {rate}");
     up.signal(libc::SIGINT);
     let (status, said) = up.end();
     assert!(

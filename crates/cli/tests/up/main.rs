@@ -12,6 +12,7 @@ mod hostile;
 mod overload;
 mod tags;
 mod traced;
+mod unit;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

@@ -76,7 +76,69 @@ fn under_overload_everybody_is_answered_and_every_packet_counted() {
     let time = Duration::from_secs(seconds.map_or(6, |n| n.parse().expect("seconds")));
     let far = Far::new();
     let _sink = far.udp(4000);
-    makeway_testing::in_real_time(|| overload(time));
+    // Counts and memory do not depend on the time that the machine takes.
+    let mut wrong = None;
+    makeway_testing::in_real_time_within(EXCUSE, || {
+        let told = overload(time);
+        wrong = told.wrong();
+        assert!(wrong.is_some() || told.is_in_time(), "{told}");
+    });
+    assert_eq!(wrong, None);
+}
+
+/// Asked for of each answer at the 99th percentile, and of the end.
+const BAR: Duration = Duration::from_secs(1);
+/// The load delays every thread by some 10 ms. A machine that stalls by less than this has not made an answer miss the bar.
+const EXCUSE: Duration = Duration::from_millis(200);
+
+/// Figures of an overload.
+struct Told {
+    time: Duration,
+    /// Offered load as a multiple of the capacity.
+    offered: f64,
+    /// Of `status`, of `--set`, of `down`.
+    took: [Duration; 3],
+    asked: usize,
+    /// More memory after the first third, in KiB.
+    grown: u64,
+    egress: Value,
+    left: Vec<String>,
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [status, set, down] = self.took.map(|took| took.as_millis());
+        write!(
+            f,
+            "{:.1} times the capacity for {} s: status p99 {status} ms, --set p99 {set} ms ({} each), down {down} ms, memory {:+} KiB",
+            self.offered,
+            self.time.as_secs(),
+            self.asked,
+            self.grown
+        )
+    }
+}
+
+impl Told {
+    fn is_in_time(&self) -> bool {
+        self.offered >= 2.0 && self.took.iter().all(|took| *took < BAR)
+    }
+
+    /// A fault that no stall explains.
+    fn wrong(&self) -> Option<String> {
+        let of = |key: &str| self.egress[key].as_u64().expect(key);
+        let drops = self.egress["drops"].as_object().expect("drops").values();
+        let drops: u64 = drops.filter_map(Value::as_u64).sum();
+        let gone = of("packets_out") + drops + of("backlog_packets");
+        if of("packets_in") != gone {
+            return Some(format!("{gone} packets left or wait: {}", self.egress));
+        }
+        // Pages that were taken at the start are counted when they are first used.
+        if self.grown > 512 {
+            return Some(format!("{} KiB more", self.grown));
+        }
+        (!self.left.is_empty()).then(|| format!("{:?} is left", self.left))
+    }
 }
 
 /// 60 000 packets/s of 200 flows, over three times what the link carries; faster would only take the processors away.
@@ -108,7 +170,7 @@ impl Drop for Floods {
     }
 }
 
-fn overload(time: Duration) {
+fn overload(time: Duration) -> Told {
     let mut up = Up::start("up near --rate 20mbit --backend nfqueue");
     let watch = Watch::open();
     let stop = Arc::new(AtomicBool::new(false));
@@ -154,21 +216,16 @@ fn overload(time: Duration) {
     let (status, said) = up.end();
     assert!(status.success(), "{said}");
 
-    let (asks, [status, set]) = (asked.len(), [asked, set].map(p99));
-    println!(
-        "{:.1} times the capacity for {} s: status p99 {} ms, --set p99 {} ms ({asks} each), down {} ms, memory {grown:+} KiB",
+    let asks = asked.len();
+    let told = Told {
+        time,
         offered,
-        time.as_secs(),
-        status.as_millis(),
-        set.as_millis(),
-        down.as_millis()
-    );
-    super::guest::every_packet_is_accounted_for(&serde_json::json!({ "directions": [egress] }));
-    assert!(offered >= 2.0, "no overload: {offered} times the capacity");
-    for (what, took) in [("status", status), ("--set", set), ("down", down)] {
-        assert!(took < Duration::from_secs(1), "{what} took {took:?}");
-    }
-    // Pages that were taken at the start are counted when they are first used.
-    assert!(grown <= 512, "{grown} KiB more");
-    assert_eq!(left(), [""; 0]);
+        took: [p99(asked), p99(set), down],
+        asked: asks,
+        grown,
+        egress,
+        left: left(),
+    };
+    println!("{told}");
+    told
 }

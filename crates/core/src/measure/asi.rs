@@ -10,7 +10,7 @@
 //! | Delay_max | `max_delay` |
 //!
 //! Departures from the paper: its absolute value stands round the sum. The shares of the data add up to 1, so
-//! that the sum is `sum of Delay_i - Delay_max` whoever sent what, and a wait that is too long makes up for one
+//! that the sum is `sum of Delay_i - Delay_max` for every division of the data, and a wait that is too long makes up for one
 //! that is too short. [`asi`] takes the absolute value of each term; [`asi_as_printed`] is the printed form.
 
 /// Sent data and waiting time of a flow, or of a class of flows.

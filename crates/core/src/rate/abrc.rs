@@ -40,7 +40,7 @@ const LIMITED: f64 = 0.9;
 /// The longest time between packets, in seconds.
 const SLOWEST: f64 = 64.0;
 
-/// What occupancies count.
+/// Unit of occupancies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Packets, as if all were of one length.
@@ -108,7 +108,7 @@ pub struct AbrcParams {
     pub acks: Fraction,
     /// BW and T_mix.
     pub leaving: Leaving,
-    /// What occupancies count.
+    /// Unit of occupancies.
     pub unit: Unit,
     /// The rate at first, in payload.
     pub first: Rate,
@@ -120,7 +120,7 @@ pub struct AbrcParams {
 
 impl Default for AbrcParams {
     /// As much as all others; the paper's 1 s, 3 reports, 5 packets and BW* = BW (section 3). Chosen by us: 1000 packets at most,
-    /// 1 Mbit/s at first, packets of 1400 bytes at most, 4096 of them; and what comes nearer to k_T than the paper's own
+    /// 1 Mbit/s at first, packets of 1400 bytes at most, 4096 of them; and choices that are nearer to k_T than the paper's own
     /// ([`AbrcParams::printed`]), with an acknowledgement for two packets which takes 0.3 of their time at 802.11b's 11 Mbit/s.
     fn default() -> Self {
         Self {
@@ -387,7 +387,7 @@ impl RateController for Abrc {
             self.reported.1.saturating_add(bytes),
         );
         if reported.0 > feedback.highest + 1 || reported.1 > packet.total {
-            return Err(FeedbackError::OutOfRange("count of what was received"));
+            return Err(FeedbackError::OutOfRange("count of received packets"));
         }
         if shortest.is_some_and(|shortest| shortest == Duration::ZERO || shortest > interval) {
             return Err(FeedbackError::OutOfRange("shortest time between packets"));

@@ -197,7 +197,7 @@ impl Ccid2 {
         }
     }
 
-    /// RFC 2861 §3.2, after a packet left: half-way to what was used, where that was less for an RTO.
+    /// RFC 2861 §3.2, after a packet left: half-way to the used part, where that was less for an RTO.
     fn validate_used(&mut self, now: Instant) {
         // A window that is not full does not grow.
         self.full = self.pipe >= self.cwnd;

@@ -37,7 +37,7 @@ use crate::param::{Choice, Ranged, Visitor};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// The largest packet of the line, as Linux counts on Ethernet.
+/// The largest packet of the link, as Linux counts on Ethernet.
 const MTU: Bytes = Bytes::new(1514);
 
 /// The least quantum.
@@ -49,10 +49,10 @@ const MOST_LOAD: u32 = 1024;
 /// Bits behind the point of a deficit.
 const POINT: u32 = 16;
 
-/// Who shares with whom.
+/// Parties among which the link is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Users are equal, and so are the flows of each: `dual-srchost` or `dual-dsthost`, whichever host a user is.
+    /// Users are equal, and so are the flows of each: `dual-srchost` or `dual-dsthost`, by the user key.
     #[default]
     Dual,
     /// Flows are equal, whosever they are.
@@ -64,11 +64,11 @@ pub enum Isolation {
 pub struct CakeParams {
     /// The longest usual round trip, CoDel's interval; its target is a twentieth. 20 us to 4 s.
     pub rtt: Duration,
-    /// Who shares with whom.
+    /// Parties among which the link is shared.
     pub isolation: Isolation,
     /// Packets that understand a mark are marked where CoDel would drop them.
     pub ecn: bool,
-    /// Rate of the line. A slow one has a smaller quantum and a longer target; `None`: neither.
+    /// Rate of the link. A slow one has a smaller quantum and a longer target; `None`: neither.
     pub rate: Option<Rate>,
     /// Seed of BLUE's chance.
     pub seed: u64,
@@ -97,7 +97,7 @@ impl CakeParams {
     fn law(&self) -> Law {
         let target = self.rtt / 20;
         let mtu_time = self.rate.map_or(Duration::ZERO, |rate| MTU / rate);
-        // On a slow line a packet and a half may stand, or drops would never end.
+        // On a slow link a packet and a half may stand, or drops would never end.
         let stretched = target.max(mtu_time * 3 / 2);
         let interval = Duration::from_nanos(
             (self.rtt.as_nanos() - target.as_nanos()).saturating_add(stretched.as_nanos()),
@@ -175,7 +175,7 @@ struct Flow {
     cobalt: Cobalt,
 }
 
-/// What a flow is to the scheduler.
+/// State of a flow in the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Set {
     /// In no list.
@@ -212,7 +212,7 @@ impl Cake {
         }
     }
 
-    /// What a turn is worth to a flow of `user`: that user's bulk flows share a quantum.
+    /// Bytes of a turn of a flow of `user`: that user's bulk flows share a quantum.
     fn grant(&self, user: u32) -> i64 {
         let load = self.bulk.get(user as usize).map_or(1, |bulk| *bulk);
         self.quantum / i64::from(load.clamp(1, MOST_LOAD))

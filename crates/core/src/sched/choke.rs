@@ -51,7 +51,7 @@ impl Describe for ChokeParams {
     }
 }
 
-/// RED that compares what comes with what waits.
+/// RED that compares arrivals with queued packets.
 #[derive(Clone, Debug)]
 pub struct Choke {
     /// In order of arrival. The first is no hole, and no more than half are.

@@ -189,7 +189,7 @@ pub(super) struct Control {
     first_above: Option<Instant>,
     /// When the next drop is due while `dropping`; else about when the last one was.
     drop_next: Instant,
-    /// Drops of this cycle, and what they began with.
+    /// Drops of this cycle, and their number at its start.
     count: u32,
     last_count: u32,
     dropping: bool,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Confucius: flows that have just begun gain their share slowly, so that a stream that adapts has time to
-//! give way; flows that keep a backlog wait apart from those that do not.
+//! yield; flows that keep a backlog wait apart from those that do not.
 //!
 //! Source: Z. Meng, N. Atre, M. Xu, J. Sherry, M. Apostolaki, "Confucius: Achieving Consistent Low Latency with
 //! Practical Queue Management for Real-Time Communications", arXiv 2310.18030v2, 2024 (version 1: "Confucius
 //! Queue Management: Be Fair But Not Too Fast"). We had its abstract, not its text. The weight is as
-//! J. Morton summed it up on the list bloat, 14 February 2024; that flows are told apart by occupancy, with
+//! J. Morton summed it up on the list bloat, 14 February 2024; that flows are distinguished by occupancy, with
 //! hysteresis, for a small number of queues, is from published summaries.
 //!
 //! | paper | here |
@@ -16,7 +16,7 @@
 //! | its age t, in whole steps | `epoch` |
 //! | occupancy of a flow | `mean` |
 //!
-//! What follows is our reading, where we know of no rule:
+//! Our reading, where we know of no rule:
 //!
 //! - **Queues**: three, first in first out each: of new flows ([`NEW`]), and of old ones with little
 //!   backlog ([`LIGHT`]) and with much ([`HEAVY`]). A queue has the weights of the flows in it that have packets, and queues
@@ -120,7 +120,7 @@ pub struct Confucius {
 
 #[derive(Clone, Debug)]
 struct Queue {
-    /// Whose turn it is, one for each packet.
+    /// Queues in the order of their turns, one for each packet.
     turns: VecDeque<u32>,
     /// Its flows that have packets.
     busy: u64,
@@ -377,7 +377,7 @@ mod tests {
     use crate::sched::testing::limits;
     use crate::units::Bytes;
 
-    /// A line that sends a packet of 1000 B each millisecond, and sources that keep so many packets waiting.
+    /// A link that sends a packet of 1000 B each millisecond, and sources that keep a number of packets waiting.
     struct Line {
         confucius: Confucius,
         ms: u64,
@@ -407,7 +407,7 @@ mod tests {
             }
         }
 
-        /// Each of `flows` keeps `packets` waiting for so many milliseconds. What each sent meanwhile.
+        /// Each of `flows` keeps `packets` waiting for this number of milliseconds. Packets that each sent meanwhile.
         fn run(&mut self, ms: u64, flows: std::ops::Range<u32>, packets: u32) -> [u32; 64] {
             let before = self.sent;
             for _ in 0..ms {

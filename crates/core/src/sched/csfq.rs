@@ -19,7 +19,7 @@
 //! each flow at the edge, nothing elsewhere.
 //!
 //! Departures from the paper: packets that come at once are averaged one by one, each as the limit of eq. (3), and the
-//! average of what is taken also sees when something is not. Where no edge labelled them, packets are taken for one flow together. What the authors' ns-2 code adds to Fig. 3 is here as
+//! average of accepted packets also sees refusals. Where no edge labelled them, packets are taken for one flow together. Additions of the authors' ns-2 code to Fig. 3 are here as
 //! section II-D has it in words: nothing is dropped by chance before the buffer holds `threshold`, the share is at
 //! most the capacity, and each overflow takes a hundredth of it, 29 times (a quarter) at most between two estimates.
 
@@ -33,7 +33,7 @@ use crate::ticket::{Codec, Exponential, Scale, label};
 use crate::units::{Bytes, Duration, Instant, Rate};
 use std::ops::RangeInclusive;
 
-/// What CSFQ is like at a link.
+/// CSFQ at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CsfqParams {
     /// This is the edge: it measures flows and writes labels. Elsewhere labels are believed.
@@ -42,9 +42,9 @@ pub struct CsfqParams {
     pub flow_window: Duration,
     /// `K_alpha` and `K_c`, of the link; 1 ms to an hour.
     pub window: Duration,
-    /// The buffer is to hold so much before anything is dropped by chance.
+    /// Backlog below which nothing is dropped by chance.
     pub threshold: Bytes,
-    /// Rate of the line. `None`: nothing is dropped by chance.
+    /// Rate of the link. `None`: nothing is dropped by chance.
     pub rate: Option<Rate>,
     /// Seed of the drops.
     pub seed: u64,
@@ -117,7 +117,7 @@ impl Describe for CsfqParams {
     }
 }
 
-/// What a window may be.
+/// Range of windows.
 const WINDOWS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
 /// Core-stateless fair queueing.
@@ -327,7 +327,7 @@ mod tests {
         Csfq::new(limits(64, 64_000), params, 64, weights)
     }
 
-    /// Packets of 1000 B that are sent of each flow in a minute, after ten seconds, at a line of 1000 packets a
+    /// Packets of 1000 B that are sent of each flow in a minute, after ten seconds, at a link of 1000 packets a
     /// second; flow `n` sends `rates[n]` packets a second with the tag that `tag` gives, and is of user `n`.
     fn sent(mut csfq: Csfq, rates: &[u64], tag: impl Fn(u32) -> Tag) -> Vec<i64> {
         let mut sent = vec![0; rates.len()];
@@ -356,7 +356,7 @@ mod tests {
         sent
     }
 
-    /// Whether `n` is within so many hundredths of `of`.
+    /// Whether `n` is within this number of hundredths of `of`.
     fn near(n: i64, of: i64, hundredths: i64) -> bool {
         (n - of).abs() * 100 <= of * hundredths
     }

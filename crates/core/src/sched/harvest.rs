@@ -3,8 +3,8 @@
 //! its share, and those that stay are given the tickets of those that went.
 //!
 //! Source: M. Zhang, R. Wang, L. Peterson, A. Krishnamurthy, "Probabilistic Packet Scheduling: Achieving
-//! Proportional Share Bandwidth Allocation", Princeton TR-632-01, 2001, section 4. Who writes tickets on
-//! packets: [`crate::ticket`].
+//! Proportional Share Bandwidth Allocation", Princeton TR-632-01, 2001, section 4. Tickets are
+//! written on packets by [`crate::ticket`].
 //!
 //! | paper | here |
 //! | --- | --- |
@@ -18,7 +18,7 @@
 //! Cost per packet: RED's average, three divisions of 128 bits and a random number.
 //!
 //! Departures from the paper: tickets are for each 1000 bytes and `Capacity` in bytes, see [`crate::ticket`]. Without a
-//! rate of the line nothing is dropped but above the upper threshold.
+//! rate of the link nothing is dropped but above the upper threshold.
 
 use super::fifo::Fifo;
 use super::red::{Early, RedParams};

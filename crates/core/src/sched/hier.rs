@@ -161,8 +161,8 @@ impl Nodes for [User] {
 }
 
 impl Hier {
-    /// No packets; `users` users of weight 1, each of which may send `quantum` bytes in a round. What is
-    /// random in its trees, and in nothing that it does, follows `seed`.
+    /// No packets; `users` users of weight 1, each of which may send `quantum` bytes in a round. The
+    /// shapes of its trees, and no decision, follow `seed`.
     pub fn new(limits: Limits, users: u32, quantum: Bytes, drop_from: DropFrom, seed: u64) -> Self {
         let mut priorities = Rng::new(seed);
         let user = User {

@@ -20,7 +20,7 @@
 //! | bulk | standing | it starves, is no TCP and fits: for a second its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
 //! | bulk | new | `2^d` s without a loss or a queue that stood; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
 //!
-//! A packet of a flow in standing whose queue stands is dropped at 50 ms if another is behind it. While bulk waits it gets a tenth
+//! A packet of a flow in standing whose queue stands is dropped at 75 ms if another is behind it. While bulk waits it gets a tenth
 //! of the link, 3/8 where it is other users', a quarter beside new flows. A full buffer takes from the longest queue, one in standing
 //! counting a sixteenth; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
 //! many small packets are no small queue.
@@ -42,7 +42,8 @@ use crate::units::{Bytes, Duration, Instant};
 use record::{Link, Record, window};
 
 /// A packet in standing that waited longer is late wherever it goes, if its queue stands.
-const DEADLINE: Duration = Duration::from_millis(50);
+/// At 2 Mbit/s one frame of a call takes 40 ms; with 50 ms a browser saw no delay to respond to, but loss (docs/browser.md).
+const DEADLINE: Duration = Duration::from_millis(75);
 /// Of a download's own queue.
 const TARGET: Duration = Duration::from_millis(20);
 /// From which wait on the longest queue of a new flow has every other turn of new flows.
@@ -429,11 +430,10 @@ impl Makeway {
     /// kept short it would not be served at all, and a flow that is not served sends nothing by which it could be judged.
     fn first_new(&mut self, now: Instant) -> Option<Place> {
         let order = &self.orders[Class::New as usize];
-        let shortest = order.shortest()?;
         self.shortest_next = !self.shortest_next;
         let longest = order.longest().filter(|_| self.shortest_next);
         let waits = |place: &Place| now.saturating_since(self.pool.head_arrived(*place)) > WAITS;
-        Some(longest.filter(waits).unwrap_or(shortest))
+        longest.filter(waits).or_else(|| order.shortest())
     }
 
     /// What bulk is owed for `pkt`, which goes before it.

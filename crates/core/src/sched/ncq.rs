@@ -41,7 +41,7 @@ use shares::{Share, Shares};
 pub struct NcqParams {
     /// IP packets shorter than this may be favoured; 1 B to 16 MiB.
     pub length: Bytes,
-    /// What an IP packet costs on the wire, where packets are given with their length there. Cells and the
+    /// Bytes of an IP packet on the wire, where packets are given with their length there. Cells and the
     /// smallest packet hide some bytes: what costs no more than the longest short packet is short.
     pub framing: Framing,
     /// Packets are favoured while those that were are a smaller share of all than this; 0 to 1.

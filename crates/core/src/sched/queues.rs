@@ -53,7 +53,7 @@ pub struct Moved {
 
 impl Pool {
     /// Room for one packet more than the limit: a packet is taken before another is dropped for it. In the
-    /// place of its flow a packet counts `least_cost` bytes at least, or less where 32 bits would not hold
+    /// order of flows a packet counts `least_cost` bytes at least, or less where 32 bits would not hold
     /// the sum of all.
     pub fn new(limits: Limits, least_cost: u32) -> Self {
         let nobody = Packet::new(
@@ -105,7 +105,7 @@ impl Pool {
         packet.len_u32().max(self.least_cost)
     }
 
-    /// What `flow` counts here; 0 if it has no packets.
+    /// Backlog of `flow` in the order's measure; 0 if it has no packets.
     pub fn bytes(&self, flow: u32) -> u32 {
         self.queues[flow as usize].bytes
     }

@@ -24,7 +24,7 @@
 //!
 //! Departures from the paper: a packet that finds the queue empty counts as a sample of the empty queue,
 //! beside the idle time, as in ns-2: else an average above the thresholds would last while packets come
-//! faster than the line's. The idle time begins again with such a packet if it is dropped. A packet that
+//! faster than the link's rate. The idle time begins again with such a packet if it is dropped. A packet that
 //! the full buffer refuses sets `count` to 0 (ns-2). By bytes, `count` is bytes over the mean packet's and
 //! it is `p_a` that the packet's size scales (ns-2; the paper counts packets and scales `p_b`). Above the
 //! upper threshold what could be marked is dropped (RFC 3168 §7). From ns-2 it departs where that drops nothing early while the queue holds at
@@ -57,7 +57,7 @@ pub struct RedParams {
     pub by_bytes: bool,
     /// Size of a usual packet, 1 B to 16 MiB.
     pub mean_packet: Bytes,
-    /// Rate of the line, to know how many packets an idle time would have sent. `None`: idle time is
+    /// Rate of the link, to know how many packets an idle time would have sent. `None`: idle time is
     /// not made up for.
     pub rate: Option<Rate>,
     /// ECN-capable packets are marked instead of dropped early.

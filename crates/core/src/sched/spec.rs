@@ -10,16 +10,16 @@ use crate::units::{Bytes, Rate};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a discipline says of itself, in its own file. Its parameters have the defaults of [`Default`].
+/// Description of a discipline, in its own file. Its parameters have the defaults of [`Default`].
 pub(super) trait Describe: Default {
     /// In files and on the command line.
     const NAME: &'static str;
     /// Other names that are understood.
     const ALIASES: &'static [&'static str] = &[];
-    /// Who goes first, for lists of disciplines.
+    /// Order of service, for lists of disciplines.
     const ABOUT: &'static str;
 
-    /// What it has to be told, or does to packets.
+    /// Its needs, and its changes to packets.
     fn needs(&self) -> Needs {
         Needs::default()
     }
@@ -40,13 +40,13 @@ pub(super) trait Describe: Default {
     /// Makes it; all its memory is allocated here. Everything has been checked.
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send>;
 
-    /// What the tags of its packets mean, where tickets are written by `domain`.
+    /// Code of the tags of its packets, where tickets are written by `domain`.
     fn codec(&self, domain: Codec) -> Codec {
         domain
     }
 }
 
-/// What a discipline has to be told of packets, and does to them. What it needs and a world cannot give, that world refuses.
+/// Needs of a discipline: facts about packets, and its changes to them. A world that lacks one of them refuses the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Asks for the user of a packet.
@@ -74,9 +74,9 @@ pub struct Env {
     pub weights: Vec<(UserId, u32)>,
     /// Rate of the link; `None`: it has none.
     pub rate: Option<Rate>,
-    /// What an IP packet costs on the wire, where packets are given with their length there.
+    /// Bytes of an IP packet on the wire, where packets are given with their length there.
     pub framing: Framing,
-    /// What tags mean.
+    /// Code of tags.
     pub codec: Codec,
     /// Seed of its chances, and of what is random in its order of flows; secret where strangers send.
     pub seed: u64,
@@ -166,7 +166,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Who goes first, in one line.
+            /// Order of service, in one line.
             pub const fn about(self) -> &'static str {
                 match self {
                     $(Self::$variant => <$params>::ABOUT),*
@@ -189,7 +189,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// What it has to be told of packets, and does to them.
+            /// Its needs, and its changes to packets.
             pub fn needs(&self) -> Needs {
                 match self {
                     $(Self::$variant(params) => Describe::needs(params)),*
@@ -203,7 +203,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// What the tags of its packets mean, where tickets are written by `domain`.
+            /// Code of the tags of its packets, where tickets are written by `domain`.
             pub fn codec(&self, domain: Codec) -> Codec {
                 match self {
                     $(Self::$variant(params) => Describe::codec(params, domain)),*

@@ -17,7 +17,7 @@
 //! Departures from the paper: the buffer is limited in bytes as well as in packets, so that one
 //! arrival may cost several drops. A packet larger than the whole buffer is refused rather than
 //! emptying the buffer first. A packet counts [`LEAST_COST`] bytes at least when queues are compared, so that
-//! packets of equal size are the paper's and many small ones are not cheap. What the paper leaves open: of equal backlogs, the flow that has stood
+//! packets of equal size are the paper's and many small ones are not cheap. Left open by the paper: of equal backlogs, the flow that has stood
 //! there for longest is taken, both to serve and to drop from; the drop is from the head by default.
 
 use super::order::{Buckets, Order};

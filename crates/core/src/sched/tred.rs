@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ticket-based RED: RED whose chances depend on the tickets of the packet, so that flows which carry few for what
-//! they send give way first, and shares of the link come out as tickets were issued.
+//! Ticket-based RED: RED whose chances depend on the tickets of the packet, so that flows which carry few for the data
+//! that they send are dropped first, and shares of the link come out as tickets were issued.
 //!
 //! Source: M. Zhang, R. Wang, L. Peterson, A. Krishnamurthy, "Probabilistic Packet Scheduling: Achieving
-//! Proportional Share Bandwidth Allocation", Princeton TR-632-01, 2001, section 2.4.2. Who writes tickets on
-//! packets: [`crate::ticket`].
+//! Proportional Share Bandwidth Allocation", Princeton TR-632-01, 2001, section 2.4.2. Tickets are
+//! written on packets by [`crate::ticket`].
 //!
 //! | paper | here |
 //! | --- | --- |
@@ -36,7 +36,7 @@ use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Bytes, Duration, Instant};
 use std::ops::RangeInclusive;
 
-/// What TRED has beside [`RedParams`].
+/// Parameters of TRED beside [`RedParams`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TredParams {
     /// Of RED.
@@ -75,7 +75,7 @@ pub(super) fn window(window: &mut Duration, visit: &mut Visitor<'_>) {
     );
 }
 
-/// What an interval or a window may be.
+/// Range of intervals and windows.
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Tsw::MOST_WINDOW;
 
 impl Describe for TredParams {
@@ -167,7 +167,7 @@ impl Scheduler for Tred {
     }
 }
 
-/// What a packet of a flow that this link holds back is expected to carry.
+/// Tickets expected on a packet of a flow that this link holds back.
 #[derive(Clone, Debug)]
 struct Expected {
     codec: Codec,

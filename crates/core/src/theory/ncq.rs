@@ -17,8 +17,8 @@
 //!   `ncqthresh` of *all* packets at most, so [`Classes::favoured`] is `min(1, ncqthresh lambda / lambda1)`.
 //! - Eq. (9) has the square of the mean service time for the mean square (Pollaczek, Khinchine), and so is
 //!   too small; set beside eq. (2), which is right, it invents a cost of priority.
-//! - Eq. (13), (14) do it again: `T'_S2` is the mean over two kinds of packets. What is in service when a
-//!   packet comes does not depend on the order, so its mean rest is that of eq. (1) in all three cases.
+//! - Eq. (13), (14) do it again: `T'_S2` is the mean over two kinds of packets. The packet in service when
+//!   another comes does not depend on the order, so its mean rest is that of eq. (1) in all three cases.
 //! - Eq. (7) says `u1 = u2`; it means the load, `u2` of Table 1.
 //!
 //! Eq. (13), (14) are exact where a coin favours. NCQ's counters favour when enough packets have come since

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn probabilities_of_fig_3_are_those_of_equations_1_and_2() {
         // Computed independently of this project from the equations as printed; T = 600 s.
-        // They took the maximum over a grid of k: all k give up to 3 % more.
+        // They took the maximum over a grid of k: over all k it is larger by as much as 3 %.
         for (n, mbit, p) in [
             (20, 5.0, 0.0392),
             (20, 5.5, 0.1506),

@@ -11,7 +11,7 @@
 //! | 8 | 1; 1.02 | 50, 5, 0.5 % | 2.2 % |
 //! | 12 | 1/16; 1.001 | 3.1, 0.3, 0.03 % | 0.14 % |
 //!
-//! Code 0 says that there is no ticket. Both scales end at 256 tickets for each 1000 bytes (linear: a step below).
+//! Code 0 is no ticket. Both scales end at 256 tickets for each 1000 bytes (linear: a step below).
 
 use super::Tickets;
 use crate::packet::Tag;

@@ -7,7 +7,7 @@ use crate::sched::{Discipline, Drops, Env, Isolation, Limits, RedParams, Schedul
 use crate::units::{Bytes, Fraction, Instant};
 use std::fmt;
 
-/// What is done to a scheduler, over and over.
+/// Operation of a scheduler that is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// One packet in, one out. Of 2 N flows, N hold 8 packets each; arrivals are of uniformly random
@@ -58,7 +58,7 @@ pub struct Bench {
 const DEPTH: u32 = 8;
 
 impl Bench {
-    /// Draws whatever does not belong to the measured time. 1 to 2^22 flows.
+    /// Draws all that does not belong to the measured time. 1 to 2^22 flows.
     pub fn new(case: Case, flows: u32, seed: u64) -> Self {
         assert!(
             (1..=1 << 22).contains(&flows),
@@ -81,7 +81,7 @@ impl Bench {
         }
     }
 
-    /// What the place of a discipline gives it in this case.
+    /// Environment of a discipline in this case.
     pub fn env(&self) -> Env {
         let packets = match self.case {
             Case::Pairs | Case::Waves => self.flows * DEPTH + 1,
@@ -121,7 +121,7 @@ impl Bench {
                 .for_each(busy),
             Spec::Choke(choke) => {
                 busy(&mut choke.red);
-                // What meets its like would empty the buffer.
+                // CHOKe would empty the buffer: each arrival meets its own flow.
                 choke.red.min = packets;
             }
             // With isolation of users a packet's cost grows with the flows of its user, as it does in Linux.
@@ -245,7 +245,7 @@ mod tests {
                 bench.prefill(&mut *scheduler);
                 bench.run(&mut *scheduler, &mut drops, 10_000);
                 let packets = scheduler.backlog().packets;
-                // It gives up half of the longest queue at once.
+                // It drops half of the longest queue at once.
                 let room = match (case, discipline) {
                     (Case::Overload, Discipline::FqCoDel) => DEPTH,
                     _ => 0,

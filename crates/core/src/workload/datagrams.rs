@@ -81,7 +81,7 @@ impl<P: Policy> SendBench<P> {
         bench
     }
 
-    /// Lets at least so many datagrams come to their end, and says how many.
+    /// Lets at least this number of datagrams come to their end; returns their number.
     #[inline(never)]
     pub fn run(&mut self, datagrams: u64) -> u64 {
         let mut ended = 0;
@@ -107,7 +107,7 @@ impl<P: Policy> SendBench<P> {
         ended
     }
 
-    /// What it works on.
+    /// The sender under measurement.
     pub fn sender(&self) -> &Sender<impl RateController, P, u64> {
         &self.sender
     }

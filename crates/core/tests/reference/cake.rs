@@ -51,7 +51,7 @@ impl Cake {
         }
     }
 
-    /// What a turn of a flow of `user` is worth.
+    /// Bytes of a turn of a flow of `user`.
     fn grant(&self, user: u32) -> i128 {
         let is_bulk = |flow: &&u32| {
             let flow = &self.flows[**flow as usize];
@@ -95,7 +95,7 @@ impl Cake {
         cobalt.count = cobalt.count.max(1);
     }
 
-    /// Whose packet is looked at next. `holds` says who has some, of which there is one at least.
+    /// Flow whose packet is looked at next. `holds` says which have some, of which there is one at least.
     pub fn turn(&mut self, now: Instant, holds: impl Fn(u32) -> bool) -> u32 {
         if !self.decaying.is_empty() {
             let flow = self.decaying.remove(0);

@@ -6,7 +6,7 @@ use makeway_core::packet::DropReason;
 use makeway_core::random::Rng;
 
 pub struct Choke {
-    /// What the generator may be; one, but for close calls of the average.
+    /// Possible states of the generator; one, but for close calls of the average.
     worlds: Vec<Rng>,
     /// Whether a packet is at each place.
     places: Vec<bool>,
@@ -25,7 +25,7 @@ impl Choke {
     }
 
     /// Which of `held` packets an arriving one meets and goes with. `is_met` says of a candidate whether it is of the
-    /// same flow, and whether it is the one that the discipline gave up, if it gave up any.
+    /// same flow, and whether it is the one that the discipline dropped, if it dropped any.
     pub fn meet(
         &mut self,
         compares: Option<bool>,
@@ -74,7 +74,7 @@ impl Choke {
     /// The `at`-th packet has left.
     pub fn remove(&mut self, at: usize) {
         let mut taken = (0..self.places.len()).filter(|place| self.places[*place]);
-        let place = taken.nth(at).expect("so many packets");
+        let place = taken.nth(at).expect("a packet at that place");
         self.places[place] = false;
         while self.places.first() == Some(&false) {
             self.places.remove(0);

@@ -14,7 +14,7 @@ pub struct CoDel {
     count: u32,
     last_count: u32,
     drop_next: Instant,
-    /// What the packet before this one came to.
+    /// Outcome of the packet before this one.
     last: Last,
 }
 
@@ -22,7 +22,7 @@ pub struct CoDel {
 enum Last {
     #[default]
     Sent,
-    /// The first drop of a cycle: the next packet is sent, whatever it is.
+    /// The first drop of a cycle: the next packet is sent in any case.
     Began,
     /// A later drop: if the queue still stands, the next one is due.
     Dropped,

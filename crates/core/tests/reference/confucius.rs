@@ -130,7 +130,7 @@ impl Confucius {
         }
     }
 
-    /// Whose packet is given up.
+    /// Flow whose packet is dropped.
     pub fn give_up(&mut self, from: DropFrom) -> u32 {
         let most = self.turns.iter().map(Vec::len).max();
         let longest = self.turns.iter_mut().rev().find(|t| Some(t.len()) == most);
@@ -141,7 +141,7 @@ impl Confucius {
         }
     }
 
-    /// Whose packet leaves, of `packets`.
+    /// Flow whose packet departs, of `packets`.
     pub fn depart(&mut self, packets: &[Packet]) -> u32 {
         let waiting = (0..3).filter(|q| !self.turns[*q].is_empty());
         let queue = waiting.min_by_key(|q| (self.tags[*q], *q));

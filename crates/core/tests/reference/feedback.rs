@@ -12,10 +12,10 @@ use makeway_core::send::fifo::Fifo;
 use makeway_core::send::{Config, Datagram, Sender};
 use makeway_core::units::{Duration, Instant, Rate};
 
-/// What happens on the path.
+/// Events on the path.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    /// Time passes, and everybody does what is due; one packet of so many is lost, none where it is 0.
+    /// Time passes, and everybody does what is due; one packet of this number is lost, none where it is 0.
     Pass { by: Duration, loss: u64 },
     /// Feedback comes that the receiver did not send.
     Forge(Forgery),
@@ -27,13 +27,13 @@ pub enum Op {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant)] // Some hundred in a test.
 pub enum Forgery {
-    /// On a packet that is so many ahead of what was sent.
+    /// On a packet that is this number ahead of the last one sent.
     Ahead(u64),
-    /// Feedback that came before, so many ago, comes again.
+    /// Feedback that came before, this number ago, comes again.
     Again(usize),
     /// As the last, but a figure is out of its range.
     Absurd(f64),
-    /// As the last, but the packet was held so much longer than it was away.
+    /// As the last, but the packet was held this time longer than it was away.
     HeldTooLong(Duration),
     /// Of another controller.
     Kind(Report),
@@ -179,7 +179,7 @@ impl Path {
             }
         }
         self.sender.handle_timeout(now);
-        // Enough for tests, whatever rate is reached.
+        // Enough for tests at any rate.
         for _ in 0..20 {
             let datagram = Datagram {
                 class: 0,

@@ -33,7 +33,7 @@ use ncq::Ncq;
 use red::Red;
 use tred::Tred;
 
-/// What is done to a discipline.
+/// Operations on a discipline.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Enqueue {
@@ -259,7 +259,7 @@ impl Model {
         }
     }
 
-    /// What goes when `pkt` comes. `gone` is what the discipline said of it: it decides where real numbers are too
+    /// Packets dropped when `pkt` comes. `gone` are those of the discipline: it decides where real numbers are too
     /// close to call, see [`red`].
     pub fn enqueue(&mut self, now: Instant, mut pkt: Packet, gone: &[Event]) -> Vec<Event> {
         let seen = gone
@@ -338,7 +338,7 @@ impl Model {
                 }
             }
             Discipline::Prio => {
-                // What is lower, the newest of the lowest level first, as long as it is in the way.
+                // Lower levels, the newest packet of the lowest first, as long as room is missing.
                 let level = self.level(&pkt);
                 let mut spare: Vec<usize> = (0..self.held.len())
                     .filter(|at| self.level(&self.held[*at].pkt) < level)
@@ -402,7 +402,7 @@ impl Model {
         std::mem::take(&mut self.events)
     }
 
-    /// What is given up for the next departure, and what departs.
+    /// Packets dropped before the next departure, and the packet that departs.
     pub fn dequeue(&mut self, now: Instant) -> (Vec<Event>, Option<Packet>) {
         let sent = self.depart(now);
         (std::mem::take(&mut self.events), sent)
@@ -475,7 +475,7 @@ impl Model {
         }
     }
 
-    /// Whether NCQ takes `pkt` in, and puts it `first`; in the place of the last unfavoured ones, if it does so.
+    /// Whether NCQ takes `pkt` in, and puts it `first`; instead of the last unfavoured ones, if it does so.
     fn ncq(&mut self, now: Instant, pkt: &Packet, full: bool, first: &mut bool) -> bool {
         let push_out = self.config.ncq.push_out;
         let could = self.ncq.could_be_favoured(now, pkt);
@@ -895,7 +895,7 @@ fn run(
         assert!(held.packets <= config.limits.packets && held.bytes <= config.limits.bytes);
         let next = scheduler.next_departure();
         assert_eq!(next.is_some(), packets > 0, "next departure at step {n}");
-        assert!(next.is_none_or(|t| t <= now), "nobody waits here");
+        assert!(next.is_none_or(|t| t <= now), "no packet waits here");
         if model.is_some() {
             let counted = scheduler.counts().reordered;
             assert_eq!(counted, reordered, "reordering at step {n}");

@@ -10,7 +10,7 @@ pub struct Ncq {
     params: NcqParams,
     /// Of each packet that was taken in: whether it could have been favoured, and whether it was.
     taken: Vec<(bool, bool)>,
-    /// What is in the bucket of each flow in ns of its rate, and since when.
+    /// Content of the bucket of each flow in ns of its rate, and since when.
     buckets: Vec<(u64, Instant)>,
     threshold: u64,
     rng: Rng,
@@ -53,7 +53,7 @@ impl Ncq {
         (is_short || is_slow) && (self.params.control || !pkt.is_control())
     }
 
-    /// Whether it is, of a flow that has so many waiting.
+    /// Whether it is, of a flow with this number waiting.
     pub fn is_favoured(&mut self, could: bool, waiting: usize) -> bool {
         if !could || (self.params.keep_order && waiting > 0) {
             return false;
@@ -76,7 +76,7 @@ impl Ncq {
         is_favoured
     }
 
-    /// It is taken in, while so many unfavoured ones wait.
+    /// It is taken in, while this number of unfavoured ones wait.
     pub fn take(&mut self, pkt: &Packet, could: bool, is_favoured: bool, waiting: usize) {
         if is_favoured {
             self.worked(pkt, waiting, true);
@@ -89,7 +89,7 @@ impl Ncq {
         if !all.is_multiple_of(2 * window) {
             return;
         }
-        // What happened while the second of two windows came, its first packet's own coming not included.
+        // Events while the second of two windows came, its first packet's own coming not included.
         let from = all - window;
         let sum = |favoured: bool| -> u128 {
             let second = self.work.iter().filter(|(at, ..)| *at >= from);
@@ -119,7 +119,7 @@ impl Ncq {
         self.threshold = threshold.clamp(least, ONE as u64 - least);
     }
 
-    /// A packet is sent while so many unfavoured ones wait.
+    /// A packet is sent while this number of unfavoured ones wait.
     pub fn send(&mut self, pkt: &Packet, waiting: usize) {
         self.worked(pkt, waiting, false);
     }

@@ -24,7 +24,7 @@ pub struct Red {
     params: RedParams,
     avg: f64,
     pub idle_since: Instant,
-    /// What may be; one, but for close calls.
+    /// Possible states; one, but for close calls.
     worlds: Vec<World>,
 }
 

@@ -12,7 +12,7 @@ use makeway_core::send::{
 };
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
-/// What is done to a sender.
+/// Operations on a sender.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     /// With so long from now to the deadline.
@@ -353,7 +353,7 @@ impl Model {
         self.frame(datagram)?.lost
     }
 
-    /// What waits of the frame of `held`, which may be gone itself.
+    /// Waiting datagrams of the frame of `held`, which may be gone itself.
     fn give_up_group(&mut self, held: &Held, outcome: Outcome) {
         if let Some(frame) = self.frame(&held.datagram) {
             frame.lost.get_or_insert(outcome);
@@ -380,7 +380,7 @@ impl Model {
     }
 }
 
-/// In an order that does not depend on who gave up whom first.
+/// In an order that does not depend on which was dropped first.
 fn sorted(mut events: Vec<Event>) -> Vec<Event> {
     events.sort_by_key(|event| match event {
         Event::Outcome(id, ..) => id.0,
@@ -397,7 +397,7 @@ pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
     let mut now = Instant::ZERO + Duration::from_secs(1);
     let mut ended = Vec::new();
     assert_eq!(sender.poll_event(), Some(Event::Target(Rate::default())));
-    // In the end all that waits leaves.
+    // In the end the whole backlog leaves.
     let far = [Op::Advance(Duration::from_millis(50))];
     let end = std::iter::repeat_n(Op::Transmit, config.packets as usize);
     for op in ops.iter().copied().chain(far).chain(end) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What TRED makes of RED's probability, in real numbers, by looking at every packet of two intervals.
+//! TRED's scaling of RED's probability, in real numbers, by looking at every packet of two intervals.
 
 use makeway_core::packet::{Packet, Tag};
 use makeway_core::sched::TredParams;
@@ -9,7 +9,7 @@ use makeway_core::units::Instant;
 pub struct Tred {
     codec: Codec,
     params: TredParams,
-    /// Number of the interval, and tickets, of whatever came with tickets.
+    /// Number of the interval, and tickets, of each arrival with tickets.
     seen: Vec<(u64, f64)>,
     /// `ExpectTktRate` and `ExpectPktRate`, times the window.
     tickets: f64,

@@ -145,7 +145,7 @@ pub(super) fn delete_clsact(index: u32) -> io::Result<()> {
     detach(index, TcHandle::CLSACT.into())
 }
 
-/// Redirects the ingress of one device to the egress of another.
+/// Redirects the ingress of one device to the egress of another, and no longer to that of a third.
 pub(super) fn redirect(index: u32, to: u32) -> io::Result<()> {
     let mut mirror = TcMirror::default();
     mirror.generic.action = TcActionType::Stolen;
@@ -165,7 +165,15 @@ pub(super) fn redirect(index: u32, to: u32) -> io::Result<()> {
     ]))];
     message.attributes.push(TcAttribute::Options(options));
     let request = RouteNetlinkMessage::NewTrafficFilter(message);
-    exchange(request, NLM_F_CREATE | NLM_F_REPLACE, index, |_| {})
+    let made = exchange(request.clone(), NLM_F_CREATE, index, |_| {});
+    match made {
+        // The kernel replaces no filter of this kind. In between, packets pass.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            stop_redirecting(index)?;
+            exchange(request, NLM_F_CREATE, index, |_| {})
+        }
+        made => made,
+    }
 }
 
 /// No longer. Where nothing is redirected, as on an interface that is gone, there is nothing to do.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An interface that the kernel shapes: its qdiscs, the ifb device of what comes, and what was there before.
 //!
-//! Nothing of it needs a process. The qdiscs and their maps are pinned below [`PINS`]; a record, a file of JSON, says what
-//! belongs to the interface and what it had before, so that whoever comes later can ask, change and restore.
+//! Nothing of it needs a process. The qdiscs and their maps are pinned below [`PINS`]; a [`Record`] says what belongs to the
+//! interface and what it had before, so that whoever comes later can ask, change and restore.
 
 use std::fs;
 use std::io;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use makeway_core::units::Rate;
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
 
 use super::netlink::{self, Found, ROOT};
+use super::record::{Half, KIND, PINS, Record, VERSION, is_ours};
 use super::{BpfError, Config, Qdisc, stats};
 use crate::folder;
 use crate::interface::{self, Interface};
@@ -20,14 +20,6 @@ use crate::place::Place;
 use crate::protocol::DirectionStatus;
 use crate::rules::Direction;
 
-/// The file system in which the kernel keeps what is pinned.
-const PINS: &str = "/sys/fs/bpf/makeway";
-/// Bytes of the longest record.
-const LONGEST: u64 = 1 << 20;
-/// The form of [`Record`]. Fields may be added without a new one, if they may also be missing.
-const VERSION: u32 = 1;
-/// What our kinds begin with; a number follows.
-const KIND: &str = "makeway";
 /// Kinds that are made again as they were: without classes, and told with everything that makes them.
 const RESTORABLE: [&str; 15] = [
     "bfifo",
@@ -46,40 +38,6 @@ const RESTORABLE: [&str; 15] = [
     "sfq",
     "tbf",
 ];
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Record {
-    /// [`VERSION`]; 0 in those that have none.
-    #[serde(default)]
-    version: u32,
-    interface: String,
-    index: u32,
-    namespace: u64,
-    /// In ns of CLOCK_MONOTONIC.
-    started: u64,
-    /// The qdiscs of the interface before the first of ours.
-    before: Vec<Found>,
-    made_clsact: bool,
-    /// Whether somebody began to restore what was there before.
-    #[serde(default)]
-    ending: bool,
-    directions: Vec<Half>,
-}
-
-/// A direction.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Half {
-    /// Without what was counted.
-    status: DirectionStatus,
-    /// The device that has the qdisc; the interface's own for an ifb device that was not made yet.
-    index: u32,
-}
-
-impl Half {
-    fn is_ingress(&self) -> bool {
-        self.status.direction == Direction::Ingress.name()
-    }
-}
 
 /// An interface that the kernel shapes, with or without this process.
 #[derive(Debug)]
@@ -178,12 +136,9 @@ impl Shaped {
         let Some(record) = Record::read(place)? else {
             return Ok(None);
         };
-        let pins = record.pins();
-        let open = |half: &Half| {
-            let kind = &half.status.qdisc;
-            Qdisc::open(kind, &pins.join(kind))
-        };
-        let qdiscs: Result<_, BpfError> = record.directions.iter().map(open).collect();
+        let halves = record.directions.iter().zip(record.qdiscs());
+        let open = |(half, pins): (&Half, PathBuf)| Qdisc::open(&half.status.qdisc, &pins);
+        let qdiscs: Result<_, BpfError> = halves.map(open).collect();
         Ok(Some(Self {
             qdiscs: qdiscs?,
             record,
@@ -414,58 +369,6 @@ impl Shaped {
     }
 }
 
-impl Record {
-    /// `None` if there is none.
-    ///
-    /// # Errors
-    /// For one that somebody else may have written, that is of another interface, or of a form that this version does not know.
-    fn read(place: &Place) -> Result<Option<Self>, BpfError> {
-        let file = place.record();
-        let bad = |why: String| BpfError::Record {
-            interface: place.interface.clone(),
-            file: file.display().to_string(),
-            why,
-        };
-        let bytes = folder::read(&file, LONGEST).map_err(|error| bad(error.to_string()))?;
-        let Some(bytes) = bytes else {
-            return Ok(None);
-        };
-        let record: Self =
-            serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
-        if record.version > VERSION {
-            return Err(bad("a newer makeway wrote it".into()));
-        }
-        // What it says becomes paths and numbers of devices.
-        let of_place = record.interface == place.interface && record.namespace == place.namespace;
-        let is_name = |name: &str| !name.contains('/') && (1..16).contains(&name.len());
-        let kinds = record.directions.iter().map(|half| &half.status.qdisc);
-        if !of_place || !is_name(&record.interface) || !kinds.into_iter().all(|kind| is_ours(kind))
-        {
-            return Err(bad("it is not of this interface".into()));
-        }
-        Ok(Some(record))
-    }
-
-    fn write(&self, file: &Path) -> Result<(), BpfError> {
-        let what = "the record of what was there before";
-        let bytes = serde_json::to_vec(self).map_err(io::Error::from);
-        let written = bytes.and_then(|bytes| folder::write(file, &bytes));
-        written.map_err(|source| BpfError::System { what, source })
-    }
-
-    /// The folder of the interface. The file system takes no dots.
-    fn pins(&self) -> PathBuf {
-        let name = self.interface.replace('.', "_");
-        Path::new(PINS).join(format!("{name}-{}@{}", self.index, self.namespace))
-    }
-}
-
-/// Whether it is a kind of our naming.
-fn is_ours(kind: &str) -> bool {
-    let number = kind.strip_prefix(KIND);
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
-}
-
 impl Found {
     fn is_ours(&self) -> bool {
         is_ours(&self.kind)
@@ -476,7 +379,7 @@ impl Found {
         ["clsact", "ingress"].contains(&self.kind.as_str())
     }
 
-    fn is_restorable(&self) -> bool {
+    pub(super) fn is_restorable(&self) -> bool {
         // What the kernel made by itself it makes again; clsact and ingress stay in place.
         let by_kernel = self.handle == 0;
         by_kernel || self.is_aside() || RESTORABLE.contains(&self.kind.as_str())
@@ -560,70 +463,6 @@ mod tests {
         let mut found = Found::new(kind, ROOT);
         found.handle = handle;
         found
-    }
-
-    /// What version 0.1.0 wrote, before records had a version.
-    const OLD: &str = r#"{"interface":"wan0.7","index":3,"namespace":4026531840,"started":5,"before":[{"kind":"fq_codel","handle":7798784,"parent":4294967295,"options":[8,0,1,0]}],"made_clsact":true,"directions":[{"status":{"direction":"egress","queue":0,"device":"wan0.7","qdisc":"makeway3","flows_by":"5-tuple","users_by":"src-host","limit_packets":200,"limit_bytes":302800,"overhead":14,"mpu":0,"cells":"none","tags_by":"","discipline":"sqf","rate_bps":null,"seconds":0.0,"cpu_seconds":0.0,"packets_in":0,"bytes_in":0,"largest_bytes":0,"packets_out":0,"bytes_out":0,"drops":{},"backlog_packets":0,"backlog_bytes":0,"delayed_packets":0,"verdicts_refused":0,"favoured":0,"reordered":0,"expected":0,"tags":{"with_tickets":0,"foreign":0,"unable":0,"written":0},"sojourn":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"sojourn_recent":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"flows_seen":0,"flows":[]},"index":3}]}"#;
-
-    fn place(folder: &Path) -> Place {
-        Place {
-            folder: folder.into(),
-            interface: "wan0.7".into(),
-            namespace: 4_026_531_840,
-        }
-    }
-
-    #[test]
-    fn a_record_of_an_older_version_is_read_and_one_of_a_newer_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = place(folder.path());
-        assert!(Record::read(&place).unwrap().is_none());
-        folder::write(&place.record(), OLD.as_bytes()).unwrap();
-        let old = Record::read(&place).unwrap().unwrap();
-        assert_eq!((old.version, old.index, old.directions.len()), (0, 3, 1));
-        assert!(old.made_clsact && old.before[0].is_restorable());
-        // One that had fewer counters.
-        let less = OLD.replace(r#""favoured":0,"reordered":0,"expected":0,"#, "");
-        folder::write(&place.record(), less.as_bytes()).unwrap();
-        assert_eq!(Record::read(&place).unwrap().unwrap().directions.len(), 1);
-        old.write(&place.record()).unwrap();
-        assert!(Record::read(&place).unwrap().is_some());
-        let newer = Record { version: 2, ..old };
-        newer.write(&place.record()).unwrap();
-        let error = Record::read(&place).unwrap_err().to_string();
-        assert!(error.contains("newer"), "{error}");
-    }
-
-    #[test]
-    fn a_record_that_says_nothing_is_an_error_with_what_to_do() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = place(folder.path());
-        for bad in ["", "{}", "{\"interface\":", "[1]"] {
-            folder::write(&place.record(), bad.as_bytes()).unwrap();
-            let error = Shaped::open(&place).unwrap_err().to_string();
-            for part in ["wan0.7", "tc qdisc del dev wan0.7 root", "rm "] {
-                assert!(error.contains(part), "{bad}: {error}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_record_that_leads_elsewhere_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = place(folder.path());
-        for (from, to) in [
-            ("\"qdisc\":\"makeway3\"", "\"qdisc\":\"/etc\""),
-            ("\"qdisc\":\"makeway3\"", "\"qdisc\":\"../../../../etc\""),
-            ("\"qdisc\":\"makeway3\"", "\"qdisc\":\"makeway\""),
-            ("\"interface\":\"wan0.7\"", "\"interface\":\"/etc\""),
-            ("4026531840", "4026531841"),
-        ] {
-            let forged = OLD.replacen(from, to, 1);
-            assert_ne!(forged, OLD);
-            folder::write(&place.record(), forged.as_bytes()).unwrap();
-            let refused = Record::read(&place);
-            assert!(matches!(refused, Err(BpfError::Record { .. })), "{to}");
-        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub enum AskError {
         interface: String,
         /// Its process.
         pid: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It said no.
@@ -78,7 +78,7 @@ pub enum DownError {
     /// The rules could not be taken away.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// What the kernel shapes could not be looked at.
+    /// The qdiscs in the kernel could not be read.
     #[error(transparent)]
     Bpf(#[from] BpfError),
     /// Something could not be undone.
@@ -86,19 +86,19 @@ pub enum DownError {
     Left {
         /// The interface.
         interface: String,
-        /// What, and why.
+        /// The object, and why.
         what: String,
     },
 }
 
-/// What [`down`] found.
+/// State that [`down`] found.
 #[derive(Debug)]
 pub enum Down {
     /// A running instance, which has ended.
     Stopped(Box<Status>),
-    /// What a killed instance left; the directions of which rules were there.
+    /// Remains of a killed instance; the directions of which rules were there.
     Cleaned(Vec<Direction>),
-    /// What the kernel shaped without a process; the last counters.
+    /// Qdiscs in the kernel without a process; the last counters.
     Unloaded(Box<Status>),
     /// Nothing.
     Nothing,
@@ -107,7 +107,7 @@ pub enum Down {
 /// An instance that answered.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What it said.
+    /// Its answer.
     pub status: Status,
     /// Whether it is in the network namespace of the calling thread.
     pub here: bool,
@@ -145,7 +145,7 @@ pub fn all() -> Result<Vec<Found>, AskError> {
     Ok(found)
 }
 
-/// What the kernel shapes where no process runs.
+/// Qdiscs in the kernel where no process runs.
 fn in_the_kernel(place: &Place) -> Result<Option<Status>, AskError> {
     let Some(shaped) = Shaped::open(place)? else {
         return Ok(None);
@@ -161,7 +161,7 @@ fn place_in_the_kernel(interface: &str) -> Result<Option<Place>, PlaceError> {
     Ok(places.find(|place| place.namespace == namespace && place.interface == interface))
 }
 
-/// What the instance of `interface` in this network namespace counted.
+/// Counters of the instance of `interface` in this network namespace.
 ///
 /// # Errors
 /// If none runs, or it cannot be asked.

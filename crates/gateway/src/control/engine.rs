@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds the packets of an instance: datapaths of this process, or the kernel.
+//! Holder of the packets of an instance: datapaths of this process, or the kernel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ const MOST_FLOWS: usize = 1024;
 /// The first number tried for a packet queue: "MW", out of the way of people's own small numbers.
 const FIRST_QUEUE: u16 = 0x4d57;
 
-/// What is to hold the packets.
+/// Holder of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// The kernel where it can, else this process.
@@ -85,7 +85,7 @@ pub(super) struct Running {
 }
 
 impl Engine {
-    /// Cleans what a killed instance left and starts. What the kernel shapes is replaced at once.
+    /// Cleans up after a killed instance and starts. A qdisc in the kernel is replaced at once.
     pub fn start(config: UpConfig, interface: &Interface, place: &Place) -> Result<Self, UpError> {
         for direction in Direction::BOTH {
             rules::remove(&interface.name, direction)?;
@@ -145,7 +145,7 @@ impl Engine {
     /// Looks whether it is all at work, as is to be done a few times a second.
     ///
     /// # Errors
-    /// What is not.
+    /// The missing part.
     pub fn check(&mut self) -> Result<(), String> {
         match self {
             Self::Kernel(shaped) => shaped.check(),
@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// Each direction, with what was counted so far.
+    /// Each direction, with its counters so far.
     pub fn directions(&self) -> Result<Vec<DirectionStatus>, String> {
         match self {
             Self::Kernel(shaped) => shaped.directions().map_err(|error| error.to_string()),
@@ -217,7 +217,7 @@ pub(super) fn set_in_the_kernel(
 ) -> Result<(), String> {
     if settings.discipline.is_some() {
         return Err(format!(
-            "in the kernel another discipline is another qdisc, and what waits would be lost: `makeway down {interface}`, then `makeway up` with --discipline"
+            "in the kernel another discipline is another qdisc, and the backlog would be lost: `makeway down {interface}`, then `makeway up` with --discipline"
         ));
     }
     if settings.tickets.is_some() {
@@ -315,7 +315,7 @@ impl Running {
     }
 }
 
-/// What was asked for, without what was counted.
+/// The settings, without counters.
 fn describe(direction: Direction, config: &DatapathConfig) -> DirectionStatus {
     DirectionStatus {
         direction: direction.name().into(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The running instance: what holds the packets, a socket, and the loop that watches over them.
+//! The running instance: the holder of the packets, a socket, and the loop that watches over them.
 
 use std::cell::RefCell;
 use std::io;
@@ -20,12 +20,12 @@ use crate::bpf::BpfError;
 use crate::datapath::{AttachError, DatapathConfig};
 use crate::rules::{Direction, RulesError};
 
-/// What to run.
+/// Configuration of an instance.
 #[derive(Clone, Debug)]
 pub struct UpConfig {
     /// The interface.
     pub interface: String,
-    /// What is to hold the packets.
+    /// Holder of the packets.
     pub backend: Backend,
     /// Each direction that is shaped; the numbers of the queues are chosen here.
     pub directions: Vec<(Direction, DatapathConfig)>,
@@ -52,12 +52,12 @@ pub enum UpError {
     /// Not in the kernel.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// What an instance before had left could not be undone.
+    /// Remains of an earlier instance could not be undone.
     #[error("{interface} is still shaped by a makeway of before: {what}")]
     Left {
         /// The interface.
         interface: String,
-        /// What could not be undone, and why.
+        /// The remains, and why.
         what: String,
     },
     /// No process to watch this one.
@@ -68,7 +68,7 @@ pub enum UpError {
     Socket {
         /// Its path.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -104,7 +104,7 @@ pub struct Instance {
     warnings: RefCell<Warnings>,
     index: u32,
     sight: OwnedFd,
-    // Last: the interface is given up when everything else is gone.
+    // Last: the interface is released when everything else is gone.
     taken: Taken,
 }
 
@@ -112,7 +112,7 @@ impl Instance {
     /// Takes the interface, cleans what a killed instance left there, and starts.
     ///
     /// # Errors
-    /// For an interface that there is not, one that another instance has, without CAP_NET_ADMIN,
+    /// For a missing interface, one that another instance has, without CAP_NET_ADMIN,
     /// without packet queues in the kernel or a tool for the rules.
     pub fn start(config: UpConfig) -> Result<Self, UpError> {
         let interface = Interface::find(&config.interface)?;
@@ -143,7 +143,7 @@ impl Instance {
         })
     }
 
-    /// What was counted so far.
+    /// Counters so far.
     ///
     /// # Errors
     /// If a datapath has ended by itself: why.
@@ -186,7 +186,7 @@ impl Instance {
         Ok(self.end(ending, waiting))
     }
 
-    /// Until there is a reason to end; who waits for that.
+    /// Until there is a reason to end; the client that waits for it.
     fn attend(
         &mut self,
         quit: std::os::fd::BorrowedFd<'_>,
@@ -232,7 +232,7 @@ impl Instance {
         self.engine.check().err().map(Ending::Failed)
     }
 
-    /// Answers those who asked; the one who asks for the end.
+    /// Answers requests; returns the client that asks for the end.
     fn serve(&mut self) -> Option<Waiting> {
         let Self {
             server,
@@ -293,7 +293,7 @@ fn timespec(time: Duration) -> Timespec {
     }
 }
 
-/// What was counted so far.
+/// Counters so far.
 fn status(place: &Place, engine: &Engine, warnings: &mut Warnings) -> Result<Status, String> {
     let directions = engine.directions()?;
     let mut status = header(place, engine);
@@ -304,7 +304,7 @@ fn status(place: &Place, engine: &Engine, warnings: &mut Warnings) -> Result<Sta
     Ok(status)
 }
 
-/// What the kernel shapes without a process.
+/// Qdiscs in the kernel without a process.
 pub(super) fn without_process(place: &Place, directions: Vec<DirectionStatus>) -> Status {
     // Its interfaces may not be seen from here.
     let is_here = place::namespace().is_ok_and(|here| here == place.namespace);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of an interface's offloads makes a qdisc in the kernel coarser, or leads past it.
+//! Offloads of an interface that make a qdisc in the kernel coarser, or lead past it.
 
 use std::process::Command;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -16,10 +16,10 @@ const ETHTOOL_GGRO: u32 = 0x2b;
 
 /// The largest packet that merging makes (`GSO_LEGACY_MAX_SIZE`), in bits.
 const MERGED: f64 = 65_536.0 * 8.0;
-/// What a packet may take to leave before it is worth a word, in seconds: 5 ms, chosen by us.
+/// Time of a packet on the link above which a warning is given, in seconds: 5 ms, chosen by us.
 const COARSE: f64 = 0.005;
 
-/// How long somebody who asks for the status waits for them.
+/// How long a status request waits for them.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How long nft may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -117,7 +117,7 @@ fn warnings(interface: &str, directions: &[DirectionStatus]) -> Vec<String> {
 }
 
 /// The interfaces that merge packets on their way here, and what to switch off: what comes is merged by the interface
-/// itself; what leaves, by those that it came by, or by this one for connections of this machine.
+/// itself; egress, by those that it came by, or by this one for connections of this machine.
 fn merging(interface: &str, ingress: bool) -> Vec<(String, &'static str)> {
     let Ok(socket) = interface::socket() else {
         return Vec::new();

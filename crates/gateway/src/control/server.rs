@@ -18,7 +18,7 @@ use super::protocol::{Answer, Request};
 
 /// From the connection to the end of the answer: 1 s, chosen by us.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Most that are served at a time; one more takes the place of the oldest.
+/// Most that are served at a time; one more replaces the oldest.
 const MOST_CLIENTS: usize = 16;
 /// Bytes of the longest request.
 const LONGEST: usize = 4096;
@@ -34,7 +34,7 @@ struct Client {
     stream: UnixStream,
     since: Instant,
     asked: Vec<u8>,
-    /// What of the answer was not written yet.
+    /// Rest of the answer that was not written yet.
     answer: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ impl Server {
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // What the socket has here, its name will have from the first moment.
+        // The mode of the socket here is that of its name from the first moment.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         listen(&socket, 64)?;
@@ -61,7 +61,7 @@ impl Server {
         })
     }
 
-    /// What to wait for.
+    /// Events to wait for.
     pub fn waits_for(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let clients = self.clients.iter().map(|client| {
             let flags = match client.answer.is_empty() {

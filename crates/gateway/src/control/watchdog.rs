@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How often each side looks.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
-/// So many looks without a sign are the end: 2 s, chosen by us. Looks are counted and not time, so that a machine that stood
+/// Number of looks without a sign that are the end: 2 s, chosen by us. Looks are counted and not time, so that a machine that stood
 /// still as a whole is not taken for a process that does.
 pub(super) const MOST_MISSED: u32 = 8;
 

@@ -229,7 +229,7 @@ impl Pipeline {
         self.depart(now, usize::MAX, verdicts);
     }
 
-    /// Lets go whatever may go at `now`, at most `most` packets; how many went.
+    /// Sends the packets that may depart at `now`, at most `most`; returns their number.
     pub fn depart(&mut self, now: Instant, most: usize, verdicts: &mut Verdicts) -> usize {
         let mut n = 0;
         while n < most {
@@ -273,7 +273,7 @@ impl Pipeline {
         }
     }
 
-    /// Lets everything go, whatever the rate and the delay.
+    /// Sends everything, regardless of rate and delay.
     pub fn drain(&mut self, now: Instant, verdicts: &mut Verdicts) {
         self.shaper.set_rate(now, None);
         while self.depart(now, usize::MAX, verdicts) > 0 {}
@@ -304,7 +304,7 @@ impl Pipeline {
                 let why = "it writes tags on packets, and was not started to do so: start it again with that discipline";
                 return Err(SpecError::NotHere(discipline, why));
             }
-            // What runs already keeps the rate and the framing that it was made with.
+            // A running discipline keeps the rate and the framing that it was made with.
             let mut env = Env {
                 rate: change.rate.unwrap_or(self.shaper.rate()),
                 framing: change.framing.unwrap_or(self.framing),
@@ -351,7 +351,7 @@ impl Pipeline {
         seen.collect()
     }
 
-    /// What was counted so far.
+    /// Counters so far.
     pub fn stats(&self, now: Instant) -> Stats {
         let mut flows = self.seen_flows(0, usize::MAX);
         flows.sort_unstable_by_key(|flow| std::cmp::Reverse(flow.size()));
@@ -503,7 +503,7 @@ fn sojourn(histogram: &Histogram) -> Sojourn {
 }
 
 impl SeenFlow {
-    /// What flows are ordered by.
+    /// Order of flows.
     pub fn size(&self) -> (u64, u64) {
         (self.flow.backlog_bytes, self.flow.counters.bytes_in)
     }

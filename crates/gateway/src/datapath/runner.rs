@@ -123,7 +123,7 @@ impl DatapathHandle {
         self.queue_num
     }
 
-    /// What was counted so far.
+    /// Counters so far.
     ///
     /// # Errors
     /// If the datapath has ended by itself, or stands still.
@@ -131,7 +131,7 @@ impl DatapathHandle {
         self.largest(usize::MAX)
     }
 
-    /// Likewise, with at most so many flows: those with the largest backlogs. Flows are as of a moment each.
+    /// Likewise, with at most this number of flows: those with the largest backlogs. Flows are as of a moment each.
     ///
     /// # Errors
     /// As [`Self::snapshot`].
@@ -178,7 +178,7 @@ impl DatapathHandle {
         self.beat.load(Ordering::Relaxed)
     }
 
-    /// Ends it: whatever it holds goes on at once. Take the rules away first, so that nothing new
+    /// Ends it: all packets that it holds depart at once. Take the rules away first, so that nothing new
     /// comes.
     ///
     /// # Errors
@@ -244,7 +244,7 @@ fn ended() -> DatapathError {
     DatapathError::Ended("its thread is gone".into())
 }
 
-/// Asks the kernel to wake this thread on time. Whatever it refuses is done without.
+/// Asks the kernel to wake this thread on time; a refusal is no error.
 pub(super) fn hurry() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: scalars, and a pointer to a struct that lives through the call; all three apply to
@@ -264,7 +264,7 @@ struct Runner {
     commands: Receiver<Command>,
     wake: OwnedFd,
     beat: Arc<AtomicU64>,
-    /// Who is told flows, and which is next.
+    /// Clients that are told flows, and the next flow.
     asks: Vec<(Sender<Part>, u32)>,
     batch: Batch,
     verdicts: Verdicts,
@@ -344,7 +344,7 @@ impl Runner {
     fn flush(&mut self) -> io::Result<()> {
         match self.queue.send(&mut self.verdicts) {
             Err(error) if !short_of_memory(&error) => Err(error),
-            // What is left is written in the next round.
+            // The rest is written in the next round.
             _ => Ok(()),
         }
     }
@@ -401,7 +401,7 @@ impl Runner {
         Ok(false)
     }
 
-    /// Tells those who asked of the next flows, and at last of the rest. What takes long to make of it is their part.
+    /// Sends clients the next flows, and at last the rest. Formatting, which takes long, is theirs.
     fn tell(&mut self) {
         let Some((to, next)) = self.asks.first_mut() else {
             return;
@@ -453,7 +453,7 @@ impl Runner {
             self.beat.fetch_add(1, Ordering::Relaxed);
         }
         self.pipeline.drain(now(), &mut self.verdicts);
-        // Nothing is lost by trying for a moment, packets are by giving up.
+        // Nothing is lost by trying for a moment, packets are by ending.
         for _ in 0..100 {
             self.flush()?;
             if self.verdicts.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a datapath counted. Units are in the names of the fields.
+//! Counters of a datapath. Units are in the names of the fields.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Stats {
     pub cpu_seconds: f64,
     /// The longest that a departure was late because the thread was: it was not woken in time, or had too much to do.
     pub late_max_ms: f64,
-    /// Packets that came, those included that the kernel gave up before we saw them.
+    /// Packets that arrived, including those that the kernel dropped before the queue.
     pub packets_in: u64,
     /// Bytes on the wire of the packets that we saw.
     pub bytes_in: u64,
@@ -29,7 +29,7 @@ pub struct Stats {
     pub packets_out: u64,
     /// Bytes on the wire of the packets sent on.
     pub bytes_out: u64,
-    /// Packets given up, by reason: `tail`, `longest-queue`, `too-large`, `early` and
+    /// Packets dropped, by reason: `tail`, `longest-queue`, `too-large`, `early` and
     /// `forced` (RED), `match` (CHOKe), `sojourn` (CoDel), `loss` (asked for), `delay-line` (full), `flows` (more flows than configured), `kernel-queue`, `kernel-socket`.
     pub drops: BTreeMap<String, u64>,
     /// Packets that the discipline holds.
@@ -38,7 +38,7 @@ pub struct Stats {
     pub backlog_bytes: u64,
     /// Packets on the delay line.
     pub delayed_packets: u64,
-    /// Verdicts that the kernel refused: packets that it had given up already, as it does when the
+    /// Verdicts that the kernel refused: packets that it had dropped already, as it does when the
     /// interface goes away.
     pub verdicts_refused: u64,
     /// Packets that were given priority (NCQ).
@@ -47,7 +47,7 @@ pub struct Stats {
     pub reordered: u64,
     /// Packets that came with less than K times the least tickets (TRED).
     pub expected: u64,
-    /// What became of tags.
+    /// Counters of tags.
     pub tags: TagStats,
     /// Time in the discipline of the packets that left it.
     pub sojourn: Sojourn,
@@ -59,7 +59,7 @@ pub struct Stats {
     pub flows: Vec<FlowStats>,
 }
 
-/// Packets by what they carry in the way of tickets.
+/// Packets by their tickets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TagStats {
@@ -105,7 +105,7 @@ pub struct FlowStats {
     pub backlog_packets: u64,
     /// Bytes held.
     pub backlog_bytes: u64,
-    /// Packets given up, by reason.
+    /// Packets dropped, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Median of the time in the discipline, to within 12.5 %.
     pub sojourn_p50_ms: f64,
@@ -122,7 +122,7 @@ pub struct FlowStats {
 }
 
 impl Stats {
-    /// All packets given up.
+    /// All dropped packets.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
     }

@@ -21,31 +21,31 @@ use makeway_core::units::{Bytes, Duration, Instant};
 use super::message::Queued;
 use super::stats::TagStats;
 
-/// What becomes of tags. Nothing is written on packets unless this says so.
+/// Handling of tags. Nothing is written on packets unless this says so.
 #[derive(Clone, Debug)]
 pub struct TagConfig {
-    /// What tags mean: the same all over the domain.
+    /// Code of tags: the same all over the domain.
     pub codec: Codec,
     /// TSW's window; 1 ms to an hour.
     pub window: Duration,
-    /// Whether sources and link are held to what they were issued where tags cannot say it (section 2.8).
+    /// Whether sources and link are held to the tickets that they were issued where tags cannot say it (section 2.8).
     pub policing: bool,
     /// Whether a source's time without packets counts for its rate.
     pub silence: bool,
-    /// What packets come with; the first rule that fits counts, and where none does, tags stay.
+    /// Tickets of arrivals; the first rule that fits counts, and where none does, tags stay.
     pub rules: Vec<Rule>,
-    /// What they leave with.
+    /// Tickets of departures.
     pub leaving: Leaving,
 }
 
-/// What some packets carry.
+/// Tickets of some packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Those from here; `None`: from anywhere.
     pub from: Option<IpAddr>,
     /// Those of which this is the source or the destination port; `None`: any.
     pub port: Option<u16>,
-    /// What they carry.
+    /// Their tickets.
     pub share: Share,
 }
 
@@ -62,7 +62,7 @@ pub enum Share {
     Each(TicketRate, Identity),
 }
 
-/// What happens to tickets behind the scheduler.
+/// Tickets behind the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leaving {
     /// They stay.
@@ -144,10 +144,10 @@ pub(super) struct Tags {
     read_by: Codec,
     /// Of the rules whose packets share their tickets.
     together: Vec<Option<Tagger>>,
-    /// By 5-tuple: which rule fits, and what was sent.
+    /// By 5-tuple: the rule that fits, and the bytes sent.
     connections: FlowTable<FlowKey>,
     states: Vec<Connection>,
-    /// By whatever makes a source of [`Share::Each`].
+    /// By the key of a source of [`Share::Each`].
     sources: FlowTable<FlowKey>,
     taggers: Vec<Tagger>,
     relabeller: Option<Relabeller>,
@@ -292,7 +292,7 @@ impl Tags {
         let is_whole = queued.headers.len() == queued.len as usize;
         let can_carry = carried.is_some() && is_whole;
         self.stats.unable += u64::from(!can_carry);
-        // What cannot say what it would be due is due nothing.
+        // A source that cannot say its share has none.
         let writes = match can_carry {
             true => self.share(now, queued.headers, len),
             false => None,
@@ -316,7 +316,7 @@ impl Tags {
         self.stats.with_tickets += u64::from(tag != Tag(0));
     }
 
-    /// What a packet is to carry by the rules; `None`: what it came with.
+    /// Tag of a packet by the rules; `None`: the one it came with.
     fn share(&mut self, now: Instant, headers: &[u8], len: Bytes) -> Option<Tag> {
         if self.config.rules.is_empty() {
             return None;
@@ -374,7 +374,7 @@ impl Tags {
         self.held[packet.handle.0 as usize].writes = Some(writes);
     }
 
-    /// The kernel's name for a packet that is given up.
+    /// The kernel's name for a packet that is dropped.
     pub fn forget(&mut self, handle: u32) -> u32 {
         if !self.config.writes() {
             return handle;

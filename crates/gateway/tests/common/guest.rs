@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A test that runs again inside a guest with BPF qdiscs: under the oldest and under the newest kernel that Debian has.
-//! Without QEMU, or where apt has no such kernels, it says so and is skipped.
+//! A test that runs again inside a guest with BPF qdiscs: under the oldest kernel that Debian has, and under the newest, where it
+//! may repeat less often ([`is_short`]). Without QEMU, or where apt has no such kernels, it says so and is skipped.
 
 use std::time::Duration;
 
 use makeway_testing::{note, skip};
 use makeway_vm::{Kernel, Vm, VmError, cache, find};
+
+const SHORT: &str = "MAKEWAY_SHORT";
+
+/// Whether this is the second of the kernels: the first has shown what many repetitions show.
+#[allow(dead_code)] // Not every test that has it repeats anything.
+pub fn is_short() -> bool {
+    std::env::var_os(SHORT).is_some()
+}
 
 /// Runs this program's ignored tests whose names begin with `filter`, as root of a guest made by `like`; what each kernel
 /// printed, by its release.
@@ -38,7 +46,12 @@ pub fn run(
         for module in modules {
             guest = guest.module(module);
         }
-        let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
+        let short = match told.is_empty() {
+            true => String::new(),
+            false => format!("{SHORT}=1"),
+        };
+        let command =
+            format!("{short} /bin/{name} {filter} --ignored --nocapture --test-threads=1");
         let output = match guest.run(&command, Duration::from_secs(300)) {
             Err(why @ VmError::Missing { .. }) => {
                 skip(why);

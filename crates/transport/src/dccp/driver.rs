@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 
 use super::Connection;
 
-/// What carries DCCP's packets, from their headers on, to one peer.
+/// Carrier of DCCP's packets, from their headers on, to one peer.
 pub trait Wire {
     /// Sends a packet. One that finds no room is lost, as in a network.
     fn send(&mut self, packet: &[u8]) -> io::Result<()>;
@@ -23,7 +23,7 @@ pub trait Wire {
     /// Readable when a packet has come.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// When to ask [`Wire::receive`] again, whatever the descriptor says.
+    /// When to ask [`Wire::receive`] again, even if the descriptor is not ready.
     fn next_timeout(&self) -> Option<Instant> {
         None
     }

@@ -67,7 +67,7 @@ pub enum Place {
 #[derive(Clone, Copy, Debug)]
 struct State {
     value: u64,
-    /// What this end asks for while it waits for a Confirm.
+    /// Value that this end asks for while it waits for a Confirm.
     changing: Option<u64>,
     /// The only value that this end agrees to, where it has asked for one.
     wanted: Option<u64>,
@@ -163,7 +163,7 @@ impl Features {
         }
     }
 
-    /// What was to be confirmed has come to the other end, or will be asked for again.
+    /// The Confirms have come to the other end, or will be asked for again.
     pub fn forget_confirms(&mut self) {
         self.confirms.clear();
     }

@@ -16,7 +16,7 @@ const TX_INFO: i32 = 192;
 #[derive(Debug)]
 pub struct Dccp(OwnedFd);
 
-/// What the kernel's CCID 3 says of its sending: `struct tfrc_tx_info`.
+/// State of the kernel's CCID 3 sender: `struct tfrc_tx_info`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct TfrcInfo {

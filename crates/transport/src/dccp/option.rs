@@ -36,7 +36,7 @@ pub enum Opt<'a> {
     LooseMandatory,
 }
 
-/// What Change and Confirm tell.
+/// Content of Change and Confirm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feature<'a> {
     /// Whether the feature lies at the end that sends the option: Change L, Confirm L.

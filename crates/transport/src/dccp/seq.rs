@@ -31,7 +31,7 @@ impl Seq {
         reference.plus((ahead as i64) >> shift)
     }
 
-    /// So many further, or back.
+    /// Further by this number, or back.
     pub const fn plus(self, n: i64) -> Self {
         Self::new(self.0.wrapping_add_signed(n))
     }

@@ -56,7 +56,7 @@ impl Tun {
         })
     }
 
-    /// What checksums of outgoing packets cover.
+    /// Coverage of checksums of outgoing packets.
     pub fn outward(&self) -> Pseudo {
         Pseudo::V4(self.local, self.remote)
     }

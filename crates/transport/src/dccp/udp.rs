@@ -53,7 +53,7 @@ impl Wire for Udp {
     }
 }
 
-/// What a network may do to a packet is no error: no room, and nobody there yet.
+/// Losses that a network may cause are no errors: no room, and no listener yet.
 pub(super) fn lost(result: io::Result<()>) -> io::Result<()> {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     match result {

@@ -21,7 +21,7 @@ pub struct Packet<'a> {
     pub destination: u16,
     /// CCVal, 0 to 15: what the sender's CCID tells the receiver's.
     pub ccval: u8,
-    /// What the checksum covers.
+    /// Coverage of the checksum.
     pub coverage: Coverage,
     /// Its type, and what only this type has.
     pub kind: Kind,
@@ -140,7 +140,7 @@ impl Coverage {
     }
 }
 
-/// What the checksum knows of the layer below (§9.1).
+/// Input of the checksum from the layer below (§9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pseudo {
     /// IPv4, source and destination.
@@ -252,7 +252,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Writes the packet, its checksum included, in the place of what `out` holds.
+    /// Writes the packet, its checksum included, over the content of `out`.
     ///
     /// Options are filled up to a multiple of four bytes; header and options must not be longer than [`LONGEST_HEADER`].
     pub fn encode(&self, pseudo: &Pseudo, out: &mut Vec<u8>) {

@@ -22,7 +22,7 @@ pub struct PathRate {
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Part of its way down to the RTT that the peak goes from look to look: half of it in 2.2 s, some periods of a window that fills a queue
-/// and gives way. Chosen by us.
+/// and yields. Chosen by us.
 const DECAY: u64 = 32;
 
 impl PathRate {
@@ -70,8 +70,8 @@ impl RateController for PathRate {
         Some(nanos(self.connection.rtt()))
     }
 
-    /// Half of the shortest round trip, what came on top of it in the longest of late, and a packet that quinn holds: what waits, waits on
-    /// the way there, where the data are.
+    /// Half of the shortest round trip, the surplus of the longest of late, and a packet that quinn holds: the backlog is on the
+    /// path there, where the data are.
     fn one_way(&self) -> Option<Duration> {
         let least = nanos(self.connection.min_rtt());
         let queueing = self.peak.as_nanos().saturating_sub(least.as_nanos());

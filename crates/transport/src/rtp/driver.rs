@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session on a UDP socket: one thread that sleeps to the nanosecond, not to tokio's millisecond.
 //!
-//! It sleeps in ppoll(2) with a timer slack of 1 ns until the session's next moment, a datagram, or a call from outside. What
-//! is due then leaves by one sendmmsg(2). (GSO would send a batch as one, which is what pacing is there to avoid.)
+//! It sleeps in ppoll(2) with a timer slack of 1 ns until the session's next moment, a datagram, or a call from outside. All
+//! that is due then leaves by one sendmmsg(2). (GSO would send a batch as one, which is what pacing is there to avoid.)
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};

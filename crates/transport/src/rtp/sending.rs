@@ -165,7 +165,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     }
 
     /// Takes a frame and cuts it into packets: the first of their numbers, and how many there are. Nothing is taken of a stream
-    /// that there is not.
+    /// that does not exist.
     pub fn send(&mut self, now: Instant, frame: &Frame) -> Option<(DatagramId, u64)> {
         let line = self.lines.get_mut(frame.stream)?;
         let len = frame.payload.len();
@@ -239,7 +239,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         Some(allowed.max(media.captured))
     }
 
-    /// Takes a datagram of the receiver: RTCP. What cannot be true is counted and changes nothing. What it tells goes to the controller with the
+    /// Takes a datagram of the receiver: RTCP. An impossible report is counted and changes nothing. A report goes to the controller with the
     /// next [`Sending::handle_timeout`], so that datagrams that come together are one report: a receiver may save several of TWCC and send
     /// them at once, as GStreamer does, and only the last packet of all says how long the way was.
     pub fn handle(&mut self, now: Instant, datagram: &[u8]) {

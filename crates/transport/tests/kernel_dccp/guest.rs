@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs in the guest.
+//! Programs that run in the guest.
 
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
@@ -110,7 +110,7 @@ impl Ours {
         self.until(self.now() + Duration::from_millis(ms));
     }
 
-    /// Offers so many datagrams per second.
+    /// Offers this number of datagrams per second.
     fn stream(&mut self, per_second: u64, seconds: u64) {
         let begin = self.now();
         for n in 0..per_second * seconds {
@@ -133,7 +133,7 @@ impl Ours {
     }
 }
 
-/// What the kernel's end says of itself.
+/// State of the kernel's end.
 #[derive(Clone, Copy)]
 struct Said {
     at: Instant,
@@ -143,7 +143,7 @@ struct Said {
     tfrc: TfrcInfo,
 }
 
-/// What it says in some time.
+/// That state after some time.
 struct Span<'a>(&'a [Said]);
 
 impl<'a> Span<'a> {
@@ -163,7 +163,7 @@ impl<'a> Span<'a> {
         sum / seconds(&[self.0[0], self.0[self.0.len() - 1]])
     }
 
-    /// What it took, in byte/s.
+    /// Rate that it took, in byte/s.
     fn rate(&self) -> f64 {
         let [first, last] = [self.0[0], self.0[self.0.len() - 1]];
         let seconds = last.at.saturating_since(first.at).as_secs_f64();
@@ -314,7 +314,7 @@ fn the_kernel_sends(ccid: u8, name: &str) {
     kernel.join().unwrap();
 }
 
-/// What RFC 5348 says of the rate of the kernel's CCID 3: at each moment what follows from the RTT and the reports, over
+/// RFC 5348's rate of the kernel's CCID 3: at each moment the one that follows from the RTT and the reports, over
 /// seconds what it took. A busy machine changes RTT and reports, but not that.
 fn the_rate_follows_from_the_reports(all: &[Said], [clear, lossy]: [Span; 2]) {
     let x = |info: &TfrcInfo| info.x as f64 / 64.0;

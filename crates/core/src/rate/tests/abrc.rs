@@ -190,7 +190,7 @@ fn the_target_is_set_with_each_third_report() {
     }
 }
 
-/// BW of 100, 200 and 160 packets per second: the last, the mean of two, and half of the last with half of what was before.
+/// BW of 100, 200 and 160 packets per second: the last, the mean of two, and half of the last with half of the average before.
 #[test]
 fn smoothing_of_the_throughput() {
     let cases = [

@@ -247,7 +247,7 @@ fn lie() -> impl Strategy<Value = (i64, u64, Report)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whatever comes: no panic; an error changes nothing; what may be true raises TFRC's rate as one feedback packet may, CCID 2's
+    /// Any feedback: no panic; an error changes nothing; possible feedback raises TFRC's rate as one feedback packet may, CCID 2's
     /// window by a packet, ABRC's rate to what it asks of one interval.
     #[test]
     fn nothing_that_is_made_up_raises_the_rate_beyond_bounds(which in 0usize..6, lies in proptest::collection::vec(lie(), 1..40)) {
@@ -275,7 +275,7 @@ proptest! {
                 continue;
             }
             // Packets of 1000 bytes. TFRC starts at 4200 bytes in an RTT of 80 ms, which one lie makes a tenth less; ABRC asks for
-            // what was sent, and 1000 packets, in 200 ms at most.
+            // the bytes sent, and 1000 packets, in 200 ms at most.
             let bound = match config {
                 Config::Abrc(_) => (1000 + path.sent) * 8000 * 5,
                 _ => raise * rate.max(4200 * 8 * 1000 / 80 * 10 / 9) + 1000,
@@ -286,7 +286,7 @@ proptest! {
         }
     }
 
-    /// Whatever a receiver says of how long it held packets: TFRC counts RTTs of no less than half of what they are, so its rate
+    /// Any claim of how long a receiver held packets: TFRC counts RTTs of no less than half of their length, so its rate
     /// is at most twice that with an honest receiver, and so is what CCID 2 calls its rate.
     #[test]
     fn a_receiver_that_lies_about_time_at_most_doubles_the_rate(

@@ -2,7 +2,7 @@
 //! TFRC beside that of ns-2.35 (Agent/TFRC), whose figures `ns2.tcl` prints: packets per second, 1000 bytes each, an RTT of 100 ms, no
 //! queue.
 //!
-//! ns-2's loss intervals are three to four packets longer: it counts from where it detects a loss. With n + 4 in the place of n the
+//! ns-2's loss intervals are three to four packets longer: it counts from where it detects a loss. With n + 4 instead of n the
 //! equation gives its rates to 0.1 % from n = 100 on, and with n that of ours.
 
 use super::*;

@@ -3,7 +3,7 @@
 //!
 //! Source: treaps, C. R. Aragon, R. G. Seidel, "Randomized search trees", FOCS 1989. Each insertion
 //! draws a new priority from a generator whose seed is in the configuration. Cost: expected O(log n) for
-//! each operation, about 1.4 log2 n nodes deep, whoever chooses the keys: no answer of a tree depends on
+//! each operation, about 1.4 log2 n nodes deep, for any choice of the keys: no answer of a tree depends on
 //! its shape, so nothing that comes out tells of the priorities, and a changed key has a new one.
 
 use super::{NIL, Order, Place};
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn bytes_chosen_by_the_public_hash_of_an_index_make_no_deep_tree() {
-        // What priorities once were.
+        // The former priorities.
         let known = |node: u32| {
             let h = node.wrapping_add(1).wrapping_mul(0x9e37_79b1);
             (h ^ h >> 15).wrapping_mul(0x85eb_ca77)

@@ -147,7 +147,7 @@ fn every_discipline_does_behind_a_queue_what_it_does_in_core() {
         let config = config(discipline);
         let expected = in_core(&config);
         let found = behind_the_queue(&config);
-        // Which of a departure and a drop of one moment has its verdict first is nobody's business.
+        // The order of the verdicts of a departure and a drop of one moment does not matter.
         for accepted in [true, false] {
             let [found, expected] = [&found, &expected].map(|all| {
                 let of = all.iter().filter(|one| one.1 == accepted);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose a packet is, for disciplines that share between users.
+//! The user of a packet, for disciplines that share between users.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use makeway_core::sched::{Env, Needs};
 
 use crate::datapath::DatapathConfig;
 
-/// Users by address, for disciplines that have any. User 0 is whoever was not known when the packet came: packets
+/// Users by address, for disciplines that have any. User 0 stands for addresses unknown when the packet came: packets
 /// that are not IP, and those held while the discipline was another.
 pub(super) struct Users {
     identity: Identity,

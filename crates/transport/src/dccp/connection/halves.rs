@@ -46,7 +46,7 @@ impl Sent {
     }
 }
 
-/// What an acknowledgement tells a controller; `None` where it tells nothing that this CCID can use.
+/// Feedback in an acknowledgement for a controller; `None` where it tells nothing that this CCID can use.
 pub fn feedback(
     ccid: &Ccid,
     sent: &Sent,
@@ -108,7 +108,7 @@ fn acks(sent: &Sent, received: impl Iterator<Item = (Seq, Seq)>) -> Option<AckRa
     Some(ranges)
 }
 
-/// What receives: the half-connection whose data comes here.
+/// The receiver: the half-connection whose data comes here.
 #[derive(Debug, Default)]
 pub struct Receiver {
     numbers: Numbers,
@@ -270,7 +270,7 @@ impl Numbers {
                 .checked_sub(1 + ahead.unsigned_abs())
                 .filter(|_| data);
         };
-        // What is missing had data, unless its successor says otherwise (RFC 4342 §6.1).
+        // A missing packet had data, unless its successor says otherwise (RFC 4342 §6.1).
         self.count += gap - ndp.unwrap_or(0).min(gap) + u64::from(data);
         self.highest = seq;
         data.then(|| self.count - 1)

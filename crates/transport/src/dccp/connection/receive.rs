@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What comes: the steps of RFC 4340 §8.5.
+//! Arrivals: the steps of RFC 4340 §8.5.
 
 use bytes::Bytes;
 use makeway_core::send::{Policy, Sender};
@@ -13,7 +13,7 @@ use crate::dccp::wire::{Kind, Packet, Reset};
 use crate::dccp::{Seq, ack_vector};
 
 impl<P: Policy> Connection<P> {
-    /// Takes the bytes of a packet, from DCCP's header on. What is malformed or not valid changes nothing but counters.
+    /// Takes the bytes of a packet, from DCCP's header on. A malformed or invalid packet changes nothing but counters.
     pub fn handle_packet(&mut self, now: Instant, bytes: &[u8]) {
         // Step 1.
         let inward = self.ends.inward();
@@ -287,7 +287,7 @@ impl<P: Policy> Connection<P> {
         self.pending.sync = Some(ack);
     }
 
-    /// What the packet tells of those that this end sent.
+    /// Acknowledgements in the packet of those that this end sent.
     fn process_acknowledgement(&mut self, now: Instant, packet: &Packet<'_>) {
         let (Kind::Ack { ack } | Kind::DataAck { ack }, Some(sender)) =
             (packet.kind, &mut self.sender)

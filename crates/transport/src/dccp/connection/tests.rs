@@ -258,7 +258,7 @@ fn a_wrong_service_code_is_refused() {
     );
 }
 
-/// A client that has asked, and the packet of its server with so many options.
+/// A client that has asked, and the packet of its server with this number of options.
 fn answered(options: &[u8]) -> Connection<Fifo> {
     // CCID 2 is what both begin with: there is nothing to agree upon.
     let config = Config::new(SERVICE, Ccid::Two(Ccid2Params::default()));
@@ -290,7 +290,7 @@ fn from_server(kind: Kind, seq: u64, options: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Init Cookies of so many bytes each, as options.
+/// Init Cookies of this number of bytes each, as options.
 fn cookies(lengths: &[usize]) -> Vec<u8> {
     let mut out = Vec::new();
     for &length in lengths {
@@ -517,7 +517,7 @@ proptest! {
             pair.millis(1);
         }
         prop_assert_eq!(pair.ends[0].state(), State::Open);
-        // Whoever does not know what was sent acknowledges what was not.
+        // An attacker who does not see the packets acknowledges others.
         prop_assert!(pair.ends[0].sender().unwrap().rate().rate() <= before);
     }
 }

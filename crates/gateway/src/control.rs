@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One running gateway for each interface: started, seen, changed and stopped from other processes.
 //!
-//! - [`Instance`]: the running one, with its lock, its socket and what holds its packets, see [`Backend`];
+//! - [`Instance`]: the running one, with its lock, its socket and the holder of its packets, see [`Backend`];
 //! - [`client`]: finds instances, asks them, and cleans up after one that was killed;
 //! - [`privilege`]: capabilities, checked before anything is changed.
 

@@ -18,7 +18,7 @@
 //! Beside them the other things that tags say: in or out of a profile ([`Meter`]), a flow's rate ([`label`]).
 //!
 //! Departure from the paper: tickets are counted for each 1000 bytes on the wire and not for each packet. A
-//! packet's tickets are those of its bytes, so that a flow's share is one of the link's bytes whatever the size of its
+//! packet's tickets are those of its bytes, so that a flow's share is one of the link's bytes for every size of its
 //! packets; counted by packets, a flow of 100 B packets would be due a tenth of what its tickets say. For
 //! packets of 1000 B, the usual ones of ns-2, the two are the same numbers. Acknowledgements are all counted as if of
 //! that length.

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn whatever_may_differ_has_its_section_in_the_docs() {
-        let docs = include_str!("../../../../docs/validation.md");
+        let docs = include_str!("../../../docs/validation.md");
         for case in oracles::all(true) {
             for known in case.questions.iter().filter_map(|q| q.known) {
                 let section = known.section;

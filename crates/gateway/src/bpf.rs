@@ -9,6 +9,7 @@ mod layout;
 mod netlink;
 mod params;
 mod qdisc;
+pub mod record;
 mod shaped;
 mod stats;
 
@@ -35,9 +36,9 @@ pub enum BpfError {
     Limit {
         /// Which.
         what: &'static str,
-        /// What was asked for.
+        /// The request.
         asked: u64,
-        /// What there can be.
+        /// The most allowed.
         most: u64,
     },
     /// An option that only the datapath in user space has.
@@ -53,7 +54,7 @@ pub enum BpfError {
     NotRestorable {
         /// The interface.
         interface: String,
-        /// What tc calls it.
+        /// Name in tc.
         kind: String,
     },
     /// Nobody knows what there was before.
@@ -63,17 +64,17 @@ pub enum BpfError {
     Record {
         /// The interface.
         interface: String,
-        /// What should say it.
+        /// Its record.
         file: String,
-        /// What is wrong with that.
+        /// The fault.
         why: String,
     },
     /// The system refused.
     #[error("{what}: {source}")]
     System {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// This process may load none.
@@ -84,9 +85,9 @@ pub enum BpfError {
     /// The kernel or libbpf refused.
     #[error("{what}: {source}")]
     Refused {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What was said.
+        /// The library's error.
         source: libbpf_rs::Error,
     },
 }

@@ -34,7 +34,7 @@ pub use tags::{Leaving, Rule, Share, TagConfig};
 
 use pipeline::Pipeline;
 
-/// What a datapath does. Memory is taken from this alone, whatever the traffic.
+/// Configuration of a datapath. It alone decides the memory, for any traffic.
 #[derive(Clone, Debug)]
 pub struct DatapathConfig {
     /// Number of the packet queue, in the network namespace of the calling thread.
@@ -47,17 +47,17 @@ pub struct DatapathConfig {
     pub limits: Limits,
     /// Rate on the wire; `None`: packets never wait for the link. Not zero.
     pub rate: Option<Rate>,
-    /// What a packet costs on the wire.
+    /// Bytes of a packet on the wire.
     pub framing: Framing,
-    /// What makes a flow.
+    /// Flow key.
     pub identity: Identity,
-    /// What makes a user, where the discipline has any.
+    /// User key, where the discipline has any.
     pub users: Identity,
     /// Weights of users by address; 1 where none is given.
     pub weights: Vec<(IpAddr, u32)>,
-    /// What packets carry in the way of tickets.
+    /// Tickets on packets.
     pub tags: TagConfig,
-    /// What happens to packets behind the shaper.
+    /// Delay and loss behind the shaper.
     pub impairments: Impairments,
     /// Seed of the impairments, of the drops of `red` and of the flow table's hash; secret where
     /// strangers send.
@@ -84,7 +84,7 @@ impl DatapathConfig {
         }
     }
 
-    /// What the discipline is told, but for its users.
+    /// Environment of the discipline, but for its users.
     pub(crate) fn env(&self) -> Env {
         Env {
             rate: self.rate,

@@ -51,8 +51,8 @@ impl Place {
 /// have another after each change, so a pool names a flow by the slot of its last packet, and a flow
 /// without packets costs no memory here and no cache miss.
 pub trait Order {
-    /// For nodes below `nodes` whose backlogs sum to about `bytes`; allocates all that it ever needs. What is
-    /// random in it, and in no answer, follows `seed`.
+    /// For nodes below `nodes` whose backlogs sum to about `bytes`; allocates all that it ever needs. Its shape, and no
+    /// answer, follows `seed`.
     fn new(nodes: u32, bytes: u32, seed: u64) -> Self;
 
     /// A flow that was at `old` is now at `new`.

@@ -83,7 +83,7 @@ pub struct DatagramId(pub u64);
 pub struct Waiting {
     /// Which, and so the order of coming.
     pub id: DatagramId,
-    /// What the application said of it.
+    /// The application's name of it.
     pub datagram: Datagram,
     /// When it came.
     pub since: Instant,
@@ -97,7 +97,7 @@ pub trait Policy {
     /// The datagram to drop when there is no room.
     fn when_full(&self) -> WhenFull;
 
-    /// What happens to a datagram that is to leave and cannot arrive in time.
+    /// Treatment of a datagram that is to leave and cannot arrive in time.
     fn when_late(&self) -> WhenLate;
 }
 
@@ -123,7 +123,7 @@ pub enum WhenFull {
     EvictLate,
 }
 
-/// What happens to a datagram that is to leave and cannot arrive in time.
+/// Treatment of a datagram that is to leave and cannot arrive in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenLate {
     /// It is sent.
@@ -144,7 +144,7 @@ pub struct Transmit<T> {
     pub id: DatagramId,
     /// Its number on the wire, from 0 without gaps: what feedback speaks of.
     pub sequence: u64,
-    /// What the application said of it.
+    /// The application's name of it.
     pub datagram: Datagram,
     /// The application's payload.
     pub payload: T,

@@ -7,7 +7,7 @@
 //! | S.GSS, S.GSR, S.GAR | `gss`, `gsr`, `gar` |
 //! | S.SWL to S.SWH, S.AWL to S.AWH | [`Connection::sequence_window`], [`Connection::ack_window`] |
 //!
-//! Departures: the client gives up after [`Config::patience`], not after eight minutes; a server makes no Init Cookies (a client
+//! Departures: the client stops after [`Config::patience`], not after eight minutes; a server makes no Init Cookies (a client
 //! sends them back); data in Request and Response is not read; Data Dropped and ECN nonces are not sent.
 
 mod halves;
@@ -30,7 +30,7 @@ use super::wire::{Coverage, Kind, Packet, Pseudo, Reset};
 use super::{Ccid, Seq};
 use halves::{Receiver, Sent};
 
-/// What a connection is made from.
+/// Configuration of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// The application's Service Code (§8.1.2).
@@ -73,7 +73,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Of what comes.
+    /// Of arrivals.
     pub fn inward(&self) -> Pseudo {
         match self.outward {
             Pseudo::V4(from, to) => Pseudo::V4(to, from),
@@ -83,14 +83,14 @@ impl Ends {
     }
 }
 
-/// What a connection tells its application.
+/// Events for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Both ends agree: datagrams can be sent.
     Established,
     /// A datagram came.
     Received(Bytes),
-    /// What the sender tells.
+    /// Of the sender.
     Sender(send::Event),
     /// The connection has ended: [`Reset::CLOSED`], or the reason. Nothing follows.
     Ended(Reset),
@@ -101,7 +101,7 @@ pub enum Event {
 #[error("the connection is not established")]
 pub struct NotEstablished;
 
-/// What was counted on a connection.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets sent.
@@ -141,7 +141,7 @@ pub enum State {
     Closed,
 }
 
-/// What is to be sent next, besides data.
+/// Packets to be sent next, besides data.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
     /// A Request, Response, CloseReq or Close, by the state.
@@ -318,7 +318,7 @@ impl<P: Policy> Connection<P> {
         Ok(id)
     }
 
-    /// Ends the connection; what waits is not sent any more.
+    /// Ends the connection; the backlog is not sent any more.
     pub fn close(&mut self, now: Instant) {
         match self.state {
             State::PartOpen | State::Open => {
@@ -374,13 +374,13 @@ impl<P: Policy> Connection<P> {
             return false;
         }
         self.receiver.poll(now);
-        // In PARTOPEN they go along with whatever leaves.
+        // In PARTOPEN they go along with every packet that leaves.
         let confirms = self.state == State::Open && self.features.has_confirms();
         let due = self.pending.ack || self.receiver.is_due(now) || confirms;
         let transmit = self.sender.as_mut().and_then(|s| s.poll_transmit(now));
         self.relay();
         if let Some(transmit) = transmit {
-            // Once in an RTT the other end learns what of its own came (§11.1).
+            // Once in an RTT the other end learns which of its packets came (§11.1).
             let rtt = self.rtt().unwrap_or(Self::ACK_AGAIN);
             let piggyback =
                 self.unacknowledged && now.saturating_since(self.acknowledged_at) >= rtt;
@@ -503,7 +503,7 @@ impl<P: Policy> Connection<P> {
         self.again = Some((now + wait, wait));
     }
 
-    /// What the application should know, in order of happening.
+    /// Events for the application, in order.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -523,7 +523,7 @@ impl<P: Policy> Connection<P> {
         self.sender.as_ref()
     }
 
-    /// What was counted.
+    /// Counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
