@@ -28,7 +28,7 @@ fn with_the_kernels_dccp_in_a_guest() {
     let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
     // Its clock is this machine's: that which counts instructions takes several times as long.
     in_real_time(|| {
-        let output = match guest.run(&command, Duration::from_secs(300)) {
+        let output = match guest.run(&command, Duration::from_secs(600)) {
             Err(why @ VmError::Missing { .. }) => return skip(why),
             output => output.unwrap(),
         };

@@ -9,6 +9,9 @@ use std::time::Duration;
 use makeway_testing::{note, skip};
 use makeway_vm::{Accelerator, Kernel, Output, Vm, VmError, cache, find};
 
+/// For a guest that hangs.
+const LIMIT: Duration = Duration::from_secs(600);
+
 /// Result of a guest whose boot may have failed at first.
 fn told(output: Result<Output, VmError>) -> Result<Output, VmError> {
     for console in output.iter().flat_map(|output| &output.failed_boots) {
@@ -27,7 +30,7 @@ fn a_command_runs_under_another_kernel() {
         .module("dccp_ipv4")
         .program(&find("tc", "iproute2").unwrap());
     let command = "uname -r; grep -c ^dccp_ipv4 /proc/modules; /bin/tc qdisc show dev lo; exit 7";
-    let output = match told(guest.run(command, Duration::from_secs(120))) {
+    let output = match told(guest.run(command, LIMIT)) {
         Err(why @ VmError::Missing { .. }) => return skip(why),
         output => output.unwrap(),
     };
@@ -46,7 +49,7 @@ fn a_command_runs_under_another_kernel() {
         .file("/etc/told", "in a file\n");
     let command = "cat /etc/told; nproc; cat /proc/meminfo | head -1
         echo '<3>a complaint' > /dev/kmsg; sleep 1";
-    let output = guest.follow(command, Duration::from_secs(120), |line| {
+    let output = guest.follow(command, LIMIT, |line| {
         heard.push(line.to_owned());
     });
     let output = output.unwrap();
@@ -56,11 +59,15 @@ fn a_command_runs_under_another_kernel() {
     assert!(memory.parse::<u32>().unwrap() < 512 << 10, "{memory} kB");
     assert!(output.console.contains("a complaint"), "{output:?}");
 
-    let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(3));
+    let stuck = Vm::new(&kernel).run("echo so far; sleep 1000", Duration::from_secs(8));
     assert!(
         matches!(&stuck, Err(VmError::TimedOut { said, .. }) if said.contains("so far")),
         "{stuck:?}"
     );
+    // Lines go on, so that it is not ended.
+    let slow = "for n in 1 2 3 4 5 6; do sleep 2; echo $n; done";
+    let slow = Vm::new(&kernel).run(slow, Duration::from_secs(8)).unwrap();
+    assert_eq!(slow.text, "1\n2\n3\n4\n5\n6\n");
     let stop = AtomicBool::new(true);
     let cancelled = Vm::new(&kernel).stop_on(&stop);
     let cancelled = cancelled.run("sleep 1000", Duration::from_secs(30));
@@ -94,7 +101,7 @@ fn both_ends_of_debians_kernels_with_bpf_qdiscs_boot() {
             test -d /sys/fs/bpf && grep -c '^bpf ' /proc/mounts
             ls -d /sys/kernel/debug/tracing
             /bin/tc qdisc add dev lo root cake && /bin/tc qdisc show dev lo";
-        let output = match told(guest.run(command, Duration::from_secs(120))) {
+        let output = match told(guest.run(command, LIMIT)) {
             Err(why @ VmError::Missing { .. }) => return skip(why),
             output => output.unwrap(),
         };

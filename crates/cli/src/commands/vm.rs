@@ -27,7 +27,7 @@ use crate::text;
 
 /// Largest sum of the measured links' rates in such a guest: see docs/scenario.md.
 const TRANSLATED: Rate = Rate::from_bps(40_000_000);
-/// Time limit of a guest, as a multiple of the scenario's duration.
+/// Time limit of a guest without progress, as a multiple of the scenario's duration.
 const SLOWNESS: f64 = 20.0;
 /// Below this share of idle processors figures are the machine's as much as the queue's.
 const LEAST_IDLE: f64 = 0.2;
@@ -235,7 +235,7 @@ pub fn run(
             output.console
         ),
         Err(VmError::TimedOut { limit, .. }) => bail!(
-            "the guest did not end within {} s, after {done} of {} runs",
+            "the guest made no progress for {} s, after {done} of {} runs",
             limit.as_secs(),
             jobs.len()
         ),
