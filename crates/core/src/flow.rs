@@ -9,13 +9,14 @@ mod key;
 mod table;
 mod tag;
 
+use alloc::string::String;
 pub use control::{Sequence, is_control};
 pub use key::FlowKey;
 pub use table::{FlowTable, Held};
 pub use tag::{set_tag, tag};
 
-use std::fmt;
-use std::str::FromStr;
+use core::fmt;
+use core::str::FromStr;
 
 /// Flow key: the fields that two packets of one flow share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,6 +6,9 @@
 //!
 //! Cost: O(log n) for each change, O(1) to look; an insertion of the largest key O(1).
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// No item.
 const NIL: u32 = u32::MAX;
 
@@ -41,14 +44,14 @@ impl<K: Ord + Copy> Heap<K> {
 
     /// Replaces `old`, which is there, by `new`, which is not there or is `old`.
     pub fn replace(&mut self, old: u32, new: u32, key: K) {
-        let at = std::mem::replace(&mut self.place[old as usize], NIL) as usize;
+        let at = core::mem::replace(&mut self.place[old as usize], NIL) as usize;
         self.nodes[at] = (key, new);
         self.settle(at);
     }
 
     /// Takes out an item that is there.
     pub fn remove(&mut self, item: u32) {
-        let at = std::mem::replace(&mut self.place[item as usize], NIL) as usize;
+        let at = core::mem::replace(&mut self.place[item as usize], NIL) as usize;
         self.nodes.swap_remove(at);
         if at < self.nodes.len() {
             self.settle(at);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pure packet scheduling: no clock, no I/O, no thread, no global.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
 //! - [`units`]: instants, durations, bytes and rates as integers;
 //! - [`packet`]: a packet as a scheduler sees it;
@@ -14,9 +15,18 @@
 //! - [`fetch`]: asking for memory ahead of time;
 //! - [`random`]: random numbers that a seed repeats;
 //! - [`ticket`]: shares of a link that packets carry;
-//! - [`workload`]: made-up traffic, the same for the same seed;
+//! - `workload`: made-up traffic, the same for the same seed (feature `workload`, for benches and tests);
 //! - [`measure`]: what receivers and queues measure;
 //! - [`theory`]: the papers' closed forms.
+
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
+
+#[cfg(not(any(feature = "std", feature = "libm")))]
+compile_error!(
+    "makeway-core computes with f64: enable its feature `std`, or `libm` where there is no std"
+);
 
 pub mod fetch;
 pub mod flow;
@@ -34,4 +44,5 @@ pub mod shaper;
 pub mod theory;
 pub mod ticket;
 pub mod units;
+#[cfg(feature = "workload")]
 pub mod workload;

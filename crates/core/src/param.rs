@@ -2,8 +2,13 @@
 //! Parameters as a person writes them: read, shown and kept within their ranges by one description.
 
 use crate::units::{Bytes, Duration, Fraction, Rate};
-use std::fmt::Display;
-use std::ops::RangeInclusive;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt::Display;
+use core::ops::RangeInclusive;
 
 /// Function that sees parameters one after the other: the key as in a scenario (`red.min`), one line about it, and its value.
 pub type Visitor<'v> = dyn FnMut(&str, &'static str, &mut dyn Slot) + 'v;

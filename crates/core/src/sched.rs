@@ -28,6 +28,7 @@ mod standing;
 pub mod tred;
 mod turns;
 
+use alloc::vec::Vec;
 pub use cake::{CakeParams, Isolation};
 pub use choke::ChokeParams;
 pub use codel::CoDelParams;
@@ -51,7 +52,7 @@ pub use tred::TredParams;
 
 use crate::packet::{DropReason, FlowId, Packet};
 use crate::units::{Bytes, Instant};
-use std::ops::AddAssign;
+use core::ops::AddAssign;
 
 /// A queueing discipline. It holds packets, decides their order and which to drop.
 ///

@@ -13,6 +13,8 @@
 use crate::packet::{FlowId, Packet};
 use crate::sched::{Backlog, Counts, Drops, Scheduler, Standing};
 use crate::units::{Bytes, Duration, Instant, Rate};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// How far a backlogged shaper that woke late goes back: 10 ms, chosen by us. It covers the latency
 /// of a busy machine's timers; a longer stall would put a burst in the modem's buffer behind us.
@@ -85,7 +87,7 @@ impl Shaper {
         new: Box<dyn Scheduler + Send>,
         drops: &mut Drops,
     ) -> Box<dyn Scheduler + Send> {
-        let mut old = std::mem::replace(&mut self.scheduler, new);
+        let mut old = core::mem::replace(&mut self.scheduler, new);
         let mut moved = Vec::with_capacity(old.backlog().packets as usize);
         let mut given_up = Drops::default();
         while let Some(pkt) = old.dequeue(now, &mut given_up) {

@@ -39,7 +39,7 @@ pub use tagger::Tagger;
 pub use tsw::Tsw;
 
 use crate::units::Bytes;
-use std::fmt;
+use core::fmt;
 
 /// Size of an acknowledgement of any length: one packet.
 pub const ACK: Bytes = Bytes::new(1000);

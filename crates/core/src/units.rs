@@ -3,9 +3,13 @@
 //!
 //! No float and no clock. A world (simulator, gateway) decides what `Instant::ZERO` is.
 
-use std::fmt;
-use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
-use std::str::FromStr;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use core::str::FromStr;
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
 
 /// A point in time: nanoseconds since the world's own zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

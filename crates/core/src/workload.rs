@@ -9,6 +9,7 @@ mod cases;
 mod datagrams;
 
 pub use crate::random::Rng;
+use alloc::boxed::Box;
 pub use cases::{Bench, Case};
 pub use datagrams::{SendBench, SendCase};
 
@@ -36,7 +37,7 @@ impl Workload {
     /// Packets of flows below `flows`, which belong to `users` users in turn; both at least 1.
     pub fn new(seed: u64, flows: u32, users: u32) -> Self {
         let mut rng = Rng::new(seed);
-        let sizes = std::array::from_fn(|_| {
+        let sizes = core::array::from_fn(|_| {
             let base = match rng.below(12) {
                 0..7 => 64,
                 7..11 => 594,

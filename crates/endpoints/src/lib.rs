@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two ends of a flow with a sender of its own: an application, its sender, and the receiver that reports.
+#![doc = include_str!("../README.md")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of a run: table, JSON, one self-contained HTML page.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
 //! - [`model`]: the report as a value;
 //! - [`interval`], [`flow`], [`media`]: what every world counts;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scenario file: nodes, links, disciplines, flows, what to measure.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
 //! [`explain`] puts it into words. Parts for every world: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.

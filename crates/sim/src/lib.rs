@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The world `sim`: a scenario in virtual time, with the disciplines of the core as they are.
-//!
-//! A run is a value: a scenario and its seed in, a report and a fingerprint out, the same on every
-//! machine. No clock, no I/O, no thread, no global.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
 //! - [`run`]: a scenario in, a report out;
 //! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;

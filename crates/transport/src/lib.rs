@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sender of [`makeway_core::send`] on real sockets.
+#![doc = include_str!("../README.md")]
+//! # Modules
 //!
 //! - [`rtp`]: RTP over UDP, with feedback by TWCC or RFC 8888;
 //! - [`dccp`]: DCCP (RFC 4340) in user space, CCID 2 and 3, over IP or over UDP (RFC 6773);

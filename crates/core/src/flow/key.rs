@@ -7,9 +7,9 @@
 //! and protocol alone: they stay together and in order.
 
 use super::Identity;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxIpPayloadSlice, LaxIpSlice, LaxIpv6Slice};
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The header fields that name a flow; those outside its [`Identity`] are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,9 +7,11 @@
 //! choose keys that collide. Cost per packet: one hash and two cache lines on average.
 
 use crate::packet::FlowId;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
 use siphasher::sip::SipHasher13;
-use std::hash::{Hash, Hasher};
-use std::marker::PhantomData;
 
 const NIL: u32 = u32::MAX;
 

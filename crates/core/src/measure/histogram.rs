@@ -2,6 +2,10 @@
 //! A log-linear histogram of durations.
 
 use crate::units::Duration;
+use alloc::boxed::Box;
+use alloc::vec;
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
 
 /// Buckets in each power of two: `2^BITS`.
 const BITS: u32 = 7;

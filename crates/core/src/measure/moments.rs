@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mean, variance, confidence interval.
 
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
+
 /// Running mean and variance (Welford 1962), merged by Chan, Golub, LeVeque 1979.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {

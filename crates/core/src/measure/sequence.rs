@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loss by sequence number.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 /// Packets that may be overtaken and still be told from duplicates.
 const WINDOW: u64 = 32_768;
 

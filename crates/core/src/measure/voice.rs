@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a call sounds: the E-model of ITU-T G.107, with its transport-level form.
 
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
+
 /// The largest R of G.107 with all defaults: what is left of a call without delay and loss.
 const BEST: f64 = 93.2;
 /// G.711 without concealment of loss (R. Cole, J. Rosenbluth, "Voice over IP Performance Monitoring", 2001):

@@ -30,6 +30,8 @@ use super::sent::SentLog;
 use super::{Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
 use crate::param::{Choice, Hundredths, Ranged, Visitor};
 use crate::units::{Duration, Fraction, Instant, Rate};
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
 
 /// Intervals without a report before the rate is halved, and without a packet before the receiver rests.
 const SILENT: u64 = 3;

@@ -18,6 +18,8 @@ use super::rto::{Rto, RtoParams};
 use super::sent::SentLog;
 use super::{AckRanges, Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
 use crate::units::{Duration, Instant, Rate};
+use alloc::boxed::Box;
+use alloc::vec;
 
 /// Later packets that must be acknowledged before one counts as lost (RFC 4341 §5).
 const NUMDUPACK: u32 = 3;
@@ -329,7 +331,7 @@ impl Reporter for Ccid2Receiver {
 
     fn poll_feedback(&mut self, now: Instant) -> Option<Feedback> {
         let highest = self.ranges.highest()?;
-        std::mem::take(&mut self.due).then(|| Feedback {
+        core::mem::take(&mut self.due).then(|| Feedback {
             highest,
             held: now.saturating_since(self.at),
             report: Report::Acks(self.ranges),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Controllers by name, their parameters, and the making of the two halves.
 
-use std::fmt;
-use std::str::FromStr;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 use super::abrc::{Abrc, AbrcParams, AbrcReceiver};
 use super::ccid2::{Ccid2, Ccid2Params, Ccid2Receiver};

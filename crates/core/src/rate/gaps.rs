@@ -4,6 +4,9 @@
 //! Packets in succession on a busy link come as far apart as it takes for one: the least time that many have. A link that is a
 //! program wakes late and then lets go of two at once; few times are as short as that.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 /// Steps of a doubling: 6 % at most from one to the next.
 const STEPS_LOG2: u32 = 4;
 /// Nothing is longer than 2^36 ns, 69 s.

@@ -3,6 +3,8 @@
 
 use super::FeedbackError;
 use crate::units::{Duration, Instant};
+use alloc::boxed::Box;
+use alloc::vec;
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

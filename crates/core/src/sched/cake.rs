@@ -36,6 +36,9 @@ use crate::packet::{DropReason, Packet};
 use crate::param::{Choice, Ranged, Visitor};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Instant, Rate};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The largest packet of the link, as Linux counts on Ethernet.
 const MTU: Bytes = Bytes::new(1514);
@@ -221,7 +224,7 @@ impl Cake {
     /// Puts `flow` in `set`, and counts it where that is bulk.
     fn put(&mut self, flow: u32, set: Set) {
         let Flow { set: old, user, .. } = &mut self.flows[flow as usize];
-        let old = std::mem::replace(old, set);
+        let old = core::mem::replace(old, set);
         if let Some(bulk) = self.bulk.get_mut(*user as usize) {
             *bulk += u32::from(set == Set::Bulk);
             *bulk -= u32::from(old == Set::Bulk);

@@ -25,7 +25,9 @@ use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::random::Rng;
 use crate::units::Instant;
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
 
 /// Its parameters are those of RED.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

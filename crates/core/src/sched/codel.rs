@@ -32,6 +32,9 @@ use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::{Optional, Ranged, Visitor};
 use crate::units::{Bytes, Duration, Instant};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 
 /// CoDel's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

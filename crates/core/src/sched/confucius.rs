@@ -40,7 +40,10 @@ use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::{Ranged, Visitor};
 use crate::units::{Duration, Instant};
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// How slowly flows gain their share, and how long they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,7 +281,7 @@ impl Confucius {
         if is_busy {
             self.rest(flow);
         }
-        let before = std::mem::replace(&mut self.flows[flow as usize].queue, queue);
+        let before = core::mem::replace(&mut self.flows[flow as usize].queue, queue);
         self.members[before] -= 1;
         self.members[queue] += 1;
         if is_busy {

@@ -31,7 +31,10 @@ use crate::param::{Ranged, Visitor, flag};
 use crate::random::Rng;
 use crate::ticket::{Codec, Exponential, Scale, label};
 use crate::units::{Bytes, Duration, Instant, Rate};
-use std::ops::RangeInclusive;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 /// CSFQ at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@ use super::spec::Describe;
 use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::units::{Bytes, Instant};
-use std::collections::VecDeque;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 
 /// It has no parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

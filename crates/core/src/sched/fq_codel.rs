@@ -30,6 +30,10 @@ use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Packets that a full buffer takes from the fattest flow at once, at most: the default of Linux, made to
 /// pay for its search.

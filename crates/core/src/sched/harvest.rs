@@ -30,6 +30,8 @@ use crate::param::Visitor;
 use crate::random::Rng;
 use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Duration, Instant};
+use alloc::boxed::Box;
+use alloc::string::String;
 
 /// Its parameters: those of RED, and a window.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,7 +31,10 @@ use crate::packet::{DropReason, Packet, UserId};
 use crate::param::Visitor;
 use crate::random::Rng;
 use crate::units::{Bytes, Instant};
-use std::cmp::Ordering;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 /// Its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]

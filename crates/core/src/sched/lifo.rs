@@ -8,6 +8,8 @@ use super::spec::Describe;
 use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::Packet;
 use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// It has no parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

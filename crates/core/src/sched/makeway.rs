@@ -39,6 +39,9 @@ use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Ecn, FlowId, Packet, UserId};
 use crate::param::Visitor;
 use crate::units::{Bytes, Duration, Instant};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 use record::{Link, Record, window};
 
 /// A packet in standing that waited longer is late wherever it goes, if its queue stands.
@@ -501,7 +504,7 @@ impl Makeway {
     /// A packet of the bulk flow whose turn it is, as CoDel leaves it.
     fn bulk(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
         let flow = self.turn()?;
-        let mut control = std::mem::take(&mut self.flows[flow as usize].control);
+        let mut control = core::mem::take(&mut self.flows[flow as usize].control);
         let mut law = self.law.clone();
         let mut popped = 0;
         let pop = || {

@@ -33,6 +33,10 @@ use crate::packet::{DropReason, Packet};
 use crate::param::{Optional, Ranged, Visitor, flag};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use outcome::Outcome;
 use shares::{Share, Shares};
 

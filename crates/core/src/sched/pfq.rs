@@ -33,6 +33,9 @@ use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,6 +25,9 @@ use super::spec::Describe;
 use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet, UserId};
 use crate::units::Instant;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// It has no parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,7 +142,7 @@ impl Prio {
         let Level { tail, held, .. } = &mut self.levels[level as usize];
         held.packets += 1;
         held.bytes += pkt.len();
-        let last = std::mem::replace(tail, at);
+        let last = core::mem::replace(tail, at);
         let slot = &mut self.slots[at as usize];
         self.free = slot.after;
         *slot = Slot {

@@ -6,6 +6,8 @@ use super::{Backlog, DropFrom, Limits};
 use crate::fetch::fetch;
 use crate::packet::{FlowId, Handle, Packet, UserId};
 use crate::units::{Bytes, Instant};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The packets of all flows: 36 bytes for each packet of the limit, 8 for each flow, allocated here.
 ///
@@ -147,7 +149,7 @@ impl Pool {
         } else {
             // At most the limit and one packet: no overflow, see `Env`.
             let old = *queue;
-            let head = std::mem::replace(&mut self.slots[old.node as usize].next, slot);
+            let head = core::mem::replace(&mut self.slots[old.node as usize].next, slot);
             (old, old.bytes + cost, head)
         };
         let new = Place { node: slot, bytes };

@@ -37,6 +37,9 @@ use crate::packet::{DropReason, Packet};
 use crate::param::{Choice, Ranged, Slot, Visitor, flag};
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Fraction, Instant, Rate};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 
 /// How RED drops.
 #[derive(Clone, Debug, PartialEq, Eq)]

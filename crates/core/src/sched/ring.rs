@@ -2,6 +2,8 @@
 //! A list of dense indices, each in it once at most, that any of them can leave.
 
 use super::order::NIL;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// A value of `prev`: not in the list.
 const OUT: u32 = NIL - 1;

@@ -25,6 +25,8 @@ use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::ticket::OUT;
 use crate::units::{Fraction, Instant};
+use alloc::boxed::Box;
+use alloc::string::String;
 
 /// How RIO drops.
 #[derive(Clone, Debug, PartialEq, Eq)]

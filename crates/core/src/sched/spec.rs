@@ -7,8 +7,13 @@ use crate::packet::UserId;
 use crate::param::{self, Choice, Ranged, Refusal, Visitor, flag, one_of};
 use crate::ticket::Codec;
 use crate::units::{Bytes, Rate};
-use std::fmt;
-use std::str::FromStr;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
 
 /// Description of a discipline, in its own file. Its parameters have the defaults of [`Default`].
 pub(super) trait Describe: Default {

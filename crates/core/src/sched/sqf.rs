@@ -27,6 +27,7 @@ use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::units::Instant;
+use alloc::boxed::Box;
 
 /// Its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

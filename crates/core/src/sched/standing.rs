@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a discipline that judges flows by their behaviour regards one of them, for its owner to read.
 
-use std::fmt;
+use core::fmt;
 
 use crate::units::{Duration, Instant};
 

@@ -34,7 +34,9 @@ use crate::packet::Packet;
 use crate::param::{Hundredths, Ranged, Visitor};
 use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Bytes, Duration, Instant};
-use std::ops::RangeInclusive;
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::ops::RangeInclusive;
 
 /// Parameters of TRED beside [`RedParams`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 //! Round robin lists that share one array of links.
 
 use super::order::NIL;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Links of indices that are each in one list at most. A list is a ring held by its tail, 4 bytes; so is a link.
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ impl Turns {
             list.0 = i;
             self.0[i as usize] = i;
         } else {
-            self.0[i as usize] = std::mem::replace(&mut self.0[list.0 as usize], i);
+            self.0[i as usize] = core::mem::replace(&mut self.0[list.0 as usize], i);
         }
     }
 

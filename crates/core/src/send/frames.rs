@@ -3,6 +3,7 @@
 
 use super::queue::{NIL, Slot};
 use super::{Datagram, Outcome};
+use alloc::vec::Vec;
 
 /// Frames of a class that are known at once: the latest.
 pub(super) const OPEN: usize = 16;

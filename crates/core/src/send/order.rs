@@ -7,7 +7,8 @@
 //!
 //! Cost: O(log n) amortized for each datagram; beyond some hundred thousand the index of blocks costs O(n / `B`^2) more.
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::queue::Slot;
 
@@ -160,7 +161,7 @@ impl<const B: usize> Order<B> {
         }
         let mut kept = 0;
         for at in 1..self.blocks.len() {
-            let mut block = std::mem::take(&mut self.blocks[at]);
+            let mut block = core::mem::take(&mut self.blocks[at]);
             let last = &mut self.blocks[kept];
             if last.places.len() + block.places.len() <= B {
                 last.places.append(&mut block.places);
@@ -198,7 +199,7 @@ impl Block {
     }
 
     fn sort(&mut self) {
-        if std::mem::take(&mut self.is_unsorted) {
+        if core::mem::take(&mut self.is_unsorted) {
             self.places.make_contiguous().sort_unstable();
         }
     }

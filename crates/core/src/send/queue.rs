@@ -11,6 +11,7 @@ use super::order::{Order, Place};
 use super::{Datagram, Key, Waiting, WhenFull};
 use crate::sched::Backlog;
 use crate::units::{Bytes, Instant};
+use alloc::vec::Vec;
 
 /// A datagram's slot.
 pub(super) type Slot = u32;
@@ -199,7 +200,7 @@ impl<T> Queue<T> {
 
     /// Takes a datagram out.
     pub fn remove(&mut self, slot: Slot) -> (Waiting, T) {
-        let free = std::mem::replace(&mut self.free, slot);
+        let free = core::mem::replace(&mut self.free, slot);
         let entry = &mut self.slots[slot as usize];
         let (next, prev) = (entry.next, entry.prev);
         entry.next = free;
@@ -219,7 +220,7 @@ impl<T> Queue<T> {
 
     /// Puts `slot` into the ring of `sibling`, behind it.
     fn join(&mut self, slot: Slot, sibling: Slot) {
-        let next = std::mem::replace(&mut self.slots[sibling as usize].next, slot);
+        let next = core::mem::replace(&mut self.slots[sibling as usize].next, slot);
         self.slots[next as usize].prev = slot;
         let entry = &mut self.slots[slot as usize];
         (entry.prev, entry.next) = (sibling, next);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A queue, its policy and a rate controller: see [`Sender`].
 
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 use super::frames::Frames;
 use super::queue::{NIL, Queue, Slot};
@@ -259,10 +259,10 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         if let Some(outcome) = self.outcomes.pop_front() {
             return Some(outcome);
         }
-        if std::mem::take(&mut self.has_new_target) {
+        if core::mem::take(&mut self.has_new_target) {
             return Some(Event::Target(self.target));
         }
-        std::mem::take(&mut self.has_become_low).then_some(Event::Low)
+        core::mem::take(&mut self.has_become_low).then_some(Event::Low)
     }
 
     /// The controller.

@@ -3,6 +3,7 @@
 
 use super::{Datagram, Outcome};
 use crate::rate::FeedbackError;
+use alloc::vec::Vec;
 
 /// Counters of a sender since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

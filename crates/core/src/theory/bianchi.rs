@@ -12,6 +12,9 @@
 //! The paper's chain counts a busy time as a slot for everybody, where the standard freezes the others:
 //! with five to ten stations it is about 1 % above a DCF by the letter. Frames are tried for ever.
 
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
+
 /// A cell. All times have the same unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dcf {

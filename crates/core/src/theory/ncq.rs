@@ -25,6 +25,9 @@
 //! the last one, so the small packets that they refuse find a shorter queue than others, and small packets
 //! wait up to an eighth less than (15) says (`crates/sim/tests/ncq.rs`).
 
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
+
 pub mod strategies;
 
 /// Two classes of Poisson arrivals at one server, the small packets first; each class has one service time.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tails of the Poisson distribution, accurate far out and for large means.
 
-use std::f64::consts::PI;
+use core::f64::consts::PI;
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
 
 /// `Pr(N >= k)` for a Poisson variable of mean `mean` (0 or more), within about 1e-12 relative.
 pub fn at_least(k: u64, mean: f64) -> f64 {

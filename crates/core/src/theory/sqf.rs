@@ -16,6 +16,8 @@
 //! T-bar is much longer than that interval.
 
 use super::poisson::at_least;
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
 
 /// A bottleneck with `downloads` TCP flows that keep its buffer full.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,9 @@ use super::{Rng, Workload};
 use crate::packet::{FlowId, Packet};
 use crate::sched::{Discipline, Drops, Env, Isolation, Limits, RedParams, Scheduler, Spec, build};
 use crate::units::{Bytes, Fraction, Instant};
-use std::fmt;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// Operation of a scheduler that is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +199,7 @@ const USERS: u32 = 64;
 
 /// Makes the compiler believe that somebody wants the packet.
 fn keep(pkt: Option<Packet>) {
-    std::hint::black_box(pkt.map(|p| p.handle));
+    core::hint::black_box(pkt.map(|p| p.handle));
 }
 
 #[cfg(test)]

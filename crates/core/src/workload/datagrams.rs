@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The work that `makeway-lab bench send` measures: a call's datagrams through a [`Sender`].
 
-use std::fmt;
+use core::fmt;
 
 use super::Rng;
 use crate::rate::{Feedback, FeedbackError, RateController};
@@ -87,7 +87,7 @@ impl<P: Policy> SendBench<P> {
         let mut ended = 0;
         while ended < datagrams {
             let sent = self.sender.poll_transmit(self.now);
-            std::hint::black_box(sent.map(|transmit| transmit.payload));
+            core::hint::black_box(sent.map(|transmit| transmit.payload));
             match self.case {
                 SendCase::Pairs => {
                     while self.sender.backlog().packets < self.waiting {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The throughput of TCP, by the loss event rate (RFC 5348 §3.1).
 
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
+
 /// f(p) of `X_Bps = s / (R f(p))`, with b = 1 and t_RTO = 4 R (RFC 5348 §8.1). Grows with `p`, from 0 at 0.
 pub fn f(p: f64) -> f64 {
     (2.0 * p / 3.0).sqrt() + 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p)

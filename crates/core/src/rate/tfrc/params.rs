@@ -3,6 +3,9 @@
 
 use crate::param::{Choice, Ranged, Slot, Visitor, flag};
 use crate::units::Duration;
+use alloc::format;
+use alloc::string::String;
+use alloc::string::ToString;
 
 /// Which rules the sender follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +132,7 @@ impl Slot for SegmentSize {
 
 impl SegmentSize {
     /// Packets of which it may be the mean.
-    const MEAN: std::ops::RangeInclusive<u32> = 1..=100_000;
+    const MEAN: core::ops::RangeInclusive<u32> = 1..=100_000;
 }
 
 impl TfrcParams {

@@ -22,6 +22,8 @@ use super::params::{Revision, SegmentSize, TfrcParams};
 use crate::rate::sent::{SentLog, SentPacket};
 use crate::rate::{Feedback, FeedbackError, RateController, Report};
 use crate::units::{Duration, Instant, Rate};
+#[cfg(not(feature = "std"))]
+use num_traits::Float as _;
 
 /// t_mbi: the longest time between packets, in seconds (RFC 5348 §4.3).
 const T_MBI: f64 = 64.0;

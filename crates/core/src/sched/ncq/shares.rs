@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How many packets came and were favoured: since ever, or among the last of them.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// Of the packets that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {

@@ -4,6 +4,9 @@
 //! Source: the hierarchical find-first-set bitmap of A. Saeed et al., "Eiffel: Efficient and Flexible
 //! Software Packet Scheduling", NSDI 2019, section 3.1.1.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// Three levels of 64: a bit above says that the word below is not zero.
 #[derive(Clone, Debug)]
 pub struct Bitmap {

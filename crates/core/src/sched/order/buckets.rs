@@ -20,6 +20,7 @@ use super::bitmap::Bitmap;
 use super::tree::{Forest, Treap};
 use super::{Order, Place};
 use crate::fetch::fetch;
+use alloc::vec::Vec;
 
 /// Exact shortest and longest in constant time.
 #[derive(Clone, Debug)]

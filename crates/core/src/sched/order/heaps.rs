@@ -5,7 +5,7 @@
 
 use super::{Order, Place};
 use crate::heap::Heap;
-use std::cmp::Reverse;
+use core::cmp::Reverse;
 
 /// Exact shortest and longest by two heaps.
 #[derive(Clone, Debug)]

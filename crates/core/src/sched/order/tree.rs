@@ -8,6 +8,8 @@
 
 use super::{NIL, Order, Place};
 use crate::random::Rng;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Records that can be nodes of a [`Treap`].
 pub trait Nodes {
