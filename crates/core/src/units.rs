@@ -295,6 +295,7 @@ impl fmt::Display for Fraction {
 
 /// Why a quantity could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseUnitError {
     /// The number is missing, negative or not a number.
     #[error("`{0}` does not start with a number: write {1}")]

@@ -5,6 +5,7 @@ use std::fmt;
 
 /// Why a scenario cannot be run in this world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// A flow has no way to its receiver.
     #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]

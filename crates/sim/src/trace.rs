@@ -73,6 +73,7 @@ impl Trace for Off {
 
 /// Why a trace cannot be as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlaceError {
     /// There is no such link.
     #[error("there is no link `{name}` in the scenario (links: {links})")]

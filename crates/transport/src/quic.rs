@@ -51,6 +51,7 @@ const AHEAD_MOST: usize = 64 << 10;
 
 /// Why datagrams cannot be sent over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SetupError {
     /// The peer did not offer `max_datagram_frame_size`, or this end has switched datagrams off.
     #[error("the connection carries no datagrams: both ends must enable them (RFC 9221)")]

@@ -142,6 +142,7 @@ macro_rules! disciplines {
         /// The disciplines by name; see [`Discipline::about`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs)] // Its own file has it.
+        #[non_exhaustive]
         pub enum Discipline {
             $($variant),*
         }
@@ -149,6 +150,7 @@ macro_rules! disciplines {
         /// A discipline with its parameters.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
+        #[non_exhaustive]
         pub enum Spec {
             $($variant($params)),*
         }
@@ -287,6 +289,7 @@ pub fn build(spec: &Spec, env: &Env) -> Result<Box<dyn Scheduler + Send>, SpecEr
 
 /// Why no discipline can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpecError {
     /// The limit in packets is out of range.
     #[error("a limit of {0} packets is outside 1 to 2^30")]

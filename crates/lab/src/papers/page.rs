@@ -153,7 +153,7 @@ pub fn json(sections: &[Section<'_>]) -> serde_json::Result<String> {
 pub fn markdown(section: &Section<'_>) -> String {
     let paper = section.paper;
     let mut out = format!(
-        "# {}\n\n{}. Made by `makeway-lab papers {}`. {} {} {}\n",
+        "# {}\n\n{}. Made by `makeway-lab papers {}`. {} {} {}\n\nTerms and verdicts: [Reading a verdict](../reproduction.md#reading-a-verdict).\n",
         paper.title,
         paper.source,
         paper.id,

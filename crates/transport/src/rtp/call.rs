@@ -48,6 +48,7 @@ pub fn tfrc() -> TfrcParams {
 
 /// Why there is no call.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum CallError {
     /// The configuration cannot be.
     #[error(transparent)]

@@ -406,6 +406,7 @@ impl Line {
 
 /// Reason why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// There are none, or too many.
     #[error("a call has 1 to 31 streams, not {0}")]

@@ -153,7 +153,7 @@ fn fig19(r: &Results) -> Claim {
         verdict: Verdict::of(hardly && (ours[3] - 0.38).abs() <= 0.15),
         paper: "Goodput of the downloads hardly changes, however many routers run NCQ; with all four, goodput of the calls more than doubles in 38 % of the runs.".into(),
         ours: format!(
-            "downloads, in DropTail's, with 1 to 4 routers: {}; calls gain more than 100 % in {} of the runs, {} at most",
+            "downloads, relative to DropTail, with 1 to 4 routers: {}; calls gain more than 100 % in {} of the runs, {} at most",
             downloads.iter().map(plain).collect::<Vec<_>>().join(", "),
             percent(ours[3]),
             percent(largest(calls(PAPER, PAPER)))

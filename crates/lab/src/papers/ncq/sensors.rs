@@ -124,7 +124,7 @@ fn fig14(r: &Results) -> Claim {
         verdict: Verdict::of(gains && saves && costs && apart < 0.05),
         paper: "Goodput of the sensors rises by up to 92 %, their Energy Potential rises, goodput of the downloads is not hurt; above 20 downloads the threshold does not matter, since sensors send less than 1 % of the packets.".into(),
         ours: format!(
-            "goodput of the sensors in DropTail's, {}; at most {:.0} % more; their Energy Potential (a = b = 1), more than DropTail's by, {}; energy for each packet that came, in J: {}; goodput of the downloads in DropTail's, {}; above 20 downloads, goodput with 1 % and with 5 % are {} apart at most",
+            "goodput of the sensors relative to DropTail, {}; at most {:.0} % more; their Energy Potential (a = b = 1), difference from DropTail, {}; energy for each packet that came, in J: {}; goodput of the downloads relative to DropTail, {}; above 20 downloads, goodput with 1 % and with 5 % are {} apart at most",
             each(favoured, |queue| row(&gain(queue), plain)),
             100.0 * (largest - 1.0),
             each(favoured, |queue| row(&saved(queue), plain)),
@@ -182,7 +182,7 @@ fn fig15(r: &Results) -> Claim {
         verdict: Verdict::of(holds),
         paper: "The Application Satisfaction Index of all flows, and of the sensors, is not lower than DropTail's.".into(),
         ours: format!(
-            "index of all flows, more than DropTail's by, {}; of the sensors, {}",
+            "index of all flows, difference from DropTail, {}; of the sensors, {}",
             each(favoured, |queue| row(&system(queue), plain)),
             each(favoured, |queue| row(&sensors(queue), plain))
         ),

@@ -231,7 +231,7 @@ fn fig2(r: &Results) -> Claim {
         ),
         ideal: "the gain of full priority without its cost".into(),
         why: format!(
-            "kthresh is printed upside down: as printed, 5 % of all packets would be 0.5 % of the short ones, which would gain {} at 0.6. The right way round, min(1, ncqthresh lambda / lambda1), is what NCQ does. NCQ's counters refuse a short packet soon after they favoured one, when the queue is shorter than usual, so the short do up to an eighth better than the closed form, which is exact for a coin. Below 0.23 the gain is small and not nothing.",
+            "kthresh is printed inverted: as printed, 5 % of all packets would be 0.5 % of the short ones, which would gain {} at 0.6. The right way round, min(1, ncqthresh lambda / lambda1), is what NCQ does. NCQ's counters refuse a short packet soon after they favoured one, when the queue is shorter than usual, so the short do up to an eighth better than the closed form, which is exact for a coin. Below 0.23 the gain is small and not nothing.",
             percent(1.0 - printed)
         ),
         setup: ANALYSIS,
@@ -383,7 +383,7 @@ fn fig6() -> Claim {
         ),
         ideal: "what it costs others is what it pays".into(),
         why: format!(
-            "Without a threshold as in the paper. With 5 % its figure rests on kthresh upside down: as printed the task takes {:.0} to {:.0} % longer whatever a packet costs; the right way round NCQ favours half of its packets, and the sign depends on the service time. That NCQ does favour half of them is what the simulator shows for Fig. 2.",
+            "Without a threshold as in the paper. With 5 % its figure rests on kthresh inverted: as printed the task takes {:.0} to {:.0} % longer whatever a packet costs; the right way round NCQ favours half of its packets, and the sign depends on the service time. That NCQ does favour half of them is what the simulator shows for Fig. 2.",
             printed[0] * 100.0, printed[1] * 100.0
         ),
         setup: STRATEGIES,

@@ -170,11 +170,11 @@ impl Sweep {
             verdict: Verdict::of(gains && costs && satisfied),
             paper: "Goodput and satisfaction index of the calls rise; goodput of the downloads is not significantly lower, least of all with a threshold of 1 %.".into(),
             ours: format!(
-                "goodput of the call in DropTail's, {}; of the downloads, {}{}",
+                "goodput of the call relative to DropTail, {}; of the downloads, {}{}",
                 each(favoured, |queue| some(&calls(queue), plain)),
                 each(favoured, |queue| some(&downloads(queue), plain)),
                 match has_asi {
-                    true => format!("; index of the two classes, more than DropTail's by, {}", each(favoured, |queue| some(&asi(queue), plain))),
+                    true => format!("; index of the two classes, difference from DropTail, {}", each(favoured, |queue| some(&asi(queue), plain))),
                     false => String::new(),
                 }
             ),
