@@ -37,7 +37,7 @@ fn main() -> Result<(), SpecError> {
         let mut drops = Drops::default();
         let (mut longest, mut lost) = (Duration::ZERO, [0; 3]);
         for packet in arrivals() {
-            // Whatever departs before the packet arrives.
+            // Departures before the packet arrives.
             while let Some(at) = link.next_departure().filter(|at| *at <= packet.arrived) {
                 let departed = link.dequeue(at, &mut drops);
                 if let Some(departed) = departed.filter(|departed| departed.flow == CALL) {
