@@ -5,7 +5,7 @@
 //! - `ns2`: a line of text for each event;
 //! - `pcapng`: packets with their headers, for Wireshark and its like.
 //!
-//! A world is compiled with a [`Trace`] of its own. That of a run without traces, [`Off`], says so in a
+//! A world is compiled with a `Trace` of its own. That of a run without traces, `Off`, says so in a
 //! constant, so such a run has no instruction of this. Files are the caller's: this writes to
 //! [`Write`], and the caller buffers.
 

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | S.ISS, S.ISR, S.OSR | `iss`, `isr`, `osr` |
 //! | S.GSS, S.GSR, S.GAR | `gss`, `gsr`, `gar` |
-//! | S.SWL to S.SWH, S.AWL to S.AWH | [`Connection::sequence_window`], [`Connection::ack_window`] |
+//! | S.SWL to S.SWH, S.AWL to S.AWH | `Connection::sequence_window`, `Connection::ack_window` |
 //!
 //! Departures: the client stops after [`Config::patience`], not after eight minutes; a server makes no Init Cookies (a client
 //! sends them back); data in Request and Response is not read; Data Dropped and ECN nonces are not sent.
