@@ -30,8 +30,8 @@ const EXAMPLES: &str = "\
 Examples:
   sudo makeway up wan0 --rate 20mbit
       egress of wan0 at 20 Mbit/s: flows that build no queue first, the others in turn
-  sudo makeway up wan0 --rate 9mbit --down 45mbit --overhead 30 --ptm
-      both directions of a VDSL link, a little below the modem's rates
+  sudo makeway up ppp0 --rate 9500kbit --down 45mbit --overhead 30 --ptm
+      both directions of PPPoE on VDSL2, sync rates of 10 and 50 Mbit/s: 95 % up, 90 % down
   sudo makeway up lan0 --rate 90mbit --discipline hier --users dst-host --weight 192.168.1.7=2
       fair between the hosts of a network, one of them with twice the share
   sudo makeway up wan0 --rate 20mbit --discipline ncq --threshold 0.03
@@ -44,7 +44,7 @@ Examples:
 
 Rates are bit/s and count link-layer bytes: the IP packet, --overhead, cells. Set them some percent below the
 link's own, so that the queue is here and not in the modem.
-See it: makeway status, makeway watch. End it: Ctrl-C, or makeway down wan0.";
+See it: sudo makeway status, sudo makeway watch. End it: Ctrl-C, or sudo makeway down wan0.";
 
 /// Shapes an interface: voice and video go first, bulk shares the rest.
 #[derive(Args)]
@@ -336,8 +336,10 @@ fn limits(asked: &[Limit], rate: Rate, framing: Framing, mtu: u32) -> Limits {
 
 fn started(status: &Status) -> String {
     let name = &status.interface;
+    // The same user's commands reach it, and nobody else's.
+    let sudo = std::env::var_os("SUDO_USER").map_or("", |_| "sudo ");
     let mut said = format!(
-        "{name}: {}.\nSee it: `makeway watch {name}` or `makeway status {name}`. End it: Ctrl-C or `makeway down {name}`.\n",
+        "{name}: {}.\nSee it: `{sudo}makeway watch {name}` or `{sudo}makeway status {name}`. End it: Ctrl-C or `{sudo}makeway down {name}`.\n",
         directions(status)
     );
     said += &format!("Packets wait {}.\n", carrier(status));
