@@ -58,18 +58,23 @@ const CAMERA_SHARE = 0.9;
 const CPU_SHARE = 0.1;
 const FRAME_MS = 25;
 const READ_SHARE = 0.5;
-// Of the audio from viewer to caller, whose direction carries nothing else.
+// Of the audio from viewer to caller, whose direction carries nothing else. A call that breaks breaks there too, by the answers that
+// it lacks: so it explains what it is half of.
 const CONCEALED = 0.005;
+const EXPLAINS = 0.5;
 
-/** Why the machine and not the discipline decided the figures; `null` if it did not. */
-export function disturbance(machine, seconds) {
+/** Why the machine and not the discipline decided the figures, of which `concealed` is one; `null` if it did not. */
+export function disturbance(machine, seconds, concealed) {
   const reasons = [
     [machine.stall_ms >= STALL_MS, `the machine stalled by ${machine.stall_ms.toFixed(0)} ms`],
     [machine.camera_fps < CAMERA_SHARE * FPS, `the camera gave ${machine.camera_fps.toFixed(1)} of ${FPS} frames/s`],
     [machine.cpu_limited_s > CPU_SHARE * seconds, `the encoder lacked processor time for ${machine.cpu_limited_s.toFixed(1)} s`],
     [machine.encode_ms > FRAME_MS, `a frame took ${machine.encode_ms.toFixed(0)} ms to encode`],
     [machine.decode_ms > FRAME_MS, `a frame took ${machine.decode_ms.toFixed(0)} ms to decode`],
-    [machine.concealed >= CONCEALED, `${(100 * machine.concealed).toFixed(1)} % of the audio was concealed in the idle direction`],
+    [
+      machine.concealed >= CONCEALED && machine.concealed >= EXPLAINS * concealed,
+      `${(100 * machine.concealed).toFixed(1)} % of the audio was concealed in the idle direction`,
+    ],
     [machine.codes_read < READ_SHARE, `${(100 * machine.codes_read).toFixed(0)} % of the bar codes could be read`],
   ];
   return reasons.filter(([holds]) => holds).map(([, why]) => why).join('; ') || null;
@@ -102,11 +107,12 @@ export function figures(seen) {
     concealed: concealed(before.caller.audio, after.caller.audio),
     codes_read: shown.length === 0 ? 1 : read.length / shown.length,
   };
+  const heard = concealed(before.viewer.audio, after.viewer.audio);
   return {
     kbps: (8 * video('bytesReceived')) / seconds / 1000,
     freezes: video('freezeCount') + (still > 0 ? 1 : 0),
     frozen_s: video('totalFreezesDuration') + still,
-    concealed: concealed(before.viewer.audio, after.viewer.audio),
+    concealed: heard,
     rtt_max_ms: seen.rtts.length === 0 ? null : Math.max(...seen.rtts) * 1000,
     display_p50_ms: quantile(delay, 0.5),
     display_p95_ms: quantile(delay, 0.95),
@@ -115,7 +121,7 @@ export function figures(seen) {
     displayed_fps: shown.length / seconds,
     lost: { packets: video('packetsLost'), received: video('packetsReceived') },
     machine,
-    not_measured: disturbance(machine, seconds),
+    not_measured: disturbance(machine, seconds, heard),
   };
 }
 

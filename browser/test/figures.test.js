@@ -41,12 +41,13 @@ test('medians of even and odd counts, of nothing and of gaps', () => {
 const calm = { stall_ms: 8, idle: 0.5, camera_fps: 25, cpu_limited_s: 0, encode_ms: 4, decode_ms: 1, concealed: 0, codes_read: 1 };
 
 test('each way in which the machine decides is named', () => {
-  assert.equal(disturbance(calm, 30), null);
+  assert.equal(disturbance(calm, 30, 0.2), null);
+  assert.equal(disturbance({ ...calm, concealed: 0.06 }, 30, 0.6), null, 'the call broke, and not the machine');
   for (const [key, value, word] of [
     ['stall_ms', 100, 'stalled'], ['camera_fps', 20, 'camera'], ['cpu_limited_s', 4, 'encoder'], ['encode_ms', 30, 'encode'],
     ['decode_ms', 30, 'decode'], ['concealed', 0.005, 'idle direction'], ['codes_read', 0.4, 'bar codes'],
   ]) {
-    assert.match(disturbance({ ...calm, [key]: value }, 30), new RegExp(word), key);
+    assert.match(disturbance({ ...calm, [key]: value }, 30, 0.01), new RegExp(word), key);
   }
 });
 
