@@ -48,8 +48,10 @@ pub enum Ecn {
     /// Its transport would not understand a mark.
     #[default]
     NotCapable,
-    /// It may be marked instead of dropped.
+    /// ECT(0): it may be marked instead of dropped.
     Capable,
+    /// ECT(1): it may be marked, and its sender expects many marks (RFC 9331).
+    Scalable,
     /// Congestion experienced: it is marked.
     Marked,
 }
@@ -165,6 +167,7 @@ impl Packet {
         match self.bits >> LEN_BITS & ((1 << ECN_BITS) - 1) {
             0 => Ecn::NotCapable,
             1 => Ecn::Capable,
+            2 => Ecn::Scalable,
             _ => Ecn::Marked,
         }
     }
@@ -246,6 +249,7 @@ mod tests {
         for (ecn, after) in [
             (Ecn::NotCapable, Ecn::NotCapable),
             (Ecn::Capable, Ecn::Marked),
+            (Ecn::Scalable, Ecn::Marked),
             (Ecn::Marked, Ecn::Marked),
         ] {
             let (handle, len) = (Handle(0), Packet::MAX_LEN);
@@ -264,7 +268,7 @@ mod tests {
             (Packet::MAX_LEN, UserId(0), Tag(u16::MAX)),
             (Packet::MAX_LEN, most, Tag(0)),
         ] {
-            for ecn in [Ecn::NotCapable, Ecn::Capable, Ecn::Marked] {
+            for ecn in [Ecn::NotCapable, Ecn::Capable, Ecn::Scalable, Ecn::Marked] {
                 let packet = Packet::new(Instant::ZERO, Handle(0), FlowId(0), user, len)
                     .with_tag(Tag(1))
                     .with_ecn(Ecn::Marked)

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab gauntlet`: a call beside other traffic in many cases, under each discipline, and whether `makeway` wins.
 
+mod adversary;
 mod cases;
+mod cell;
+mod mobile;
+mod sample;
+mod verdict;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,20 +16,19 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use makeway::parallel::{cores, in_order};
 use makeway::session::{stop_on_signals, write};
 use makeway::{builtin, text};
-use makeway_core::measure::jain;
 use makeway_core::sched::Discipline;
-use makeway_report::estimate::{Estimate, Unit};
-use makeway_report::model::{FlowReport, Report};
 use makeway_scenario::Scenario;
 use makeway_sim::Options;
-use serde::{Serialize, Serializer};
 
+pub use adversary::{Adversary, run as attack};
 use cases::{CASES, Half};
+use cell::{Cell, page, table};
+use sample::{Sample, is_call};
+use verdict::lost;
 
 /// Runs a call beside other traffic through each discipline, in many cases, and says where `makeway` wins.
 ///
@@ -55,111 +59,31 @@ pub struct Gauntlet {
         long,
         value_name = "A,B",
         value_delimiter = ',',
-        default_value = "fifo,fq,fq-codel,cake,confucius,sqf,ncq,hier,makeway"
+        default_value = "fifo,fq,fq-codel,cake,confucius,dualpi2,sqf,ncq,hier,makeway"
     )]
     disciplines: Vec<Discipline>,
-    /// Only the cases that the constants of `makeway` were chosen on, or only the others.
+    /// Only the cases that the rules of `makeway` were chosen on, or only those that were first run when they stood.
     #[arg(long, value_enum, conflicts_with = "case")]
     half: Option<Half>,
     /// Writes the cells as JSON: an array of case, world, discipline, runs, call, rest, wins.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Writes the table as a page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Number of the first replication.
+    #[arg(long, value_name = "N", default_value_t = 101)]
+    first: u64,
     /// Runs at a time [default: one for each core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
 }
-
-/// The replication of the first run: nothing was chosen on this one or later ones.
-const FIRST: u64 = 21;
-/// Groups of flows that are the call.
-const CALL: [&str; 2] = ["call", "video"];
-/// A call does not gain by a shorter 99th percentile of its delay than this, in ms.
-const SOON: f64 = 60.0;
-/// Part of the remaining capacity that the other traffic must use.
-const REST: f64 = 0.95;
 
 /// A case that is read.
 struct Course {
     name: String,
     half: Option<Half>,
     scenario: Scenario,
-}
-
-/// Figures of one run.
-#[derive(Clone, Default)]
-struct Sample {
-    on_time: Option<f64>,
-    freezes: Option<f64>,
-    frozen_s: Option<f64>,
-    delay_p50_ms: Option<f64>,
-    delay_p99_ms: Option<f64>,
-    rate_mbps: Option<f64>,
-    goodput_mbps: Option<f64>,
-    jain: Option<f64>,
-    page_s: Option<f64>,
-}
-
-type Get = fn(&Sample) -> Option<f64>;
-
-#[derive(Serialize)]
-struct Cell {
-    case: String,
-    world: &'static str,
-    discipline: String,
-    runs: usize,
-    call: Call,
-    rest: Rest,
-    wins: Option<bool>,
-    #[serde(skip)]
-    half: Option<Half>,
-}
-
-#[derive(Serialize)]
-struct Call {
-    on_time: Figure,
-    freezes: Figure,
-    frozen_s: Figure,
-    delay_p50_ms: Figure,
-    delay_p99_ms: Figure,
-    rate_mbps: Figure,
-}
-
-#[derive(Serialize)]
-struct Rest {
-    goodput_mbps: Figure,
-    jain: Figure,
-    page_s: Figure,
-}
-
-/// Of the runs that have it; `null` in JSON if none does.
-struct Figure(Estimate);
-
-impl Serialize for Figure {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Form {
-            mean: f64,
-            half: Option<f64>,
-        }
-        let form = (self.0.runs > 0).then_some(Form {
-            mean: self.0.mean,
-            half: self.0.half_width,
-        });
-        form.serialize(to)
-    }
-}
-
-impl Figure {
-    fn of(runs: &[Sample], get: Get) -> Self {
-        Self(Estimate::of(runs.iter().filter_map(get)))
-    }
-
-    fn show(&self, unit: Unit) -> String {
-        match self.0.runs {
-            0 => "-".into(),
-            _ => unit.show(&self.0),
-        }
-    }
 }
 
 /// Runs it. Exit status 130 if it was stopped; a case that `makeway` does not win is no failure.
@@ -197,15 +121,19 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
         losses.extend((reasons.into_iter().flatten()).map(|why| format!("{}: {why}", course.name)));
     }
     text::say!("{}\n", table(&cells));
-    match verdicts {
-        0 => text::say!("no verdict: that needs `makeway`, a rival, and two runs"),
-        _ => text::say!("makeway wins {won} of {verdicts} cases"),
-    }
-    for loss in losses {
+    let verdict = match verdicts {
+        0 => "no verdict: that needs `makeway`, a rival, and two runs".into(),
+        _ => format!("makeway wins {won} of {verdicts} cases"),
+    };
+    text::say!("{verdict}");
+    for loss in &losses {
         text::say!("- {loss}");
     }
     if let Some(file) = &args.json {
         write(file, &(serde_json::to_string_pretty(&cells)? + "\n"))?;
+    }
+    if let Some(file) = &args.html {
+        write(file, &page(&cells, &verdict, &losses))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -245,10 +173,7 @@ fn from_file(file: &Path) -> anyhow::Result<Course> {
     let scenario = makeway_scenario::load(file, &[])?;
     let shown = file.display();
     ensure!(
-        scenario
-            .flows
-            .iter()
-            .any(|flow| CALL.contains(&flow.group.as_str())),
+        scenario.flows.iter().any(|flow| is_call(&flow.group)),
         "{shown}: no group of flows has the name `call` or `video`: call the flows that are judged so"
     );
     let course = Course {
@@ -298,7 +223,7 @@ fn samples(args: &Gauntlet, courses: &[Course]) -> anyhow::Result<Option<Vec<Vec
         let (scenario, _) = course.with(discipline);
         let options = Options {
             stop: Arc::clone(&stop),
-            replication: FIRST + run as u64,
+            replication: args.first + run as u64,
             ..Options::default()
         };
         let report = makeway_sim::run(&scenario, &options, |_| {})
@@ -328,197 +253,6 @@ fn samples(args: &Gauntlet, courses: &[Course]) -> anyhow::Result<Option<Vec<Vec
     }
 }
 
-impl Sample {
-    fn of(report: &Report) -> Self {
-        let is_call = |flow: &&FlowReport| CALL.contains(&flow.group.as_str());
-        let call: Vec<&FlowReport> = report.flows.iter().filter(is_call).collect();
-        let rest: Vec<&FlowReport> = (report.flows.iter())
-            .filter(|flow| flow.kind == "bulk" && !is_call(flow))
-            .collect();
-        let mut sample = Self {
-            rate_mbps: mbps(&call),
-            goodput_mbps: mbps(&rest),
-            ..Self::default()
-        };
-        sample.record_call(&call);
-        sample.record_rest(&rest);
-        sample
-    }
-
-    /// Of several flows: all their packets, and the longest delay.
-    fn record_call(&mut self, call: &[&FlowReport]) {
-        let (mut offered, mut on_time) = (0.0, 0.0);
-        let longest =
-            |to: &mut Option<f64>, ms: f64| *to = Some(to.map_or(ms, |most| most.max(ms)));
-        for flow in call {
-            if let Some(media) = &flow.media {
-                for class in &media.classes {
-                    offered += class.offered as f64;
-                    on_time += class.on_time as f64;
-                    longest(&mut self.delay_p50_ms, class.delay_ms.p50);
-                    longest(&mut self.delay_p99_ms, class.delay_ms.p99);
-                    if let Some(freezes) = class.freezes {
-                        *self.freezes.get_or_insert(0.0) += freezes.count as f64;
-                        *self.frozen_s.get_or_insert(0.0) += freezes.seconds;
-                    }
-                }
-            } else if let Some(datagrams) = &flow.datagrams {
-                offered += datagrams.sent as f64;
-                on_time += datagrams.on_time * datagrams.sent as f64;
-                longest(&mut self.delay_p50_ms, datagrams.delay_ms.p50);
-                longest(&mut self.delay_p99_ms, datagrams.delay_ms.p99);
-            }
-        }
-        self.on_time = (offered > 0.0).then(|| on_time / offered);
-    }
-
-    /// Jain's index is the least of the groups: what begins elsewhere, or ends, has another share.
-    fn record_rest(&mut self, rest: &[&FlowReport]) {
-        let endless = |flow: &&&FlowReport| flow.tasks.is_none();
-        for flow in rest.iter().filter(endless) {
-            let group = rest.iter().filter(|other| other.group == flow.group);
-            if let Some(fair) = jain(group.map(|flow| flow.goodput_bps)) {
-                self.jain = Some(self.jain.map_or(fair, |least| least.min(fair)));
-            }
-        }
-        let tasks = || rest.iter().filter_map(|flow| flow.tasks);
-        let done: f64 = tasks().map(|tasks| tasks.done as f64).sum();
-        let ms: f64 = tasks()
-            .map(|tasks| tasks.completion_ms.mean * tasks.done as f64)
-            .sum();
-        self.page_s = (done > 0.0).then(|| ms / done / 1e3);
-    }
-}
-
-fn mbps(flows: &[&FlowReport]) -> Option<f64> {
-    let sum: f64 = flows.iter().map(|flow| flow.goodput_bps).sum();
-    (!flows.is_empty()).then_some(sum / 1e6)
-}
-
-/// Why `own` does not win; `None` without rivals or an interval.
-fn lost(own: &[Sample], rivals: &[(Discipline, &Vec<Sample>)]) -> Option<Vec<String>> {
-    if own.len() < 2 || rivals.is_empty() {
-        return None;
-    }
-    let mut reasons = Vec::new();
-    for (name, rival) in rivals {
-        if let Some(figure) = better_call(rival, own) {
-            reasons.push(format!("the call under {name} has {figure}"));
-        }
-        if starves_rest(own, rival) {
-            reasons.push(format!("the other traffic has more under {name}"));
-        }
-    }
-    Some(reasons)
-}
-
-/// The difference `a - b` over replications with the same random numbers.
-fn difference(a: &[Sample], b: &[Sample], get: Get) -> Estimate {
-    let pairs = a.iter().zip(b);
-    Estimate::of(pairs.filter_map(|(a, b)| Some(get(a)? - get(b)?)))
-}
-
-/// The first figure that differs beyond the interval, if the difference is for `rival`.
-fn better_call(rival: &[Sample], own: &[Sample]) -> Option<&'static str> {
-    let figures: [(Get, f64, &str); 4] = [
-        (|s| s.on_time, 1.0, "a larger share on time"),
-        (|s| s.frozen_s, -1.0, "less frozen time"),
-        // The rate of a sender that does not adapt says nothing that `on_time` does not.
-        (|s| s.frozen_s.and(s.rate_mbps), 1.0, "a higher rate"),
-        (
-            |s| s.delay_p99_ms.map(|ms| ms.max(SOON)),
-            -1.0,
-            "a shorter delay",
-        ),
-    ];
-    figures
-        .into_iter()
-        .map(|(get, sign, figure)| (difference(rival, own, get), sign, figure))
-        .find(|(difference, ..)| difference.certain())
-        .filter(|(difference, sign, _)| difference.mean * sign > 0.0)
-        .map(|(.., figure)| figure)
-}
-
-/// Whether the other traffic lacks, beyond the interval, more than the call uses more than under `rival`, and 5 % of the remainder.
-fn starves_rest(own: &[Sample], rival: &[Sample]) -> bool {
-    let lacking = own.iter().zip(rival).filter_map(|(own, rival)| {
-        let call = own.rate_mbps.unwrap_or(0.0) - rival.rate_mbps.unwrap_or(0.0);
-        Some(REST * (rival.goodput_mbps? - call) - own.goodput_mbps?)
-    });
-    let lacking = Estimate::of(lacking);
-    lacking.certain() && lacking.mean > 0.0
-}
-
-impl Cell {
-    fn of(course: &Course, discipline: Discipline, runs: &[Sample], wins: Option<bool>) -> Self {
-        let figure = |get: Get| Figure::of(runs, get);
-        Self {
-            case: course.name.clone(),
-            world: "sim",
-            discipline: discipline.to_string(),
-            runs: runs.len(),
-            call: Call {
-                on_time: figure(|s| s.on_time),
-                freezes: figure(|s| s.freezes),
-                frozen_s: figure(|s| s.frozen_s),
-                delay_p50_ms: figure(|s| s.delay_p50_ms),
-                delay_p99_ms: figure(|s| s.delay_p99_ms),
-                rate_mbps: figure(|s| s.rate_mbps),
-            },
-            rest: Rest {
-                goodput_mbps: figure(|s| s.goodput_mbps),
-                jain: figure(|s| s.jain),
-                page_s: figure(|s| s.page_s),
-            },
-            wins,
-            half: course.half,
-        }
-    }
-}
-
-fn table(cells: &[Cell]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
-        "case",
-        "half",
-        "discipline",
-        "wins",
-        "on time",
-        "freezes",
-        "frozen, s",
-        "p50",
-        "p99",
-        "call, Mbit/s",
-        "rest, Mbit/s",
-        "Jain",
-        "page, s",
-    ]);
-    for cell in cells {
-        let Cell { call, rest, .. } = cell;
-        let wins = cell.wins.map_or("", |wins| if wins { "yes" } else { "no" });
-        table.add_row([
-            cell.case.clone(),
-            cell.half.map_or("-", Half::name).into(),
-            cell.discipline.clone(),
-            wins.into(),
-            call.on_time.show(Unit::Share),
-            call.freezes.show(Unit::Index),
-            call.frozen_s.show(Unit::Index),
-            call.delay_p50_ms.show(Unit::Millis),
-            call.delay_p99_ms.show(Unit::Millis),
-            call.rate_mbps.show(Unit::Index),
-            rest.goodput_mbps.show(Unit::Index),
-            rest.jain.show(Unit::Index),
-            rest.page_s.show(Unit::Index),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -532,55 +266,6 @@ mod tests {
         crate::run(crate::Lab::try_parse_from(args)?)
     }
 
-    /// Share on time and frozen time, 5 Mbit/s, and the goodput of the rest, a little different in each of three runs.
-    fn made_up(on_time: f64, frozen_s: f64, p99: f64, rest: f64) -> Vec<Sample> {
-        let run = |n: u32| Sample {
-            on_time: Some(on_time - 0.001 * f64::from(n % 2)),
-            frozen_s: Some(frozen_s),
-            delay_p99_ms: Some(p99),
-            rate_mbps: Some(5.0),
-            goodput_mbps: Some(rest + 0.01 * f64::from(n)),
-            ..Sample::default()
-        };
-        (0..3).map(run).collect()
-    }
-
-    #[test]
-    fn a_call_wins_unless_a_rivals_is_better_or_the_rest_starves() {
-        let own = made_up(0.99, 1.0, 40.0, 4.0);
-        let wins = |rival: Vec<Sample>| {
-            lost(&own, &[(Discipline::Fifo, &rival)]).map(|reasons| reasons.is_empty())
-        };
-        assert_eq!(wins(own.clone()), Some(true));
-        // The share on time decides before frozen time does.
-        assert_eq!(wins(made_up(0.98, 0.0, 10.0, 4.0)), Some(true));
-        assert_eq!(wins(made_up(0.995, 2.0, 80.0, 4.0)), Some(false));
-        assert_eq!(wins(made_up(0.99, 0.5, 40.0, 4.0)), Some(false));
-        // Sooner than soon is no better.
-        assert_eq!(wins(made_up(0.99, 1.0, 10.0, 4.0)), Some(true));
-        // Of 4.4 Mbit/s beside a call that has no less, 4 are not 95 %; of 4.1 they are.
-        assert_eq!(wins(made_up(0.99, 1.0, 40.0, 4.4)), Some(false));
-        assert_eq!(wins(made_up(0.99, 1.0, 40.0, 4.1)), Some(true));
-        // A rate that the call lacks under the rival is the call's.
-        let mut thirsty = made_up(0.5, 1.0, 40.0, 8.0);
-        thirsty.iter_mut().for_each(|s| s.rate_mbps = Some(1.0));
-        assert_eq!(wins(thirsty.clone()), Some(true));
-        thirsty.iter_mut().for_each(|s| s.rate_mbps = Some(2.0));
-        assert_eq!(wins(thirsty), Some(false));
-    }
-
-    #[test]
-    fn a_difference_within_the_interval_is_none() {
-        let own = made_up(0.99, 1.0, 40.0, 4.0);
-        let mut rival = own.clone();
-        rival[0].on_time = Some(0.991);
-        rival[1].on_time = Some(0.9885);
-        assert_eq!(lost(&own, &[(Discipline::Fifo, &rival)]), Some(vec![]));
-        // One run has no interval, and without a rival there is nothing to win.
-        assert_eq!(lost(&own[..1], &[(Discipline::Fifo, &rival)]), None);
-        assert_eq!(lost(&own, &[]), None);
-    }
-
     #[test]
     fn every_case_reads_has_a_call_and_a_name_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
@@ -589,9 +274,8 @@ mod tests {
             let text = case.scenario();
             let scenario = makeway_scenario::parse(&text, case.name, folder.path(), &[]);
             let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{text}"));
-            let is_call =
-                |flow: &makeway_scenario::model::Flow| CALL.contains(&flow.group.as_str());
-            assert!(scenario.flows.iter().any(is_call), "{}", case.name);
+            let has_call = scenario.flows.iter().any(|flow| is_call(&flow.group));
+            assert!(has_call, "{}", case.name);
         }
         let names: BTreeSet<&str> = CASES.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), CASES.len());
@@ -618,11 +302,13 @@ mod tests {
             names.into_iter().collect::<Vec<_>>().join(" ")
         };
         let form = sorted("case world discipline runs call rest wins");
-        let call = sorted("on_time freezes frozen_s delay_p50_ms delay_p99_ms rate_mbps");
+        let call =
+            sorted("on_time freezes frozen_s delay_p50_ms delay_p99_ms rate_mbps r_factor mos");
         for cell in [fifo, makeway] {
             assert_eq!(sorted(&keys(cell)), form);
             assert_eq!(sorted(&keys(&cell["call"])), call);
-            assert_eq!(sorted(&keys(&cell["rest"])), "goodput_mbps jain page_s");
+            let rest = sorted("goodput_mbps jain page_s page_last_s wait_p50_ms wait_p99_ms");
+            assert_eq!(sorted(&keys(&cell["rest"])), rest);
             assert_eq!(
                 (&cell["case"], &cell["world"]),
                 (&"w1m".into(), &"sim".into())

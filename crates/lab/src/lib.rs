@@ -32,6 +32,7 @@ enum Command {
     Bench(bench::Bench),
     Senders(senders::Senders),
     Gauntlet(gauntlet::Gauntlet),
+    Adversary(gauntlet::Adversary),
     Downloads(downloads::Downloads),
     // As of `makeway`: an experiment starts its own program in a process, or a guest, for each.
     #[command(hide = true)]
@@ -59,6 +60,7 @@ pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Senders(args) => senders::run(&args),
         Command::Gauntlet(args) => gauntlet::run(&args),
+        Command::Adversary(args) => gauntlet::attack(&args),
         Command::Downloads(args) => downloads::run(&args),
         Command::Run(args) => makeway::run::run(&args),
         Command::Guest(args) => vm::guest(&args),

@@ -132,20 +132,44 @@ impl Bytes {
     }
 }
 
-/// One-way delays of a flow of which no distribution is kept.
-#[derive(Clone, Copy, Debug, Default)]
+/// Buckets of [`Delays`]: 16 in each power of two from 2^17 ns (0.13 ms) to 2^33 (8.6 s), the last for all beyond.
+const BUCKETS: usize = 256;
+const SUB_BITS: u32 = 4;
+const FIRST_BITS: u32 = 17;
+
+/// One-way delays of a flow, of which there may be very many: a coarse distribution in 1 KiB, within 1/32.
+#[derive(Clone, Debug)]
 pub struct Delays {
     count: u64,
     /// Ns.
     sum: u128,
     least: u64,
     most: u64,
+    buckets: Box<[u32; BUCKETS]>,
+}
+
+impl Default for Delays {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            sum: 0,
+            least: 0,
+            most: 0,
+            buckets: Box::new([0; BUCKETS]),
+        }
+    }
 }
 
 impl Delays {
     /// A packet took `ns`.
     #[inline]
     pub fn count(&mut self, ns: u64) {
+        let counted = ns.max(1 << FIRST_BITS);
+        let power = counted.ilog2();
+        let sub = counted >> (power - SUB_BITS) & ((1 << SUB_BITS) - 1);
+        let bucket = ((power - FIRST_BITS) << SUB_BITS) as usize | sub as usize;
+        let bucket = &mut self.buckets[bucket.min(BUCKETS - 1)];
+        *bucket = bucket.saturating_add(1);
         self.least = match self.count {
             0 => ns,
             _ => self.least.min(ns),
@@ -160,8 +184,26 @@ impl Delays {
         let above = |ns: f64| (ns - self.least as f64) / 1e6;
         (self.count > 0).then(|| QueueingReport {
             mean_ms: above(self.sum as f64 / self.count as f64),
+            p50_ms: above(self.quantile(0.5)),
+            p99_ms: above(self.quantile(0.99)),
             max_ms: above(self.most as f64),
         })
+    }
+
+    /// The middle of the bucket of the packet with rank `q`, within what was counted.
+    fn quantile(&self, q: f64) -> f64 {
+        let rank = (q * self.count as f64).ceil().max(1.0) as u64;
+        let mut below = 0;
+        let is_there = |n: &u32| {
+            below += u64::from(*n);
+            below >= rank
+        };
+        let bucket = self.buckets.iter().position(is_there).unwrap_or(0) as u64;
+        let power = (bucket >> SUB_BITS) as u32 + FIRST_BITS;
+        let width = 1u64 << (power - SUB_BITS);
+        let sub = bucket & ((1 << SUB_BITS) - 1);
+        let middle = (1u64 << power) + sub * width + width / 2;
+        middle.clamp(self.least, self.most) as f64
     }
 }
 
@@ -212,6 +254,8 @@ impl Tally {
         let above = |d: Duration| d.as_millis_f64() - delay.min().as_millis_f64();
         report.queueing = (delay.count() > 0).then(|| QueueingReport {
             mean_ms: above(delay.mean()),
+            p50_ms: above(delay.quantile(0.5)),
+            p99_ms: above(delay.quantile(0.99)),
             max_ms: above(delay.max()),
         });
     }
@@ -322,7 +366,33 @@ mod tests {
         for ms in [90, 50, 130] {
             delays.count(ms * 1_000_000);
         }
-        assert_eq!(delays.queueing(), Some(queueing));
+        let other = delays.queueing().unwrap();
+        assert_eq!((other.mean_ms, other.max_ms), (40.0, 80.0));
+        assert!((other.p50_ms - 40.0).abs() < 90.0 / 32.0, "{other:?}");
+        assert!((other.p99_ms - 80.0).abs() < 130.0 / 32.0, "{other:?}");
+    }
+
+    #[test]
+    fn a_coarse_quantile_is_within_a_thirty_second_and_no_delay_is_beyond_the_buckets() {
+        for ns in [
+            131_073,
+            140_000,
+            999_999,
+            1_000_000,
+            77_777_777,
+            8_000_000_000,
+        ] {
+            let mut delays = Delays::default();
+            [1, ns, ns + 1, ns + 2, u64::MAX].map(|ns| delays.count(ns));
+            let middle = delays.quantile(0.5);
+            assert!(
+                (middle / ns as f64 - 1.0).abs() <= 1.0 / 32.0,
+                "{ns}: {middle}"
+            );
+        }
+        let mut delays = Delays::default();
+        [0, 5].map(|ns| delays.count(ns));
+        assert_eq!(delays.quantile(0.99), 5.0);
     }
 
     #[test]

@@ -223,6 +223,12 @@ pub struct VoiceReport {
 pub struct QueueingReport {
     /// Mean in ms.
     pub mean_ms: f64,
+    /// Median in ms; of downloads within 3 %.
+    #[serde(default)]
+    pub p50_ms: f64,
+    /// 99th percentile in ms; of downloads within 3 %.
+    #[serde(default)]
+    pub p99_ms: f64,
     /// Largest in ms.
     pub max_ms: f64,
 }

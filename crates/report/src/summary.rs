@@ -472,6 +472,7 @@ mod tests {
             flow.queueing = Some(QueueingReport {
                 mean_ms,
                 max_ms: 2.0 * mean_ms,
+                ..QueueingReport::default()
             });
         }
         // |50 - 99| + |2 - 1| of 2 * 100.

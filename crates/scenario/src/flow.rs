@@ -66,7 +66,7 @@ const CALL: &[Field] = &[Field::new(
 #[rustfmt::skip]
 const BULK: &[Field] = &[
     // Those of Linux, then those of a model.
-    Field::new("congestion_control", Values::OneOf(&["cubic", "reno", "bbr", "newreno", "sack", "tahoe"]), "cubic", "congestion control; no `bbr` in the world `sim`, the last three only there"),
+    Field::new("congestion_control", Values::OneOf(&["cubic", "reno", "bbr", "ledbat", "newreno", "sack", "tahoe"]), "cubic", "congestion control; no `bbr` in the world `sim`, the last four only there"),
     Field::optional("bytes", Values::Size(1, 1 << 53), "without end", "size of a task, whose duration is reported"),
     Field::optional("think", TIME, "one task", "mean of the exponential time to the next task on the same connection; needs `bytes`. World `sim`"),
     Field::optional("tcp", Values::Table(tcp::FIELDS), "`linux`", "model of TCP in the world `sim`; `mss` and `window` can be set in the world `netns` too"),

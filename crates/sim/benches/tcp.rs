@@ -72,17 +72,17 @@ fn measure(bencher: Bencher, config: &Config, loss: u64) {
         .bench_local(|| connection.run(SEGMENTS, loss));
 }
 
-#[divan::bench(args = Variant::ALL)]
+#[divan::bench(args = Variant::LOSS_BASED)]
 fn lossless(bencher: Bencher, variant: Variant) {
     measure(bencher, &Config::linux(variant), u64::MAX);
 }
 
-#[divan::bench(args = Variant::ALL)]
+#[divan::bench(args = Variant::LOSS_BASED)]
 fn lossy(bencher: Bencher, variant: Variant) {
     measure(bencher, &Config::linux(variant), 100);
 }
 
-#[divan::bench(args = Variant::ALL)]
+#[divan::bench(args = Variant::LOSS_BASED)]
 fn ns2(bencher: Bencher, variant: Variant) {
     measure(bencher, &Config::ns2(variant), u64::MAX);
 }

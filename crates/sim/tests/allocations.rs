@@ -14,7 +14,7 @@ mod counting;
 
 #[test]
 fn neither_end_allocates_after_it_is_made() {
-    for variant in Variant::ALL {
+    for variant in Variant::LOSS_BASED {
         let config = Config {
             window: Bytes::new(200 * 1448),
             ..Config::linux(variant)

@@ -66,6 +66,11 @@ impl Fifo {
         Some(pkt)
     }
 
+    /// The packet at the head stays there.
+    pub(super) fn head(&self) -> Option<&Packet> {
+        self.queue.front()
+    }
+
     /// Why `pkt` would be refused now.
     pub(super) fn refusal(&self, pkt: &Packet) -> Option<DropReason> {
         self.limits.refusal(self.backlog(), pkt)

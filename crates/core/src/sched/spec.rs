@@ -242,6 +242,7 @@ disciplines! {
     CoDel(super::codel::CoDelParams),
     FqCoDel(super::fq_codel::FqCoDelParams),
     Cake(super::cake::CakeParams),
+    DualPi2(super::dualpi2::DualPi2Params),
     Prio(super::prio::PrioParams),
     Ncq(super::ncq::NcqParams),
     Tred(super::tred::TredParams),

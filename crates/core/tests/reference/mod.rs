@@ -795,7 +795,10 @@ fn len(pkt: &Packet) -> i64 {
 /// Where the scheduler breaks it.
 pub fn check(config: &Config, scheduler: Box<dyn Scheduler + Send>, ops: &[Op]) -> Vec<Event> {
     // The rules of `makeway` are tested by their properties, in tests/makeway.rs.
-    let has_model = !matches!(config.discipline, Discipline::Lifo | Discipline::Makeway);
+    let has_model = !matches!(
+        config.discipline,
+        Discipline::Lifo | Discipline::Makeway | Discipline::DualPi2
+    );
     let model = has_model.then(|| Model::new(config));
     run(config, scheduler, model, ops)
 }

@@ -5,12 +5,14 @@ use std::fmt::Write;
 
 use clap::ValueEnum;
 
+use super::mobile::Mobile;
+
 /// Use of a case while the rules and constants of `makeway` were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Half {
-    /// Rules and constants were chosen on it, with replications 1 to 6.
+    /// Rules and constants were chosen on it, or repaired after a look at it, with replications up to 60.
     Tuned,
-    /// Not looked at meanwhile. After one look at it (replications 11 to 20) four rules were repaired.
+    /// First run when the rules stood, with replications from 101 on.
     Judged,
 }
 
@@ -36,6 +38,8 @@ pub struct Case {
     /// Buffer in packets.
     limit: u32,
     downloads: u32,
+    /// Between the starts of two downloads, ms.
+    stagger: u32,
     congestion_control: &'static str,
     ecn: bool,
     /// Of each stream, Mbit/s; none if zero.
@@ -51,6 +55,10 @@ pub struct Case {
     stall: u32,
     /// From, to (s), and the link's rate meanwhile (Mbit/s).
     dip: Option<(u32, u32, u32)>,
+    /// A link whose rate changes each second, about `rate`: its kind and seed.
+    mobile: Option<(Mobile, u64)>,
+    /// Instead of a stream, 60 packets/s of 100 B each way.
+    game: bool,
     /// A call whose encoder follows TFRC, instead of a stream: its highest rate, kbit/s.
     follows: Option<u32>,
     beside: Beside,
@@ -75,6 +83,10 @@ enum Beside {
     Dash,
     /// 200 flows of 60 B packets.
     Tiny,
+    /// Two folders that are kept alike: files of 300 kB, half a second apart on average, each way.
+    Files,
+    /// 100 peers to one host.
+    Torrent,
 }
 
 /// 10 Mbit/s, 100 packets, RTT 12 ms; a 5 Mbit/s stream, ten downloads.
@@ -85,6 +97,7 @@ const BASE: Case = Case {
     rtt: 12.0,
     limit: 100,
     downloads: 10,
+    stagger: 20,
     congestion_control: "cubic",
     ecn: false,
     video: 5.0,
@@ -94,6 +107,8 @@ const BASE: Case = Case {
     start: 0,
     stall: 0,
     dip: None,
+    mobile: None,
+    game: false,
     follows: None,
     beside: Beside::Nothing,
     uplink: false,
@@ -119,72 +134,109 @@ const BULK: Case = Case {
 /// All cases, one a line.
 #[rustfmt::skip]
 pub const CASES: &[Case] = {
-    use Beside::{Dash, Flood, Page, Tiny};
+    use Beside::{Dash, Files, Flood, Page, Tiny, Torrent};
     use Half::{Judged, Tuned};
+    use Mobile::{Fade, Handover, Shade, Walk};
     &[
         Case { name: "n1", half: Tuned, downloads: 1, ..BASE },
-        Case { name: "n10", half: Judged, ..BASE },
+        Case { name: "n10", half: Tuned, ..BASE },
         Case { name: "n20", half: Tuned, downloads: 20, ..BASE },
-        Case { name: "n40", half: Judged, downloads: 40, ..BASE },
-        Case { name: "n100", half: Judged, downloads: 100, ..BASE },
+        Case { name: "n40", half: Tuned, downloads: 40, ..BASE },
+        Case { name: "n100", half: Tuned, downloads: 100, ..BASE },
         Case { name: "b50n20", half: Tuned, downloads: 20, limit: 50, ..BASE },
-        Case { name: "frame", half: Judged, pace: "frame", ..BASE },
+        Case { name: "frame", half: Tuned, pace: "frame", ..BASE },
         Case { name: "burst", half: Tuned, pace: "burst", ..BASE },
         Case { name: "jitter", half: Tuned, jitter: 5, ..BASE },
         Case { name: "stall40", half: Tuned, stall: 40, ..BASE },
-        Case { name: "stall200", half: Judged, stall: 200, ..BASE },
+        Case { name: "stall200", half: Tuned, stall: 200, ..BASE },
         Case { name: "dip", half: Tuned, dip: Some((15, 17, 4)), ..BASE },
         Case { name: "flood6", half: Tuned, beside: Flood(6), ..BASE },
-        Case { name: "flood20", half: Judged, beside: Flood(20), ..BASE },
+        Case { name: "flood20", half: Tuned, beside: Flood(20), ..BASE },
         Case { name: "pages", half: Tuned, beside: Page(8), ..BASE },
         Case { name: "late", half: Tuned, start: 12, ..BASE },
-        Case { name: "reno", half: Judged, congestion_control: "reno", ..BASE },
-        Case { name: "two", half: Judged, video: 3.0, videos: 2, ..BASE },
+        Case { name: "reno", half: Tuned, congestion_control: "reno", ..BASE },
+        Case { name: "two", half: Tuned, video: 3.0, videos: 2, ..BASE },
         Case { name: "w1m", half: Tuned, rate: 1.0, video: 0.4, downloads: 4, limit: 50, rtt: 30.0, ..WIDE },
-        Case { name: "w2m", half: Judged, rate: 2.0, video: 1.0, rtt: 40.0, ..WIDE },
-        Case { name: "w4m", half: Judged, rate: 4.0, video: 2.0, downloads: 4, limit: 200, rtt: 20.0, pace: "frame", ..WIDE },
+        Case { name: "w2m", half: Tuned, rate: 2.0, video: 1.0, rtt: 40.0, ..WIDE },
+        Case { name: "w4m", half: Tuned, rate: 4.0, video: 2.0, downloads: 4, limit: 200, rtt: 20.0, pace: "frame", ..WIDE },
         Case { name: "w6m", half: Tuned, rate: 6.0, video: 4.0, downloads: 2, rtt: 30.0, ..WIDE },
         Case { name: "w20m", half: Tuned, rate: 20.0, limit: 200, rtt: 50.0, pace: "frame", ..WIDE },
-        Case { name: "w50m", half: Judged, rate: 50.0, downloads: 20, limit: 500, rtt: 30.0, ..WIDE },
+        Case { name: "w50m", half: Tuned, rate: 50.0, downloads: 20, limit: 500, rtt: 30.0, ..WIDE },
         Case { name: "w100m", half: Tuned, rate: 100.0, limit: 1000, rtt: 20.0, duration: 15, ..WIDE },
-        Case { name: "w100mr", half: Judged, rate: 100.0, downloads: 4, limit: 1000, rtt: 100.0, congestion_control: "reno", warmup: 10, ..WIDE },
+        Case { name: "w100mr", half: Tuned, rate: 100.0, downloads: 4, limit: 1000, rtt: 100.0, congestion_control: "reno", warmup: 10, ..WIDE },
         Case { name: "w200ms", half: Tuned, rtt: 200.0, limit: 200, ..WIDE },
-        Case { name: "w200n1", half: Judged, rtt: 200.0, limit: 200, downloads: 1, ..WIDE },
-        Case { name: "w5ms", half: Judged, rtt: 5.0, downloads: 4, ..WIDE },
-        Case { name: "w50n2", half: Judged, rtt: 80.0, downloads: 2, limit: 50, congestion_control: "reno", ..WIDE },
+        Case { name: "w200n1", half: Tuned, rtt: 200.0, limit: 200, downloads: 1, ..WIDE },
+        Case { name: "w5ms", half: Tuned, rtt: 5.0, downloads: 4, ..WIDE },
+        Case { name: "w50n2", half: Tuned, rtt: 80.0, downloads: 2, limit: 50, congestion_control: "reno", ..WIDE },
         Case { name: "w1000", half: Tuned, limit: 1000, rtt: 40.0, pace: "frame", ..WIDE },
-        Case { name: "w1000n1", half: Judged, limit: 1000, downloads: 1, rtt: 40.0, ..WIDE },
-        Case { name: "w3v20", half: Judged, rate: 20.0, videos: 3, downloads: 6, rtt: 30.0, limit: 200, pace: "frame", ..WIDE },
+        Case { name: "w1000n1", half: Tuned, limit: 1000, downloads: 1, rtt: 40.0, ..WIDE },
+        Case { name: "w3v20", half: Tuned, rate: 20.0, videos: 3, downloads: 6, rtt: 30.0, limit: 200, pace: "frame", ..WIDE },
         Case { name: "w2v12", half: Tuned, rate: 12.0, videos: 2, video: 4.5, downloads: 5, rtt: 30.0, pace: "frame", ..WIDE },
-        Case { name: "w8of10", half: Judged, video: 8.0, downloads: 5, rtt: 30.0, ..WIDE },
+        Case { name: "w8of10", half: Tuned, video: 8.0, downloads: 5, rtt: 30.0, ..WIDE },
         Case { name: "w7of10", half: Tuned, video: 7.0, downloads: 12, rtt: 30.0, pace: "frame", ..WIDE },
         Case { name: "n2", half: Tuned, downloads: 2, ..WIDE },
-        Case { name: "n3late", half: Judged, downloads: 3, start: 8, ..WIDE },
+        Case { name: "n3late", half: Tuned, downloads: 3, start: 8, ..WIDE },
         Case { name: "latefr", half: Tuned, start: 8, pace: "frame", rtt: 40.0, ..WIDE },
-        Case { name: "n2dip", half: Judged, downloads: 2, dip: Some((15, 17, 3)), ..WIDE },
+        Case { name: "n2dip", half: Tuned, downloads: 2, dip: Some((15, 17, 3)), ..WIDE },
         Case { name: "n1dip", half: Tuned, downloads: 1, dip: Some((15, 18, 4)), ..WIDE },
-        Case { name: "longdip", half: Judged, downloads: 6, dip: Some((10, 20, 2)), duration: 40, ..WIDE },
-        Case { name: "stall1s", half: Judged, stall: 1000, ..WIDE },
+        Case { name: "longdip", half: Tuned, downloads: 6, dip: Some((10, 20, 2)), duration: 40, ..WIDE },
+        Case { name: "stall1s", half: Tuned, stall: 1000, ..WIDE },
         Case { name: "flood12", half: Tuned, downloads: 6, rate: 25.0, video: 9.0, beside: Flood(12), limit: 200, rtt: 30.0, ..WIDE },
-        Case { name: "flood4", half: Judged, downloads: 6, beside: Flood(4), rtt: 30.0, ..WIDE },
+        Case { name: "flood4", half: Tuned, downloads: 6, beside: Flood(4), rtt: 30.0, ..WIDE },
         Case { name: "users", half: Tuned, users: true, ..WIDE },
-        Case { name: "users4", half: Judged, users: true, downloads: 4, rtt: 60.0, pace: "frame", ..WIDE },
+        Case { name: "users4", half: Tuned, users: true, downloads: 4, rtt: 60.0, pace: "frame", ..WIDE },
         Case { name: "acks5m", half: Tuned, uplink: true, downloads: 6, rate: 5.0, video: 2.0, rtt: 20.0, ..WIDE },
-        Case { name: "acks10m", half: Judged, uplink: true, downloads: 3, rtt: 40.0, ..WIDE },
+        Case { name: "acks10m", half: Tuned, uplink: true, downloads: 3, rtt: 40.0, ..WIDE },
         Case { name: "tcp4", half: Tuned, downloads: 4, rtt: 5.0, warmup: 2, ..BULK },
-        Case { name: "tcp4r", half: Judged, downloads: 4, rtt: 100.0, congestion_control: "reno", ..BULK },
-        Case { name: "tcp12", half: Judged, downloads: 12, rtt: 20.0, warmup: 2, ..BULK },
+        Case { name: "tcp4r", half: Tuned, downloads: 4, rtt: 100.0, congestion_control: "reno", ..BULK },
+        Case { name: "tcp12", half: Tuned, downloads: 12, rtt: 20.0, warmup: 2, ..BULK },
         Case { name: "tcp12b", half: Tuned, downloads: 12, rtt: 100.0, limit: 200, ..BULK },
         Case { name: "ecn", half: Tuned, downloads: 6, ecn: true, rtt: 30.0, ..WIDE },
-        Case { name: "ecn12", half: Judged, downloads: 12, ecn: true, rtt: 50.0, pace: "frame", ..WIDE },
-        Case { name: "voice200", half: Judged, downloads: 2, beside: Tiny, video: 0.0, ..WIDE },
+        Case { name: "ecn12", half: Tuned, downloads: 12, ecn: true, rtt: 50.0, pace: "frame", ..WIDE },
+        Case { name: "voice200", half: Tuned, downloads: 2, beside: Tiny, video: 0.0, ..WIDE },
         Case { name: "call2m", half: Tuned, rate: 2.0, rtt: 40.0, follows: Some(1700), ..WIDE },
-        Case { name: "call4m", half: Judged, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), ..WIDE },
-        Case { name: "call10m", half: Judged, rtt: 60.0, follows: Some(2500), ..WIDE },
+        Case { name: "call4m", half: Tuned, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), ..WIDE },
+        Case { name: "call10m", half: Tuned, rtt: 60.0, follows: Some(2500), ..WIDE },
         Case { name: "callpage", half: Tuned, downloads: 0, rtt: 50.0, follows: Some(2500), beside: Page(10), ..WIDE },
         Case { name: "calls2m", half: Tuned, rate: 2.0, rtt: 40.0, follows: Some(1700), start: 8, duration: 40, ..WIDE },
-        Case { name: "calls4m", half: Judged, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), start: 8, duration: 40, ..WIDE },
-        Case { name: "dash", half: Judged, downloads: 6, beside: Dash, ..WIDE },
+        Case { name: "calls4m", half: Tuned, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), start: 8, duration: 40, ..WIDE },
+        Case { name: "dash", half: Tuned, downloads: 6, beside: Dash, ..WIDE },
+        Case { name: "apart", half: Tuned, stagger: 1000, duration: 30, ..BASE },
+        Case { name: "walkt", half: Tuned, mobile: Some((Walk, 1)), video: 2.0, downloads: 4, rtt: 50.0, pace: "frame", ..WIDE },
+        // The grid: rates, RTTs of 5 to 200 ms, buffers of 50 to 1000 packets.
+        Case { name: "g1a", half: Judged, rate: 1.0, video: 0.4, downloads: 2, rtt: 60.0, limit: 50, ..WIDE },
+        Case { name: "g1b", half: Judged, rate: 1.0, video: 0.3, downloads: 10, rtt: 20.0, limit: 100, pace: "frame", ..WIDE },
+        Case { name: "g2a", half: Judged, rate: 2.0, video: 0.8, downloads: 1, rtt: 5.0, limit: 50, pace: "frame", ..WIDE },
+        Case { name: "g2b", half: Judged, rate: 2.0, video: 1.2, downloads: 20, rtt: 100.0, limit: 200, ..WIDE },
+        Case { name: "g4a", half: Judged, rate: 4.0, video: 2.5, downloads: 7, rtt: 10.0, limit: 50, ..WIDE },
+        Case { name: "g4b", half: Judged, rate: 4.0, video: 1.5, downloads: 3, rtt: 200.0, limit: 1000, pace: "frame", ..WIDE },
+        Case { name: "g20a", half: Judged, rate: 20.0, video: 5.0, downloads: 30, rtt: 5.0, limit: 100, pace: "frame", ..WIDE },
+        Case { name: "g20b", half: Judged, rate: 20.0, video: 12.0, downloads: 5, rtt: 120.0, limit: 500, ..WIDE },
+        Case { name: "g50a", half: Judged, rate: 50.0, video: 8.0, downloads: 3, rtt: 15.0, limit: 200, pace: "burst", ..WIDE },
+        Case { name: "g50b", half: Judged, rate: 50.0, video: 5.0, downloads: 60, rtt: 70.0, limit: 1000, congestion_control: "reno", duration: 20, ..WIDE },
+        Case { name: "g100a", half: Judged, rate: 100.0, video: 20.0, downloads: 8, rtt: 5.0, limit: 300, duration: 15, ..WIDE },
+        Case { name: "g100b", half: Judged, rate: 100.0, video: 5.0, downloads: 2, rtt: 40.0, limit: 1000, pace: "frame", duration: 20, ..WIDE },
+        Case { name: "late3", half: Judged, downloads: 9, stagger: 1700, start: 5, rtt: 35.0, pace: "frame", ..WIDE },
+        Case { name: "jitter12", half: Judged, jitter: 12, downloads: 5, rtt: 25.0, video: 3.0, ..WIDE },
+        Case { name: "stall500", half: Judged, stall: 500, downloads: 8, rtt: 25.0, video: 4.0, pace: "frame", ..WIDE },
+        Case { name: "dip6s", half: Judged, dip: Some((12, 18, 6)), downloads: 5, video: 4.0, rtt: 45.0, ..WIDE },
+        Case { name: "users12", half: Judged, users: true, downloads: 12, rtt: 25.0, video: 3.0, pace: "frame", ..WIDE },
+        Case { name: "usersup", half: Judged, users: true, downloads: 2, rtt: 80.0, video: 4.0, start: 6, ..WIDE },
+        Case { name: "flood9", half: Judged, beside: Flood(9), downloads: 3, video: 3.0, rtt: 20.0, pace: "frame", ..WIDE },
+        Case { name: "acks20m", half: Judged, uplink: true, downloads: 8, rate: 20.0, video: 4.0, rtt: 25.0, limit: 200, ..WIDE },
+        Case { name: "walk", half: Judged, mobile: Some((Walk, 2)), video: 2.0, downloads: 3, rtt: 60.0, ..WIDE },
+        Case { name: "fade", half: Judged, mobile: Some((Fade, 3)), video: 2.5, downloads: 6, rtt: 40.0, pace: "frame", ..WIDE },
+        Case { name: "handover", half: Judged, mobile: Some((Handover, 4)), video: 3.0, downloads: 2, rtt: 50.0, pace: "frame", ..WIDE },
+        Case { name: "shade", half: Judged, mobile: Some((Shade, 5)), rate: 20.0, video: 4.0, downloads: 4, rtt: 70.0, limit: 300, ..WIDE },
+        Case { name: "ledbat", half: Judged, congestion_control: "ledbat", downloads: 5, rtt: 40.0, limit: 300, pace: "frame", ..WIDE },
+        Case { name: "torrent", half: Judged, beside: Torrent, downloads: 2, rtt: 50.0, limit: 300, video: 3.0, pace: "frame", ..WIDE },
+        Case { name: "game", half: Judged, game: true, video: 0.0, downloads: 6, rate: 5.0, rtt: 30.0, ..WIDE },
+        Case { name: "gameup", half: Judged, game: true, video: 0.0, downloads: 3, beside: Files, rate: 2.0, rtt: 50.0, ..WIDE },
+        Case { name: "files", half: Judged, beside: Files, downloads: 1, video: 4.0, rtt: 30.0, pace: "frame", ..WIDE },
+        Case { name: "dash4m", half: Judged, beside: Dash, rate: 4.0, video: 1.5, downloads: 2, rtt: 35.0, pace: "frame", ..WIDE },
+        Case { name: "pages20", half: Judged, beside: Page(6), rate: 20.0, video: 6.0, downloads: 5, rtt: 45.0, limit: 200, pace: "frame", ..WIDE },
+        Case { name: "call8m", half: Judged, rate: 8.0, downloads: 6, rtt: 30.0, follows: Some(2000), ..WIDE },
+        Case { name: "call20m", half: Judged, rate: 20.0, downloads: 4, rtt: 80.0, limit: 200, follows: Some(3000), ..WIDE },
     ]
 };
 
@@ -209,7 +261,7 @@ impl Case {
             )
         };
         let mut queues = queue("router", "");
-        if self.uplink {
+        if self.uplink || self.game {
             queues += ", ";
             queues += &queue("client", ", users = \"src-host\"");
         }
@@ -251,6 +303,10 @@ impl Case {
                 "changes = {{ at = \"router\", steps = [[\"{from}s\", \"{low}mbit\"], [\"{until}s\", \"{rate}mbit\"]] }}"
             )?;
         }
+        if let Some((kind, seed)) = self.mobile {
+            let steps = kind.steps(seed, *rate, self.duration);
+            writeln!(to, "changes = {{ at = \"router\", steps = {steps} }}")?;
+        }
         Ok(())
     }
 
@@ -262,9 +318,10 @@ impl Case {
         if self.downloads > 0 {
             writeln!(
                 to,
-                "[flow.download]\nkind = \"bulk\"\nfrom = \"web\"\nto = \"{}\"\ncount = {}\nstagger = \"20ms\"\ncongestion_control = \"{}\"",
+                "[flow.download]\nkind = \"bulk\"\nfrom = \"web\"\nto = \"{}\"\ncount = {}\nstagger = \"{}ms\"\ncongestion_control = \"{}\"",
                 if self.users { "second" } else { "client" },
                 self.downloads,
+                self.stagger,
                 self.congestion_control
             )?;
             if self.ecn {
@@ -298,11 +355,19 @@ impl Case {
                 self.pace, self.videos, self.jitter
             )?;
         }
-        let is_seen = self.follows.is_some() || *video > 0.0;
+        if self.game {
+            for (name, from, to_) in [("call", "media", "client"), ("call-up", "client", "media")] {
+                writeln!(
+                    to,
+                    "[flow.{name}]\nkind = \"cbr\"\nfrom = \"{from}\"\nto = \"{to_}\"\nrate = \"48kbit\"\npayload = \"100B\""
+                )?;
+            }
+        }
+        let is_seen = self.follows.is_some() || *video > 0.0 || self.game;
         let audio = if is_seen { "audio" } else { "call" };
         writeln!(
             to,
-            "[flow.{audio}]\n{FROM_MEDIA}\ntrace = \"traces/audio-64k.csv\"\npace = \"burst\""
+            "[flow.{audio}]\n{FROM_MEDIA}\ntrace = \"traces/audio-64k.csv\"\npace = \"burst\"\nvoice = {{ encoder_delay = \"20ms\" }}"
         )?;
         match self.beside {
             Beside::Nothing => Ok(()),
@@ -317,6 +382,14 @@ impl Case {
             Beside::Dash => writeln!(
                 to,
                 "[flow.dash]\nkind = \"bulk\"\n{FROM_WEB}\nbytes = \"1MB\"\nthink = \"4s\"\nstart = \"5s\""
+            ),
+            Beside::Files => writeln!(
+                to,
+                "[flow.sync-down]\nkind = \"bulk\"\n{FROM_WEB}\nbytes = \"300kB\"\nthink = \"500ms\"\n[flow.sync-up]\nkind = \"bulk\"\nfrom = \"client\"\nto = \"web\"\nbytes = \"300kB\"\nthink = \"500ms\""
+            ),
+            Beside::Torrent => writeln!(
+                to,
+                "[flow.torrent]\nkind = \"bulk\"\n{FROM_WEB}\ncount = 100\nstagger = \"70ms\"\ncongestion_control = \"ledbat\""
             ),
             Beside::Tiny => writeln!(
                 to,

@@ -13,7 +13,7 @@ use makeway_core::units::{Bytes, Duration, Rate};
 pub enum Source {
     /// A download over TCP.
     Bulk {
-        /// `reno`, `cubic`, `bbr` of Linux; `tahoe`, `newreno`, `sack` where TCP is a model.
+        /// `reno`, `cubic`, `bbr` of Linux; `ledbat`, `tahoe`, `newreno`, `sack` where TCP is a model.
         congestion_control: String,
         /// Transfer size in bytes; `None`: unlimited.
         bytes: Option<Bytes>,

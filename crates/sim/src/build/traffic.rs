@@ -94,6 +94,7 @@ fn config(flow: &model::Flow) -> Result<tcp::Config, RunError> {
         ("reno", Preset::Linux) | ("sack", _) => Variant::Sack,
         ("reno", Preset::Ns2) => Variant::Reno,
         ("cubic", _) => Variant::Cubic,
+        ("ledbat", _) => Variant::Ledbat,
         ("newreno", _) => Variant::NewReno,
         ("tahoe", _) => Variant::Tahoe,
         (name, _) => {

@@ -17,11 +17,13 @@ pub enum Variant {
     Sack,
     /// CUBIC's window (RFC 9438), recovery as [`Variant::Sack`].
     Cubic,
+    /// LEDBAT's window (RFC 6817), recovery as [`Variant::Sack`].
+    Ledbat,
 }
 
 impl Variant {
-    /// Every variant.
-    pub const ALL: [Self; 5] = [
+    /// Those that nothing but loss slows down.
+    pub const LOSS_BASED: [Self; 5] = [
         Self::Tahoe,
         Self::Reno,
         Self::NewReno,
@@ -31,7 +33,7 @@ impl Variant {
 
     /// Whether the receiver says which segments arrived beyond a gap (RFC 2018).
     pub const fn uses_sack(self) -> bool {
-        matches!(self, Self::Sack | Self::Cubic)
+        matches!(self, Self::Sack | Self::Cubic | Self::Ledbat)
     }
 }
 

@@ -3,11 +3,13 @@
 
 mod cubic;
 mod hystart;
+mod ledbat;
 mod reno;
 
 use super::{Config, Variant};
 use cubic::Cubic;
 use hystart::HyStart;
+use ledbat::Ledbat;
 use makeway_core::units::{Duration, Instant};
 use reno::Reno;
 
@@ -35,6 +37,7 @@ pub struct Window {
 enum Growth {
     Reno(Reno),
     Cubic(Cubic),
+    Ledbat(Ledbat),
 }
 
 impl Window {
@@ -44,11 +47,16 @@ impl Window {
         let initial = u64::from(config.initial_window.max(1)) * mss;
         let growth = match config.variant {
             Variant::Cubic => Growth::Cubic(Cubic::new(mss, config.cubic_catches_up)),
+            Variant::Ledbat => Growth::Ledbat(Ledbat::new(mss)),
             _ => Growth::Reno(Reno::new(mss, limit)),
         };
         Self {
             cwnd: initial,
-            ssthresh: config.initial_ssthresh.get(),
+            ssthresh: match config.variant {
+                // It has no slow start.
+                Variant::Ledbat => 0,
+                _ => config.initial_ssthresh.get(),
+            },
             reduced: initial,
             mss,
             limit,
@@ -63,6 +71,10 @@ impl Window {
     /// `acked` new bytes were acknowledged, outside of a recovery, and the window was in use.
     #[inline]
     pub fn grow(&mut self, acked: u64, now: Instant, srtt: Option<Duration>) {
+        if let Growth::Ledbat(ledbat) = &mut self.growth {
+            self.cwnd = ledbat.window(self.cwnd, acked);
+            return;
+        }
         if self.whole {
             self.grow_whole(acked, now, srtt);
             return;
@@ -77,6 +89,8 @@ impl Window {
             Growth::Cubic(cubic) => {
                 cubic.growth(self.cwnd, acked, now, srtt.unwrap_or(Duration::ZERO))
             }
+            // Above.
+            Growth::Ledbat(_) => 0,
         };
     }
 
@@ -112,12 +126,16 @@ impl Window {
                 self.counted -= segments * self.mss;
                 self.cwnd += segments * self.mss;
             }
+            Growth::Ledbat(_) => {}
         }
     }
 
     /// An acknowledgement up to `una` measured a round trip, with data sent up to `nxt`.
     #[inline]
     pub fn on_round_trip(&mut self, now: Instant, rtt: Duration, una: u64, nxt: u64) {
+        if let Growth::Ledbat(ledbat) = &mut self.growth {
+            return ledbat.on_round_trip(now, rtt);
+        }
         if self.cwnd >= self.ssthresh {
             return;
         }
@@ -135,6 +153,8 @@ impl Window {
             Growth::Reno(reno) => reno.reduced(flight),
             // RFC 9438 §4.6.
             Growth::Cubic(cubic) => cubic.reduced(flight),
+            // RFC 6817 §2.4.1.
+            Growth::Ledbat(ledbat) => ledbat.reduced(flight),
         };
         self.counted = 0;
         let reduced = match self.whole {
@@ -143,7 +163,10 @@ impl Window {
         };
         self.reduced = reduced.max(2 * self.mss);
         // Slow start ends at whole segments, as in ns-2 and Linux.
-        self.ssthresh = self.reduced / self.mss * self.mss;
+        self.ssthresh = match self.growth {
+            Growth::Ledbat(_) => 0,
+            _ => self.reduced / self.mss * self.mss,
+        };
     }
 
     /// The timer has expired: the loss window of one segment (RFC 5681 §3.1).

@@ -148,6 +148,7 @@ impl PcapNg {
         ip.ecn = match seen.packet.ecn {
             Ecn::NotCapable => IpEcn::NotEct,
             Ecn::Capable => IpEcn::Ect0,
+            Ecn::Scalable => IpEcn::Ect1,
             Ecn::Marked => IpEcn::CongestionExperienced,
         };
         ip.header_checksum = ip.calc_header_checksum();

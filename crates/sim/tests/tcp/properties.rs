@@ -7,7 +7,7 @@ use makeway_sim::tcp::{Config, DelayedAck, LimitedTransmit, Variant};
 use proptest::prelude::*;
 
 fn config() -> impl Strategy<Value = Config> {
-    let variant = proptest::sample::select(Variant::ALL.to_vec());
+    let variant = proptest::sample::select(Variant::LOSS_BASED.to_vec());
     (variant, any::<[bool; 5]>(), 1u64..60, 1u32..12, 1u64..2000).prop_map(
         |(variant, [linux, delayed, limited, ecn, times], window, initial, mss)| {
             let base = match linux {

@@ -92,7 +92,7 @@ fn cubic_has_the_window_that_rfc_9438_says() {
 #[test]
 fn a_bottleneck_with_a_buffer_is_kept_busy() {
     // 10 Mbit/s, 40 ms, and a buffer of their product: what Reno needs to never let it run dry.
-    for variant in Variant::ALL {
+    for variant in Variant::LOSS_BASED {
         let (mut out, mut sent_on) = (Instant::ZERO, 0u64);
         let buffer = Duration::from_millis(40);
         let mut pipe = Pipe::new(

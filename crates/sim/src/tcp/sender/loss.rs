@@ -88,7 +88,7 @@ impl Sender {
                 self.recover = Some(self.max);
             }
             // RFC 6675 §5 (4.2).
-            Variant::Sack | Variant::Cubic => {
+            Variant::Sack | Variant::Cubic | Variant::Ledbat => {
                 match &mut self.prr {
                     Some(prr) => prr.begin(self.window.cwnd),
                     None => self.window.cwnd = self.window.reduced,

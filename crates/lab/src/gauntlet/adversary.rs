@@ -1,0 +1,680 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `makeway-lab adversary`: a search for the traffic that harms a call, a page or a download most for each byte that it sends.
+//!
+//! Hill climbing: from some attacks drawn at random, one property is changed at a time, and a change that does more harm stays. All
+//! disciplines begin with the same attacks and have as many steps. The worst is run again with other random numbers,
+//! on which it was not chosen; those are the figures.
+
+use std::ops::{ControlFlow, RangeInclusive};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use comfy_table::{Table, presets};
+use makeway::builtin;
+use makeway::parallel::{cores, in_order};
+use makeway::session::{stop_on_signals, write};
+use makeway::text;
+use makeway_core::random::Rng;
+use makeway_core::sched::Discipline;
+use makeway_report::estimate::{Estimate, Unit};
+use makeway_report::model::Report;
+use makeway_sim::Options;
+use serde::Serialize;
+
+/// Searches for the traffic that harms a call, a page or a download most for each byte that it sends.
+///
+/// A link of 10 Mbit/s carries a call of 2 Mbit/s, a download and a page, and from 6 s on the attack: UDP in a number of flows to a
+/// number of hosts, its rate, size of packets and times on and off found by hill climbing. docs/adversary.md has the table.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  makeway-lab adversary
+  makeway-lab adversary --disciplines fifo,makeway --target call --steps 40
+  makeway-lab adversary --seed 7 --json adversary.json")]
+pub struct Adversary {
+    /// Disciplines, with commas between.
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_delimiter = ',',
+        default_value = "cake,fq-codel,sqf,makeway"
+    )]
+    disciplines: Vec<Discipline>,
+    /// Only the harm to this [default: all three].
+    #[arg(long, value_enum)]
+    target: Option<Target>,
+    /// Attacks that a search begins with.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    starts: u32,
+    /// Changes that are tried from each.
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    steps: u32,
+    /// Replications of the worst attack.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+    /// Seed of the search.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Writes the worst attacks as JSON: an array of target, discipline, attack, harm, `sent_mbps`, `harm_per_byte`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Writes the scenario of each worst attack here, as TARGET-DISCIPLINE.toml, for `gauntlet --case`.
+    #[arg(long, value_name = "FOLDER")]
+    save: Option<PathBuf>,
+    /// Searches at a time [default: one for each core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+}
+
+/// The victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Target {
+    Call,
+    Page,
+    Download,
+}
+
+impl Target {
+    const ALL: [Self; 3] = [Self::Call, Self::Page, Self::Download];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Page => "page",
+            Self::Download => "download",
+        }
+    }
+}
+
+/// Traffic of an attacker. Each property is within [`Attack::RANGES`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Attack {
+    flows: f64,
+    /// Behind the link, to which the flows go in turn.
+    hosts: f64,
+    /// Without headers.
+    payload_bytes: f64,
+    /// Of all flows, while they are on.
+    rate_kbit: f64,
+    on_ms: f64,
+    /// Below [`Attack::ALWAYS_ON`] it is never off.
+    off_ms: f64,
+    /// 1 if the victims' host is not among its own, below 2; else 2 or more.
+    elsewhere: f64,
+}
+
+impl Attack {
+    const RANGES: [RangeInclusive<f64>; 7] = [
+        1.0..=200.0,
+        1.0..=4.0,
+        24.0..=1400.0,
+        100.0..=20_000.0,
+        5.0..=5000.0,
+        1.0..=5000.0,
+        1.0..=4.0,
+    ];
+    const ALWAYS_ON: f64 = 2.0;
+    const HOSTS: [&str; 5] = ["client", "second", "third", "fourth", "fifth"];
+
+    fn properties(&mut self) -> [&mut f64; 7] {
+        [
+            &mut self.flows,
+            &mut self.hosts,
+            &mut self.payload_bytes,
+            &mut self.rate_kbit,
+            &mut self.on_ms,
+            &mut self.off_ms,
+            &mut self.elsewhere,
+        ]
+    }
+
+    /// Each property drawn evenly in its logarithm.
+    fn draw(rng: &mut Rng) -> Self {
+        let mut attack = Self {
+            flows: 1.0,
+            hosts: 1.0,
+            payload_bytes: 1.0,
+            rate_kbit: 1.0,
+            on_ms: 1.0,
+            off_ms: 1.0,
+            elsewhere: 1.0,
+        };
+        for (property, range) in attack.properties().into_iter().zip(Self::RANGES) {
+            let [least, most] = [range.start().ln(), range.end().ln()];
+            *property = (least + (most - least) * unit(rng)).exp();
+        }
+        attack
+    }
+
+    /// One property up to four times as large or small.
+    fn changed(mut self, rng: &mut Rng) -> Self {
+        let which = rng.below(Self::RANGES.len() as u32) as usize;
+        let range = &Self::RANGES[which];
+        let factor = 4f64.powf(2.0 * unit(rng) - 1.0);
+        let property = self.properties().into_iter().nth(which);
+        if let Some(property) = property {
+            *property = (*property * factor).clamp(*range.start(), *range.end());
+        }
+        self
+    }
+
+    fn flows(&self) -> u32 {
+        self.flows.round() as u32
+    }
+
+    fn payload(&self) -> u32 {
+        self.payload_bytes.round() as u32
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.elsewhere < 2.0
+    }
+
+    /// Its hosts, no more than it has flows.
+    fn hosts(&self) -> &'static [&'static str] {
+        let hosts = (self.hosts.round() as u32).min(self.flows()) as usize;
+        let first = usize::from(self.is_elsewhere());
+        &Self::HOSTS[first..first + hosts]
+    }
+
+    /// In a scenario.
+    fn groups(&self) -> String {
+        let (hosts, flows) = (self.hosts(), self.flows());
+        let bps = (self.rate_kbit * 1e3 / f64::from(flows)).max(100.0);
+        let mut text = String::new();
+        for (n, host) in (0u32..).zip(hosts) {
+            // The first ones have one more.
+            let count = (flows + hosts.len() as u32 - 1 - n) / hosts.len() as u32;
+            let kind = match self.off_ms < Self::ALWAYS_ON {
+                true => "kind = \"cbr\"".into(),
+                false => format!(
+                    "kind = \"on-off\"\non = \"{:.0}ms\"\noff = \"{:.0}ms\"",
+                    self.on_ms, self.off_ms
+                ),
+            };
+            text += &format!(
+                "[flow.attack-{n}]\n{kind}\nfrom = \"web\"\nto = \"{host}\"\nrate = \"{bps:.0}bit\"\npayload = \"{}B\"\ncount = {count}\nstart = \"6s\"\n",
+                self.payload()
+            );
+        }
+        text
+    }
+
+    fn describe(&self) -> String {
+        let times = match self.off_ms < Self::ALWAYS_ON {
+            true => "always on".into(),
+            false => format!("on {:.0} ms, off {:.0} ms", self.on_ms, self.off_ms),
+        };
+        let place = match (self.is_elsewhere(), self.hosts().len()) {
+            (false, 1) => "the victims' host".into(),
+            (false, n) => format!("{n} hosts, the victims' among them"),
+            (true, 1) => "another host".into(),
+            (true, n) => format!("{n} other hosts"),
+        };
+        format!(
+            "{} flows to {place}, {} B, {:.2} Mbit/s while on; {times}",
+            self.flows(),
+            self.payload(),
+            self.rate_kbit / 1e3
+        )
+    }
+}
+
+/// 0 to 1.
+fn unit(rng: &mut Rng) -> f64 {
+    f64::from(rng.next_u32()) / f64::from(u32::MAX)
+}
+
+/// Victims and attack, under FIFO until a discipline is set.
+fn scenario(attack: Option<&Attack>, discipline: Discipline) -> String {
+    let attack = attack.map_or_else(String::new, Attack::groups);
+    format!(
+        r#"title = "An attack on a call, a page and a download"
+duration = "18s"
+warmup = "6s"
+[node.web]
+[node.router]
+[node.client]
+[node.second]
+[node.third]
+[node.fourth]
+[node.fifth]
+[link.web]
+between = ["web", "router"]
+rate = "100mbit"
+delay = "9ms"
+[link.bottleneck]
+between = ["router", "client"]
+rate = "10mbit"
+delay = "1ms"
+queue = {{ at = "router", discipline = "{discipline}", limit = "100 packets" }}
+[link.second]
+between = ["client", "second"]
+rate = "1gbit"
+[link.third]
+between = ["client", "third"]
+rate = "1gbit"
+[link.fourth]
+between = ["client", "fourth"]
+rate = "1gbit"
+[link.fifth]
+between = ["client", "fifth"]
+rate = "1gbit"
+[flow.call]
+kind = "rtp"
+from = "web"
+to = "client"
+trace = "traces/mpeg2-5m.csv"
+rate = "2mbit"
+pace = "frame"
+[flow.page]
+kind = "bulk"
+from = "web"
+to = "client"
+count = 6
+bytes = "40kB"
+think = "2s"
+start = "1s"
+stagger = "300ms"
+[flow.download]
+kind = "bulk"
+from = "web"
+to = "client"
+{attack}"#
+    )
+}
+
+/// What the victims have in a run, and what the attack sent.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// Share of the call on time, mean time of an object (s), goodput of the download (bit/s).
+    on_time: f64,
+    object_s: f64,
+    download_bps: f64,
+    /// Bytes on the wire.
+    sent: f64,
+    seconds: f64,
+}
+
+impl Outcome {
+    fn of(report: &Report, attack: Option<&Attack>) -> Self {
+        let group = |name: &'static str| report.flows.iter().filter(move |f| f.group == name);
+        let on_time = group("call").filter_map(|flow| flow.datagrams.as_ref());
+        let tasks = || group("page").filter_map(|flow| flow.tasks);
+        let done: f64 = tasks().map(|tasks| tasks.done as f64).sum();
+        let ms: f64 = tasks()
+            .map(|tasks| tasks.completion_ms.mean * tasks.done as f64)
+            .sum();
+        // Headers of IPv4, UDP and RTP.
+        let len = attack.map_or(0.0, |attack| f64::from(attack.payload() + 40));
+        let attacks = (report.flows.iter()).filter(|flow| flow.group.starts_with("attack-"));
+        let packets = attacks.filter_map(|flow| flow.datagrams.as_ref().map(|d| d.sent as f64));
+        Self {
+            on_time: on_time.map(|datagrams| datagrams.on_time).sum(),
+            // No object was done in the time of all.
+            object_s: if done > 0.0 {
+                ms / done / 1e3
+            } else {
+                report.seconds
+            },
+            download_bps: group("download").map(|flow| flow.goodput_bps).sum(),
+            sent: packets.sum::<f64>() * len,
+            seconds: report.seconds,
+        }
+    }
+
+    /// Harm to `target` beside `before`, without an attack: as a share, and for each byte sent. Of the call, bytes that
+    /// are not on time; of the page, seconds that an object takes longer, for each megabyte; of the download, bytes.
+    /// Less than a hundredth of what the victim had is none.
+    fn harm(&self, target: Target, before: &Self) -> (f64, f64) {
+        const CALL_BPS: f64 = 2e6;
+        let bytes = self.seconds / 8.0;
+        let (share, amount) = match target {
+            Target::Call => {
+                let share = before.on_time - self.on_time;
+                (share, share * CALL_BPS * bytes)
+            }
+            Target::Page => {
+                let longer = self.object_s - before.object_s;
+                (longer / before.object_s, longer * 1e6)
+            }
+            Target::Download => {
+                let less = before.download_bps - self.download_bps;
+                (less / before.download_bps, less * bytes)
+            }
+        };
+        match share > 0.01 && self.sent > 0.0 {
+            true => (share, amount / self.sent),
+            false => (share, 0.0),
+        }
+    }
+}
+
+/// What all searches need.
+struct Field<'a> {
+    folder: &'a Path,
+    stop: Arc<AtomicBool>,
+}
+
+impl Field<'_> {
+    /// `None`: a signal stopped it.
+    fn run(
+        &self,
+        attack: Option<&Attack>,
+        discipline: Discipline,
+        replication: u64,
+    ) -> anyhow::Result<Option<Outcome>> {
+        let text = scenario(attack, discipline);
+        let scenario = makeway_scenario::parse(&text, "attack", self.folder, &[])?;
+        let options = Options {
+            stop: Arc::clone(&self.stop),
+            replication,
+            ..Options::default()
+        };
+        let report = makeway_sim::run(&scenario, &options, |_| {})
+            .with_context(|| format!("{discipline}: {attack:?}"))?;
+        Ok(report.complete.then(|| Outcome::of(&report, attack)))
+    }
+
+    /// Hill climbing from one attack: the worst, and its harm for each byte.
+    fn climb(&self, search: &Search, steps: u32) -> anyhow::Result<Option<(Attack, f64)>> {
+        let (target, discipline) = (search.target, search.discipline);
+        let mut rng = Rng::new(search.seed);
+        let Some(before) = self.run(None, discipline, 1)? else {
+            return Ok(None);
+        };
+        let mut worst = (Attack::draw(&mut rng), 0.0);
+        let mut next = worst.0;
+        for _ in 0..=steps {
+            let Some(outcome) = self.run(Some(&next), discipline, 1)? else {
+                return Ok(None);
+            };
+            let (_, harm) = outcome.harm(target, &before);
+            // Without harm yet, anywhere is as good.
+            if harm >= worst.1 {
+                worst = (next, harm);
+            }
+            next = worst.0.changed(&mut rng);
+        }
+        Ok(Some(worst))
+    }
+}
+
+/// One search.
+#[derive(Clone, Copy)]
+struct Search {
+    target: Target,
+    discipline: Discipline,
+    seed: u64,
+}
+
+/// The worst attack on a target under a discipline.
+#[derive(Serialize)]
+struct Worst {
+    target: Target,
+    discipline: String,
+    runs: u32,
+    attack: Attack,
+    /// Share that the victim loses, of time on time, of goodput; how much longer an object takes.
+    harm: f64,
+    sent_mbps: f64,
+    /// Bytes of the victim for each of the attack; of a page, s for each MB.
+    harm_per_byte: f64,
+    half: Option<f64>,
+}
+
+/// Runs it. Exit status 130 if it was stopped.
+pub fn run(args: &Adversary) -> anyhow::Result<ExitCode> {
+    for (n, discipline) in args.disciplines.iter().enumerate() {
+        ensure!(
+            !args.disciplines[..n].contains(discipline),
+            "`{discipline}` is twice in `--disciplines`: name each once"
+        );
+    }
+    let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
+    builtin::unpack(folder.path())?;
+    let field = Field {
+        folder: folder.path(),
+        stop: stop_on_signals()?,
+    };
+    let Some(found) = searched(args, &field)? else {
+        eprintln!("stopped: nothing is reported");
+        return Ok(ExitCode::from(130));
+    };
+    text::say!("{}", table(&found));
+    if let Some(folder) = &args.save {
+        for worst in &found {
+            let discipline: Discipline = worst.discipline.parse()?;
+            let name = format!("{}-{discipline}.toml", worst.target.name());
+            write(
+                &folder.join(name),
+                &scenario(Some(&worst.attack), discipline),
+            )?;
+        }
+    }
+    if let Some(file) = &args.json {
+        write(file, &(serde_json::to_string_pretty(&found)? + "\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn searched(args: &Adversary, field: &Field<'_>) -> anyhow::Result<Option<Vec<Worst>>> {
+    let targets = Target::ALL
+        .iter()
+        .filter(|t| args.target.is_none_or(|only| only == **t));
+    let cells: Vec<(Target, Discipline)> = targets
+        .flat_map(|target| args.disciplines.iter().map(|d| (*target, *d)))
+        .collect();
+    let starts = args.starts as usize;
+    let jobs = args.jobs.map_or_else(cores, |jobs| jobs as usize);
+    let work = |number: usize| {
+        let (target, discipline) = cells[number / starts];
+        // The same attacks to begin with for every discipline.
+        let seed = args.seed.wrapping_mul(1000) + (number % starts) as u64;
+        let search = Search {
+            target,
+            discipline,
+            seed,
+        };
+        field.climb(&search, args.steps)
+    };
+    let Some(climbs) = all(cells.len() * starts, jobs, &field.stop, work)? else {
+        return Ok(None);
+    };
+    let worst = |climbs: &[(Attack, f64)]| {
+        let most = climbs.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        most.map(|(attack, _)| *attack)
+    };
+    let attacks: Vec<Attack> = climbs.chunks(starts).filter_map(worst).collect();
+    let runs = args.runs as usize;
+    let again = |number: usize| -> anyhow::Result<Option<(f64, f64, f64)>> {
+        let (target, discipline) = cells[number / runs];
+        // The search had the first.
+        let replication = 2 + (number % runs) as u64;
+        let attack = &attacks[number / runs];
+        let Some(before) = field.run(None, discipline, replication)? else {
+            return Ok(None);
+        };
+        let outcome = field.run(Some(attack), discipline, replication)?;
+        Ok(outcome.map(|outcome| {
+            let (share, each) = outcome.harm(target, &before);
+            (share, each, outcome.sent * 8.0 / outcome.seconds / 1e6)
+        }))
+    };
+    let Some(figures) = all(cells.len() * runs, jobs, &field.stop, again)? else {
+        return Ok(None);
+    };
+    let found = cells.iter().zip(&attacks).zip(figures.chunks(runs));
+    let found = found.map(|((&(target, discipline), &attack), figures)| {
+        let each = Estimate::of(figures.iter().map(|figure| figure.1));
+        Worst {
+            target,
+            discipline: discipline.to_string(),
+            runs: args.runs,
+            attack,
+            harm: Estimate::of(figures.iter().map(|figure| figure.0)).mean,
+            sent_mbps: Estimate::of(figures.iter().map(|figure| figure.2)).mean,
+            harm_per_byte: each.mean,
+            half: each.half_width,
+        }
+    });
+    Ok(Some(found.collect()))
+}
+
+/// Results of all the work, in order; `None` if it was stopped.
+fn all<T: Send>(
+    count: usize,
+    jobs: usize,
+    stop: &AtomicBool,
+    work: impl Fn(usize) -> anyhow::Result<Option<T>> + Sync,
+) -> anyhow::Result<Option<Vec<T>>> {
+    let (mut results, mut failed) = (Vec::with_capacity(count), None);
+    in_order(count, jobs, stop, work, |result| match result {
+        Ok(Some(result)) => {
+            results.push(result);
+            ControlFlow::Continue(())
+        }
+        Ok(None) => ControlFlow::Break(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok((!stop.load(Ordering::Relaxed) && results.len() == count).then_some(results)),
+    }
+}
+
+fn table(found: &[Worst]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header([
+        "target",
+        "discipline",
+        "harm for each byte",
+        "harm",
+        "sent, Mbit/s",
+        "attack",
+    ]);
+    for worst in found {
+        let each = Estimate {
+            mean: worst.harm_per_byte,
+            half_width: worst.half,
+            runs: worst.runs.into(),
+        };
+        let unit = if worst.target == Target::Page {
+            " s/MB"
+        } else {
+            ""
+        };
+        table.add_row([
+            worst.target.name().into(),
+            worst.discipline.clone(),
+            format!("{}{unit}", Unit::Index.show(&each)),
+            Unit::Share.show_value(worst.harm),
+            format!("{:.2}", worst.sent_mbps),
+            worst.attack.describe(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attack() -> Attack {
+        Attack {
+            flows: 5.0,
+            hosts: 2.0,
+            payload_bytes: 100.0,
+            rate_kbit: 1000.0,
+            on_ms: 50.0,
+            off_ms: 100.0,
+            elsewhere: 1.0,
+        }
+    }
+
+    #[test]
+    fn every_attack_that_a_search_can_draw_is_a_scenario_with_its_number_of_flows() {
+        let folder = tempfile::tempdir().unwrap();
+        builtin::unpack(folder.path()).unwrap();
+        let mut rng = Rng::new(3);
+        let mut attack = Attack::draw(&mut rng);
+        for _ in 0..300 {
+            let text = scenario(Some(&attack), Discipline::Makeway);
+            let read = makeway_scenario::parse(&text, "attack", folder.path(), &[]);
+            let read = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let flows = read.flows.iter().filter(|f| f.group.starts_with("attack-"));
+            assert_eq!(flows.count() as u32, attack.flows());
+            attack = attack.changed(&mut rng);
+        }
+    }
+
+    #[test]
+    fn harm_is_what_the_victim_lost_and_a_hundredth_is_none() {
+        let before = Outcome {
+            on_time: 1.0,
+            object_s: 0.2,
+            download_bps: 6e6,
+            sent: 0.0,
+            seconds: 8.0,
+        };
+        let after = Outcome {
+            on_time: 0.9,
+            object_s: 0.3,
+            download_bps: 3e6,
+            sent: 1e6,
+            ..before
+        };
+        // A tenth of 2 MB of a call, 0.1 s for 1 MB, 3 of 6 MB.
+        let close = |(share, each): (f64, f64), wanted: (f64, f64)| {
+            assert!((share - wanted.0).abs() < 1e-9, "{share}");
+            assert!((each - wanted.1).abs() < 1e-9, "{each}");
+        };
+        close(after.harm(Target::Call, &before), (0.1, 0.2));
+        close(after.harm(Target::Page, &before), (0.5, 0.1));
+        close(after.harm(Target::Download, &before), (0.5, 3.0));
+        let little = Outcome {
+            on_time: 0.995,
+            ..after
+        };
+        close(little.harm(Target::Call, &before), (0.005, 0.0));
+    }
+
+    #[test]
+    fn an_attack_says_where_it_goes() {
+        assert_eq!(attack().hosts(), ["second", "third"]);
+        let here = Attack {
+            elsewhere: 3.0,
+            flows: 1.0,
+            ..attack()
+        };
+        assert_eq!(here.hosts(), ["client"]);
+        assert!(here.describe().contains("the victims' host, 100 B"));
+    }
+
+    #[test]
+    fn a_flood_that_fills_fifo_is_found_to_harm_the_call() {
+        let folder = tempfile::tempdir().unwrap();
+        builtin::unpack(folder.path()).unwrap();
+        let field = Field {
+            folder: folder.path(),
+            stop: Arc::default(),
+        };
+        let flood = Attack {
+            rate_kbit: 20_000.0,
+            payload_bytes: 1000.0,
+            off_ms: 1.0,
+            ..attack()
+        };
+        let run = |attack| field.run(attack, Discipline::Fifo, 1).unwrap().unwrap();
+        let (share, each) = run(Some(&flood)).harm(Target::Call, &run(None));
+        assert!(share > 0.3 && each > 0.01, "{share}, {each}");
+    }
+}
