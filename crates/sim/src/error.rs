@@ -29,7 +29,7 @@ pub enum RunError {
     },
     /// There is no model of a congestion control.
     #[error(
-        "{place}: flow `{flow}`: the world sim has no congestion control `{name}`: choose cubic, reno, newreno, sack or tahoe, or the world netns"
+        "{place}: flow `{flow}`: the world sim has no congestion control `{name}`: choose cubic, reno, ledbat, newreno, sack or tahoe, or the world netns"
     )]
     CongestionControl {
         /// Where it was written.
