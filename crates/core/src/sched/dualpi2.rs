@@ -91,7 +91,7 @@ const COUPLING: u64 = 2;
 /// Native AQM of the scalable queue (appendix A.1): marks from the first delay on, all of them a `RAMP` later.
 const RAMP_FROM: Duration = Duration::from_micros(800);
 const RAMP: Duration = Duration::from_micros(400);
-/// Of so many bytes of both queues, one is a classic packet's, while both have packets.
+/// While both queues have packets, classic ones have one byte of this number.
 const CLASSIC_ONE_OF: i64 = 10;
 /// Steps of the controller that are made up for at most, 15 s.
 const STEPS: u32 = 1024;
@@ -335,7 +335,7 @@ mod tests {
         // p_C is its square, p_CL twice.
         assert!((control.classic() as f64 / ONE as f64 - 0.111 * 0.111).abs() < 1e-6);
         assert!((control.coupled() as f64 / ONE as f64 - 0.222).abs() < 1e-6);
-        // Within 0 and 1, whatever came.
+        // Within 0 and 1 for any delay.
         control.step(Duration::from_secs(3600));
         assert_eq!(control.base, ONE);
         assert_eq!((control.classic(), control.coupled()), (ONE, ONE));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A window that keeps its own queueing delay at a target, so that it gives way to everything else.
+//! A window that keeps its own queueing delay at a target, so that other traffic goes before it.
 //!
 //! Source: S. Shalunov, G. Hazel, J. Iyengar, M. Kuehlewind, "Low Extra Delay Background Transport (LEDBAT)", RFC 6817,
 //! section 2.4.
