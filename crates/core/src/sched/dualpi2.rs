@@ -31,6 +31,7 @@ use super::{Backlog, Drops, Env, Limits, Scheduler};
 use crate::packet::{DropReason, Ecn, Packet};
 use crate::param::{Ranged, Visitor};
 use crate::units::{Duration, Instant};
+use alloc::boxed::Box;
 
 /// Delay of the classic queue that is aimed at, and the longest usual round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
