@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* Makeway: priority that a flow earns by its behaviour. Flows in good standing leave first and then new ones, the shortest
- * queue first of each; then bulk flows, by turns of users and of the flows of each, with CoDel in each flow. When the
- * buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
+/* Makeway: priority that a flow earns by its behaviour. Flows in good standing or on probation leave first and then new
+ * ones, the shortest queue first; then bulk flows, by turns of users and of the flows of each, with CoDel in each flow.
+ * When the buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
  * docs/disciplines/makeway.md is the specification, record.h its table of classes.
  *
  * What is known of a flow stays while it holds nothing, as in core's flow table; the one that has been idle for longest
@@ -30,8 +30,6 @@
 
 /* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
 #define DEADLINE (75 * MS)
-/* From which wait on the longest queue of a new flow has every other turn of new flows. */
-#define WAITS_MOST (30 * MS)
 /* Of a download's own queue. */
 #define TARGET (20 * MS)
 #define INTERVAL (100 * MS)
@@ -117,8 +115,6 @@ struct shares {
 	u32 slot;
 	/* The round of users. */
 	u32 round;
-	/* Whose turn it was among new flows. */
-	bool shortest_next;
 	struct table users;
 } shares SEC(".bss.shares");
 
@@ -165,13 +161,19 @@ inline_always u32 size_of(const struct flow *flow)
 	return sum_of(flow->bytes, flow->packets * shares.slot);
 }
 
+/* The order that flows of `class` are in: those on probation are among those in standing. */
+inline_always u32 order_for(enum class class)
+{
+	return class == PROBATION ? STANDING : class;
+}
+
 /* A flow's place in the order of its class: by bytes, which decide who goes first; of bulk by size, which decides who pays. */
 inline_always void place(u32 at, struct flow *flow)
 {
 	u32 old = flow->cost;
 
 	flow->cost = flow->record.class == BULK ? size_of(flow) : flow->bytes;
-	order_move(flow->record.class, at, old, flow->cost);
+	order_move(order_for(flow->record.class), at, old, flow->cost);
 }
 
 /* `n` packets more, or fewer, of a flow in `class`. */
@@ -179,7 +181,7 @@ inline_always void count(struct flow *flow, enum class class, u32 n)
 {
 	struct user *user;
 
-	if (class == STANDING)
+	if (class == STANDING || class == PROBATION)
 		shares.standing += n;
 	if (class != BULK)
 		return;
@@ -352,7 +354,7 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 
 	if (!flow->packets)
 		return;
-	order_move(from, at, flow->cost, 0);
+	order_move(order_for(from), at, flow->cost, 0);
 	flow->cost = 0;
 	count(flow, from, -flow->packets);
 	count(flow, to, flow->packets);
@@ -500,7 +502,7 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 	meter->now[0] += slot->len;
 	meter->idled |= !pool.packets;
 	shares.sent += slot->len;
-	if (flow->record.class == STANDING)
+	if (is_standing(&flow->record))
 		meter->now[1] += slot->len;
 	if (flow->record.class != NEW)
 		return;
@@ -525,37 +527,36 @@ inline_always void owe(const struct flow *flow, u32 len)
 		shares.owed_others += (u64)len * OWED_USERS;
 }
 
-/* The new flow that is next: the shortest, but every other time the longest if it waits too long. Beside others that are kept
- * short it would not be served at all. */
+/* The new flow with the shortest queue. The one with the longest is judged, since beside others that are kept short it would
+ * not be served at all, and a flow that is not served sends no packet by which it could be judged. */
 inline_always u32 first_new(u64 now)
 {
 	struct flow *flow;
-	struct slot *slot;
 	u32 at;
 
-	shares.shortest_next = !shares.shortest_next;
 	if (order_is_empty(NEW))
 		return 0;
-	if (!shares.shortest_next)
-		return order_least(NEW);
 	at = order_most(NEW);
 	flow = flow_at(at);
-	slot = flow ? slot_at(flow->head) : NULL;
-	return slot && since(now, slot->arrived) > WAITS_MOST ? at : order_least(NEW);
+	if (flow && record_is_no_small_object(&flow->record, flow->packets, now)) {
+		record_change(&flow->record, now, BULK);
+		change(at, flow, NEW);
+	}
+	return order_is_empty(NEW) ? 0 : order_least(NEW);
 }
 
-/* The slot of a packet of a flow in standing, or else of a new one; 0 if there is none. */
+/* The slot of a packet of a flow in standing or on probation, or else of a new one; 0 if there is none. */
 verified_apart u32 first(u64 now)
 {
-	bool stands = !order_is_empty(STANDING);
-	u32 at = stands ? order_least(STANDING) : first_new(now), i;
+	u32 at = order_is_empty(STANDING) ? first_new(now) : order_least(STANDING), i;
 	struct flow *flow = flow_at(at);
 	struct slot *slot;
+	bool stands;
 	int n;
 
 	if (!at || !flow)
 		return 0;
-	stands = stands && record_stands(&flow->record, flow->packets, now);
+	stands = flow->record.class != NEW && record_stands(&flow->record, flow->packets, now);
 	i = take_from(now, at, flow);
 	if (stands) {
 		bpf_for(n, 0, MOST_PACKETS) {
@@ -734,7 +735,7 @@ inline_always void makeway_clear(void)
 			break;
 		/* The compiler knows how large it is and would leave out what shows it to the verifier. */
 		barrier_var(n);
-		order_move(flow->record.class, n, flow->cost, 0);
+		order_move(order_for(flow->record.class), n, flow->cost, 0);
 	}
 	bpf_for(n, 1, MOST_PACKETS + 3) {
 		struct user *user = n <= shares.users.used ? user_at(n) : NULL;

@@ -36,6 +36,8 @@ enum class {
 	NEW,
 	STANDING,
 	BULK,
+	/* It starved as bulk, and is served as those in standing until it has shown that it does not grow. */
+	PROBATION,
 	/* The window says nothing. */
 	UNDECIDED,
 };
@@ -108,10 +110,16 @@ inline_always u32 sum_of(u32 a, u32 b)
 	return a + b < a ? ~0U : a + b;
 }
 
+/* In standing, or on probation. */
+inline_always bool is_standing(const struct record *record)
+{
+	return record->class == STANDING || record->class == PROBATION;
+}
+
 /* A packet comes while `packets` wait: whether the flow is unknown, or has been silent for so long that it is. */
 inline_always bool record_is_forgotten(const struct record *record, u32 packets, u64 now)
 {
-	u64 keeps = record->class == STANDING ? FORGOTTEN_STANDING : FORGOTTEN;
+	u64 keeps = is_standing(record) ? FORGOTTEN_STANDING : FORGOTTEN;
 
 	return !packets && (!record->known || since(now, record->seen) > keeps);
 }
@@ -204,11 +212,20 @@ inline_always void record_change(struct record *record, u64 now, enum class clas
 			record->demerits++;
 		record->question = NOT_ASKED;
 	}
-	record->credit = record->class == BULK && class == STANDING ? CREDIT_STARVED : CREDIT;
+	if (record->class != PROBATION || class != STANDING)
+		record->credit = class == PROBATION ? CREDIT_STARVED : CREDIT;
 	record->class = class;
 	record->since = now;
 	record->offence = now;
 	record->starved = 0;
+}
+
+/* Whether the queue of a new flow stands, beyond what a small object leaves, or without any service. */
+inline_always bool record_is_no_small_object(const struct record *record, u32 packets, u64 now)
+{
+	if (!record_stands(record, packets, now))
+		return false;
+	return !record->served || record->served > SMALL || since(now, record->busy) > STARVES;
 }
 
 /* By its queue and its losses. */
@@ -219,8 +236,7 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 
 	switch (record->class) {
 	case NEW:
-		if (record_stands(record, packets, now) &&
-		    (record->served > SMALL || since(now, record->busy) > STARVES))
+		if (record_is_no_small_object(record, packets, now))
 			return BULK;
 		if (age > TRIAL && clean > TRIAL / 2 && !asked)
 			return STANDING;
@@ -228,6 +244,10 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 			return NEW;
 		/* Asked, it went on: its losses are the doing of others that begin. */
 		return record->proven ? STANDING : BULK;
+	case PROBATION:
+		if (record->credit <= 0)
+			return BULK;
+		return age > TRIAL * 2 ? STANDING : PROBATION;
 	case STANDING:
 		if (record->credit <= 0)
 			return BULK;
@@ -315,16 +335,19 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	record->arrivals = 0;
 	record->losses = 0;
 	record->wait = ~0U;
-	if (record->class != BULK) {
+	if (record->class != BULK)
 		record->starved = 0;
+	/* What it brings is not its own rate. */
+	if (record->class == PROBATION)
+		return whole && !resumes && record->hogs && came > record->proven ? BULK : UNDECIDED;
+	if (record->class != BULK)
 		return record_answer(record, whole, came, resumes, link);
-	}
 	if (record->starved > WINDOWS)
 		record->starved = WINDOWS;
 	if (record->starved < WINDOWS || (link->standing + came) * 10 > link->sent * 9)
 		return UNDECIDED;
 	record->proven = sum_of(came, came / 2);
-	return STANDING;
+	return PROBATION;
 }
 
 /* The class that it should be in, as a packet comes while `packets` wait. */

@@ -129,6 +129,8 @@ fn agrees(interface: &str, kind: &str, config: &Config, rounds: u32) {
                 expected.extend(core.dequeue(now(), &mut drops));
             }
         }
+        // `makeway` judges a new flow that waits for half a second: here each has, on both sides.
+        std::thread::sleep(Duration::from_millis(600));
         while let Some(packet) = core.dequeue(now(), &mut drops) {
             expected.push(packet);
         }

@@ -8,16 +8,18 @@
 //! 8289, [`super::codel`]). The test for starving streams is S. Floyd, K. Fall, "Promoting the use of end-to-end congestion control in
 //! the Internet", IEEE/ACM ToN 7(4), 1999, the other way round. The rest is ours; docs/disciplines/makeway.md argues it.
 //!
-//! Flows are *new*, in good *standing* or *bulk*, and served in this order: standing ones first, then new ones, the shortest queue
-//! first of each; bulk flows by turns. A flow changes its class when a packet of it comes ([`record`] has the constants):
+//! Flows are *new*, in good *standing*, on *probation* or *bulk*. Those in standing or on probation leave first and then new ones,
+//! the shortest queue first; then bulk flows by turns. A flow changes its class when a packet of it comes ([`record`] has the constants):
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
-//! | new | bulk | its queue has stood (not been empty) for 250 ms, beyond its first 64 KiB; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms, beyond its first 64 KiB or without any service, or for 1 s; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
 //! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it was asked and went on |
 //! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
 //! | new, standing | bulk | asked, it gives way: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16 is elastic |
-//! | bulk | standing | it starves, is no TCP and fits: for a second its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
+//! | bulk | probation | it starves, is no TCP and fits: for a second its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
+//! | probation | standing | after 4 s |
+//! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
 //! | bulk | new | `2^d` s without a loss or a queue that stood; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
 //!
 //! A packet of a flow in standing whose queue stands is dropped at 75 ms if another is behind it. While bulk waits it gets a tenth
@@ -49,8 +51,6 @@ use record::{Link, Record, window};
 const DEADLINE: Duration = Duration::from_millis(75);
 /// Of a download's own queue.
 const TARGET: Duration = Duration::from_millis(20);
-/// From which wait on the longest queue of a new flow has every other turn of new flows.
-const WAITS: Duration = Duration::from_millis(30);
 /// What bulk is owed of each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
 /// wait, a third of new flows.
 const OWED_OF: u64 = 120;
@@ -107,13 +107,22 @@ impl Describe for MakewayParams {
     }
 }
 
+/// The order that flows of `class` are in: two classes share one.
+fn order_of(class: Class) -> usize {
+    match class {
+        Class::New => 0,
+        Class::Standing | Class::Probation => 1,
+        Class::Bulk => 2,
+    }
+}
+
 /// Priority that is earned.
 #[derive(Clone, Debug)]
 pub struct Makeway {
     pool: Pool,
     flows: Vec<Flow>,
     users: Vec<User>,
-    /// Flows with packets by size, of each [`Class`].
+    /// Flows with packets by size; see [`order_of`].
     orders: [Buckets; 3],
     /// Bulk flows of each user, and the users that have some.
     flow_turns: Turns,
@@ -127,8 +136,6 @@ pub struct Makeway {
     owed_others: u64,
     /// The limit in packets.
     most: u32,
-    /// Whose turn it was among new flows.
-    shortest_next: bool,
     /// Sent, ever.
     sent: u64,
     meter: Meter,
@@ -221,7 +228,6 @@ impl Makeway {
             owed: 0,
             owed_others: 0,
             most: limits.packets,
-            shortest_next: false,
             sent: 0,
             meter: Meter::default(),
             law: Law::new(CoDelParams {
@@ -270,7 +276,7 @@ impl Makeway {
         let (class, now) = (record.class, record.packets);
         let old = self.ranked(class, moved.old, before);
         let new = self.ranked(class, moved.new, now);
-        self.orders[class as usize].update(old, new);
+        self.orders[order_of(class)].update(old, new);
     }
 
     /// The first packet of `flow`, which has one.
@@ -285,7 +291,7 @@ impl Makeway {
                 self.waiting -= 1;
                 self.users[*user as usize].waiting -= 1;
             }
-            Class::Standing => self.standing -= 1,
+            Class::Standing | Class::Probation => self.standing -= 1,
             Class::New => {}
         }
         self.update(&moved, before);
@@ -343,7 +349,7 @@ impl Makeway {
                 self.waiting -= packets;
                 user.waiting -= packets;
             }
-            Class::Standing => self.standing -= packets,
+            Class::Standing | Class::Probation => self.standing -= packets,
             Class::New => {}
         }
         match to {
@@ -352,11 +358,11 @@ impl Makeway {
                 user.waiting += packets;
                 self.enter(flow);
             }
-            Class::Standing => self.standing += packets,
+            Class::Standing | Class::Probation => self.standing += packets,
             Class::New => {}
         }
-        self.orders[from as usize].update(old, Place::NONE);
-        self.orders[to as usize].update(Place::NONE, new);
+        self.orders[order_of(from)].update(old, Place::NONE);
+        self.orders[order_of(to)].update(Place::NONE, new);
     }
 
     /// `flow`, which is bulk and has packets, has turns in the round of its user, and that user in the round of users.
@@ -386,7 +392,7 @@ impl Makeway {
     /// The flow that pays for a full buffer.
     fn longest(&self) -> Option<u32> {
         let [new, standing, bulk] = [Class::New, Class::Standing, Class::Bulk]
-            .map(|class| self.orders[class as usize].longest());
+            .map(|class| self.orders[order_of(class)].longest());
         let size = |place: Option<Place>| {
             place.map_or(0, |place| {
                 let flow = self.pool.flow_at(place.node);
@@ -409,15 +415,15 @@ impl Makeway {
 
 // Departures.
 impl Makeway {
-    /// The packet of a flow in standing, or else of a new one.
+    /// The packet of a flow in standing or on probation, or else of a new one.
     fn first(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
-        let standing = self.orders[Class::Standing as usize].shortest();
-        let place = match standing {
+        let place = match self.orders[order_of(Class::Standing)].shortest() {
             Some(place) => place,
             None => self.first_new(now)?,
         };
         let flow = self.pool.flow_at(place.node);
-        let stands = standing.is_some() && self.flows[flow as usize].record.stands(now);
+        let record = &self.flows[flow as usize].record;
+        let stands = record.class != Class::New && record.stands(now);
         let mut pkt = self.take(now, flow);
         while stands
             && now.saturating_since(pkt.arrived) > DEADLINE
@@ -429,14 +435,15 @@ impl Makeway {
         Some(pkt)
     }
 
-    /// The new flow that is next: the shortest, but every other time the longest if it waits too long. Beside others that are
-    /// kept short it would not be served at all, and a flow that is not served sends nothing by which it could be judged.
+    /// The new flow with the shortest queue. The one with the longest is judged, since beside others that are kept short it would
+    /// not be served at all, and a flow that is not served sends no packet by which it could be judged.
     fn first_new(&mut self, now: Instant) -> Option<Place> {
-        let order = &self.orders[Class::New as usize];
-        self.shortest_next = !self.shortest_next;
-        let longest = order.longest().filter(|_| self.shortest_next);
-        let waits = |place: &Place| now.saturating_since(self.pool.head_arrived(*place)) > WAITS;
-        longest.filter(waits).or_else(|| order.shortest())
+        let longest = self.orders[order_of(Class::New)].longest()?;
+        let flow = self.pool.flow_at(longest.node);
+        if self.flows[flow as usize].record.waits_in_vain(now) {
+            self.change(flow, Class::New, Class::Bulk);
+        }
+        self.orders[order_of(Class::New)].shortest()
     }
 
     /// What bulk is owed for `pkt`, which goes before it.
@@ -552,7 +559,7 @@ impl Scheduler for Makeway {
                 self.users[state.user as usize].waiting += 1;
                 self.enter(flow);
             }
-            Class::Standing => self.standing += 1,
+            Class::Standing | Class::Probation => self.standing += 1,
             Class::New => {}
         }
         let moved = self.pool.push(pkt);
@@ -590,7 +597,7 @@ impl Scheduler for Makeway {
         self.meter.idled |= self.pool.backlog().packets == 0;
         self.sent += len;
         match record.class {
-            Class::Standing => self.meter.now[1] += len,
+            Class::Standing | Class::Probation => self.meter.now[1] += len,
             Class::New => {
                 let user = &mut self.users[*user as usize];
                 user.openings = user.openings.saturating_sub(len);

@@ -128,12 +128,6 @@ impl Pool {
         self.slots[head as usize].packet.len_u32()
     }
 
-    /// Arrival of the packet at the head of the flow at `place`.
-    pub fn head_arrived(&self, place: Place) -> Instant {
-        let head = self.slots[place.node as usize].next;
-        self.slots[head as usize].packet.arrived
-    }
-
     /// Adds `packet` to the tail of its flow's queue. There is room for one packet over the limit.
     #[inline(always)]
     pub fn push(&mut self, packet: Packet) -> Moved {

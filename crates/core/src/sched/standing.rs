@@ -15,6 +15,8 @@ pub enum Class {
     Standing,
     /// Builds queues.
     Bulk,
+    /// It starved as bulk, and is served as those in standing until it has shown that it does not grow.
+    Probation,
 }
 
 /// Why a flow is in its class.
@@ -33,6 +35,8 @@ pub enum Reason {
     StandingQueue(u32),
     /// Asked by a loss, it gives way.
     RespondsToLoss,
+    /// It starved, and brought more once it was served: its rate is not its own.
+    Grew,
     /// It did not prove itself in its time as a new flow.
     Unproven,
     /// Its user has used its allowance of new flows.
@@ -51,12 +55,13 @@ pub struct Standing {
 }
 
 impl Class {
-    /// `new`, `standing`, `bulk`.
+    /// `new`, `standing`, `bulk`, `probation`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::New => "new",
             Self::Standing => "standing",
             Self::Bulk => "bulk",
+            Self::Probation => "probation",
         }
     }
 }
@@ -73,6 +78,7 @@ impl fmt::Display for Reason {
                 return write!(f, "standing queue for {:.1} s", stood.as_secs_f64());
             }
             Self::RespondsToLoss => "responds to loss",
+            Self::Grew => "grew once it was served",
             Self::Unproven => "queue or losses while it was new",
             Self::Allowance => "too many new flows of its user",
         })

@@ -120,7 +120,7 @@ impl Record {
     /// A packet comes: whether the flow is unknown, or has been silent for so long that it is.
     pub fn is_forgotten(&self, now: Instant) -> bool {
         let keeps = match self.class {
-            Class::Standing => FORGOTTEN_STANDING,
+            Class::Standing | Class::Probation => FORGOTTEN_STANDING,
             _ => FORGOTTEN,
         };
         self.packets == 0 && (!self.known || now.saturating_since(self.seen) > keeps)
@@ -210,8 +210,9 @@ impl Record {
         let verdict = asked.unwrap_or_else(|| self.by_queue(now));
         if verdict != self.class {
             let reason = match (asked, self.class, verdict) {
+                (Some(Class::Bulk), Class::Probation, _) => Reason::Grew,
                 (Some(Class::Bulk), ..) => Reason::RespondsToLoss,
-                (Some(_), ..) => Reason::Starved,
+                (Some(_), ..) | (None, Class::Probation, Class::Standing) => Reason::Starved,
                 (None, _, Class::New) => Reason::Released,
                 (None, _, Class::Standing) => Reason::NoQueue,
                 (None, Class::New, _) if !self.stands(now) => Reason::Unproven,
@@ -223,6 +224,23 @@ impl Record {
             self.change(now, verdict, reason);
         }
         verdict
+    }
+
+    /// Makes a new flow that waits bulk, as an arrival would; whether it did.
+    pub fn waits_in_vain(&mut self, now: Instant) -> bool {
+        let falls = self.is_no_small_object(now);
+        if falls {
+            let stood = now.saturating_since(self.busy).as_nanos() / 1_000_000;
+            let stood = u32::try_from(stood).unwrap_or(u32::MAX);
+            self.change(now, Class::Bulk, Reason::StandingQueue(stood));
+        }
+        falls
+    }
+
+    /// Whether the queue of a new flow stands, beyond what a small object leaves, or without any service.
+    fn is_no_small_object(&self, now: Instant) -> bool {
+        let waits = now.saturating_since(self.busy);
+        self.stands(now) && (self.served == 0 || self.served > SMALL || waits > STARVES)
     }
 
     /// Its class, why, and since when; `None` before its first packet.
@@ -239,18 +257,16 @@ impl Record {
         let age = now.saturating_since(self.since);
         let clean = now.saturating_since(self.offence);
         let asked = self.question != Question::None;
-        let waits = now.saturating_since(self.busy);
         match self.class {
-            Class::New if self.stands(now) && (self.served > SMALL || waits > STARVES) => {
-                Class::Bulk
-            }
+            Class::New if self.is_no_small_object(now) => Class::Bulk,
             Class::New if age > TRIAL && clean > TRIAL / 2 && !asked => Class::Standing,
             // Asked, it went on: its losses are the doing of others that begin.
             Class::New if age > TRIAL * 2 && !asked => match self.proven {
                 0 => Class::Bulk,
                 _ => Class::Standing,
             },
-            Class::Standing if self.credit <= 0 => Class::Bulk,
+            Class::Standing | Class::Probation if self.credit <= 0 => Class::Bulk,
+            Class::Probation if age > TRIAL * 2 => Class::Standing,
             Class::Standing if age > REDEEMS => {
                 self.demerits = self.demerits.saturating_sub(1);
                 self.since = now;
@@ -296,10 +312,15 @@ impl Record {
             let rises = self.starved == WINDOWS && fits;
             return rises.then(|| {
                 self.proven = came.saturating_add(came / 2);
-                Class::Standing
+                Class::Probation
             });
         }
         self.starved = 0;
+        if self.class == Class::Probation {
+            // What it brings is not its own rate: TCP that overshot, or that takes loss for nothing.
+            let grew = whole && !resumes && self.hogs && came > self.proven;
+            return grew.then_some(Class::Bulk);
+        }
         self.answer(whole, came, resumes, link)
     }
 
@@ -359,7 +380,8 @@ impl Record {
             self.question = Question::None;
         }
         self.credit = match (self.class, class) {
-            (Class::Bulk, Class::Standing) => CREDIT_STARVED,
+            (Class::Bulk, Class::Probation) => CREDIT_STARVED,
+            (Class::Probation, Class::Standing) => self.credit,
             _ => CREDIT,
         };
         (self.class, self.since, self.offence, self.starved) = (class, now, now, 0);
