@@ -383,7 +383,9 @@ mod tests {
             8_000_000_000,
         ] {
             let mut delays = Delays::default();
-            [1, ns, ns + 1, ns + 2, u64::MAX].map(|ns| delays.count(ns));
+            for ns in [1, ns, ns + 1, ns + 2, u64::MAX] {
+                delays.count(ns);
+            }
             let middle = delays.quantile(0.5);
             assert!(
                 (middle / ns as f64 - 1.0).abs() <= 1.0 / 32.0,
@@ -391,7 +393,9 @@ mod tests {
             );
         }
         let mut delays = Delays::default();
-        [0, 5].map(|ns| delays.count(ns));
+        for ns in [0, 5] {
+            delays.count(ns);
+        }
         assert_eq!(delays.quantile(0.99), 5.0);
     }
 

@@ -126,7 +126,7 @@ impl Control {
     fn classic(&self) -> u64 {
         let base = u128::from(self.base);
         // No more than ONE.
-        (base * base >> 32) as u64
+        ((base * base) >> 32) as u64
     }
 
     /// `p_CL`: of scalable ones.
@@ -329,13 +329,14 @@ mod tests {
         // Tupdate 15 ms: alpha 0.15 Hz, beta 3 Hz. From 0 to 35 ms: 0.15 * 0.02 + 3 * 0.035.
         let mut control = control();
         control.step(Duration::from_millis(35));
-        let p = |control: &Control| control.base as f64 / ONE as f64;
-        assert!((p(&control) - 0.108).abs() < 1e-6, "{}", p(&control));
+        // Within a millionth; ONE is 1.
+        let is = |p: u64, millionths: u64| (p * 1_000_000).abs_diff(millionths * ONE) <= ONE;
+        assert!(is(control.base, 108_000), "{}", control.base);
         control.step(Duration::from_millis(35));
-        assert!((p(&control) - 0.111).abs() < 1e-6, "{}", p(&control));
+        assert!(is(control.base, 111_000), "{}", control.base);
         // p_C is its square, p_CL twice.
-        assert!((control.classic() as f64 / ONE as f64 - 0.111 * 0.111).abs() < 1e-6);
-        assert!((control.coupled() as f64 / ONE as f64 - 0.222).abs() < 1e-6);
+        assert!(is(control.classic(), 12_321), "{}", control.classic());
+        assert!(is(control.coupled(), 222_000), "{}", control.coupled());
         // Within 0 and 1 for any delay.
         control.step(Duration::from_secs(3600));
         assert_eq!(control.base, ONE);

@@ -470,7 +470,7 @@ mod tests {
             ("bulk".into(), "standing queue for 1.2 s".into(), 12.0);
         let mut model = Model::new();
         model.update(Instant::now(), Ok(vec![status("makeway", vec![bulk])]));
-        for width in [84, 100, 140] {
+        for width in [86, 100, 140] {
             let text = screen(&model, width, 30);
             assert!(
                 text.contains("bulk 12 s, standing queue for 1.2 s"),
