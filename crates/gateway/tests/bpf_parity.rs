@@ -18,7 +18,7 @@ use std::time::Duration;
 use frames::{Frames, GSO_HEADER, LINK, frame, headers, run};
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::packet::{FlowId, Handle, Packet, UserId};
-use makeway_core::sched::{Discipline, Drops, Limits, build};
+use makeway_core::sched::{Discipline, Drops, Limits, Spec, build};
 use makeway_core::units::{Bytes, Instant, Rate};
 use makeway_gateway::bpf::{Config, Qdisc};
 
@@ -109,6 +109,10 @@ fn agrees(interface: &str, kind: &str, config: &Config, rounds: u32) {
     let start = std::time::Instant::now();
     let now = || Instant::from_nanos(start.elapsed().as_nanos() as u64);
     for round in 0..rounds {
+        if round > 0 && matches!(config.spec, Spec::Makeway(_)) {
+            // The kernel's packets leave a little later than core's: flows are forgotten, so that no rule of time tells.
+            std::thread::sleep(Duration::from_secs(4));
+        }
         qdisc.set_rate(Some(STOPPED)).unwrap();
         let mut expected = Vec::new();
         for n in 0..PACKETS {

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::units::{Duration, Instant};
+use crate::units::Instant;
 
 /// How a flow is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,8 +74,8 @@ impl fmt::Display for Reason {
             Self::NoQueue => "no standing queue",
             Self::Starved => "starved, and fits",
             Self::StandingQueue(ms) => {
-                let stood = Duration::from_millis(u64::from(*ms));
-                return write!(f, "standing queue for {:.1} s", stood.as_secs_f64());
+                let tenths = ms / 100;
+                return write!(f, "standing queue for {}.{} s", tenths / 10, tenths % 10);
             }
             Self::RespondsToLoss => "responds to loss",
             Self::Grew => "grew once it was served",

@@ -288,7 +288,7 @@ fn flow_table<'a>(rows: &[Row<'a>], scroll: usize, area: Rect) -> Table<'a> {
     };
     let are_judged = rows.iter().any(|row| !row.stats.standing.is_empty());
     // Where flows are judged, that says more than bars.
-    let columns: Vec<Column> = match are_judged && area.width >= 84 {
+    let columns: Vec<Column> = match are_judged && area.width >= 130 {
         true => {
             let plain = columns.iter().copied();
             let plain = plain.filter(|one| !matches!(one, Column::Bar | Column::P50));
@@ -333,7 +333,7 @@ impl Column {
             Self::Bar => Constraint::Length(14),
             Self::P50 | Self::P99 => Constraint::Length(9),
             Self::Drops => Constraint::Length(8),
-            Self::Standing => Constraint::Length(34),
+            Self::Standing => Constraint::Length(36),
         }
     }
 
@@ -470,8 +470,11 @@ mod tests {
             ("bulk".into(), "standing queue for 1.2 s".into(), 12.0);
         let mut model = Model::new();
         model.update(Instant::now(), Ok(vec![status("makeway", vec![bulk])]));
-        for width in [86, 100, 140] {
+        // Where there is no room for both, the flow's name is shown.
+        assert!(screen(&model, 120, 30).contains("10.0.0.2:40000"));
+        for width in [132, 160] {
             let text = screen(&model, width, 30);
+            assert!(text.contains("10.0.0.2:40000"), "{text}");
             assert!(
                 text.contains("bulk 12 s, standing queue for 1.2 s"),
                 "{text}"
