@@ -142,7 +142,7 @@ const FIRST_BITS: u32 = 17;
 pub struct Delays {
     count: u64,
     /// Ns.
-    sum: u128,
+    sum: u64,
     least: u64,
     most: u64,
     buckets: Box<[u32; BUCKETS]>,
@@ -153,7 +153,7 @@ impl Default for Delays {
         Self {
             count: 0,
             sum: 0,
-            least: 0,
+            least: u64::MAX,
             most: 0,
             buckets: Box::new([0; BUCKETS]),
         }
@@ -170,12 +170,9 @@ impl Delays {
         let bucket = ((power - FIRST_BITS) << SUB_BITS) as usize | sub as usize;
         let bucket = &mut self.buckets[bucket.min(BUCKETS - 1)];
         *bucket = bucket.saturating_add(1);
-        self.least = match self.count {
-            0 => ns,
-            _ => self.least.min(ns),
-        };
+        self.least = self.least.min(ns);
         self.most = self.most.max(ns);
-        self.sum += u128::from(ns);
+        self.sum = self.sum.saturating_add(ns);
         self.count += 1;
     }
 
