@@ -4,7 +4,9 @@
 mod check;
 pub mod dccp;
 mod demo;
+mod describe;
 mod down;
+mod instance;
 pub mod parallel;
 mod plan;
 pub mod recv;

@@ -49,7 +49,7 @@ pub use red::RedParams;
 pub use rio::RioParams;
 pub use spec::{Discipline, DropFrom, Env, Needs, ParseDisciplineError, Spec, SpecError, build};
 pub use sqf::SqfParams;
-pub use standing::{Class, Reason, Standing};
+pub use standing::{Class, ParseClassError, Reason, Standing};
 pub use tred::TredParams;
 
 use crate::packet::{DropReason, FlowId, Packet};

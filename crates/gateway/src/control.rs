@@ -15,6 +15,6 @@ mod watchdog;
 
 use crate::place;
 pub use crate::place::PlaceError;
+pub use crate::protocol::{Backend, ParseBackendError};
 pub use crate::{interface, protocol};
-pub use engine::{Backend, ParseBackendError};
 pub use instance::{Ending, Instance, Outcome, UpConfig, UpError};

@@ -20,4 +20,5 @@ pub mod interface;
 mod place;
 pub mod protocol;
 pub mod rules;
+mod text;
 mod tool;

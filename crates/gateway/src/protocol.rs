@@ -1,14 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages on the socket: one line of JSON asks, one answers, then the connection ends.
 
+use std::fmt;
+use std::str::FromStr;
+
+use makeway_core::flow::Identity;
+use makeway_core::framing::{Cells, Framing};
+use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::datapath::Stats;
 use crate::rules::Direction;
+use crate::text;
 
 /// Version of [`Status`]. Fields may be added without a new one.
 pub const VERSION: u32 = 1;
+
+/// Holder of the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// The kernel where it can, else this process.
+    #[default]
+    Auto,
+    /// Qdiscs in the kernel, which go on when this process dies.
+    Bpf,
+    /// Packet queues that this process serves.
+    Nfqueue,
+}
+
+/// A name that is no backend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown backend `{0}`: choose auto, bpf or nfqueue")]
+pub struct ParseBackendError(String);
+
+impl FromStr for Backend {
+    type Err = ParseBackendError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "bpf" => Ok(Self::Bpf),
+            "nfqueue" => Ok(Self::Nfqueue),
+            _ => Err(ParseBackendError(name.into())),
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Bpf => "bpf",
+            Self::Nfqueue => "nfqueue",
+        })
+    }
+}
 
 /// A question to a running instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +79,8 @@ pub struct Settings {
     /// Rate of the ingress direction in bit/s.
     pub down_bps: Option<u64>,
     /// Discipline of all directions.
-    pub discipline: Option<String>,
+    #[serde(with = "text::or_empty")]
+    pub discipline: Option<Discipline>,
     /// Tickets per second that the next hop issues for the egress direction.
     pub tickets: Option<u32>,
 }
@@ -96,7 +145,7 @@ pub struct Status {
     /// The process; 0 where the kernel does it without one.
     pub pid: u32,
     /// Holder of the packets: `bpf`, qdiscs in the kernel; `nfqueue`, this process.
-    pub backend: String,
+    pub backend: Backend,
     /// Why it is `nfqueue` where that was not asked for; else empty.
     pub why: String,
     /// Warnings: reasons for a worse result, and remedies.
@@ -112,7 +161,7 @@ pub struct Status {
 #[serde(default)]
 pub struct DirectionStatus {
     /// `egress` or `ingress`.
-    pub direction: String,
+    pub direction: Direction,
     /// Number of the kernel's packet queue, with `nfqueue`.
     pub queue: u16,
     /// The device that has the qdisc, with `bpf`: the interface, or the ifb device of its ingress.
@@ -120,19 +169,18 @@ pub struct DirectionStatus {
     /// Name of the qdisc in `tc qdisc show`, with `bpf`.
     pub qdisc: String,
     /// Flow key: `5-tuple`, `src-port`, ...
-    pub flows_by: String,
-    /// User key of `hier`.
-    pub users_by: String,
+    #[serde(with = "text")]
+    pub flows_by: Identity,
+    /// User key, for a discipline with users.
+    #[serde(with = "text")]
+    pub users_by: Identity,
     /// Most packets held.
     pub limit_packets: u32,
     /// Most bytes held.
     pub limit_bytes: u64,
-    /// Bytes added to each packet.
-    pub overhead: i32,
-    /// Smallest packet, overhead included, in bytes.
-    pub mpu: u32,
-    /// `none`, `atm` or `ptm`.
-    pub cells: String,
+    /// `overhead`, `mpu` and `cells`.
+    #[serde(flatten, with = "FramingFields")]
+    pub framing: Framing,
     /// Handling of tickets, in words; empty where nothing is written on packets.
     pub tags_by: String,
     /// Everything that was counted; of the flows, the 1024 with the largest backlogs.
@@ -140,9 +188,31 @@ pub struct DirectionStatus {
     pub stats: Stats,
 }
 
+/// [`Framing`] in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Framing")]
+struct FramingFields {
+    /// Bytes added to each packet.
+    overhead: i32,
+    /// Smallest packet, overhead included, in bytes.
+    mpu: u32,
+    #[serde(with = "CellsName")]
+    cells: Cells,
+}
+
+/// [`Cells`] in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Cells", rename_all = "lowercase")]
+enum CellsName {
+    None,
+    Atm,
+    Ptm,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use makeway_core::sched::Class;
 
     #[test]
     fn a_request_reads_back_as_it_is_written() {
@@ -168,5 +238,53 @@ mod tests {
         let answer = Answer::Status(status);
         let line = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<Answer>(&line).unwrap(), answer);
+    }
+
+    #[test]
+    fn json_has_names_and_units_and_reads_back_as_types() {
+        let json = serde_json::json!({
+            "backend": "bpf",
+            "directions": [{
+                "direction": "ingress",
+                "discipline": "fq-codel",
+                "rate_bps": 50_000_000,
+                "flows_by": "5-tuple",
+                "users_by": "dst-host",
+                "overhead": 14,
+                "mpu": 64,
+                "cells": "ptm",
+                "flows": [
+                    { "flow": "a", "standing": "probation", "since_s": 1.5 },
+                    { "flow": "b", "standing": "", "reason": "" },
+                ],
+            }],
+        });
+        let status: Status = serde_json::from_value(json.clone()).unwrap();
+        let one = &status.directions[0];
+        assert_eq!(status.backend, Backend::Bpf);
+        assert_eq!(one.direction, Direction::Ingress);
+        assert_eq!(one.stats.discipline, Some(Discipline::FqCoDel));
+        assert_eq!(one.users_by, Identity::DstHost);
+        assert_eq!(one.framing.cells, Cells::Ptm);
+        let classes = [0, 1].map(|n| one.stats.flows[n].standing);
+        assert_eq!(classes, [Some(Class::Probation), None]);
+        let written = serde_json::to_value(&status).unwrap();
+        assert!(contains(&written, &json), "{written:#}");
+        let strange = json.to_string().replace("fq-codel", "sfq");
+        assert!(serde_json::from_str::<Status>(&strange).is_err());
+    }
+
+    /// Whether `all` has the values of `part` under their keys.
+    fn contains(all: &serde_json::Value, part: &serde_json::Value) -> bool {
+        use serde_json::Value::{Array, Object};
+        match (all, part) {
+            (Object(all), Object(part)) => part
+                .iter()
+                .all(|(key, part)| all.get(key).is_some_and(|all| contains(all, part))),
+            (Array(all), Array(part)) => {
+                all.len() == part.len() && all.iter().zip(part).all(|(a, b)| contains(a, b))
+            }
+            _ => all == part,
+        }
     }
 }

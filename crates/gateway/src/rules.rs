@@ -13,15 +13,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{folder, tool};
 
 /// How long a tool may take: 5 s, chosen by us. One that waits for another's lock or for a kernel that hangs is killed.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Which packets of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Those that leave by it: POSTROUTING.
+    #[default]
     Egress,
     /// Those that come by it: PREROUTING.
     Ingress,

@@ -284,9 +284,15 @@ impl Queue {
     pub(crate) fn finish(self, interval: Interval) -> Result<Option<QueueReport>, QueueError> {
         let name = self.name;
         let sees_sojourn = matches!(self.carrier, Carrier::Datapath(_));
-        let total = match self.carrier {
-            Carrier::Datapath(datapath) => datapath.stop().map_err(|e| e.to_string()),
-            Carrier::Kernel(qdisc) => qdisc.stats().map_err(|e| e.to_string()),
+        let (discipline, total) = match self.carrier {
+            Carrier::Datapath(datapath) => (
+                self.egress.queue.spec.discipline().to_string(),
+                datapath.stop().map_err(|e| e.to_string()),
+            ),
+            Carrier::Kernel(qdisc) => (
+                qdisc.discipline.clone(),
+                qdisc.stats().map_err(|e| e.to_string()),
+            ),
         };
         let total = total.map_err(|why| QueueError {
             queue: name.clone(),
@@ -309,7 +315,7 @@ impl Queue {
         let drops: BTreeMap<_, _> = total.drops.into_iter().filter(|&(_, n)| n > 0).collect();
         Ok(Some(QueueReport {
             name,
-            discipline: total.discipline,
+            discipline,
             rate_bps,
             throughput_bps,
             utilisation,

@@ -46,7 +46,7 @@ pub(crate) struct Qdisc {
     node: Namespace,
     interface: String,
     index: u32,
-    discipline: String,
+    pub(crate) discipline: String,
     does: Does,
     rate: Rate,
     since: Instant,
@@ -270,7 +270,6 @@ impl Qdisc {
     /// The kernel's counters.
     pub(crate) fn stats(&self) -> io::Result<Stats> {
         let mut stats = Stats {
-            discipline: self.discipline.clone(),
             rate_bps: Some(self.rate.bps()),
             seconds: self.since.elapsed().as_secs_f64(),
             ..Stats::default()

@@ -8,7 +8,7 @@ use makeway_gateway::control::client::{self, Down as Found};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::rules::Direction;
 
-use super::up;
+use super::describe::{ended, removed};
 use crate::text;
 
 const EXAMPLES: &str = "\
@@ -33,8 +33,8 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
         Found::Stopped(status) => format!(
             "makeway on {name} (process {}) has ended and {}; {}.",
             status.pid,
-            up::removed(&status),
-            up::ended(&status)
+            removed(&status),
+            ended(&status)
         ),
         Found::Cleaned(directions) => {
             let names: Vec<_> = directions.into_iter().map(Direction::name).collect();
@@ -45,8 +45,8 @@ pub fn run(args: &Down) -> anyhow::Result<ExitCode> {
         }
         Found::Unloaded(status) => format!(
             "{name} is as it was before, {}; {}.",
-            up::removed(&status),
-            up::ended(&status)
+            removed(&status),
+            ended(&status)
         ),
         Found::Nothing => {
             Interface::find(name)?;

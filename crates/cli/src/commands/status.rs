@@ -6,14 +6,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use makeway_core::units::Rate;
 use makeway_gateway::control::client::{self, Found};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::{DirectionStatus, Status as Instance};
 use makeway_gateway::datapath::{FlowStats, TagStats};
 use serde_json::json;
 
-use super::up;
+use super::describe::{carrier, drops, headline, standing};
 use crate::text;
 
 const EXAMPLES: &str = "\
@@ -87,7 +86,7 @@ fn instance(found: &Found, flows: usize) -> String {
     let mut out = format!(
         "{}{elsewhere}: {process}, packets wait {}\n",
         status.interface,
-        up::carrier(status)
+        carrier(status)
     );
     for warning in &status.warnings {
         let _ = writeln!(out, "  warning: {warning}");
@@ -163,45 +162,6 @@ fn direction(one: &DirectionStatus, flows: usize) -> String {
     out
 }
 
-/// `upload: sqf at 20mbit, flows by 5-tuple, 14 B overhead`.
-pub fn headline(one: &DirectionStatus) -> String {
-    let what = match one.direction.as_str() {
-        "ingress" => "download",
-        _ => "upload",
-    };
-    let mut out = format!("{what}: {}", one.stats.discipline);
-    if let Some(bps) = one.stats.rate_bps {
-        let _ = write!(out, " at {}", Rate::from_bps(bps));
-    }
-    if matches!(one.stats.discipline.as_str(), "hier" | "prio") {
-        let _ = write!(out, ", users by {}", one.users_by);
-    }
-    let _ = write!(
-        out,
-        ", flows by {}, {} B overhead",
-        one.flows_by, one.overhead
-    );
-    if one.mpu > 0 {
-        let _ = write!(out, ", at least {} B", one.mpu);
-    }
-    if one.cells != "none" {
-        let _ = write!(out, ", {}", one.cells);
-    }
-    out
-}
-
-/// `none`, or `12 longest-queue, 1 too-large`.
-pub fn drops(drops: &std::collections::BTreeMap<String, u64>) -> String {
-    let each = drops.iter().filter(|(_, n)| **n > 0);
-    let each: Vec<_> = each
-        .map(|(why, n)| format!("{} {why}", text::count(*n)))
-        .collect();
-    match each.is_empty() {
-        true => "none".into(),
-        false => each.join(", "),
-    }
-}
-
 fn flow_table(flows: &[FlowStats]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -210,7 +170,7 @@ fn flow_table(flows: &[FlowStats]) -> String {
     let mut header = vec![
         "flow", "packets", "bytes", "backlog", "p50", "p99", "drops", "last",
     ];
-    let are_judged = flows.iter().any(|flow| !flow.standing.is_empty());
+    let are_judged = flows.iter().any(|flow| flow.standing.is_some());
     if are_judged {
         header.push("standing");
     }
@@ -241,14 +201,6 @@ fn flow_table(flows: &[FlowStats]) -> String {
         }
     }
     table.to_string()
-}
-
-/// `bulk for 12 s: standing queue for 1.2 s`; empty under a discipline that does not judge flows.
-pub fn standing(flow: &FlowStats) -> String {
-    match flow.standing.as_str() {
-        "" => String::new(),
-        class => format!("{class} for {}: {}", text::span(flow.since_s), flow.reason),
-    }
 }
 
 fn last(idle: f64) -> String {

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway tag`: writes tickets on packets of an interface, or removes them, until it is ended.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use makeway_core::flow::Identity;
 use makeway_core::sched::{Discipline, Limits};
-use makeway_core::ticket::{Codec, Scale, TicketRate, Tsw};
-use makeway_core::units::{Bytes, Duration};
+use makeway_core::ticket::TicketRate;
+use makeway_core::units::Bytes;
 use makeway_gateway::control::{Backend, UpConfig};
 use makeway_gateway::datapath::{DatapathConfig, Leaving, Rule, Share, TagConfig};
 use makeway_gateway::rules::Direction;
 
-use super::up;
+use super::instance::{Domain, secret_seed, stay, tickets};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,49 +55,6 @@ pub struct Tag {
     domain: Domain,
 }
 
-/// Settings common to all sources and links of a domain.
-#[derive(Args)]
-pub struct Domain {
-    /// Bits of a tag, 2 to 16: the same all over the domain.
-    #[arg(long, value_name = "N", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(2..=16))]
-    tag_bits: u32,
-    /// Scale of tags over tickets: the same all over the domain.
-    #[arg(long, value_name = "SCALE", default_value = "logarithmic")]
-    tag_scale: ScaleName,
-    /// Time over which rates are estimated, 1ms to 1h.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = window)]
-    tag_window: Duration,
-    /// Limits sources, or the link, to the tickets issued where tags cannot express them.
-    #[arg(long)]
-    policing: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ScaleName {
-    Linear,
-    Logarithmic,
-}
-
-impl Domain {
-    /// Their configuration: tags stay as they are.
-    ///
-    /// # Errors
-    /// None for parsed arguments.
-    pub fn config(&self) -> anyhow::Result<TagConfig> {
-        let scale = match self.tag_scale {
-            ScaleName::Linear => Scale::Linear,
-            ScaleName::Logarithmic => Scale::Logarithmic,
-        };
-        Ok(TagConfig {
-            codec: Codec::new(self.tag_bits, scale)?,
-            window: self.tag_window,
-            policing: self.policing,
-            ..TagConfig::default()
-        })
-    }
-}
-
 /// Recipient of `--tickets`, in the order of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
@@ -126,7 +81,7 @@ pub fn run(args: &Tag) -> anyhow::Result<ExitCode> {
         backend: Backend::Nfqueue,
         directions: vec![(direction, config(args)?)],
     };
-    up::stay(config)
+    stay(config)
 }
 
 fn config(args: &Tag) -> anyhow::Result<DatapathConfig> {
@@ -149,8 +104,7 @@ fn config(args: &Tag) -> anyhow::Result<DatapathConfig> {
             ..args.domain.config()?
         },
         any_queue: true,
-        // From the system's own randomness, so that strangers cannot aim at one source's slot.
-        seed: RandomState::new().hash_one(std::process::id()),
+        seed: secret_seed(),
         ..DatapathConfig::new(0, spec, limits, None)
     })
 }
@@ -184,18 +138,6 @@ fn rules(grants: &[Grant], each: Identity) -> anyhow::Result<Vec<Rule>> {
     Ok(rules)
 }
 
-/// Reads tickets per second.
-///
-/// # Errors
-/// The allowed range.
-pub fn tickets(text: &str) -> Result<TicketRate, String> {
-    let most = TicketRate::MOST;
-    let rate = text.parse().ok().and_then(TicketRate::new);
-    rate.ok_or_else(|| {
-        format!("`{text}` is not a rate of 1 to {most} tickets per second: write 500")
-    })
-}
-
 fn grant(text: &str) -> Result<Grant, String> {
     let Some((who, rate)) = text.rsplit_once('=') else {
         let rate = tickets(text)?;
@@ -215,14 +157,6 @@ fn grant(text: &str) -> Result<Grant, String> {
             "`{who}` is neither an address nor a port from 1 to 65535: write 500, 192.168.1.7=500 or 443=500"
         )),
     }
-}
-
-fn window(text: &str) -> Result<Duration, String> {
-    let window: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    if !(Duration::from_millis(1)..=Tsw::MOST_WINDOW).contains(&window) {
-        return Err(format!("{window} is not from 1ms to 1h: write 60s"));
-    }
-    Ok(window)
 }
 
 #[cfg(test)]
@@ -260,9 +194,6 @@ mod tests {
         }
         for text in ["host=5", "0=5", "65536=5", "=5"] {
             assert!(grant(text).unwrap_err().contains("443=500"), "{text}");
-        }
-        for text in ["0s", "2h"] {
-            assert!(window(text).unwrap_err().contains("60s"), "{text}");
         }
         let twice = ["443=1", "443=2"].map(|text| grant(text).unwrap());
         assert!(rules(&twice, Identity::FiveTuple).is_err());

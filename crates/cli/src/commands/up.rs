@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway up`: shapes an interface until it is ended.
 
-use std::collections::hash_map::RandomState;
-use std::fs;
-use std::hash::BuildHasher;
-use std::io;
 use std::net::IpAddr;
-use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
@@ -17,13 +12,13 @@ use makeway_core::sched::{Discipline, Limits, Spec};
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
 use makeway_gateway::control::interface::Interface;
-use makeway_gateway::control::protocol::{DirectionStatus, Settings, Status};
-use makeway_gateway::control::{Backend, Ending, Instance, Outcome, UpConfig, client};
+use makeway_gateway::control::protocol::Settings;
+use makeway_gateway::control::{Backend, Instance, UpConfig, client};
 use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig, on_a_link};
 use makeway_gateway::rules::Direction;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::tag::{self, Domain};
+use super::describe::directions;
+use super::instance::{Domain, secret_seed, started, stay, tickets};
 use crate::text;
 
 const EXAMPLES: &str = "\
@@ -95,7 +90,7 @@ pub struct Up {
     #[arg(long)]
     ptm: bool,
     /// Tickets per second that the next hop issues for egress, 1 to 1000000: tags are traded for them.
-    #[arg(long, value_name = "N", value_parser = tag::tickets)]
+    #[arg(long, value_name = "N", value_parser = tickets)]
     tickets: Option<TicketRate>,
     /// Datapath: bpf (the kernel, Linux 6.17 or newer; keeps shaping if makeway dies), nfqueue (makeway; every
     /// kernel), auto (bpf where available).
@@ -160,40 +155,13 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts, says so, and stays until it is ended.
-///
-/// # Errors
-/// If it could not start or go on.
-pub fn stay(config: UpConfig) -> anyhow::Result<ExitCode> {
-    let interface = config.interface.clone();
-    let quit = quit()?;
-    let instance = Instance::start(config)?;
-    let status = match instance.status() {
-        Ok(status) => status,
-        Err(why) => {
-            let outcome = instance.stop();
-            bail!("{interface}: {why}; {}", removed(&outcome.status));
-        }
-    };
-    text::say!("{}", started(&status).trim_end());
-    notify("READY=1");
-    let is_watched = std::env::var_os("WATCHDOG_USEC").is_some();
-    let outcome = instance.run(&quit, || {
-        if is_watched {
-            notify("WATCHDOG=1");
-        }
-    })?;
-    notify("STOPPING=1");
-    finished(&interface, &outcome)
-}
-
 fn set(args: &Up) -> anyhow::Result<ExitCode> {
     let mut settings = Settings::default();
     for setting in &args.set {
         match setting {
             Setting::Rate(rate) => settings.rate_bps = Some(rate.bps()),
             Setting::Down(rate) => settings.down_bps = Some(rate.bps()),
-            Setting::Discipline(one) => settings.discipline = Some(one.name().into()),
+            Setting::Discipline(one) => settings.discipline = Some(*one),
             Setting::Tickets(rate) => settings.tickets = Some(rate.per_second()),
         }
     }
@@ -253,8 +221,7 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
                 ..tags.clone()
             },
             impairments: Impairments::default(),
-            // From the system's own randomness, so that strangers cannot aim at one flow's slot.
-            seed: RandomState::new().hash_one(std::process::id()),
+            seed: secret_seed(),
         };
         (direction, config)
     };
@@ -334,139 +301,6 @@ fn limits(asked: &[Limit], rate: Rate, framing: Framing, mtu: u32) -> Limits {
     }
 }
 
-fn started(status: &Status) -> String {
-    let name = &status.interface;
-    // The same user's commands reach it, and nobody else's.
-    let sudo = std::env::var_os("SUDO_USER").map_or("", |_| "sudo ");
-    let mut said = format!(
-        "{name}: {}.\nSee it: `{sudo}makeway watch {name}` or `{sudo}makeway status {name}`. End it: Ctrl-C or `{sudo}makeway down {name}`.\n",
-        directions(status)
-    );
-    said += &format!("Packets wait {}.\n", carrier(status));
-    for warning in &status.warnings {
-        said += &format!("Warning: {warning}\n");
-    }
-    said
-}
-
-/// `in the kernel (qdisc makeway2 on wan0)`, `in makeway (rules by nft; this kernel has no BPF qdiscs ...)`.
-pub fn carrier(status: &Status) -> String {
-    if status.backend == Backend::Bpf.to_string() {
-        let of = |one: &DirectionStatus| format!("qdisc {} on {}", one.qdisc, one.device);
-        let qdiscs: Vec<_> = status.directions.iter().map(of).collect();
-        return format!("in the kernel ({})", qdiscs.join(", "));
-    }
-    match status.why.as_str() {
-        "" => format!("in makeway (rules by {})", status.rules),
-        why => format!(
-            "in makeway (rules by {}) and not in the kernel: {why}",
-            status.rules
-        ),
-    }
-}
-
-/// `upload 20mbit by sqf (flows by 5-tuple, limit 166 packets), download unshaped`.
-fn directions(status: &Status) -> String {
-    let one = |name: &str, what: &str| {
-        let found = status.directions.iter().find(|one| one.direction == name);
-        found.map_or(format!("{what} unshaped"), |one| direction(what, one))
-    };
-    format!(
-        "{}, {}",
-        one("egress", "upload"),
-        one("ingress", "download")
-    )
-}
-
-fn direction(what: &str, one: &DirectionStatus) -> String {
-    let tags = match one.tags_by.as_str() {
-        "" => String::new(),
-        tags => format!("; {tags}"),
-    };
-    let Some(rate) = one.stats.rate_bps.map(Rate::from_bps) else {
-        return format!("{what} unshaped{tags}");
-    };
-    let discipline = &one.stats.discipline;
-    let has_users = |one: Discipline| one.spec().needs().users;
-    let by_user = match discipline.parse().is_ok_and(has_users) {
-        true => format!("users by {}, ", one.users_by),
-        false => String::new(),
-    };
-    format!(
-        "{what} {rate} by {discipline} ({by_user}flows by {}, limit {}{tags})",
-        one.flows_by,
-        text::packets(u64::from(one.limit_packets)),
-    )
-}
-
-fn finished(name: &str, outcome: &Outcome) -> anyhow::Result<ExitCode> {
-    let said = ended(&outcome.status);
-    let removed = removed(&outcome.status);
-    match &outcome.ending {
-        Ending::Quit => text::say!("\n{name}: {removed}; {said}."),
-        Ending::Asked => text::say!("{name}: ended by `makeway down`, {removed}; {said}."),
-        Ending::InterfaceGone => {
-            bail!("the interface {name} is gone, or has another name: {removed}; {said}")
-        }
-        Ending::Failed(why) => bail!("{name}: {why}; {removed}, traffic passes; {said}"),
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Cleanup of an ended instance, in words.
-pub fn removed(status: &Status) -> &'static str {
-    match status.backend == Backend::Bpf.to_string() {
-        true => "its qdisc is removed",
-        false => "its rules are removed",
-    }
-}
-
-/// `12 345 packets sent (18.2 MB), 12 dropped`.
-pub fn ended(status: &Status) -> String {
-    let sum = |of: fn(&DirectionStatus) -> u64| status.directions.iter().map(of).sum::<u64>();
-    format!(
-        "{} sent ({}), {} dropped",
-        text::packets(sum(|one| one.stats.packets_out)),
-        text::size(sum(|one| one.stats.bytes_out)),
-        text::count(sum(|one| one.stats.dropped())),
-    )
-}
-
-/// Becomes readable when the user or the system wants the end. Signals that the caller ignores
-/// (`nohup`) stay ignored.
-fn quit() -> io::Result<UnixStream> {
-    let (quit, signal) = UnixStream::pair()?;
-    for number in [SIGINT, SIGTERM, SIGHUP] {
-        if number == SIGTERM || !ignored(number) {
-            signal_hook::low_level::pipe::register(number, signal.try_clone()?)?;
-        }
-    }
-    Ok(quit)
-}
-
-fn ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.unwrap_or(0) >> (signal - 1) & 1 == 1
-}
-
-/// Tells systemd, where it started us (sd_notify(3)).
-fn notify(state: &str) {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::net::SocketAddr;
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    let address = match path.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(&path),
-    };
-    // Without it the service is not seen as started; there is nobody else to tell.
-    let _ = address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &to));
-}
-
 fn rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
     match rate.bps() {
@@ -509,7 +343,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     match key {
         "rate" => rate(value).map(Setting::Rate),
         "down" => rate(value).map(Setting::Down),
-        "tickets" => tag::tickets(value).map(Setting::Tickets),
+        "tickets" => tickets(value).map(Setting::Tickets),
         "discipline" => match value.parse() {
             Ok(discipline) => Ok(Setting::Discipline(discipline)),
             Err(error) => Err(format!("{error}")),

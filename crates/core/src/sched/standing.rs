@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a discipline that judges flows by their behaviour regards one of them, for its owner to read.
 
+use alloc::string::String;
 use core::fmt;
+use core::str::FromStr;
 
+use crate::param::one_of;
 use crate::units::Instant;
 
 /// How a flow is served.
@@ -33,7 +36,7 @@ pub enum Reason {
     Starved,
     /// Its queue was not empty for so long, in ms.
     StandingQueue(u32),
-    /// Asked by a loss, it gives way.
+    /// Asked by a loss, it slowed down.
     RespondsToLoss,
     /// It starved, and brought more once it was served: its rate is not its own.
     Grew,
@@ -55,6 +58,9 @@ pub struct Standing {
 }
 
 impl Class {
+    /// Every class.
+    pub const ALL: [Self; 4] = [Self::New, Self::Standing, Self::Bulk, Self::Probation];
+
     /// `new`, `standing`, `bulk`, `probation`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,6 +69,26 @@ impl Class {
             Self::Bulk => "bulk",
             Self::Probation => "probation",
         }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name of a class is not one of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the class of a flow: choose {list}", list = one_of(&Class::ALL.map(Class::name)))]
+pub struct ParseClassError(String);
+
+impl FromStr for Class {
+    type Err = ParseClassError;
+    fn from_str(s: &str) -> Result<Self, ParseClassError> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|one| one.name() == s)
+            .ok_or_else(|| ParseClassError(s.into()))
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) const PINS: &str = "/sys/fs/bpf/makeway";
 const LONGEST: u64 = 1 << 20;
 /// The form of [`Record`]. Fields may be added without a new one, if they may also be missing.
 pub(super) const VERSION: u32 = 1;
-/// What our kinds begin with; a number follows.
+/// Begin of our kinds; a number follows.
 pub(super) const KIND: &str = "makeway";
 
 /// A record.
@@ -54,7 +54,7 @@ pub(super) struct Half {
 
 impl Half {
     pub(super) fn is_ingress(&self) -> bool {
-        self.status.direction == Direction::Ingress.name()
+        self.status.direction == Direction::Ingress
     }
 }
 
@@ -79,13 +79,13 @@ impl Record {
     /// The record of `interface` in the network namespace of that inode.
     ///
     /// # Errors
-    /// What is wrong with one that is of another interface, or of a form that this version does not know.
+    /// For a record of another interface, or of a form that this version does not know.
     pub fn parse(bytes: &[u8], interface: &str, namespace: u64) -> Result<Self, String> {
         let record: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if record.version > VERSION {
             return Err("a newer makeway wrote it".into());
         }
-        // What it says becomes paths and numbers of devices.
+        // Its fields become paths and numbers of devices.
         let of_place = record.interface == interface && record.namespace == namespace;
         let is_name = |name: &str| !name.contains('/') && (1..16).contains(&name.len());
         let kinds = record.directions.iter().map(|half| &half.status.qdisc);
@@ -105,7 +105,7 @@ impl Record {
     }
 
     pub(super) fn write(&self, file: &Path) -> Result<(), BpfError> {
-        let what = "the record of what was there before";
+        let what = "the record of the state before";
         let written = self
             .to_bytes()
             .and_then(|bytes| folder::write(file, &bytes));
@@ -136,7 +136,7 @@ mod tests {
     use super::super::Shaped;
     use super::*;
 
-    /// What version 0.1.0 wrote, before records had a version.
+    /// A record of version 0.1.0, before records had a version.
     const OLD: &str = r#"{"interface":"wan0.7","index":3,"namespace":4026531840,"started":5,"before":[{"kind":"fq_codel","handle":7798784,"parent":4294967295,"options":[8,0,1,0]}],"made_clsact":true,"directions":[{"status":{"direction":"egress","queue":0,"device":"wan0.7","qdisc":"makeway3","flows_by":"5-tuple","users_by":"src-host","limit_packets":200,"limit_bytes":302800,"overhead":14,"mpu":0,"cells":"none","tags_by":"","discipline":"sqf","rate_bps":null,"seconds":0.0,"cpu_seconds":0.0,"packets_in":0,"bytes_in":0,"largest_bytes":0,"packets_out":0,"bytes_out":0,"drops":{},"backlog_packets":0,"backlog_bytes":0,"delayed_packets":0,"verdicts_refused":0,"favoured":0,"reordered":0,"expected":0,"tags":{"with_tickets":0,"foreign":0,"unable":0,"written":0},"sojourn":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"sojourn_recent":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"flows_seen":0,"flows":[]},"index":3}]}"#;
 
     fn place(folder: &Path) -> Place {

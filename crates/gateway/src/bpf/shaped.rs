@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An interface that the kernel shapes: its qdiscs, the ifb device of what comes, and what was there before.
+//! An interface that the kernel shapes: its qdiscs, the ifb device of its ingress, and its former qdiscs.
 //!
 //! Nothing of it needs a process. The qdiscs and their maps are pinned below [`PINS`]; a [`Record`] says what belongs to the
-//! interface and what it had before, so that whoever comes later can ask, change and restore.
+//! interface and what it had before, so that a later process can ask, change and restore.
 
 use std::fs;
 use std::io;
@@ -14,6 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::netlink::{self, Found, ROOT};
 use super::record::{Half, KIND, PINS, Record, VERSION, is_ours};
 use super::{BpfError, Config, Qdisc, stats};
+use crate::datapath::Stats;
 use crate::folder;
 use crate::interface::{self, Interface};
 use crate::place::Place;
@@ -48,7 +49,7 @@ pub struct Shaped {
 }
 
 impl Shaped {
-    /// Shapes an interface of the calling thread's network namespace. What was shaped there before is replaced: at no moment
+    /// Shapes an interface of the calling thread's network namespace. Former qdiscs of ours are replaced: at no moment
     /// there is no qdisc of ours. The record goes to `place`.
     ///
     /// # Errors
@@ -91,7 +92,7 @@ impl Shaped {
                 index: interface.index,
                 namespace: place.namespace,
                 started: now(),
-                // Whoever is killed right after making one has it undone.
+                // One that a process made and was killed right after is removed too.
                 made_clsact: match &old {
                     Some(old) if old.made_clsact => true,
                     _ => !before.iter().any(Found::is_aside),
@@ -116,7 +117,7 @@ impl Shaped {
             shaped.record.directions.push(Half { status, index });
             shaped.qdiscs.push(qdisc);
         }
-        // From here on whoever comes later finds what is to be undone.
+        // From here on a later process finds the changes to undo.
         shaped.record.write(file)?;
         let attached = shaped.attach(had_ingress);
         // One that cannot be asked is none.
@@ -169,7 +170,7 @@ impl Shaped {
         Ok(())
     }
 
-    /// Looks whether what comes by the interface still has a way.
+    /// Looks whether the ingress of the interface still has a path.
     ///
     /// # Errors
     /// If it has not, until this is ended.
@@ -180,7 +181,7 @@ impl Shaped {
             .iter()
             .filter(|half| half.is_ingress())
         {
-            // What cannot be asked now can be asked later.
+            // A question that fails now can be asked later.
             if interface::is_up(half.index).is_ok_and(|up| !up) {
                 return Err(format!("its device {} is gone or down", half.status.device));
             }
@@ -188,7 +189,7 @@ impl Shaped {
         Ok(())
     }
 
-    /// Each direction that is shaped, with what was counted so far, egress first.
+    /// Each direction that is shaped, with its counters so far, egress first.
     ///
     /// # Errors
     /// If the kernel does not say.
@@ -197,10 +198,11 @@ impl Shaped {
         let halves = self.record.directions.iter().zip(&self.qdiscs);
         let each = halves.map(|(half, qdisc)| {
             let mut status = half.status.clone();
-            let discipline = std::mem::take(&mut status.stats.discipline);
-            status.stats = stats::stats(qdisc, now)?;
-            status.stats.discipline = discipline;
-            status.stats.seconds = now.saturating_sub(self.record.started) as f64 / 1e9;
+            status.stats = Stats {
+                discipline: status.stats.discipline,
+                seconds: now.saturating_sub(self.record.started) as f64 / 1e9,
+                ..stats::stats(qdisc, now)?
+            };
             Ok(status)
         });
         each.collect()
@@ -209,7 +211,7 @@ impl Shaped {
     /// Whether a direction is shaped.
     pub fn shapes(&self, direction: Direction) -> bool {
         let mut halves = self.record.directions.iter();
-        halves.any(|half| half.status.direction == direction.name())
+        halves.any(|half| half.status.direction == direction)
     }
 
     /// Changes the rate of a direction.
@@ -219,7 +221,7 @@ impl Shaped {
     pub fn set_rate(&self, direction: Direction, rate: Rate) -> Result<(), BpfError> {
         let halves = self.record.directions.iter().zip(&self.qdiscs);
         for (half, qdisc) in halves {
-            if half.status.direction == direction.name() {
+            if half.status.direction == direction {
                 qdisc.set_rate(Some(rate))?;
             }
         }
@@ -227,7 +229,7 @@ impl Shaped {
     }
 
     /// Takes everything away and restores what was there; says what could not be done, and keeps what it takes to try again.
-    /// What waits is lost, and is in the last counters as `reset`.
+    /// The backlog is lost, and is in the last counters as `reset`.
     ///
     /// The interface is known by its number: it may have another name by now. One that is gone, or in another namespace, has
     /// lost its qdiscs and filters on the way.
@@ -355,7 +357,7 @@ impl Shaped {
         self.record.write(&self.file)
     }
 
-    /// Gives up the kinds that ours replaced.
+    /// Removes the pins of the kinds that ours replaced.
     fn forget_others(&self) {
         let pins = self.record.pins();
         let entries = fs::read_dir(&pins).into_iter().flatten().flatten();
@@ -380,7 +382,7 @@ impl Found {
     }
 
     pub(super) fn is_restorable(&self) -> bool {
-        // What the kernel made by itself it makes again; clsact and ingress stay in place.
+        // The kernel makes its own again; clsact and ingress stay in place.
         let by_kernel = self.handle == 0;
         by_kernel || self.is_aside() || RESTORABLE.contains(&self.kind.as_str())
     }
@@ -392,7 +394,7 @@ fn restore(index: u32, before: &[Found], resumed: bool) -> io::Result<()> {
     let Some(root) = now.first().filter(|first| first.is_root()) else {
         return Ok(());
     };
-    // What the kernel made by itself it makes again; clsact and ingress are not below the root.
+    // The kernel makes its own again; clsact and ingress are not below the root.
     let made = |one: &&Found| one.handle != 0 && (one.is_root() || one.parent >> 16 != 0xffff);
     let made: Vec<&Found> = before.iter().filter(made).collect();
     let first = made.first().filter(|first| first.is_root());
@@ -411,7 +413,7 @@ fn restore(index: u32, before: &[Found], resumed: bool) -> io::Result<()> {
     }
 }
 
-/// What is not there needs no removal.
+/// A missing object needs no removal.
 fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error)

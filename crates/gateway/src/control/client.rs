@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_TO_STOP: Duration = Duration::from_secs(30);
 /// Bytes of the longest answer: 1024 flows in each direction take less than one.
 const LONGEST: usize = 8 << 20;
+const OTHER_VERSION: &str =
+    "the running makeway is of another version: end it by `makeway down`, then start it again";
 
 /// Why an instance could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -287,7 +289,8 @@ fn ask_at(place: &Place, request: &Request) -> Result<Answer, AskError> {
             _ => return Err(silent(error)),
         },
     };
-    exchange(stream, request, end).map_err(silent)
+    let answer = exchange(stream, request, end).map_err(silent)?;
+    serde_json::from_slice(&answer).map_err(|_| AskError::Refused(OTHER_VERSION.into()))
 }
 
 /// Connects to this user's own.
@@ -313,7 +316,7 @@ fn connected(place: &Place, end: Instant) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-fn exchange(mut stream: UnixStream, request: &Request, end: Instant) -> io::Result<Answer> {
+fn exchange(mut stream: UnixStream, request: &Request, end: Instant) -> io::Result<Vec<u8>> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
@@ -347,12 +350,12 @@ fn exchange(mut stream: UnixStream, request: &Request, end: Instant) -> io::Resu
     if line.is_empty() {
         return Err(ErrorKind::UnexpectedEof.into());
     }
-    Ok(serde_json::from_slice(&line)?)
+    Ok(line)
 }
 
 fn unexpected(answer: Answer) -> AskError {
     AskError::Refused(match answer {
         Answer::Error(why) => why,
-        _ => "the running makeway is of another version: end it by `makeway down`, then start it again".into(),
+        _ => OTHER_VERSION.into(),
     })
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holder of the packets of an instance: datapaths of this process, or the kernel.
 
-use std::fmt;
-use std::str::FromStr;
-
-use makeway_core::framing::Cells;
-use makeway_core::sched::ParseDisciplineError;
 use makeway_core::ticket::TicketRate;
 
 use super::interface::Interface;
 use super::place::Place;
-use super::protocol::{DirectionStatus, Settings};
+use super::protocol::{Backend, DirectionStatus, Settings};
 use super::watchdog::MOST_MISSED;
 use super::{UpConfig, UpError};
 use crate::bpf::{self, BpfError, Shaped};
@@ -21,46 +16,6 @@ use crate::rules::{self, Direction, Rules};
 const MOST_FLOWS: usize = 1024;
 /// The first number tried for a packet queue: "MW", out of the way of people's own small numbers.
 const FIRST_QUEUE: u16 = 0x4d57;
-
-/// Holder of the packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
-    /// The kernel where it can, else this process.
-    #[default]
-    Auto,
-    /// Qdiscs in the kernel, which go on when this process dies.
-    Bpf,
-    /// Packet queues that this process serves.
-    Nfqueue,
-}
-
-/// A name that is no backend.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown backend `{0}`: choose auto, bpf or nfqueue")]
-pub struct ParseBackendError(String);
-
-impl FromStr for Backend {
-    type Err = ParseBackendError;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "auto" => Ok(Self::Auto),
-            "bpf" => Ok(Self::Bpf),
-            "nfqueue" => Ok(Self::Nfqueue),
-            _ => Err(ParseBackendError(name.into())),
-        }
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Bpf => "bpf",
-            Self::Nfqueue => "nfqueue",
-        })
-    }
-}
 
 #[derive(Debug)]
 pub(super) enum Engine {
@@ -202,7 +157,7 @@ fn in_the_kernel(
 ) -> Result<Shaped, BpfError> {
     let directions = config.directions.iter().map(|(direction, config)| {
         let mut status = describe(*direction, config);
-        status.stats.discipline = config.spec.discipline().to_string();
+        status.stats.discipline = Some(config.spec.discipline());
         Ok((*direction, status, bpf::Config::of(config)?))
     });
     let directions = directions.collect::<Result<_, BpfError>>()?;
@@ -233,10 +188,6 @@ pub(super) fn set_in_the_kernel(
 }
 
 fn set(running: &[Running], interface: &str, settings: &Settings) -> Result<(), String> {
-    let discipline = settings.discipline.as_deref().map(str::parse);
-    let discipline = discipline
-        .transpose()
-        .map_err(|error: ParseDisciplineError| error.to_string())?;
     let shapes = |direction| running.iter().any(|one| one.direction == direction);
     let rates = settings.rates(interface, shapes)?;
     let tickets = settings.tickets.map(|n| {
@@ -256,7 +207,7 @@ fn set(running: &[Running], interface: &str, settings: &Settings) -> Result<(), 
             .find(|(direction, _)| *direction == one.direction);
         let change = Change {
             rate: rate.map(|(_, rate)| Some(*rate)),
-            discipline,
+            discipline: settings.discipline,
             tickets,
             ..Change::default()
         };
@@ -318,19 +269,12 @@ impl Running {
 /// The settings, without counters.
 fn describe(direction: Direction, config: &DatapathConfig) -> DirectionStatus {
     DirectionStatus {
-        direction: direction.name().into(),
-        flows_by: config.identity.to_string(),
-        users_by: config.users.to_string(),
+        direction,
+        flows_by: config.identity,
+        users_by: config.users,
         limit_packets: config.limits.packets,
         limit_bytes: config.limits.bytes.get(),
-        overhead: config.framing.overhead,
-        mpu: config.framing.mpu,
-        cells: match config.framing.cells {
-            Cells::None => "none",
-            Cells::Atm => "atm",
-            Cells::Ptm => "ptm",
-        }
-        .into(),
+        framing: config.framing,
         tags_by: config.tags.to_string(),
         ..DirectionStatus::default()
     }

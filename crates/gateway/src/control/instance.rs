@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::engine::{Backend, Engine};
+use super::engine::Engine;
 use super::interface::{self, Interface, InterfaceError};
 use super::offloads::Warnings;
 use super::place::{self, Place, PlaceError, Taken};
 use super::privilege::{self, NotPermitted};
-use super::protocol::{Answer, DirectionStatus, Request, Status, VERSION};
+use super::protocol::{Answer, Backend, DirectionStatus, Request, Status, VERSION};
 use super::server::{Server, Waiting};
 use super::watchdog::{LOOK, Watchdog};
 use crate::bpf::BpfError;
@@ -313,7 +313,7 @@ pub(super) fn without_process(place: &Place, directions: Vec<DirectionStatus>) -
         version: VERSION,
         interface: place.interface.clone(),
         namespace: place.namespace,
-        backend: Backend::Bpf.to_string(),
+        backend: Backend::Bpf,
         warnings: warnings.unwrap_or_default(),
         directions,
         ..Status::default()
@@ -326,7 +326,7 @@ fn header(place: &Place, engine: &Engine) -> Status {
         interface: place.interface.clone(),
         namespace: place.namespace,
         pid: std::process::id(),
-        backend: engine.backend().to_string(),
+        backend: engine.backend(),
         why: engine.why(),
         warnings: Vec::new(),
         rules: engine.rules(),

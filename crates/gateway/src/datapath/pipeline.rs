@@ -372,7 +372,7 @@ impl Pipeline {
             recent.clear();
         }
         Stats {
-            discipline: self.spec.discipline().to_string(),
+            discipline: Some(self.spec.discipline()),
             rate_bps: self.shaper.rate().map(Rate::bps),
             seconds: now.saturating_since(self.started).as_secs_f64(),
             cpu_seconds: 0.0,
@@ -527,7 +527,7 @@ impl SeenFlow {
             sojourn_p50_ms: flow.sojourns.quantile(0.5).as_millis_f64(),
             sojourn_p99_ms: flow.sojourns.quantile(0.99).as_millis_f64(),
             idle_s: now.saturating_since(flow.last_seen).as_secs_f64(),
-            standing: standing.map_or_else(String::new, |is| is.class.name().into()),
+            standing: standing.map(|is| is.class),
             reason: standing.map_or_else(String::new, |is| is.reason.to_string()),
             since_s: standing.map_or(0.0, |is| now.saturating_since(is.since).as_secs_f64()),
         }

@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use makeway_core::sched::{Class, Discipline};
 use serde::{Deserialize, Serialize};
+
+use crate::text;
 
 /// One queue. `packets_in = packets_out + drops + backlog_packets + delayed_packets`, always.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
-    /// The discipline.
-    pub discipline: String,
+    /// The discipline; `None` for a qdisc of Linux's own.
+    #[serde(with = "text::or_empty")]
+    pub discipline: Option<Discipline>,
     /// Rate on the wire; `None`: not limited.
     pub rate_bps: Option<u64>,
     /// Time since the datapath started.
@@ -114,7 +118,8 @@ pub struct FlowStats {
     /// Time since its last packet came.
     pub idle_s: f64,
     /// `new`, `standing` or `bulk`, under a discipline that judges flows by their behaviour (`makeway`); else empty.
-    pub standing: String,
+    #[serde(with = "text::or_empty")]
+    pub standing: Option<Class>,
     /// Why, in words: `standing queue for 1.2 s`.
     pub reason: String,
     /// For how long.

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use makeway_core::sched::Discipline;
 use makeway_gateway::control::protocol::{DirectionStatus, Status};
 use makeway_gateway::datapath::FlowStats;
 
@@ -222,7 +223,7 @@ impl View {
             .filter(|flow| flow.backlog_packets > 0)
             .collect();
         waiting.sort_by_key(|flow| flow.backlog_bytes);
-        let by_backlog = self.status.stats.discipline == "sqf";
+        let by_backlog = self.status.stats.discipline == Some(Discipline::Sqf);
         let turn = |flow: &FlowStats| {
             let place = waiting.iter().position(|other| other.flow == flow.flow);
             match place {
@@ -266,7 +267,8 @@ impl View {
     }
 
     fn drops_longest(&self) -> bool {
-        !matches!(&*self.status.stats.discipline, "fifo" | "red" | "codel")
+        use Discipline::{CoDel, Fifo, Red};
+        !matches!(self.status.stats.discipline, Some(Fifo | Red | CoDel))
     }
 }
 
@@ -285,9 +287,9 @@ pub mod tests {
         }
     }
 
-    pub fn status(discipline: &str, flows: Vec<FlowStats>) -> Status {
+    pub fn status(discipline: Discipline, flows: Vec<FlowStats>) -> Status {
         let stats = Stats {
-            discipline: discipline.into(),
+            discipline: Some(discipline),
             rate_bps: Some(10_000_000),
             bytes_out: flows.iter().map(|flow| flow.bytes_out).sum(),
             backlog_bytes: flows.iter().map(|flow| flow.backlog_bytes).sum(),
@@ -295,7 +297,6 @@ pub mod tests {
             ..Stats::default()
         };
         let direction = DirectionStatus {
-            direction: "egress".into(),
             limit_packets: 83,
             stats,
             ..DirectionStatus::default()
@@ -324,14 +325,14 @@ pub mod tests {
             ]
         };
         let mut model = Model::new();
-        model.update(Instant::now(), Ok(vec![status("sqf", flows())]));
+        model.update(Instant::now(), Ok(vec![status(Discipline::Sqf, flows())]));
         let expected = [
             ("bulk".to_string(), Turn::Longest),
             ("page".to_string(), Turn::Place(1)),
             ("call".to_string(), Turn::AtOnce),
         ];
         assert_eq!(turns(&model), expected);
-        model.update(Instant::now(), Ok(vec![status("fifo", flows())]));
+        model.update(Instant::now(), Ok(vec![status(Discipline::Fifo, flows())]));
         assert_eq!(turns(&model)[0].1, Turn::Waits);
     }
 
@@ -341,7 +342,7 @@ pub mod tests {
         let start = Instant::now();
         for n in 0..8 {
             let bytes = n * 250_000;
-            let answer = vec![status("sqf", vec![flow("bulk", 0, bytes)])];
+            let answer = vec![status(Discipline::Sqf, vec![flow("bulk", 0, bytes)])];
             model.update(start + Duration::from_millis(250 * n), Ok(answer));
         }
         let view = &model.views[0];
@@ -355,7 +356,7 @@ pub mod tests {
         let mut model = Model::new();
         model.update(
             Instant::now(),
-            Ok(vec![status("sqf", vec![flow("bulk", 0, 1)])]),
+            Ok(vec![status(Discipline::Sqf, vec![flow("bulk", 0, 1)])]),
         );
         model.update(Instant::now(), Err("gone".into()));
         assert_eq!(model.views.len(), 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The model on the screen.
 
+use makeway_core::sched::Class;
 use makeway_core::units::Rate;
 use makeway_gateway::datapath::FlowStats;
 use ratatui::Frame;
@@ -10,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Cell, Paragraph, Row as TableRow, Sparkline, Table};
 
 use super::model::{Model, Row, Turn, View};
-use crate::commands::status;
+use crate::commands::describe;
 use crate::text;
 
 const ACCENT: Color = Color::Cyan;
@@ -135,7 +136,7 @@ const fn margin() -> ratatui::layout::Margin {
 }
 
 fn heading(view: &View) -> Line<'static> {
-    let text = status::headline(&view.status);
+    let text = describe::headline(&view.status);
     let (what, rest) = text.split_once(": ").unwrap_or((&text, ""));
     let bold = Style::new().fg(ACCENT).add_modifier(Modifier::BOLD);
     Line::from(vec![
@@ -211,7 +212,7 @@ fn sojourn_line(view: &View) -> Line<'static> {
         0 => Style::new().fg(Color::Green),
         _ => Style::new().fg(Color::Yellow),
     };
-    line.push(Span::styled(status::drops(&stats.drops), color));
+    line.push(Span::styled(describe::drops(&stats.drops), color));
     if view.drop_rate >= 0.5 {
         line.push(Span::styled(format!("  {:.0}/s", view.drop_rate), DIM));
     }
@@ -286,7 +287,7 @@ fn flow_table<'a>(rows: &[Row<'a>], scroll: usize, area: Rect) -> Table<'a> {
             Column::Drops,
         ],
     };
-    let are_judged = rows.iter().any(|row| !row.stats.standing.is_empty());
+    let are_judged = rows.iter().any(|row| row.stats.standing.is_some());
     // Where flows are judged, that says more than bars.
     let columns: Vec<Column> = match are_judged && area.width >= 130 {
         true => {
@@ -397,13 +398,15 @@ fn turn(turn: Turn) -> Line<'static> {
 
 /// `bulk 12 s, responds to loss`.
 fn standing(stats: &FlowStats) -> Line<'static> {
-    let style = match stats.standing.as_str() {
-        "" => return Line::default(),
-        "standing" => Style::new().fg(Color::Green),
-        "new" => Style::new().fg(Color::Yellow),
-        _ => Style::new().fg(Color::Red),
+    let Some(class) = stats.standing else {
+        return Line::default();
     };
-    let since = format!("{} {}", stats.standing, text::span(stats.since_s));
+    let style = match class {
+        Class::Standing => Style::new().fg(Color::Green),
+        Class::New => Style::new().fg(Color::Yellow),
+        Class::Bulk | Class::Probation => Style::new().fg(Color::Red),
+    };
+    let since = format!("{class} {}", text::span(stats.since_s));
     let reason = format!(", {}", stats.reason);
     Line::from(vec![Span::styled(since, style), Span::styled(reason, DIM)])
 }
@@ -422,6 +425,8 @@ fn turn_style(turn: Turn) -> Style {
 mod tests {
     use super::super::model::tests::{flow, status};
     use super::*;
+    use makeway_core::sched::Discipline;
+    use makeway_gateway::rules::Direction;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use std::time::Instant;
@@ -432,9 +437,9 @@ mod tests {
             flow("udp 10.0.0.3:5004 > 10.0.0.1:5004", 0, 80_000),
             flow("tcp 10.0.0.4:40001 > 10.0.0.1:80", 3_000, 80_000),
         ];
-        let mut one = status("sqf", flows);
+        let mut one = status(Discipline::Sqf, flows);
         let mut other = one.directions[0].clone();
-        other.direction = "ingress".into();
+        other.direction = Direction::Ingress;
         one.directions.push(other);
         let mut model = Model::new();
         model.update(Instant::now(), Ok(vec![one.clone()]));
@@ -467,9 +472,12 @@ mod tests {
     fn standing_is_on_the_screen_with_its_reason_where_flows_are_judged() {
         let mut bulk = flow("tcp 10.0.0.2:40000 > 10.0.0.1:80", 90_000, 5_000_000);
         (bulk.standing, bulk.reason, bulk.since_s) =
-            ("bulk".into(), "standing queue for 1.2 s".into(), 12.0);
+            (Some(Class::Bulk), "standing queue for 1.2 s".into(), 12.0);
         let mut model = Model::new();
-        model.update(Instant::now(), Ok(vec![status("makeway", vec![bulk])]));
+        model.update(
+            Instant::now(),
+            Ok(vec![status(Discipline::Makeway, vec![bulk])]),
+        );
         // Where there is no room for both, the flow's name is shown.
         assert!(screen(&model, 120, 30).contains("10.0.0.2:40000"));
         for width in [132, 160] {

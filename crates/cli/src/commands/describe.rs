@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Status of an instance in words.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use makeway_core::framing::Cells;
+use makeway_core::sched::Discipline;
+use makeway_core::units::Rate;
+use makeway_gateway::control::Backend;
+use makeway_gateway::control::protocol::{DirectionStatus, Status};
+use makeway_gateway::datapath::FlowStats;
+use makeway_gateway::rules::Direction;
+
+use crate::text;
+
+/// `in the kernel (qdisc makeway2 on wan0)`, `in makeway (rules by nft; this kernel has no BPF qdiscs ...)`.
+pub fn carrier(status: &Status) -> String {
+    if status.backend == Backend::Bpf {
+        let of = |one: &DirectionStatus| format!("qdisc {} on {}", one.qdisc, one.device);
+        let qdiscs: Vec<_> = status.directions.iter().map(of).collect();
+        return format!("in the kernel ({})", qdiscs.join(", "));
+    }
+    match status.why.as_str() {
+        "" => format!("in makeway (rules by {})", status.rules),
+        why => format!(
+            "in makeway (rules by {}) and not in the kernel: {why}",
+            status.rules
+        ),
+    }
+}
+
+/// `upload 20mbit by sqf (flows by 5-tuple, limit 166 packets), download unshaped`.
+pub fn directions(status: &Status) -> String {
+    let each = Direction::BOTH.map(|direction| {
+        let mut found = status.directions.iter();
+        let found = found.find(|one| one.direction == direction);
+        found.map_or(format!("{} unshaped", load(direction)), in_brief)
+    });
+    each.join(", ")
+}
+
+fn in_brief(one: &DirectionStatus) -> String {
+    let what = load(one.direction);
+    let tags = match one.tags_by.as_str() {
+        "" => String::new(),
+        tags => format!("; {tags}"),
+    };
+    match one.stats.rate_bps.map(Rate::from_bps) {
+        None => format!("{what} unshaped{tags}"),
+        Some(rate) => format!(
+            "{what} {rate} by {} ({}, limit {}{tags})",
+            discipline(one),
+            keys(one),
+            text::packets(u64::from(one.limit_packets)),
+        ),
+    }
+}
+
+/// `upload: sqf at 20mbit, flows by 5-tuple, 14 B overhead`.
+pub fn headline(one: &DirectionStatus) -> String {
+    let mut out = format!("{}: {}", load(one.direction), discipline(one));
+    if let Some(bps) = one.stats.rate_bps {
+        let _ = write!(out, " at {}", Rate::from_bps(bps));
+    }
+    let framing = one.framing;
+    let _ = write!(out, ", {}, {} B overhead", keys(one), framing.overhead);
+    if framing.mpu > 0 {
+        let _ = write!(out, ", at least {} B", framing.mpu);
+    }
+    out += match framing.cells {
+        Cells::None => "",
+        Cells::Atm => ", atm",
+        Cells::Ptm => ", ptm",
+    };
+    out
+}
+
+/// The direction, to the users of a link.
+fn load(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Egress => "upload",
+        Direction::Ingress => "download",
+    }
+}
+
+fn discipline(one: &DirectionStatus) -> &'static str {
+    one.stats
+        .discipline
+        .map_or("no discipline", Discipline::name)
+}
+
+/// `flows by 5-tuple, users by src-host`.
+fn keys(one: &DirectionStatus) -> String {
+    let has_users = |one: Discipline| one.spec().needs().users;
+    let users = match one.stats.discipline.is_some_and(has_users) {
+        true => format!(", users by {}", one.users_by),
+        false => String::new(),
+    };
+    format!("flows by {}{users}", one.flows_by)
+}
+
+/// `none`, or `12 longest-queue, 1 too-large`.
+pub fn drops(drops: &BTreeMap<String, u64>) -> String {
+    let each = drops.iter().filter(|(_, n)| **n > 0);
+    let each: Vec<_> = each
+        .map(|(why, n)| format!("{} {why}", text::count(*n)))
+        .collect();
+    match each.is_empty() {
+        true => "none".into(),
+        false => each.join(", "),
+    }
+}
+
+/// `bulk for 12 s: standing queue for 1.2 s`; empty under a discipline that does not judge flows.
+pub fn standing(flow: &FlowStats) -> String {
+    flow.standing.map_or_else(String::new, |class| {
+        format!("{class} for {}: {}", text::span(flow.since_s), flow.reason)
+    })
+}
+
+/// Cleanup of an ended instance, in words.
+pub fn removed(status: &Status) -> &'static str {
+    match status.backend == Backend::Bpf {
+        true => "its qdisc is removed",
+        false => "its rules are removed",
+    }
+}
+
+/// `12 345 packets sent (18.2 MB), 12 dropped`.
+pub fn ended(status: &Status) -> String {
+    let sum = |of: fn(&DirectionStatus) -> u64| status.directions.iter().map(of).sum::<u64>();
+    format!(
+        "{} sent ({}), {} dropped",
+        text::packets(sum(|one| one.stats.packets_out)),
+        text::size(sum(|one| one.stats.bytes_out)),
+        text::count(sum(|one| one.stats.dropped())),
+    )
+}
