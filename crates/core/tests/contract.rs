@@ -238,7 +238,6 @@ prop_compose! {
             seed,
             ..Config::new(discipline, limits)
         }
-        .told()
     }
 }
 
@@ -288,7 +287,7 @@ macro_rules! contract {
             #[test]
             fn the_same_operations_give_the_same_trace() {
                 let limits = Limits { packets: 100, bytes: Bytes::new(60_000), flows: 32 };
-                let config = Config { users: 4, ..Config::new($discipline, limits) }.told();
+                let config = Config { users: 4, ..Config::new($discipline, limits) };
                 let mut rng = makeway_core::workload::Rng::new(7);
                 let ops: Vec<Op> = (0..5_000)
                     .map(|_| match rng.below(5) {

@@ -5,9 +5,11 @@
 //! kind; [`Qdisc::pin`] keeps it, and the maps by which it is told and asked, when this process ends; `tc qdisc replace`
 //! by that name puts it on an interface. [`Shaped`] does all of it for an interface, and takes it away again.
 
-mod layout;
+#[doc(hidden)] // For the tests of the same C as a program.
+pub mod layout;
 mod netlink;
-mod params;
+#[doc(hidden)]
+pub mod params;
 mod qdisc;
 pub mod record;
 mod shaped;

@@ -66,8 +66,7 @@ pub fn run(bytes: &[u8]) {
         rate: (head[15] > 0).then(|| Rate::from_bps(u64::from(head[15]) * 1_000_000)),
         seed: u64::from(head[8]),
         ..Config::new(discipline, limits)
-    }
-    .told();
+    };
     let scheduler = build(&config.spec(), &config.env()).expect("a good configuration");
     check(&config, scheduler, &Op::read(rest, &config));
 }

@@ -31,7 +31,7 @@ use super::order::Buckets;
 use super::queues::Queues;
 use super::ring::Ring;
 use super::spec::{self, Describe};
-use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
+use super::{Backlog, DropFrom, Drops, Env, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::{Choice, Ranged, Visitor};
 use crate::random::Rng;
@@ -71,10 +71,6 @@ pub struct CakeParams {
     pub isolation: Isolation,
     /// Packets that understand a mark are marked where CoDel would drop them.
     pub ecn: bool,
-    /// Rate of the link. A slow one has a smaller quantum and a longer target; `None`: neither.
-    pub rate: Option<Rate>,
-    /// Seed of BLUE's chance.
-    pub seed: u64,
 }
 
 impl Default for CakeParams {
@@ -84,22 +80,20 @@ impl Default for CakeParams {
             rtt: Duration::from_millis(100),
             isolation: Isolation::default(),
             ecn: true,
-            rate: None,
-            seed: 1,
         }
     }
 }
 
 impl CakeParams {
     /// Bytes that a flow, or all of a user's, may send in a round: those of 1/4096 s, within 300 B and 1514 B.
-    fn quantum(&self) -> Bytes {
+    fn quantum(rate: Option<Rate>) -> Bytes {
         let of_rate = |rate: Rate| (rate.bps() / 8 / 4096).clamp(LEAST_QUANTUM, MTU.get());
-        self.rate.map_or(MTU, |rate| Bytes::new(of_rate(rate)))
+        rate.map_or(MTU, |rate| Bytes::new(of_rate(rate)))
     }
 
-    fn law(&self) -> Law {
+    fn law(&self, rate: Option<Rate>) -> Law {
         let target = self.rtt / 20;
-        let mtu_time = self.rate.map_or(Duration::ZERO, |rate| MTU / rate);
+        let mtu_time = rate.map_or(Duration::ZERO, |rate| MTU / rate);
         // On a slow link a packet and a half may stand, or drops would never end.
         let stretched = target.max(mtu_time * 3 / 2);
         let interval = Duration::from_nanos(
@@ -144,12 +138,7 @@ impl Describe for CakeParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        let params = Self {
-            rate: env.rate,
-            seed: env.seed,
-            ..self.clone()
-        };
-        Box::new(Cake::new(env.limits, env.users, params))
+        Box::new(Cake::new(env, self))
     }
 }
 
@@ -195,23 +184,24 @@ enum Set {
 }
 
 impl Cake {
-    /// No packets; as many as `limits` allow, of users below `users`.
-    pub fn new(limits: Limits, users: u32, params: CakeParams) -> Self {
+    /// An empty queue. A slow link has a smaller quantum and a longer target.
+    pub fn new(env: &Env, params: &CakeParams) -> Self {
+        let limits = env.limits;
         let users = match params.isolation {
-            Isolation::Dual => users,
+            Isolation::Dual => env.users,
             Isolation::Flows => 0,
         };
         let ring = || Ring::new(limits.flows);
         Self {
-            queues: Queues::new(limits, 0, params.seed),
+            queues: Queues::new(limits, 0, env.seed),
             new: ring(),
             old: ring(),
             decaying: ring(),
             flows: vec![Flow::default(); limits.flows as usize],
             bulk: vec![0; users as usize],
-            quantum: (params.quantum().get() << POINT) as i64,
-            law: params.law(),
-            rng: Rng::new(params.seed),
+            quantum: (CakeParams::quantum(env.rate).get() << POINT) as i64,
+            law: params.law(env.rate),
+            rng: Rng::new(env.seed),
         }
     }
 
@@ -350,27 +340,24 @@ mod tests {
     use super::*;
     use crate::sched::testing::{limits, of, packet};
 
-    fn cake(params: CakeParams) -> Cake {
-        Cake::new(limits(1000, 2_000_000), 2, params)
+    fn cake(params: &CakeParams) -> Cake {
+        let env = Env {
+            users: 2,
+            ..Env::new(limits(1000, 2_000_000))
+        };
+        Cake::new(&env, params)
     }
 
-    fn mbit(n: u64) -> CakeParams {
-        CakeParams {
-            rate: Some(Rate::from_bps(n * 1_000_000)),
-            ..CakeParams::default()
-        }
+    fn mbit(n: u64) -> Option<Rate> {
+        Some(Rate::from_bps(n * 1_000_000))
     }
 
     #[test]
     fn quanta_and_targets_are_those_that_tc_prints() {
         // The example of tc-cake(8): 100 Mbit/s, and tins of 25 and 6.25 Mbit/s.
-        let quantum = |kbit: u64| {
-            let rate = Some(Rate::from_bps(kbit * 1000));
-            let params = CakeParams { rate, ..mbit(1) };
-            params.quantum().get()
-        };
+        let quantum = |kbit: u64| CakeParams::quantum(Some(Rate::from_bps(kbit * 1000))).get();
         assert_eq!([100_000, 25_000, 6_250].map(quantum), [1514, 762, 300]);
-        let law = mbit(100).law();
+        let law = CakeParams::default().law(mbit(100));
         assert_eq!(law.target, Duration::from_millis(5));
         assert_eq!(law.interval, Duration::from_millis(100));
     }
@@ -378,28 +365,27 @@ mod tests {
     #[test]
     fn a_slow_line_has_a_target_of_a_packet_and_a_half() {
         // 12.112 ms for 1514 B at 1 Mbit/s. `tc` prints 18.2 ms and 113 ms (Linux 6.17.8).
-        let law = mbit(1).law();
+        let cake = CakeParams::default();
+        let law = cake.law(mbit(1));
         assert_eq!(law.target, Duration::from_micros(18_168));
         assert_eq!(law.interval, Duration::from_micros(113_168));
         // 189.25 ms at 64 kbit/s: two targets are more. `tc` prints 284 ms and 568 ms.
-        let rate = Some(Rate::from_bps(64_000));
-        let law = CakeParams { rate, ..mbit(1) }.law();
+        let law = cake.law(Some(Rate::from_bps(64_000)));
         assert_eq!(law.target, Duration::from_micros(283_875));
         assert_eq!(law.interval, Duration::from_micros(567_750));
+        let law = cake.law(Some(Rate::from_bps(1)));
+        assert_eq!(law.interval, CoDelParams::MOST_INTERVAL);
         // `rtt 50ms bandwidth 5mbit`: 3.63 ms and 51.1 ms.
         let rtt = Duration::from_millis(50);
-        let law = CakeParams { rtt, ..mbit(5) }.law();
+        let law = CakeParams { rtt, ..cake }.law(mbit(5));
         assert_eq!(law.target, Duration::from_nanos(3_633_600));
         assert_eq!(law.interval, Duration::from_nanos(51_133_600));
-        let rate = Some(Rate::from_bps(1));
-        let law = CakeParams { rate, ..mbit(1) }.law();
-        assert_eq!(law.interval, CoDelParams::MOST_INTERVAL);
     }
 
     #[test]
     fn a_flow_that_needs_less_than_its_share_goes_first_each_time() {
         // Flow 2 sends a packet each time that its last has left and another departure found it empty.
-        let mut cake = cake(CakeParams::default());
+        let mut cake = cake(&CakeParams::default());
         let mut drops = Drops::default();
         let bulk = (0..40).map(|n| packet(n, n % 2, 1600));
         for pkt in bulk.chain([packet(100, 2, 200)]) {
@@ -421,7 +407,7 @@ mod tests {
     #[test]
     fn a_flow_that_pauses_with_a_debt_pays_it_before_it_is_sparse_again() {
         // Flow 1 has sent 2000 B of 1514, and is empty. Its next packet waits for the turn that it still owes.
-        let mut cake = cake(CakeParams::default());
+        let mut cake = cake(&CakeParams::default());
         let mut drops = Drops::default();
         for n in 0..10 {
             cake.enqueue(Instant::ZERO, packet(n, 0, 1000), &mut drops);
@@ -436,7 +422,7 @@ mod tests {
 
     /// Bytes of each user in the first 200 departures; user 0 has four flows, user 1 one.
     fn shares(isolation: Isolation) -> [u64; 2] {
-        let mut cake = cake(CakeParams {
+        let mut cake = cake(&CakeParams {
             isolation,
             ..CakeParams::default()
         });
@@ -469,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_full_buffer_takes_the_oldest_packet_of_the_longest_queue_and_blue_learns_of_it() {
-        let mut cake = Cake::new(limits(5, 2_000_000), 1, CakeParams::default());
+        let mut cake = Cake::new(&Env::new(limits(5, 2_000_000)), &CakeParams::default());
         let mut drops = Drops::default();
         let now = Instant::ZERO + Duration::from_millis(1);
         for (n, flow) in [0, 0, 1, 1, 1, 2, 0].into_iter().enumerate() {
@@ -482,9 +468,12 @@ mod tests {
 
     /// Drops of a flow that sends 1042 B each millisecond over 4 Mbit/s, all its packets having gone.
     fn drops_of_a_flood(packets: u32, limit: u32, seed: u64) -> usize {
-        let params = CakeParams { seed, ..mbit(4) };
-        let limits = limits(limit, 1 << 30);
-        let (mut cake, mut drops) = (Cake::new(limits, 1, params), Drops::default());
+        let env = Env {
+            rate: mbit(4),
+            seed,
+            ..Env::new(limits(limit, 1 << 30))
+        };
+        let (mut cake, mut drops) = (Cake::new(&env, &CakeParams::default()), Drops::default());
         let mut arrivals = (0..packets)
             .map(|n| {
                 (

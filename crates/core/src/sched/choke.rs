@@ -49,7 +49,7 @@ impl Describe for ChokeParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Choke::new(env.limits, self.red.told(env)))
+        Box::new(Choke::new(env, self.red.clone()))
     }
 }
 
@@ -65,15 +65,16 @@ pub struct Choke {
 }
 
 impl Choke {
-    /// An empty queue that holds no more than `limits`.
-    pub fn new(limits: Limits, params: RedParams) -> Self {
+    /// An empty queue.
+    pub fn new(env: &Env, params: RedParams) -> Self {
+        let limits = env.limits;
         Self {
             // One more than packets and as many holes: a hole is made before holes are counted.
             queue: VecDeque::with_capacity(2 * limits.packets as usize + 1),
             held: Backlog::default(),
             limits,
-            rng: Rng::new(!params.seed),
-            early: Early::new(params),
+            rng: Rng::new(!env.seed),
+            early: Early::new(env, params),
         }
     }
 
@@ -168,7 +169,7 @@ mod tests {
             max_p: Fraction::ratio(1, 1 << 40),
             ..RedParams::default()
         };
-        Choke::new(limits(1000, 1_000_000), red)
+        Choke::new(&Env::new(limits(1000, 1_000_000)), red)
     }
 
     #[test]
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn below_the_threshold_nobody_is_compared() {
         let red = RedParams::default();
-        let mut choke = Choke::new(limits(100, 100_000), red);
+        let mut choke = Choke::new(&Env::new(limits(100, 100_000)), red);
         let mut drops = Drops::default();
         for n in 0..40 {
             choke.enqueue(Instant::ZERO, packet(n, 0, 100), &mut drops);

@@ -26,7 +26,7 @@
 use super::fifo::Fifo;
 use super::spec::Describe;
 use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
-use crate::packet::{DropReason, Packet, Tag, UserId};
+use crate::packet::{DropReason, Packet, Tag};
 use crate::param::{Ranged, Visitor, flag};
 use crate::random::Rng;
 use crate::ticket::{Codec, Exponential, Scale, label};
@@ -47,22 +47,16 @@ pub struct CsfqParams {
     pub window: Duration,
     /// Backlog below which nothing is dropped by chance.
     pub threshold: Bytes,
-    /// Rate of the link. `None`: nothing is dropped by chance.
-    pub rate: Option<Rate>,
-    /// Seed of the drops.
-    pub seed: u64,
 }
 
 impl Default for CsfqParams {
-    /// Those of the paper's simulations: 100 ms, 200 ms, 16 KB. An edge; no rate.
+    /// Those of the paper's simulations: 100 ms, 200 ms, 16 KB. An edge.
     fn default() -> Self {
         Self {
             edge: true,
             flow_window: Duration::from_millis(100),
             window: Duration::from_millis(200),
             threshold: Bytes::new(16_000),
-            rate: None,
-            seed: 1,
         }
     }
 }
@@ -106,12 +100,7 @@ impl Describe for CsfqParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        let params = Self {
-            rate: env.rate,
-            seed: env.seed,
-            ..*self
-        };
-        Box::new(Csfq::new(env.limits, params, env.users, &env.weights))
+        Box::new(Csfq::new(env, self))
     }
 
     fn codec(&self, _domain: Codec) -> Codec {
@@ -138,28 +127,27 @@ pub struct Csfq {
 }
 
 impl Csfq {
-    /// An empty queue that holds no more than `limits`; `users` users of weight 1 but for those in `weights`, of which
-    /// the last word counts.
-    pub fn new(limits: Limits, params: CsfqParams, users: u32, weights: &[(UserId, u32)]) -> Self {
+    /// An empty queue. Without a link rate nothing is dropped by chance; of several weights of a user the last counts.
+    pub fn new(env: &Env, params: &CsfqParams) -> Self {
         let (flows, users) = if params.edge {
-            (limits.flows, users)
+            (env.limits.flows, env.users)
         } else {
             (1, 0)
         };
         let mut of_user = vec![1; users as usize];
-        for (user, weight) in weights {
+        for (user, weight) in &env.weights {
             if let Some(own) = of_user.get_mut(user.0 as usize) {
                 *own = *weight;
             }
         }
         Self {
-            fifo: Fifo::new(limits),
+            fifo: Fifo::new(env.limits),
             flow_window: params.flow_window,
             flows: vec![Exponential::default(); flows as usize],
             weights: of_user,
             edge: params.edge,
-            fair: Fair::new(&params),
-            rng: Rng::new(params.seed),
+            fair: Fair::new(env.rate, params),
+            rng: Rng::new(env.seed),
         }
     }
 
@@ -241,10 +229,10 @@ const SHRINKS: u32 = 29;
 const LEAST: u64 = 1 << Exponential::BITS;
 
 impl Fair {
-    fn new(params: &CsfqParams) -> Self {
+    fn new(rate: Option<Rate>, params: &CsfqParams) -> Self {
         let scaled = |rate: Rate| rate.bps().min(Exponential::MOST >> Exponential::BITS);
         Self {
-            capacity: params.rate.map(|rate| scaled(rate) << Exponential::BITS),
+            capacity: rate.map(|rate| scaled(rate) << Exponential::BITS),
             window: params.window,
             threshold: params.threshold,
             came: Exponential::default(),
@@ -317,6 +305,7 @@ impl Fair {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::UserId;
     use crate::sched::testing::{limits, of, packet};
 
     const LINE: Rate = Rate::from_bps(8_000_000);
@@ -324,10 +313,15 @@ mod tests {
     fn csfq(edge: bool, weights: &[(UserId, u32)]) -> Csfq {
         let params = CsfqParams {
             edge,
-            rate: Some(LINE),
             ..CsfqParams::default()
         };
-        Csfq::new(limits(64, 64_000), params, 64, weights)
+        let env = Env {
+            users: 64,
+            weights: weights.to_vec(),
+            rate: Some(LINE),
+            ..Env::new(limits(64, 64_000))
+        };
+        Csfq::new(&env, &params)
     }
 
     /// Packets of 1000 B that are sent of each flow in a minute, after ten seconds, at a link of 1000 packets a

@@ -24,7 +24,7 @@ use super::fifo::Fifo;
 use super::red::{Early, RedParams};
 use super::spec::Describe;
 use super::tred;
-use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
+use super::{Backlog, Drops, Env, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::random::Rng;
@@ -74,12 +74,7 @@ impl Describe for HarvestParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Harvest::new(
-            env.limits,
-            self.red.told(env),
-            env.codec,
-            self.window,
-        ))
+        Box::new(Harvest::new(env, self.clone()))
     }
 }
 
@@ -95,16 +90,17 @@ pub struct Harvest {
 }
 
 impl Harvest {
-    /// An empty queue that holds no more than `limits`; tickets are written by `codec` and counted over `window`.
-    pub fn new(limits: Limits, red: RedParams, codec: Codec, window: Duration) -> Self {
+    /// An empty queue.
+    pub fn new(env: &Env, params: HarvestParams) -> Self {
+        let HarvestParams { red, window } = params;
         let in_window = |bps: u64| u128::from(bps) * u128::from(window.as_nanos());
         Self {
-            fifo: Fifo::new(limits),
-            codec,
+            fifo: Fifo::new(env.limits),
+            codec: env.codec,
             came: Tsw::new(window),
-            capacity: red.rate.map(|rate| in_window(rate.bps()) / 8_000_000_000),
-            rng: Rng::new(!red.seed),
-            early: Early::new(red),
+            capacity: env.rate.map(|rate| in_window(rate.bps()) / 8_000_000_000),
+            rng: Rng::new(!env.seed),
+            early: Early::new(env, red),
         }
     }
 

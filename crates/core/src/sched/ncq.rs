@@ -45,9 +45,6 @@ use shares::{Share, Shares};
 pub struct NcqParams {
     /// IP packets shorter than this may be favoured; 1 B to 16 MiB.
     pub length: Bytes,
-    /// Bytes of an IP packet on the wire, where packets are given with their length there. Cells and the
-    /// smallest packet hide some bytes: what costs no more than the longest short packet is short.
-    pub framing: Framing,
     /// Packets are favoured while those that were are a smaller share of all than this; 0 to 1.
     pub threshold: Fraction,
     /// Number of last packets over which the share is taken, 1 to 2^20; `threshold * window`, rounded up, of them may be
@@ -67,8 +64,6 @@ pub struct NcqParams {
     /// A favoured packet that finds the buffer full replaces the last unfavoured one, as ns-2's
     /// priority queue has it.
     pub push_out: bool,
-    /// Seed of the chances.
-    pub seed: u64,
 }
 
 /// Flows that send little: all their packets fit a bucket of `burst` that drains at `rate` (the generic cell rate
@@ -87,7 +82,6 @@ impl Default for NcqParams {
     fn default() -> Self {
         Self {
             length: Bytes::new(130),
-            framing: Framing::default(),
             threshold: Fraction::ratio(5, 100),
             window: None,
             probabilistic: false,
@@ -96,25 +90,16 @@ impl Default for NcqParams {
             low_rate: None,
             keep_order: false,
             push_out: false,
-            seed: 1,
         }
     }
 }
 
 impl NcqParams {
-    /// Told what the place of NCQ gives it.
-    pub fn told(&self, env: &Env) -> Self {
-        Self {
-            framing: env.framing,
-            seed: env.seed,
-            ..self.clone()
-        }
-    }
-
-    /// Packets that cost less than this on the wire may be favoured.
-    pub fn length_on_wire(&self) -> Bytes {
+    /// Packets that cost less than this on the wire may be favoured. Cells and the smallest packet hide some bytes: a packet
+    /// that costs no more than the longest short one is short.
+    pub fn length_on_wire(&self, framing: Framing) -> Bytes {
         let longest_short = Bytes::new(self.length.get().saturating_sub(1));
-        self.framing.wire(longest_short) + Bytes::new(1)
+        framing.wire(longest_short) + Bytes::new(1)
     }
 }
 
@@ -216,7 +201,7 @@ impl Describe for NcqParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Ncq::new(env.limits, self.told(env)))
+        Box::new(Ncq::new(env, self.clone()))
     }
 }
 
@@ -256,13 +241,14 @@ struct Bucket {
 }
 
 impl Ncq {
-    /// No packets; as many as `limits` allow, in both queues together.
-    pub fn new(limits: Limits, params: NcqParams) -> Self {
+    /// Two empty queues, which share the limits.
+    pub fn new(env: &Env, params: NcqParams) -> Self {
+        let limits = env.limits;
         Self {
             favoured: Fifo::new(limits),
             normal: Fifo::new(limits),
             limits,
-            length: params.length_on_wire(),
+            length: params.length_on_wire(env.framing),
             threshold: params.threshold,
             shares: Shares::new(params.window),
             outcome: params
@@ -274,7 +260,7 @@ impl Ncq {
             }),
             flows: vec![Flow::default(); limits.flows as usize],
             counts: Counts::default(),
-            rng: Rng::new(params.seed),
+            rng: Rng::new(env.seed),
             params,
         }
     }

@@ -12,7 +12,7 @@
 //! | `min_th`, `max_th`, `max_p` | `min`, `max`, `max_p` |
 //! | `p_b`, `p_a` | [`RedParams::p_b`], [`RedParams::p_a`] |
 //! | `count`, -1 below `min_th` | `count`, `None` |
-//! | `q_time`, `m = f(time - q_time)` | `idle_since`, [`RedParams::idle_packets`] |
+//! | `q_time`, `m = f(time - q_time)` | `idle_since`, `Early::idle_packets` |
 //! | mark | mark with `ecn`, else drop: [`DropReason::Early`]; or [`DropReason::Forced`] |
 //!
 //! No float: the average has 48 bits behind the binary point, probabilities have 64. With weights of 2^-20 or
@@ -32,7 +32,7 @@
 
 use super::fifo::Fifo;
 use super::spec::{self, Describe};
-use super::{Backlog, Drops, Env, Limits, Scheduler};
+use super::{Backlog, Drops, Env, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::{Choice, Ranged, Slot, Visitor, flag};
 use crate::random::Rng;
@@ -60,18 +60,13 @@ pub struct RedParams {
     pub by_bytes: bool,
     /// Size of a usual packet, 1 B to 16 MiB.
     pub mean_packet: Bytes,
-    /// Rate of the link, to know how many packets an idle time would have sent. `None`: idle time is
-    /// not made up for.
-    pub rate: Option<Rate>,
     /// ECN-capable packets are marked instead of dropped early.
     pub ecn: bool,
-    /// Seed of the drops.
-    pub seed: u64,
 }
 
 impl Default for RedParams {
     /// Floyd's own in ns-2: 5 and 15 packets, w_q 0.002, max_p 0.1, gentle, `wait`, by packets, 500 B.
-    /// No rate, no marks.
+    /// No marks.
     fn default() -> Self {
         Self {
             min: 5,
@@ -82,9 +77,7 @@ impl Default for RedParams {
             wait: true,
             by_bytes: false,
             mean_packet: Bytes::new(500),
-            rate: None,
             ecn: false,
-            seed: 1,
         }
     }
 }
@@ -154,15 +147,8 @@ impl RedParams {
     }
 
     /// Transmission time of a packet of mean size.
-    pub fn packet_time(&self) -> Option<Duration> {
-        self.rate.map(|rate| self.mean_packet / rate)
-    }
-
-    /// `m`: how many packets of mean size the line would have sent from `since` to `now`.
-    fn idle_packets(&self, since: Instant, now: Instant) -> u64 {
-        let idle = now.saturating_since(since);
-        self.packet_time()
-            .map_or(0, |time| idle.as_nanos() / time.as_nanos())
+    pub fn packet_time(&self, rate: Option<Rate>) -> Option<Duration> {
+        rate.map(|rate| self.mean_packet / rate)
     }
 }
 
@@ -229,6 +215,8 @@ fn times(a: u128, b: u128) -> u128 {
 #[derive(Clone, Debug)]
 pub(super) struct Early {
     params: RedParams,
+    /// Of a packet of mean size. `None`: idle time is not made up for.
+    packet_time: Option<Duration>,
     average: Average,
     /// Packets or bytes since the last drop; `None` while the average is below the thresholds.
     count: Option<u64>,
@@ -238,12 +226,13 @@ pub(super) struct Early {
 }
 
 impl Early {
-    pub fn new(params: RedParams) -> Self {
+    pub fn new(env: &Env, params: RedParams) -> Self {
         Self {
+            packet_time: params.packet_time(env.rate),
             average: Average::default(),
             count: None,
             idle_since: Instant::ZERO,
-            rng: Rng::new(params.seed),
+            rng: Rng::new(env.seed),
             params,
         }
     }
@@ -252,7 +241,7 @@ impl Early {
     pub fn estimate(&mut self, now: Instant, held: Backlog) {
         let weight = self.params.weight;
         if held.packets == 0 {
-            let m = self.params.idle_packets(self.idle_since, now);
+            let m = self.idle_packets(now);
             self.average.decay(weight, m);
             self.idle_since = now;
         }
@@ -262,6 +251,13 @@ impl Early {
             held.packets.into()
         };
         self.average.sample(weight, q);
+    }
+
+    /// `m`: how many packets of mean size the link would have sent since it became idle.
+    fn idle_packets(&self, now: Instant) -> u64 {
+        let idle = now.saturating_since(self.idle_since);
+        self.packet_time
+            .map_or(0, |time| idle.as_nanos() / time.as_nanos())
     }
 
     /// Whether the average is above the lower threshold.
@@ -314,15 +310,6 @@ impl Early {
 }
 
 impl RedParams {
-    /// Told what the place of RED gives it.
-    pub fn told(&self, env: &Env) -> Self {
-        Self {
-            rate: env.rate,
-            seed: env.seed,
-            ..self.clone()
-        }
-    }
-
     /// The parameters of `table`, all but `ecn`.
     pub(super) fn fields(&mut self, table: &str, visit: &mut Visitor<'_>) {
         let mut field = |key: &str, about, slot: &mut dyn Slot| {
@@ -405,7 +392,7 @@ impl Describe for RedParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Red::new(env.limits, self.told(env)))
+        Box::new(Red::new(env, self.clone()))
     }
 }
 
@@ -417,11 +404,11 @@ pub struct Red {
 }
 
 impl Red {
-    /// An empty queue that holds no more than `limits`.
-    pub fn new(limits: Limits, params: RedParams) -> Self {
+    /// An empty queue.
+    pub fn new(env: &Env, params: RedParams) -> Self {
         Self {
-            fifo: Fifo::new(limits),
-            early: Early::new(params),
+            fifo: Fifo::new(env.limits),
+            early: Early::new(env, params),
         }
     }
 
@@ -499,7 +486,7 @@ mod tests {
     fn red(q: u64, change: fn(&mut RedParams)) -> Red {
         let mut params = RedParams::default();
         change(&mut params);
-        let mut red = Red::new(limits(50, 100_000), params);
+        let mut red = Red::new(&Env::new(limits(50, 100_000)), params);
         red.early.average = Average::of(q);
         red
     }
@@ -561,11 +548,11 @@ mod tests {
     fn idle_time_is_counted_in_packets_of_the_line() {
         // 500 B at 4 Mbit/s take 1 ms. The average is 10 when the queue runs empty, at 7 ms; the packet
         // that comes 500.9 ms later is a sample of the empty queue too.
-        let params = RedParams {
+        let env = Env {
             rate: Some(Rate::from_bps(4_000_000)),
-            ..RedParams::default()
+            ..Env::new(limits(50, 100_000))
         };
-        let mut red = Red::new(limits(50, 100_000), params);
+        let mut red = Red::new(&env, RedParams::default());
         let mut drops = Drops::default();
         red.enqueue(Instant::ZERO, packet(0, 0, 1000), &mut drops);
         red.early.average = Average::of(10);
@@ -580,11 +567,11 @@ mod tests {
     #[test]
     fn a_packet_that_finds_an_empty_queue_counts_even_without_idle_time() {
         // Else an average above the thresholds would drop a stream above the link rate for ever.
-        let params = RedParams {
+        let env = Env {
             rate: Some(Rate::from_bps(4_000_000)),
-            ..RedParams::default()
+            ..Env::new(limits(50, 100_000))
         };
-        let mut red = Red::new(limits(50, 100_000), params);
+        let mut red = Red::new(&env, RedParams::default());
         red.early.average = Average::of(40);
         let mut drops = Drops::default();
         let mut n = 0;
@@ -685,7 +672,7 @@ mod tests {
     #[test]
     fn a_full_buffer_refuses_what_chance_let_in() {
         let params = RedParams::default();
-        let mut red = Red::new(limits(3, 100_000), params);
+        let mut red = Red::new(&Env::new(limits(3, 100_000)), params);
         let mut drops = Drops::default();
         for n in 0..4 {
             red.enqueue(Instant::ZERO, packet(n, 0, 1000), &mut drops);

@@ -20,7 +20,7 @@
 use super::fifo::Fifo;
 use super::red::{Early, RedParams};
 use super::spec::Describe;
-use super::{Backlog, Drops, Env, Limits, Needs, Scheduler};
+use super::{Backlog, Drops, Env, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::ticket::OUT;
@@ -79,11 +79,7 @@ impl Describe for RioParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        let mut params = self.clone();
-        params.inside = params.inside.told(env);
-        params.outside = params.outside.told(env);
-        params.outside.seed = !env.seed;
-        Box::new(Rio::new(env.limits, params))
+        Box::new(Rio::new(env, self.clone()))
     }
 }
 
@@ -97,12 +93,16 @@ pub struct Rio {
 }
 
 impl Rio {
-    /// An empty queue that holds no more than `limits`.
-    pub fn new(limits: Limits, params: RioParams) -> Self {
+    /// An empty queue.
+    pub fn new(env: &Env, params: RioParams) -> Self {
+        let outside = Env {
+            seed: !env.seed,
+            ..env.clone()
+        };
         Self {
-            fifo: Fifo::new(limits),
-            inside: Early::new(params.inside),
-            outside: Early::new(params.outside),
+            fifo: Fifo::new(env.limits),
+            inside: Early::new(env, params.inside),
+            outside: Early::new(&outside, params.outside),
             held_in: Backlog::default(),
         }
     }
@@ -177,7 +177,7 @@ mod tests {
         for red in [&mut params.inside, &mut params.outside] {
             red.weight = Fraction::ONE;
         }
-        let mut rio = Rio::new(limits(100, 1_000_000), params);
+        let mut rio = Rio::new(&Env::new(limits(100, 1_000_000)), params);
         let mut drops = Drops::default();
         let mut lost = [0; 2];
         for n in 0..2000 {

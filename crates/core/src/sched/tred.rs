@@ -29,7 +29,7 @@
 
 use super::red::{ONE, Red, RedParams};
 use super::spec::Describe;
-use super::{Backlog, Counts, Drops, Env, Limits, Needs, Scheduler};
+use super::{Backlog, Counts, Drops, Env, Needs, Scheduler};
 use crate::packet::Packet;
 use crate::param::{Hundredths, Ranged, Visitor};
 use crate::ticket::{Codec, Tickets, Tsw};
@@ -116,11 +116,7 @@ impl Describe for TredParams {
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        let params = Self {
-            red: self.red.told(env),
-            ..self.clone()
-        };
-        Box::new(Tred::new(env.limits, env.codec, params))
+        Box::new(Tred::new(env, self.clone()))
     }
 }
 
@@ -132,11 +128,11 @@ pub struct Tred {
 }
 
 impl Tred {
-    /// An empty queue that holds no more than `limits`.
-    pub fn new(limits: Limits, codec: Codec, params: TredParams) -> Self {
+    /// An empty queue.
+    pub fn new(env: &Env, params: TredParams) -> Self {
         Self {
-            red: Red::new(limits, params.red.clone()),
-            tickets: Expected::new(codec, params),
+            red: Red::new(env, params.red.clone()),
+            tickets: Expected::new(env.codec, params),
         }
     }
 }
@@ -367,7 +363,9 @@ mod tests {
         };
         let codec = Codec::new(8, Scale::Linear).unwrap();
         let params = TredParams { red, ..papers() };
-        let mut tred = Tred::new(limits(50, 100_000), codec, params);
+        let mut env = Env::new(limits(50, 100_000));
+        env.codec = codec;
+        let mut tred = Tred::new(&env, params);
         let mut drops = Drops::default();
         let mut lost = [0; 2];
         let mut rng = Rng::new(1);

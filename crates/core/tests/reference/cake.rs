@@ -6,10 +6,11 @@ use super::codel::law;
 use makeway_core::packet::{DropReason, Packet};
 use makeway_core::random::Rng;
 use makeway_core::sched::{CakeParams, Isolation};
-use makeway_core::units::{Bytes, Duration, Instant};
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
 pub struct Cake {
     params: CakeParams,
+    rate: Option<Rate>,
     new: Vec<u32>,
     old: Vec<u32>,
     decaying: Vec<u32>,
@@ -43,11 +44,12 @@ impl Cake {
     pub fn new(config: &Config) -> Self {
         Self {
             params: config.cake.clone(),
+            rate: config.rate,
             new: Vec::new(),
             old: Vec::new(),
             decaying: Vec::new(),
             flows: vec![Flow::default(); config.limits.flows as usize],
-            rng: Rng::new(config.cake.seed),
+            rng: Rng::new(config.seed),
         }
     }
 
@@ -61,7 +63,7 @@ impl Cake {
             Isolation::Dual => self.old.iter().filter(is_bulk).count().max(1),
             Isolation::Flows => 1,
         };
-        let quantum = match self.params.rate {
+        let quantum = match self.rate {
             // Bytes of 1/4096 s.
             Some(rate) => (rate.bps() / 32_768).clamp(300, 1514),
             None => 1514,
@@ -188,7 +190,7 @@ impl Cake {
 
     fn mtu_time(&self) -> Duration {
         let time = |rate| Bytes::new(1514) / rate;
-        self.params.rate.map_or(Duration::ZERO, time)
+        self.rate.map_or(Duration::ZERO, time)
     }
 
     fn target(&self) -> Duration {

@@ -6,10 +6,11 @@ use super::Config;
 use makeway_core::packet::{DropReason, Packet, Tag};
 use makeway_core::random::Rng;
 use makeway_core::sched::CsfqParams;
-use makeway_core::units::Instant;
+use makeway_core::units::{Instant, Rate};
 
 pub struct Csfq {
     params: CsfqParams,
+    rate: Option<Rate>,
     flows: Vec<Average>,
     arrival: Average,
     accepted: Average,
@@ -66,6 +67,7 @@ impl Csfq {
     pub fn new(config: &Config) -> Self {
         Self {
             params: config.csfq,
+            rate: config.rate,
             flows: vec![Average::default(); config.limits.flows as usize],
             arrival: Average::default(),
             accepted: Average::default(),
@@ -74,7 +76,7 @@ impl Csfq {
             congested: false,
             start_time: Instant::ZERO,
             kalpha: 29,
-            rng: Rng::new(config.csfq.seed),
+            rng: Rng::new(config.seed),
         }
     }
 
@@ -114,7 +116,7 @@ impl Csfq {
     }
 
     fn estimate_alpha(&mut self, now: Instant, len: u64, label: f64, dropped: bool, held: u64) {
-        let Some(rate) = self.params.rate else {
+        let Some(rate) = self.rate else {
             return;
         };
         let c = rate.bps() as f64;

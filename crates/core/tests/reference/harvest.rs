@@ -23,14 +23,14 @@ pub struct Harvest {
 impl Harvest {
     pub fn new(config: &Config) -> Self {
         let window = config.tred.window.as_secs_f64();
-        let rate = config.red.rate;
+        let rate = config.rate;
         Self {
             codec: config.codec,
             params: config.tred.clone(),
             tickets: 0.0,
             capacity: rate.map(|rate| (rate.bps() as f64 / 8.0 * window).floor()),
             front: Instant::ZERO,
-            rng: Rng::new(!config.red.seed),
+            rng: Rng::new(!config.seed),
         }
     }
 

@@ -115,27 +115,6 @@ impl Config {
         }
     }
 
-    /// With what the place says where the parameters have it.
-    pub fn told(mut self) -> Self {
-        let (rate, seed) = (self.rate, self.seed);
-        for (red, seed) in [
-            (&mut self.red, seed),
-            (&mut self.rio.inside, seed),
-            (&mut self.rio.outside, !seed),
-        ] {
-            red.rate = rate;
-            red.seed = seed;
-        }
-        self.csfq.rate = rate;
-        self.csfq.seed = seed;
-        self.cake.rate = rate;
-        self.cake.seed = seed;
-        self.ncq.framing = self.framing;
-        self.ncq.seed = seed;
-        self.confucius.drop_from = self.drop_from;
-        self
-    }
-
     pub fn env(&self) -> Env {
         Env {
             users: self.users,
@@ -174,7 +153,10 @@ impl Config {
                 red,
                 window: self.tred.window,
             }),
-            Discipline::Confucius => Spec::Confucius(self.confucius),
+            Discipline::Confucius => Spec::Confucius(ConfuciusParams {
+                drop_from,
+                ..self.confucius
+            }),
             other => other.spec(),
         }
     }
@@ -247,14 +229,17 @@ impl Model {
             codels: vec![CoDel::default(); flows],
             largest: 0,
             cake: Cake::new(config),
-            red: Red::new(&config.red),
-            ncq: Ncq::new(&config.ncq, flows),
+            red: Red::new(&config.red, config.rate, config.seed),
+            ncq: Ncq::new(config, flows),
             tred: Tred::new(config.codec, config.tred.clone()),
-            choke: Choke::new(config.red.seed),
+            choke: Choke::new(config.seed),
             confucius: Confucius::new(config),
             csfq: Csfq::new(config),
             harvest: Harvest::new(config),
-            rio: [&config.rio.inside, &config.rio.outside].map(Red::new),
+            rio: [
+                Red::new(&config.rio.inside, config.rate, config.seed),
+                Red::new(&config.rio.outside, config.rate, !config.seed),
+            ],
             events: Vec::new(),
         }
     }

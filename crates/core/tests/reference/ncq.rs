@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! NCQ from lists of everything that ever came.
 
+use super::Config;
+use makeway_core::framing::Framing;
 use makeway_core::packet::Packet;
 use makeway_core::random::Rng;
 use makeway_core::sched::NcqParams;
@@ -8,6 +10,7 @@ use makeway_core::units::{Bytes, Fraction, Instant};
 
 pub struct Ncq {
     params: NcqParams,
+    framing: Framing,
     /// Of each packet that was taken in: whether it could have been favoured, and whether it was.
     taken: Vec<(bool, bool)>,
     /// Content of the bucket of each flow in ns of its rate, and since when.
@@ -24,13 +27,15 @@ pub struct Ncq {
 const ONE: u128 = 1 << 48;
 
 impl Ncq {
-    pub fn new(params: &NcqParams, flows: usize) -> Self {
+    pub fn new(config: &Config, flows: usize) -> Self {
+        let params = &config.ncq;
         Self {
+            framing: config.framing,
             params: params.clone(),
             taken: Vec::new(),
             buckets: vec![(0, Instant::ZERO); flows],
             threshold: params.threshold.scaled(),
-            rng: Rng::new(params.seed),
+            rng: Rng::new(config.seed),
             work: Vec::new(),
             confined: Vec::new(),
         }
@@ -48,7 +53,7 @@ impl Ncq {
             is_slow = *level <= depth;
         }
         // A packet of IP is short if one of 129 bytes costs as much or more.
-        let wire = |len| self.params.framing.wire(Bytes::new(len));
+        let wire = |len| self.framing.wire(Bytes::new(len));
         let is_short = (0..self.params.length.get()).any(|len| wire(len) >= pkt.len());
         (is_short || is_slow) && (self.params.control || !pkt.is_control())
     }

@@ -10,7 +10,7 @@
 use makeway_core::packet::DropReason;
 use makeway_core::random::Rng;
 use makeway_core::sched::RedParams;
-use makeway_core::units::Instant;
+use makeway_core::units::{Instant, Rate};
 
 /// Relative error of what TRED makes of a probability: its ratio has 24 bits behind the point at least where the
 /// result matters, to the power of at most 8 here.
@@ -22,6 +22,7 @@ const CLOSE: f64 = 1e-8;
 
 pub struct Red {
     params: RedParams,
+    rate: Option<Rate>,
     avg: f64,
     pub idle_since: Instant,
     /// Possible states; one, but for close calls.
@@ -36,14 +37,15 @@ struct World {
 }
 
 impl Red {
-    pub fn new(params: &RedParams) -> Self {
+    pub fn new(params: &RedParams, rate: Option<Rate>, seed: u64) -> Self {
         Self {
+            rate,
             params: params.clone(),
             avg: 0.0,
             idle_since: Instant::ZERO,
             worlds: vec![World {
                 count: -1,
-                rng: Rng::new(params.seed),
+                rng: Rng::new(seed),
             }],
         }
     }
@@ -111,7 +113,7 @@ impl Red {
     pub fn average(&mut self, now: Instant, held: (u64, u64)) {
         let weight = self.params.weight.as_f64();
         if held.0 == 0 {
-            if let Some(rate) = self.params.rate {
+            if let Some(rate) = self.rate {
                 let packet = (self.params.mean_packet / rate).as_nanos();
                 let m = now.saturating_since(self.idle_since).as_nanos() / packet;
                 if m > 0 {

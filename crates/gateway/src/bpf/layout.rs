@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the programs and we both read and write, as `bpf/qdisc.h` lays it out.
+//! Structures that the programs and the loader share, each with the names and places of the C. A test compares them, and those of
+//! [`params`](super::params), with the programs' BTF.
 
 use bytemuck::{Pod, Zeroable};
 use makeway_core::flow::Identity;
@@ -9,7 +10,8 @@ use makeway_core::packet::DropReason;
 /// `struct config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Config {
+#[allow(missing_docs)] // The C has it.
+pub struct Config {
     /// Bit/s; 0: not limited.
     pub rate: u64,
     pub limit_packets: u32,
@@ -24,6 +26,7 @@ pub(super) struct Config {
 }
 
 impl Config {
+    /// Writes the three fields of it.
     pub fn set_framing(&mut self, framing: Framing) {
         self.overhead = framing.overhead;
         self.mpu = framing.mpu;
@@ -83,7 +86,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Packets given up, by reason; reasons that nothing was given up for are left out.
+    /// Drops by reason; reasons without a drop are left out.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let reasons = DropReason::ALL.into_iter().map(DropReason::name);
         let named = reasons.chain(["flows", "reset"]).zip(self.drops);
@@ -97,19 +100,21 @@ impl Counters {
 pub(super) struct Pool {
     pub packets: u32,
     pub bytes: u32,
-    _free_slot: u32,
-    _used_slots: u32,
-    _free_flow: u32,
+    free_slot: u32,
+    used_slots: u32,
+    flows_free: u32,
     /// Entries of flows that were ever used, which are the first.
-    pub used_flows: u32,
+    pub flows_used: u32,
 }
 
 /// `struct flow` of `bpf/pool.h`, without what a discipline adds.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Flow {
-    pub hash: u32,
-    _links: [u32; 3],
+    pub entry_hash: u32,
+    entry_chain: u32,
+    head: u32,
+    tail: u32,
     pub bytes: u32,
     pub packets: u32,
 }
@@ -123,4 +128,112 @@ pub(super) struct Sojourns {
     pub sum: u64,
     pub max: u64,
     pub buckets: [u64; 128],
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use libbpf_rs::HasSize;
+    use libbpf_rs::btf::Btf;
+    use libbpf_rs::btf::types::{MemberAttr, Struct};
+
+    use super::super::params::{Ncq, Red, Tred};
+    use super::super::program;
+    use super::*;
+    use makeway_core::sched::Discipline;
+
+    /// Names and places of fields, and the size of all. [`Pod`] has no gaps, so that a list without one of its fields
+    /// leaves a gap that the C does not have.
+    type Fields = (Vec<(String, usize)>, usize);
+
+    macro_rules! fields {
+        ($of:ident: $($field:ident)*) => {
+            (
+                vec![$((stringify!($field).to_owned(), offset_of!($of, $field))),*],
+                size_of::<$of>(),
+            )
+        };
+    }
+
+    /// Those of a structure of C, with the fields of its structures.
+    fn fields_of_c(btf: &Btf<'_>, one: &Struct<'_>) -> Fields {
+        let mut fields = Vec::new();
+        for member in one.iter() {
+            let name = member.name.unwrap().to_str().unwrap().to_owned();
+            let MemberAttr::Normal { offset } = member.attr else {
+                panic!("{name} is a bit field");
+            };
+            let at = offset as usize / 8;
+            match btf.type_by_id::<Struct<'_>>(member.ty) {
+                None => fields.push((name, at)),
+                Some(inner) => {
+                    let (inner, _) = fields_of_c(btf, &inner);
+                    let inner = inner.into_iter();
+                    fields.extend(inner.map(|(field, n)| (format!("{name}_{field}"), at + n)));
+                }
+            }
+        }
+        (fields, one.size())
+    }
+
+    /// Structures of this discipline's parameters: their names in C.
+    fn parameters(discipline: Discipline) -> Vec<(&'static str, Fields)> {
+        let red = || fields!(Red: weight max_p packet_time min max unit by_bytes gentle wait);
+        match discipline {
+            Discipline::Ncq => vec![(
+                "params",
+                fields!(Ncq: threshold length window probabilistic control keep_order push_out),
+            )],
+            Discipline::Tred => vec![
+                ("params", fields!(Tred: interval window k exponent)),
+                ("red", red()),
+            ],
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_field_stands_where_the_programs_have_it() {
+        let mut seen = 0;
+        for discipline in Discipline::ALL {
+            let Ok(program) = program(discipline) else {
+                continue;
+            };
+            let btf = Btf::from_raw(discipline.name(), program).unwrap().unwrap();
+            let of_c = |name: &str| fields_of_c(&btf, &btf.type_by_name(name).unwrap());
+            let mut mirrors = parameters(discipline);
+            mirrors.extend([
+                (
+                    "config",
+                    fields!(Config: rate limit_packets limit_bytes overhead mpu cells drop_tail quantum weights),
+                ),
+                ("keys", fields!(Keys: seed flows_by users_by multipliers)),
+                (
+                    "counters",
+                    fields!(Counters: packets_in bytes_in packets_out bytes_out drops largest favoured reordered expected),
+                ),
+                (
+                    "pool",
+                    fields!(Pool: packets bytes free_slot used_slots flows_free flows_used),
+                ),
+                ("sojourns", fields!(Sojourns: at sum max buckets)),
+            ]);
+            for (name, fields) in mirrors {
+                let (mut theirs, size) = of_c(name);
+                for (field, _) in &mut theirs {
+                    // `framing` in `config` is flat here.
+                    *field = field.trim_start_matches("framing_").to_owned();
+                }
+                assert_eq!((theirs, size), fields, "{discipline} {name}");
+                seen += 1;
+            }
+            // A discipline's own state follows.
+            let (flow, size) = fields!(Flow: entry_hash entry_chain head tail bytes packets);
+            let (theirs, _) = of_c("flow");
+            assert_eq!(theirs[..flow.len()], flow, "{discipline}");
+            assert_eq!(theirs[flow.len()].1, size, "{discipline}");
+        }
+        assert!(seen > 5 * 6, "{seen}");
+    }
 }

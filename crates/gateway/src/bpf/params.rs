@@ -13,22 +13,23 @@ use super::qdisc::write;
 /// `struct params` of `bpf/ncq.bpf.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct Ncq {
-    threshold: u64,
-    length: u32,
-    window: u32,
-    probabilistic: u32,
-    control: u32,
-    keep_order: u32,
-    push_out: u32,
+pub struct Ncq {
+    pub(super) threshold: u64,
+    pub(super) length: u32,
+    pub(super) window: u32,
+    pub(super) probabilistic: u32,
+    pub(super) control: u32,
+    pub(super) keep_order: u32,
+    pub(super) push_out: u32,
 }
 
-impl From<&NcqParams> for Ncq {
-    fn from(params: &NcqParams) -> Self {
+impl Ncq {
+    /// Those of core in its units.
+    pub fn new(params: &NcqParams, env: &Env) -> Self {
         Self {
             threshold: params.threshold.scaled(),
             // Below 2^25 bytes.
-            length: params.length_on_wire().get() as u32,
+            length: params.length_on_wire(env.framing).get() as u32,
             window: params.window.unwrap_or(0),
             probabilistic: params.probabilistic.into(),
             control: params.control.into(),
@@ -41,24 +42,26 @@ impl From<&NcqParams> for Ncq {
 /// `struct red` of `bpf/red.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct Red {
-    weight: u64,
-    max_p: u64,
-    packet_time: u64,
-    min: u32,
-    max: u32,
-    unit: u32,
-    by_bytes: u32,
-    gentle: u32,
-    wait: u32,
+pub struct Red {
+    pub(super) weight: u64,
+    pub(super) max_p: u64,
+    pub(super) packet_time: u64,
+    pub(super) min: u32,
+    pub(super) max: u32,
+    pub(super) unit: u32,
+    pub(super) by_bytes: u32,
+    pub(super) gentle: u32,
+    pub(super) wait: u32,
 }
 
-impl From<&RedParams> for Red {
-    fn from(params: &RedParams) -> Self {
+impl Red {
+    fn new(params: &RedParams, env: &Env) -> Self {
         Self {
             weight: params.weight.scaled(),
             max_p: params.max_p.scaled(),
-            packet_time: params.packet_time().map_or(0, |time| time.as_nanos()),
+            packet_time: params
+                .packet_time(env.rate)
+                .map_or(0, |time| time.as_nanos()),
             min: params.min,
             max: params.max,
             // A packet is below 2^24 bytes.
@@ -73,11 +76,11 @@ impl From<&RedParams> for Red {
 /// `struct params` of `bpf/tred.bpf.c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-struct Tred {
-    interval: u64,
-    window: u64,
-    k: u32,
-    exponent: u32,
+pub struct Tred {
+    pub(super) interval: u64,
+    pub(super) window: u64,
+    pub(super) k: u32,
+    pub(super) exponent: u32,
 }
 
 impl From<&TredParams> for Tred {
@@ -118,7 +121,7 @@ impl Params {
             Spec::Ncq(params) => {
                 missing(params.extra_wait.is_some(), "an extra wait for ncq")?;
                 missing(params.low_rate.is_some(), "low-rate flows for ncq")?;
-                let ncq = Ncq::from(&params.told(env));
+                let ncq = Ncq::new(params, env);
                 Ok(Self {
                     sections: vec![
                         (".data.ncq", bytes_of(&ncq).to_vec()),
@@ -130,7 +133,7 @@ impl Params {
             }
             Spec::Tred(params) => {
                 missing(params.red.ecn, "marking by tred")?;
-                let (red, tred) = (Red::from(&params.red.told(env)), Tred::from(params));
+                let (red, tred) = (Red::new(&params.red, env), Tred::from(params));
                 let tickets = tickets(env.codec);
                 Ok(Self {
                     sections: vec![

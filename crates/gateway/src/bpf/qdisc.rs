@@ -28,7 +28,7 @@ const MOST_BYTES: u64 = 16 << 20;
 /// The key of an array with one value.
 const ONLY: [u8; 4] = [0; 4];
 
-/// What to load.
+/// A qdisc to load.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The discipline.
@@ -37,13 +37,13 @@ pub struct Config {
     pub limits: Limits,
     /// The rate on the wire; `None`: not limited.
     pub rate: Option<Rate>,
-    /// What an IP packet costs on the wire.
+    /// Bytes of an IP packet on the wire.
     pub framing: Framing,
-    /// What makes a flow.
+    /// Flow key.
     pub identity: Identity,
-    /// What makes a user of `hier`.
+    /// User key, for a discipline with users.
     pub users: Identity,
-    /// What tags mean.
+    /// Code of tags.
     pub codec: Codec,
     /// Of chances and of the tables of flows and users; secret and random where packets come from strangers.
     pub seed: u64,
@@ -65,7 +65,7 @@ impl Config {
         }
     }
 
-    /// What the kernel does in the place of such a datapath.
+    /// The qdisc that does the work of such a datapath.
     ///
     /// # Errors
     /// For what only a datapath in user space has.
@@ -89,7 +89,7 @@ impl Config {
         })
     }
 
-    /// What the same discipline is told in user space, but for its users.
+    /// Environment of the same discipline in user space, but for its users.
     pub fn env(&self) -> Env {
         Env {
             rate: self.rate,
@@ -223,7 +223,7 @@ impl Qdisc {
         })
     }
 
-    /// What tc calls it.
+    /// Its name in tc.
     pub fn kind(&self) -> &str {
         &self.kind
     }
@@ -235,7 +235,7 @@ impl Qdisc {
     pub fn pin(&mut self, folder: &Path) -> Result<(), BpfError> {
         let pinned = self.try_pin(folder);
         if pinned.is_err() {
-            // What is not there needs no removal.
+            // A missing pin needs no removal.
             let _ = fs::remove_dir_all(folder);
         }
         pinned.map_err(|source| BpfError::Refused {
@@ -255,7 +255,7 @@ impl Qdisc {
         }
     }
 
-    /// The one that was pinned below `folder` as `kind`. What is not there any more cannot be asked for.
+    /// The one that was pinned below `folder` as `kind`. A missing map cannot be read.
     ///
     /// # Errors
     /// If it is another user's.
@@ -283,7 +283,7 @@ impl Qdisc {
         })
     }
 
-    /// What was counted so far.
+    /// Counters so far.
     ///
     /// # Errors
     /// If the kernel does not say.
@@ -291,7 +291,7 @@ impl Qdisc {
         self.read("counters")
     }
 
-    /// What was counted so far and what is held, of one moment.
+    /// Counters and backlog of one moment.
     pub(super) fn snapshot(&self) -> Result<Snapshot, BpfError> {
         // The kernel counts as we read: what was the same before and after is of one moment.
         const TRIES: u32 = 50;
@@ -315,7 +315,7 @@ impl Qdisc {
         let used: Pool = self.read("pool")?;
         let map = self.map("flows")?;
         let mut flows = Vec::new();
-        for i in 1..=used.used_flows {
+        for i in 1..=used.flows_used {
             let found = map.lookup(&i.to_ne_bytes(), MapFlags::ANY);
             let found = found.map_err(|source| self.refused("flows", source))?;
             let Some(bytes) = found.as_deref().and_then(|b| b.get(..size_of::<Flow>())) else {

@@ -29,7 +29,7 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
         .into_iter()
         .find(|copy| now.saturating_sub(copy.at) < 3_000_000_000);
     let mut flows = qdisc.flows()?;
-    flows.sort_by_key(|flow| (std::cmp::Reverse(flow.bytes), flow.hash));
+    flows.sort_by_key(|flow| (std::cmp::Reverse(flow.bytes), flow.entry_hash));
     flows.truncate(MOST_FLOWS);
     Ok(Stats {
         rate_bps: Some(config.rate).filter(|rate| *rate > 0),
@@ -57,7 +57,7 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
 
 fn flow(flow: Flow) -> FlowStats {
     FlowStats {
-        flow: format!("hash {:08x}", flow.hash),
+        flow: format!("hash {:08x}", flow.entry_hash),
         backlog_packets: flow.packets.into(),
         backlog_bytes: flow.bytes.into(),
         ..FlowStats::default()

@@ -14,25 +14,12 @@ use makeway_core::sched::{
 };
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Fraction, Instant, Rate};
+use makeway_gateway::bpf::layout::Config;
+use makeway_gateway::bpf::params::Ncq;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{Native, framing};
-
-/// `struct config` of `bpf/qdisc.h`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Config {
-    rate: u64,
-    limit_packets: u32,
-    limit_bytes: u32,
-    overhead: i32,
-    mpu: u32,
-    cells: u32,
-    drop_tail: u32,
-    quantum: u32,
-    weights: u32,
-}
 
 /// `struct setup` of `bpf/native/drive.c`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -50,19 +37,6 @@ struct Setup {
     users: u32,
     flows_by: u32,
     unused: u32,
-}
-
-/// `struct params` of `bpf/ncq.bpf.c`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Ncq {
-    threshold: u64,
-    length: u32,
-    window: u32,
-    probabilistic: u32,
-    control: u32,
-    keep_order: u32,
-    push_out: u32,
 }
 
 /// `struct op`.
@@ -168,10 +142,7 @@ impl Native {
         let limits = env.limits;
         let slots = limits.packets + 2;
         let (params, window) = match spec {
-            Spec::Ncq(ncq) => {
-                let ncq = ncq.told(env);
-                (bytes_of(&Ncq::of(&ncq)).to_vec(), ncq.window)
-            }
+            Spec::Ncq(ncq) => (bytes_of(&Ncq::new(ncq, env)).to_vec(), ncq.window),
             _ => (Vec::new(), None),
         };
         let (quantum, drop_from) = match spec {
@@ -186,17 +157,16 @@ impl Native {
             Spec::Makeway(_) => slots.max(limits.flows + 1),
             _ => slots,
         };
-        let config = Config {
+        let mut config = Config {
             rate: rate.map_or(0, Rate::bps),
             limit_packets: limits.packets,
             limit_bytes: limits.bytes.get() as u32,
-            overhead: framing.overhead,
-            mpu: framing.mpu,
-            cells: framing.cells as u32,
             drop_tail: (drop_from == DropFrom::Tail).into(),
             quantum: quantum.get() as u32,
             weights: 1,
+            ..Config::default()
         };
+        config.set_framing(*framing);
         let setup = Setup {
             config,
             slots,
@@ -215,22 +185,7 @@ impl Native {
     }
 }
 
-impl Ncq {
-    fn of(params: &NcqParams) -> Self {
-        let longest_short = Bytes::new(params.length.get() - 1);
-        Self {
-            threshold: params.threshold.scaled(),
-            length: params.framing.wire(longest_short).get() as u32 + 1,
-            window: params.window.unwrap_or(0),
-            probabilistic: params.probabilistic.into(),
-            control: params.control.into(),
-            keep_order: params.keep_order.into(),
-            push_out: params.push_out.into(),
-        }
-    }
-}
-
-/// What core does, as the events of the C that are its to answer for.
+/// The run of core, as those events of the C that core has too.
 fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
     let mut shaper = Shaper::new(link.rate, build(&link.spec, &link.env).unwrap());
     let mut rate = link.rate;
@@ -299,7 +254,7 @@ fn packet(framing: Framing, op: &Op, users: &mut Vec<FlowKey>) -> Packet {
     }
 }
 
-/// Users are told apart by destination.
+/// Users are distinguished by destination.
 fn user(packet: &[u8]) -> FlowKey {
     FlowKey::from_ip(Identity::DstHost, packet)
 }
@@ -372,8 +327,8 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
 /// The variants that the C has.
 fn ncq() -> impl Strategy<Value = NcqParams> {
     let window = prop_oneof![Just(None), (1u32..300).prop_map(Some)];
-    let numbers = (40u64..1000, 1u64..=100, window, any::<u64>());
-    (numbers, any::<[bool; 4]>()).prop_map(|((length, percent, window, seed), variants)| {
+    let numbers = (40u64..1000, 1u64..=100, window);
+    (numbers, any::<[bool; 4]>()).prop_map(|((length, percent, window), variants)| {
         let [probabilistic, control, keep_order, push_out] = variants;
         NcqParams {
             length: Bytes::new(length),
@@ -383,7 +338,6 @@ fn ncq() -> impl Strategy<Value = NcqParams> {
             control,
             keep_order,
             push_out,
-            seed,
             ..NcqParams::default()
         }
     })
@@ -529,7 +483,7 @@ fn ops(operations: &[(u64, Do)]) -> Vec<Op> {
     each.collect()
 }
 
-/// What both sides have to say.
+/// Events of both sides.
 fn common(events: &[Event]) -> Vec<Event> {
     let of_core = [LEFT, DROPPED, HELD, DROPS, NCQ, BUSY];
     let common = events.iter().filter(|event| of_core.contains(&event.told));
@@ -574,7 +528,7 @@ fn check_ops(native: &Native, link: &Link, mut ops: Vec<Op>) -> Result<(), TestC
     Ok(())
 }
 
-/// What the kernel is told, of which core knows nothing: an arrival's answer, and when to call again.
+/// Values for the kernel, which core does not have: an arrival's answer, and when to call again.
 fn check_calls(op: &Op, events: &[Event]) -> Result<(), TestCaseError> {
     let find = |told| events.iter().find(|event| event.told == told);
     if let Some(answer) = find(ANSWER) {

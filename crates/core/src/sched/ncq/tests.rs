@@ -6,9 +6,17 @@ const BULK: u64 = 1000;
 const SHORT: u64 = 100;
 
 fn ncq(change: impl FnOnce(&mut NcqParams)) -> Ncq {
+    ncq_on(Framing::default(), change)
+}
+
+fn ncq_on(framing: Framing, change: impl FnOnce(&mut NcqParams)) -> Ncq {
     let mut params = NcqParams::default();
     change(&mut params);
-    Ncq::new(limits(10_000, 10_000_000), params)
+    let env = Env {
+        framing,
+        ..Env::new(limits(10_000, 10_000_000))
+    };
+    Ncq::new(&env, params)
 }
 
 fn threshold(n: u64, d: u64) -> impl FnOnce(&mut NcqParams) {
@@ -67,10 +75,7 @@ fn short_is_below_the_length_and_the_wire_is_seen_through() {
     );
     assert_eq!(seen, [true, false]);
     // IP packets of 129 and 130 bytes.
-    let mut on_ethernet = ncq(|params| {
-        params.threshold = Fraction::ONE;
-        params.framing = Framing::ETHERNET;
-    });
+    let mut on_ethernet = ncq_on(Framing::ETHERNET, threshold(1, 1));
     let lens = [129, 130].map(|len| Framing::ETHERNET.wire(Bytes::new(len)).get());
     let seen = favoured(
         &mut on_ethernet,
@@ -256,7 +261,7 @@ fn a_full_buffer_refuses_who_comes_or_gives_up_the_last_unfavoured() {
             push_out,
             ..NcqParams::default()
         };
-        let mut ncq = Ncq::new(limits(3, 10_000), params);
+        let mut ncq = Ncq::new(&Env::new(limits(3, 10_000)), params);
         let mut drops = Drops::default();
         for (n, len) in (0..).zip(lens) {
             ncq.enqueue(Instant::ZERO, packet(n, n, len), &mut drops);
