@@ -18,7 +18,7 @@ struct codel {
 	u64 first_above;
 	/* When the next drop is due while `dropping`; else about when the last one was. */
 	u64 drop_next;
-	/* Drops of this cycle, and what they began with. */
+	/* Drops of this cycle, and their number at its begin. */
 	u32 count;
 	u32 last_count;
 	bool dropping;

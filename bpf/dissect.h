@@ -11,7 +11,7 @@
 
 #define TAGS 8
 
-/* What makes two packets of one flow, in the order of core's `Identity`. */
+/* Flow keys, in the order of core's `Identity`. */
 enum identity {
 	FIVE_TUPLE,
 	SRC_PORT,
@@ -20,7 +20,7 @@ enum identity {
 	HOST_PAIR,
 };
 
-/* Ports are in host order. What is not of the identity is zero, and so is all of what is not IP. */
+/* Ports are in host order. Fields outside the identity are zero, and all fields of packets that are not IP. */
 struct key {
 	/* Words of an address as they lie in the packet; IPv4 has one of four bytes. */
 	u64 src[2];

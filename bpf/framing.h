@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* What an IP packet costs on the wire: overhead, smallest packet, cells. Twin of core/framing.rs. */
+/* Bytes of an IP packet on the wire: overhead, smallest packet, cells. Twin of core/framing.rs. */
 #pragma once
 
 struct framing {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* What these programs see of the kernel: types by CO-RE, so that one object fits every release; kfuncs of BPF qdiscs
+/* Parts of the kernel that these programs use: types by CO-RE, so that one object fits every release; kfuncs of BPF qdiscs
  * (net/sched/bpf_qdisc.c, Linux 6.16) and the helpers of libbpf. Fields that nobody reads are left out. */
 #pragma once
 
@@ -150,5 +150,5 @@ enum {
 };
 
 #define inline_always static inline __attribute__((always_inline))
-/* The verifier looks at such a function once, whoever calls it with whatever: for loops, and for what is rare. */
+/* The verifier looks at such a function once, for all callers and arguments: for loops, and for rare cases. */
 #define verified_apart __attribute__((noinline))

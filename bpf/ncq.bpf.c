@@ -13,7 +13,7 @@
  * | high priority, normal priority | the queues `favoured`, `normal` |
  * | non-congestive packet | candidate |
  *
- * What core has and this does not: a threshold that follows the extra wait, and candidates of low-rate flows. */
+ * Missing here, unlike in core: a threshold that follows the extra wait, and candidates of low-rate flows. */
 
 /* Packets in the normal queue, and the first of them that were overtaken by a favoured one. */
 #define FLOW_STATE                                                                                                     \
@@ -55,7 +55,7 @@ enum kind {
 	FAVOURED,
 };
 
-/* What each packet of the window was. The loader sizes it: 1 without a window. */
+/* The kind of each packet of the window. The loader sizes it: 1 without a window. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -143,7 +143,7 @@ inline_always void leave(struct flow *flow, const struct slot *slot)
 		pool_forget(slot->flow, flow);
 }
 
-/* Gives up the unfavoured packet that came last; whether there was one. */
+/* Drops the unfavoured packet that came last; whether there was one. */
 inline_always bool push_out(struct bpf_sk_buff_ptr *to_free)
 {
 	u32 i = normal.tail;

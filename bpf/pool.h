@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* The packets of all flows, and the flows that have some. Twin of core/sched/queues.rs.
  *
- * Index 0 is nobody, so that memory of zeros is an empty pool. What is freed is used first. A flow has an entry while
+ * Index 0 is nobody, so that memory of zeros is an empty pool. The entry freed last is used first. A flow has an entry while
  * it has packets, found by its hash in chains; the loader sizes the maps: one slot and one flow more than the limit
  * in packets, beside index 0, and twice as many chains, a power of two. A *slot* holds one packet; a *chain* lists the flows
  * whose hashes have the same low bits. A discipline defines its state of each active flow as FLOW_STATE. */

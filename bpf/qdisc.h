@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* What every discipline here has: its configuration, its counters, a packet's length and flow, and the kernel's five
+/* Common part of the disciplines: configuration, its counters, a packet's length and flow, the kernel's five
  * callbacks. A discipline's file includes this, defines
  *
  *   int NAME_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
@@ -123,7 +123,7 @@ inline_always u32 wire_length(struct sk_buff *skb, const struct framing *framing
 	if (info->gso_segs > 1) {
 		more = info->gso_segs - 1;
 	} else {
-		/* What comes from a guest does not say how many it will be. */
+		/* A packet from a guest does not say how many segments it will be. */
 		headers = segment_headers(skb, info->gso_type);
 		more = headers ? (counted - skb->len) / headers : 0;
 	}
@@ -346,7 +346,7 @@ inline_always u64 time_of_departure(void)
 		struct Qdisc *sch = (void *)ctx[0];                                                                    \
                                                                                                                        \
 		sch->limit = config.limit_packets;                                                                     \
-		/* EBUSY: the maps are those of another qdisc. `destroy` follows, whatever is said here. */            \
+		/* EBUSY: the maps are those of another qdisc. `destroy` follows in any case. */                       \
 		if (__sync_fetch_and_add(&instances, 1))                                                               \
 			return -16;                                                                                    \
 		shaper = (struct shaper){ .rate = config.rate };                                                       \
@@ -361,7 +361,7 @@ inline_always u64 time_of_departure(void)
                                                                                                                        \
 		if (instances != 1)                                                                                    \
 			return;                                                                                        \
-		/* Whatever the discipline still knows of them. */                                                     \
+		/* The discipline forgets them too. */                                                                 \
 		bpf_for(n, 1, MOST_PACKETS + 2) {                                                                      \
 			struct slot *slot = n <= pool.used_slots ? slot_at(n) : NULL;                                  \
 			struct sk_buff *skb;                                                                           \

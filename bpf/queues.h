@@ -4,7 +4,7 @@
  * (u32 at, struct flow *flow). */
 #pragma once
 
-/* What a packet of `len` counts in its flow's backlog. */
+/* Cost of a packet of `len` in its flow's backlog. */
 inline_always u32 cost_of(u32 len)
 {
 	return len > LEAST_COST ? len : LEAST_COST;
@@ -78,14 +78,14 @@ inline_always void drop_excess(struct bpf_sk_buff_ptr *to_free)
 	}
 }
 
-/* Takes `skb` to the tail of the queue of `flow`, at `at`; for a full buffer the longest queues give way. */
+/* Takes `skb` to the tail of the queue of `flow`, at `at`; a full buffer drops from the longest queues. */
 inline_always int queues_take(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, u32 at, struct flow *flow,
 			      const struct packet *pkt)
 {
 	u32 old = flow->cost;
 	struct slot *slot;
 
-	/* Only where no flow could be found to give way. */
+	/* Only where no flow could be found to drop from. */
 	slot = is_over() ? NULL : pool_push(at, flow, pkt->len, pkt->now);
 	if (!slot)
 		return refuse(skb, to_free, FLOWS);

@@ -28,7 +28,7 @@ struct red {
 	/* Thresholds, in packets of mean size. */
 	u32 min;
 	u32 max;
-	/* What a packet of mean size counts: its bytes, or 1. */
+	/* Size of a mean packet in the unit of the thresholds: its bytes, or 1. */
 	u32 unit;
 	/* Yes or no. */
 	u32 by_bytes;
@@ -90,7 +90,7 @@ inline_always struct wide red_p_a(u64 p_b, u64 count, u32 len)
 {
 	const struct wide one = { 1, 0 };
 	struct wide counted = wide_over(wide_product(p_b, count), red.unit), p_a = { 0, p_b };
-	/* What is left to 1 or 2 is no more than 1, of which only the bits behind the point are here. */
+	/* The rest to 1 or 2 is at most 1; only its bits behind the point are here. */
 	u64 wait = !!red.wait, rest = -counted.low;
 
 	if (counted.high < wait)

@@ -16,7 +16,7 @@ struct shaper {
 	u64 carry;
 };
 
-/* `rate` is what the configuration says now. What is left of the packet being sent goes at the new rate. */
+/* `rate` is that of the configuration now. The rest of the packet being sent goes at the new rate. */
 inline_always void shaper_configure(struct shaper *shaper, u64 rate, u64 now)
 {
 	u64 old = shaper->rate;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Times in the discipline of packets that left, of those that are samples, counted in buckets within 12.5 %: those of gateway's
- * datapath/sojourn.rs. What is recent is the difference from a copy of one to two seconds ago. */
+ * datapath/sojourn.rs. Recent times are the difference from a copy of one to two seconds ago. */
 #pragma once
 
 #include "bitmap.h"

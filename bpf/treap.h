@@ -2,11 +2,11 @@
 /* Balanced search trees linked by index: the flows of each user, and the users. Twin of core/sched/order/tree.rs.
  *
  * Source: treaps, C. R. Aragon, R. G. Seidel, "Randomized search trees", FOCS 1989. Each insertion draws a new priority
- * from a generator whose seed the loader keeps secret. Expected depth about 1.4 log2 n, whoever chooses the loads: no
+ * from a generator whose seed the loader keeps secret. Expected depth about 1.4 log2 n, for any choice of loads: no
  * answer of a tree depends on its shape, so nothing that leaves tells of the priorities, and a changed load has a new one.
  *
  * In order of load, `bytes / weight`, compared exactly; of equals the one that has stood there for longest comes first,
- * both as the least and as the most. A tree hangs below a node, so that there is no more than nodes and links. */
+ * both as the least and as the most. A tree hangs below a node: nodes and links are all there is. */
 #pragma once
 
 #include "kernel.h"
@@ -95,7 +95,7 @@ inline_always void treap_insert(u32 *hook, u32 at, struct node *node)
 		i = *hook;
 	}
 	*hook = at;
-	/* What was here is split by the key, and hangs below the node. */
+	/* The tree below is split by the key, and hangs below the node. */
 	for (int n = 0; i && n < DEPTH; n++) {
 		other = treap_step(i);
 		if (!other)
@@ -110,7 +110,7 @@ inline_always void treap_insert(u32 *hook, u32 at, struct node *node)
 			i = *more;
 		}
 	}
-	/* What is not split stays in one piece. */
+	/* The rest stays in one piece. */
 	*less = i;
 	*more = 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* Ticket-based RED: RED whose chances depend on the tickets of the packet, so that flows which carry few for what they
- * send give way first, and shares of the link come out as tickets were issued. Twin of core/sched/tred.rs.
+/* Ticket-based RED: RED whose chances depend on the tickets of the packet, so that flows with few tickets for the bytes that they
+ * send are dropped from first, and shares of the link come out as tickets were issued. Twin of core/sched/tred.rs.
  *
  * Source: M. Zhang, R. Wang, L. Peterson, A. Krishnamurthy, "Probabilistic Packet Scheduling: Achieving Proportional
  * Share Bandwidth Allocation", Princeton TR-632-01, 2001, section 2.4.2.
@@ -14,7 +14,7 @@
  * | `K` | `params.k`, in hundredths |
  * | `p × (ExpectTkt / InTkt)^3` | `weigh`, to the power of `params.exponent` |
  *
- * What core has and this does not: marks. Nobody here writes tickets: a qdisc cannot write on packets. */
+ * Missing here, unlike in core: marks. Tickets are not written: a qdisc cannot write on packets. */
 #define TIMED
 #include "qdisc.h"
 #include "fifo.h"
@@ -33,7 +33,7 @@ struct params {
 
 volatile struct params params SEC(".data.tred");
 
-/* What each tag of n bits says, in tickets for each 1000 bytes and steps of 2^-16: core's `Codec::decode`. The loader
+/* Value of each tag of n bits, in tickets for each 1000 bytes and steps of 2^-16: core's `Codec::decode`. The loader
  * sizes it and writes it. A tag above, which nobody of this network wrote, says nothing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -42,7 +42,7 @@ struct {
 	__type(value, u32);
 } tickets SEC(".maps");
 
-/* In the place of tickets: nobody had any. */
+/* Stands for "no packet had tickets". */
 #define NO_TICKETS (~0U)
 
 /* The least of what came in the running interval and the one before. */
@@ -53,7 +53,7 @@ struct least {
 } least = { .running = NO_TICKETS, .before = NO_TICKETS };
 
 struct flow queue;
-/* What a packet of a flow that this link holds back is expected to carry. */
+/* Tickets expected on a packet of a flow that this link holds back. */
 struct tsw expect_tickets;
 struct tsw expect_bytes;
 
@@ -120,7 +120,7 @@ inline_always struct wide weigh(struct wide p, u32 came)
 	return p;
 }
 
-/* Why a packet of `len` is given up early; `REASONS` if it is not. */
+/* Reason to drop a packet of `len` early; `REASONS` if it is kept. */
 verified_apart u32 judge(u32 len, u32 came)
 {
 	if (red_is_below()) {

@@ -11,7 +11,7 @@ unsigned int steps, most_steps;
 #define TREAP_BEGINS() (steps = 0)
 #define TREAP_STEP() (most_steps = ++steps > most_steps ? steps : most_steps)
 
-/* What the loader writes before loading is constant to the programs alone. */
+/* Values that the loader writes before loading are constant to the programs alone. */
 #define const
 #include DISCIPLINE
 #undef const
@@ -23,7 +23,7 @@ unsigned int steps, most_steps;
 
 struct setup {
 	struct config config;
-	/* What the loader makes of the maps: entries, and the seed of the chains. */
+	/* Maps, as the loader sizes them: entries, and the seed of the chains. */
 	u32 slots;
 	u32 chains;
 	u32 kinds;
@@ -70,19 +70,19 @@ enum told {
 	TOLD_ANSWER,
 	/* It left. */
 	TOLD_LEFT,
-	/* It was given up for the reason `value`. */
+	/* It was dropped for the reason `value`. */
 	TOLD_DROPPED,
 	/* It was freed by `reset`. */
 	TOLD_FREED,
-	/* So many packets and bytes are held, as the kernel is told. */
+	/* Backlog in packets and bytes, as the kernel is told. */
 	TOLD_HELD,
 	/* The link is busy until `value`, if it has a rate. */
 	TOLD_BUSY,
 	/* The kernel was asked to call again at `value`. */
 	TOLD_WATCHDOG,
-	/* So many were dropped, as the kernel is told. */
+	/* Number of drops, as the kernel is told. */
 	TOLD_DROPS,
-	/* So many were favoured, and so many were overtaken. */
+	/* Numbers of favoured and of overtaken packets. */
 	TOLD_NCQ,
 	/* One operation of a tree looked at `value` nodes, and none at more. */
 	TOLD_STEPS,

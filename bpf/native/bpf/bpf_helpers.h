@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* In the place of libbpf's, so that the programs compile for the machine's own processor: maps are arrays whose memory
+/* Replaces libbpf's, so that the programs compile for the machine's own processor: maps are arrays whose memory
  * main() gives them, kptrs are pointers, and drive.c is the kernel. */
 #pragma once
 

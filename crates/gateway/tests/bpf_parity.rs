@@ -401,7 +401,7 @@ fn guest_rotating_flow_labels_are_one_flow() {
             send(n, 5, 2, options, 600);
         }
         let left = let_go(&qdisc, &heard);
-        // 1200 bytes wait of the steady flow and 3000 of the other, of whatever label.
+        // 1200 bytes wait of the steady flow and 3000 of the other, of any label.
         assert_eq!(left.len(), 13, "{left:?}");
         assert_eq!(left[1..3], [10, 11], "with options {options}: {left:?}");
     }

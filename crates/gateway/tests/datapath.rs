@@ -140,7 +140,7 @@ fn changes_under_traffic_lose_nothing() {
     let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
     socket.connect("10.9.0.2:5000").unwrap();
     let (mut received, mut buffer) = (0, [0; 2000]);
-    // CAKE drops from the first burst of 10 that it sees: some of it waits longer than its target. What writes tags is refused.
+    // CAKE drops from the first burst of 10 that it sees: some of it waits longer than its target. A discipline that writes tags is refused.
     let calm = |one: &Discipline| *one != Discipline::Cake && !one.spec().needs().writes_tags;
     let disciplines: Vec<_> = Discipline::ALL.into_iter().filter(calm).collect();
     // 8 Mbit/s in bursts of 10, below every rate that is set.

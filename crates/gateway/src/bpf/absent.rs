@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In the place of the qdiscs where makeway was built without them: there is never one.
+//! Replaces the qdiscs where makeway was built without them: there is never one.
 
 use std::convert::Infallible;
 
@@ -16,7 +16,7 @@ use crate::rules::Direction;
 #[error("this makeway was built without BPF qdiscs (--no-default-features): use --backend nfqueue")]
 pub struct BpfError;
 
-/// What cannot be.
+/// Has no value.
 #[derive(Debug)]
 pub struct Config(Infallible);
 
@@ -30,7 +30,7 @@ impl Config {
     }
 }
 
-/// What cannot be.
+/// Has no value.
 #[derive(Debug)]
 pub struct Shaped(Infallible);
 

@@ -162,7 +162,7 @@ fn what_leaves_says_nothing_of_the_seed_and_no_order_of_sizes_is_deep() {
     }
 }
 
-/// Trees that are deeper than what is walked, as with a chance of 10^-40: nobody waits for ever, and nothing is lost.
+/// Trees that are deeper than what is walked, as with a chance of 10^-40: no packet waits for ever, and none is lost.
 #[test]
 fn a_tree_that_is_too_deep_loses_no_packet() {
     let macros = [

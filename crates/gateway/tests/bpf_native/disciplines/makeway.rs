@@ -33,7 +33,7 @@ fn sources() -> impl Strategy<Value = Vec<Source>> {
     vec(one, 1..10)
 }
 
-/// What they send over a link of `bps` in a minute, with a departure whenever the link is free, or was not for `late` ns.
+/// Their bytes over a link of `bps` in a minute, with a departure whenever the link is free, or was not for `late` ns.
 fn ops(sources: &[Source], bps: u64, late: u64) -> Vec<Op> {
     const MS: u64 = 1_000_000;
     const END: u64 = 60_000 * MS;
