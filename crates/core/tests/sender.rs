@@ -137,7 +137,7 @@ fn an_application_that_never_asks_loses_the_oldest_outcomes_and_the_counters_sta
         sender.enqueue(Instant::ZERO, datagram(1, 9000, 200), ());
     }
     let read = events(&mut sender);
-    let kept = 32 + UNREAD;
+    let kept = Config::default().packets as usize + UNREAD;
     assert_eq!(read.len(), kept + 1, "and the first target");
     assert!(matches!(read[kept - 1], Event::Outcome(id, _, Outcome::TooLarge) if id.0 == all - 1));
     assert_eq!(sender.stats().unread, all - kept as u64);

@@ -76,6 +76,9 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
     let mut queue = send::Config {
         largest: LARGEST as u32,
         one_way: s.read("one_way")?,
+        // As many as 16 KiB of TCP's buffer hold (SBPN paper, Fig. 5).
+        packets: 32,
+        bytes: Bytes::new(64 * 1024),
         ..send::Config::default()
     };
     if let Some(item) = s.given("queue")? {

@@ -30,11 +30,11 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 32 packets, as many as 16 KiB of TCP's buffer hold (SBPN paper, Fig. 5).
+    /// 1 MiB, with room for a keyframe of any call; deadlines keep the backlog short. Chosen by us.
     fn default() -> Self {
         Self {
-            packets: 32,
-            bytes: Bytes::new(64 * 1024),
+            packets: 1024,
+            bytes: Bytes::new(1 << 20),
             largest: 1400,
             one_way: None,
             low: Bytes::new(0),
@@ -70,6 +70,9 @@ pub struct Sender<R, P, T> {
 }
 
 /// Events kept for an application beyond one for each datagram that may wait.
+/// Datagrams for which there is memory from the beginning.
+const ROOM: usize = 64;
+
 pub const UNREAD: usize = 1024;
 
 impl<R: RateController, P: Policy, T> Sender<R, P, T> {
@@ -78,7 +81,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         let when_full = policy.when_full();
         let target = rate.rate();
         // As many as may wait, where that is not a lot.
-        let room = UNREAD.min(config.packets as usize);
+        let room = ROOM.min(config.packets as usize);
         Self {
             config,
             rate,

@@ -48,14 +48,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// With windows of 1000 packets and three minutes of patience (chosen by us).
+    /// With windows of 1000 packets, three minutes of patience and a queue of 32 packets (chosen by us).
     pub fn new(service: u32, ccid: Ccid) -> Self {
         Self {
             service,
             ccid,
             their_ccid: None,
             sequence_window: 1000,
-            sender: send::Config::default(),
+            sender: send::Config {
+                packets: 32,
+                ..send::Config::default()
+            },
             patience: Duration::from_secs(180),
         }
     }
