@@ -7,6 +7,7 @@
 pub mod abrc;
 pub mod ccid2;
 mod config;
+pub mod external;
 pub mod fixed;
 pub mod gaps;
 pub mod rto;

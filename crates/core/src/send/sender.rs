@@ -290,6 +290,15 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     fn one_way(&self) -> Duration {
         let known = self.config.one_way.or_else(|| self.rate.one_way());
         known.unwrap_or(Duration::ZERO)
+    /// Changes the controller, where it takes more than feedback, and gives what `change` does: an estimate for
+    /// [`External`](crate::rate::external::External).
+    pub fn change_rate<U>(&mut self, now: Instant, change: impl FnOnce(&mut R) -> U) -> U {
+        self.note_idleness(now);
+        let changed = change(&mut self.rate);
+        self.watch_target();
+        changed
+    }
+
     }
 
     /// Before anything else happens the controller learns that it could have sent and had nothing, whenever it was called.

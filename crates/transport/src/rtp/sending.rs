@@ -326,6 +326,16 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
                 (Packet::Bye(_), _) => self.stats.bye = true,
                 _ => {}
             }
+    /// Changes the controller: see [`Sender::change_rate`].
+    pub fn change_rate<U>(&mut self, now: Instant, change: impl FnOnce(&mut C) -> U) -> U {
+        self.sender.change_rate(now, change)
+    }
+
+    /// One-way delay to the receiver by its reports, once there is one.
+    pub fn one_way(&self, now: Instant) -> Option<Duration> {
+        self.one_way.get(now)
+    }
+
         }
         Ok(())
     }
