@@ -4,6 +4,8 @@
 #[path = "reference/sender.rs"]
 mod reference;
 
+use makeway_core::rate::external::External;
+use makeway_core::rate::fixed::Fixed;
 use makeway_core::send::{
     AnyPolicy, ClassStats, Config, Datagram, Event, Outcome, Policy, Sender, UNREAD, WhenFull,
 };
@@ -25,6 +27,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (400u32..3000).prop_map(Op::Largest),
         1 => (0u64..20_000).prop_map(|us| Op::Advance(Duration::from_micros(us))),
         1 => proptest::option::of((0u64..60).prop_map(Duration::from_millis)).prop_map(Op::Rtt),
+        1 => prop_oneof![Just(0u64), 10_000u64..10_000_000].prop_map(|bps| Op::Rate(Rate::from_bps(bps))),
     ]
 }
 
@@ -203,4 +206,65 @@ fn low_comes_once_for_each_fall_below_the_mark() {
     }
     fill(&mut sender);
     assert_eq!(low(&mut sender), 0, "it rose before anybody asked");
+}
+
+/// Ten parts of 1000 B at 1 Mbit/s take 80 ms, and the frame has 50.
+#[test]
+fn a_frame_that_cannot_end_in_time_is_not_begun() {
+    for name in ["sbpn1", "sbpn2", "weighted"] {
+        let rate = Fixed::new(Rate::from_bps(1_000_000));
+        let mut sender = Sender::new(Config::default(), rate, name.parse::<AnyPolicy>().unwrap());
+        for (frame, class, lifetime) in [(0, 1, 50), (1, 2, 300)] {
+            for _ in 0..10 {
+                let datagram = Datagram {
+                    frame: Some(frame),
+                    ..datagram(class, 1000, lifetime)
+                };
+                sender.enqueue(Instant::ZERO, datagram, frame);
+            }
+        }
+        let mut sent = Vec::new();
+        while let Some(due) = sender.poll_timeout() {
+            sent.extend(sender.poll_transmit(due).map(|t| t.payload));
+        }
+        assert_eq!(sent, [1; 10], "{name}");
+        let stats = sender.stats();
+        assert_eq!((stats.class(1).expired, stats.class(2).sent), (10, 10));
+    }
+}
+
+/// A keyframe of 33 packets has room in an empty queue that nobody has configured, as has one of 500.
+#[test]
+fn a_queue_has_room_for_a_keyframe() {
+    for parts in [33, 500] {
+        let policy = AnyPolicy::default();
+        let mut sender = Sender::new(Config::default(), Script::default(), policy);
+        for _ in 0..parts {
+            let datagram = Datagram {
+                frame: Some(7),
+                ..datagram(1, 1400, 200)
+            };
+            sender.enqueue(Instant::ZERO, datagram, ());
+        }
+        assert_eq!(sender.backlog().packets, parts);
+    }
+}
+
+#[test]
+fn an_estimate_from_outside_is_the_rate_and_the_target() {
+    let rate = External::new(Rate::from_bps(1_000_000));
+    let mut sender = Sender::<_, _, ()>::new(Config::default(), rate, AnyPolicy::default());
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let target = |bps| Some(Event::Target(Rate::from_bps(bps)));
+    assert_eq!(sender.poll_event(), target(1_000_000));
+    sender.change_rate(at(5), |rate| rate.set(Rate::from_bps(250_000), None));
+    assert_eq!(sender.poll_event(), target(250_000));
+    // Two parts of 1250 B take 80 ms: the second leaves after 40.
+    for _ in 0..2 {
+        sender.enqueue(at(5), datagram(0, 1250, 200), ());
+    }
+    assert!(sender.poll_transmit(at(5)).is_some());
+    assert_eq!(sender.poll_timeout(), Some(at(45)));
+    sender.change_rate(at(10), |rate| rate.set(Rate::from_bps(1_000_000), None));
+    assert_eq!(sender.poll_timeout(), Some(at(15)));
 }

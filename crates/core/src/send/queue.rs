@@ -30,6 +30,7 @@ pub(super) struct Queue<T> {
     slots: Vec<Entry<T>>,
     /// The first of the free slots; the others follow by `Entry::next`.
     free: Slot,
+    rings: Rings,
     leaving: Order,
     giving_up: GivingUp,
     held: Backlog,
@@ -44,6 +45,14 @@ struct Entry<T> {
     /// The ring of the parts of its frame, in the order of coming.
     next: Slot,
     prev: Slot,
+    ring: u32,
+}
+
+/// Waiting parts of each frame, and their payload.
+#[derive(Clone, Debug, Default)]
+struct Rings {
+    held: Vec<Backlog>,
+    free: Vec<u32>,
 }
 
 /// Order of drops of a full queue, where it is not the reverse order of service: a second order.
@@ -63,6 +72,7 @@ impl<T> Queue<T> {
         let mut queue = Self {
             slots: Vec::with_capacity(slots),
             free: NIL,
+            rings: Rings::default(),
             leaving: Order::default(),
             giving_up: GivingUp {
                 when_full,
@@ -74,6 +84,7 @@ impl<T> Queue<T> {
         };
         queue.leaving.reserve(slots);
         queue.giving_up.reserve(slots);
+        queue.rings.reserve(slots);
         queue
     }
 
@@ -120,7 +131,15 @@ impl<T> Queue<T> {
             payload: Some(payload),
             next: slot,
             prev: slot,
+            ring: match sibling {
+                NIL => self.rings.begin(),
+                sibling => self.slots[sibling as usize].ring,
+            },
         };
+        let len = Bytes::new(waiting.datagram.len.into());
+        let ring = self.rings.of(entry.ring);
+        ring.packets += 1;
+        ring.bytes += len;
         if slot == self.free {
             self.free = self.slots[slot as usize].next;
             self.slots[slot as usize] = entry;
@@ -134,7 +153,7 @@ impl<T> Queue<T> {
         self.leaving.push(entry.leaving(slot));
         self.giving_up.push(entry, slot, self.held.packets);
         self.held.packets += 1;
-        self.held.bytes += Bytes::new(waiting.datagram.len.into());
+        self.held.bytes += len;
         slot
     }
 
@@ -190,6 +209,11 @@ impl<T> Queue<T> {
         self.slots[slot as usize].next
     }
 
+    /// The waiting parts of its frame, itself included.
+    pub fn frame(&self, slot: Slot) -> Backlog {
+        self.rings.held[self.slots[slot as usize].ring as usize]
+    }
+
     /// The part of its frame that came before it, of those that wait; [`NIL`] where it is alone.
     pub fn before(&self, slot: Slot) -> Slot {
         match self.slots[slot as usize].prev {
@@ -202,7 +226,7 @@ impl<T> Queue<T> {
     pub fn remove(&mut self, slot: Slot) -> (Waiting, T) {
         let free = core::mem::replace(&mut self.free, slot);
         let entry = &mut self.slots[slot as usize];
-        let (next, prev) = (entry.next, entry.prev);
+        let (next, prev, ring) = (entry.next, entry.prev, entry.ring);
         entry.next = free;
         let payload = entry.payload.take();
         let payload = payload.expect("a datagram that waits has a payload");
@@ -211,8 +235,10 @@ impl<T> Queue<T> {
             self.slots[next as usize].prev = prev;
             self.slots[prev as usize].next = next;
         }
+        let len = Bytes::new(waiting.datagram.len.into());
+        self.rings.leave(ring, len);
         self.held.packets -= 1;
-        self.held.bytes -= Bytes::new(waiting.datagram.len.into());
+        self.held.bytes -= len;
         self.leaving.leave(is_there(&self.slots, Entry::leaving));
         self.giving_up.leave(&self.slots);
         (waiting, payload)
@@ -234,6 +260,35 @@ impl<T> Queue<T> {
         if slots > room {
             self.leaving.reserve(slots);
             self.giving_up.reserve(slots);
+            self.rings.reserve(slots);
+        }
+    }
+}
+
+impl Rings {
+    /// Makes room for this number of frames.
+    fn reserve(&mut self, slots: usize) {
+        self.held.reserve(slots - self.held.len());
+        self.free.reserve(slots - self.free.len());
+    }
+
+    fn begin(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.held.push(Backlog::default());
+            self.held.len() as u32 - 1
+        })
+    }
+
+    fn of(&mut self, ring: u32) -> &mut Backlog {
+        &mut self.held[ring as usize]
+    }
+
+    fn leave(&mut self, ring: u32, len: Bytes) {
+        let held = self.of(ring);
+        held.packets -= 1;
+        held.bytes -= len;
+        if held.packets == 0 {
+            self.free.push(ring);
         }
     }
 }

@@ -172,8 +172,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         let arrives = now + self.one_way();
         loop {
             let slot = self.queue.first()?;
-            // SBPN paper, section 3.2.
-            if arrives <= self.queue.waiting(slot).datagram.deadline {
+            // SBPN paper, section 3.2, for all waiting parts of a frame: of one without its end, nothing is of use.
+            if arrives + self.rest(slot) <= self.queue.waiting(slot).datagram.deadline {
                 return Some((slot, false));
             }
             match self.policy.when_late() {
@@ -308,15 +308,23 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         }
     }
 
+    /// From the departure of `slot` to that of the last waiting part of its frame, at the rate of now.
+    fn rest(&self, slot: Slot) -> Duration {
+        let frame = self.queue.frame(slot);
+        if frame.packets == 1 || self.policy.when_late() == WhenLate::Send {
+            return Duration::ZERO;
+        }
+        let behind = frame.bytes - Bytes::new(self.queue.waiting(slot).datagram.len.into());
+        match self.rate.rate() {
+            // The controller knows none.
+            rate if rate.bps() == 0 => Duration::ZERO,
+            rate => behind / rate,
+        }
+    }
+
     /// Whether nothing waits but the frame of `slot`.
     fn is_alone(&self, slot: Slot) -> bool {
-        let mut parts = 1;
-        let mut next = self.queue.sibling(slot);
-        while next != slot {
-            parts += 1;
-            next = self.queue.sibling(next);
-        }
-        parts == self.queue.held().packets
+        self.queue.frame(slot).packets == self.queue.held().packets
     }
 
     /// Drops a datagram and all parts of its frame that wait or will arrive.

@@ -30,6 +30,8 @@ pub enum Op {
     Largest(u32),
     Advance(Duration),
     Rtt(Option<Duration>),
+    /// Of zero, the controller knows none.
+    Rate(Rate),
 }
 
 impl Op {
@@ -47,6 +49,7 @@ impl Op {
             6 => Op::Advance(Duration::from_micros(u64::from(b[1]) << (b[2] % 10))),
             7 => Op::Peek,
             8 => Op::Largest(u32::from(b[1]) * 8),
+            _ if b[2] % 2 == 1 => Op::Rate(Rate::from_bps(u64::from(b[1]) << (b[3] % 20))),
             _ => Op::Rtt((b[1] > 0).then(|| Duration::from_millis(b[1].into()))),
         };
         bytes.chunks_exact(4).map(op).collect()
@@ -124,6 +127,7 @@ pub struct Model {
     config: Config,
     policy: AnyPolicy,
     rtt: Option<Duration>,
+    rate: Rate,
     /// In the order of coming.
     waiting: Vec<Held>,
     /// The latest 16 frames of each class.
@@ -156,6 +160,7 @@ impl Model {
             config,
             policy,
             rtt: None,
+            rate: Rate::default(),
             waiting: Vec::new(),
             frames: vec![VecDeque::new(); 256],
             next: 0,
@@ -166,6 +171,10 @@ impl Model {
 
     pub fn set_rtt(&mut self, rtt: Option<Duration>) {
         self.rtt = rtt;
+    }
+
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
     }
 
     pub fn enqueue(&mut self, now: Instant, datagram: Datagram) {
@@ -222,7 +231,7 @@ impl Model {
     fn best(&mut self, now: Instant) -> Option<(Held, bool)> {
         loop {
             let best = *self.waiting.iter().min_by_key(|held| self.rank(held))?;
-            let late = self.late(now, &best.datagram);
+            let late = self.late(now + self.rest(&best), &best.datagram);
             let frame = |held: &&Held| held.group == best.group;
             let alone = self.waiting.iter().filter(frame).count() == self.waiting.len();
             match self.policy {
@@ -318,6 +327,21 @@ impl Model {
     fn late(&self, now: Instant, datagram: &Datagram) -> bool {
         let half = self.rtt.map_or(Duration::ZERO, |rtt| rtt / 2);
         now + self.config.one_way.unwrap_or(half) > datagram.deadline
+    }
+
+    /// Until all other waiting parts of its frame have left, for policies that drop what is late.
+    fn rest(&self, held: &Held) -> Duration {
+        let sends = matches!(
+            self.policy,
+            AnyPolicy::Fifo(_) | AnyPolicy::Prio(_) | AnyPolicy::WhenFull(_)
+        );
+        if sends || self.rate.bps() == 0 {
+            return Duration::ZERO;
+        }
+        let others = self.waiting.iter().filter(|h| h.id != held.id);
+        let parts = others.filter(|h| h.group == held.group);
+        let bytes: u64 = parts.map(|h| u64::from(h.datagram.len)).sum();
+        Bytes::new(bytes) / self.rate
     }
 
     fn bytes(&self) -> u64 {
@@ -443,6 +467,10 @@ pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
             Op::Rtt(rtt) => {
                 script.set_rtt(rtt);
                 model.set_rtt(rtt);
+            }
+            Op::Rate(rate) => {
+                script.set_rate(rate);
+                model.set_rate(rate);
             }
         }
         let events: Vec<Event> = std::iter::from_fn(|| sender.poll_event()).collect();
