@@ -48,6 +48,11 @@ pub trait RateController {
     /// Rate allowed now, in payload.
     fn rate(&self) -> Rate;
 
+    /// Rate for an encoder to follow: [`RateController::rate`] without the response to a single report.
+    fn target_rate(&self) -> Rate {
+        self.rate()
+    }
+
     /// The smoothed round-trip time, once there is one.
     fn rtt(&self) -> Option<Duration>;
 

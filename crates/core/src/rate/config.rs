@@ -193,6 +193,10 @@ impl RateController for AnyController {
         each!(self, it => it.rate())
     }
 
+    fn target_rate(&self) -> Rate {
+        each!(self, it => it.target_rate())
+    }
+
     fn rtt(&self) -> Option<Duration> {
         each!(self, it => it.rtt())
     }

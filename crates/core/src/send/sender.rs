@@ -79,7 +79,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// An empty queue.
     pub fn new(config: Config, rate: R, policy: P) -> Self {
         let when_full = policy.when_full();
-        let target = rate.rate();
+        let target = rate.target_rate();
         // As many as may wait, where that is not a lot.
         let room = ROOM.min(config.packets as usize);
         Self {
@@ -365,7 +365,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     fn watch_target(&mut self) {
-        let (new, old) = (self.rate.rate(), self.target);
+        let (new, old) = (self.rate.target_rate(), self.target);
         let moved = u128::from(new.bps().abs_diff(old.bps())) << Fraction::BITS;
         if moved > u128::from(old.bps()) * u128::from(self.config.hysteresis.scaled()) {
             self.target = new;

@@ -55,6 +55,8 @@ pub struct Tfrc {
     /// The shortest RTT so far, in seconds.
     rtt_min: f64,
     fast: FasterRestart,
+    /// X for an encoder: see [`Tfrc::smoothen`].
+    smooth: f64,
     /// The last feedback reported a higher p than the one before.
     rising: bool,
 }
@@ -62,7 +64,7 @@ pub struct Tfrc {
 impl Tfrc {
     /// Nothing sent yet.
     pub fn new(params: TfrcParams) -> Self {
-        Self {
+        let mut tfrc = Self {
             params,
             sent: SentLog::new(params.remembered),
             mean: None,
@@ -80,8 +82,18 @@ impl Tfrc {
             last: None,
             rtt_min: f64::INFINITY,
             fast: FasterRestart::default(),
+            smooth: 0.0,
             rising: false,
-        }
+        };
+        tfrc.smooth = tfrc.x;
+        tfrc
+    }
+
+    /// X follows R, which follows each RTT. An encoder gets a sixteenth of each change with a report, half of a fall by more than a
+    /// quarter, and nothing of X_inst. Chosen by us.
+    fn smoothen(&mut self) {
+        let is_fall = self.x < 0.75 * self.smooth;
+        self.smooth += (self.x - self.smooth) / if is_fall { 2.0 } else { 16.0 };
     }
 
     /// s, in bytes.
@@ -286,6 +298,7 @@ impl RateController for Tfrc {
         if self.nominal.is_none() {
             // RFC 5348 §4.2: one packet in a second, until there is an RTT.
             self.x = self.segment();
+            self.smooth = self.x;
         }
         // RFC 5348 §4.6: unused send times count for one RTT.
         let interval = self.interval();
@@ -348,6 +361,7 @@ impl RateController for Tfrc {
                 if p > 0.0 {
                     self.update(now, sample, f64::INFINITY);
                 }
+                self.smooth = self.x;
             }
             Some(rtt) => {
                 let rtt = Q * rtt + (1.0 - Q) * sample;
@@ -362,6 +376,7 @@ impl RateController for Tfrc {
                 self.rising = p > self.p;
                 self.p = p;
                 self.update(now, rtt, limit);
+                self.smoothen();
             }
         }
         self.restart_timer(now);
@@ -383,11 +398,16 @@ impl RateController for Tfrc {
             (Some(rtt), Revision::Rfc5348) => self.halve_5348(now, rtt),
             (Some(rtt), _) => self.halve_3448(now, rtt),
         }
+        self.smooth = self.smooth.min(self.x);
         self.restart_timer(now);
     }
 
     fn rate(&self) -> Rate {
         Rate::from_bps((self.instantaneous() / self.scale() * 8.0) as u64)
+    }
+
+    fn target_rate(&self) -> Rate {
+        Rate::from_bps((self.smooth / self.scale() * 8.0) as u64)
     }
 
     fn rtt(&self) -> Option<Duration> {
