@@ -116,7 +116,7 @@ pub struct AbrcParams {
     pub first: Rate,
     /// The longest payload of a packet, in bytes, at least 1.
     pub largest: u32,
-    /// Packets whose departures the sender remembers, at least 1.
+    /// Packets whose departures the sender remembers at first, at least 1: more at high rates ([`SentLog`]).
     pub remembered: u32,
 }
 

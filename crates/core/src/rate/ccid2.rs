@@ -18,8 +18,7 @@ use super::rto::{Rto, RtoParams};
 use super::sent::SentLog;
 use super::{AckRanges, Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
 use crate::units::{Duration, Instant, Rate};
-use alloc::boxed::Box;
-use alloc::vec;
+use alloc::collections::VecDeque;
 
 /// Later packets that must be acknowledged before one counts as lost (RFC 4341 §5).
 const NUMDUPACK: u32 = 3;
@@ -31,7 +30,7 @@ pub struct Ccid2Params {
     pub largest: u32,
     /// Bounds of the timeout.
     pub rto: RtoParams,
-    /// Packets that the sender remembers, at least 1: the most that the window can be.
+    /// Packets that the sender remembers at first, at least 1: more at high rates ([`SentLog`]).
     pub remembered: u32,
 }
 
@@ -59,7 +58,8 @@ enum Fate {
 #[derive(Clone, Debug)]
 pub struct Ccid2 {
     sent: SentLog,
-    fates: Box<[Fate]>,
+    /// From `low` on.
+    fates: VecDeque<Fate>,
     /// Everything below is acknowledged or lost.
     low: u64,
     /// The highest number acknowledged, and what follows it.
@@ -90,8 +90,9 @@ impl Ccid2 {
         let initial = (4380 / mss).clamp(2, 4);
         let remembered = params.remembered.max(1);
         Self {
-            sent: SentLog::new(remembered),
-            fates: vec![Fate::Outstanding; remembered as usize].into(),
+            params,
+            sent: SentLog::new(params.remembered),
+            fates: VecDeque::with_capacity(params.remembered.min(SentLog::MOST) as usize),
             low: 0,
             acknowledged: 0,
             cwnd: initial.min(remembered),
@@ -116,8 +117,18 @@ impl Ccid2 {
     }
 
     fn fate(&mut self, sequence: u64) -> &mut Fate {
-        let place = sequence % self.fates.len() as u64;
-        &mut self.fates[place as usize]
+        &mut self.fates[(sequence - self.low) as usize]
+    }
+
+    /// Time between packets: a window in an RTT, and faster by a quarter, or by twice while it is still to be found. A window that
+    /// left in one burst would wait at the bottleneck, and be lost there, before it is as large as the path. RFC 4341 says nothing of
+    /// it; Linux's TCP has the same factors.
+    fn interval(&self) -> Duration {
+        let Some(rtt) = self.rtt() else {
+            return Duration::ZERO;
+        };
+        let quarters = if self.cwnd < self.ssthresh { 8 } else { 5 };
+        rtt * 4 / (quarters * u64::from(self.cwnd))
     }
 
     /// New information of the ranges. RFC 4341 §5.
@@ -153,7 +164,12 @@ impl Ccid2 {
                 Fate::Outstanding | Fate::Lost => {}
             }
         }
-        while self.low < self.sent.next() && *self.fate(self.low) != Fate::Outstanding {
+        while self
+            .fates
+            .front()
+            .is_some_and(|fate| *fate != Fate::Outstanding)
+        {
+            self.fates.pop_front();
             self.low += 1;
         }
         halve
@@ -169,7 +185,7 @@ impl Ccid2 {
 
     /// RFC 4341 §5: one packet for two acknowledged in slow start, one for a window of them after it.
     fn grow(&mut self, newly: u32) {
-        let most = self.fates.len() as u32;
+        let most = SentLog::MOST;
         self.credit += newly;
         if self.cwnd < self.ssthresh {
             // An acknowledgement moves the window by half of the Ack Ratio, rounded up.
@@ -220,8 +236,8 @@ impl Ccid2 {
 
 impl RateController for Ccid2 {
     fn next_send(&self) -> Option<Instant> {
-        let remembered = self.sent.next() - self.low < self.fates.len() as u64;
-        (self.pipe < self.cwnd && remembered).then_some(Instant::ZERO)
+        let remembered = self.fates.len() < SentLog::MOST as usize;
+        (self.pipe < self.cwnd && remembered).then_some(self.next)
     }
 
     fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32) {
@@ -232,7 +248,9 @@ impl RateController for Ccid2 {
         }
         self.validate_idle(now);
         self.sent.push(now, bytes);
-        *self.fate(sequence) = Fate::Outstanding;
+        self.fates.push_back(Fate::Outstanding);
+        // A sender that is late makes up for a millisecond of it.
+        self.next = self.next.max(now - LATENESS) + self.interval();
         self.mean += (f64::from(bytes) - self.mean) / 16.0;
         self.pipe += 1;
         self.sent_at = now;
@@ -280,12 +298,7 @@ impl RateController for Ccid2 {
             return;
         }
         // RFC 4341 §5: as TCP's retransmission timeout.
-        for sequence in self.low..self.sent.next() {
-            let fate = self.fate(sequence);
-            if *fate == Fate::Outstanding {
-                *fate = Fate::Lost;
-            }
-        }
+        self.fates.clear();
         self.low = self.sent.next();
         self.pipe = 0;
         self.ssthresh = (self.cwnd / 2).max(2);

@@ -3,8 +3,8 @@
 
 use super::FeedbackError;
 use crate::units::{Duration, Instant};
-use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,31 +17,46 @@ pub struct SentPacket {
     pub all_sent: Option<Instant>,
 }
 
-/// A ring of the last packets; 32 bytes for each, allocated when made.
+/// A ring of the last packets; 32 bytes for each. It begins with room for some and grows, up to [`SentLog::MOST`], while the packet
+/// that would make room is younger than a report on it may be.
 #[derive(Clone, Debug)]
 pub struct SentLog {
-    ring: Box<[SentPacket]>,
+    ring: Vec<SentPacket>,
     next: u64,
     total: u64,
     all_sent: Option<Instant>,
-    /// The shortest time from a packet's departure to a report on it.
+    /// The shortest time from a packet's departure to a report on it, and the longest.
     shortest: Option<Duration>,
+    longest: Duration,
 }
 
+/// A report that takes longer is forgotten at high rates, unless reports have taken a quarter of that before. Chosen by us.
+const LATEST: Duration = Duration::from_secs(2);
+
 impl SentLog {
-    /// Remembers `packets`, at least 1.
+    /// The most packets that are remembered: 2 s at 500 000 a second.
+    pub const MOST: u32 = 1 << 20;
+
+    /// Remembers `packets` and more where they leave quickly; 1 to [`SentLog::MOST`].
     pub fn new(packets: u32) -> Self {
         Self {
-            ring: vec![SentPacket::default(); packets.max(1) as usize].into(),
+            ring: vec![SentPacket::default(); packets.clamp(1, Self::MOST) as usize],
             next: 0,
             total: 0,
             all_sent: None,
             shortest: None,
+            longest: Duration::ZERO,
         }
     }
 
     /// The packet after the last one leaves.
     pub fn push(&mut self, at: Instant, bytes: u32) {
+        if self.next >= self.ring.len() as u64 {
+            let oldest = self.ring[self.place(self.next)].at;
+            if at.saturating_since(oldest) < LATEST.max(self.longest * 4) {
+                self.grow();
+            }
+        }
         self.total += u64::from(bytes);
         let place = self.place(self.next);
         self.ring[place] = SentPacket {
@@ -102,6 +117,7 @@ impl SentLog {
     pub fn note_report(&mut self, now: Instant, packet: SentPacket) {
         let away = now.saturating_since(packet.at);
         self.shortest = Some(self.shortest.map_or(away, |shortest| shortest.min(away)));
+        self.longest = self.longest.max(away);
     }
 
     /// Payload in the packets that it remembers, up to this one, in bytes.
@@ -125,6 +141,17 @@ impl SentLog {
         self.total
     }
 
+    /// Twice the room.
+    #[cold]
+    fn grow(&mut self) {
+        let len = (self.ring.len() * 2).min(Self::MOST as usize);
+        let mut ring = vec![SentPacket::default(); len];
+        for sequence in self.oldest()..self.next {
+            ring[(sequence % len as u64) as usize] = self.ring[self.place(sequence)];
+        }
+        self.ring = ring;
+    }
+
     fn oldest(&self) -> u64 {
         self.next.saturating_sub(self.ring.len() as u64)
     }
@@ -138,16 +165,39 @@ impl SentLog {
 mod tests {
     use super::*;
 
+    fn at(s: u64) -> Instant {
+        Instant::from_nanos(s * 1_000_000_000)
+    }
+
     #[test]
     fn a_packet_is_known_until_as_many_have_followed_as_the_ring_holds() {
         let mut log = SentLog::new(3);
         assert_eq!(log.packet(0), Err(FeedbackError::NotSent(0)));
         for i in 0..5 {
-            log.push(Instant::from_nanos(i), 100);
+            log.push(at(i), 100);
         }
         assert_eq!(log.packet(1), Err(FeedbackError::Forgotten(1)));
-        assert_eq!(log.packet(2).map(|p| p.at), Ok(Instant::from_nanos(2)));
+        assert_eq!(log.packet(2).map(|p| p.at), Ok(at(2)));
         assert_eq!(log.packet(4).map(|p| p.total), Ok(500));
         assert_eq!(log.packet(5), Err(FeedbackError::NotSent(5)));
+    }
+
+    #[test]
+    fn the_ring_grows_while_its_packets_are_young() {
+        let mut log = SentLog::new(4);
+        for i in 0..1000 {
+            log.push(Instant::from_nanos(i * 1_000_000), 100);
+        }
+        assert_eq!(log.packet(0).map(|p| p.total), Ok(100));
+        // Reports that took 3 s may take 12.
+        log.note_report(at(4), log.packet(999).unwrap());
+        for i in 0..2000 {
+            log.push(at(4 + i / 200), 100);
+        }
+        assert_eq!(log.packet(500).map(|p| p.total), Ok(50_100));
+        for i in 0..100_000 {
+            log.push(at(20 + i), 100);
+        }
+        assert!(log.ring.len() <= 4096, "{}", log.ring.len());
     }
 }

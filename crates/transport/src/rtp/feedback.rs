@@ -14,7 +14,7 @@ use super::ccfb::{self, Ccfb, CcfbError, Metric};
 use super::history::{History, RemoteClock, Sent, Told, WrongTime};
 use super::rtcp::from_compact;
 
-/// Packets that are remembered: 2^13, 4 s at 2000 a second.
+/// Packets that are remembered at first: 2^13, 4 s at 2000 a second.
 const HISTORY_BITS: u32 = 13;
 /// Statuses that one report may hold: TWCC says 8191 times the same in two bytes, and reading takes time.
 const MOST_STATUSES: usize = 1 << HISTORY_BITS;
@@ -107,7 +107,7 @@ pub(super) struct Inbox<Q> {
 impl<Q: Reporter> Inbox<Q> {
     pub fn new(streams: usize, reporter: Q) -> Self {
         Self {
-            history: History::new(streams, HISTORY_BITS),
+            history: History::new(streams, HISTORY_BITS, MOST_BITS),
             twcc: RemoteClock::new(REFERENCE_WRAPS),
             ccfb: RemoteClock::new(STAMP_WRAPS),
             reporter,

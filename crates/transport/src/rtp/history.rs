@@ -4,6 +4,11 @@
 use makeway_core::units::{Duration, Instant};
 use thiserror::Error;
 
+/// More packets could not be told apart by 16 bits.
+pub(super) const MOST_BITS: u32 = 15;
+/// A report on a packet that left this long ago may still come; chosen by us.
+const LATEST: Duration = Duration::from_secs(4);
+
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
@@ -37,13 +42,16 @@ pub(super) struct History {
     /// By stream and RTP sequence number: the number among all.
     by_rtp: Vec<Box<[u64]>>,
     next: u64,
+    /// Packets that are remembered where they leave quickly.
+    most: usize,
 }
 
 impl History {
-    /// Remembers 2^`bits` packets, 2^15 at most: more could not be told apart by 16 bits.
-    pub fn new(streams: usize, bits: u32) -> Self {
-        let len = 1 << bits.min(15);
+    /// Remembers 2^`bits` packets, and up to 2^`most` where they leave quickly; 2^15 at most.
+    pub fn new(streams: usize, bits: u32, most: u32) -> Self {
+        let len = 1 << bits.min(MOST_BITS);
         Self {
+            most: 1 << most.min(MOST_BITS),
             packets: vec![None; len].into_boxed_slice(),
             by_rtp: vec![vec![0; len].into_boxed_slice(); streams],
             next: 0,
@@ -52,11 +60,33 @@ impl History {
 
     /// Takes the next packet: numbers come in order, without gaps.
     pub fn push(&mut self, sent: Sent) {
-        let mask = self.packets.len() - 1;
+        let mut mask = self.packets.len() - 1;
+        if let Some(oldest) = self.packets[sent.sequence as usize & mask]
+            && mask + 1 < self.most
+            && sent.at.saturating_since(oldest.at) < LATEST
+        {
+            self.grow();
+            mask = self.packets.len() - 1;
+        }
         self.next = sent.sequence + 1;
         self.packets[sent.sequence as usize & mask] = Some(sent);
         if let Some(numbers) = self.by_rtp.get_mut(usize::from(sent.stream)) {
             numbers[usize::from(sent.rtp) & mask] = sent.sequence;
+        }
+    }
+
+    /// Twice the room.
+    #[cold]
+    fn grow(&mut self) {
+        let len = self.packets.len() * 2;
+        let streams = self.by_rtp.len();
+        let old = std::mem::replace(&mut self.packets, vec![None; len].into_boxed_slice());
+        self.by_rtp = vec![vec![0; len].into_boxed_slice(); streams];
+        for sent in old.into_iter().flatten() {
+            self.packets[sent.sequence as usize & (len - 1)] = Some(sent);
+            let numbers =
+                &mut self.by_rtp[usize::from(sent.stream)][usize::from(sent.rtp) & (len - 1)];
+            *numbers = (*numbers).max(sent.sequence);
         }
     }
 
@@ -174,7 +204,7 @@ mod tests {
 
     #[test]
     fn sixteen_bits_are_the_last_packet_with_them_that_was_sent() {
-        let mut history = History::new(1, 4);
+        let mut history = History::new(1, 4, 4);
         assert_eq!(history.extend(0), None);
         history.push(sent(0, 0, 9));
         assert_eq!((history.extend(0), history.extend(1)), (Some(0), None));
@@ -187,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_packet_arrives_once_and_is_forgotten_later() {
-        let mut history = History::new(1, 2);
+        let mut history = History::new(1, 2, 2);
         for n in 0..4 {
             history.push(sent(n, 0, n as u16));
         }
@@ -201,8 +231,29 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_leave_quickly_are_remembered_for_long() {
+        let mut history = History::new(2, 4, MOST_BITS);
+        for n in 0..1000 {
+            let at = Instant::from_nanos(n * 100_000);
+            let (stream, rtp) = ((n % 2) as u8, (n / 2) as u16);
+            history.push(Sent {
+                at,
+                ..sent(n, stream, rtp)
+            });
+        }
+        for n in 0..1000 {
+            assert!(matches!(history.told(n), Told::New(sent) if sent.sequence == n));
+            assert_eq!(history.by_rtp(n as usize % 2, (n / 2) as u16), Some(n));
+        }
+        for n in 1000..200_000 {
+            history.push(sent(n, 0, n as u16));
+        }
+        assert_eq!(history.packets.len(), 1 << MOST_BITS);
+    }
+
+    #[test]
     fn streams_have_their_own_numbers() {
-        let mut history = History::new(2, 4);
+        let mut history = History::new(2, 4, 4);
         history.push(sent(0, 0, 65_535));
         history.push(sent(1, 1, 65_535));
         history.push(sent(2, 0, 0));

@@ -52,7 +52,8 @@ pub struct TfrcParams {
     /// The least time of the nofeedback timer. RFC 5348 has none: its receivers report each RTT. Where they report by the clock, as RTP's do,
     /// four of those intervals; Linux has 100 ms for RTTs below its timers.
     pub least_timeout: Duration,
-    /// Packets whose departures the sender remembers, at least 1; feedback on older ones is refused.
+    /// Packets whose departures the sender remembers at first, at least 1: more at high rates ([`SentLog`](crate::rate::sent::SentLog)).
+    /// Feedback on older ones is refused.
     pub remembered: u32,
 }
 
