@@ -74,6 +74,16 @@ pub trait Reporter {
     fn next_timeout(&self) -> Option<Instant>;
 }
 
+/// Knowledge of a path before the first feedback: of signalling, an earlier call, another protocol. A controller that has it begins
+/// with this rate instead of its first one; the first feedback replaces the RTT, and the rate follows its rules from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Round-trip time.
+    pub rtt: Duration,
+    /// Rate that the path is known to carry, in payload.
+    pub rate: Rate,
+}
+
 /// A packet as its receiver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {

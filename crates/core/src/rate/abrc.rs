@@ -27,7 +27,7 @@
 
 use super::gaps::Gaps;
 use super::sent::SentLog;
-use super::{Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
+use super::{Arrival, Feedback, FeedbackError, RateController, Report, Reporter, Start};
 use crate::param::{Choice, Hundredths, Ranged, Visitor};
 use crate::units::{Duration, Fraction, Instant, Rate};
 #[cfg(not(feature = "std"))]
@@ -118,6 +118,8 @@ pub struct AbrcParams {
     pub largest: u32,
     /// Packets whose departures the sender remembers at first, at least 1: more at high rates ([`SentLog`]).
     pub remembered: u32,
+    /// Knowledge of the path; its rate stands for `first`.
+    pub start: Option<Start>,
 }
 
 impl Default for AbrcParams {
@@ -170,6 +172,7 @@ impl AbrcParams {
             first: Rate::from_bps(1_000_000),
             largest: 1400,
             remembered: 4096,
+            start: None,
         }
     }
 }
@@ -257,7 +260,8 @@ impl Abrc {
             nominal: None,
             timer: None,
         };
-        abrc.rate = params.first.bps() as f64 / 8.0 / abrc.mean * abrc.packet();
+        let first = params.start.map_or(params.first, |start| start.rate);
+        abrc.rate = first.bps() as f64 / 8.0 / abrc.mean * abrc.packet();
         abrc.target = f64::from(params.floor) * abrc.packet();
         abrc
     }
@@ -472,7 +476,7 @@ impl RateController for Abrc {
     }
 
     fn rtt(&self) -> Option<Duration> {
-        self.rtt
+        self.rtt.or(self.params.start.map(|start| start.rtt))
     }
 }
 

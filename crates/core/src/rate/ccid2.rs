@@ -16,7 +16,7 @@
 
 use super::rto::{Rto, RtoParams};
 use super::sent::SentLog;
-use super::{AckRanges, Arrival, Feedback, FeedbackError, RateController, Report, Reporter};
+use super::{AckRanges, Arrival, Feedback, FeedbackError, RateController, Report, Reporter, Start};
 use crate::units::{Duration, Instant, Rate};
 use alloc::collections::VecDeque;
 
@@ -32,6 +32,8 @@ pub struct Ccid2Params {
     pub rto: RtoParams,
     /// Packets that the sender remembers at first, at least 1: more at high rates ([`SentLog`]).
     pub remembered: u32,
+    /// Knowledge of the path: the first window is `rate` for `rtt`, if that is more than the initial one.
+    pub start: Option<Start>,
 }
 
 impl Default for Ccid2Params {
@@ -41,6 +43,7 @@ impl Default for Ccid2Params {
             largest: 1400,
             rto: RtoParams::default(),
             remembered: 4096,
+            start: None,
         }
     }
 }
@@ -57,6 +60,7 @@ enum Fate {
 /// The sender's half.
 #[derive(Clone, Debug)]
 pub struct Ccid2 {
+    params: Ccid2Params,
     sent: SentLog,
     /// From `low` on.
     fates: VecDeque<Fate>,
@@ -88,15 +92,17 @@ impl Ccid2 {
         let mss = params.largest.max(1);
         // RFC 3390: min(4 MSS, max(2 MSS, 4380 bytes)), in packets.
         let initial = (4380 / mss).clamp(2, 4);
-        let remembered = params.remembered.max(1);
+        let start = params.start.map_or(0.0, |start| {
+            start.rate.bps() as f64 / 8.0 * start.rtt.as_secs_f64() / f64::from(mss)
+        });
         Self {
             params,
             sent: SentLog::new(params.remembered),
             fates: VecDeque::with_capacity(params.remembered.min(SentLog::MOST) as usize),
             low: 0,
             acknowledged: 0,
-            cwnd: initial.min(remembered),
-            initial: initial.min(remembered),
+            cwnd: (start as u32).clamp(initial, SentLog::MOST),
+            initial,
             ssthresh: u32::MAX,
             pipe: 0,
             credit: 0,
@@ -311,12 +317,13 @@ impl RateController for Ccid2 {
 
     /// The window in an RTT; in a second while there is none.
     fn rate(&self) -> Rate {
-        let rtt = self.rto.srtt().map_or(1.0, |rtt| rtt.as_secs_f64());
+        let rtt = self.rtt().map_or(1.0, |rtt| rtt.as_secs_f64());
         Rate::from_bps((f64::from(self.cwnd) * self.mean * 8.0 / rtt) as u64)
     }
 
     fn rtt(&self) -> Option<Duration> {
-        self.rto.srtt()
+        let start = self.params.start.map(|start| start.rtt);
+        self.rto.srtt().or(start)
     }
 }
 

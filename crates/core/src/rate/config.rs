@@ -9,7 +9,7 @@ use super::abrc::{Abrc, AbrcParams, AbrcReceiver};
 use super::ccid2::{Ccid2, Ccid2Params, Ccid2Receiver};
 use super::fixed::Fixed;
 use super::tfrc::{Tfrc, TfrcParams, TfrcReceiver};
-use super::{Arrival, Feedback, FeedbackError, RateController, Reporter};
+use super::{Arrival, Feedback, FeedbackError, RateController, Reporter, Start};
 use crate::param::{self, Refusal, Visitor};
 use crate::units::{Duration, Instant, Rate};
 
@@ -66,6 +66,18 @@ impl Config {
             Self::Tfrc(params) => params.largest = bytes,
             Self::Ccid2(params) => params.largest = bytes,
             Self::Abrc(params) => params.largest = bytes,
+        }
+        self
+    }
+
+    /// The same with what is known of the path. A rate that stays stays.
+    #[must_use]
+    pub fn with_start(mut self, start: Start) -> Self {
+        match &mut self {
+            Self::Fixed(_) => {}
+            Self::Tfrc(params) => params.start = Some(start),
+            Self::Ccid2(params) => params.start = Some(start),
+            Self::Abrc(params) => params.start = Some(start),
         }
         self
     }

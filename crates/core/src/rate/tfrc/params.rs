@@ -2,6 +2,7 @@
 //! Parameters of TFRC.
 
 use crate::param::{Choice, Ranged, Slot, Visitor, flag};
+use crate::rate::Start;
 use crate::units::Duration;
 use alloc::format;
 use alloc::string::String;
@@ -55,6 +56,8 @@ pub struct TfrcParams {
     /// Packets whose departures the sender remembers at first, at least 1: more at high rates ([`SentLog`](crate::rate::sent::SentLog)).
     /// Feedback on older ones is refused.
     pub remembered: u32,
+    /// Knowledge of the path.
+    pub start: Option<Start>,
 }
 
 impl Default for TfrcParams {
@@ -72,6 +75,7 @@ impl Default for TfrcParams {
             granularity: Duration::from_millis(1),
             least_timeout: Duration::ZERO,
             remembered: 4096,
+            start: None,
         }
     }
 }

@@ -68,7 +68,10 @@ impl Tfrc {
             params,
             sent: SentLog::new(params.remembered),
             mean: None,
-            x: f64::from(params.largest),
+            x: match params.start {
+                Some(start) => start.rate.bps() as f64 / 8.0,
+                None => f64::from(params.largest),
+            },
             x_bps: f64::INFINITY,
             x_recv_set: ReceiveRates::default(),
             rtt: None,
@@ -295,7 +298,7 @@ impl RateController for Tfrc {
             None => bytes_now,
         });
         self.sent.push(now, bytes);
-        if self.nominal.is_none() {
+        if self.nominal.is_none() && self.params.start.is_none() {
             // RFC 5348 §4.2: one packet in a second, until there is an RTT.
             self.x = self.segment();
             self.smooth = self.x;
@@ -353,7 +356,10 @@ impl RateController for Tfrc {
                 self.rtt = Some(sample);
                 self.rtt_sqmean = sample.sqrt();
                 self.doubled = now;
-                self.x = self.initial_rate(sample);
+                self.x = match self.params.start {
+                    Some(_) => self.x.max(self.initial_rate(sample)),
+                    None => self.initial_rate(sample),
+                };
                 if self.params.revision != Revision::Rfc5348 {
                     self.x_recv_set.replace(now, received);
                 }
@@ -411,7 +417,8 @@ impl RateController for Tfrc {
     }
 
     fn rtt(&self) -> Option<Duration> {
-        self.rtt.map(seconds)
+        let start = self.params.start.map(|start| start.rtt);
+        self.rtt.map(seconds).or(start)
     }
 }
 
