@@ -11,8 +11,8 @@
 //! | a window of data | the packets below `window_end` |
 //! | RFC 2861: W_used, T_prev | `used`, `full_at` |
 //!
-//! Departures: the Ack Ratio is 1, and acknowledgements are not controlled; marks are not reported. The window is bounded by what
-//! the sender remembers.
+//! Departures: the Ack Ratio is 1, and acknowledgements are not controlled; marks are not reported. Packets are paced
+//! ([`Ccid2::interval`]). The window is bounded by what the sender remembers at most.
 
 use super::rto::{Rto, RtoParams};
 use super::sent::SentLog;
@@ -22,6 +22,9 @@ use alloc::collections::VecDeque;
 
 /// Later packets that must be acknowledged before one counts as lost (RFC 4341 §5).
 const NUMDUPACK: u32 = 3;
+
+/// Granularity of a sender's timers.
+const LATENESS: Duration = Duration::from_millis(1);
 
 /// Parameters of CCID 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,8 @@ pub struct Ccid2 {
     window_end: u64,
     rto: Rto,
     timer: Option<Instant>,
+    /// When the next packet may leave, if the window allows one.
+    next: Instant,
     /// RFC 2861.
     used: u32,
     full: bool,
@@ -109,6 +114,7 @@ impl Ccid2 {
             window_end: 0,
             rto: Rto::new(params.rto),
             timer: None,
+            next: Instant::ZERO,
             used: 0,
             full: false,
             full_at: Instant::ZERO,

@@ -2,6 +2,7 @@
 //! Controllers and reporters over a path of their own: closed forms, and what must hold for each of them.
 
 mod abrc;
+mod application;
 mod ccid2;
 mod forged;
 mod motive;
