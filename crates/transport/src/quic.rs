@@ -27,6 +27,7 @@ mod rate;
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time;
@@ -95,8 +96,9 @@ type Queue<P> = send::Sender<PathRate, P, Bytes>;
 #[derive(Debug)]
 struct Shared<P> {
     connection: Connection,
-    /// The longest datagram that quinn's queue holds.
-    room: usize,
+    /// The longest datagram that quinn's queue holds, once it has refused a longer one. What it holds now says nothing of that:
+    /// the application may have sent datagrams before.
+    room: AtomicU32,
     zero: time::Instant,
     sender: Mutex<Queue<P>>,
     /// Something was enqueued.
@@ -119,13 +121,13 @@ impl<P: Policy + Send + 'static> Sender<P> {
             return Err(SetupError::Buffer(room));
         }
         let config = Config {
-            largest: largest(&connection, room).ok_or(SetupError::NoDatagrams)?,
+            largest: largest(&connection).ok_or(SetupError::NoDatagrams)?,
             ..config
         };
         let rate = PathRate::new(connection.clone());
         let shared = Arc::new(Shared {
             connection,
-            room,
+            room: AtomicU32::new(u32::MAX),
             zero: time::Instant::now(),
             sender: Mutex::new(send::Sender::new(config, rate, policy)),
             came: Notify::new(),
@@ -224,8 +226,8 @@ impl<P: Policy> Shared<P> {
     }
 
     fn follow_mtu(&self, sender: &mut Queue<P>) {
-        if let Some(largest) = largest(&self.connection, self.room) {
-            sender.set_largest(largest);
+        if let Some(largest) = largest(&self.connection) {
+            sender.set_largest(largest.min(self.room.load(Ordering::Relaxed)));
         }
     }
 
@@ -264,11 +266,15 @@ impl<P: Policy> Shared<P> {
                     offer.set(None);
                     return Poll::Pending;
                 };
+                let len = payload.len() as u32;
                 offer.set(Some(self.connection.send_datagram_wait(payload)));
                 match offer.as_mut().as_pin_mut().map(|offer| offer.poll(context)) {
                     Some(Poll::Ready(Ok(()))) => drop(sender.poll_transmit(now)),
-                    // The path's MTU has shrunk.
+                    // The path's MTU has shrunk, or quinn's queue is smaller than it.
                     Some(Poll::Ready(Err(SendDatagramError::TooLarge))) => {
+                        if largest(&self.connection).is_some_and(|largest| len <= largest) {
+                            self.room.store(len.saturating_sub(1), Ordering::Relaxed);
+                        }
                         self.follow_mtu(&mut sender);
                     }
                     Some(Poll::Ready(Err(_))) => return Poll::Ready(()),
@@ -280,8 +286,11 @@ impl<P: Policy> Shared<P> {
     }
 }
 
-/// The longest datagram that fits both a packet and quinn's queue; `None`: the connection carries none.
-fn largest(connection: &Connection, room: usize) -> Option<u32> {
+/// The longest datagram that fits a packet; `None`: the connection carries none.
+fn largest(connection: &Connection) -> Option<u32> {
     let packet = connection.max_datagram_size()?;
-    Some(u32::try_from(packet.min(room)).unwrap_or(u32::MAX))
+    Some(u32::try_from(packet).unwrap_or(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests;
