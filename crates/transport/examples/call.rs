@@ -3,7 +3,7 @@
 use makeway_core::rate::Config;
 use makeway_core::send::{AnyPolicy, Event, Outcome};
 use makeway_core::units::Duration;
-use makeway_transport::rtp::{Call, CallConfig, Stream, tfrc};
+use makeway_transport::rtp::{Call, CallConfig, Ecn, Stream, tfrc};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,6 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         rate: Config::Tfrc(tfrc()),
         cname: "me@example.org".into(),
         seed: std::process::id().into(),
+        ecn: Ecn::default(),
     };
     let mut call = Call::connect(to.parse()?, config)?;
     let mut every = tokio::time::interval(std::time::Duration::from_millis(20));

@@ -9,5 +9,6 @@
 
 pub mod dccp;
 pub mod framed;
+mod network;
 pub mod quic;
 pub mod rtp;

@@ -16,6 +16,7 @@ mod receiving;
 mod rtcp;
 mod sending;
 
+pub use crate::network::Ecn;
 pub use call::{Call, CallConfig, CallError, CallStats, tfrc};
 pub use feedback::Rejected;
 pub use receiver::{Receiver, ReceiverConfig};

@@ -17,7 +17,7 @@ use makeway_core::measure::Histogram;
 use makeway_core::rate::{Config, ParseConfigError};
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration};
-use makeway_transport::rtp::{self, Call, CallConfig, CallStats};
+use makeway_transport::rtp::{self, Call, CallConfig, CallStats, Ecn};
 use serde::Serialize;
 
 use super::session;
@@ -63,7 +63,7 @@ pub struct Send {
     #[arg(long, default_value = "tfrc", value_parser = rate)]
     rate: Config,
     /// Queue limit in packets, 1 to 100000.
-    #[arg(long, value_name = "PACKETS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "PACKETS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     queue: u32,
     /// Time from a frame's creation to its deadline, 1ms to 40s.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = deadline)]
@@ -129,6 +129,7 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
         rate: args.rate,
         cname: cname(),
         seed: seed(),
+        ecn: Ecn::default(),
     };
     let stop = session::stop_on_signals()?;
     let mut call = Call::connect(to, config)?;

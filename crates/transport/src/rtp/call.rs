@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::driver::{Clock, Driver, Session};
 use super::sending::{ConfigError, Frame, Sending, SendingConfig, Stats, Stream};
+use crate::network::{self, Ecn};
 
 /// Events that wait for the application; more are dropped and counted.
 const EVENTS: usize = 1024;
@@ -35,6 +36,9 @@ pub struct CallConfig {
     pub cname: String,
     /// Of first sequence numbers and time stamps: another for each call.
     pub seed: u64,
+    /// ECN bits of its packets. Marks are reported by RFC 8888 alone, and only a path that both ends have agreed on may be asked for
+    /// them (RFC 6679).
+    pub ecn: Ecn,
 }
 
 /// TFRC for calls over RTP. Its nofeedback timer waits for receivers that report by RTCP's clock and not each RTT: GStreamer's are up to
@@ -96,7 +100,7 @@ struct Driven {
 }
 
 impl Session for Driven {
-    fn handle(&mut self, now: Instant, datagram: &[u8]) -> bool {
+    fn handle(&mut self, now: Instant, datagram: &[u8], _ecn: u8) -> bool {
         self.sending.handle(now, datagram);
         false // it sends to whom it was told
     }
@@ -137,6 +141,7 @@ impl Call {
         let socket = UdpSocket::bind(any).map_err(failed)?;
         // Feedback is believed from the receiver alone.
         socket.connect(to).map_err(failed)?;
+        network::send_ecn(&socket, config.ecn).map_err(failed)?;
         let clock = Clock::start();
         let session = SendingConfig {
             streams: config.streams,

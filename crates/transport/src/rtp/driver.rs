@@ -18,6 +18,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny};
 
 use super::rtcp::NtpEpoch;
+use crate::network;
 
 /// Datagrams of one call.
 const BATCH: usize = 64;
@@ -49,8 +50,8 @@ impl Clock {
 
 /// The session of a driver.
 pub(super) trait Session: Send + 'static {
-    /// A datagram came. Only those of the peer are told.
-    fn handle(&mut self, now: Instant, datagram: &[u8]) -> bool;
+    /// A datagram came with these ECN bits. Only those of the peer are told.
+    fn handle(&mut self, now: Instant, datagram: &[u8], ecn: u8) -> bool;
     /// The next datagram into `out`, and the time since which it could leave.
     fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Instant>;
     /// When to look again.
@@ -97,6 +98,8 @@ impl<S: Session> Driver<S> {
         session: S,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
+        // Without it no mark is seen. Best effort: a socket of a family without ECN still receives.
+        let _ = network::receive_ecn(&socket);
         let state = State {
             session,
             ends: false,
@@ -217,9 +220,9 @@ fn receive(
     input: &mut [u8],
 ) -> io::Result<()> {
     for _ in 0..BATCH {
-        match socket.recv_from(input) {
-            Ok((len, from)) => {
-                if session.handle(clock.now(), &input[..len]) {
+        match network::receive(socket, input) {
+            Ok((len, from, ecn)) => {
+                if session.handle(clock.now(), &input[..len], ecn) {
                     *peer = Some(from);
                 }
             }

@@ -48,8 +48,8 @@ impl std::fmt::Debug for Driven {
 }
 
 impl Session for Driven {
-    fn handle(&mut self, now: Instant, datagram: &[u8]) -> bool {
-        let taken = self.receiving.handle(now, datagram, 0);
+    fn handle(&mut self, now: Instant, datagram: &[u8], ecn: u8) -> bool {
+        let taken = self.receiving.handle(now, datagram, ecn);
         if let Some((received, packet)) = &taken {
             (self.take)(received, packet.payload());
         }

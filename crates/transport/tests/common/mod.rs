@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use makeway_core::rate::Config;
 use makeway_core::send::{self, AnyPolicy};
-use makeway_transport::rtp::{CallConfig, Stream};
+use makeway_transport::rtp::{CallConfig, Ecn, Stream};
 
 /// SSRCs of [`config`]'s streams.
 pub const AUDIO: u32 = 1000;
@@ -33,6 +33,7 @@ pub fn config(rate: Config, policy: &str) -> CallConfig {
         rate,
         cname: "sender@loopback".into(),
         seed: 1,
+        ecn: Ecn::default(),
     }
 }
 
