@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::driver::Wire;
+use crate::network::is_loss;
 
 /// The port that RFC 6773 §3.8 has for servers.
 pub const PORT: u16 = 6511;
@@ -53,14 +54,10 @@ impl Wire for Udp {
     }
 }
 
-/// Losses that a network may cause are no errors: no room, and no listener yet.
+/// Losses that a network may cause are no errors: no room, no listener yet, a hop with a smaller MTU.
 pub(super) fn lost(result: io::Result<()>) -> io::Result<()> {
-    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     match result {
-        Err(error) if matches!(error.kind(), WouldBlock | ConnectionRefused | Interrupted) => {
-            Ok(())
-        }
-        Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted || is_loss(&error) => Ok(()),
         result => result,
     }
 }

@@ -82,6 +82,8 @@ pub struct CallStats {
     pub pacing: Histogram,
     /// Events that the application did not read in time.
     pub missed_events: u64,
+    /// Datagrams that the system did not send: no room, no route, a packet filter. They are lost as others are on the path.
+    pub refused: u64,
 }
 
 /// Sends media to one receiver until it is closed or dropped. Its methods may be called with or without tokio.
@@ -96,6 +98,7 @@ struct Driven {
     sending: Sending<AnyController, AnyReporter, AnyPolicy>,
     events: mpsc::Sender<Event>,
     missed_events: u64,
+    refused: u64,
     pacing: Histogram,
 }
 
@@ -120,6 +123,14 @@ impl Session for Driven {
                 self.missed_events += 1;
             }
         }
+    }
+
+    fn follow_mtu(&mut self, payload: u32) {
+        self.sending.follow_mtu(payload);
+    }
+
+    fn on_refused(&mut self) {
+        self.refused += 1;
     }
 
     fn pacing(&mut self) -> &mut Histogram {
@@ -157,6 +168,7 @@ impl Call {
             sending: Sending::new(session, controller, reporter, config.policy)?,
             events: sender,
             missed_events: 0,
+            refused: 0,
             pacing: Histogram::new(),
         };
         let driver = Driver::start(socket, Some(to), clock, driven).map_err(failed)?;
@@ -201,6 +213,7 @@ impl Call {
             backlog: driven.sending.backlog(),
             pacing: driven.pacing.clone(),
             missed_events: driven.missed_events,
+            refused: driven.refused,
         })
     }
 

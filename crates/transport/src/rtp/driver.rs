@@ -58,6 +58,12 @@ pub(super) trait Session: Send + 'static {
     fn timeout(&self) -> Option<Instant>;
     /// Timers may have run out, events may have come.
     fn turn(&mut self, now: Instant);
+    /// The MTU of the path to the peer, without the headers of IP and UDP, is this now.
+    fn follow_mtu(&mut self, payload: u32) {
+        let _ = payload;
+    }
+    /// The system did not send a datagram.
+    fn on_refused(&mut self) {}
     /// How late datagrams left.
     fn pacing(&mut self) -> &mut Histogram;
 }
@@ -193,11 +199,16 @@ fn drive<S: Session>(
         };
         let was_full = batch.len == BATCH;
         if batch.len > 0 {
-            if let Some(peer) = peer {
-                batch.send(socket, peer)?;
-            }
+            let sent = match peer {
+                Some(peer) => batch.send(socket, peer)?,
+                None => Batched::default(),
+            };
             let now = shared.clock.now();
             let mut state = shared.lock();
+            (0..sent.refused).for_each(|_| state.session.on_refused());
+            if sent.is_too_long {
+                follow_mtu(socket, &mut state.session);
+            }
             for due in &batch.due[..batch.len] {
                 state.session.pacing().record(now.saturating_since(*due));
             }
@@ -226,15 +237,30 @@ fn receive(
                     *peer = Some(from);
                 }
             }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock => break,
-                // The answer of a host without a listener.
-                io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted => {}
-                _ => return Err(error),
-            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // An ICMP message about a datagram that left before.
+            Err(error) if network::is_loss(&error) => {
+                if error.raw_os_error() == Some(libc::EMSGSIZE) {
+                    follow_mtu(socket, session);
+                }
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// A hop has said that it carries less.
+fn follow_mtu(socket: &UdpSocket, session: &mut impl Session) {
+    let headers = match socket.peer_addr() {
+        Ok(SocketAddr::V4(_)) => 20 + 8,
+        Ok(SocketAddr::V6(_)) => 40 + 8,
+        Err(_) => return,
+    };
+    if let Ok(mtu) = network::path_mtu(socket) {
+        session.follow_mtu(mtu.saturating_sub(headers));
+    }
 }
 
 /// Until `next`, a datagram or a call.
@@ -292,7 +318,7 @@ impl Batch {
         }
     }
 
-    fn send(&self, socket: &UdpSocket, peer: SocketAddr) -> io::Result<()> {
+    fn send(&self, socket: &UdpSocket, peer: SocketAddr) -> io::Result<Batched> {
         let peer = SocketAddrAny::from(peer);
         let slices: Vec<_> = self.datagrams[..self.len]
             .iter()
@@ -308,31 +334,36 @@ impl Batch {
             .map(|(slice, control)| MMsgHdr::new_with_addr(&peer, slice, control))
             .collect();
         let mut rest = &mut messages[..];
+        let mut batched = Batched::default();
+        let mut is_second_try = false;
         while !rest.is_empty() {
             let sent = match rustix::net::sendmmsg(socket, rest, SendFlags::empty()) {
                 Ok(sent) => sent,
                 Err(rustix::io::Errno::INTR) => 0,
-                Err(error) if is_lost(error) => 1,
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    let error = io::Error::from(error);
+                    if !network::is_loss(&error) {
+                        return Err(error);
+                    }
+                    batched.is_too_long |= error.raw_os_error() == Some(libc::EMSGSIZE);
+                    // The error may be of a datagram that left before, and have taken the place of this one's.
+                    is_second_try = !is_second_try;
+                    batched.refused += u32::from(!is_second_try);
+                    usize::from(!is_second_try)
+                }
             };
+            if sent > 0 {
+                is_second_try = false;
+            }
             rest = &mut rest[sent..];
         }
-        Ok(())
+        Ok(batched)
     }
 }
 
-/// A buffer that is full on the way is loss on the way; so is a port that has gone, or a way that is down for a moment.
-fn is_lost(error: rustix::io::Errno) -> bool {
-    use rustix::io::Errno;
-    matches!(
-        error,
-        Errno::AGAIN
-            | Errno::NOBUFS
-            | Errno::NOMEM
-            | Errno::CONNREFUSED
-            | Errno::PERM
-            | Errno::NETUNREACH
-            | Errno::HOSTUNREACH
-            | Errno::NETDOWN
-    )
+/// A batch that left, but for datagrams that the system did not take: a buffer that is full on the way is loss on the way.
+#[derive(Default)]
+struct Batched {
+    refused: u32,
+    is_too_long: bool,
 }

@@ -117,7 +117,9 @@ pub struct Sending<C, Q, P> {
     sender: Sender<C, P, Media>,
     inbox: Inbox<Q>,
     lines: Vec<Line>,
+    /// The longest payload, by the path and by the configuration.
     largest: usize,
+    most: usize,
     cname: String,
     ntp: NtpEpoch,
     timer: Timer,
@@ -156,6 +158,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             },
             lines,
             largest: config.queue.largest.max(1) as usize,
+            most: config.queue.largest.max(1) as usize,
             cname: config.cname,
             ntp: config.ntp,
             timer: Timer::new(rng.next_u64()),
@@ -195,6 +198,13 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         }
         self.stats.streams[frame.stream].packets += packets as u64;
         first.map(|id| (id, packets as u64))
+    }
+
+    /// The largest datagram of the path, from now on: later frames are cut so that RTP fits it, and in pieces of
+    /// [`SendingConfig::queue`]'s `largest` at most. Packets that wait leave as they are; IP may cut them.
+    pub fn follow_mtu(&mut self, datagram: u32) {
+        let payload = (datagram as usize).saturating_sub(HEADERS);
+        self.largest = payload.max(LEAST_CUT).min(self.most);
     }
 
     /// Puts the next datagram for the receiver into `out`, which it clears. Gives the time since which it could leave.
@@ -403,6 +413,12 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.reports[0] = Some(ntp);
     }
 }
+
+/// RTP's header, and our extensions.
+const HEADERS: usize = 12 + 4 + 16;
+
+/// A hop that says it carries less is not believed (RFC 791 has 576 B for every host); chosen by us.
+const LEAST_CUT: usize = 400;
 
 /// Sender reports that are remembered: one may answer an earlier one while the last is on its way.
 const REPORTS: usize = 4;
