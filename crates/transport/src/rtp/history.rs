@@ -22,6 +22,8 @@ pub(super) struct Sent {
     pub bytes: u32,
     /// Whether a report told its arrival before.
     pub arrived: bool,
+    /// Whether the reporter was told of an arrival because no report spoke of it.
+    pub assumed: bool,
 }
 
 /// A receiver's report on a packet.
@@ -118,6 +120,15 @@ impl History {
         (found && usize::from(sent.stream) == stream).then_some(sequence)
     }
 
+    /// No report will speak of it: the packet, unless it is forgotten or its arrival was told.
+    pub fn assume(&mut self, sequence: u64) -> Option<Sent> {
+        let mask = self.packets.len() - 1;
+        let sent = self.packets[sequence as usize & mask].as_mut()?;
+        let is_open = sent.sequence == sequence && !sent.arrived && !sent.assumed;
+        sent.assumed |= is_open;
+        is_open.then_some(*sent)
+    }
+
     /// It is known to have arrived; whether that is new.
     pub fn arrived(&mut self, sequence: u64) -> bool {
         let mask = self.packets.len() - 1;
@@ -130,8 +141,13 @@ impl History {
 
 /// The receiver's clock is not ours: its first report is put here, so that what came before it has a time too.
 const FIRST_REPORT: i64 = 60_000_000_000;
-/// How far its clock may go from ours after that; chosen by us. Reports beyond it are no reports of now.
+/// How far a report may be from its expected time; chosen by us. Networks delay no report for longer.
 const TOLERANCE: u64 = 10_000_000_000;
+/// The receiver's clock may run faster or slower than ours by one part in this, several times what oscillators do; chosen by us.
+const DRIFT: i64 = 1000;
+/// Reports in succession that agree on another time, by which the receiver's clock has another zero: it was started again, or either
+/// machine slept. Chosen by us.
+const AGREEING: u32 = 3;
 
 /// A report whose time cannot be that of a report that comes now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -139,51 +155,94 @@ const TOLERANCE: u64 = 10_000_000_000;
 pub(super) struct WrongTime(pub Duration);
 
 /// Time stamps of reports, which count in their own unit from an unknown start and wrap, as an instant.
+///
+/// A report that comes at `now` is expected at the same time after the last believed one by which `now` is after that. So silence of
+/// any length, drift of any duration and wraps in between change nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteClock {
     /// Ns after which the time stamp begins again.
-    wraps: u64,
-    /// The last stamp, unwrapped, in ns.
-    last: Option<i64>,
-    /// Added to unwrapped stamps.
+    wraps: i64,
+    /// The last believed report.
+    last: Option<Believed>,
+    /// Refused reports in succession that agree: how far off, and how many.
+    jump: (i64, u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Believed {
+    /// When it came, by our clock, and its expected time by the receiver's.
+    now: Instant,
+    at: i64,
+    /// Added to stamps, modulo the wrap.
     shift: i64,
-    /// Our time at the first report.
-    first: Instant,
+}
+
+impl Believed {
+    fn expected(&self, now: Instant) -> i64 {
+        let since = now.saturating_since(self.now).as_nanos();
+        self.at
+            .saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+    }
 }
 
 impl RemoteClock {
     pub fn new(wraps: Duration) -> Self {
         Self {
-            wraps: wraps.as_nanos(),
+            wraps: i64::try_from(wraps.as_nanos()).unwrap_or(i64::MAX),
             last: None,
-            shift: 0,
-            first: Instant::ZERO,
+            jump: (0, 0),
         }
     }
 
     /// The instant, in ns, of a report that comes at `now` with the stamp `ns`, below the wrap. [`RemoteClock::accept`] keeps it.
-    pub fn read(&self, now: Instant, ns: u64) -> Result<i64, WrongTime> {
-        let Some(last) = self.last else {
+    pub fn read(&mut self, now: Instant, ns: u64) -> Result<i64, WrongTime> {
+        let ns = ns as i64;
+        let Some(last) = &mut self.last else {
             return Ok(FIRST_REPORT);
         };
-        let wraps = self.wraps as i64;
-        let step = (ns as i64 - last.rem_euclid(wraps)).rem_euclid(wraps);
-        let step = if step > wraps / 2 { step - wraps } else { step };
-        let at = last + step + self.shift;
-        let ours = FIRST_REPORT + now.saturating_since(self.first).as_nanos() as i64;
-        match at.abs_diff(ours) {
-            wrong if wrong > TOLERANCE => Err(WrongTime(Duration::from_nanos(wrong))),
-            _ => Ok(at),
+        let expected = last.expected(now);
+        // The nearest time with this stamp.
+        let off = (ns.wrapping_add(last.shift).wrapping_sub(expected)).rem_euclid(self.wraps);
+        let off = if off > self.wraps / 2 {
+            off - self.wraps
+        } else {
+            off
+        };
+        if off.unsigned_abs() <= TOLERANCE {
+            return Ok(expected + off);
         }
+        let (other, agreeing) = self.jump;
+        self.jump = match off.abs_diff(other) <= TOLERANCE / 10 {
+            true => (other, agreeing + 1),
+            false => (off, 1),
+        };
+        if self.jump.1 < AGREEING {
+            return Err(WrongTime(Duration::from_nanos(off.unsigned_abs())));
+        }
+        last.shift = last.shift.wrapping_sub(off);
+        self.jump = (0, 0);
+        Ok(expected)
     }
 
     /// The report that was read was one.
     pub fn accept(&mut self, now: Instant, ns: u64, at: i64) {
-        if self.last.is_none() {
-            self.first = now;
-            self.shift = FIRST_REPORT - ns as i64;
-        }
-        self.last = Some(at - self.shift);
+        self.jump = (0, 0);
+        self.last = Some(match self.last {
+            None => Believed {
+                now,
+                at,
+                shift: at - ns as i64,
+            },
+            Some(last) => {
+                let expected = last.expected(now);
+                let since = now.saturating_since(last.now).as_nanos() as i64 / DRIFT;
+                Believed {
+                    now: now.max(last.now),
+                    at: expected + (at - expected).clamp(-since, since),
+                    shift: last.shift,
+                }
+            }
+        });
     }
 }
 
@@ -199,6 +258,7 @@ mod tests {
             rtp,
             bytes: 1,
             arrived: false,
+            assumed: false,
         }
     }
 
@@ -279,5 +339,71 @@ mod tests {
         assert_eq!(report(at(550), 0), Ok(60_050));
         assert!(report(at(700), 20_050).is_err());
         assert_eq!(report(at(700), 150), Ok(60_200));
+    }
+
+    const STAMP: Duration = Duration::from_secs(65_536);
+
+    /// A report each 10 s of a receiver whose clock says `theirs` of our seconds, for so many hours: how far off the last was.
+    fn run(hours: u64, theirs: impl Fn(f64) -> f64) -> Result<f64, WrongTime> {
+        let mut clock = RemoteClock::new(STAMP);
+        let mut off = 0.0;
+        for n in 0..hours * 360 {
+            let now = Instant::from_nanos(n * 10_000_000_000);
+            let ns = (theirs(n as f64 * 10.0) * 1e9) as u64 % STAMP.as_nanos();
+            let at = clock.read(now, ns)?;
+            clock.accept(now, ns, at);
+            off = (at - FIRST_REPORT) as f64 / 1e9 - n as f64 * 10.0;
+        }
+        Ok(off)
+    }
+
+    /// 50 ppm are 10 s after 55 h.
+    #[test]
+    fn a_clock_that_drifts_is_followed_for_ever() {
+        for ppm in [50.0, -50.0, 200.0] {
+            let off = run(200, |s| 1e7 + s * (1.0 + ppm / 1e6)).unwrap();
+            let drift = 200.0 * 3600.0 * ppm / 1e6;
+            assert!((off - drift).abs() < 0.1, "{ppm}: {off}, {drift}");
+        }
+    }
+
+    /// A call that is on hold for longer than half of the wrap, or than several.
+    #[test]
+    fn silence_of_any_length_is_no_jump() {
+        for hours in [1, 10, 40] {
+            let mut clock = RemoteClock::new(STAMP);
+            let pause = hours * 3_600_000_000_000;
+            for now in [0, 100_000_000, pause, pause + 100_000_000] {
+                let stamp = (now + 5_000_000_000) % STAMP.as_nanos();
+                let at = clock.read(Instant::from_nanos(now), stamp);
+                assert_eq!(at, Ok(FIRST_REPORT + now as i64), "{hours} h");
+                clock.accept(Instant::from_nanos(now), stamp, at.unwrap());
+            }
+        }
+    }
+
+    /// A receiver that was started again, or whose machine slept: reports that agree are its new time.
+    #[test]
+    fn a_clock_with_another_zero_is_believed_from_the_third_report_on() {
+        let mut clock = RemoteClock::new(STAMP);
+        let mut read = |now: u64, stamp: u64| {
+            let (now, ns) = (Instant::from_nanos(now * 1_000_000), stamp * 1_000_000);
+            let at = clock.read(now, ns);
+            if let Ok(at) = at {
+                clock.accept(now, ns, at);
+            }
+            at.map(|at| (at - FIRST_REPORT) / 1_000_000)
+        };
+        assert_eq!(read(0, 900_000), Ok(0));
+        assert_eq!(read(50, 900_050), Ok(50));
+        // Lies that do not agree change nothing.
+        assert!(read(100, 20_000).is_err());
+        assert!(read(150, 400_000).is_err());
+        assert!(read(200, 700_000).is_err());
+        assert_eq!(read(250, 900_250), Ok(250));
+        assert!(read(300, 7).is_err());
+        assert!(read(350, 55).is_err());
+        assert_eq!(read(400, 107), Ok(400));
+        assert_eq!(read(450, 150), Ok(443));
     }
 }
