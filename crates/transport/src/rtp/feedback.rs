@@ -48,8 +48,8 @@ pub enum Rejected {
     /// It speaks of more packets than are remembered.
     #[error("speaks of more than 8192 packets")]
     TooLong,
-    /// It names a sender report that is none of our last ones.
-    #[error("answers a sender report that is none of the last")]
+    /// It names a sender report that is later than the last one.
+    #[error("answers a sender report that was not sent")]
     WrongReport,
     /// The controller refused it.
     #[error("{0}")]

@@ -313,29 +313,6 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.sender.rate().rtt()
     }
 
-    #[cfg(test)]
-    pub(super) fn reporter(&self) -> &Q {
-        self.inbox.reporter()
-    }
-
-    /// Reads the packets of a datagram, until one cannot be true.
-    fn read(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Rejected> {
-        for packet in rtcp::packets(datagram)? {
-            match packet? {
-                (Packet::TransportFeedback(_), bytes) if bytes[0] & 0x1f == ccfb::FORMAT => {
-                    let ssrcs = self.lines.iter().map(|line| line.stream.ssrc);
-                    self.inbox.read_ccfb(now, bytes, ssrcs)?;
-                }
-                (Packet::TransportFeedback(feedback), bytes)
-                    if bytes[0] & 0x1f == Twcc::FCI_FORMAT =>
-                {
-                    self.inbox.read_twcc(now, &feedback)?;
-                }
-                (Packet::Rr(report), _) => self.blocks(now, report.report_blocks())?,
-                (Packet::Sr(report), _) => self.blocks(now, report.report_blocks())?,
-                (Packet::Bye(_), _) => self.stats.bye = true,
-                _ => {}
-            }
     /// Changes the controller: see [`Sender::change_rate`].
     pub fn change_rate<U>(&mut self, now: Instant, change: impl FnOnce(&mut C) -> U) -> U {
         self.sender.change_rate(now, change)
@@ -346,8 +323,40 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         self.one_way.get(now)
     }
 
+    #[cfg(test)]
+    pub(super) fn reporter(&self) -> &Q {
+        self.inbox.reporter()
+    }
+
+    /// Reads the packets of a datagram, each by itself: what one says wrong is no reason against the others. The first reason.
+    fn read(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Rejected> {
+        let mut result = Ok(());
+        for packet in rtcp::packets(datagram)? {
+            let read = packet
+                .map_err(Rejected::from)
+                .and_then(|(packet, bytes)| self.read_packet(now, &packet, bytes));
+            result = result.and(read);
         }
-        Ok(())
+        result
+    }
+
+    fn read_packet(&mut self, now: Instant, packet: &Packet, bytes: &[u8]) -> Result<(), Rejected> {
+        match packet {
+            Packet::TransportFeedback(_) if bytes[0] & 0x1f == ccfb::FORMAT => {
+                let ssrcs = self.lines.iter().map(|line| line.stream.ssrc);
+                self.inbox.read_ccfb(now, bytes, ssrcs)
+            }
+            Packet::TransportFeedback(feedback) if bytes[0] & 0x1f == Twcc::FCI_FORMAT => {
+                self.inbox.read_twcc(now, feedback)
+            }
+            Packet::Rr(report) => self.blocks(now, report.report_blocks()),
+            Packet::Sr(report) => self.blocks(now, report.report_blocks()),
+            Packet::Bye(_) => {
+                self.stats.bye = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Counts what a report told, and what it was worth.
@@ -367,24 +376,49 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         now: Instant,
         blocks: impl Iterator<Item = ReportBlock<'a>>,
     ) -> Result<(), Rejected> {
+        let mut result = Ok(());
         for block in blocks {
             let mut lines = self.lines.iter();
             let Some(at) = lines.position(|line| line.stream.ssrc == block.ssrc()) else {
                 continue; // of a source that it hears beside us
             };
-            let last = block.last_sender_report_timestamp();
-            if last != 0 {
-                let mut reports = self.reports.iter().flatten();
-                let sent = reports.find(|&&ntp| rtcp::compact(ntp) == last).copied();
-                let away = rtcp::ntp_between(sent.ok_or(Rejected::WrongReport)?, self.ntp.at(now));
-                let held = from_compact(block.delay_since_last_sender_report_timestamp());
-                let rtt = u64::try_from(away - held.as_nanos() as i64);
-                let rtt = rtt.map_err(|_| FeedbackError::HeldTooLong)?;
-                self.stats.rtcp_rtt = Some(Duration::from_nanos(rtt));
-            }
             self.stats.streams[at].loss = Some(f64::from(block.fraction_lost()) / 256.0);
+            let last = block.last_sender_report_timestamp();
+            let held = from_compact(block.delay_since_last_sender_report_timestamp());
+            match self.round_trip(now, last, held) {
+                Ok(Some(rtt)) => self.stats.rtcp_rtt = Some(rtt),
+                Ok(None) => {}
+                Err(why) => result = result.and(Err(why)),
+            }
         }
-        Ok(())
+        result
+    }
+
+    /// From our sender report with this compact NTP time to an answer that comes now and was held for so long; `None` where there was
+    /// none, or one that is older than those that are remembered.
+    fn round_trip(
+        &self,
+        now: Instant,
+        last: u32,
+        held: Duration,
+    ) -> Result<Option<Duration>, Rejected> {
+        if last == 0 {
+            return Ok(None);
+        }
+        let mut reports = self.reports.iter().flatten();
+        let latest = *reports.clone().next().ok_or(Rejected::WrongReport)?;
+        let Some(sent) = reports.find(|&&ntp| rtcp::compact(ntp) == last) else {
+            let is_later = last.wrapping_sub(rtcp::compact(latest)) < 1 << 31;
+            return if is_later {
+                Err(Rejected::WrongReport)
+            } else {
+                Ok(None)
+            };
+        };
+        let away = rtcp::ntp_between(*sent, self.ntp.at(now));
+        let rtt = u64::try_from(away - held.as_nanos() as i64);
+        let rtt = rtt.map_err(|_| FeedbackError::HeldTooLong)?;
+        Ok(Some(Duration::from_nanos(rtt)))
     }
 
     /// Sender reports of all streams that have sent, who they are, and BYE at the end (RFC 3550 §6.1).
