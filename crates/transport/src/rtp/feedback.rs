@@ -4,6 +4,10 @@
 //! A report is taken whole or not at all: where it speaks of a packet that was not sent, or comes from a time that the
 //! receiver's clock cannot show, nothing of it counts. A packet arrives once: what is told again, or of packets that
 //! are forgotten, is left out.
+//!
+//! A report that is lost on the way back leaves packets of which nobody says anything. They are no lost packets: the reporter
+//! is told that they arrived, between those before and after them. RFC 8888's reports follow each other without gaps; TWCC's
+//! count themselves, and only where the count shows a gap the packets between two reports are such.
 
 use makeway_core::rate::{Arrival, Feedback, FeedbackError, Reporter};
 use makeway_core::units::{Duration, Instant};
@@ -11,7 +15,7 @@ use rtcp_types::{RtcpParseError, TransportFeedback, Twcc, TwccPacketStatus};
 use thiserror::Error;
 
 use super::ccfb::{self, Ccfb, CcfbError, Metric};
-use super::history::{History, RemoteClock, Sent, Told, WrongTime};
+use super::history::{History, MOST_BITS, RemoteClock, Sent, Told, WrongTime};
 use super::rtcp::from_compact;
 
 /// Packets that are remembered at first: 2^13, 4 s at 2000 a second.
@@ -85,6 +89,8 @@ pub(super) struct Arrived {
     pub at: Instant,
     pub sent: Sent,
     pub marked: bool,
+    /// No report said so: one was lost.
+    pub assumed: bool,
 }
 
 /// Reads reports and hands their arrivals to a reporter.
@@ -93,6 +99,12 @@ pub(super) struct Inbox<Q> {
     history: History,
     twcc: RemoteClock,
     ccfb: RemoteClock,
+    /// Number of the first packet that no report of TWCC has covered, and the count of the next report.
+    twcc_next: (u64, u8),
+    /// The same of each stream, for RFC 8888: the RTP sequence number, once there was a report.
+    ccfb_next: Vec<Option<u16>>,
+    /// Packets that the report being read leaves uncovered.
+    uncovered: Vec<u64>,
     reporter: Q,
     /// Of reports that were not handed on yet, in order of arrival.
     arrived: Vec<Arrived>,
@@ -110,6 +122,9 @@ impl<Q: Reporter> Inbox<Q> {
             history: History::new(streams, HISTORY_BITS, MOST_BITS),
             twcc: RemoteClock::new(REFERENCE_WRAPS),
             ccfb: RemoteClock::new(STAMP_WRAPS),
+            twcc_next: (0, 0),
+            ccfb_next: vec![None; streams],
+            uncovered: Vec::new(),
             reporter,
             arrived: Vec::new(),
             reading: Vec::new(),
@@ -129,22 +144,39 @@ impl<Q: Reporter> Inbox<Q> {
         feedback: &TransportFeedback,
     ) -> Result<(), Rejected> {
         self.reading.clear();
+        self.uncovered.clear();
         let mut statuses = MOST_STATUSES;
         let twcc = feedback.parse_fci::<Twcc>()?;
         let stamp = REFERENCE_UNIT * u64::from(twcc.reference_time());
         let reference = self.twcc.read(now, stamp.as_nanos())?;
         let mut at = reference;
+        let (next, count) = self.twcc_next;
+        let (mut first, mut end) = (None, next);
         for packet in twcc.packets() {
             statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
             let (number, status) = packet?;
             let sequence = self.history.extend(number);
             let sequence = sequence.ok_or(Rejected::NotSent(number))?;
+            first.get_or_insert(sequence);
+            end = end.max(sequence + 1);
             if let TwccPacketStatus::Received { delta } = status {
                 at += i64::from(delta) * DELTA_UNIT.as_nanos() as i64;
                 self.take(sequence, at, false);
             }
         }
         self.twcc.accept(now, stamp.as_nanos(), reference);
+        let told = twcc.feedback_packet_count();
+        if let Some(first) = first
+            && first > next
+            && told != count
+        {
+            self.uncovered
+                .extend((next..first).rev().take(MOST_STATUSES));
+        }
+        // One that comes late is no gap.
+        let is_late = (1..128).contains(&count.wrapping_sub(told));
+        let count = if is_late { count } else { told.wrapping_add(1) };
+        self.twcc_next = (end, count);
         // It does not say when it was sent: as soon as its last packet came, as far as it shows.
         self.commit(None);
         Ok(())
@@ -158,6 +190,7 @@ impl<Q: Reporter> Inbox<Q> {
         streams: impl Iterator<Item = u32> + Clone,
     ) -> Result<(), Rejected> {
         self.reading.clear();
+        self.uncovered.clear();
         let mut statuses = MOST_STATUSES;
         let report = Ccfb::parse(packet)?;
         let stamp = from_compact(report.timestamp());
@@ -180,6 +213,24 @@ impl<Q: Reporter> Inbox<Q> {
             }
         }
         self.ccfb.accept(now, stamp.as_nanos(), made);
+        for block in report.blocks() {
+            let Some(stream) = streams.clone().position(|ssrc| ssrc == block.ssrc) else {
+                continue;
+            };
+            let reports = block.metrics().count() as u16;
+            let end = block.begin.wrapping_add(reports);
+            let next = self.ccfb_next[stream].get_or_insert(block.begin);
+            let gap = block.begin.wrapping_sub(*next);
+            if usize::from(gap) < MOST_STATUSES {
+                let missing = (0..gap).map(|n| next.wrapping_add(n));
+                let missing = missing.filter_map(|rtp| self.history.by_rtp(stream, rtp));
+                self.uncovered.extend(missing);
+            }
+            // Reports may overlap, and one may come late.
+            if end.wrapping_sub(*next) < 0x8000 {
+                *next = end;
+            }
+        }
         self.commit(Some(made));
         Ok(())
     }
@@ -196,7 +247,7 @@ impl<Q: Reporter> Inbox<Q> {
 
     /// Hands these arrivals on, and gives what the controller should hear of them.
     pub fn feedback(&mut self, rtt: Option<Duration>) -> Option<Feedback> {
-        for arrived in &self.arrived {
+        for arrived in self.arrived.iter().filter(|a| a.assumed || !a.sent.assumed) {
             self.reporter.on_arrival(
                 arrived.at,
                 Arrival {
@@ -221,24 +272,57 @@ impl<Q: Reporter> Inbox<Q> {
     fn take(&mut self, sequence: u64, at: i64, marked: bool) {
         if let Told::New(sent) = self.history.told(sequence) {
             let at = Instant::from_nanos(u64::try_from(at).unwrap_or(0));
-            self.reading.push(Arrived { at, sent, marked });
+            self.reading.push(Arrived {
+                at,
+                sent,
+                marked,
+                assumed: false,
+            });
         }
     }
 
     /// The report is one, made at `made` if it says so.
     fn commit(&mut self, made: Option<i64>) {
         self.has_report = true;
+        self.assume(made);
         let reading = &mut self.reading;
         reading.sort_unstable_by_key(|a| (a.at, a.sent.sequence));
         for arrived in reading.iter_mut() {
             self.latest = self.latest.max(arrived.at);
             arrived.at = self.latest;
-            if self.history.arrived(arrived.sent.sequence) {
+            if arrived.assumed {
+                self.arrived.push(*arrived);
+            } else if self.history.arrived(arrived.sent.sequence) {
                 self.arrived.push(*arrived);
             }
         }
         let made = made.and_then(|at| u64::try_from(at).ok());
         let made = made.map_or(Instant::ZERO, Instant::from_nanos);
         self.latest = self.latest.max(made);
+    }
+
+    /// Lets the uncovered packets arrive between what came before and the report.
+    fn assume(&mut self, made: Option<i64>) {
+        if self.uncovered.is_empty() {
+            return;
+        }
+        self.uncovered.sort_unstable();
+        let first = self.reading.iter().map(|arrived| arrived.at).min();
+        let made = made.and_then(|at| u64::try_from(at).ok());
+        let end = first
+            .or(made.map(Instant::from_nanos))
+            .unwrap_or(self.latest);
+        let span = end.saturating_since(self.latest);
+        let parts = self.uncovered.len() as u64 + 1;
+        for (n, sequence) in (1..).zip(&self.uncovered) {
+            if let Some(sent) = self.history.assume(*sequence) {
+                self.reading.push(Arrived {
+                    at: self.latest + span / parts * n,
+                    sent,
+                    marked: false,
+                    assumed: true,
+                });
+            }
+        }
     }
 }

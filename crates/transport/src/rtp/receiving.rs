@@ -104,8 +104,11 @@ struct Arrivals {
     ring: VecDeque<Option<(Instant, u8)>>,
     /// Number of the first in the ring.
     first: u64,
-    /// Lowest number that is not reported.
+    /// Lowest number that is not reported, of packets that came.
     unreported: Option<u64>,
+    /// The number after the last that was reported. Reports follow each other without gaps, so that the sender can tell a lost packet
+    /// from a lost report.
+    reported: Option<u64>,
     /// How many are not reported.
     fresh: usize,
 }
@@ -116,6 +119,7 @@ impl Arrivals {
             ring: VecDeque::with_capacity(KEPT),
             first: 0,
             unreported: None,
+            reported: None,
             fresh: 0,
         }
     }
@@ -126,7 +130,7 @@ impl Arrivals {
         if self.ring.is_empty() || number >= end + KEPT as u64 {
             self.ring.clear();
             self.first = number;
-            self.unreported = None;
+            (self.unreported, self.reported) = (None, None);
         }
         if number < self.first {
             let before = (self.first - number) as usize;
@@ -150,7 +154,10 @@ impl Arrivals {
 
     /// Unreported packets: the number of the first, and all from there. They count as reported then.
     fn take(&mut self) -> Option<(u64, impl Iterator<Item = Option<(Instant, u8)>> + Clone)> {
-        let from = self.unreported.take()?.max(self.first);
+        let unreported = self.unreported.take()?;
+        let end = self.first + self.ring.len() as u64;
+        let from = self.reported.replace(end).unwrap_or(unreported);
+        let from = from.min(unreported).max(self.first);
         self.fresh = 0;
         let skip = (from - self.first) as usize;
         Some((from, self.ring.iter().skip(skip).copied()))

@@ -240,6 +240,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             rtp: line.next_rtp,
             bytes: packet.datagram.len,
             arrived: false,
+            assumed: false,
         });
         line.next_rtp = line.next_rtp.wrapping_add(1);
         let stats = &mut self.stats.streams[media.stream];
