@@ -11,6 +11,7 @@ mod driver;
 mod extension;
 mod feedback;
 mod history;
+mod one_way;
 mod receiver;
 mod receiving;
 mod rtcp;

@@ -21,7 +21,7 @@ pub struct Config {
     pub bytes: Bytes,
     /// The longest payload that a packet carries; what is longer than `bytes` is too large as well.
     pub largest: u32,
-    /// One-way delay to the receiver, where it is known; otherwise [`RateController::one_way`].
+    /// One-way delay to the receiver, where it is known; otherwise [`Sender::set_one_way`], or [`RateController::one_way`].
     pub one_way: Option<Duration>,
     /// [`Event::Low`] is raised when the backlog falls below it; 0 B: never.
     pub low: Bytes,
@@ -55,6 +55,7 @@ impl Default for Config {
 pub struct Sender<R, P, T> {
     config: Config,
     rate: R,
+    one_way: Option<Duration>,
     policy: P,
     queue: Queue<T>,
     frames: Frames,
@@ -69,10 +70,10 @@ pub struct Sender<R, P, T> {
     next_sequence: u64,
 }
 
-/// Events kept for an application beyond one for each datagram that may wait.
 /// Datagrams for which there is memory from the beginning.
 const ROOM: usize = 64;
 
+/// Events kept for an application beyond one for each datagram that may wait.
 pub const UNREAD: usize = 1024;
 
 impl<R: RateController, P: Policy, T> Sender<R, P, T> {
@@ -85,6 +86,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         Self {
             config,
             rate,
+            one_way: None,
             policy,
             queue: Queue::new(when_full, room),
             frames: Frames::default(),
@@ -236,6 +238,11 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         result
     }
 
+    /// One-way delay by measurement of the transport, which stands for the controller's estimate. [`Config::one_way`] stands for both.
+    pub fn set_one_way(&mut self, one_way: Option<Duration>) {
+        self.one_way = one_way;
+    }
+
     /// When to call [`Sender::poll_transmit`] or [`Sender::handle_timeout`] again, unless something comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let send = self.rate.next_send().filter(|_| !self.is_empty());
@@ -283,13 +290,6 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         &self.stats
     }
 
-    fn is_empty(&self) -> bool {
-        self.queue.held().packets == 0
-    }
-
-    fn one_way(&self) -> Duration {
-        let known = self.config.one_way.or_else(|| self.rate.one_way());
-        known.unwrap_or(Duration::ZERO)
     /// Changes the controller, where it takes more than feedback, and gives what `change` does: an estimate for
     /// [`External`](crate::rate::external::External).
     pub fn change_rate<U>(&mut self, now: Instant, change: impl FnOnce(&mut R) -> U) -> U {
@@ -299,6 +299,14 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         changed
     }
 
+    fn is_empty(&self) -> bool {
+        self.queue.held().packets == 0
+    }
+
+    fn one_way(&self) -> Duration {
+        let known = self.config.one_way.or(self.one_way);
+        let known = known.or_else(|| self.rate.one_way());
+        known.unwrap_or(Duration::ZERO)
     }
 
     /// Before anything else happens the controller learns that it could have sent and had nothing, whenever it was called.

@@ -245,6 +245,11 @@ impl<Q: Reporter> Inbox<Q> {
         &self.arrived
     }
 
+    /// When the last report was made, by the receiver's clock as far as it shows.
+    pub fn latest(&self) -> Instant {
+        self.latest
+    }
+
     /// Hands these arrivals on, and gives what the controller should hear of them.
     pub fn feedback(&mut self, rtt: Option<Duration>) -> Option<Feedback> {
         for arrived in self.arrived.iter().filter(|a| a.assumed || !a.sent.assumed) {

@@ -15,8 +15,9 @@ use thiserror::Error;
 
 use super::ccfb;
 use super::extension::{Extensions, PROFILE};
-use super::feedback::{Inbox, Rejected};
+use super::feedback::{Arrived, Inbox, Rejected};
 use super::history::Sent;
+use super::one_way::OneWay;
 use super::rtcp::{self, NtpEpoch, Timer, from_compact};
 
 /// One RTP stream of a call.
@@ -116,6 +117,7 @@ struct Line {
 pub struct Sending<C, Q, P> {
     sender: Sender<C, P, Media>,
     inbox: Inbox<Q>,
+    one_way: OneWay,
     lines: Vec<Line>,
     /// The longest payload, by the path and by the configuration.
     largest: usize,
@@ -152,6 +154,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         Ok(Self {
             sender: Sender::new(config.queue, controller, policy),
             inbox: Inbox::new(lines.len(), reporter),
+            one_way: OneWay::default(),
             stats: Stats {
                 streams: vec![StreamStats::default(); lines.len()],
                 ..Stats::default()
@@ -269,9 +272,18 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.inbox.has_report() {
             self.stats.feedback += 1;
-            for arrived in self.inbox.arrived() {
+            let told = self.inbox.arrived().iter().filter(|a| !a.assumed);
+            for arrived in told.clone() {
                 self.stats.streams[usize::from(arrived.sent.stream)].arrived += 1;
             }
+            let latest = self.inbox.latest();
+            let round_trip = told.clone().max_by_key(|a| a.sent.sequence).map(|last| {
+                let held = latest.saturating_since(last.at);
+                Duration::from_nanos(now.saturating_since(last.sent.at + held).as_nanos())
+            });
+            let transit = |a: &Arrived| a.at.as_nanos() as i64 - a.sent.at.as_nanos() as i64;
+            self.one_way.on_report(now, round_trip, told.map(transit));
+            self.sender.set_one_way(self.one_way.get(now));
             if let Some(feedback) = self.inbox.feedback(self.rtt()) {
                 let result = self.sender.handle_feedback(now, &feedback);
                 self.count(result.map_err(Rejected::from));

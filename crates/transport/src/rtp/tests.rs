@@ -15,6 +15,8 @@ use rtp_types::RtpPacket;
 
 use super::*;
 
+mod bottleneck;
+
 /// Keeps what the controller would hear.
 #[derive(Clone, Debug, Default)]
 struct Listening(Vec<(Instant, u64)>);
@@ -86,7 +88,13 @@ struct Path {
     lost: u64,
     /// Whether the packet with this number is lost.
     loses: fn(u64) -> bool,
+    /// Whether the datagram of the receiver with this number is lost.
+    loses_report: fn(u64) -> bool,
     arrived: Vec<(Instant, u16)>,
+    /// How far the receiver's clock is before ours.
+    ahead: Duration,
+    /// The next millisecond.
+    ms: u64,
 }
 
 impl Path {
@@ -101,15 +109,19 @@ impl Path {
             number: 0,
             lost: 0,
             loses,
+            loses_report: |_| false,
             arrived: Vec::new(),
+            ahead: Duration::ZERO,
+            ms: 0,
         }
     }
 
     /// Until `end`: audio each 20 ms, video each 40 ms, until `quiet`.
     fn run(&mut self, quiet: u64, end: u64) {
         let mut out = Vec::new();
-        for ms in 0..end {
+        for ms in std::mem::replace(&mut self.ms, end)..end {
             let now = at_ms(ms);
+            let theirs = now + self.ahead;
             let frame = |stream, len: usize| Frame {
                 stream,
                 deadline: now + Duration::from_millis(100),
@@ -126,7 +138,7 @@ impl Path {
             {
                 let (there, datagram) = self.under_way.remove(&key).unwrap();
                 if there {
-                    if let Some((_, packet)) = self.receiving.handle(now, &datagram, 0) {
+                    if let Some((_, packet)) = self.receiving.handle(theirs, &datagram, 0) {
                         self.arrived.push((now, packet.sequence_number()));
                     }
                 } else {
@@ -143,8 +155,11 @@ impl Path {
                     self.under_way.insert(key, (true, out.clone()));
                 }
             }
-            while self.receiving.poll_transmit(now, &mut out) {
+            while self.receiving.poll_transmit(theirs, &mut out) {
                 self.number += 1;
+                if (self.loses_report)(self.number) {
+                    continue;
+                }
                 let key = (now + self.delay, self.number);
                 self.under_way.insert(key, (false, out.clone()));
             }
@@ -177,6 +192,131 @@ fn the_sender_hears_of_each_packet_that_came_and_of_no_other() {
         let arrived = audio.arrived + video.arrived;
         assert_eq!(arrived + path.lost, 3000);
         assert!(path.lost > 250, "{}", path.lost);
+    }
+}
+
+/// Half of the reports are lost, and of the media nothing, or one in ten: the controller hears of no other loss, and the statistics of
+/// no arrival that nobody told.
+#[test]
+fn a_lost_report_is_no_lost_media() {
+    for feedback in [FeedbackKind::Twcc, FeedbackKind::Rfc8888] {
+        for loses in [(|_| false) as fn(u64) -> bool, one_in_ten] {
+            let mut path = Path::new(feedback, Duration::from_millis(30), loses);
+            path.loses_report = |number| number / 2 % 2 == 0;
+            path.run(20_000, 21_000);
+            let stats = path.sending.stats();
+            assert_eq!((stats.rejected, &stats.last_rejected), (0, &None));
+            let told: u64 = stats.streams.iter().map(|stream| stream.arrived).sum();
+            let heard = &path.sending.reporter().0;
+            let mut numbers: Vec<u64> = heard.iter().map(|(_, sequence)| *sequence).collect();
+            assert!(heard.is_sorted_by_key(|(at, _)| *at));
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), heard.len(), "each once");
+            let unheard = 3000 - heard.len() as u64;
+            // The last report may be lost, with nothing after it.
+            assert!(unheard <= path.lost + 40, "{unheard} of {}", path.lost);
+            assert!(told < heard.len() as u64 * 3 / 4, "{told}");
+            if path.lost > 0 {
+                assert!(unheard > path.lost / 4, "{unheard} of {}", path.lost);
+            }
+        }
+    }
+}
+
+/// A receiver that is started again has another clock: after two of its reports the call goes on.
+#[test]
+fn a_receiver_may_be_started_again() {
+    for feedback in [FeedbackKind::Twcc, FeedbackKind::Rfc8888] {
+        let mut path = Path::new(feedback, Duration::from_millis(30), |_| false);
+        path.run(5_000, 5_000);
+        let before = path.sending.stats();
+        let ntp = NtpEpoch::since_unix(std::time::Duration::from_secs(1_700_000_000));
+        path.receiving = Receiving::new(ReceivingConfig {
+            ntp,
+            ..receiving_config(feedback)
+        });
+        path.ahead = Duration::from_secs(1000);
+        path.run(10_000, 10_000);
+        let after = path.sending.stats();
+        assert!(after.rejected - before.rejected <= 2, "{after:?}");
+        let [first, second] = [before.feedback, after.feedback - before.feedback];
+        assert!(second * 10 > first * 9, "{first}, then {second}");
+    }
+}
+
+/// The compound of a receiver that answers an old sender report, or none that was sent, has TWCC behind it.
+#[test]
+fn what_one_packet_of_a_compound_says_wrong_is_no_reason_against_the_next() {
+    for (last, rejected) in [(1, 0), (u32::MAX / 2, 1)] {
+        let (mut path, twcc) = twcc();
+        let now = at_ms(600);
+        path.sending.close();
+        let mut out = Vec::new();
+        path.sending.poll_transmit(now, &mut out).unwrap();
+        let ours = rtcp::compact(ntp().at(now));
+        let block = rtcp_types::ReportBlock::builder(AUDIO.ssrc)
+            .last_sender_report_timestamp(ours.wrapping_add(last).wrapping_sub(2))
+            .delay_since_last_sender_report_timestamp(1);
+        let report = rtcp_types::ReceiverReport::builder(5).add_report_block(block);
+        let mut compound = Vec::new();
+        rtcp::append(&mut compound, &report).unwrap();
+        compound.extend(twcc);
+        let before = path.sending.stats();
+        path.sending.handle(now, &compound);
+        path.sending.handle_timeout(now);
+        let after = path.sending.stats();
+        assert_eq!(after.streams[0].arrived, before.streams[0].arrived + 1);
+        assert_eq!(after.rejected - before.rejected, rejected);
+    }
+}
+
+/// What a link has marked is in the reports of a receiver on a socket.
+#[test]
+fn a_receiver_reports_the_marks_of_the_network() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let config = ReceiverConfig {
+            ssrc: 5,
+            cname: "receiver@test".into(),
+            feedback: FeedbackKind::Rfc8888,
+            interval: Duration::from_millis(20),
+            seed: 2,
+        };
+        let receiver = Receiver::bind(address.parse().unwrap(), config, |_, _| {}).unwrap();
+        let socket = std::net::UdpSocket::bind(address).unwrap();
+        socket.connect(receiver.address()).unwrap();
+        let patience = Some(std::time::Duration::from_secs(10));
+        socket.set_read_timeout(patience).unwrap();
+        let fixed = Fixed::new(Rate::from_bps(20_000_000));
+        let mut sending =
+            Sending::new(sending_config(), fixed, Listening::default(), Fifo).unwrap();
+        let mut out = Vec::new();
+        for (ms, bits) in [(1, 0), (2, 3), (3, 2), (4, 1)] {
+            crate::network::send_bits(&socket, bits).unwrap();
+            let frame = Frame {
+                stream: 0,
+                deadline: at_ms(100),
+                payload: Bytes::from_static(b"audio"),
+            };
+            sending.send(at_ms(ms), &frame).unwrap();
+            sending.poll_transmit(at_ms(ms), &mut out).unwrap();
+            socket.send(&out).unwrap();
+        }
+        let mut told = Vec::new();
+        while told.len() < 4 {
+            let mut input = [0; 2000];
+            let len = socket.recv(&mut input).expect("it reports");
+            let Ok(report) = ccfb::Ccfb::parse(&input[..len]) else {
+                continue;
+            };
+            for block in report.blocks() {
+                told.extend(block.metrics().map(|metric| match metric {
+                    ccfb::Metric::Received { ecn, .. } => ecn,
+                    ccfb::Metric::Lost => 9,
+                }));
+            }
+        }
+        assert_eq!(told, [0, 3, 2, 1], "{address}");
     }
 }
 
@@ -244,7 +384,7 @@ fn bye_ends_both_sides() {
     path.run(1_000, 1_000);
     path.sending.close();
     path.receiving.close();
-    path.run(0, 20);
+    path.run(0, 1_020);
     assert!(path.receiving.has_ended() && path.sending.stats().bye);
 }
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A call through a bottleneck in simulated time: 20 ms each way and a drop-tail queue.
+
+use makeway_core::rate::{RateController, Start};
+use makeway_core::send::AnyPolicy;
+use makeway_core::units::Bytes as Size;
+
+use super::*;
+
+struct Call {
+    sending: Sending<AnyController, AnyReporter, AnyPolicy>,
+    receiving: Receiving,
+    link: Rate,
+    /// Time that the longest queue takes.
+    room: Duration,
+    /// When the link has sent all that waits.
+    free: Instant,
+    there: VecDeque<(Instant, Vec<u8>)>,
+    back: VecDeque<(Instant, Vec<u8>)>,
+    /// Frames of video made, of those with all packets in time, and packets that came late.
+    made: u64,
+    shown: u64,
+    late: u64,
+}
+
+const ONE_WAY: Duration = Duration::from_millis(20);
+const LIFETIME: Duration = Duration::from_millis(200);
+
+impl Call {
+    fn new(rate: Config, link: Rate, room: Duration) -> Self {
+        let policy: AnyPolicy = "sbpn2".parse().unwrap();
+        let (controller, reporter) = (rate.controller(), rate.reporter());
+        let sending = Sending::new(sending_config(), controller, reporter, policy);
+        Self {
+            sending: sending.unwrap(),
+            receiving: Receiving::new(receiving_config(FeedbackKind::Rfc8888)),
+            link,
+            room,
+            free: Instant::ZERO,
+            there: VecDeque::new(),
+            back: VecDeque::new(),
+            made: 0,
+            shown: 0,
+            late: 0,
+        }
+    }
+
+    /// Audio of 214 B each 20 ms, and 25 frames a second of `parts` packets of 1400 B, for so many seconds.
+    fn run(&mut self, seconds: u64, parts: usize) {
+        let mut out = Vec::new();
+        let mut frames: BTreeMap<u32, usize> = BTreeMap::new();
+        for tenth in 0..seconds * 10_000 {
+            let now = Instant::from_nanos(tenth * 100_000);
+            let frame = |stream, len| Frame {
+                stream,
+                deadline: now + LIFETIME,
+                payload: Bytes::from(vec![0; len]),
+            };
+            if tenth % 200 == 0 {
+                self.sending.send(now, &frame(0, 214)).unwrap();
+            }
+            if tenth % 400 == 0 {
+                self.made += 1;
+                let (_, packets) = self.sending.send(now, &frame(1, parts * 1400)).unwrap();
+                assert_eq!(packets as usize, parts);
+            }
+            while self.there.front().is_some_and(|(at, _)| *at <= now) {
+                let (_, datagram) = self.there.pop_front().unwrap();
+                let Some((_, packet)) = self.receiving.handle(now, &datagram, 0) else {
+                    continue;
+                };
+                if packet.ssrc() == VIDEO.ssrc {
+                    let (profile, data) = packet.extension().unwrap();
+                    let captured = extension::Extensions::read(profile, data).capture.unwrap();
+                    let took = rtcp::ntp_between(captured, ntp().at(now)) as u64;
+                    if Duration::from_nanos(took) <= LIFETIME + Duration::from_millis(1) {
+                        *frames.entry(packet.timestamp()).or_default() += 1;
+                    } else {
+                        self.late += 1;
+                    }
+                }
+            }
+            while self.back.front().is_some_and(|(at, _)| *at <= now) {
+                let (_, datagram) = self.back.pop_front().unwrap();
+                self.sending.handle(now, &datagram);
+            }
+            self.sending.handle_timeout(now);
+            while self.sending.poll_transmit(now, &mut out).is_some() {
+                let waits = self.free.saturating_since(now);
+                if waits <= self.room {
+                    self.free = now + waits + Size::new(out.len() as u64) / self.link;
+                    self.there.push_back((self.free + ONE_WAY, out.clone()));
+                }
+            }
+            while self.receiving.poll_transmit(now, &mut out) {
+                self.back.push_back((now + ONE_WAY, out.clone()));
+            }
+            while self.sending.poll_event().is_some() {}
+        }
+        self.shown = frames.values().filter(|came| **came == parts).count() as u64;
+    }
+}
+
+/// 1.2 Mbit/s for 0.8 Mbit/s and a queue of 150 ms, all of it on the way there: datagrams that would be late are not sent.
+#[test]
+fn a_queue_on_the_way_there_makes_no_packet_late() {
+    let rate = Config::Ccid2(Default::default());
+    let mut call = Call::new(rate, Rate::from_bps(800_000), Duration::from_millis(150));
+    call.run(30, 4);
+    let sent = call.sending.stats().streams[1].outcomes.sent;
+    assert!(sent > 1500, "{sent}");
+    assert!(call.late * 50 < sent, "{} of {sent} late", call.late);
+    assert!(
+        call.shown * 4 > call.made,
+        "{} of {}",
+        call.shown,
+        call.made
+    );
+}
+
+/// A keyframe of 10 packets, the first of a call by TFRC: with what signalling knows of the path it is in time.
+#[test]
+fn the_first_frame_is_in_time_where_the_path_is_known() {
+    let start = Start {
+        rtt: Duration::from_millis(40),
+        rate: Rate::from_bps(2_000_000),
+    };
+    let rate = Config::Tfrc(tfrc()).with_start(start);
+    assert_eq!(rate.controller().rtt(), Some(start.rtt));
+    let mut call = Call::new(rate, Rate::from_bps(5_000_000), Duration::from_millis(100));
+    call.run(1, 10);
+    assert_eq!((call.made, call.shown), (25, 24), "the last is under way");
+    assert_eq!(call.sending.stats().streams[1].outcomes.expired, 0);
+}
