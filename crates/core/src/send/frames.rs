@@ -28,14 +28,37 @@ struct Frame {
     lost: Option<Outcome>,
 }
 
+/// An open frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    /// Its last waiting part.
+    pub part: Slot,
+    /// Outcome of the first dropped part.
+    pub lost: Option<Outcome>,
+    /// Its place among those of its class.
+    pub at: u8,
+}
+
+impl Open {
+    const NONE: Self = Self {
+        part: NIL,
+        lost: None,
+        at: 0,
+    };
+}
+
 impl Frames {
-    /// The last waiting part, and the outcome of the first dropped part. An unknown frame becomes known.
-    pub fn open(&mut self, datagram: &Datagram) -> (Slot, Option<Outcome>) {
+    /// The frame of a datagram. An unknown one becomes known.
+    pub fn open(&mut self, datagram: &Datagram) -> Open {
         let Some(number) = datagram.frame else {
-            return (NIL, None);
+            return Open::NONE;
         };
-        if let Some(frame) = self.find(datagram) {
-            return (frame.part, frame.lost);
+        if let Some((at, frame)) = self.find(datagram) {
+            return Open {
+                part: frame.part,
+                lost: frame.lost,
+                at,
+            };
         }
         let class = usize::from(datagram.class);
         if self.0.len() <= class {
@@ -48,19 +71,23 @@ impl Frames {
             part: NIL,
             lost: None,
         });
-        (NIL, None)
+        Open {
+            at: class.latest,
+            ..Open::NONE
+        }
     }
 
-    /// A part of an open frame waits in `slot`.
-    pub fn add(&mut self, datagram: &Datagram, slot: Slot) {
-        if let Some(frame) = self.find(datagram) {
+    /// A part of the frame that is open at `at` waits in `slot`.
+    pub fn add(&mut self, datagram: &Datagram, at: u8, slot: Slot) {
+        if let Some(frame) = self.at(datagram, at) {
             frame.part = slot;
         }
     }
 
-    /// The part in `slot` has gone; `before` is the one that came before it of those that wait.
-    pub fn remove(&mut self, datagram: &Datagram, slot: Slot, before: Slot) {
-        if let Some(frame) = self.find(datagram)
+    /// The part in `slot` has gone, whose frame was open at `at`; `before` is the one that came before it of those that wait.
+    pub fn remove(&mut self, datagram: &Datagram, at: u8, slot: Slot, before: Slot) {
+        // Another frame may be there now: it has other parts.
+        if let Some(frame) = self.at(datagram, at)
             && frame.part == slot
         {
             frame.part = before;
@@ -69,19 +96,26 @@ impl Frames {
 
     /// A part was dropped.
     pub fn lose(&mut self, datagram: &Datagram, outcome: Outcome) {
-        if let Some(frame) = self.find(datagram) {
+        if let Some((_, frame)) = self.find(datagram) {
             frame.lost.get_or_insert(outcome);
         }
     }
 
-    fn find(&mut self, datagram: &Datagram) -> Option<&mut Frame> {
+    fn at(&mut self, datagram: &Datagram, at: u8) -> Option<&mut Frame> {
+        datagram.frame?;
+        let class = self.0.get_mut(usize::from(datagram.class))?;
+        class.frames.get_mut(usize::from(at))?.as_mut()
+    }
+
+    fn find(&mut self, datagram: &Datagram) -> Option<(u8, &mut Frame)> {
         let number = datagram.frame?;
         let class = self.0.get_mut(usize::from(datagram.class))?;
-        let latest = usize::from(class.latest);
-        let at = (0..OPEN)
-            .map(|back| (latest + OPEN - back) % OPEN)
-            .find(|at| class.frames[*at].is_some_and(|frame| frame.number == number))?;
-        class.frames[at].as_mut()
+        let at = (0..OPEN as u8)
+            .map(|back| class.latest.wrapping_sub(back) % OPEN as u8)
+            .find(|at| {
+                class.frames[usize::from(*at)].is_some_and(|frame| frame.number == number)
+            })?;
+        Some((at, class.frames[usize::from(at)].as_mut()?))
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Cost: as that of an [`Order`], amortized: one datagram of many pays for all. Making the order of drops is O(n log n).
 
+use super::frames::Open;
 use super::order::{Order, Place};
 use super::{Datagram, Key, Waiting, WhenFull};
 use crate::sched::Backlog;
@@ -45,7 +46,10 @@ struct Entry<T> {
     /// The ring of the parts of its frame, in the order of coming.
     next: Slot,
     prev: Slot,
+    /// The ring's number; [`NIL`] of a datagram without a frame.
     ring: u32,
+    /// Place of its frame among the known ones.
+    known: u8,
 }
 
 /// Waiting parts of each frame, and their payload.
@@ -119,8 +123,9 @@ impl<T> Queue<T> {
         entry.payload.is_some() && entry.waiting.datagram.len > largest
     }
 
-    /// Adds a datagram behind `sibling`, a part of the same frame, unless that is [`NIL`].
-    pub fn push(&mut self, waiting: Waiting, key: Key, payload: T, sibling: Slot) -> Slot {
+    /// Adds a datagram behind the last waiting part of its frame.
+    pub fn push(&mut self, waiting: Waiting, key: Key, payload: T, frame: &Open) -> Slot {
+        let sibling = frame.part;
         let slot = match self.free {
             NIL => self.slots.len() as Slot,
             free => free,
@@ -132,14 +137,16 @@ impl<T> Queue<T> {
             next: slot,
             prev: slot,
             ring: match sibling {
+                NIL if waiting.datagram.frame.is_none() => NIL,
                 NIL => self.rings.begin(),
                 sibling => self.slots[sibling as usize].ring,
             },
+            known: frame.at,
         };
         let len = Bytes::new(waiting.datagram.len.into());
-        let ring = self.rings.of(entry.ring);
-        ring.packets += 1;
-        ring.bytes += len;
+        if entry.ring != NIL {
+            self.rings.join(entry.ring, len);
+        }
         if slot == self.free {
             self.free = self.slots[slot as usize].next;
             self.slots[slot as usize] = entry;
@@ -211,7 +218,19 @@ impl<T> Queue<T> {
 
     /// The waiting parts of its frame, itself included.
     pub fn frame(&self, slot: Slot) -> Backlog {
-        self.rings.held[self.slots[slot as usize].ring as usize]
+        let entry = &self.slots[slot as usize];
+        match entry.ring {
+            NIL => Backlog {
+                packets: 1,
+                bytes: Bytes::new(entry.waiting.datagram.len.into()),
+            },
+            ring => self.rings.held[ring as usize],
+        }
+    }
+
+    /// Place of its frame among the known ones, when it came.
+    pub fn known(&self, slot: Slot) -> u8 {
+        self.slots[slot as usize].known
     }
 
     /// The part of its frame that came before it, of those that wait; [`NIL`] where it is alone.
@@ -236,7 +255,9 @@ impl<T> Queue<T> {
             self.slots[prev as usize].next = next;
         }
         let len = Bytes::new(waiting.datagram.len.into());
-        self.rings.leave(ring, len);
+        if ring != NIL {
+            self.rings.leave(ring, len);
+        }
         self.held.packets -= 1;
         self.held.bytes -= len;
         self.leaving.leave(is_there(&self.slots, Entry::leaving));
@@ -279,12 +300,14 @@ impl Rings {
         })
     }
 
-    fn of(&mut self, ring: u32) -> &mut Backlog {
-        &mut self.held[ring as usize]
+    fn join(&mut self, ring: u32, len: Bytes) {
+        let held = &mut self.held[ring as usize];
+        held.packets += 1;
+        held.bytes += len;
     }
 
     fn leave(&mut self, ring: u32, len: Bytes) {
-        let held = self.of(ring);
+        let held = &mut self.held[ring as usize];
         held.packets -= 1;
         held.bytes -= len;
         if held.packets == 0 {

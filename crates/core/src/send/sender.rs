@@ -3,7 +3,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::frames::Frames;
+use super::frames::{Frames, Open};
 use super::queue::{NIL, Queue, Slot};
 use super::{
     Datagram, DatagramId, Event, Key, Outcome, Policy, Stats, Transmit, Waiting, WhenLate,
@@ -113,12 +113,12 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         };
         let key = self.policy.key(&waiting);
         match self.admit(now, &waiting, key) {
-            Ok(sibling) => {
-                let slot = self.queue.push(waiting, key, payload, sibling);
-                self.frames.add(&datagram, slot);
+            Ok(frame) => {
+                let slot = self.queue.push(waiting, key, payload, &frame);
+                self.frames.add(&datagram, frame.at, slot);
             }
             Err(outcome) => {
-                let (part, _) = self.frames.open(&datagram);
+                let part = self.frames.open(&datagram).part;
                 self.end(&waiting, outcome);
                 if part != NIL {
                     self.give_up(part, outcome);
@@ -130,22 +130,22 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         id
     }
 
-    /// Makes room for a datagram, and says which part of its frame waits; or what becomes of it at once.
-    fn admit(&mut self, now: Instant, new: &Waiting, key: Key) -> Result<Slot, Outcome> {
+    /// Makes room for a datagram, and gives its frame; or what becomes of it at once.
+    fn admit(&mut self, now: Instant, new: &Waiting, key: Key) -> Result<Open, Outcome> {
         let len = new.datagram.len;
         if len > self.config.largest || Bytes::new(len.into()) > self.config.bytes {
             return Err(Outcome::TooLarge);
         }
         loop {
             // The dropped datagram may have been a part of the same frame.
-            let sibling = match self.frames.open(&new.datagram) {
-                (_, Some(outcome)) => return Err(outcome),
-                (sibling, None) => sibling,
-            };
+            let frame = self.frames.open(&new.datagram);
+            if let Some(outcome) = frame.lost {
+                return Err(outcome);
+            }
             let Backlog { packets, bytes } = self.queue.held();
             let room = self.config.bytes.get().saturating_sub(bytes.get());
             if packets < self.config.packets.max(1) && u64::from(len) <= room {
-                return Ok(sibling);
+                return Ok(frame);
             }
             let arrives = now + self.one_way();
             let victim = self.queue.victim(arrives, new, key);
@@ -356,9 +356,9 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     fn remove(&mut self, slot: Slot) -> (Waiting, T) {
-        let before = self.queue.before(slot);
+        let (before, known) = (self.queue.before(slot), self.queue.known(slot));
         let (waiting, payload) = self.queue.remove(slot);
-        self.frames.remove(&waiting.datagram, slot, before);
+        self.frames.remove(&waiting.datagram, known, slot, before);
         (waiting, payload)
     }
 
