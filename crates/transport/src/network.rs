@@ -6,8 +6,8 @@ use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Whether an error is loss on the path, after which a call goes on. A connected socket reports ICMP messages as errors of the next
-/// call, whichever that is.
+/// Whether an error is loss on the path, after which a call goes on. A connected socket reports an ICMP message as the error of
+/// the call after it.
 pub(crate) fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -37,7 +37,7 @@ pub enum Ecn {
     Ect1,
 }
 
-/// Lets `socket` tell the ECN bits of what comes.
+/// Lets `socket` tell the ECN bits of its datagrams.
 pub(crate) fn receive_ecn(socket: &UdpSocket) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
     if socket.local_addr()?.is_ipv6() {

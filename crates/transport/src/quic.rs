@@ -96,8 +96,8 @@ type Queue<P> = send::Sender<PathRate, P, Bytes>;
 #[derive(Debug)]
 struct Shared<P> {
     connection: Connection,
-    /// The longest datagram that quinn's queue holds, once it has refused a longer one. What it holds now says nothing of that:
-    /// the application may have sent datagrams before.
+    /// The longest datagram that quinn's queue holds, once it has refused a longer one. Its free room at first says nothing of
+    /// that: the application may have sent datagrams before.
     room: AtomicU32,
     zero: time::Instant,
     sender: Mutex<Queue<P>>,

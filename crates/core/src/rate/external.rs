@@ -7,7 +7,7 @@
 use super::{Feedback, FeedbackError, RateController};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// Granularity of timers: what leaves late is made up for, by this at most.
+/// Granularity of timers: a packet that left late is made up for, by this at most.
 const LATENESS: Duration = Duration::from_millis(1);
 
 /// Sends at the rate that it was told last, evenly; of zero, nothing.

@@ -9,7 +9,7 @@ use makeway_core::units::Duration;
 
 use super::*;
 
-/// A connection whose queue of datagrams holds so many bytes, and the end that receives them.
+/// A connection whose queue of datagrams holds `buffer` bytes, and the end that receives them.
 async fn connected(buffer: usize) -> (quinn::Endpoint, Connection, Connection) {
     let made = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
     let key = made.signing_key.serialize_der();

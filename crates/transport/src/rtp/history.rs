@@ -343,7 +343,7 @@ mod tests {
 
     const STAMP: Duration = Duration::from_secs(65_536);
 
-    /// A report each 10 s of a receiver whose clock says `theirs` of our seconds, for so many hours: how far off the last was.
+    /// A report each 10 s of a receiver whose clock says `theirs` of our seconds, for `hours`: how far off the last was.
     fn run(hours: u64, theirs: impl Fn(f64) -> f64) -> Result<f64, WrongTime> {
         let mut clock = RemoteClock::new(STAMP);
         let mut off = 0.0;

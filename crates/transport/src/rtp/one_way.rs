@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One-way delay to a receiver that reports arrival times by a clock of its own.
 //!
-//! Half of the shortest round trip, and the queue on the way there: how much later than the quickest packet of late others arrived.
-//! Half of a round trip halves that queue too, and adds half of the one on the way back.
+//! Half of the shortest round trip, and the queue on the path to the receiver: the time by which packets took longer than the
+//! quickest of late. Half of a round trip halves that queue too, and adds half of the one on the path back.
 
 use makeway_core::units::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub(super) struct OneWay {
 }
 
 impl OneWay {
-    /// A report came: how long the way there and back took without the time at the receiver, and the transits, from departure by our
+    /// A report came: the round trip without the time at the receiver, and the transits, from departure by our
     /// clock to arrival by the receiver's, in ns, of the packets that it told of.
     pub fn on_report(
         &mut self,

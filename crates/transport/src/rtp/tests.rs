@@ -271,7 +271,7 @@ fn what_one_packet_of_a_compound_says_wrong_is_no_reason_against_the_next() {
     }
 }
 
-/// What a link has marked is in the reports of a receiver on a socket.
+/// The marks of a link are in the reports of a receiver on a socket.
 #[test]
 fn a_receiver_reports_the_marks_of_the_network() {
     for address in ["127.0.0.1:0", "[::1]:0"] {

@@ -13,7 +13,7 @@ struct Call {
     link: Rate,
     /// Time that the longest queue takes.
     room: Duration,
-    /// When the link has sent all that waits.
+    /// When the link has sent its backlog.
     free: Instant,
     there: VecDeque<(Instant, Vec<u8>)>,
     back: VecDeque<(Instant, Vec<u8>)>,
@@ -45,7 +45,7 @@ impl Call {
         }
     }
 
-    /// Audio of 214 B each 20 ms, and 25 frames a second of `parts` packets of 1400 B, for so many seconds.
+    /// Audio of 214 B each 20 ms, and 25 frames a second of `parts` packets of 1400 B.
     fn run(&mut self, seconds: u64, parts: usize) {
         let mut out = Vec::new();
         let mut frames: BTreeMap<u32, usize> = BTreeMap::new();
@@ -101,7 +101,7 @@ impl Call {
     }
 }
 
-/// 1.2 Mbit/s for 0.8 Mbit/s and a queue of 150 ms, all of it on the way there: datagrams that would be late are not sent.
+/// 1.2 Mbit/s for 0.8 Mbit/s and a queue of 150 ms, all of it on the path to the receiver: datagrams that would be late are not sent.
 #[test]
 fn a_queue_on_the_way_there_makes_no_packet_late() {
     let rate = Config::Ccid2(Default::default());
