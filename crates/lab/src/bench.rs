@@ -50,7 +50,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
 /// Where the figures go.
 #[derive(Args)]
 struct Output {
-    /// Print JSON in the place of the tables, or write it to FILE beside them
+    /// Print JSON instead of the tables, or write it to FILE beside them
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     json: Option<Option<PathBuf>>,
 }
@@ -75,7 +75,7 @@ impl Output {
     }
 }
 
-/// What figures of speed belong to.
+/// Machine and code that figures of speed belong to.
 #[derive(Serialize)]
 struct Origin {
     schema: u32,

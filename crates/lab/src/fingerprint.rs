@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What results that are kept depend on, as a number: with other code they are made again. `build.rs` computes it.
+//! Code that kept results depend on, as a number: with other code they are made again. `build.rs` computes it.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// What decides the figures of a run in simulated time: crates, and the versions of what they use. From this crate's folder.
+/// Code that decides the figures of a run in simulated time: crates, and the versions of what they use. From this crate's folder.
 pub const SIMULATES: &[&str] = &[
     "../core/src",
     "../endpoints/src",
@@ -16,7 +16,7 @@ pub const SIMULATES: &[&str] = &[
     "../../Cargo.lock",
 ];
 
-/// What decides them in a world with a kernel besides: namespaces, the gateway, senders on sockets, guests and BPF, and the program
+/// Code that decides them in a world with a kernel besides: namespaces, the gateway, senders on sockets, guests and BPF, and the program
 /// that drives them.
 pub const DRIVES: &[&str] = &[
     "../cli/src",
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn every_crate_that_can_change_a_result_is_in_it() {
-        // What judges results, and what tests are helped by.
+        // Code that judges results, and helpers of tests.
         let others = ["lab", "testing"];
         let entries = fs::read_dir("..").unwrap().flatten();
         for entry in entries.filter(|entry| entry.path().join("Cargo.toml").exists()) {

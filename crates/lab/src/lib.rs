@@ -52,7 +52,7 @@ enum Command {
 /// Runs the subcommand that was asked for.
 ///
 /// # Errors
-/// Whatever made it fail, for the user.
+/// The reason of a failure, for the user.
 pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
     match lab.command {
         Command::Papers(args) => papers::run(&args),

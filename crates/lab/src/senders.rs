@@ -14,7 +14,7 @@ use makeway_report::estimate::{Estimate, Unit};
 use makeway_report::model::{ClassReport, FlowReport, Report};
 use serde::Serialize;
 
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 use crate::papers::simulated;
 
 /// Compares senders of a video call over the same bottlenecks: policies, controllers, encoders.
@@ -94,7 +94,7 @@ const ENCODERS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// What is held beside each other in one table.
+/// Senders compared in one table share it.
 #[derive(Clone, Copy)]
 struct Place {
     bottleneck: &'static Bottleneck,
@@ -147,7 +147,7 @@ fn senders() -> Vec<Sender> {
     senders
 }
 
-/// What a table has a line for.
+/// A line of a table.
 #[derive(Serialize)]
 struct Row {
     bottleneck: &'static str,
@@ -215,13 +215,13 @@ fn cells(seconds: u64) -> Vec<Cell> {
 
 impl Place {
     /// Of a cell.
-    fn name(self, sender: &str) -> String {
+    fn key(self, sender: &str) -> Key {
         let (encoder, _) = ENCODERS[self.encoder];
         let sender = sender.replace(", ", "-");
-        format!(
+        Key::new(format!(
             "{}/{encoder}/{}/{sender}",
             self.bottleneck.name, self.controller
-        )
+        ))
     }
 
     fn cell(self, sender: &Sender, seconds: u64) -> Cell {
@@ -234,7 +234,7 @@ impl Place {
         ];
         Cell {
             set: of_place.map(|set| (*set).into()).chain(of_sender).collect(),
-            ..Cell::new(self.name(sender.name), self.bottleneck.file, seconds)
+            ..Cell::new(self.key(sender.name), self.bottleneck.file, seconds)
         }
     }
 
@@ -244,14 +244,14 @@ impl Place {
             encoder: ENCODERS[self.encoder].0,
             controller: self.controller,
             sender,
-            figures: Figures::of(&results[&self.name(sender)], seconds),
+            figures: Figures::of(&results[self.key(sender)], seconds),
         }
     }
 }
 
 impl Figures {
     fn of(runs: &[Report], seconds: u64) -> Self {
-        // What the scenarios pass over, and the period of their frames.
+        // Time that the scenarios pass over, and the period of their frames.
         let measured = seconds as f64 - 5.0;
         let frames = measured / 0.04;
         let class = |which: usize, figure: &dyn Fn(&ClassReport) -> f64| {
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn every_sender_has_a_cell_of_its_own_that_can_be_run() {
         let cells = cells(60);
-        let names: BTreeSet<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+        let names: BTreeSet<&Key> = cells.iter().map(|cell| &cell.key).collect();
         assert_eq!(names.len(), cells.len());
         let settings: BTreeSet<_> = cells
             .iter()
@@ -330,7 +330,7 @@ mod tests {
             .collect();
         assert_eq!(settings.len(), cells.len());
         for cell in &cells {
-            makeway::builtin::load(cell.file, &cell.settings()).expect(&cell.name);
+            makeway::builtin::load(cell.file, &cell.settings()).expect(cell.key.path());
         }
     }
 }

@@ -142,7 +142,7 @@ fn table(rows: &[Row]) -> Table {
 mod tests {
     use super::*;
 
-    /// Users share fairly whatever the number of their flows, and a call is first inside its host's share.
+    /// Users share fairly with any number of flows, and a call is first inside its host's share.
     #[test]
     fn under_hier_a_call_loses_nothing_and_a_bulk_transfer_keeps_its_share() {
         for flood in floods() {
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// What the limit in packets counts, the order of flows counts too.
+    /// The order of flows counts packets as the limit does.
     #[test]
     fn a_flood_of_small_packets_takes_no_call_under_sqf_and_fq() {
         for discipline in [Discipline::Sqf, Discipline::Fq] {

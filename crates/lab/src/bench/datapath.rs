@@ -42,7 +42,7 @@ pub struct DatapathArgs {
 const RATES: [u64; 4] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 /// Rounds of each kind; the median counts.
 const ROUNDS: usize = 7;
-/// What is passed over before a measurement begins: slow start and more.
+/// Time before a measurement begins: slow start and more.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 #[derive(Serialize)]

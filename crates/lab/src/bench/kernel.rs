@@ -43,7 +43,7 @@ pub struct KernelArgs {
 enum Case {
     /// Packets pass one by one; nothing waits.
     Idle,
-    /// The buffer is filled, is offered as many packets again, and is emptied; of so many flows in turn.
+    /// The buffer is filled, is offered as many packets again, and is emptied; this number of flows in turn.
     Overload(u32),
     /// The same with a thousand flows, of which one sends nine tenths of all packets.
     Flood,
@@ -73,7 +73,7 @@ struct Row {
     case: Case,
     /// Of a packet that comes and leaves.
     forwarded: f64,
-    /// Of a packet that comes while the buffer is full, and of the one given up for it. None in `idle`.
+    /// Of a packet that comes while the buffer is full, and of the one dropped for it. None in `idle`.
     dropped: Option<f64>,
 }
 
@@ -168,7 +168,7 @@ fn measure(kernel: &Kernel, only: &[String]) -> anyhow::Result<Vec<Subject>> {
     Ok(subjects)
 }
 
-/// What a qdisc costs in a case: its packets' path, less that path without a qdisc.
+/// Cost of a qdisc in a case: its packets' path, less that path without a qdisc.
 fn own(subjects: &[Subject], qdisc: &str, case: Case, of: fn(&Row) -> Option<f64>) -> Option<f64> {
     let find = |qdisc: &str| {
         let subject = subjects.iter().find(|one| one.qdisc == qdisc)?;
@@ -229,7 +229,7 @@ fn targets(subjects: &[Subject]) -> Vec<Target> {
 fn print(report: &Report) {
     text::say!(
         "Instructions of a packet in the qdisc: its path from the sender's system call to the receiver, less that path with {PATH}.\nA dropped packet \
-         is one that comes to a full buffer, with the one given up for it. Linux {}, {}.\n",
+         is one that comes to a full buffer, with the one dropped for it. Linux {}, {}.\n",
         report.kernel,
         report.counted_by
     );

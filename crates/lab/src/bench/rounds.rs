@@ -12,7 +12,7 @@ use makeway::text;
 /// Something to measure.
 pub struct Subject {
     pub name: &'static str,
-    /// Does at least so many pieces of work, and says how many.
+    /// Does at least this number of pieces of work, and returns their number.
     pub work: Box<dyn FnMut(u64) -> u64>,
 }
 
@@ -24,7 +24,7 @@ pub struct Cost {
     pub p90: f64,
 }
 
-/// What `subjects` cost, in their order.
+/// Costs of `subjects`, in their order.
 pub fn measure(subjects: Vec<Subject>, rounds: u32, work: u64) -> Vec<(&'static str, Cost)> {
     let mut samples = vec![Vec::new(); subjects.len()];
     let mut subjects = subjects;
@@ -52,7 +52,7 @@ pub fn measure(subjects: Vec<Subject>, rounds: u32, work: u64) -> Vec<(&'static 
     subjects.iter().map(|s| s.name).zip(costs).collect()
 }
 
-/// Processor time of this thread: what a core spends on it, whoever else wants the core.
+/// Processor time of this thread: the time of a core for it, beside any other load.
 pub fn processor_ns() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

@@ -152,7 +152,7 @@ fn targets(rows: &[Row], paced: &Paced) -> Vec<Target> {
             unit: "packet/s",
             target: paced.wanted,
             measured: paced.rate,
-            // What the clock's last packet makes of it.
+            // The effect of the clock's last packet.
             met: paced.rate >= paced.wanted * 0.9999,
         },
         Target {

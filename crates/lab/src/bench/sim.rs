@@ -38,11 +38,11 @@ pub struct SimArgs {
 
 /// Packets a second of FIFO and NewReno, and of FIFO with SACK and delayed ACK, on A and on B.
 const SPEEDS: [[Option<f64>; 2]; 2] = [[Some(2.2e6), Some(1e6)], [Some(1.9e6), None]];
-/// What SQF may cost: at least this part of FIFO's packets a second.
+/// Cost allowed for SQF: at least this part of FIFO's packets a second.
 const SQF_SHARE: f64 = 0.8;
 /// The most memory on A, in MB.
 const PEAK: f64 = 10.0;
-/// Of `n` cores, many runs are so many times `n` as fast as on one.
+/// On `n` cores, many runs are at least this part of `n` times as fast as on one.
 const EFFICIENCY: f64 = 0.9;
 
 #[derive(Serialize)]

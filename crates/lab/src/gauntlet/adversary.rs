@@ -288,7 +288,7 @@ to = "client"
     )
 }
 
-/// What the victims have in a run, and what the attack sent.
+/// Results of the victims in a run, and bytes of the attack.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     /// Share of the call on time, mean time of an object (s), goodput of the download (bit/s).
@@ -354,7 +354,7 @@ impl Outcome {
     }
 }
 
-/// What all searches need.
+/// Common part of all searches.
 struct Field<'a> {
     folder: &'a Path,
     stop: Arc<AtomicBool>,

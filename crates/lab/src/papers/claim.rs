@@ -52,11 +52,11 @@ pub struct Claim {
     pub id: &'static str,
     /// How it fared, by the measured figures only.
     pub verdict: Verdict,
-    /// What the paper says, in our words, with its figures.
+    /// The paper's statement, in our words, with its figures.
     pub paper: String,
-    /// What was measured or computed here.
+    /// Figures measured or computed here.
     pub ours: String,
-    /// What a perfect system would give, if known.
+    /// Figures of a perfect system, if known.
     pub ideal: String,
     /// Why it differs, or what to keep in mind.
     pub why: String,

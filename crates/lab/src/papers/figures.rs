@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What statements are judged by, whatever the paper: means over the runs of a set-up, and how they are written.
+//! Figures that statements of every paper are judged by: means over the runs of a set-up, and how they are written.
 
 use makeway_report::chart::Series;
 use makeway_report::estimate::{Estimate, Unit};

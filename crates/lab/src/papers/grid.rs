@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
+use std::fmt;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -23,8 +25,8 @@ use makeway_report::model::Report;
 /// A scenario that the program carries, with what it is run with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// Name among the results: `testbed/sqf/20`.
-    pub name: String,
+    /// Key of its results.
+    pub key: Key,
     /// Under `scenarios/`: `papers/sqf/testbed.toml`.
     pub file: &'static str,
     /// `link.line.queue.discipline=sqf`.
@@ -41,9 +43,9 @@ pub struct Cell {
 
 impl Cell {
     /// A scenario as its file has it, but for its length.
-    pub fn new(name: impl Into<String>, file: &'static str, seconds: u64) -> Self {
+    pub fn new(key: Key, file: &'static str, seconds: u64) -> Self {
         Self {
-            name: name.into(),
+            key,
             file,
             set: Vec::new(),
             seconds,
@@ -59,7 +61,7 @@ impl Cell {
         self.set.iter().cloned().chain([length]).collect()
     }
 
-    /// What runs it again, in the tree: `makeway run scenarios/... --set ...`.
+    /// Command that runs it again, in the tree: `makeway run scenarios/... --set ...`.
     pub fn command(&self) -> String {
         let set = self.settings();
         let set: Vec<String> = set.iter().map(|set| format!(" --set '{set}'")).collect();
@@ -72,12 +74,84 @@ impl Cell {
     }
 }
 
-/// Finished reports by [`Cell::name`]: one in the world netns, one for each replication in sim.
-pub type Results = BTreeMap<String, Vec<Report>>;
+/// Key of a cell: `testbed/sqf/20`. Each paper makes a form of key in one function, for its cells and for its claims.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(String);
+
+impl Key {
+    /// `path`, unique in its paper.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self(path.into())
+    }
+
+    /// As files and pages have it.
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Finished reports of cells: one in the world netns, one for each replication in sim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results(BTreeMap<Key, Vec<Report>>);
+
+impl Results {
+    /// `None` if the cell was not run.
+    pub fn get(&self, key: &Key) -> Option<&[Report]> {
+        self.0.get(key).map(Vec::as_slice)
+    }
+
+    /// Whether the cell was run.
+    pub fn has(&self, key: &Key) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// Reports of each cell.
+    pub fn runs(&self) -> impl Iterator<Item = &[Report]> {
+        self.0.values().map(Vec::as_slice)
+    }
+
+    /// Adds the report of the next replication.
+    pub fn push(&mut self, key: &Key, report: Report) {
+        self.0.entry(key.clone()).or_default().push(report);
+    }
+
+    /// All reports, for tests that spoil them.
+    #[cfg(test)]
+    pub fn all(&mut self) -> &mut BTreeMap<Key, Vec<Report>> {
+        &mut self.0
+    }
+
+    /// Those of one cell, likewise.
+    #[cfg(test)]
+    pub fn runs_mut(&mut self, path: &str) -> &mut [Report] {
+        self.0.get_mut(&Key::new(path)).unwrap()
+    }
+}
+
+impl Index<Key> for Results {
+    type Output = [Report];
+
+    fn index(&self, key: Key) -> &[Report] {
+        let runs = self.get(&key);
+        runs.unwrap_or_else(|| panic!("the cell {key} was not run"))
+    }
+}
+
+impl FromIterator<(Key, Vec<Report>)> for Results {
+    fn from_iter<I: IntoIterator<Item = (Key, Vec<Report>)>>(all: I) -> Self {
+        Self(all.into_iter().collect())
+    }
+}
 
 /// The code of worlds with a kernel: what another one made is not used.
 pub const CODE: &str = env!("MAKEWAY_CODE_OF_WORLDS");
-/// A run whose sender was late is repeated; the least disturbed of so many is taken if none was calm.
+/// A run whose sender was late is repeated; the least disturbed of this number is taken if none was calm.
 const ATTEMPTS: usize = 3;
 
 /// Each run has threads that must wake on time: two for each core seldom meet.
@@ -91,11 +165,11 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
     let scenarios = folder.join("scenarios");
     builtin::unpack(&scenarios)?;
     let stop = stop_on_signals()?;
-    let mut results = Results::new();
+    let mut results = Results::default();
     let mut waiting: Vec<&Cell> = Vec::new();
     for cell in cells {
         match kept(cell, folder) {
-            Some(report) => drop(results.insert(cell.name.clone(), vec![report])),
+            Some(report) => results.push(&cell.key, report),
             None => waiting.push(cell),
         }
     }
@@ -126,13 +200,9 @@ pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<
             progress.done(done.cell);
             let finished = done.place.join("report.json").exists();
             match kept(done.cell, folder) {
-                Some(report) => drop(results.insert(done.cell.name.clone(), vec![report])),
+                Some(report) => results.push(&done.cell.key, report),
                 None if finished => waiting.push(done.cell),
-                None => bail!(
-                    "{} failed ({status}): {}",
-                    done.cell.name,
-                    done.last_words()
-                ),
+                None => bail!("{} failed ({status}): {}", done.cell.key, done.last_words()),
             }
         }
     }
@@ -157,7 +227,7 @@ pub fn place(cell: &Cell, folder: &Path, code: &str) -> PathBuf {
         .filter(|(name, _)| name.starts_with("traces/") || *name == cell.file);
     texts.for_each(|file| file.hash(&mut hasher));
     (&cell.set, cell.seconds, code).hash(&mut hasher);
-    let name = cell.name.replace('/', "-");
+    let name = cell.key.path().replace('/', "-");
     folder
         .join("runs")
         .join(format!("{name}-{:016x}", hasher.finish()))
@@ -285,7 +355,7 @@ impl Progress {
     }
 
     fn done(&self, cell: &Cell) {
-        self.bar.println(format!("done: {}", cell.name));
+        self.bar.println(format!("done: {}", cell.key));
     }
 }
 
@@ -297,7 +367,7 @@ mod tests {
     fn other_settings_or_another_code_have_another_place() {
         let cell = |set: &str| Cell {
             set: vec![set.into()],
-            ..Cell::new("a/b", "papers/sqf/testbed.toml", 1)
+            ..Cell::new(Key::new("a/b"), "papers/sqf/testbed.toml", 1)
         };
         let place = |set: &str, code: &str| super::place(&cell(set), Path::new("out"), code);
         assert_eq!(place("x=1", "a"), place("x=1", "a"));

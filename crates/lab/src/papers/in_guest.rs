@@ -26,11 +26,11 @@ pub fn run(cells: &[Cell], folder: &Path, guests: usize) -> anyhow::Result<Optio
     let scenarios = folder.join("scenarios");
     builtin::unpack(&scenarios)?;
     let stop = stop_on_signals()?;
-    let mut results = Results::new();
+    let mut results = Results::default();
     let mut waiting: Vec<&Cell> = Vec::new();
     for cell in cells {
         match kept(cell, folder) {
-            Some(report) => drop(results.insert(cell.name.clone(), vec![report])),
+            Some(report) => results.push(&cell.key, report),
             None => waiting.push(cell),
         }
     }
@@ -62,8 +62,8 @@ pub fn run(cells: &[Cell], folder: &Path, guests: usize) -> anyhow::Result<Optio
                     .and_then(|()| keep(&file, &to_json(&report)))
                     .with_context(|| format!("cannot write {}", file.display()))?;
                 let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
-                results.insert(cell.name.clone(), vec![report]);
-                bar.println(format!("done: {}", cell.name));
+                results.push(&cell.key, report);
+                bar.println(format!("done: {}", cell.key));
                 bar.inc(1);
                 Ok(())
             },

@@ -57,7 +57,7 @@ fn cells(_full: bool, world: World) -> Vec<Cell> {
 }
 
 fn claims(r: &Results) -> Vec<Claim> {
-    if !r.contains_key("variants/ncq") {
+    if !r.has(&variants::key("ncq")) {
         return voip::kernel_claims(r);
     }
     [
@@ -79,7 +79,7 @@ fn some(figures: &Figures, shown: impl Fn(&Estimate) -> String) -> String {
     row(&some.copied().collect::<Figures>(), shown)
 }
 
-/// What puts `queue` (of [`QUEUES`]) on `link`.
+/// Setting that puts `queue` (of [`QUEUES`]) on `link`.
 fn queue_on(link: &str, queue: &str) -> String {
     match queue {
         "fifo" => format!("link.{link}.queue.discipline=fifo"),
@@ -95,7 +95,7 @@ fn label(queue: &str) -> String {
     }
 }
 
-/// R-factor of the calls with the paper's 94.2 in the place of G.107's 93.2.
+/// R-factor of the calls with the paper's 94.2 instead of G.107's 93.2.
 fn r_factor(report: &Report) -> f64 {
     let voice = group(report, "call").voice;
     voice.map_or(f64::NAN, |voice| voice.r_factor + 1.0)
@@ -107,7 +107,7 @@ fn satisfaction(report: &Report) -> f64 {
     let waits = report.flows.iter().filter_map(|flow| flow.queueing);
     let most = largest(waits.map(|wait| wait.max_ms));
     let class = |name: &str| {
-        // Who got nothing has not waited for it.
+        // A flow that got nothing has not waited for it.
         let has_some = |flow: &&FlowReport| flow.group == name && flow.goodput_bps > 0.0;
         let flows = || report.flows.iter().filter(has_some);
         let delays = flows().map(|flow| flow.queueing.map_or(f64::NAN, |wait| wait.mean_ms));

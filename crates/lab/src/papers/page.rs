@@ -30,7 +30,7 @@ struct Judged<'a> {
     claim: &'a Claim,
     /// `theory`, `netns`, `sim`.
     world: &'static str,
-    /// What runs its cells again, from the root of the source.
+    /// Commands that run its cells again, from the root of the source.
     commands: Vec<String>,
 }
 
@@ -47,14 +47,19 @@ impl Section<'_> {
     }
 
     fn commands(&self, claim: &Claim) -> Vec<String> {
-        let is_from = |cell: &&Cell| claim.from.iter().any(|from| cell.name.starts_with(from));
+        let is_from = |cell: &&Cell| {
+            claim
+                .from
+                .iter()
+                .any(|from| cell.key.path().starts_with(from))
+        };
         let world = match self.world {
             World::Netns => "",
             World::Sim => " --world sim",
             World::Vm => " --world vm",
         };
         let command = |cell: &Cell| {
-            let runs = self.results.get(&cell.name).map_or(0, Vec::len);
+            let runs = self.results.get(&cell.key).map_or(0, <[_]>::len);
             let runs = match runs {
                 0 | 1 => String::new(),
                 runs => format!(" --runs {runs}"),
@@ -71,12 +76,12 @@ impl Section<'_> {
         }
     }
 
-    /// What the machine did to the runs, or how many there are where it does nothing to them.
+    /// Lateness of the machine in the runs, or their number where time is simulated.
     fn calm(&self) -> String {
-        let all = || self.results.values();
+        let all = || self.results.runs();
         if self.world == World::Sim {
-            let least = all().map(Vec::len).min().unwrap_or(0);
-            let most = all().map(Vec::len).max().unwrap_or(0);
+            let least = all().map(<[_]>::len).min().unwrap_or(0);
+            let most = all().map(<[_]>::len).max().unwrap_or(0);
             let runs = match (least, most) {
                 (_, 0 | 1) => return "In simulated time, one run of each.".into(),
                 (least, most) if least == most => most.to_string(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a paper gives to be run again.
+//! A paper to be run again.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub struct Paper {
     pub id: &'static str,
     /// Over its part of the page.
     pub title: &'static str,
-    /// Who wrote it, and where it appeared.
+    /// Authors, and place of publication.
     pub source: &'static str,
     /// Where it can be run; the first is chosen if nobody says.
     pub worlds: &'static [World],
@@ -23,11 +23,11 @@ pub struct Paper {
     pub shortened: &'static str,
     /// The same with `--full`.
     pub full: &'static str,
-    /// What is run, shortened or in full.
+    /// Cells, shortened or in full.
     pub cells: fn(bool, World) -> Vec<Cell>,
     /// Its statements in their order, as far as `cells` were run that tell of them.
     pub claims: fn(&Results) -> Vec<Claim>,
-    /// What is measured besides the cells, in a folder that keeps it and with so many runs at most, and what it does to the claims.
+    /// Measurement besides the cells, kept in a folder and with a limit of runs, and its effect on the claims.
     pub beside: Option<Beside>,
 }
 

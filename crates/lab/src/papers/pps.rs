@@ -20,7 +20,7 @@ use super::figures::{mean, percent, share};
 use super::grid::Results;
 use super::paper::{Paper, World};
 use figures::{fit, least_utilisation, mean_distance, over_time, rates, worst};
-use runs::{CHANGE, FIG5, OURS, PAPERS, PROFILES, Setup, TABLES, cells};
+use runs::{CHANGE, FIG5, Fig7, OURS, PAPERS, PROFILES, Setup, TABLES, cells, rtt};
 
 /// How it is run again.
 pub const PPS: Paper = Paper {
@@ -71,7 +71,7 @@ const ONE_HOP: &str =
 
 fn fig5(r: &Results) -> Claim {
     let judge = |variant: &str| {
-        let rates = rates(&r[&format!("{variant}/fig5")]);
+        let rates = rates(&r[FIG5.key(variant)]);
         let points: Vec<(f64, f64)> = (rates.iter().enumerate())
             .map(|(i, x)| ((i + 1) as f64 * 100.0, x.mean))
             .collect();
@@ -100,8 +100,8 @@ fn fig5(r: &Results) -> Claim {
             r,
             "Fig. 5: tickets and throughput",
             &[
-                ("ours/fig5", "ours"),
-                ("paper/fig5", "the paper's parameters"),
+                (FIG5.key(OURS.name), "ours"),
+                (FIG5.key(PAPERS.name), "the paper's parameters"),
             ],
         )],
         ..Claim::default()
@@ -110,7 +110,7 @@ fn fig5(r: &Results) -> Claim {
 
 fn k(r: &Results) -> Claim {
     let within = |variant: &str| {
-        mean(&r[&format!("{variant}/fig5")], |run| {
+        mean(&r[FIG5.key(variant)], |run| {
             let queue = run.queues.iter().find(|q| q.name == FIG5.full[0]);
             queue.map_or(f64::NAN, |q| q.expected as f64 / q.packets_in as f64)
         })
@@ -153,10 +153,7 @@ fn table(id: &'static str, what: &str, setups: &[Setup], r: &Results) -> Claim {
             text(&|s| percent(s.paper_distance()))
         ),
         ours: text(&|s| {
-            let means: Vec<f64> = rates(&r[&format!("{}/{}", OURS.name, s.name)])
-                .iter()
-                .map(|x| x.mean)
-                .collect();
+            let means: Vec<f64> = rates(&r[s.key(OURS.name)]).iter().map(|x| x.mean).collect();
             format!(
                 "{} Mbit/s, at most {} from the ideal ({} in a single run; {} with the paper's parameters), the link {} used",
                 charts::list(&means),
@@ -197,11 +194,11 @@ fn between(runs: &[Report], from: f64, to: f64, ideal: &[f64; 3]) -> (Vec<f64>, 
 const CLOSE: f64 = 0.1;
 
 fn fig7(r: &Results) -> Claim {
-    let runs = &r["fig7/ours"];
+    let runs = &r[Fig7::Ours.key()];
     let (before, early) = between(runs, 100.0, CHANGE, &[0.0, 0.75, 0.25]);
     let due = [0.50, 0.25, 0.25];
-    let soon = |cell: &str| between(&r[cell], CHANGE + 30.0, CHANGE + 60.0, &due);
-    let (minute, fast) = soon("fig7/ours");
+    let soon = |cell: Fig7| between(&r[cell.key()], CHANGE + 30.0, CHANGE + 60.0, &due);
+    let (minute, fast) = soon(Fig7::Ours);
     let (after, late) = between(runs, 500.0, 600.0, &due);
     Claim {
         id: "pps.fig7",
@@ -216,22 +213,22 @@ fn fig7(r: &Results) -> Claim {
         ideal: "0.75 and 0.25; 0.50, 0.25, 0.25 Mbit/s".into(),
         why: format!(
             "Within 10 % at each time; quickly is within 30 s. Sources and links know their rates over the paper's window of 60 s, and forget what was before as slowly. With a window of 10 s it is {} from 330 to 360 s; with the paper's parameters {}.",
-            charts::list(&soon("fig7/window").0),
-            charts::list(&soon("fig7/paper").0)
+            charts::list(&soon(Fig7::Window).0),
+            charts::list(&soon(Fig7::Paper).0)
         ),
         setup: "as Table 1, A begins at 300 s",
         from: &["fig7/"],
         charts: vec![
             charts::over_time(runs, "Fig. 7: A begins at 300 s"),
-            charts::over_time(&r["fig7/window"], "Fig. 7 with a window of 10 s"),
-            charts::over_time(&r["fig7/paper"], "Fig. 7 with the paper's parameters"),
+            charts::over_time(&r[Fig7::Window.key()], "Fig. 7 with a window of 10 s"),
+            charts::over_time(&r[Fig7::Paper.key()], "Fig. 7 with the paper's parameters"),
         ],
         ..Claim::default()
     }
 }
 
 fn fig8(r: &Results) -> Claim {
-    let runs = &r["fig8"];
+    let runs = &r[runs::fig8()];
     let (before, early) = between(runs, 100.0, CHANGE, &[0.50, 0.25, 0.25]);
     let (after, late) = between(runs, CHANGE + 60.0, 600.0, &[0.30, 0.45, 0.25]);
     let moved = (after[2] / before[2] - 1.0).abs();
@@ -255,13 +252,13 @@ fn fig8(r: &Results) -> Claim {
 }
 
 fn fig11_12(r: &Results) -> Claim {
-    let rate = |cell: &str, flow: usize| rates(&r[cell])[flow].mean;
-    let lost = |cell: &str, flow: usize| {
-        let (near, far) = (rate("rtt/all", flow), rate(cell, flow));
+    let rate = |far: Option<u32>, flow: usize| rates(&r[rtt(far)])[flow].mean;
+    let lost = |far: u32, flow: usize| {
+        let (near, far) = (rate(None, flow), rate(Some(far), flow));
         (near - far, 1.0 - far / near)
     };
-    let (first, part_of_first) = lost("rtt/1", 0);
-    let (ninth, part_of_ninth) = lost("rtt/9", 8);
+    let (first, part_of_first) = lost(1, 0);
+    let (ninth, part_of_ninth) = lost(9, 8);
     Claim {
         id: "pps.fig11_12",
         verdict: Verdict::of(ninth > first && part_of_ninth > part_of_first && ninth > 0.0),
@@ -282,7 +279,10 @@ fn fig11_12(r: &Results) -> Claim {
         charts: vec![charts::by_tickets(
             r,
             "Fig. 11 and 12: one round trip of 300 ms",
-            &[("rtt/1", "flow 1 at 300 ms"), ("rtt/9", "flow 9 at 300 ms")],
+            &[
+                (rtt(Some(1)), "flow 1 at 300 ms"),
+                (rtt(Some(9)), "flow 9 at 300 ms"),
+            ],
         )],
         ..Claim::default()
     }
@@ -290,11 +290,11 @@ fn fig11_12(r: &Results) -> Claim {
 
 /// Tables 7 to 9.
 fn diffserv(name: &str, kbit: [u32; 3], pps: &Setup, r: &Results) -> Claim {
-    let in_out: Vec<f64> = rates(&r[&format!("diffserv/{name}")])
+    let in_out: Vec<f64> = rates(&r[runs::diffserv(name)])
         .iter()
         .map(|x| x.mean)
         .collect();
-    let ours: Vec<f64> = rates(&r[&format!("{}/{}", OURS.name, pps.name)])
+    let ours: Vec<f64> = rates(&r[pps.key(OURS.name)])
         .iter()
         .map(|x| x.mean)
         .collect();
@@ -338,7 +338,7 @@ fn diffserv(name: &str, kbit: [u32; 3], pps: &Setup, r: &Results) -> Claim {
     }
 }
 
-/// What this project set out for.
+/// The aim of this project.
 fn goal(r: &Results) -> Claim {
     let papers = TABLES.iter().map(Setup::paper_distance).sum::<f64>() / TABLES.len() as f64;
     let ours = mean_distance(r, OURS.name);

@@ -7,7 +7,7 @@ use makeway_report::model::{ClassReport, FlowReport, Report};
 
 use super::claim::{Claim, Table, Verdict};
 use super::figures::{largest, mean, plain, share};
-use super::grid::{Cell, Results};
+use super::grid::{Cell, Key, Results};
 use super::paper::{Paper, World};
 
 /// How it is run again.
@@ -113,8 +113,8 @@ const POLICIES: [&str; 2] = ["sbpn2", "fifo"];
 const RUNS: usize = 5;
 
 impl Case {
-    fn cell(&self, controller: &str, policy: &str) -> String {
-        format!("{}/{controller}/{policy}", self.id)
+    fn key(&self, controller: &str, policy: &str) -> Key {
+        Key::new(format!("{}/{controller}/{policy}", self.id))
     }
 
     fn flows<'a>(&self, report: &'a Report) -> impl Iterator<Item = &'a FlowReport> {
@@ -125,7 +125,7 @@ impl Case {
             .filter(move |flow| calls.contains(&flow.group.as_str()))
     }
 
-    /// Arrived in time of what was made, in `class` of all calls.
+    /// Share of the packets that arrived in time, in `class` of all calls.
     fn on_time(&self, report: &Report, class: &str) -> f64 {
         let classes: Vec<&ClassReport> = self
             .flows(report)
@@ -150,7 +150,7 @@ impl Case {
 
     fn claim(&self, r: &Results) -> Claim {
         let of = |controller: &str, policy: &str, figure: &dyn Fn(&Report) -> f64| -> Estimate {
-            mean(&r[&self.cell(controller, policy)], figure)
+            mean(&r[self.key(controller, policy)], figure)
         };
         let audio = |controller: &str, policy: &str| {
             of(controller, policy, &|run| self.on_time(run, "audio"))
@@ -225,7 +225,7 @@ fn cells(_full: bool, _world: World) -> Vec<Cell> {
                 cells.push(Cell {
                     set: set.collect(),
                     runs: Some(RUNS),
-                    ..Cell::new(case.cell(controller, policy), case.file, case.seconds)
+                    ..Cell::new(case.key(controller, policy), case.file, case.seconds)
                 });
             }
         }

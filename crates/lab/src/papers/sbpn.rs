@@ -44,7 +44,7 @@ const KERNEL_SETUP: &str = "two hosts and a router in network namespaces; Ekiga'
 
 /// Every statement, in the order of the paper; beside the kernel's TCP those of Fig. 4 and 5.
 fn claims(r: &Results) -> Vec<Claim> {
-    if !r.contains_key("congestion/80/fifo/800") {
+    if !r.has(&RTT_80.key("fifo", 800)) {
         return kernel_claims(r);
     }
     vec![

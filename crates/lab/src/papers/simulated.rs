@@ -51,7 +51,7 @@ pub fn run(
     bar.set_style(ProgressStyle::with_template(
         "{wide_bar} {pos} of {len} runs, {eta} left",
     )?);
-    let mut results = Results::new();
+    let mut results = Results::default();
     let mut failed = None;
     let work = |number: usize| -> anyhow::Result<Report> {
         let (n, replication) = pieces[number];
@@ -66,7 +66,7 @@ pub fn run(
             ..Options::default()
         };
         let report = makeway_sim::run(&loaded[n], &options, |_| {})
-            .with_context(|| cells[n].name.clone())?;
+            .with_context(|| cells[n].key.to_string())?;
         let report = match cells[n].series {
             true => report,
             false => report.without_series(),
@@ -83,7 +83,7 @@ pub fn run(
         match result {
             Ok(report) if report.complete => {
                 let cell = &cells[pieces[taken].0];
-                results.entry(cell.name.clone()).or_default().push(report);
+                results.push(&cell.key, report);
                 taken += 1;
             }
             Ok(_) => return ControlFlow::Break(()),
@@ -115,13 +115,18 @@ fn load(cell: &Cell, scenarios: &Path) -> anyhow::Result<Scenario> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::grid::Key;
     use super::*;
+
+    fn key() -> Key {
+        Key::new("a/b")
+    }
 
     fn cell() -> Cell {
         Cell {
             set: vec!["flow.download.count=1".into()],
             runs: Some(2),
-            ..Cell::new("a/b", "papers/sqf/testbed.toml", 6)
+            ..Cell::new(key(), "papers/sqf/testbed.toml", 6)
         }
     }
 
@@ -129,16 +134,16 @@ mod tests {
     fn what_is_kept_is_not_run_again_and_what_is_missing_is() {
         let folder = tempfile::tempdir().unwrap();
         let first = run(&[cell()], folder.path(), 2, 5).unwrap().unwrap();
-        assert_eq!(first["a/b"].len(), 2);
-        assert_ne!(first["a/b"][0], first["a/b"][1]);
+        assert_eq!(first[key()].len(), 2);
+        assert_ne!(first[key()][0], first[key()][1]);
         // One is changed where it lies, so that it is seen whether it is used; the other is gone.
         let place = place(&cell(), folder.path(), CODE);
-        let mut changed = first["a/b"][0].clone();
+        let mut changed = first[key()][0].clone();
         changed.title = "kept".into();
         keep(&place.join("1.json"), &to_json(&changed)).unwrap();
         fs::remove_file(place.join("2.json")).unwrap();
         let second = run(&[cell()], folder.path(), 2, 5).unwrap().unwrap();
-        assert_eq!(second["a/b"][0].title, "kept");
-        assert_eq!(second["a/b"][1], first["a/b"][1]);
+        assert_eq!(second[key()][0].title, "kept");
+        assert_eq!(second[key()][1], first[key()][1]);
     }
 }

@@ -120,8 +120,8 @@ fn fig4_time() -> Claim {
 
 fn fig3_streams(r: &Results) -> Claim {
     let video = |x: &Report| loss(x, "video");
-    let [three, one] = ["three", "one"].map(|s| mean(&r[&format!("streams/{s}")], video));
-    let each = mean(&r["streams/three"], |x| {
+    let [three, one] = ["three", "one"].map(|s| mean(&r[runs::streams(s)], video));
+    let each = mean(&r[runs::streams("three")], |x| {
         let streams = x.flows.iter().filter_map(|f| f.datagrams.as_ref());
         largest(streams.map(|d| d.loss))
     });
@@ -167,7 +167,7 @@ fn fig6_sqf(r: &Results) -> Claim {
             SLICED
                 .map(|n| format!(
                     "{} at n = {n}",
-                    share(&mean(&r[&format!("slices/{n}")], |x| loss(x, "video")))
+                    share(&mean(&r[runs::slices(n)], |x| loss(x, "video")))
                 ))
                 .join(", ")
         ),
@@ -426,7 +426,7 @@ fn threshold(figures: &[(u32, Estimate)]) -> Option<u32> {
 fn fig8(r: &Results) -> Claim {
     let at = |mbit, n| threshold(&jittered(r, mbit, n)).unwrap_or(u32::MAX);
     let (slow, fast) = ([at(10, 8), at(10, 10)], at(100, 8));
-    let judged = match r["unpaced"].len() {
+    let judged = match r[runs::unpaced()].len() {
         1 => "by the middle one of three runs each".to_owned(),
         runs => format!("by the mean of {runs} replications each"),
     };
@@ -446,7 +446,7 @@ fn fig8(r: &Results) -> Claim {
         ideal: "eq. (1): the stream is in danger when it has B/(n+1) packets waiting: 25 with one download, 8.3 with five, 5.6 with eight, 4.5 with ten".into(),
         why: format!(
             "The paper does not say n; judged at n = 8 and 10, for which eq. (1) leaves the video about the packets that a jitter of 5 ms bunches, {judged}. Delayed by more than some packet spacings (2 ms) the stream tends to a Poisson one, so a larger jitter adds little: few downloads never take its priority away, ten do from 2 ms on. The loss behind it is not gradual: a stream whose queue is the longest is served last and is the one that gives packets up, and downloads with a round trip of under a millisecond never let it recover. A video that sends each frame at once, unpaced, loses {} at n = 10 for the same reason. On 100 Mbit/s 0.7 ms of packets are the longest queue, so packets that jitter brings together, or a stall of a millisecond, take the priority away now and then at any delta above zero; there it comes back within seconds, so the loss stays partial and irregular. Its threshold is therefore read as the delta from which on every run loses.",
-            share(&mean(&r["unpaced"], |x| loss(x, "video")))
+            share(&mean(&r[runs::unpaced()], |x| loss(x, "video")))
         ),
         setup: "testbed of section V under SQF, each video packet delayed at the source by a Gaussian time of standard deviation delta, packets overtaking each other",
         from: &["jitter/", "unpaced"],
@@ -461,13 +461,13 @@ fn users(r: &Results) -> Claim {
         of("download") + of("video") + of("audio")
     };
     let of = |runs: &[Report]| ["alice", "bob"].map(|user| mean(runs, |x| total(x, user)));
-    let hierarchy = &r["users/hier"];
+    let hierarchy = &r[runs::users("hier")];
     let [alice, bob] = of(hierarchy);
     let most = mean(hierarchy, |x| {
         let streams = ["alice-video", "alice-audio", "bob-video", "bob-audio"];
         largest(streams.map(|s| loss(x, s)))
     });
-    let flat = of(&r["users/sqf"]);
+    let flat = of(&r[runs::users("sqf")]);
     Claim {
         id: "sqf.future.hierarchy",
         verdict: Verdict::of(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds of every paper.
+//! Properties of every paper.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
 use super::*;
 use makeway::builtin;
 
-/// A report of so many seconds in simulated time, from made-up figures.
+/// A report of that many seconds in simulated time, from made-up figures.
 pub fn made_up(seconds: f64, flows: Vec<FlowReport>, queues: Vec<QueueReport>) -> Report {
     Report {
         format: FORMAT,
@@ -43,7 +43,7 @@ fn every_cell_is_a_scenario_of_its_paper_that_reads_and_has_a_name_of_its_own() 
     for (paper, cells) in all_cells() {
         let mut names = BTreeSet::new();
         for cell in cells {
-            assert!(names.insert(cell.name.clone()), "{} twice", cell.name);
+            assert!(names.insert(cell.key.clone()), "{} twice", cell.key);
             // An RFC is no paper.
             let home = format!("{}/", paper.id);
             let file = cell.file.strip_prefix("papers/").unwrap_or(cell.file);

@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Question {
     /// One line.
     pub what: String,
-    /// Who says so.
+    /// Source of the value.
     pub source: &'static str,
     /// Of the values.
     pub unit: &'static str,
@@ -36,7 +36,7 @@ pub struct Known {
     pub beyond: f64,
 }
 
-/// What we got.
+/// Our value.
 pub enum Ours {
     /// A value, to lie in the range.
     Value(f64),
@@ -139,7 +139,7 @@ impl Bench {
         Ok(report)
     }
 
-    /// So many replications of it: what `measure` says of each.
+    /// This number of replications of it: the value that `measure` gives for each.
     ///
     /// # Errors
     /// As [`Bench::run`].
@@ -157,7 +157,7 @@ impl Bench {
     }
 }
 
-/// What is thought of a value.
+/// Verdict on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Verdict {
     /// Ours is theirs.
@@ -169,7 +169,7 @@ pub enum Verdict {
     /// It is not.
     #[serde(rename = "missed")]
     Missed,
-    /// What is needed is not here.
+    /// A tool that it needs is missing here.
     #[serde(rename = "not here")]
     NotHere,
 }

@@ -118,7 +118,7 @@ impl Native {
         Ok(Some(Self(out)))
     }
 
-    /// What is kept of the same packets at the same times.
+    /// Measurement of the same packets at the same times.
     ///
     /// # Errors
     /// If the program fails.

@@ -12,7 +12,7 @@ use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Instant, Rate};
 
 pub const RATE: Rate = Rate::from_bps(10_000_000);
-/// What `makeway up` takes for this rate: 200 ms of full packets.
+/// The limit of `makeway up` for this rate: 200 ms of full packets.
 const PACKETS: u32 = 166;
 const FULL: u32 = 1500;
 /// As many as `makeway up` knows.
@@ -26,9 +26,9 @@ const VOICE_PERIOD: u64 = 20 * MS;
 /// Of the bulk transfer, without the queue.
 const ROUND_TRIP: u64 = 40 * MS;
 const BULK_BEGINS: u64 = 500 * MS;
-/// What came before is not counted.
+/// Earlier arrivals are not counted.
 const WARM: u64 = 2000 * MS;
-/// What comes later is not counted: it may still be held at the end.
+/// Later arrivals are not counted: they may still be held at the end.
 const LATE: u64 = 9000 * MS;
 const END: u64 = 10_000 * MS;
 
@@ -42,7 +42,7 @@ pub struct Flood {
     pub v6: bool,
 }
 
-/// What was measured.
+/// A measurement.
 #[derive(Clone, Debug)]
 pub struct Kept {
     pub voice_loss: f64,
@@ -50,7 +50,7 @@ pub struct Kept {
     pub bulk_share: f64,
 }
 
-/// Who sends: the call, the bulk transfer, and the flows of the flood.
+/// Senders: the call, the bulk transfer, and the flows of the flood.
 const VOICE: u32 = 0;
 const BULK: u32 = 1;
 
@@ -64,7 +64,7 @@ pub struct Sent {
     pub bytes: [u8; 64],
 }
 
-/// What was asked of the discipline, at a time in nanoseconds.
+/// An operation of the discipline, at a time in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     Enqueue(u64, u32),
@@ -111,7 +111,7 @@ impl Run {
         }
     }
 
-    /// What was kept, if these packets left when they did.
+    /// The measurement, if these packets left when they did.
     pub fn kept(&self, left: &[(u64, u32)]) -> Kept {
         kept(&self.packets, left)
     }

@@ -22,7 +22,7 @@ use makeway_scenario::model;
 /// The queue between the two ends.
 const QUEUE: u16 = 1;
 
-/// Two namespaces, the link between them, and the rule that sends what leaves the near one to a
+/// Two namespaces, the link between them, and the rule that sends the egress of the near one to a
 /// queue. All of it goes with the process.
 pub struct Link {
     network: Network,
@@ -30,7 +30,7 @@ pub struct Link {
     interface: String,
 }
 
-/// What came by the far interface until an instant.
+/// Ingress of the far interface until an instant.
 pub struct Arrived {
     pub at: Instant,
     pub bytes: u64,
@@ -89,7 +89,7 @@ impl Link {
         Ok(self.near(|| AcceptAll::spawn(QUEUE).map_err(io::Error::other))?)
     }
 
-    /// What came so far.
+    /// Ingress so far.
     pub fn arrived(&self) -> anyhow::Result<Arrived> {
         let mut text = [0; 4096];
         let n = self.counters.read_at(&mut text, 0)?;

@@ -15,7 +15,7 @@ use super::line::{Line, NEAR, softirqs};
 use super::{Case, PATH, Row, Subject};
 use makeway::text;
 
-/// What there is to measure beside the path without a qdisc; ours by their discipline. TRED drops before its buffer is full, and
+/// Qdiscs to measure beside the path without one; ours by their discipline. TRED drops before its buffer is full, and
 /// so never stands at the load that is asked for.
 pub const NAMES: [&str; 10] = [
     "pfifo",
@@ -36,11 +36,11 @@ const WARM: usize = 4;
 const ROUND: u32 = 1000;
 /// Packets that wait where flows are fewer.
 const WAITING: u32 = 1000;
-/// What the far end's ring takes before anything waits, and some more.
+/// Packets that the far end's ring takes before any waits, and some more.
 const RING: u32 = 400;
 /// Fewer than the ring takes: none waits.
 const BATCH: u32 = 200;
-/// What the far end gets of the processor at a time: some fifty packets' worth.
+/// Share of the processor that the far end gets at a time: some fifty packets' worth.
 const TURN: Duration = Duration::from_micros(150);
 /// The most flows of a case.
 const FLOWS: u32 = 30_000;
@@ -266,7 +266,7 @@ pub fn call(program: &str, arguments: &str) -> anyhow::Result<()> {
         "{program} {arguments}: {}",
         said.trim()
     );
-    // A qdisc that goes has packets of the line, which come back to the allocator.
+    // A removed qdisc has packets of the link, which come back to the allocator.
     sleep(Duration::from_millis(10));
     Ok(())
 }

@@ -25,7 +25,7 @@ const LEN: u32 = 1026;
 /// Datagrams that wait.
 const WAITING: u32 = 32;
 
-/// What came of it.
+/// Its result.
 #[derive(Serialize)]
 pub struct Paced {
     pub wanted: f64,

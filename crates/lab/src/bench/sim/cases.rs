@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is measured: dumbbells, what runs on them, and one run of each.
+//! Cases to measure: dumbbells, what runs on them, and one run of each.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,15 +15,15 @@ use makeway_sim::{Options, run_in_full};
 /// A network with traffic.
 pub struct Dumbbell {
     pub name: String,
-    /// What it changes in the scenario.
+    /// Changes of the scenario.
     changes: Vec<String>,
     /// Arguments of ns-2, which is left out where it would take minutes.
     ns2: Option<[String; 5]>,
-    /// What our simulator runs there.
+    /// Our simulator's run there.
     pub kinds: &'static [Kind],
 }
 
-/// What our simulator runs: discipline and TCP.
+/// Our simulator's run: discipline and TCP.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub name: &'static str,
@@ -49,7 +49,7 @@ const SQF: Kind = Kind {
     discipline: "sqf",
     ..FIFO
 };
-/// What `ns` runs.
+/// The run of `ns`.
 pub const NS2: &str = "ns-2, DropTail, NewReno";
 
 /// All of them, the smallest first: the first is A, which has targets of its own.

@@ -6,15 +6,15 @@ use makeway_report::chart::{Chart, Series};
 use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 
-use super::runs::{LOSSES, SENDERS};
+use super::runs::{self, LOSSES, SENDERS, figure};
 use super::{downloads, stream};
 use crate::papers::claim::{Claim, Table, Verdict};
 use crate::papers::figures::{mean, plain, share, smallest};
 use crate::papers::grid::Results;
 
-/// Full use is so much of what ABRC gets in the end; chosen by us.
+/// Full use is this share of ABRC's rate in the end; chosen by us.
 const FULL: f64 = 0.9;
-/// What is averaged before a change counts as slow, in s: Fig. 3 changes within tens of seconds.
+/// Averaging time of a change that counts as slow, in s: Fig. 3 changes within tens of seconds.
 const SLOW: usize = 10;
 /// ABRC follows if its means over that time swing by no more; chosen by us.
 const STEADY: f64 = 0.05;
@@ -64,13 +64,13 @@ fn settled(report: &Report) -> f64 {
 }
 
 fn fig2(r: &Results) -> Claim {
-    let capacity = mean(&r["fig2/abrc"], settled).mean;
+    let capacity = mean(&r[figure("fig2", "abrc")], settled).mean;
     let full = |sender: &str| {
-        mean(&r[&format!("fig2/{sender}")], |run| {
+        mean(&r[figure("fig2", sender)], |run| {
             until_full(run, FULL * capacity)
         })
     };
-    let late = |sender: &str| mean(&r[&format!("fig2/{sender}")], settled);
+    let late = |sender: &str| mean(&r[figure("fig2", sender)], settled);
     let [abrc, printed, tfrc] = SENDERS.map(full);
     Claim {
         id: "abrc.fig2",
@@ -105,7 +105,7 @@ fn over_time(
 ) -> Chart {
     let mut series = Vec::new();
     for sender in senders {
-        let Some(run) = r[&format!("{figure}/{sender}")].first() else {
+        let Some(run) = r[runs::figure(figure, sender)].first() else {
             continue;
         };
         let mut add = |name: &str, flow: &str| {
@@ -147,7 +147,7 @@ fn swings(report: &Report) -> [f64; 2] {
 }
 
 fn fig3(r: &Results) -> Claim {
-    let runs = |sender: &str| &r[&format!("fig3/{sender}")];
+    let runs = |sender: &str| &r[figure("fig3", sender)];
     let of = |sender: &str, figure: &dyn Fn(&Report) -> f64| mean(runs(sender), figure);
     let ratio = |sender: &str| of(sender, &super::ratio);
     let slow = |sender: &str| of(sender, &|run| swings(run)[0]);
@@ -192,7 +192,7 @@ fn fig3(r: &Results) -> Claim {
 
 fn loss(r: &Results) -> Claim {
     let rate = |p: f64, tries: u32, beside: &str, sender: &str| {
-        mean(&r[&format!("loss/{p}x{tries}/{beside}/{sender}")], stream)
+        mean(&r[runs::loss(p, tries, beside, sender)], stream)
     };
     // Of what it has without loss, what is lost apart.
     let kept = |p: f64, tries: u32, beside: &str, sender: &str| {
@@ -213,9 +213,8 @@ fn loss(r: &Results) -> Claim {
     let rows = LOSSES.into_iter().flat_map(|(p, tries)| {
         ["alone", "tcp"].map(|beside| {
             let rates = SENDERS.map(|sender| plain(&rate(p, tries, beside, sender)));
-            let name = format!("loss/{p}x{tries}/{beside}/abrc");
             let tcp = match beside {
-                "tcp" => plain(&mean(&r[&name], downloads)),
+                "tcp" => plain(&mean(&r[runs::loss(p, tries, beside, "abrc")], downloads)),
                 _ => String::new(),
             };
             let head = [

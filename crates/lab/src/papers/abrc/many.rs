@@ -21,7 +21,7 @@ fn betas(ks: &[f64]) -> Vec<f64> {
     ks.iter().map(|k| k / (k + 1.0)).collect()
 }
 
-/// What stream `n` has of all that is carried.
+/// Share of stream `n` of all bytes carried.
 fn part(report: &Report, n: usize) -> f64 {
     let names = ["stream", "other", "third"];
     let rate = |name: &str| group(report, name).goodput_bps / 1e6;
@@ -38,7 +38,7 @@ fn lost(report: &Report) -> f64 {
 }
 
 pub fn claims(r: &Results) -> Vec<Claim> {
-    let runs = |ks: &[f64]| &r[&many(ks)];
+    let runs = |ks: &[f64]| &r[many(ks)];
     let parts = |ks: &[f64]| -> Vec<Estimate> {
         (0..ks.len())
             .map(|n| mean(runs(ks), |run| part(run, n)))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is run.
+//! Cells of the ABRC paper.
 
-use crate::papers::grid::Cell;
+use crate::papers::grid::{Cell, Key};
 use crate::papers::paper::World;
 
 const FILE: &str = "papers/abrc/wlan.toml";
@@ -40,7 +40,7 @@ const fn row(table: u32, k: f64, abrc: f64, tcp: f64) -> Row {
     }
 }
 
-/// What (7) is computed with.
+/// Parameters of (7).
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
     /// As the cells are named.
@@ -90,8 +90,8 @@ pub const MANY: [&[f64]; 6] = [
 ];
 
 impl Row {
-    pub fn cell(&self, variant: &str) -> String {
-        format!("{variant}/table{}/{}", self.table, self.k)
+    pub fn key(&self, variant: &str) -> Key {
+        Key::new(format!("{variant}/table{}/{}", self.table, self.k))
     }
 }
 
@@ -100,11 +100,11 @@ fn abrc(stream: &str, k: f64, keys: &str) -> String {
     format!("flow.{stream}.rate={{ kind = \"abrc\", first = \"7mbit\", k = {k}{keys} }}")
 }
 
-fn cell(name: String, set: Vec<String>) -> Cell {
+fn cell(key: Key, set: Vec<String>) -> Cell {
     Cell {
         set,
         runs: Some(RUNS),
-        ..Cell::new(name, FILE, SECONDS)
+        ..Cell::new(key, FILE, SECONDS)
     }
 }
 
@@ -114,14 +114,14 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
     for variant in &VARIANTS {
         for row in &ROWS {
             let set = vec![abrc("stream", row.k, variant.keys), second(row)];
-            cells.push(cell(row.cell(variant.name), set));
+            cells.push(cell(row.key(variant.name), set));
         }
     }
     for packets in BUFFERS {
         for row in [&ROWS[2], &ROWS[4]] {
             let buffer = format!("wlan.cell.queue.limit={packets} packets");
             let set = vec![abrc("stream", row.k, ""), second(row), buffer];
-            cells.push(cell(format!("buffer/{packets}/table{}", row.table), set));
+            cells.push(cell(buffer_key(packets, row.table), set));
         }
     }
     let none = || "flow.download.count=0".to_owned();
@@ -129,10 +129,7 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
         for (name, others) in [("fig2", vec![none()]), ("fig3", vec![])] {
             cells.push(Cell {
                 series: true,
-                ..cell(
-                    format!("{name}/{sender}"),
-                    [vec![rate.clone()], others].concat(),
-                )
+                ..cell(figure(name, sender), [vec![rate.clone()], others].concat())
             });
         }
         for (p, tries) in LOSSES {
@@ -142,8 +139,8 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
                     format!("wlan.cell.loss={p}"),
                     format!("wlan.cell.retry_limit={tries}"),
                 ];
-                let name = format!("loss/{p}x{tries}/{beside}/{sender}");
-                cells.push(cell(name, [lossy, others].concat()));
+                let key = loss(p, tries, beside, sender);
+                cells.push(cell(key, [lossy, others].concat()));
             }
         }
     }
@@ -164,8 +161,23 @@ fn senders() -> [(&'static str, String); 3] {
     ]
 }
 
+/// A row of that table with another buffer.
+pub fn buffer_key(packets: u32, table: u32) -> Key {
+    Key::new(format!("buffer/{packets}/table{table}"))
+}
+
+/// `fig2` or `fig3`.
+pub fn figure(name: &str, sender: &str) -> Key {
+    Key::new(format!("{name}/{sender}"))
+}
+
+/// Beside `tcp`, or alone.
+pub fn loss(p: f64, tries: u32, beside: &str, sender: &str) -> Key {
+    Key::new(format!("loss/{p}x{tries}/{beside}/{sender}"))
+}
+
 /// The cell of several streams.
-pub fn many(ks: &[f64]) -> String {
+pub fn many(ks: &[f64]) -> Key {
     let ks: Vec<String> = ks.iter().map(f64::to_string).collect();
-    format!("many/{}", ks.join("+"))
+    Key::new(format!("many/{}", ks.join("+")))
 }

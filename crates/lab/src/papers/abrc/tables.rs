@@ -5,7 +5,7 @@ use makeway_report::chart::{Chart, Series};
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
-use super::runs::{BUFFERS, OURS, PRINTED, ROWS, Row, VARIANTS};
+use super::runs::{BUFFERS, OURS, PRINTED, ROWS, Row, VARIANTS, buffer_key};
 use super::{downloads, ratio, stream};
 use crate::papers::claim::{Claim, Table, Verdict};
 use crate::papers::figures::{largest, mean, percent, plain, share, with_intervals};
@@ -37,7 +37,7 @@ fn of_table(table: u32) -> impl Iterator<Item = &'static Row> {
 }
 
 fn figure(r: &Results, row: &Row, variant: &str, of: fn(&Report) -> f64) -> Estimate {
-    mean(&r[&row.cell(variant)], of)
+    mean(&r[row.key(variant)], of)
 }
 
 /// `0.98, 2.28, 3.09`.
@@ -148,7 +148,7 @@ fn variants(r: &Results) -> Table {
 fn buffers(r: &Results) -> Table {
     let rows = BUFFERS.iter().map(|packets| {
         let of = |table: u32, figures: fn(&Report) -> f64| {
-            let runs = &r[&format!("buffer/{packets}/table{table}")];
+            let runs = &r[buffer_key(*packets, table)];
             mean(runs, figures)
         };
         vec![
@@ -173,7 +173,7 @@ fn buffers(r: &Results) -> Table {
     }
 }
 
-/// Share of the access point's packets that it gives up.
+/// Share of the access point's packets that it drops.
 fn lost(report: &Report) -> f64 {
     let queue = report
         .queues
@@ -206,7 +206,7 @@ fn chart(r: &Results) -> Chart {
 
 fn error(r: &Results) -> Claim {
     let of = |row: &Row, figure: fn(&makeway_report::model::OccupancyReport) -> f64| {
-        mean(&r[&row.cell(OURS)], |run| {
+        mean(&r[row.key(OURS)], |run| {
             let media = run.flows.iter().find_map(|flow| flow.media.as_ref());
             let occupancy = media.and_then(|media| media.occupancy.as_ref());
             occupancy.map_or(f64::NAN, figure)

@@ -5,6 +5,7 @@ use makeway_report::model::{FlowReport, MediaReport, OccupancyReport, Quantiles,
 
 use super::*;
 use crate::papers::claim::Verdict;
+use crate::papers::grid::Key;
 use crate::papers::tests::made_up;
 
 const STREAMS: [&str; 3] = ["stream", "other", "third"];
@@ -50,7 +51,7 @@ fn report(streams: &[f64], download: f64) -> Report {
     made_up(300.0, flows, vec![queue])
 }
 
-/// What happens in a cell if all is as the paper says.
+/// Report of a cell if all is as the paper says.
 fn perfect_cell(name: &str) -> Report {
     let parts: Vec<&str> = name.split('/').collect();
     match parts[..] {
@@ -99,7 +100,7 @@ fn perfect_cell(name: &str) -> Report {
 fn perfect() -> Results {
     let cells = runs::cells(false, World::Sim).into_iter();
     cells
-        .map(|cell| (cell.name.clone(), vec![perfect_cell(&cell.name)]))
+        .map(|cell| (cell.key.clone(), vec![perfect_cell(cell.key.path())]))
         .collect()
 }
 
@@ -118,7 +119,10 @@ fn a_perfect_world_agrees_with_the_paper() {
 fn every_statement_follows_its_figures() {
     let spoilt = |cell: &str, report: Report| {
         let mut r = perfect();
-        assert!(r.insert(cell.into(), vec![report]).is_some(), "{cell}");
+        assert!(
+            r.all().insert(Key::new(cell), vec![report]).is_some(),
+            "{cell}"
+        );
         differing(&r)
     };
     // 1.2 for 1, 2.5 for 2; and 1 : 1 of less than a radio carries.
@@ -164,7 +168,7 @@ fn an_error_that_was_not_measured_is_not_judged() {
     ];
     for spoil in spoils {
         let mut r = perfect();
-        for cell in r.values_mut().flatten() {
+        for cell in r.all().values_mut().flatten() {
             let media = cell.flows.iter_mut().filter_map(|flow| flow.media.as_mut());
             media.for_each(spoil);
         }

@@ -8,17 +8,17 @@ use makeway_report::model::{FlowReport, Report};
 use super::{QUEUES, label, queue_on, some};
 use crate::papers::claim::{Claim, Verdict};
 use crate::papers::figures::{Figures, largest, mean, paired, plain, with_intervals};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/ftp.toml";
 const SETUP: &str = "dumbbell of Fig. 7, its rates and delays chosen by us: 10 Mbit/s, RTT 60 ms, 50 packets of buffer; NewReno, 1000 B; the short tasks are 10 kB in packets of 120 B";
-/// What a task's timeouts decide differs much from run to run.
+/// Times that a task's timeouts decide differ much from run to run.
 const RUNS: usize = 10;
 /// Flows in all.
 const FLOWS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// When the paper counts its tasks in Fig. 11, s.
 const COUNTED: f64 = 30.5;
-/// What is changed to see how much the choice of it matters, at 80 flows.
+/// Choices that are changed to see how much they matter, at 80 flows.
 const CHOICES: [(&str, &str); 11] = [
     ("rate/5", "link.line.rate=5mbit"),
     ("rate/20", "link.line.rate=20mbit"),
@@ -54,8 +54,8 @@ const FIG12: Tasks = Tasks {
 };
 
 impl Tasks {
-    fn prefix(self) -> String {
-        format!("ftp/{}/{}/", self.short, self.long)
+    fn key(self, queue: &str, flows: u32) -> Key {
+        Key::new(format!("ftp/{}/{}/{queue}/{flows}", self.short, self.long))
     }
 
     fn cell(self, queue: &str, flows: u32) -> Cell {
@@ -68,12 +68,12 @@ impl Tasks {
                 format!("flow.long.bytes={}", self.long),
             ],
             runs: Some(RUNS),
-            ..Cell::new(format!("{}{queue}/{flows}", self.prefix()), FILE, 300)
+            ..Cell::new(self.key(queue, flows), FILE, 300)
         }
     }
 
     fn runs<'a>(self, r: &'a Results, queue: &str, flows: u32) -> &'a [Report] {
-        &r[&format!("{}{queue}/{flows}", self.prefix())]
+        &r[self.key(queue, flows)]
     }
 
     fn by_flows(self, r: &Results, queue: &str, figure: impl Fn(&Report) -> f64) -> Figures {
@@ -81,7 +81,7 @@ impl Tasks {
         FLOWS.iter().map(each).collect()
     }
 
-    /// What NCQ makes of a figure, as a part of DropTail's.
+    /// A figure under NCQ, as a part of DropTail's.
     fn gains(self, r: &Results, queue: &str, figure: impl Fn(&Report) -> f64) -> Figures {
         let each = |n: &u32| {
             let [ncq, fifo] = [queue, "fifo"].map(|queue| self.runs(r, queue, *n));
@@ -135,12 +135,16 @@ pub fn cells() -> Vec<Cell> {
     for (name, set) in CHOICES {
         for queue in ["fifo", "0.05"] {
             let mut cell = FIG8.cell(queue, 80);
-            cell.name = format!("choice/{name}/{queue}");
+            cell.key = choice(name, queue);
             cell.set.push(set.into());
             cells.push(cell);
         }
     }
     cells
+}
+
+fn choice(name: &str, queue: &str) -> Key {
+    Key::new(format!("choice/{name}/{queue}"))
 }
 
 fn tasks<'a>(report: &'a Report, group: &'a str) -> impl Iterator<Item = &'a FlowReport> {
@@ -179,7 +183,7 @@ fn worst_time(report: &Report) -> f64 {
     largest(times(report, ""))
 }
 
-/// Tasks done within so many seconds.
+/// Tasks done within this number of seconds.
 fn done_by(report: &Report, seconds: f64) -> f64 {
     times(report, "").filter(|time| *time <= seconds).count() as f64
 }
@@ -213,7 +217,7 @@ fn fig8(r: &Results) -> Claim {
     let costs = of_all(cost);
     let unharmed = mean_of(costs.into_iter()) >= 0.97;
     let choices = CHOICES.map(|(name, _)| {
-        let [fifo, ncq] = ["fifo", "0.05"].map(|queue| &r[&format!("choice/{name}/{queue}")]);
+        let [fifo, ncq] = ["fifo", "0.05"].map(|queue| &r[choice(name, queue)]);
         let gain = |group| paired(ncq, fifo, |x| goodput(x, group), |a, b| a / b);
         format!(
             "{} {} / {}",

@@ -10,7 +10,7 @@ use makeway_report::summary::group;
 use super::{kbit, r_factor, satisfaction};
 use crate::papers::claim::{Claim, Table, Verdict};
 use crate::papers::figures::{largest, mean, paired, percent, plain};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/incremental.toml";
 const SETUP: &str = "four bottlenecks of 10 Mbit/s and 100 packets in a row; 1 to 50 downloads and 1 to 10 calls over all of them, three downloads across each, three the opposite way; 60 s, threshold 3 %; topology and crossing traffic chosen by us";
@@ -50,7 +50,7 @@ pub fn cells() -> Vec<Cell> {
 }
 
 impl Set {
-    /// Numbers of downloads and calls are uniform, the same whatever the routers run.
+    /// Numbers of downloads and calls are uniform, the same for all disciplines of the routers.
     fn cell(self, routers: usize, run: u64) -> Cell {
         let mut rng = Rng::new(run);
         let mut up_to = |most: u64| 1 + rng.next_u64() % most;
@@ -59,7 +59,7 @@ impl Set {
             format!("flow.download.count={}", up_to(50)),
             format!("flow.call.count={}", up_to(10)),
         ];
-        // A router sends to the right by its own line, to the left by the one before.
+        // A router sends to the right over its link, to the left over the link before.
         for router in routers + 1..=ROUTERS {
             set.push(format!("link.line{router}.queue.0.discipline=fifo"));
             if router > 1 {
@@ -70,16 +70,20 @@ impl Set {
         Cell {
             set,
             runs: Some(1),
-            ..Cell::new(format!("{}/{routers}/{run}", self.0), FILE, 60)
+            ..Cell::new(self.key(routers, run), FILE, 60)
         }
     }
 
+    fn key(self, routers: usize, run: u64) -> Key {
+        Key::new(format!("{}/{routers}/{run}", self.0))
+    }
+
     fn runs(self, r: &Results, routers: usize) -> Vec<Report> {
-        let reports = (1..=RUNS).filter_map(|run| r.get(&format!("{}/{routers}/{run}", self.0)));
+        let reports = (1..=RUNS).filter_map(|run| r.get(&self.key(routers, run)));
         reports.flatten().cloned().collect()
     }
 
-    /// What each run gained over `other`'s DropTail, as a part of it: 1 is twice as much.
+    /// Gain of each run over `other`'s DropTail, as a part of it: 1 is twice as much.
     fn gains(
         self,
         other: Self,
@@ -181,7 +185,7 @@ fn fig19(r: &Results) -> Claim {
     }
 }
 
-/// What a call's packet takes without waiting, ms: six ways of 5 ms, and 120 B four times.
+/// Time of a call's packet without waiting, ms: six paths of 5 ms, and 120 B four times.
 const EMPTY: f64 = 30.0 + 4.0 * 0.096;
 
 /// The satisfaction index of the two classes by how long packets wait at the four routers, from nothing: reports know a

@@ -9,13 +9,13 @@ use super::voip::{Sweep, each};
 use super::{QUEUES, kbit, queue_on};
 use crate::papers::claim::{Claim, Verdict};
 use crate::papers::figures::{self, mean, plain, row, share};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/sensors.toml";
 const SECONDS: u64 = 120;
 /// A sensor sends for some seconds at a time.
 const RUNS: usize = 10;
-/// What else is changed, at 50 downloads.
+/// Other choices, at 50 downloads.
 const CHOICES: [(&str, &str); 4] = [
     ("a packet each pulse", "flow.sensor.period=10ms"),
     ("buffer 30", "link.line.queue.limit=30 packets"),
@@ -31,14 +31,14 @@ const SWEEP: Sweep = Sweep {
     from: &["sensors/"],
 };
 
-fn cell(name: String, queue: &str, downloads: u32) -> Cell {
+fn cell(key: Key, queue: &str, downloads: u32) -> Cell {
     Cell {
         set: vec![
             queue_on("line", queue),
             format!("flow.download.count={downloads}"),
         ],
         runs: Some(RUNS),
-        ..Cell::new(name, FILE, SECONDS)
+        ..Cell::new(key, FILE, SECONDS)
     }
 }
 
@@ -46,10 +46,10 @@ pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for queue in SWEEP.queues {
         for n in SWEEP.downloads {
-            cells.push(cell(format!("{}/{queue}/{n}", SWEEP.prefix), queue, *n));
+            cells.push(cell(SWEEP.key(queue, *n), queue, *n));
         }
         for (name, set) in CHOICES {
-            let mut cell = cell(format!("sensors/{name}/{queue}"), queue, 50);
+            let mut cell = cell(choice(name, queue), queue, 50);
             cell.set.push(set.into());
             cells.push(cell);
         }
@@ -57,7 +57,11 @@ pub fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Energy Potential of the sensors with a = b = 1: what came, of what they sent, which is all that their channel had to
+fn choice(name: &str, queue: &str) -> Key {
+    Key::new(format!("sensors/{name}/{queue}"))
+}
+
+/// Energy Potential of the sensors with a = b = 1: arrivals, of the packets that they sent, which is all that their channel had to
 /// carry.
 fn potential(report: &Report) -> f64 {
     let Some(packets) = group(report, "sensor").datagrams else {
@@ -67,7 +71,7 @@ fn potential(report: &Report) -> f64 {
     energy_potential(came, sent, sent, EnergyWeights::default()).unwrap_or(f64::NAN)
 }
 
-/// What all radios took for each packet that came, in J.
+/// Energy of all radios for each packet that arrived, in J.
 fn energy(report: &Report) -> f64 {
     let joules: f64 = report.radios.iter().map(|radio| radio.energy_j).sum();
     let packets = group(report, "sensor").datagrams;
@@ -145,7 +149,7 @@ fn fig14(r: &Results) -> Claim {
     }
 }
 
-/// What bounds the gain, and what the choices do.
+/// Bounds of the gain, and effects of the choices.
 fn why(r: &Results) -> String {
     let lost = |queue: &str| {
         let lost = |x: &Report| group(x, "sensor").datagrams.map_or(f64::NAN, |d| d.loss);
@@ -154,7 +158,7 @@ fn why(r: &Results) -> String {
     let part = SWEEP.by_downloads(r, "fifo", part_of_packets);
     let choices = CHOICES.iter().filter_map(|(name, _)| {
         let of = |queue: &str| {
-            let runs = r.get(&format!("sensors/{name}/{queue}"))?;
+            let runs = r.get(&choice(name, queue))?;
             Some(plain(&mean(runs, |x| kbit(x, "sensor"))))
         };
         let all: Option<Vec<String>> = SWEEP.queues.iter().map(|queue| of(queue)).collect();
@@ -207,7 +211,7 @@ mod tests {
     use super::*;
     use makeway::builtin;
 
-    /// Short runs stand for those of all cells, DropTail's for DropTail's, in the place of the others one of NCQ.
+    /// Short runs stand for those of all cells, DropTail's for DropTail's, one of NCQ for the others.
     fn verdicts(others: &str) -> Vec<Verdict> {
         let run = |queue: &str| {
             let set = [queue_on("line", queue), "duration=40s".into()];
@@ -217,12 +221,12 @@ mod tests {
         };
         let [fifo, other] = ["fifo", others].map(run);
         let results = cells().into_iter().map(|cell| {
-            let report = if cell.name.contains("/fifo") {
+            let report = if cell.key.path().contains("/fifo") {
                 &fifo
             } else {
                 &other
             };
-            (cell.name, vec![report.clone()])
+            (cell.key, vec![report.clone()])
         });
         let claims = claims(&results.collect());
         assert!(claims.iter().all(|claim| !claim.ours.contains("NaN")));

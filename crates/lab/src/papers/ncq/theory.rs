@@ -12,7 +12,7 @@ use makeway_report::summary::group;
 
 use crate::papers::claim::{Claim, Verdict};
 use crate::papers::figures::{largest, mean, percent};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/analysis.toml";
 const ANALYSIS: &str = "section 4.1: two classes of Poisson packets, 0.5 and 5 ms of service, the first 10 or 20 % of the packets; closed forms, and the simulator (2000 s)";
@@ -45,15 +45,18 @@ pub fn cells() -> Vec<Cell> {
                     format!("flow.short.rate={}bit", rate(0)),
                     format!("flow.long.rate={}bit", rate(1)),
                 ];
-                let name = format!("analysis/{share}/{queue}/{load}");
                 cells.push(Cell {
                     set,
-                    ..Cell::new(name, FILE, 2000)
+                    ..Cell::new(key(share, queue, load), FILE, 2000)
                 });
             }
         }
     }
     cells
+}
+
+fn key(share: u32, queue: &str, load: u32) -> Key {
+    Key::new(format!("analysis/{share}/{queue}/{load}"))
 }
 
 /// Mean time in the system of a class in ms, simulated.
@@ -63,7 +66,7 @@ fn delay(r: &Results, share: u32, queue: &str, load: u32, class: &str) -> Estima
             .datagrams
             .map_or(f64::NAN, |d| d.delay_ms.mean)
     };
-    mean(&r[&format!("analysis/{share}/{queue}/{load}")], of)
+    mean(&r[key(share, queue, load)], of)
 }
 
 /// How far the simulator is from a closed form, at the worst load.
@@ -85,7 +88,7 @@ pub fn claims(r: &Results) -> Vec<Claim> {
     vec![fig1(r), fig2(r), fig3(), fig4(), fig6()]
 }
 
-/// Delays in ms of one class by load, as a line, and what was simulated, as dots.
+/// Delays in ms of one class by load, as a line, and simulated ones, as dots.
 fn curves(
     r: &Results,
     name: &str,
@@ -117,7 +120,7 @@ fn chart(title: String, series: impl IntoIterator<Item = [Series; 2]>) -> Chart 
     }
 }
 
-/// What priority costs the long packets at most up to a load of 0.9, as a part of their delay.
+/// Largest cost of priority for the long packets up to a load of 0.9, as a part of their delay.
 fn cost(share: u32, before: impl Fn(&Classes) -> Delays) -> f64 {
     let at = |n: i32| {
         let classes = classes(f64::from(n) / 100.0, share);
@@ -126,7 +129,7 @@ fn cost(share: u32, before: impl Fn(&Classes) -> Delays) -> f64 {
     largest((1..=90).map(at))
 }
 
-/// What the short packets gain at a load.
+/// Gain of the short packets at a load.
 fn gain(load: f64, share: u32, after: impl Fn(&Classes) -> Delays) -> f64 {
     let classes = classes(load, share);
     1.0 - after(&classes).delays[0] / classes.fifo().delays[0]
@@ -319,7 +322,7 @@ fn completion(title: &str, task: Task) -> Chart {
     }
 }
 
-/// Splitting costs whatever a packet costs, and the paper's figures are among those that are possible.
+/// Splitting costs time for every cost of a packet, and the paper's figures are among those that are possible.
 fn never_pays(task: Task, paper: [f64; 2]) -> bool {
     let [all, some] = [0, 1].map(|n| range(task, n, false));
     let near = |range: [f64; 2], paper: f64| range[0] <= paper && paper <= range[1];

@@ -8,7 +8,7 @@ use makeway_report::summary::group;
 use super::{kbit, r_factor};
 use crate::papers::claim::{Claim, Table, Verdict};
 use crate::papers::figures::{largest, mean, ms, paired, plain, share, smallest};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/variants.toml";
 const SETUP: &str = "dumbbell of Fig. 8 with both ways full: 20 downloads, 20 uploads, pages of 20 kB, five calls without pauses, a beacon of one 1000 B packet a second; threshold 5 %";
@@ -17,7 +17,7 @@ const RUNS: usize = 10;
 /// Twice the beacon's rate; its packets and a half.
 const LOW_RATE: &str = "link.line.queue.ncq.low_rate={ rate = \"16kbit\", burst = \"2500B\" }";
 
-/// What each changes.
+/// Changes of each.
 const VARIANTS: [(&str, &[&str]); 10] = [
     ("fifo", &["link.line.queue.discipline=fifo"]),
     ("ncq", &[]),
@@ -50,7 +50,7 @@ pub fn cells() -> Vec<Cell> {
     let cell = |(name, set): (&str, &[&str])| Cell {
         set: set.iter().map(|set| (*set).to_owned()).collect(),
         runs: Some(RUNS),
-        ..Cell::new(format!("variants/{name}"), FILE, 120)
+        ..Cell::new(key(name), FILE, 120)
     };
     VARIANTS.map(cell).into()
 }
@@ -76,8 +76,12 @@ fn page(report: &Report) -> f64 {
         .map_or(f64::NAN, |tasks| tasks.completion_ms.mean / 1e3)
 }
 
+pub fn key(name: &str) -> Key {
+    Key::new(format!("variants/{name}"))
+}
+
 fn runs<'a>(r: &'a Results, name: &str) -> &'a [Report] {
-    &r[&format!("variants/{name}")]
+    &r[key(name)]
 }
 
 /// A figure with a variant, in that of the paper's NCQ.

@@ -8,7 +8,7 @@ use makeway_report::summary::group;
 use super::{QUEUES, kbit, label, queue_on, r_factor, satisfaction, some};
 use crate::papers::claim::{Claim, Verdict};
 use crate::papers::figures::{Figures, mean, paired, plain, share, with_intervals};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/voip.toml";
 const SETUP: &str = "dumbbell of Fig. 7, its rates and delays chosen by us (as for Fig. 8); one call: 80 B every 10 ms and 40 B of headers, on for 1 s and off for 1.35 s, both Pareto of shape 1.5; encoder 10 ms; downloads without end";
@@ -17,7 +17,7 @@ const SECONDS: u64 = 120;
 const RUNS: usize = 10;
 /// Packets that each other number of calls has among all of them decide how many can be favoured.
 const CALLS: [u32; 3] = [2, 5, 50];
-/// What else is changed, at 50 downloads.
+/// Other choices, at 50 downloads.
 const CHOICES: [(&str, &[&str]); 5] = [
     ("buffer 30", &["link.line.queue.limit=30 packets"]),
     ("buffer 100", &["link.line.queue.limit=100 packets"]),
@@ -52,7 +52,7 @@ const KERNEL: Sweep = Sweep {
     from: &["kernel/"],
 };
 
-fn cell(name: String, queue: &str, downloads: u32, calls: u32) -> Cell {
+fn cell(key: Key, queue: &str, downloads: u32, calls: u32) -> Cell {
     Cell {
         set: vec![
             queue_on("line", queue),
@@ -60,7 +60,7 @@ fn cell(name: String, queue: &str, downloads: u32, calls: u32) -> Cell {
             format!("flow.call.count={calls}"),
         ],
         runs: Some(RUNS),
-        ..Cell::new(name, FILE, SECONDS)
+        ..Cell::new(key, FILE, SECONDS)
     }
 }
 
@@ -68,15 +68,15 @@ pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for queue in SIMULATED.queues {
         for n in SIMULATED.downloads {
-            cells.push(cell(format!("voip/1/{queue}/{n}"), queue, *n, 1));
+            cells.push(cell(SIMULATED.key(queue, *n), queue, *n, 1));
         }
-        for calls in CALLS {
-            cells.push(cell(format!("voip/{calls}/{queue}/50"), queue, 50, calls));
+        for n in CALLS {
+            cells.push(cell(calls(n, queue), queue, 50, n));
         }
     }
     for (name, set) in CHOICES {
         for queue in ["fifo", "0.01"] {
-            let mut cell = cell(format!("voip/{name}/{queue}"), queue, 50, 1);
+            let mut cell = cell(choice(name, queue), queue, 50, 1);
             cell.set.extend(set.iter().map(|set| (*set).to_owned()));
             cells.push(cell);
         }
@@ -85,12 +85,21 @@ pub fn cells() -> Vec<Cell> {
     cells
 }
 
+/// Another number of calls, at 50 downloads.
+fn calls(n: u32, queue: &str) -> Key {
+    Key::new(format!("voip/{n}/{queue}/50"))
+}
+
+fn choice(name: &str, queue: &str) -> Key {
+    Key::new(format!("voip/{name}/{queue}"))
+}
+
 /// The same in both worlds.
 pub fn kernel_cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for queue in KERNEL.queues {
         for n in KERNEL.downloads {
-            let mut cell = cell(format!("kernel/{queue}/{n}"), queue, *n, 1);
+            let mut cell = cell(KERNEL.key(queue, *n), queue, *n, 1);
             cell.seconds = 65;
             cell.set
                 .push("flow.download.congestion_control=reno".into());
@@ -102,8 +111,12 @@ pub fn kernel_cells() -> Vec<Cell> {
 }
 
 impl Sweep {
+    pub fn key(&self, queue: &str, downloads: u32) -> Key {
+        Key::new(format!("{}/{queue}/{downloads}", self.prefix))
+    }
+
     fn runs<'a>(&self, r: &'a Results, queue: &str, downloads: u32) -> &'a [Report] {
-        &r[&format!("{}/{queue}/{downloads}", self.prefix)]
+        &r[self.key(queue, downloads)]
     }
 
     pub fn by_downloads(
@@ -221,33 +234,33 @@ impl Sweep {
     }
 }
 
-/// What the number of calls and the choices do.
+/// Effects of the number of calls and of the choices.
 fn why17(r: &Results) -> String {
-    let of = |name: &str| {
+    let of = |key: &dyn Fn(&str) -> Key| {
         let [fifo, ncq] = ["fifo", "0.01"].map(|queue| {
-            let runs = r.get(&format!("voip/{}", name.replace("QUEUE", queue)));
+            let runs = r.get(&key(queue));
             runs.map(|runs| plain(&mean(runs, r_factor)))
         });
         Some(format!("{} and {}", fifo?, ncq?))
     };
     let lost = |queue: &str| {
-        let runs = r.get(&format!("voip/1/{queue}/50"))?;
+        let runs = r.get(&SIMULATED.key(queue, 50))?;
         Some(share(&mean(runs, |x| {
             group(x, "call").datagrams.map_or(f64::NAN, |d| d.loss)
         })))
     };
-    let calls = CALLS
+    let by_calls = CALLS
         .iter()
-        .filter_map(|n| Some(format!("{n} calls {}", of(&format!("{n}/QUEUE/50"))?)));
+        .filter_map(|n| Some(format!("{n} calls {}", of(&|queue| calls(*n, queue))?)));
     let choices = CHOICES
         .iter()
-        .filter_map(|(name, _)| Some(format!("{name} {}", of(&format!("{name}/QUEUE"))?)));
+        .filter_map(|(name, _)| Some(format!("{name} {}", of(&|queue| choice(name, queue))?)));
     let (Some(fifo), Some(ncq)) = (lost("fifo"), lost("0.01")) else {
         return String::new();
     };
     format!(
         "The call loses {fifo} under DropTail, {ncq} with 1 %. The paper does not say how many calls there are: a threshold of 1 % does what it says only where calls are a few of a hundred packets, one call here. R with 50 downloads, DropTail and 1 %: {}. With other choices (rates in Mbit/s, buffers in packets; keep: a full buffer refuses favoured packets too): {}. So the step from poor to medium is one of rates and buffers that are lost; that R rises where favoured packets are spared is not.",
-        calls.collect::<Vec<_>>().join(", "),
+        by_calls.collect::<Vec<_>>().join(", "),
         choices.collect::<Vec<_>>().join(", ")
     )
 }

@@ -8,7 +8,7 @@ use super::figures::{self, least_utilisation, mean_distance, rates};
 use super::runs::{FIG5, OURS, PAPERS, Setup, TABLES, VARIANTS};
 use crate::papers::claim::Table;
 use crate::papers::figures::{percent, plain, with_intervals};
-use crate::papers::grid::Results;
+use crate::papers::grid::{Key, Results};
 
 /// `0.50, 0.25, 0.25`.
 pub fn list(rates: &[f64]) -> String {
@@ -22,12 +22,12 @@ pub fn list(rates: &[f64]) -> String {
 }
 
 /// Throughput by tickets of one-hop flows, in each of `cells`.
-pub fn by_tickets(r: &Results, title: &str, cells: &[(&str, &str)]) -> Chart {
+pub fn by_tickets(r: &Results, title: &str, cells: &[(Key, &str)]) -> Chart {
     let tickets = |i: usize| (i + 1) as u32 * 100;
     let mut series: Vec<Series> = cells
         .iter()
         .map(|(cell, name)| {
-            let rates = rates(&r[*cell]).into_iter().enumerate();
+            let rates = rates(&r[cell.clone()]).into_iter().enumerate();
             let points: Vec<_> = rates.map(|(i, x)| (tickets(i), x)).collect();
             with_intervals(*name, &points, 1.0)
         })
@@ -60,8 +60,8 @@ pub fn over_time(runs: &[Report], title: &str) -> Chart {
 
 /// Each flow's rate: ideal, the paper's, ours with its interval, and with the paper's parameters.
 pub fn table(r: &Results, setup: &Setup) -> Table {
-    let of = |variant: &str| rates(&r[&format!("{variant}/{}", setup.name)]);
-    let names = r[&format!("{}/{}", OURS.name, setup.name)].first();
+    let of = |variant: &str| rates(&r[setup.key(variant)]);
+    let names = r[setup.key(OURS.name)].first();
     let names = names.map_or_else(Vec::new, |run| {
         run.flows.iter().map(|flow| flow.name.clone()).collect()
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the statements of the PPS paper are judged by.
+//! Figures that the statements of the PPS paper are judged by.
 
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
@@ -24,13 +24,13 @@ pub fn worst(rates: impl IntoIterator<Item = f64>, ideal: &[f64]) -> f64 {
 impl Setup {
     /// The worst relative distance of a flow's mean rate to its ideal, under a variant.
     pub fn distance(&self, r: &Results, variant: &str) -> f64 {
-        let rates = rates(&r[&format!("{variant}/{}", self.name)]);
+        let rates = rates(&r[self.key(variant)]);
         worst(rates.iter().map(|x| x.mean), self.ideal)
     }
 
     /// The same of single runs: its mean over them.
     pub fn of_single_runs(&self, r: &Results, variant: &str) -> Estimate {
-        mean(&r[&format!("{variant}/{}", self.name)], |run| {
+        mean(&r[self.key(variant)], |run| {
             let rates = run.flows.iter().map(|f| f.ip_bps.unwrap_or(f64::NAN) / 1e6);
             worst(rates, self.ideal)
         })
@@ -48,14 +48,14 @@ impl Setup {
         } else {
             0.01
         };
-        let rates = rates(&r[&format!("{}/{}", OURS.name, self.name)]);
+        let rates = rates(&r[self.key(OURS.name)]);
         let mut pairs = rates.iter().zip(self.paper);
         pairs.all(|(rate, paper)| (rate.mean - paper).abs() <= step)
     }
 
     /// How much of the least used of the full links is used.
     pub fn utilisation(&self, r: &Results, variant: &str) -> f64 {
-        let runs = &r[&format!("{variant}/{}", self.name)];
+        let runs = &r[self.key(variant)];
         let used = self.full.iter().map(|name| {
             let queue = |run: &Report| run.queues.iter().find(|q| q.name == *name).cloned();
             mean(runs, |run| queue(run).map_or(f64::NAN, |q| q.utilisation)).mean
@@ -86,7 +86,7 @@ pub fn fit(points: &[(f64, f64)]) -> (f64, f64) {
     (slope, 1.0 - rest / sum(&|(_, y)| (y - mean).powi(2)))
 }
 
-/// What a flow gets over time, Mbit/s in packets of which 960 B of 1000 are payload: the mean over runs of each stretch of `step`
+/// Rate of a flow over time, Mbit/s in packets of which 960 B of 1000 are payload: the mean over runs of each stretch of `step`
 /// seconds, with its end.
 pub fn over_time(runs: &[Report], flow: usize, step: f64) -> Vec<(f64, f64)> {
     const PACKET: f64 = 1000.0 / 960.0;

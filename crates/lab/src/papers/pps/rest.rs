@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the paper says of receivers, datagrams, policing and bits (sections 2.7, 2.8, 3.9, 4).
+//! The paper's statements on receivers, datagrams, policing and bits (sections 2.7, 2.8, 3.9, 4).
 
 use makeway_report::model::Report;
 
@@ -7,7 +7,7 @@ use super::figures::{rates, worst};
 use super::runs::{FIG5, TABLES};
 use crate::papers::claim::{Claim, Table, Verdict};
 use crate::papers::figures::{largest, mean, percent};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 
 /// Of the paper's runs.
 const SECONDS: u64 = 600;
@@ -143,7 +143,7 @@ const UDP: [Due; 3] = [
         ],
         ideal: &[0.6, 0.16, 0.2],
     },
-    // Who came to the first link with five shares or two has the same tickets behind it, so shares are the same.
+    // A flow that came to the first link with five shares or two has the same tickets behind it, so shares are the same.
     Due {
         name: "udp/again",
         says: "0.8, 1.2, 2 Mbit/s, and a link of 0.6 Mbit/s behind the first",
@@ -221,30 +221,33 @@ fn all_due() -> impl Iterator<Item = &'static Due> {
     ALL.into_iter().flatten()
 }
 
-/// What is run for these statements.
+/// Cells of these statements.
 pub fn cells() -> Vec<Cell> {
-    let cell = |name: String, file, set: Vec<String>| Cell {
+    let cell = |key: Key, file, set: Vec<String>| Cell {
         set,
         runs: Some(10),
-        ..Cell::new(name, file, SECONDS)
+        ..Cell::new(key, file, SECONDS)
     };
     let mut cells: Vec<Cell> = all_due()
         .map(|due| {
             let set = due.set.iter().map(|set| set.to_string());
-            cell(due.name.into(), due.file, set.collect())
+            cell(due.key(), due.file, set.collect())
         })
         .collect();
     for (name, _, file, _) in BIT_SETUPS {
         for (scale, bits) in scales_and_bits() {
             let set = vec![format!("tags.scale={scale}"), format!("tags.bits={bits}")];
-            let name = format!("bits/{name}/{scale}/{bits}");
             cells.push(Cell {
                 runs: Some(3),
-                ..cell(name, file, set)
+                ..cell(key_of_bits(name, scale, bits), file, set)
             });
         }
     }
     cells
+}
+
+fn key_of_bits(setup: &str, scale: &str, bits: u32) -> Key {
+    Key::new(format!("bits/{setup}/{scale}/{bits}"))
 }
 
 fn scales_and_bits() -> impl Iterator<Item = (&'static str, u32)> {
@@ -260,8 +263,12 @@ pub fn claims(r: &Results) -> Vec<Claim> {
 }
 
 impl Due {
+    fn key(&self) -> Key {
+        Key::new(self.name)
+    }
+
     fn rates(&self, r: &Results) -> Vec<f64> {
-        rates(&r[self.name]).iter().map(|x| x.mean).collect()
+        rates(&r[self.key()]).iter().map(|x| x.mean).collect()
     }
 
     /// The largest relative distance of a mean rate from what is due.
@@ -323,7 +330,7 @@ fn mean_distance(runs: &[Report], ideal: &[f64]) -> f64 {
 
 fn bits(r: &Results) -> Claim {
     let distance = |name: &str, scale: &str, bits: u32, ideal: &[f64]| {
-        mean_distance(&r[&format!("bits/{name}/{scale}/{bits}")], ideal)
+        mean_distance(&r[key_of_bits(name, scale, bits)], ideal)
     };
     let (mut rows, mut needed, mut finer) = (Vec::new(), Vec::new(), true);
     for scale in ["linear", "logarithmic"] {
@@ -386,7 +393,7 @@ fn policing(r: &Results) -> Claim {
     let [free, traded, policed] = &POLICING;
     let of_liar = |due: &Due| {
         let liar = |run: &Report| run.flows[0].ip_bps.unwrap_or(f64::NAN) / 1e6;
-        mean(&r[due.name], liar).mean
+        mean(&r[due.key()], liar).mean
     };
     Claim {
         id: "pps.policing",
@@ -412,14 +419,14 @@ pub mod tests {
     use super::*;
 
     /// Cells, with the rates of a world where the paper is right.
-    pub fn perfect() -> impl Iterator<Item = (String, &'static [f64])> {
+    pub fn perfect() -> impl Iterator<Item = (Key, &'static [f64])> {
         let of_liar = |due: &Due| match due.name {
             "policing/free" => &[1.0, 0.1, 0.1],
             _ => due.ideal,
         };
-        let due = all_due().map(move |due| (due.name.to_string(), of_liar(due)));
+        let due = all_due().map(move |due| (due.key(), of_liar(due)));
         let bits = BIT_SETUPS.into_iter().flat_map(|(name, _, _, ideal)| {
-            let name = move |(scale, bits)| (format!("bits/{name}/{scale}/{bits}"), ideal);
+            let name = move |(scale, bits)| (key_of_bits(name, scale, bits), ideal);
             scales_and_bits().map(name)
         });
         due.chain(bits)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of the PPS paper: its topologies, and what each is run with.
 
-use crate::papers::grid::Cell;
+use crate::papers::grid::{Cell, Key};
 use crate::papers::paper::World;
 
 /// A table of the paper, or Fig. 5.
@@ -15,7 +15,7 @@ pub struct Setup {
     queues: &'static [&'static str],
     /// Rates by the paper's definition of fairness, Mbit/s, in the order of the scenario's flows.
     pub ideal: &'static [f64],
-    /// What the paper measured, in the same order; none for Fig. 5, which is a drawing.
+    /// The paper's figures, in the same order; none for Fig. 5, which is a drawing.
     pub paper: &'static [f64],
     /// The queues that are full, as reports name them.
     pub full: &'static [&'static str],
@@ -151,7 +151,7 @@ pub const PAPERS: Variant = Variant {
     queue: &["tred.exponent=3", "tred.window=60s"],
 };
 
-/// What ours is compared with: one thing at a time.
+/// Parameters that ours are compared with: one change at a time.
 pub const VARIANTS: [Variant; 14] = [
     OURS,
     PAPERS,
@@ -193,6 +193,11 @@ const fn queue(name: &'static str, says: &'static str, queue: &'static [&'static
 }
 
 impl Setup {
+    /// Its results with `variant`.
+    pub fn key(&self, variant: &str) -> Key {
+        Key::new(format!("{variant}/{}", self.name))
+    }
+
     /// How it is run with `variant`.
     pub fn cell(&self, variant: &Variant) -> Cell {
         let of_queues = self.queues.iter().flat_map(|link| {
@@ -206,16 +211,16 @@ impl Setup {
             .map(|set| set.to_string());
         Cell {
             set: of_file.chain(of_queues).collect(),
-            ..cell(format!("{}/{}", variant.name, self.name), self.file)
+            ..cell(self.key(variant.name), self.file)
         }
     }
 }
 
 /// The paper's 600 s.
-fn cell(name: String, file: &'static str) -> Cell {
+fn cell(key: Key, file: &'static str) -> Cell {
     Cell {
         runs: Some(10),
-        ..Cell::new(name, file, 600)
+        ..Cell::new(key, file, 600)
     }
 }
 
@@ -229,6 +234,38 @@ pub const PROFILES: [(&str, [u32; 3]); 3] = [
 /// When something happens in Fig. 7 and 8, in seconds.
 pub const CHANGE: f64 = 300.0;
 
+/// Parameters of Fig. 7.
+#[derive(Clone, Copy, Debug)]
+pub enum Fig7 {
+    Ours,
+    Window,
+    Paper,
+}
+
+impl Fig7 {
+    pub fn key(self) -> Key {
+        Key::new(match self {
+            Self::Ours => "fig7/ours",
+            Self::Window => "fig7/window",
+            Self::Paper => "fig7/paper",
+        })
+    }
+}
+
+pub fn fig8() -> Key {
+    Key::new("fig8")
+}
+
+/// Fig. 11 and 12: that flow alone has a round trip of 300 ms.
+pub fn rtt(far: Option<u32>) -> Key {
+    Key::new(far.map_or("rtt/all".into(), |far| format!("rtt/{far}")))
+}
+
+/// Tables 7 to 9 under DiffServ.
+pub fn diffserv(table: &str) -> Key {
+    Key::new(format!("diffserv/{table}"))
+}
+
 /// All that is run.
 pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
     let mut cells = Vec::new();
@@ -241,19 +278,19 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
         let set = set.map(|(flow, kbit)| format!("flow.{flow}.profile={kbit}kbit"));
         cells.push(Cell {
             set: set.collect(),
-            ..cell(format!("diffserv/{table}"), "papers/pps/profiles.toml")
+            ..cell(diffserv(table), "papers/pps/profiles.toml")
         });
     }
-    let over_time = |name: &str, set: &[&str]| Cell {
+    let over_time = |key: Key, set: &[&str]| Cell {
         set: set.iter().map(|set| set.to_string()).collect(),
         series: true,
-        ..cell(name.into(), "papers/pps/multi-hop.toml")
+        ..cell(key, "papers/pps/multi-hop.toml")
     };
     for (name, set) in [
-        ("fig7/ours", &[][..]),
-        ("fig7/window", &["tags.window=10s"]),
+        (Fig7::Ours, &[][..]),
+        (Fig7::Window, &["tags.window=10s"]),
         (
-            "fig7/paper",
+            Fig7::Paper,
             &[
                 "tags.scale=linear",
                 "tags.silence=false",
@@ -262,22 +299,25 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             ],
         ),
     ] {
-        cells.push(over_time(name, &[&["flow.A.start=300s"], set].concat()));
+        cells.push(over_time(
+            name.key(),
+            &[&["flow.A.start=300s"], set].concat(),
+        ));
     }
     cells.push(over_time(
-        "fig8",
+        fig8(),
         &[
             "link.a.tickets={ at = \"s0\", rate = 1000, steps = [[\"300s\", 600]] }",
             "link.b.tickets={ at = \"s1\", rate = 500, steps = [[\"300s\", 900]] }",
         ],
     ));
     // All at 30 ms, then the first, then the last at 300 ms.
-    for (name, far) in [("rtt/all", 0), ("rtt/1", 1), ("rtt/9", 9)] {
-        let delay = |i| if i == far { "140ms" } else { "5ms" };
+    for far in [None, Some(1), Some(9)] {
+        let delay = |i| if Some(i) == far { "140ms" } else { "5ms" };
         let set = (1..=9).map(|i| format!("link.a{i}.delay={}", delay(i)));
         cells.push(Cell {
             set: set.collect(),
-            ..cell(name.into(), "papers/pps/one-hop.toml")
+            ..cell(rtt(far), "papers/pps/one-hop.toml")
         });
     }
     cells.extend(super::rest::cells());

@@ -4,6 +4,7 @@
 use makeway_report::model::{FlowReport, QueueReport, Report};
 
 use super::*;
+use crate::papers::grid::Key;
 use crate::papers::tests::made_up;
 use runs::VARIANTS;
 
@@ -45,13 +46,12 @@ fn over_time(before: [f64; 3], after: [f64; 3]) -> Report {
     report
 }
 
-/// What the definition of fairness asks for, and DiffServ as the paper has it.
+/// Rates by the definition of fairness, and DiffServ as the paper has it.
 fn perfect() -> Results {
-    let mut r = Results::new();
+    let mut r = Results::default();
     for variant in &VARIANTS {
         for setup in [&FIG5].into_iter().chain(&TABLES) {
-            let name = format!("{}/{}", variant.name, setup.name);
-            r.insert(name, vec![report(setup.ideal, setup.full)]);
+            r.push(&setup.key(variant.name), report(setup.ideal, setup.full));
         }
     }
     for (table, rates) in [
@@ -59,21 +59,23 @@ fn perfect() -> Results {
         ("table8", [0.43, 0.42, 0.35]),
         ("table9", [0.41, 0.42, 0.37]),
     ] {
-        r.insert(format!("diffserv/{table}"), vec![report(&rates, &[])]);
+        r.push(&runs::diffserv(table), report(&rates, &[]));
     }
     let (both, all) = ([0.0, 0.75, 0.25], [0.5, 0.25, 0.25]);
-    for cell in ["fig7/ours", "fig7/window", "fig7/paper"] {
-        r.insert(cell.into(), vec![over_time(both, all)]);
+    for cell in [Fig7::Ours, Fig7::Window, Fig7::Paper] {
+        r.push(&cell.key(), over_time(both, all));
     }
-    r.insert("fig8".into(), vec![over_time(all, [0.3, 0.45, 0.25])]);
-    for (cell, far, rate) in [("rtt/all", 0, 0.0), ("rtt/1", 0, 0.033), ("rtt/9", 8, 0.25)] {
+    r.push(&runs::fig8(), over_time(all, [0.3, 0.45, 0.25]));
+    for (far, rate) in [(None, 0.0), (Some(1), 0.033), (Some(9), 0.25)] {
         let mut rates = FIG5.ideal.to_vec();
-        if rate > 0.0 {
-            rates[far] = rate;
+        if let Some(flow) = far {
+            rates[flow as usize - 1] = rate;
         }
-        r.insert(cell.into(), vec![report(&rates, &[])]);
+        r.push(&rtt(far), report(&rates, &[]));
     }
-    r.extend(rest::tests::perfect().map(|(name, rates)| (name, vec![report(rates, &[])])));
+    for (key, rates) in rest::tests::perfect() {
+        r.push(&key, report(rates, &[]));
+    }
     r
 }
 
@@ -88,16 +90,16 @@ fn differs(r: &Results) -> Vec<&'static str> {
 
 #[test]
 fn in_a_perfect_world_nothing_differs_and_every_cell_that_is_run_is_judged() {
-    let r = perfect();
+    let mut r = perfect();
     assert_eq!(differs(&r), Vec::<&str>::new());
-    let names: Vec<String> = r.keys().cloned().collect();
-    let mut run: Vec<String> = (cells(false, World::Sim).into_iter())
-        .map(|cell| cell.name)
+    let names: Vec<Key> = r.all().keys().cloned().collect();
+    let mut run: Vec<Key> = (cells(false, World::Sim).into_iter())
+        .map(|cell| cell.key)
         .collect();
     run.sort();
     assert_eq!(run, names);
     for claim in claims(&r) {
-        let starts = |from: &&str| names.iter().any(|name| name.starts_with(*from));
+        let starts = |from: &&str| names.iter().any(|name| name.path().starts_with(*from));
         assert!(
             !claim.from.is_empty() && claim.from.iter().all(starts),
             "{}",
@@ -110,7 +112,7 @@ fn in_a_perfect_world_nothing_differs_and_every_cell_that_is_run_is_judged() {
 fn each_verdict_follows_from_its_figures() {
     let spoilt = |cell: &str, spoil: &dyn Fn(&mut Report)| {
         let mut r = perfect();
-        r.get_mut(cell).unwrap().iter_mut().for_each(spoil);
+        r.runs_mut(cell).iter_mut().for_each(spoil);
         differs(&r)
     };
     let rate = |flow: usize, factor: f64| {
@@ -155,7 +157,7 @@ fn each_verdict_follows_from_its_figures() {
 fn what_was_not_measured_is_not_judged() {
     let without = |cell: &str, spoil: fn(&mut Report)| -> Vec<_> {
         let mut r = perfect();
-        r.get_mut(cell).unwrap().iter_mut().for_each(spoil);
+        r.runs_mut(cell).iter_mut().for_each(spoil);
         let claims = claims(&r).into_iter().map(Claim::judged);
         let not_measured = claims.filter(|claim| claim.verdict == Verdict::NotMeasured);
         not_measured.map(|claim| claim.id).collect()
@@ -183,7 +185,7 @@ fn verdicts_on_receivers_datagrams_policing_and_bits_follow_from_their_figures()
         ("bits/multi-hop/logarithmic/8", 1.5, "pps.bits"),
     ] {
         let mut r = perfect();
-        for report in r.get_mut(cell).unwrap() {
+        for report in r.runs_mut(cell) {
             let ip_bps = &mut report.flows[0].ip_bps;
             *ip_bps = ip_bps.map(|bps| bps * factor);
         }

@@ -15,7 +15,7 @@ use super::runs::{CHOICES, GUEST, Gain};
 use super::{OVER, SETUP, by_rate, judged, points};
 use crate::papers::claim::{Claim, Verdict};
 use crate::papers::figures::largest;
-use crate::papers::grid::{CODE, Cell, Results, place};
+use crate::papers::grid::{CODE, Cell, Key, Results, place};
 use crate::papers::simulated::keep;
 use makeway::dccp::{CALL, Row, measure};
 use makeway::session::stop_on_signals;
@@ -63,14 +63,14 @@ pub fn by_kernel(claims: &mut [Claim], folder: &Path, runs: Option<u32>) -> anyh
     Ok(())
 }
 
-/// What is kept, or else is measured now; the inner error is why no guest ran.
+/// The kept measurement, or else a new one; the inner error is why no guest ran.
 fn rows(folder: &Path, runs: u64) -> anyhow::Result<Result<Vec<Row>, VmError>> {
     let policies = POLICIES.map(str::to_owned);
     let rates = GUEST.points.iter().map(|rate| u64::from(*rate));
     let rates: Vec<u64> = rates.collect();
     let cell = Cell {
         set: vec![policies.join(","), format!("{rates:?}"), runs.to_string()],
-        ..Cell::new("guest", CALL, SECONDS)
+        ..Cell::new(Key::new("guest"), CALL, SECONDS)
     };
     let place = place(&cell, folder, CODE);
     let file = place.join("rows.json");

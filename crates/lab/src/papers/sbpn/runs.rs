@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is run: section 4.2 with loss, with congestion, and with one choice changed at a time.
+//! Cells of the SBPN paper: section 4.2 with loss, with congestion, and with one choice changed at a time.
 
 use makeway_report::estimate::Estimate;
 use makeway_report::model::{ClassReport, Report};
 use makeway_report::summary::group;
 
 use crate::papers::figures::{Figures, mean, paired};
-use crate::papers::grid::{Cell, Results};
+use crate::papers::grid::{Cell, Key, Results};
 use crate::papers::paper::World;
 use makeway::dccp::CALL;
 
@@ -19,7 +19,7 @@ const SECONDS: u64 = 60;
 const RUNS: usize = 30;
 /// Loss in tenths of a percent.
 const LOSS: [u32; 10] = [0, 1, 2, 5, 10, 20, 30, 50, 80, 100];
-/// Rate limits in kbit/s; what is offered is the call's 374 and whatever two TCP flows find.
+/// Rate limits in kbit/s; the load is the call's 374 and two TCP flows.
 const RATES: [u32; 10] = [500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000];
 /// Those of them at which one choice is changed.
 const SOME: [u32; 4] = [600, 800, 1000, 1200];
@@ -29,7 +29,7 @@ const SOME: [u32; 4] = [600, 800, 1000, 1200];
 pub struct Sweep {
     prefix: &'static str,
     file: &'static str,
-    /// What is swept, and as what it is shown.
+    /// The swept value, and its name in charts.
     pub x: Axis,
     /// Its values.
     pub points: &'static [u32],
@@ -37,7 +37,7 @@ pub struct Sweep {
     runs: usize,
 }
 
-/// What is swept.
+/// The swept value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// Random loss at the router, in tenths of a percent.
@@ -98,7 +98,7 @@ const fn choice(name: &'static str, prefix: &'static str, set: &'static [&'stati
 pub const LOSS_80: Sweep = loss("loss/80", &[]);
 /// The same where feedback comes more often.
 pub const LOSS_30: Sweep = loss("loss/30", &["link.line.delay=15ms"]);
-/// The same where audio takes the place of video in a full queue.
+/// The same where audio replaces video in a full queue.
 pub const LOSS_EVICT: Sweep = loss("loss/evict", &["flow.call.when_full=evict"]);
 /// Fig. 4.
 pub const RTT_80: Sweep = congestion("congestion/80", &[]);
@@ -129,7 +129,7 @@ pub const KERNEL: [Sweep; 2] = [
     kernel("kernel/32", &["flow.call.queue=32 packets"]),
 ];
 
-/// What is sent to the kernel's DCCP, in simulated time; the call wants about 340 kbit/s with the headers of IP and DCCP.
+/// Cells beside those sent to the kernel's DCCP, in simulated time; the call wants about 340 kbit/s with the headers of IP and DCCP.
 pub const GUEST: Sweep = Sweep {
     prefix: "guest",
     file: CALL,
@@ -255,7 +255,7 @@ impl Sweep {
             Cell {
                 set,
                 runs: Some(self.runs),
-                ..Cell::new(format!("{}/{policy}/{x}", self.prefix), self.file, SECONDS)
+                ..Cell::new(self.key(policy, x), self.file, SECONDS)
             }
         };
         let cell = &cell;
@@ -265,8 +265,12 @@ impl Sweep {
             .collect()
     }
 
+    pub fn key(&self, policy: &str, x: u32) -> Key {
+        Key::new(format!("{}/{policy}/{x}", self.prefix))
+    }
+
     fn runs<'a>(&self, r: &'a Results, policy: &str, x: u32) -> &'a [Report] {
-        &r[&format!("{}/{policy}/{x}", self.prefix)]
+        &r[self.key(policy, x)]
     }
 
     /// A figure under `policy`, point by point.
@@ -320,13 +324,13 @@ impl Choice {
         })
     }
 
-    /// What is on time of the unmodified queue's audio and video, likewise.
+    /// Share on time of the unmodified queue's audio and video, likewise.
     pub fn unmodified(&self, r: &Results) -> [f64; 2] {
         ["audio", "video"].map(|class| mean_of(&self.sweep.figures(r, "fifo", on_time(class))))
     }
 }
 
-/// What SBPN2 changes at a rate.
+/// Effect of SBPN2 at a rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Gain {
     /// The rate limit.

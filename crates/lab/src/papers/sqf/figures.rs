@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the statements are judged by: figures of one run, and of the set-ups.
+//! Figures that the statements are judged by: of one run, and of the set-ups.
 
 use makeway_core::theory::sqf::Line;
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::group;
 
-use super::runs::{DELTAS, TABLE, seeds};
+use super::runs::{self, DELTAS, TABLE, seeds};
 use crate::papers::figures::{self, Figures, mean};
 use crate::papers::grid::Results;
 
@@ -45,14 +45,14 @@ pub fn fairness(report: &Report) -> f64 {
 pub fn testbed(r: &Results, discipline: &str, figure: impl Fn(&Report) -> f64) -> Figures {
     (1..=20)
         .filter_map(|n| {
-            let runs = r.get(&format!("testbed/{discipline}/{n}"))?;
+            let runs = r.get(&runs::testbed(discipline, n))?;
             Some((n, mean(runs, &figure)))
         })
         .collect()
 }
 
 pub fn at<'a>(r: &'a Results, discipline: &str, n: u32) -> &'a [Report] {
-    &r[&format!("testbed/{discipline}/{n}")]
+    &r[runs::testbed(discipline, n)]
 }
 
 /// `0.41 at n = 1, ...` at the numbers of Table I.
@@ -67,8 +67,8 @@ pub fn jittered(r: &Results, mbit: u32, n: u32) -> Figures {
     DELTAS
         .iter()
         .filter_map(|d| {
-            let name = |seed| format!("jitter/{mbit}/{n}/{d}/{seed}");
-            let seeds = seeds(mbit, n).filter_map(|seed| r.get(&name(seed)));
+            let key = |seed| runs::jitter(mbit, n, *d, seed);
+            let seeds = seeds(mbit, n).filter_map(|seed| r.get(&key(seed)));
             let each = seeds.map(|runs| mean(runs, |x| loss(x, "video")));
             let mut losses: Vec<Estimate> = each.collect();
             losses.sort_by(|a, b| a.mean.total_cmp(&b.mean));

@@ -6,7 +6,7 @@ use makeway_gateway::bpf;
 use makeway_report::summary::bottleneck;
 
 use super::figures::{data, jitter, loss, row, testbed};
-use super::{NEGLIGIBLE, TESTBED, over};
+use super::{NEGLIGIBLE, TESTBED, over, runs};
 use crate::papers::claim::{Claim, Table, Verdict};
 use crate::papers::figures::{Figures, largest, least, mean, ms, plain, rising, share, worst};
 use crate::papers::grid::{Cell, Results};
@@ -24,7 +24,7 @@ fn disciplines() -> Vec<&'static str> {
     ours.map(Discipline::name).chain(LINUX).collect()
 }
 
-/// What is run.
+/// Cells of the guest.
 pub fn cells(full: bool) -> Vec<Cell> {
     let seconds = if full { 605 } else { 25 };
     let mut cells = Vec::new();
@@ -34,13 +34,16 @@ pub fn cells(full: bool) -> Vec<Cell> {
             false => "discipline",
         };
         for n in DOWNLOADS {
-            let name = format!("testbed/{discipline}/{n}");
             cells.push(Cell {
                 set: vec![
                     format!("link.line.queue.{key}={discipline}"),
                     format!("flow.download.count={n}"),
                 ],
-                ..Cell::new(name, "papers/sqf/testbed.toml", seconds)
+                ..Cell::new(
+                    runs::testbed(discipline, n),
+                    "papers/sqf/testbed.toml",
+                    seconds,
+                )
             });
         }
     }
@@ -49,10 +52,10 @@ pub fn cells(full: bool) -> Vec<Cell> {
 
 /// Linux's own are run in no other world.
 pub fn is_of_guest(r: &Results) -> bool {
-    r.contains_key("testbed/cake/20")
+    r.has(&runs::testbed("cake", 20))
 }
 
-/// What can be said of them.
+/// Statements on them.
 pub fn claims(r: &Results) -> Vec<Claim> {
     let mut claims = vec![sqf(r), fifo(r), throughput(r)];
     if bpf::has_program(Discipline::Fq) {
@@ -202,13 +205,13 @@ fn table(r: &Results) -> Table {
     let mut rows = Vec::new();
     for discipline in disciplines() {
         for n in DOWNLOADS {
-            let Some(runs) = r.get(&format!("testbed/{discipline}/{n}")) else {
+            let Some(replications) = r.get(&runs::testbed(discipline, n)) else {
                 continue;
             };
             let of = |figure: fn(&_, &str) -> f64, stream: &'static str| {
-                mean(runs, move |x| figure(x, stream))
+                mean(replications, move |x| figure(x, stream))
             };
-            let used = mean(runs, |x| {
+            let used = mean(replications, |x| {
                 bottleneck(x).map_or(f64::NAN, |queue| queue.utilisation)
             });
             rows.push(vec![
@@ -218,7 +221,7 @@ fn table(r: &Results) -> Table {
                 share(&of(loss, "audio")),
                 ms(&of(jitter, "video")),
                 ms(&of(jitter, "audio")),
-                format!("{} Mbit/s", plain(&mean(runs, data))),
+                format!("{} Mbit/s", plain(&mean(replications, data))),
                 share(&used),
             ]);
         }

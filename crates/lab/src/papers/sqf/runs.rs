@@ -2,7 +2,7 @@
 //! The experiments: which scenarios are run, and with what.
 
 use super::in_guest;
-use crate::papers::grid::Cell;
+use crate::papers::grid::{Cell, Key};
 use crate::papers::paper::World;
 
 /// Numbers of downloads in Table I.
@@ -40,15 +40,15 @@ pub fn cells(full: bool, world: World) -> Vec<Cell> {
     }
     let replicated = world == World::Sim;
     let seconds = if full { 605 } else { 25 };
-    let cell = |name: String, file, set: Vec<String>| Cell {
+    let cell = |key: Key, file, set: Vec<String>| Cell {
         set,
-        ..Cell::new(name, file, seconds)
+        ..Cell::new(key, file, seconds)
     };
     let mut cells = Vec::new();
     for discipline in ["fifo", "fq", "pfq", "sqf"] {
         for n in downloads(discipline, full) {
             cells.push(cell(
-                format!("testbed/{discipline}/{n}"),
+                testbed(discipline, n),
                 "papers/sqf/testbed.toml",
                 vec![
                     format!("link.line.queue.discipline={discipline}"),
@@ -67,35 +67,56 @@ pub fn cells(full: bool, world: World) -> Vec<Cell> {
                     format!("flow.video.jitter={delta}ms"),
                     format!("seed={seed}"),
                 ];
-                let name = format!("jitter/{mbit}/{n}/{delta}/{seed}");
                 let shortened = if mbit > 10 { 15 } else { 25 };
                 cells.push(Cell {
                     seconds: if full { 605 } else { shortened },
                     // A stall of some milliseconds is all that it takes at 100 Mbit/s: nothing runs beside it.
                     weight: if mbit > 10 { 4 } else { 1 },
-                    ..cell(name, "papers/sqf/jitter.toml", set)
+                    ..cell(jitter(mbit, n, delta, seed), "papers/sqf/jitter.toml", set)
                 });
             }
         }
     }
-    cells.push(cell(
-        "streams/three".into(),
-        "papers/sqf/streams.toml",
-        vec![],
-    ));
+    cells.push(cell(streams("three"), "papers/sqf/streams.toml", vec![]));
     let one = vec!["flow.video.count=1".into(), "flow.video.rate=6mbit".into()];
-    cells.push(cell("streams/one".into(), "papers/sqf/streams.toml", one));
-    cells.push(cell("users/hier".into(), "papers/sqf/users.toml", vec![]));
+    cells.push(cell(streams("one"), "papers/sqf/streams.toml", one));
+    cells.push(cell(users("hier"), "papers/sqf/users.toml", vec![]));
     let flat = vec!["link.line.queue.discipline=sqf".into()];
-    cells.push(cell("users/sqf".into(), "papers/sqf/users.toml", flat));
+    cells.push(cell(users("sqf"), "papers/sqf/users.toml", flat));
     for n in SLICED {
         let set = vec![
             format!("flow.download.count={n}"),
             "flow.video.pace=200ms".into(),
         ];
-        cells.push(cell(format!("slices/{n}"), "papers/sqf/testbed.toml", set));
+        cells.push(cell(slices(n), "papers/sqf/testbed.toml", set));
     }
-    let unpaced = vec!["flow.video.pace=burst".into()];
-    cells.push(cell("unpaced".into(), "papers/sqf/testbed.toml", unpaced));
+    let burst = vec!["flow.video.pace=burst".into()];
+    cells.push(cell(unpaced(), "papers/sqf/testbed.toml", burst));
     cells
+}
+
+/// On the testbed, with `n` downloads.
+pub fn testbed(discipline: &str, n: u32) -> Key {
+    Key::new(format!("testbed/{discipline}/{n}"))
+}
+
+pub fn jitter(mbit: u32, n: u32, delta_ms: u32, seed: u32) -> Key {
+    Key::new(format!("jitter/{mbit}/{n}/{delta_ms}/{seed}"))
+}
+
+/// `one` or `three`.
+pub fn streams(number: &str) -> Key {
+    Key::new(format!("streams/{number}"))
+}
+
+pub fn users(discipline: &str) -> Key {
+    Key::new(format!("users/{discipline}"))
+}
+
+pub fn slices(downloads: u32) -> Key {
+    Key::new(format!("slices/{downloads}"))
+}
+
+pub fn unpaced() -> Key {
+    Key::new("unpaced")
 }

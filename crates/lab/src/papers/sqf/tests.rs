@@ -52,15 +52,15 @@ fn report(flows: Vec<FlowReport>) -> Report {
     }
 }
 
-/// What the paper tells, as figures.
+/// The paper's statements, as figures.
 fn perfect() -> Results {
     perfect_in(World::Netns)
 }
 
 fn perfect_in(world: World) -> Results {
-    let mut r = Results::new();
+    let mut r = Results::default();
     for cell in cells(false, world) {
-        let parts: Vec<&str> = cell.name.split('/').collect();
+        let parts: Vec<&str> = cell.key.path().split('/').collect();
         let n: u32 = parts.last().and_then(|p| p.parse().ok()).unwrap_or(10);
         let flows = match parts[..] {
             ["testbed", discipline, _] => {
@@ -100,7 +100,7 @@ fn perfect_in(world: World) -> Results {
                 .collect(),
             _ => vec![stream("video", 0.0, 0.4)],
         };
-        r.insert(cell.name, vec![report(flows)]);
+        r.push(&cell.key, report(flows));
     }
     r
 }
@@ -129,7 +129,7 @@ fn verdict(r: &Results, id: &str) -> Verdict {
 #[test]
 fn the_papers_own_figures_are_reproduced() {
     for claim in claims(&perfect()) {
-        // The prose about Fig. 3 and 4 is more than the equations give, whatever is measured.
+        // The prose about Fig. 3 and 4 is more than the equations give, for any measurement.
         let expected = match claim.id {
             "sqf.fig3.p" | "sqf.fig4.tbar" => Verdict::Differs,
             _ => Verdict::Reproduced,
@@ -142,7 +142,7 @@ fn the_papers_own_figures_are_reproduced() {
 fn a_verdict_follows_its_figures() {
     let spoil = |name: &str, group: &str, loss: f64, jitter: f64| {
         let mut r = perfect();
-        let flows = &mut r.get_mut(name).unwrap()[0].flows;
+        let flows = &mut r.runs_mut(name)[0].flows;
         let flow = flows.iter_mut().find(|f| f.group == group).unwrap();
         *flow = stream(group, loss, jitter);
         r
@@ -159,7 +159,7 @@ fn a_verdict_follows_its_figures() {
     assert_eq!(verdict(&r, "sqf.pfq"), Verdict::Differs);
     let mut r = spoil("jitter/100/8/5/1", "video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Reproduced);
-    let flows = &mut r.get_mut("jitter/100/8/10/1").unwrap()[0].flows;
+    let flows = &mut r.runs_mut("jitter/100/8/10/1")[0].flows;
     flows[0] = stream("video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig8.10m"), Verdict::Differs);
     let r = spoil("users/hier", "bob-video", 0.2, 0.4);
@@ -167,7 +167,7 @@ fn a_verdict_follows_its_figures() {
     let r = spoil("streams/three", "video", 0.2, 0.4);
     assert_eq!(verdict(&r, "sqf.fig3.multi"), Verdict::Differs);
     let mut r = perfect();
-    for flow in &mut r.get_mut("testbed/sqf/7").unwrap()[0].flows {
+    for flow in &mut r.runs_mut("testbed/sqf/7")[0].flows {
         flow.goodput_bps *= 1.05;
     }
     assert_eq!(verdict(&r, "sqf.table1"), Verdict::Differs);
@@ -212,9 +212,9 @@ fn replicated(spoilt: impl Fn(&mut Results)) -> Results {
     let mut last = perfect();
     spoilt(&mut last);
     let mut r = perfect();
-    for (name, runs) in &mut r {
+    for (key, runs) in r.all() {
         runs.push(runs[0].clone());
-        runs.push(last[name][0].clone());
+        runs.push(last[key.clone()][0].clone());
     }
     r
 }
@@ -223,7 +223,7 @@ fn replicated(spoilt: impl Fn(&mut Results)) -> Results {
 fn a_verdict_goes_by_the_mean_of_replications_and_says_the_interval() {
     let lose = |loss| {
         replicated(move |r| {
-            let flows = &mut r.get_mut("testbed/sqf/13").unwrap()[0].flows;
+            let flows = &mut r.runs_mut("testbed/sqf/13")[0].flows;
             let flow = flows.iter_mut().find(|f| f.group == "video").unwrap();
             *flow = stream("video", loss, 0.4);
         })
@@ -249,7 +249,7 @@ fn a_verdict_goes_by_the_mean_of_replications_and_says_the_interval() {
 #[test]
 fn the_page_draws_intervals_of_replications_only() {
     let spoil = |r: &mut Results| {
-        for runs in r.values_mut() {
+        for runs in r.all().values_mut() {
             runs[0].flows.iter_mut().for_each(|f| f.goodput_bps *= 1.02);
         }
     };
@@ -267,14 +267,17 @@ fn the_page_draws_intervals_of_replications_only() {
 fn replications_take_the_place_of_seeds_and_of_nothing_else() {
     let names = |world| {
         let cells = cells(true, world);
-        cells.into_iter().map(|c| c.name).collect::<Vec<_>>()
+        cells.into_iter().map(|c| c.key).collect::<Vec<_>>()
     };
     let gone: Vec<_> = names(World::Netns)
         .into_iter()
         .filter(|name| !names(World::Sim).contains(name))
         .collect();
     assert_eq!(gone.len(), 2 * 2 * DELTAS.len());
-    assert!(gone.iter().all(|name| name.starts_with("jitter/10/")));
+    assert!(
+        gone.iter()
+            .all(|name| name.path().starts_with("jitter/10/"))
+    );
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn in_the_guest_ours_are_judged_and_linuxs_stand_beside_them() {
     assert_eq!(tables[0].rows.len(), cells(false, World::Vm).len());
     let spoilt = |name: &str, spoil: fn(&mut FlowReport)| {
         let mut r = of_guest();
-        let runs = r.get_mut(name).unwrap();
+        let runs = r.runs_mut(name);
         runs[0].flows.iter_mut().for_each(spoil);
         r
     };

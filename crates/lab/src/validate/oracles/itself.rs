@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The simulator against itself: what must hold whatever the values are.
+//! The simulator against itself: relations that hold for all values.
 
 use makeway_core::sched::Discipline;
 use makeway_core::units::Duration;

@@ -10,7 +10,7 @@ use makeway_sim::tcp::{Config, Variant};
 
 use crate::validate::oracle::{Case, Known, Ours, Question};
 
-/// What ns-2 sends, see its head.
+/// Packets that ns-2 sends, see its head.
 const SEGMENTS: &str = include_str!("../../../../sim/tests/tcp/segments.txt");
 /// Segments of each, there.
 const COUNT: usize = 300;

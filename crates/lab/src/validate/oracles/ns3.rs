@@ -14,7 +14,7 @@ use crate::validate::oracle::{Bench, Case, Known, Ours, Question};
 const SCENARIO: &str = include_str!("../ns3.toml");
 /// Of each mean.
 pub const SEEDS: u64 = 10;
-/// Downloads start within so much time.
+/// Downloads start within this time.
 const STARTS: Duration = Duration::from_millis(100);
 
 /// FqCoDel of ns-3: its quantum is the MTU, and one packet behind another is a queue that stands.

@@ -2,7 +2,7 @@
 //! Single queues whose waits and losses have a closed form.
 //!
 //! Each has twenty replications, and the 95 % interval of their mean has to reach the value, or half a
-//! percent around it: of so many intervals one in twenty would miss by chance.
+//! percent around it: of that many intervals one in twenty would miss by chance.
 
 use makeway_core::measure::Moments;
 use makeway_report::model::Report;

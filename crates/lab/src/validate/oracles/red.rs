@@ -27,7 +27,7 @@ struct Setup {
 
 const SECTION: &str = "RED and limited transmit";
 
-/// What is measured, and its unit.
+/// Measured value, and its unit.
 pub const FIGURES: [(&str, &str); 4] = [
     ("payload", "Mbit/s"),
     ("dropped", "%"),

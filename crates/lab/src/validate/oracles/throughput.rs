@@ -35,7 +35,7 @@ fn pftk((b, delayed_ack, loss, packets): (u32, DelayedAck, f64, f64)) -> Case {
         known: None,
     };
     Case::one(question, move |bench| {
-        // What the formula assumes: the window grows for each acknowledgement, T0 is the round trip of
+        // Assumptions of the formula: the window grows for each acknowledgement, T0 is the round trip of
         // 0.1 s and this margin.
         let tcp = Config {
             delayed_ack,
@@ -73,7 +73,7 @@ fn rfc_6298() -> Case {
     Case::of(questions, |_| Ok(estimates()?.map(Ours::Value).into()))
 }
 
-/// What a sender makes of these round trips. Its timeout is SRTT + 4 RTTVAR.
+/// Round trips as a sender sees them. Its timeout is SRTT + 4 RTTVAR.
 fn estimates() -> anyhow::Result<[f64; 6]> {
     let config = Config {
         delayed_ack: DelayedAck::Off,

@@ -6,7 +6,7 @@ use std::path::Path;
 use makeway_core::measure::{Moments, jain};
 use makeway_report::model::Report;
 
-use crate::papers::grid::{self, Cell};
+use crate::papers::grid::{self, Cell, Key};
 use crate::papers::simulated;
 use crate::validate::oracle::{Case, Known, Ours, Question, Stopped};
 use makeway::parallel::cores;
@@ -20,7 +20,7 @@ const SECONDS: u64 = 60;
 const JOBS: usize = 4;
 /// Of ours, whose mean counts.
 const OURS: usize = 20;
-/// Ours may be so much off theirs, of it.
+/// Largest relative distance of ours from theirs.
 const SHARE: f64 = 0.1;
 
 /// With how many runs of theirs: losses of the audio differ by a tenth and more from run to run, where
@@ -28,10 +28,10 @@ const SHARE: f64 = 0.1;
 const DISCIPLINES: [(&str, u64); 2] = [("fifo", 10), ("sqf", 2)];
 const CONTROLS: [&str; 2] = ["reno", "cubic"];
 
-/// What a tenth of a millisecond of disorder changes by more than a tenth.
+/// Figures that a tenth of a millisecond of disorder changes by more than a tenth.
 const PHASES: (&str, &str) = ("audio lost", "Simulated TCP against the kernel's");
 
-/// What is held against: name, unit, how much is too little to be told apart, what it is of a report.
+/// Figures compared: name, unit, smallest distance that counts, value in a report.
 type Figure = (&'static str, &'static str, f64, fn(&Report) -> f64);
 const FIGURES: [Figure; 5] = [
     ("video lost", "%", 0.1, |report| {
@@ -103,8 +103,11 @@ fn answers() -> anyhow::Result<Vec<Ours>> {
     let ours = simulated::run(&first, folder, cores(), OURS)?.ok_or(Stopped)?;
     let mut answers = Vec::new();
     for runs in &cells {
-        let ours = &ours[&runs[0].name];
-        let theirs: Vec<&Report> = runs.iter().flat_map(|run| &theirs[&run.name]).collect();
+        let ours = &ours[runs[0].key.clone()];
+        let theirs: Vec<&Report> = runs
+            .iter()
+            .flat_map(|run| &theirs[run.key.clone()])
+            .collect();
         for (_, _, least, figure) in FIGURES {
             let value = mean(theirs.iter().copied().map(figure));
             let margin = (value * SHARE).max(least);
@@ -130,7 +133,7 @@ fn cell(discipline: &str, control: &str, seed: u64) -> Cell {
             format!("seed={seed}"),
         ],
         ..Cell::new(
-            format!("{discipline}/{control}/{seed}"),
+            Key::new(format!("{discipline}/{control}/{seed}")),
             "papers/sqf/testbed.toml",
             SECONDS,
         )
