@@ -6,7 +6,7 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// Code that decides the figures of a run in simulated time: crates, and the versions of what they use. From this crate's folder.
+/// Code that decides the figures of a run in simulated time: crates, and the versions of their dependencies. From this crate's folder.
 pub const SIMULATES: &[&str] = &[
     "../core/src",
     "../endpoints/src",

@@ -196,9 +196,7 @@ impl Case {
                 })
                 .join("; "),
             ideal: "100 %".into(),
-            why:
-                "Within half a per cent. What the network's queue holds no sender's queue can mend."
-                    .into(),
+            why: "Within half a per cent. No sender's queue can mend the network's queue.".into(),
             setup: "one way 50 ms where nothing else is said, a FIFO of 300 ms; audio 64 kbit/s beside a video encoder that follows the target from 0.15 to 1.5 Mbit/s; in time is within 400 ms",
             from: &["rfc8867."],
             tables: vec![Table {

@@ -107,7 +107,7 @@ fn fig1(r: &Results) -> Claim {
         verdict: Verdict::of(gains.iter().all(|gain| *gain < 0.0)),
         paper: "Under random loss SBPN1 has less audio and less video on time than unmodified DCCP.".into(),
         ours: format!(
-            "over all rates of loss {} % of the datagrams; both are less {}. With an RTT of 30 ms {}; both are less {}. Where audio takes the place of video in a full queue {}",
+            "over all rates of loss {} % of the datagrams; both are less {}. With an RTT of 30 ms {}; both are less {}. Where audio replaces video in a full queue {}",
             told(gains),
             list(&worse),
             told(mean_gains(r, &LOSS_30, "sbpn1", "fifo")),
@@ -115,7 +115,7 @@ fn fig1(r: &Results) -> Claim {
             told(evict),
         ),
         ideal: "no less of either".into(),
-        why: "TFRC allows so many packets per RTT for a rate of loss, whatever they are. Under little loss SBPN1's pauses cost rate by the cap of twice what was received, as the paper has it; that is so for longer where the RTT is short, since feedback then covers times without a frame. Under much loss the queue is always full: the unmodified one sends packets that come too late, SBPN1 does not, and audio gains by it whatever the kernel does. The paper's scale of loss is not in its text; its audio would be less only where loss is little, or if discarded packets used up send times.".into(),
+        why: "TFRC allows a number of packets per RTT for a rate of loss, of any size. Under little loss SBPN1's pauses cost rate by the cap of twice what was received, as the paper has it; that is so for longer where the RTT is short, since feedback then covers times without a frame. Under much loss the queue is always full: the unmodified one sends packets that come too late, SBPN1 does not, and audio gains by it under any kernel. The paper's scale of loss is not in its text; its audio would be less only where loss is little, or if discarded packets used up send times.".into(),
         setup: SETUP,
         from: &["loss/"],
         charts: vec![
@@ -168,7 +168,7 @@ fn fig3(r: &Results) -> Claim {
     Claim {
         id: "sbpn.fig3",
         verdict: Verdict::of(holds),
-        paper: "What comes but too late is nearly nothing under SBPN1, a little of video and no audio under SBPN2, and most under unmodified DCCP.".into(),
+        paper: "Packets that arrive too late are nearly none under SBPN1, a little of video and no audio under SBPN2, and most under unmodified DCCP.".into(),
         ours: format!(
             "late over all rates of loss, audio and video: unmodified {} and {}, SBPN1 {} and {}, SBPN2 {} and {}",
             percent(fifo[0]),

@@ -279,7 +279,7 @@ fn fig7_jitter(r: &Results) -> Claim {
         verdict: Verdict::of(holds),
         paper: "Under FQ jitter grows with n for both streams; under SQF it does not depend on n and is the least of the three.".into(),
         ours: ours.join(". "),
-        ideal: "SQF does not preempt: a packet waits up to one 1538 B packet, 1.23 ms, whatever n".into(),
+        ideal: "SQF does not preempt: a packet waits up to one 1538 B packet, 1.23 ms, for every n".into(),
         why: "Mean absolute difference of the one-way delays of consecutive packets (RFC 3393); the paper does not say which statistic it shows.".into(),
         setup: TESTBED,
         from: &["testbed/"],

@@ -250,7 +250,7 @@ fn loss(r: &Results) -> Claim {
             plain(&Estimate::of([printed])),
         ),
         ideal: "1".into(),
-        why: "The radio hides most loss: with seven tries a fifth of the frames can be lost and no packet is missing; so packets are lost here by trying once. (Frames that are sent again take longer than one and a half of the shortest time and do not count for T_UDP, so that with a fifth of them lost ABRC keeps its rate beside a download, and the download alone pays: see the table.) As printed, (8) does not hold with loss: BW counts what is received, so each second a lost share of what was sent is taken for packets that wait, and the queue runs dry. Counted by sequence numbers, what leaves the access point is known whatever is lost behind it, as (8) means it; the default does that.".into(),
+        why: "The radio hides most loss: with seven tries a fifth of the frames can be lost and no packet is missing; so packets are lost here by trying once. (Frames that are sent again take longer than one and a half of the shortest time and do not count for T_UDP, so that with a fifth of them lost ABRC keeps its rate beside a download, and the download alone pays: see the table.) As printed, (8) does not hold with loss: BW counts received packets, so each second a lost share of the packets sent is taken for packets that wait, and the queue runs dry. Counted by sequence numbers, departures from the access point are known in spite of losses behind it, as (8) means it; the default does that.".into(),
         setup: "802.11b at 11 Mbit/s, the stream alone and beside one download (Reno, window 64 KB), k_T = 1",
         from: &["loss/"],
         tables: vec![Table {

@@ -191,7 +191,7 @@ fn chart(r: &Results) -> Chart {
     };
     let papers = of_table(1).map(|row| (row.k, row.abrc / row.tcp)).collect();
     Chart {
-        title: "Table 1: what is asked for and what comes".into(),
+        title: "Table 1: requested and received rates".into(),
         x: "k_T".into(),
         y: "stream / download".into(),
         series: vec![
@@ -225,7 +225,7 @@ fn error(r: &Results) -> Claim {
             list(ROWS.iter().map(|row| percent(within(row).mean)))
         ),
         ideal: "0".into(),
-        why: "Against the packets that wait at the access point or are on the air when feedback comes to the sender. What is sent while feedback waits for the channel is counted too much.".into(),
+        why: "Against the packets that wait at the access point or are on the air when feedback comes to the sender. Packets sent while feedback waits for the channel are counted in excess.".into(),
         setup: SETUP,
         from: &["ours/"],
         ..Claim::default()

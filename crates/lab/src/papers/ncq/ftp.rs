@@ -234,7 +234,7 @@ fn fig8(r: &Results) -> Claim {
             "goodput of the non-congestive relative to DropTail, with 1 %: {}; with 5 %: {}; up to {} times in the best single run. Congestive, mean over all n: {}; with 5 %: {}; up to {} in the best single run",
             some(&gain("0.01"), plain), some(&gain("0.05"), plain), plain(&short), overall(cost), some(&cost("0.05"), plain), plain(&long)
         ),
-        ideal: "non-congestive tasks as fast as on an idle line, the others as before".into(),
+        ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
         why: format!(
             "The paper shows single runs. Goodput of a task is its data by its time. Above all short flows are spared the timeouts that a lost packet of a small window costs. With 80 flows and 5 %, the gain of the non-congestive / congestive, if another choice is made: {}. So the gain depends on which packet a full buffer drops (keep: the arriving one, favoured or not); a buffer of 200 packets costs the congestive most. Judged: the best single run, as the paper shows it, no more than 15 % below 10.43, the congestive within 3 % of DropTail's over all n.",
             choices.join("; ")
@@ -335,7 +335,7 @@ fn fig11(r: &Results) -> Claim {
             more.map(|more| plain(&more)).join(", ")
         ),
         ideal: "the shortest first: all five non-congestive within a second".into(),
-        why: "How many are done by then with either is the rate of the line, which is chosen by us; what NCQ adds are the non-congestive.".into(),
+        why: "How many are done by then with either depends on the link rate, which is chosen by us; NCQ adds the non-congestive ones.".into(),
         setup: SETUP,
         from: &["ftp/10/1MB/"],
         charts: vec![Chart {
@@ -365,7 +365,7 @@ fn fig12(r: &Results) -> Claim {
             "goodput relative to DropTail, mean over all n: non-congestive {}; short downloads {}; with 5 %: {}; {}",
             overall(gain), overall(cost), some(&gain("0.05"), plain), some(&cost("0.05"), plain)
         ),
-        ideal: "non-congestive tasks as fast as on an idle line, the others as before".into(),
+        ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
         why: "All is over within seconds, mostly in slow start, and one packet in nine is a short one, so the threshold confines the gain more than in Fig. 8. \"Much\" is judged as a fifth.".into(),
         setup: SETUP,
         from: &["ftp/10/100kB/"],

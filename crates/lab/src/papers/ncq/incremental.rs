@@ -164,7 +164,7 @@ fn fig19(r: &Results) -> Claim {
         ),
         ideal: "calls get all that they send".into(),
         why: format!(
-            "A call can double its goodput only where it loses more than half of its packets: e / (1 - e) is the most that is to be gained. Under DropTail ours lose {} on average. With {CROWD} downloads across each router they lose {}; then {} of the runs gain more than 100 %, and {} where there is no threshold, {} at most. From the second call on they are more than 3 % of the packets, so the threshold confines most runs. What else made the paper's calls lose more than half is not said.",
+            "A call can double its goodput only where it loses more than half of its packets: e / (1 - e) is the most that is to be gained. Under DropTail ours lose {} on average. With {CROWD} downloads across each router they lose {}; then {} of the runs gain more than 100 %, and {} where there is no threshold, {} at most. From the second call on they are more than 3 % of the packets, so the threshold confines most runs. The paper does not say why else its calls lose more than half.",
             percent(mean(&fifo, loss).mean),
             percent(mean(&CROWDED.runs(r, 0), loss).mean),
             percent(crowded[3]),

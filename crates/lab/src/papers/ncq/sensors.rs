@@ -165,7 +165,7 @@ fn why(r: &Results) -> String {
         Some(format!("{name}: {}", all?.join(", ")))
     });
     format!(
-        "What a sensor can gain is what DropTail loses of it, {}; with 5 %, {}. Sensors send {} of the packets. Goodput of a sensor with other choices, at 50 downloads, in kbit/s under DropTail, 1 %, 3 %, 5 %: {}.",
+        "A sensor can gain the share of its packets that DropTail loses, {}; with 5 %, {}. Sensors send {} of the packets. Goodput of a sensor with other choices, at 50 downloads, in kbit/s under DropTail, 1 %, 3 %, 5 %: {}.",
         lost("fifo"),
         lost("0.05"),
         row(&part, share),

@@ -386,7 +386,7 @@ fn fig6() -> Claim {
         ),
         ideal: "what it costs others is what it pays".into(),
         why: format!(
-            "Without a threshold as in the paper. With 5 % its figure rests on kthresh inverted: as printed the task takes {:.0} to {:.0} % longer whatever a packet costs; the right way round NCQ favours half of its packets, and the sign depends on the service time. That NCQ does favour half of them is what the simulator shows for Fig. 2.",
+            "Without a threshold as in the paper. With 5 % its figure rests on kthresh inverted: as printed the task takes {:.0} to {:.0} % longer for every cost of a packet; the right way round NCQ favours half of its packets, and the sign depends on the service time. That NCQ does favour half of them is what the simulator shows for Fig. 2.",
             printed[0] * 100.0, printed[1] * 100.0
         ),
         setup: STRATEGIES,

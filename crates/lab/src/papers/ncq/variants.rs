@@ -107,7 +107,7 @@ fn probabilistic(r: &Results) -> Claim {
             plain(&of("ncq")), plain(&of("probabilistic")), plain(&apart)
         ),
         ideal: "0".into(),
-        why: "The counters favour whoever comes when one more is allowed, and calls are periodic: their phases decide. A chance knows no phases.".into(),
+        why: "The counters favour the packet that arrives when one more is allowed, and calls are periodic: their phases decide. A chance knows no phases.".into(),
         setup: SETUP,
         from: &["variants/ncq", "variants/probabilistic"],
         tables: vec![overview(r)],
@@ -123,7 +123,7 @@ fn outcome(r: &Results) -> Claim {
         verdict: Verdict::of(calls("outcome").mean > calls("ncq").mean && downloads.mean >= 0.95),
         paper: "Planned: a threshold that follows what it does.".into(),
         ours: format!(
-            "told that others may wait 5 % longer: R-factor of the calls {} ({} with 5 %), downloads {} of what they had",
+            "told that others may wait 5 % longer: R-factor of the calls {} ({} with 5 %), downloads {} of their rate before",
             plain(&calls("outcome")),
             plain(&calls("ncq")),
             plain(&downloads)
@@ -148,12 +148,12 @@ fn acks(r: &Results) -> Claim {
         verdict: Verdict::of(ratio("acks", "download").mean > 1.0 && part(r, "acks", page).mean < 1.0),
         paper: "Asked: acknowledgements and control packets favoured raise the sending rate and help short flows; how far it changes congestion control is open.".into(),
         ours: format!(
-            "all acknowledgements first: downloads {} of what they had, uploads {}, pages take {} of the time; packets given up: {} for {}. Within 5 %: downloads {}",
+            "all acknowledgements first: downloads {} of their rate before, uploads {}, pages take {} of the time; packets dropped: {} for {}. Within 5 %: downloads {}",
             plain(&ratio("acks", "download")), plain(&ratio("acks", "upload")), plain(&part(r, "acks", page)),
             Unit::Packets.show(&drops("acks")), Unit::Packets.show(&drops("ncq")), plain(&ratio("acks-5", "download"))
         ),
         ideal: "both ways full".into(),
-        why: "With both ways full, acknowledgements wait behind the other way's data; in front of it they come back sooner, both ways carry more, and fewer packets are given up, not more: congestion control answers every loss as before.".into(),
+        why: "With both ways full, acknowledgements wait behind the other way's data; in front of it they come back sooner, both ways carry more, and fewer packets are dropped, not more: congestion control answers every loss as before.".into(),
         setup: SETUP,
         from: &["variants/ncq", "variants/acks"],
         ..Claim::default()

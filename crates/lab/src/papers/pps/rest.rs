@@ -361,7 +361,7 @@ fn bits(r: &Results) -> Claim {
             "With logarithmic codes {one} bits are enough for nine flows of nine shares, {multi} for three flows over three hops, {ten} for ten equal flows over two"
         ),
         ideal: "shares in proportion to tickets".into(),
-        why: "What counts is how many tickets a packet carries: linear codes are coarse where they are few. Over six hops a test in the simulator finds the figures of one.".into(),
+        why: "The number of tickets on a packet decides: linear codes are coarse where they are few. Over six hops a test in the simulator finds the figures of one.".into(),
         setup: "the mean distance of flows from their shares, with tags of 2 to 16 bits",
         from: &["bits/"],
         tables: vec![Table {

@@ -44,7 +44,7 @@ pub fn receiver_unchanged(r: &Results) -> Claim {
         from: &["choice/none", "guest/"],
         tables: vec![by_rate(
             &GUEST.congested(r),
-            "RTT 80 ms, queue 5, alone on a slow line in simulated time",
+            "RTT 80 ms, queue 5, alone on a slow link in simulated time",
         )],
         ..Claim::default()
     }
@@ -129,7 +129,7 @@ fn judge(claim: &mut Claim, rows: Result<Vec<Row>, VmError>) {
         0,
         by_rate(
             &gains,
-            "RTT 80 ms, queue 5, alone on a slow line to the kernel's DCCP",
+            "RTT 80 ms, queue 5, alone on a slow link to the kernel's DCCP",
         ),
     );
 }

@@ -143,12 +143,12 @@ pub const GUEST: Sweep = Sweep {
 pub const CHOICES: [Choice; 13] = [
     choice("as above", "choice/none", &[]),
     choice(
-        "audio takes the place of video in a full queue",
+        "audio replaces video in a full queue",
         "choice/evict",
         &["flow.call.when_full=evict"],
     ),
     choice(
-        "frames given up as a whole",
+        "frames dropped as a whole",
         "choice/frames",
         &["flow.call.whole_frames=true"],
     ),

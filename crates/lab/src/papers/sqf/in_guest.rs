@@ -145,7 +145,7 @@ fn throughput(r: &Results) -> Claim {
     Claim {
         id: "sqf.table1",
         verdict: Verdict::of(off <= 0.03 && (all / 4.1 - 1.0).abs() <= 0.15),
-        paper: "Data bandwidth under SQF is 4.1 Mbit/s whatever n; utilisation about 92 %.".into(),
+        paper: "Data bandwidth under SQF is 4.1 Mbit/s for every n; utilisation about 92 %.".into(),
         ours: format!(
             "{} Mbit/s; utilisation {} at least",
             row(&sqf, plain),
@@ -182,7 +182,7 @@ fn jitters(r: &Results) -> Claim {
         verdict: Verdict::of(holds),
         paper: "Under SQF jitter does not depend on n and is the least of the three.".into(),
         ours: ours.join(". "),
-        ideal: "a packet waits up to one 1538 B packet, 1.23 ms, whatever n".into(),
+        ideal: "a packet waits up to one 1538 B packet, 1.23 ms, for every n".into(),
         why: "Mean absolute difference of the one-way delays of consecutive packets (RFC 3393). Of what is lost nothing is known: few of a stream's packets come through fq_codel and cake.".into(),
         setup: TESTBED,
         from: &["testbed/"],
