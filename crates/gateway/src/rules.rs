@@ -132,8 +132,7 @@ impl Rules {
         }
         let mut tried = Vec::new();
         for tool in tools {
-            let replaced = tool.remove(&place).map_err(|error| error.to_string());
-            match replaced.and_then(|_| tool.install(&place, queue_num)) {
+            match tool.install(&place, queue_num) {
                 Ok(()) => {
                     return Ok(Self {
                         place,
@@ -141,11 +140,7 @@ impl Rules {
                         forgotten: false,
                     });
                 }
-                Err(said) => {
-                    // Of IPv4, where IPv6 failed: the first error counts.
-                    let _ = tool.remove(&place);
-                    tried.push(format!("{}: {said}", tool.name()));
-                }
+                Err(said) => tried.push(format!("{}: {said}", tool.name())),
             }
         }
         let all = tried.join("; ");
@@ -170,7 +165,7 @@ impl Rules {
     /// If they are still there.
     pub fn remove(mut self) -> Result<(), RulesError> {
         self.forgotten = true;
-        self.tool.remove(&self.place).map(drop)
+        self.tool.undo(&self.place)
     }
 
     /// Leaves the rules where they are, for a namespace that ends with everything in it.
@@ -183,7 +178,7 @@ impl Drop for Rules {
     fn drop(&mut self) {
         if !self.forgotten {
             // Those that stay let everything pass.
-            let _ = self.tool.remove(&self.place);
+            let _ = self.tool.undo(&self.place);
         }
     }
 }
@@ -299,6 +294,11 @@ impl Tool {
         let (Self::Iptables(a, _), Self::Iptables(b, _)) = (self, other) else {
             return false;
         };
+        if let (Ok(a), Ok(b)) = (a.canonicalize(), b.canonicalize())
+            && a == b
+        {
+            return true;
+        }
         let version = |path: &Path| {
             let mut command = Command::new(path);
             let output = tool::run(command.arg("--version"), b"", LIMIT).ok()?;
@@ -307,45 +307,63 @@ impl Tool {
         version(a) == version(b)
     }
 
+    /// Puts our rule in the place of an old one. Where it fails nothing is left.
     fn install(&self, place: &Place, queue_num: u16) -> Result<(), String> {
-        let (name, interface) = (&place.name, &place.interface);
-        let letter = place.direction.letter();
         match self {
             Self::Nft(nft) => {
-                let side = match place.direction {
-                    Direction::Egress => "oifname",
-                    Direction::Ingress => "iifname",
-                };
-                let hook = place.direction.hook();
-                let script = format!(
-                    "table inet {name} {{ chain queue {{ \
-                     type filter hook {hook} priority mangle; policy accept; \
-                     {side} \"{interface}\" queue num {queue_num} bypass; }} }}\n"
-                );
-                run(place, nft, &["-f", "-"], &script)
+                let done = run(place, nft, &["-f", "-"], &table(place, queue_num));
+                // All of it or nothing, but for one that was killed: nobody knows how far it came.
+                if done.as_ref().is_err_and(|said| is_late(said)) {
+                    let _ = self.remove(place);
+                }
+                done
             }
             Self::Iptables(v4, v6) => {
+                let (name, interface) = (&place.name, &place.interface);
+                let letter = place.direction.letter();
                 let hook = place.direction.hook().to_ascii_uppercase();
                 let script = format!(
                     "*mangle\n:{name} - [0:0]\n\
                      -A {name} -j NFQUEUE --queue-num {queue_num} --queue-bypass\n\
                      -A {hook} -{letter} {interface} -j {name}\nCOMMIT\n"
                 );
+                self.remove(place).map_err(|error| error.to_string())?;
                 for program in [Some(v4), v6.as_ref()].into_iter().flatten() {
-                    let restore = with_suffix(program, "-restore");
-                    run(place, &restore, &["-w", "--noflush"], &script)?;
+                    if let Err(said) = restore(place, program, &script) {
+                        // Of IPv4, where IPv6 failed.
+                        let _ = self.remove(place);
+                        return Err(said);
+                    }
                 }
                 Ok(())
             }
         }
     }
 
-    /// Removes all that this tool has under our name; whether there was something.
-    fn remove(&self, place: &Place) -> Result<bool, RulesError> {
-        let left = |said: String| RulesError::Left {
+    /// Removes what [`Self::install`] made: one run of each tool where nobody has changed it since.
+    fn undo(&self, place: &Place) -> Result<(), RulesError> {
+        if let Self::Iptables(v4, v6) = self {
+            let mut programs = [Some(v4), v6.as_ref()].into_iter().flatten();
+            let script = removal(place);
+            match programs.try_for_each(|program| restore(place, program, &script)) {
+                Ok(()) => return Ok(()),
+                Err(said) if is_late(&said) => return Err(self.left(place, &said)),
+                Err(_) => {}
+            }
+        }
+        self.remove(place).map(drop)
+    }
+
+    fn left(&self, place: &Place, said: &str) -> RulesError {
+        RulesError::Left {
             interface: place.interface.clone(),
             said: format!("{}: {said}", self.name()),
-        };
+        }
+    }
+
+    /// Removes all that this tool has under our name; whether there was something.
+    fn remove(&self, place: &Place) -> Result<bool, RulesError> {
+        let left = |said: String| self.left(place, &said);
         match self {
             Self::Nft(nft) => {
                 match run(place, nft, &["delete", "table", "inet", &place.name], "") {
@@ -389,9 +407,14 @@ fn remove_chain(place: &Place, program: &Path) -> Result<bool, String> {
         Err(said) if is_late(&said) => return Err(said),
         Err(_) => return Ok(false),
     }
+    match restore(place, program, &removal(place)) {
+        Ok(()) => return Ok(true),
+        Err(said) if is_late(&said) => return Err(said),
+        Err(_) => {}
+    }
     let hook = place.direction.hook().to_ascii_uppercase();
     let side = format!("-{}", place.direction.letter());
-    // There is one; each start that was killed may have left another.
+    // More than one leads to it: each start that was killed may have left another.
     for _ in 0..64 {
         if ask(&["-D", &hook, &side, &place.interface, "-j", &place.name]).is_err() {
             break;
@@ -400,6 +423,42 @@ fn remove_chain(place: &Place, program: &Path) -> Result<bool, String> {
     ask(&["-F", &place.name])?;
     ask(&["-X", &place.name])?;
     Ok(true)
+}
+
+/// Commands that put our table of nftables in the place of an old one: adding an old table again is no error, deleting a missing
+/// one is.
+fn table(place: &Place, queue_num: u16) -> String {
+    let Place {
+        name, interface, ..
+    } = place;
+    let hook = place.direction.hook();
+    let side = match place.direction {
+        Direction::Egress => "oifname",
+        Direction::Ingress => "iifname",
+    };
+    // `queue` is a word of nft's own.
+    format!(
+        "add table inet {name}\ndelete table inet {name}\n\
+         table inet {name} {{\nchain packets {{\n\
+         type filter hook {hook} priority mangle; policy accept;\n\
+         {side} \"{interface}\" queue num {queue_num} bypass\n}}\n}}\n"
+    )
+}
+
+/// Commands that take our chain of iptables away, and the one rule that leads to it: all of them or none.
+fn removal(place: &Place) -> String {
+    let Place {
+        name, interface, ..
+    } = place;
+    let hook = place.direction.hook().to_ascii_uppercase();
+    let letter = place.direction.letter();
+    format!("*mangle\n-D {hook} -{letter} {interface} -j {name}\n-F {name}\n-X {name}\nCOMMIT\n")
+}
+
+/// Has the `-restore` of iptables or ip6tables do the commands of `script`.
+fn restore(place: &Place, program: &Path, script: &str) -> Result<(), String> {
+    let restore = with_suffix(program, "-restore");
+    run(place, &restore, &["-w", "--noflush"], script)
 }
 
 fn with_suffix(program: &Path, suffix: &str) -> PathBuf {
@@ -463,6 +522,19 @@ mod tests {
         for name in ["eth+", "a b", "\"", "*", "", "sixteen-letters-", "a/b"] {
             let error = Place::new(name, Direction::Egress).unwrap_err();
             assert!(matches!(error, RulesError::Name(_)), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn nft_reads_our_table() {
+        let Some(nft) = tool::find("nft") else {
+            return makeway_testing::skip("nft is not installed: install the package nftables");
+        };
+        for direction in Direction::BOTH {
+            let place = Place::new("wan0.7", direction).unwrap();
+            // Checked, and not done. A kernel without queues, and a user who may not, refuse later than this.
+            let said = run(&place, &nft, &["--check", "-f", "-"], &table(&place, 7));
+            assert!(!said.is_err_and(|said| said.contains("syntax error")));
         }
     }
 
