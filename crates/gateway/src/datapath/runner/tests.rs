@@ -72,7 +72,7 @@ fn commands_are_heard_while_every_batch_is_full() {
     let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let queue = Queue::over(ours.into());
     let runner = Runner::new(queue, pipeline(100), receiver, wake, Arc::default());
-    let thread = thread::spawn(move || runner.run());
+    let thread = thread::spawn(move || runner.run(None));
     let mut parts = parts.iter();
     assert!(matches!(parts.next(), Some(Part::Flows(flows)) if flows.len() == 1));
     let Some(Part::Rest(_, stats)) = parts.next() else {
@@ -119,7 +119,7 @@ fn flows_are_told_in_parts_and_the_largest_first() {
         commands,
         wake,
         beat,
-        thread: Some(thread::spawn(move || runner.run())),
+        thread: Some(thread::spawn(move || runner.run(None))),
         queue_num: 1,
     };
     let all = handle.snapshot().unwrap().flows;
@@ -142,4 +142,33 @@ fn flows_are_told_in_parts_and_the_largest_first() {
     }
     handle.stop().unwrap();
     drop(kernel);
+}
+
+#[test]
+fn a_flood_leaves_ordinary_work_a_fifth_of_the_processor() {
+    // Shares of the processor that it would take, and that it takes.
+    for (wanted, most) in [(1.0, 0.81), (0.9, 0.81), (0.6, 0.6)] {
+        let (mut time, mut cpu_seconds) = (Instant::ZERO, 0.0);
+        let mut stint = Stint {
+            since: time,
+            cpu_seconds,
+        };
+        for _ in 0..20_000 {
+            time += Duration::from_micros(100);
+            cpu_seconds += wanted * 100e-6;
+            let Some(rests) = stint.ends(time, || cpu_seconds) else {
+                continue;
+            };
+            if rests {
+                time += Duration::from_nanos(PAUSE.as_nanos() as u64);
+            }
+            stint = Stint {
+                since: time,
+                cpu_seconds,
+            };
+        }
+        let share = cpu_seconds / time.saturating_since(Instant::ZERO).as_secs_f64();
+        assert!(share <= most + 1e-9, "{wanted}: {share}");
+        assert!(share >= most * 0.85, "{wanted}: {share}");
+    }
 }
