@@ -8,6 +8,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -153,13 +154,16 @@ fn a_second_instance_is_refused_and_the_first_goes_on() {
 
 #[test]
 fn set_under_traffic_loses_nothing() {
-    if !inside_in_real_time("set_under_traffic_loses_nothing") {
+    if !inside_in_real_time(
+        "set_under_traffic_loses_nothing",
+        &[Path::new(env!("CARGO_BIN_EXE_makeway"))],
+    ) {
         return;
     }
     let far = Far::new();
     let sink = far.udp(5000);
     sink.set_nonblocking(true).unwrap();
-    let mut instance = up("up near --rate 10mbit");
+    let mut instance = up("up near --rate 10mbit --backend nfqueue");
     // 4 Mbit/s, and a packet of each of 5 flows at a time.
     let sender = thread::spawn(|| {
         let sockets = [(); 5].map(|()| {

@@ -58,7 +58,7 @@ fn flood(time: Duration, bytes: usize) -> u64 {
 
 #[test]
 fn a_shaped_flood_leaves_at_the_rate() {
-    if !inside_in_real_time("a_shaped_flood_leaves_at_the_rate") {
+    if !inside_in_real_time("a_shaped_flood_leaves_at_the_rate", &[]) {
         return;
     }
     let far = Far::new();
@@ -129,7 +129,7 @@ fn tcp_is_segmented_before_it_is_queued_both_ways() {
 
 #[test]
 fn changes_under_traffic_lose_nothing() {
-    if !inside_in_real_time("changes_under_traffic_lose_nothing") {
+    if !inside_in_real_time("changes_under_traffic_lose_nothing", &[]) {
         return;
     }
     let far = Far::new();
@@ -174,7 +174,7 @@ fn changes_under_traffic_lose_nothing() {
 
 #[test]
 fn a_delay_line_delays_and_loses_as_told() {
-    if !inside_in_real_time("a_delay_line_delays_and_loses_as_told") {
+    if !inside_in_real_time("a_delay_line_delays_and_loses_as_told", &[]) {
         return;
     }
     let far = Far::new();

@@ -7,7 +7,9 @@ use std::io::Write;
 
 mod real_time;
 
-pub use real_time::{CALM, TRIES, Watch, in_real_time, in_real_time_within};
+pub use real_time::{
+    CALM, CLOCK, TRIES, Watch, in_real_time, in_real_time_or, in_real_time_within,
+};
 
 /// Names the file that gets a line for each skipped test; `scripts/test` sets it and counts the lines.
 pub const SKIPS: &str = "MAKEWAY_SKIPS";

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::{note, skip};
 
+/// Says of the clock of a test that keeps real time: `counted` in a guest whose clock counts instructions, where no try is
+/// repeated; `stalled` to take each try for one that failed on a machine that stalled, to see what then follows.
+pub const CLOCK: &str = "MAKEWAY_CLOCK";
+
 /// How often a test is tried on a machine that stalls.
 pub const TRIES: u32 = 5;
 
@@ -106,7 +110,42 @@ pub fn in_real_time<T>(check: impl FnMut() -> T) -> Option<T> {
 
 /// As [`in_real_time`], for a check whose own load delays threads, or whose bars are long: a failure counts while the machine
 /// stalled by no more than `calm`.
-pub fn in_real_time_within<T>(calm: Duration, mut check: impl FnMut() -> T) -> Option<T> {
+pub fn in_real_time_within<T>(calm: Duration, check: impl FnMut() -> T) -> Option<T> {
+    tried(calm, check)
+        .inspect_err(|longest| skip(format_args!("not measured here: {}", Stall(*longest))))
+        .ok()
+}
+
+/// As [`in_real_time`]; on a machine that stalls too often `instead` makes the check elsewhere, in a guest with a clock of its own.
+/// Only where that cannot be is it skipped, with the reasons of both.
+///
+/// # Panics
+/// As `check`, `instead`, and as [`skip`].
+pub fn in_real_time_or<T, E: Display>(
+    check: impl FnMut() -> T,
+    instead: impl FnOnce() -> Result<T, E>,
+) -> Option<T> {
+    match tried(CALM, check) {
+        Ok(found) => Some(found),
+        Err(longest) => elsewhere(Stall(longest), instead),
+    }
+}
+
+fn elsewhere<T, E: Display>(stall: Stall, instead: impl FnOnce() -> Result<T, E>) -> Option<T> {
+    note(format_args!("made in a guest, since {stall}"));
+    instead()
+        .inspect_err(|why| skip(format_args!("not measured here: {stall}, and {why}")))
+        .ok()
+}
+
+/// The result of `check`, or the longest stall.
+fn tried<T>(calm: Duration, mut check: impl FnMut() -> T) -> Result<T, Duration> {
+    let clock = std::env::var(CLOCK).unwrap_or_default();
+    match clock.as_str() {
+        "counted" => return Ok(check()),
+        "stalled" => return Err(Duration::ZERO),
+        _ => {}
+    }
     let _quick = Quick::new();
     let mut longest = Duration::ZERO;
     for _ in 0..TRIES {
@@ -115,7 +154,7 @@ pub fn in_real_time_within<T>(calm: Duration, mut check: impl FnMut() -> T) -> O
         let stalled = watch.worst();
         drop(watch);
         match result {
-            Ok(found) => return Some(found),
+            Ok(found) => return Ok(found),
             Err(panic) if stalled <= calm => resume_unwind(panic),
             Err(_) => {
                 longest = longest.max(stalled);
@@ -123,8 +162,7 @@ pub fn in_real_time_within<T>(calm: Duration, mut check: impl FnMut() -> T) -> O
             }
         }
     }
-    skip(format_args!("not measured here: {}", Stall(longest)));
-    None
+    Err(longest)
 }
 
 /// The calling thread goes before ordinary work until this is dropped.
@@ -151,6 +189,7 @@ impl Drop for Quick {
 }
 
 /// A stall in words.
+#[derive(Clone, Copy)]
 struct Stall(Duration);
 
 impl Display for Stall {
@@ -202,6 +241,23 @@ mod tests {
             assert!(runs.get() == TRIES, "wrong until the last");
         });
         assert_eq!((found, runs.get()), (Some(()), TRIES));
+    }
+
+    #[test]
+    fn a_check_that_failed_on_a_late_machine_each_time_is_made_elsewhere() {
+        let runs = Cell::new(0);
+        let longest = tried(Duration::ZERO, || {
+            thread::sleep(10 * STEP);
+            runs.set(runs.get() + 1);
+            panic!("wrong")
+        });
+        let longest: Result<(), _> = longest;
+        assert_eq!(runs.get(), TRIES);
+        let found = elsewhere(Stall(longest.unwrap_err()), || Ok::<_, String>(7));
+        assert_eq!(found, Some(7));
+        // One that is wrong there too has failed.
+        let failed = catch_unwind(|| elsewhere(Stall(CALM), || -> Result<(), String> { panic!() }));
+        assert!(failed.is_err());
     }
 
     #[test]

@@ -9,8 +9,11 @@ mod guest;
 
 use std::time::Duration;
 
-use makeway_testing::{in_real_time, note, skip};
+use makeway_testing::{in_real_time_or, note, skip};
 use makeway_vm::{Kernel, Vm, VmError, cache};
+
+/// The longest time without a line, on a busy machine.
+const LIMIT: Duration = Duration::from_secs(600);
 
 #[test]
 fn with_the_kernels_dccp_in_a_guest() {
@@ -26,9 +29,8 @@ fn with_the_kernels_dccp_in_a_guest() {
         .program(&program);
     let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| "guest::".into());
     let command = format!("/bin/{name} {filter} --ignored --nocapture --test-threads=1");
-    // Its clock is this machine's: that which counts instructions takes several times as long.
-    in_real_time(|| {
-        let output = match guest.run(&command, Duration::from_secs(600)) {
+    let run = |guest: &Vm<'_>| {
+        let output = match guest.run(&command, LIMIT) {
             Err(why @ VmError::Missing { .. }) => return skip(why),
             output => output.unwrap(),
         };
@@ -38,5 +40,11 @@ fn with_the_kernels_dccp_in_a_guest() {
         println!("{}", output.text);
         assert_eq!(output.status, 0);
         assert!(!output.text.contains("running 0 tests"), "none ran");
-    });
+    };
+    // With this machine's clock at first: the one that counts instructions takes several times as long.
+    let counting = || {
+        run(&guest.clone().counting());
+        Ok::<_, VmError>(())
+    };
+    in_real_time_or(|| run(&guest), counting);
 }

@@ -12,8 +12,9 @@ use common::{Relay, config, tfrc};
 use makeway_core::rate::Config;
 use makeway_core::send::{Event, Outcome};
 use makeway_core::units::{Duration, Rate};
-use makeway_testing::in_real_time;
+use makeway_testing::in_real_time_or;
 use makeway_transport::rtp::{Call, CallStats, FeedbackKind, Receiver, ReceiverConfig};
+use makeway_vm::again;
 
 const BOTH: [FeedbackKind; 2] = [FeedbackKind::Twcc, FeedbackKind::Rfc8888];
 
@@ -42,7 +43,10 @@ fn send_much(call: &Call, ms: u64) {
 #[test]
 fn what_arrives_is_what_was_sent_in_both_kinds_of_feedback() {
     for feedback in BOTH {
-        in_real_time(|| what_arrives_is_what_was_sent(feedback));
+        in_real_time_or(
+            || what_arrives_is_what_was_sent(feedback),
+            || again("what_arrives", &[]),
+        );
     }
 }
 
@@ -96,7 +100,8 @@ fn tfrc_falls_under_loss_to_the_rate_of_its_equation_and_rises_without() {
     // Both at once: they wait most of the time.
     std::thread::scope(|scope| {
         for feedback in BOTH {
-            scope.spawn(move || in_real_time(|| tfrc_follows_loss(feedback)));
+            let here = move || tfrc_follows_loss(feedback);
+            scope.spawn(move || in_real_time_or(here, || again("tfrc_falls", &[])));
         }
     });
 }
@@ -142,7 +147,9 @@ fn tfrc_follows_loss(feedback: FeedbackKind) {
 
 #[test]
 fn a_receiver_that_does_not_answer_stops_the_sender() {
-    in_real_time(a_sender_without_an_answer_stops);
+    in_real_time_or(a_sender_without_an_answer_stops, || {
+        again("a_receiver_that", &[])
+    });
 }
 
 fn a_sender_without_an_answer_stops() {

@@ -9,6 +9,7 @@
 //! boots in some seconds everywhere.
 
 mod accelerator;
+mod again;
 mod apt;
 mod initramfs;
 mod kernel;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 pub use accelerator::Accelerator;
+pub use again::again;
 pub use kernel::{Kernel, cache};
 
 use initramfs::Initramfs;

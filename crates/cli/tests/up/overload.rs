@@ -88,7 +88,8 @@ fn under_overload_everybody_is_answered_and_every_packet_counted() {
 
 /// Asked for of each answer at the 99th percentile, and of the end.
 const BAR: Duration = Duration::from_secs(1);
-/// The load delays every thread by some 10 ms. A machine that stalls by less than this has not made an answer miss the bar.
+/// The load delays every thread by some 10 ms, so that a failure of any run could be blamed on the machine: it counts unless
+/// the machine stalled by more than this.
 const EXCUSE: Duration = Duration::from_millis(200);
 
 /// Figures of an overload.
@@ -151,7 +152,8 @@ fn flood(stop: &AtomicBool) {
     });
     let (begin, mut sent) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
-        while sent < begin.elapsed().as_micros() * 60 / 1000 {
+        // On a busy machine it falls behind, and is to end all the same.
+        while sent < begin.elapsed().as_micros() * 60 / 1000 && !stop.load(Ordering::Relaxed) {
             for socket in &sockets {
                 let _ = socket.send(&[0; 100]);
             }

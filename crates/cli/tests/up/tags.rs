@@ -3,9 +3,10 @@
 
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use super::common::{Far, inside_in_real_time, ip};
-use super::{Up, egress, rules, say, status};
+use super::{MAKEWAY, Up, egress, rules, say, status};
 
 /// Sees every IP packet that comes to an interface of the calling thread's namespace.
 struct Tap(OwnedFd);
@@ -87,7 +88,10 @@ fn forge(port: u16, tag: u16) {
 
 #[test]
 fn tags_are_written_traded_and_taken_off() {
-    if !inside_in_real_time("tags::tags_are_written_traded_and_taken_off") {
+    if !inside_in_real_time(
+        "tags::tags_are_written_traded_and_taken_off",
+        &[Path::new(MAKEWAY)],
+    ) {
         return;
     }
     let far = Far::new();

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A test that keeps real time, once more where the clock is not this machine's.
+
+use std::env;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Kernel, Vm, VmError, cache, file, find};
+
+/// The longest time without a line: on a machine with ten other programs, a guest takes ten times as long as on a quiet one.
+const LIMIT: Duration = Duration::from_secs(900);
+/// For packet queues, for links and for the qdiscs of scenarios.
+const MODULES: [&str; 11] = [
+    "veth",
+    "tun",
+    "nf_tables",
+    "nft_queue",
+    "nfnetlink_queue",
+    "ifb",
+    "sch_ingress",
+    "cls_matchall",
+    "act_mirred",
+    "sch_netem",
+    "sch_tbf",
+];
+const TOOLS: [(&str, &str); 3] = [("nft", "nftables"), ("ip", "iproute2"), ("tc", "iproute2")];
+
+/// Runs the calling program, a test, with `arguments` as root of a guest whose clock counts instructions, and says so to it
+/// (`MAKEWAY_CLOCK=counted`). `programs` are there where they are here.
+///
+/// # Errors
+/// Of the host and of the boot.
+///
+/// # Panics
+/// If the test fails there.
+pub fn again(arguments: &str, programs: &[&Path]) -> Result<(), VmError> {
+    let [_, kernel] = Kernel::with_bpf_qdiscs(&cache())?;
+    let program = env::current_exe().map_err(|error| file(Path::new("/proc/self/exe"), error))?;
+    let mut guest = Vm::new(&kernel).counting().memory(2048).program(&program);
+    for (name, package) in TOOLS {
+        guest = guest.program(&find(name, package)?);
+    }
+    guest = MODULES.into_iter().fold(guest, Vm::module);
+    let mut command = String::new();
+    for path in programs {
+        guest = guest.program(path);
+        let parts = [path.parent().map(Path::as_os_str), path.file_name()];
+        let [folder, name] = parts.map(|part| part.unwrap_or_default().to_string_lossy());
+        command += &format!("mkdir -p '{folder}'; ln -s '/bin/{name}' '{folder}'\n");
+    }
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    command += &format!("MAKEWAY_CLOCK=counted exec '/bin/{name}' {arguments}\n");
+    let output = guest.run(&command, LIMIT)?;
+    assert_eq!(output.status, 0, "{}\n{}", output.text, output.console);
+    assert!(output.text.contains(" passed"), "none ran: {}", output.text);
+    Ok(())
+}
