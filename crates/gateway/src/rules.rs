@@ -307,7 +307,7 @@ impl Tool {
         version(a) == version(b)
     }
 
-    /// Puts our rule in the place of an old one. Where it fails nothing is left.
+    /// Replaces an old rule by ours. Where it fails nothing is left.
     fn install(&self, place: &Place, queue_num: u16) -> Result<(), String> {
         match self {
             Self::Nft(nft) => {
@@ -425,7 +425,7 @@ fn remove_chain(place: &Place, program: &Path) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Commands that put our table of nftables in the place of an old one: adding an old table again is no error, deleting a missing
+/// Commands that replace our table of nftables: adding an old table again is no error, deleting a missing
 /// one is.
 fn table(place: &Place, queue_num: u16) -> String {
     let Place {
