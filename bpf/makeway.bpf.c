@@ -58,6 +58,9 @@ struct user {
 	/* Bytes that its new flows may still send, as of `sent`. */
 	u64 openings;
 	u64 sent;
+	/* The size of its new and bulk flows for the drop, and the longest of them, of those that had a packet since. */
+	u64 held;
+	u32 longest;
 	/* The round of its flows. */
 	u32 round;
 	/* Flows that are known, and packets of its bulk flows. */
@@ -115,6 +118,8 @@ struct shares {
 	u32 slot;
 	/* The round of users. */
 	u32 round;
+	/* The user that holds most for its weight, of those of whom a packet came since it held less. */
+	u32 heaviest;
 	struct table users;
 } shares SEC(".bss.shares");
 
@@ -156,8 +161,6 @@ inline_always u32 slot_size(void)
 /* A flow's size for the drop. */
 inline_always u32 size_of(const struct flow *flow)
 {
-	if (!shares.slot)
-		shares.slot = slot_size();
 	return sum_of(flow->bytes, flow->packets * shares.slot);
 }
 
@@ -176,19 +179,23 @@ inline_always void place(u32 at, struct flow *flow)
 	order_move(order_for(flow->record.class), at, old, flow->cost);
 }
 
-/* `n` packets more, or fewer, of a flow in `class`. */
-inline_always void count(struct flow *flow, enum class class, u32 n)
+/* `n` packets more, or fewer, of `bytes` together, of a flow in `class`. */
+inline_always void count(struct flow *flow, enum class class, s64 n, s64 bytes)
 {
 	struct user *user;
 
-	if (class == STANDING || class == PROBATION)
+	if (goes_first(class)) {
 		shares.standing += n;
+		return;
+	}
+	user = user_at(flow->user);
+	if (!user)
+		return;
+	user->held += bytes + n * shares.slot;
 	if (class != BULK)
 		return;
 	shares.waiting += n;
-	user = user_at(flow->user);
-	if (user)
-		user->waiting += n;
+	user->waiting += n;
 }
 
 /* Takes the first packet of `flow`, at `at`, out of the pool; its slot, 0 if there is none. */
@@ -201,7 +208,7 @@ inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 		return 0;
 	record_account(&flow->record, flow->packets, now);
 	pool_pop(i, slot, flow);
-	count(flow, flow->record.class, -1);
+	count(flow, flow->record.class, -1, -(s64)slot->len);
 	place(at, flow);
 	if (!flow->packets)
 		ring_push(at);
@@ -213,6 +220,35 @@ verified_apart u32 take(u64 now, u32 at)
 	struct flow *flow = flow_at(at);
 
 	return at && flow ? take_from(now, at, flow) : 0;
+}
+
+/* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users. */
+inline_always u32 longest_of_heaviest(u32 other)
+{
+	struct user *user = user_at(shares.heaviest);
+	struct flow *flow = flow_at(other), *longest;
+
+	if (!shares.heaviest || !user || !flow || flow->user == shares.heaviest)
+		return other;
+	longest = flow_at(user->longest);
+	if (!longest || longest->user != shares.heaviest || !longest->packets || goes_first(longest->record.class))
+		return other;
+	return user->longest;
+}
+
+/* A packet of `flow`, at `at`, which is not in standing, has come: whether it is its user's longest, and that one the heaviest. */
+inline_always void weigh(u32 at, const struct flow *flow)
+{
+	struct user *user = user_at(flow->user), *heaviest = user_at(shares.heaviest);
+	struct flow *longest;
+
+	if (!user || !heaviest)
+		return;
+	longest = flow_at(user->longest);
+	if (!longest || longest->user != flow->user || goes_first(longest->record.class) || size_of(flow) > size_of(longest))
+		user->longest = at;
+	if (!shares.heaviest || user->held * heaviest->weight > heaviest->held * user->weight)
+		shares.heaviest = flow->user;
 }
 
 /* The flow that pays for a full buffer. */
@@ -229,7 +265,7 @@ inline_always u32 longest(void)
 	}
 	other = size[NEW] > size[BULK] ? NEW : BULK;
 	shield = shares.standing > config.limit_packets / 4 * 3 ? 1 : SHIELD;
-	return size[STANDING] > (u64)size[other] * shield ? at[STANDING] : at[other];
+	return size[STANDING] > (u64)size[other] * shield ? at[STANDING] : longest_of_heaviest(at[other]);
 }
 
 /* ---- Who it is. ---- */
@@ -241,6 +277,8 @@ inline_always void user_leave(u32 i, struct user *user)
 
 	if (user->in_round)
 		round_remove(&shares.round, i, user_turns);
+	if (shares.heaviest == i)
+		shares.heaviest = 0;
 	table_free(&shares.users, &user_chains, &users, i, &user->entry);
 	entry = user->entry;
 	*user = (struct user){ .entry = entry };
@@ -356,8 +394,8 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 		return;
 	order_move(order_for(from), at, flow->cost, 0);
 	flow->cost = 0;
-	count(flow, from, -flow->packets);
-	count(flow, to, flow->packets);
+	count(flow, from, -(s64)flow->packets, -(s64)flow->bytes);
+	count(flow, to, flow->packets, flow->bytes);
 	if (to == BULK)
 		enter(at, flow);
 	place(at, flow);
@@ -431,10 +469,12 @@ inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 		flow->record.busy = now;
 		ring_remove(at);
 	}
-	count(flow, flow->record.class, 1);
+	count(flow, flow->record.class, 1, len);
 	if (flow->record.class == BULK)
 		enter(at, flow);
 	place(at, flow);
+	if (!goes_first(flow->record.class))
+		weigh(at, flow);
 	return slot;
 }
 
@@ -461,6 +501,8 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
+	if (!shares.slot)
+		shares.slot = slot_size();
 	at = flow_of(flow_hash(skb));
 	flow = flow_at(at);
 	if (!at || !flow)
@@ -502,7 +544,7 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 	meter->now[0] += slot->len;
 	meter->idled |= !pool.packets;
 	shares.sent += slot->len;
-	if (is_standing(&flow->record))
+	if (goes_first(flow->record.class))
 		meter->now[1] += slot->len;
 	if (flow->record.class != NEW)
 		return;

@@ -111,15 +111,15 @@ inline_always u32 sum_of(u32 a, u32 b)
 }
 
 /* In standing, or on probation. */
-inline_always bool is_standing(const struct record *record)
+inline_always bool goes_first(enum class class)
 {
-	return record->class == STANDING || record->class == PROBATION;
+	return class == STANDING || class == PROBATION;
 }
 
 /* A packet comes while `packets` wait: whether the flow is unknown, or has been silent for so long that it is. */
 inline_always bool record_is_forgotten(const struct record *record, u32 packets, u64 now)
 {
-	u64 keeps = is_standing(record) ? FORGOTTEN_STANDING : FORGOTTEN;
+	u64 keeps = goes_first(record->class) ? FORGOTTEN_STANDING : FORGOTTEN;
 
 	return !packets && (!record->known || since(now, record->seen) > keeps);
 }

@@ -143,6 +143,8 @@ pub struct Makeway {
     quantum: i64,
     /// What a packet counts for the drop beside its bytes.
     slot: u32,
+    /// The user that holds most for its weight, of those of whom a packet came since it held less.
+    heaviest: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -168,6 +170,9 @@ struct User {
     /// Bytes that its new flows may still send, as of `sent`.
     openings: u64,
     sent: u64,
+    /// The size of its new and bulk flows for the drop, and the longest of them, of those that had a packet since.
+    held: u64,
+    longest: u32,
 }
 
 /// Bytes sent in this window and in the last, all and those in standing.
@@ -208,6 +213,8 @@ impl Makeway {
             deficit: 0,
             openings: OPENINGS,
             sent: 0,
+            held: 0,
+            longest: 0,
         };
         let slot = (limits.bytes.get() / u64::from(limits.packets)).min(quantum.get());
         let most = limits.bytes.get() + slot * u64::from(limits.packets);
@@ -239,6 +246,7 @@ impl Makeway {
             // At most 1 MiB.
             quantum: quantum.get() as i64,
             slot: slot as u32,
+            heaviest: 0,
         }
     }
 
@@ -270,6 +278,12 @@ impl Makeway {
         Place { bytes, ..place }
     }
 
+    /// A flow's size for the drop.
+    fn size(&self, flow: u32) -> u64 {
+        let packets = self.flows[flow as usize].record.packets;
+        self.sized(self.pool.place(flow), packets).bytes.into()
+    }
+
     /// After a packet came or went, where there had been `before`.
     fn update(&mut self, moved: &Moved, before: u32) {
         let record = &self.flows[moved.packet.flow.0 as usize].record;
@@ -286,13 +300,16 @@ impl Makeway {
         record.account(now);
         let before = record.packets;
         record.packets -= 1;
+        let user = &mut self.users[*user as usize];
         match record.class {
-            Class::Bulk => {
-                self.waiting -= 1;
-                self.users[*user as usize].waiting -= 1;
-            }
             Class::Standing | Class::Probation => self.standing -= 1,
-            Class::New => {}
+            class => {
+                user.held -= u64::from(moved.packet.len_u32() + self.slot);
+                if class == Class::Bulk {
+                    self.waiting -= 1;
+                    user.waiting -= 1;
+                }
+            }
         }
         self.update(&moved, before);
         moved.packet
@@ -343,23 +360,28 @@ impl Makeway {
         }
         let place = self.pool.place(flow);
         let [old, new] = [from, to].map(|class| self.ranked(class, place, packets));
+        let size = u64::from(self.sized(place, packets).bytes);
         let user = &mut self.users[*user as usize];
         match from {
-            Class::Bulk => {
-                self.waiting -= packets;
-                user.waiting -= packets;
-            }
             Class::Standing | Class::Probation => self.standing -= packets,
-            Class::New => {}
+            class => {
+                user.held -= size;
+                if class == Class::Bulk {
+                    self.waiting -= packets;
+                    user.waiting -= packets;
+                }
+            }
         }
         match to {
-            Class::Bulk => {
-                self.waiting += packets;
-                user.waiting += packets;
-                self.enter(flow);
-            }
             Class::Standing | Class::Probation => self.standing += packets,
-            Class::New => {}
+            class => {
+                user.held += size;
+                if class == Class::Bulk {
+                    self.waiting += packets;
+                    user.waiting += packets;
+                    self.enter(flow);
+                }
+            }
         }
         self.orders[order_of(from)].update(old, Place::NONE);
         self.orders[order_of(to)].update(Place::NONE, new);
@@ -391,25 +413,46 @@ impl Makeway {
 
     /// The flow that pays for a full buffer.
     fn longest(&self) -> Option<u32> {
-        let [new, standing, bulk] = [Class::New, Class::Standing, Class::Bulk]
-            .map(|class| self.orders[order_of(class)].longest());
-        let size = |place: Option<Place>| {
-            place.map_or(0, |place| {
-                let flow = self.pool.flow_at(place.node);
-                let packets = self.flows[flow as usize].record.packets;
-                u64::from(self.sized(self.pool.place(flow), packets).bytes)
-            })
-        };
+        let [new, standing, bulk] = [Class::New, Class::Standing, Class::Bulk].map(|class| {
+            let place = self.orders[order_of(class)].longest()?;
+            Some(self.pool.flow_at(place.node))
+        });
+        let size = |flow: Option<u32>| flow.map_or(0, |flow| self.size(flow));
         let other = if size(new) > size(bulk) { new } else { bulk };
         let shield = match self.standing > self.most / 4 * 3 {
             true => 1,
             false => SHIELD,
         };
-        let pays = match size(standing) > size(other) * shield {
+        match size(standing) > size(other) * shield {
             true => standing,
+            false => other.map(|flow| self.longest_of_heaviest(flow)),
+        }
+    }
+
+    /// Of those that are not in standing, the longest flow of the user that holds most: `other` is the longest of all users.
+    /// A host with many short queues pays before one with one that is longer than each of them.
+    fn longest_of_heaviest(&self, other: u32) -> u32 {
+        let flow = self.users[self.heaviest as usize].longest;
+        let Flow { record, user, .. } = &self.flows[flow as usize];
+        let is_valid = *user == self.heaviest && record.packets > 0 && !record.goes_first();
+        match self.flows[other as usize].user != self.heaviest && is_valid {
+            true => flow,
             false => other,
-        };
-        pays.map(|place| self.pool.flow_at(place.node))
+        }
+    }
+
+    /// A packet of `flow`, which is not in standing, has come: whether it is its user's longest, and that one the heaviest.
+    fn weigh(&mut self, flow: u32) {
+        let at = self.flows[flow as usize].user;
+        let longest = self.users[at as usize].longest;
+        let Flow { record, user, .. } = &self.flows[longest as usize];
+        if *user != at || record.goes_first() || self.size(flow) > self.size(longest) {
+            self.users[at as usize].longest = flow;
+        }
+        let [user, heaviest] = [at, self.heaviest].map(|at| &self.users[at as usize]);
+        if user.held * u64::from(heaviest.weight) > heaviest.held * u64::from(user.weight) {
+            self.heaviest = at;
+        }
     }
 }
 
@@ -553,17 +596,23 @@ impl Scheduler for Makeway {
         }
         let before = state.record.packets;
         state.record.on_queued(now);
-        match state.record.class {
-            Class::Bulk => {
-                self.waiting += 1;
-                self.users[state.user as usize].waiting += 1;
-                self.enter(flow);
-            }
-            Class::Standing | Class::Probation => self.standing += 1,
-            Class::New => {}
+        let user = &mut self.users[state.user as usize];
+        let goes_first = state.record.goes_first();
+        if goes_first {
+            self.standing += 1;
+        } else {
+            user.held += u64::from(pkt.len_u32() + self.slot);
+        }
+        if state.record.class == Class::Bulk {
+            self.waiting += 1;
+            user.waiting += 1;
+            self.enter(flow);
         }
         let moved = self.pool.push(pkt);
         self.update(&moved, before);
+        if !goes_first {
+            self.weigh(flow);
+        }
         while self.pool.is_over() {
             let Some(longest) = self.longest() else {
                 break;

@@ -159,6 +159,11 @@ impl Record {
         self.seen = now;
     }
 
+    /// Whether it is in good standing or on probation.
+    pub fn goes_first(&self) -> bool {
+        matches!(self.class, Class::Standing | Class::Probation)
+    }
+
     /// Whether its queue stands.
     pub fn stands(&self, now: Instant) -> bool {
         self.packets > 0 && now.saturating_since(self.busy) > STANDS
