@@ -39,6 +39,8 @@
 #define OWED_USERS 72
 #define OWED_NEW 40
 #define BURST (256 << 10)
+/* What a user's bulk flows pay at most, bytes, for its new flows, which went first. */
+#define DEBT (64 << 10)
 /* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
 #define SHIELD 16
 /* Bytes of new flows that a user may have at once, and the part of the link at which it gets them back. */
@@ -539,7 +541,7 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 	struct meter *meter = &shares.meter;
 	struct user *user;
 
-	record_departure(&flow->record, slot->len, since(now, slot->arrived));
+	record_departure(&flow->record, since(now, slot->arrived));
 	meter_turn(meter, window_of(now));
 	meter->now[0] += slot->len;
 	meter->idled |= !pool.packets;
@@ -565,8 +567,14 @@ inline_always void owe(const struct flow *flow, u32 len)
 	}
 	shares.owed += (u64)len * (flow->record.class == NEW ? OWED_NEW : OWED_STANDING);
 	user = user_at(flow->user);
-	if (user && shares.waiting > user->waiting)
-		shares.owed_others += (u64)len * OWED_USERS;
+	if (!user || shares.waiting <= user->waiting)
+		return;
+	shares.owed_others += (u64)len * OWED_USERS;
+	if (flow->record.class != NEW || !user->in_round)
+		return;
+	user->deficit -= len;
+	if (user->deficit < -DEBT)
+		user->deficit = -DEBT;
 }
 
 /* The new flow with the shortest queue. The one with the longest is judged, since beside others that are kept short it would
@@ -580,7 +588,7 @@ inline_always u32 first_new(u64 now)
 		return 0;
 	at = order_most(NEW);
 	flow = flow_at(at);
-	if (flow && record_is_no_small_object(&flow->record, flow->packets, now)) {
+	if (flow && record_stands(&flow->record, flow->packets, now)) {
 		record_change(&flow->record, now, BULK);
 		change(at, flow, NEW);
 	}

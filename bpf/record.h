@@ -10,8 +10,6 @@
 
 #define TRIAL (2 * SECOND)
 #define STANDS (250 * MS)
-#define SMALL (64 << 10)
-#define STARVES SECOND
 #define CREDIT ((s64)(500 * MS))
 #define CREDIT_STARVED ((s64)(2 * SECOND))
 #define CREDIT_MOST ((s64)(4 * SECOND))
@@ -69,8 +67,6 @@ struct record {
 	u64 seen;
 	/* Ns for which its queue may still stand. */
 	s64 credit;
-	/* Bytes served since it was new. */
-	u32 served;
 	/* The window, and what came in it: bytes, packets, those lost, the shortest wait in units of 2^16 ns. */
 	u32 window;
 	u32 came;
@@ -178,9 +174,8 @@ inline_always void record_arrival(struct record *record, u32 len)
 }
 
 /* A packet that waited for `wait` leaves. */
-inline_always void record_departure(struct record *record, u32 len, u64 wait)
+inline_always void record_departure(struct record *record, u64 wait)
 {
-	record->served = sum_of(record->served, len);
 	wait >>= 16;
 	if (wait > WAIT_MOST)
 		wait = WAIT_MOST;
@@ -220,14 +215,6 @@ inline_always void record_change(struct record *record, u64 now, enum class clas
 	record->starved = 0;
 }
 
-/* Whether the queue of a new flow stands, beyond what a small object leaves, or without any service. */
-inline_always bool record_is_no_small_object(const struct record *record, u32 packets, u64 now)
-{
-	if (!record_stands(record, packets, now))
-		return false;
-	return !record->served || record->served > SMALL || since(now, record->busy) > STARVES;
-}
-
 /* By its queue and its losses. */
 inline_always enum class record_by_queue(struct record *record, u32 packets, u64 now)
 {
@@ -236,7 +223,7 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 
 	switch (record->class) {
 	case NEW:
-		if (record_is_no_small_object(record, packets, now))
+		if (record_stands(record, packets, now))
 			return BULK;
 		if (age > TRIAL && clean > TRIAL / 2 && !asked)
 			return STANDING;

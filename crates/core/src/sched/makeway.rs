@@ -13,7 +13,7 @@
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
-//! | new | bulk | its queue has stood (not been empty) for 250 ms, beyond its first 64 KiB or without any service, or for 1 s; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
 //! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it was asked and went on |
 //! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
 //! | new, standing | bulk | asked, it gives way: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16 is elastic |
@@ -59,6 +59,8 @@ const OWED_USERS: u64 = 72;
 const OWED_NEW: u64 = 40;
 /// What may go first beyond that of other users, bytes.
 const BURST: u64 = 256 << 10;
+/// What a user's bulk flows pay at most, bytes, for its new flows, which went first.
+const DEBT: i64 = 64 << 10;
 /// A standing queue counts this part for the drop, while less than 3/4 of the buffer stands.
 const SHIELD: u64 = 16;
 /// Bytes of new flows that a user may have at once, and the part of the link at which it gets them back.
@@ -502,8 +504,12 @@ impl Makeway {
                 Class::New => OWED_NEW,
                 _ => OWED_STANDING,
             };
-        if self.waiting > self.users[*user as usize].waiting {
+        let user = &mut self.users[*user as usize];
+        if self.waiting > user.waiting {
             self.owed_others += len * OWED_USERS;
+            if record.class == Class::New && user.in_round {
+                user.deficit = (user.deficit - i64::from(pkt.len_u32())).max(-DEBT);
+            }
         }
     }
 
@@ -640,7 +646,7 @@ impl Scheduler for Makeway {
         };
         let len = u64::from(pkt.len_u32());
         let Flow { record, user, .. } = &mut self.flows[pkt.flow.0 as usize];
-        record.on_departure(pkt.len_u32(), now.saturating_since(pkt.arrived));
+        record.on_departure(now.saturating_since(pkt.arrived));
         self.meter.turn(window(now));
         self.meter.now[0] += len;
         self.meter.idled |= self.pool.backlog().packets == 0;

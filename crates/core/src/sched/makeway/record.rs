@@ -10,9 +10,6 @@ use crate::units::{Duration, Instant};
 const TRIAL: Duration = Duration::from_secs(2);
 /// A queue that has not been empty for longer stands.
 const STANDS: Duration = Duration::from_millis(250);
-/// Bytes that a new flow is served before its queue counts, a small object's; and the time after which it does.
-const SMALL: u32 = 64 << 10;
-const STARVES: Duration = Duration::from_secs(1);
 /// Time for which the queue of a flow may stand: where it begins, where a flow begins that was starved, and the most.
 const CREDIT: i64 = Duration::from_millis(500).as_nanos() as i64;
 const CREDIT_STARVED: i64 = Duration::from_secs(2).as_nanos() as i64;
@@ -79,8 +76,6 @@ pub struct Record {
     due: u8,
     /// Packets that wait.
     pub packets: u32,
-    /// Bytes served since it was new.
-    served: u32,
     /// Since when it is in its class, or has a demerit less.
     since: Instant,
     /// Since when it is in its class, and why: to be read, and nothing follows from it.
@@ -184,8 +179,7 @@ impl Record {
     }
 
     /// A packet that waited for `wait` leaves.
-    pub fn on_departure(&mut self, len: u32, wait: Duration) {
-        self.served = self.served.saturating_add(len);
+    pub fn on_departure(&mut self, wait: Duration) {
         let wait = (wait.as_nanos() >> 16).min(WAIT_MOST) as u32;
         self.wait = self.wait.min(wait);
     }
@@ -233,19 +227,13 @@ impl Record {
 
     /// Makes a new flow that waits bulk, as an arrival would; whether it did.
     pub fn waits_in_vain(&mut self, now: Instant) -> bool {
-        let falls = self.is_no_small_object(now);
+        let falls = self.stands(now);
         if falls {
             let stood = now.saturating_since(self.busy).as_nanos() / 1_000_000;
             let stood = u32::try_from(stood).unwrap_or(u32::MAX);
             self.change(now, Class::Bulk, Reason::StandingQueue(stood));
         }
         falls
-    }
-
-    /// Whether the queue of a new flow stands, beyond what a small object leaves, or without any service.
-    fn is_no_small_object(&self, now: Instant) -> bool {
-        let waits = now.saturating_since(self.busy);
-        self.stands(now) && (self.served == 0 || self.served > SMALL || waits > STARVES)
     }
 
     /// Its class, why, and since when; `None` before its first packet.
@@ -263,7 +251,7 @@ impl Record {
         let clean = now.saturating_since(self.offence);
         let asked = self.question != Question::None;
         match self.class {
-            Class::New if self.is_no_small_object(now) => Class::Bulk,
+            Class::New if self.stands(now) => Class::Bulk,
             Class::New if age > TRIAL && clean > TRIAL / 2 && !asked => Class::Standing,
             // Asked, it went on: its losses are the doing of others that begin.
             Class::New if age > TRIAL * 2 && !asked => match self.proven {
