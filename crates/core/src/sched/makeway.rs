@@ -23,8 +23,8 @@
 //! | bulk | new | `2^d` s without a loss or a queue that stood; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
 //!
 //! A packet of a flow in standing whose queue stands is dropped at 75 ms if another is behind it. While bulk waits it gets a tenth
-//! of the link, 3/8 where it is other users', a quarter beside new flows. A full buffer takes from the longest queue, one in standing
-//! counting a sixteenth; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
+//! of the link, 3/8 where it is other users', a quarter beside new flows. A full buffer takes from the longest queue of the user that holds
+//! most, from one in standing if it is 16 times longer; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
 //! many small packets are no small queue.
 //!
 //! Cost per packet: O(1) amortised, as for `fq-codel`; nothing looks at flows that the packet is not of.
