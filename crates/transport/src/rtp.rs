@@ -23,7 +23,9 @@ pub use feedback::Rejected;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 pub use rtcp::NtpEpoch;
-pub use sending::{ConfigError, Frame, Sending, SendingConfig, Stats, Stream, StreamStats};
+pub use sending::{
+    ConfigError, Frame, Request, Sending, SendingConfig, Stats, Stream, StreamStats,
+};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::driver::{Clock, Driver, Session};
-use super::sending::{ConfigError, Frame, Sending, SendingConfig, Stats, Stream};
+use super::sending::{ConfigError, Frame, Request, Sending, SendingConfig, Stats, Stream};
 use crate::network::{self, Ecn};
 
 /// Events that wait for the application; more are dropped and counted.
@@ -142,7 +142,7 @@ impl Call {
     /// Begins to send to `to`, from a port of the system's choice.
     ///
     /// # Errors
-    /// A configuration that cannot be, or what the system refuses.
+    /// A configuration that cannot be, or the system's error.
     pub fn connect(to: SocketAddr, config: CallConfig) -> Result<Self, CallError> {
         let failed = |why| CallError::Socket { to, why };
         let any: SocketAddr = match to {
@@ -152,6 +152,19 @@ impl Call {
         let socket = UdpSocket::bind(any).map_err(failed)?;
         // Feedback is believed from the receiver alone.
         socket.connect(to).map_err(failed)?;
+        Self::over(socket, config)
+    }
+
+    /// Begins to send over a socket of the application's, which is connected to the receiver: one that an ICE agent has found, or with
+    /// options of its own. All datagrams of the receiver are read here.
+    ///
+    /// # Errors
+    /// A configuration that cannot be, or the system's error: the socket is not connected.
+    pub fn over(socket: UdpSocket, config: CallConfig) -> Result<Self, CallError> {
+        let none: SocketAddr = ([0, 0, 0, 0], 0).into();
+        let to = socket.peer_addr();
+        let to = to.map_err(|why| CallError::Socket { to: none, why })?;
+        let failed = |why| CallError::Socket { to, why };
         network::send_ecn(&socket, config.ecn).map_err(failed)?;
         let clock = Clock::start();
         let session = SendingConfig {
@@ -202,6 +215,11 @@ impl Call {
     /// The next event, if there is one now.
     pub fn try_event(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
+    }
+
+    /// The receiver's next request, if there is one now: for a keyframe, or for a packet that it misses.
+    pub fn try_request(&self) -> Option<Request> {
+        self.driver.look(|driven| driven.sending.poll_request())
     }
 
     /// How it stands.

@@ -245,6 +245,11 @@ impl<Q: Reporter> Inbox<Q> {
         &self.arrived
     }
 
+    /// The application's number of a packet that a receiver misses: see [`History::missing`].
+    pub fn missing(&self, stream: usize, rtp: u16) -> Option<u64> {
+        self.history.missing(stream, rtp)
+    }
+
     /// When the last report was made, by the receiver's clock as far as it shows.
     pub fn latest(&self) -> Instant {
         self.latest

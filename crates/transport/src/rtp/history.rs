@@ -14,6 +14,8 @@ const LATEST: Duration = Duration::from_secs(4);
 pub(super) struct Sent {
     /// Its number among all packets of the sender.
     pub sequence: u64,
+    /// The application's number of it.
+    pub id: u64,
     pub at: Instant,
     /// Index of its stream, and its RTP sequence number there.
     pub stream: u8,
@@ -127,6 +129,13 @@ impl History {
         let is_open = sent.sequence == sequence && !sent.arrived && !sent.assumed;
         sent.assumed |= is_open;
         is_open.then_some(*sent)
+    }
+
+    /// The application's number of a packet, unless it is forgotten or known to have arrived.
+    pub fn missing(&self, stream: usize, rtp: u16) -> Option<u64> {
+        let sequence = self.by_rtp(stream, rtp)?;
+        let sent = self.packets[sequence as usize & (self.packets.len() - 1)]?;
+        (!sent.arrived).then_some(sent.id)
     }
 
     /// It is known to have arrived; whether that is new.
@@ -253,6 +262,7 @@ mod tests {
     fn sent(sequence: u64, stream: u8, rtp: u16) -> Sent {
         Sent {
             sequence,
+            id: sequence,
             at: Instant::ZERO,
             stream,
             rtp,

@@ -5,8 +5,8 @@ use makeway_core::random::Rng;
 use makeway_core::units::{Duration, Instant};
 use rtcp_types::prelude::{RtcpPacket, RtcpPacketParser, RtcpPacketWriter};
 use rtcp_types::{
-    Bye, ByeBuilder, Compound, Packet, ReceiverReport, RtcpParseError, RtcpWriteError, Sdes,
-    SdesBuilder, SdesChunk, SdesItem, SenderReport, TransportFeedback,
+    Bye, ByeBuilder, Compound, Packet, PayloadFeedback, ReceiverReport, RtcpParseError,
+    RtcpWriteError, Sdes, SdesBuilder, SdesChunk, SdesItem, SenderReport, TransportFeedback,
 };
 
 /// NTP time, 2^-32 s since 1900 (RFC 3550 §4), as an offset of our own clock.
@@ -132,6 +132,7 @@ pub(super) fn packets(
         ReceiverReport::PACKET_TYPE,
         Bye::PACKET_TYPE,
         TransportFeedback::PACKET_TYPE,
+        PayloadFeedback::PACKET_TYPE,
     ];
     Ok(std::iter::from_fn(next)
         .take(MOST_PACKETS)

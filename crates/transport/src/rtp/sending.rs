@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sender's side of a call, without a socket: media in, RTP and RTCP out, feedback in.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use makeway_core::measure::Histogram;
 use makeway_core::random::Rng;
@@ -9,7 +11,7 @@ use makeway_core::sched::Backlog;
 use makeway_core::send::{self, ClassStats, Datagram, DatagramId, Event, Policy, Sender};
 use makeway_core::units::{Bytes as Size, Duration, Instant, Rate};
 use rtcp_types::prelude::FciParser;
-use rtcp_types::{Packet, ReportBlock, SenderReport, Twcc};
+use rtcp_types::{Fir, Nack, Packet, Pli, ReportBlock, SenderReport, Twcc};
 use rtp_types::RtpPacketBuilder;
 use thiserror::Error;
 
@@ -59,6 +61,28 @@ pub struct Frame {
     /// A frame for the receiver, cut into packets of equal length.
     pub payload: Bytes,
 }
+
+/// A receiver's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Its decoder can go on only from a keyframe: PLI (RFC 4585 §6.3.1) or FIR (RFC 5104 §4.3.1). Requests that nobody has read are one,
+    /// and so are repetitions of one FIR.
+    Keyframe {
+        /// Index in [`SendingConfig::streams`].
+        stream: usize,
+    },
+    /// A packet has not arrived: a generic NACK (RFC 4585 §6.2.1). Of packets that are forgotten, or reported as arrived, nothing is told.
+    Missing {
+        /// Index in [`SendingConfig::streams`].
+        stream: usize,
+        /// As [`Sending::send`] has numbered it.
+        id: DatagramId,
+    },
+}
+
+/// Requests for packets that wait for the application; the oldest are dropped.
+const REQUESTS: usize = 1024;
 
 /// A packet that waits.
 #[derive(Clone, Debug)]
@@ -110,6 +134,9 @@ struct Line {
     next_rtp: u16,
     first_timestamp: u32,
     next_frame: u32,
+    /// Whether a keyframe is asked for, and the number of the last FIR.
+    wants_keyframe: bool,
+    fir: Option<u8>,
 }
 
 /// See the module. `C` is the controller, `Q` makes its feedback of arrivals, `P` is the policy.
@@ -128,6 +155,7 @@ pub struct Sending<C, Q, P> {
     /// NTP times of the last sender reports, the latest first.
     reports: [Option<u64>; REPORTS],
     is_closing: bool,
+    missing: VecDeque<Request>,
     stats: Stats,
 }
 
@@ -149,6 +177,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             next_rtp: rng.next_u64() as u16,
             first_timestamp: rng.next_u64() as u32,
             next_frame: 0,
+            wants_keyframe: false,
+            fir: None,
         };
         let lines: Vec<_> = config.streams.iter().map(line).collect();
         Ok(Self {
@@ -167,6 +197,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             timer: Timer::new(rng.next_u64()),
             reports: [None; REPORTS],
             is_closing: false,
+            missing: VecDeque::new(),
         })
     }
 
@@ -238,6 +269,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             .write_into_vec_unchecked(out);
         self.inbox.on_sent(Sent {
             sequence: packet.sequence,
+            id: packet.id.0,
             at: now,
             stream: media.stream as u8,
             rtp: line.next_rtp,
@@ -295,6 +327,16 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     /// Events for the application: see [`Sender::poll_event`].
     pub fn poll_event(&mut self) -> Option<Event> {
         self.sender.poll_event()
+    }
+
+    /// The receiver's next request.
+    pub fn poll_request(&mut self) -> Option<Request> {
+        let asked = self.lines.iter().position(|line| line.wants_keyframe);
+        if let Some(stream) = asked {
+            self.lines[stream].wants_keyframe = false;
+            return Some(Request::Keyframe { stream });
+        }
+        self.missing.pop_front()
     }
 
     /// The next datagram is the last: BYE. The backlog is not sent.
@@ -362,6 +404,35 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             Packet::TransportFeedback(feedback) if bytes[0] & 0x1f == Twcc::FCI_FORMAT => {
                 self.inbox.read_twcc(now, feedback)
             }
+            Packet::TransportFeedback(feedback) if bytes[0] & 0x1f == Nack::FCI_FORMAT => {
+                let nack = feedback.parse_fci::<Nack>()?;
+                let stream = self.stream(feedback.media_ssrc())?;
+                for rtp in nack.entries() {
+                    let Some(id) = self.inbox.missing(stream, rtp) else {
+                        continue;
+                    };
+                    if self.missing.len() == REQUESTS {
+                        self.missing.pop_front();
+                    }
+                    let id = DatagramId(id);
+                    self.missing.push_back(Request::Missing { stream, id });
+                }
+                Ok(())
+            }
+            Packet::PayloadFeedback(feedback) if bytes[0] & 0x1f == Pli::FCI_FORMAT => {
+                let stream = self.stream(feedback.media_ssrc())?;
+                self.lines[stream].wants_keyframe = true;
+                Ok(())
+            }
+            Packet::PayloadFeedback(feedback) if bytes[0] & 0x1f == Fir::FCI_FORMAT => {
+                for entry in feedback.parse_fci::<Fir>()?.entries() {
+                    let stream = self.stream(entry.ssrc())?;
+                    let line = &mut self.lines[stream];
+                    let is_new = line.fir.replace(entry.sequence()) != Some(entry.sequence());
+                    line.wants_keyframe |= is_new;
+                }
+                Ok(())
+            }
             Packet::Rr(report) => self.blocks(now, report.report_blocks()),
             Packet::Sr(report) => self.blocks(now, report.report_blocks()),
             Packet::Bye(_) => {
@@ -381,6 +452,13 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
                 self.stats.last_rejected = Some(why);
             }
         }
+    }
+
+    /// Index of the stream with this SSRC.
+    fn stream(&self, ssrc: u32) -> Result<usize, Rejected> {
+        let mut lines = self.lines.iter();
+        let found = lines.position(|line| line.stream.ssrc == ssrc);
+        found.ok_or(Rejected::OtherStream(ssrc))
     }
 
     /// Report blocks of the receiver: loss, and the time from our report to theirs.

@@ -320,6 +320,101 @@ fn a_receiver_reports_the_marks_of_the_network() {
     }
 }
 
+/// Bytes of RFC 4585 §6.2.1 and §6.3.1 and RFC 5104 §4.3.1, from the receiver with the SSRC 5.
+#[test]
+fn requests_of_a_receiver_reach_the_application() {
+    let fixed = Fixed::new(Rate::from_bps(1_000_000_000));
+    let mut sending = Sending::new(sending_config(), fixed, Listening::default(), Fifo).unwrap();
+    let frame = Frame {
+        stream: 1,
+        deadline: at_ms(100),
+        payload: Bytes::from(vec![0; 4000]),
+    };
+    let (first, _) = sending.send(at_ms(0), &frame).unwrap();
+    let mut numbers = Vec::new();
+    for ms in 1..=3 {
+        let mut out = Vec::new();
+        sending.poll_transmit(at_ms(ms), &mut out).unwrap();
+        numbers.push(RtpPacket::parse(&out).unwrap().sequence_number());
+    }
+    let message = |head: [u8; 4], media: u32, rest: &[u8]| {
+        let mut bytes = head.to_vec();
+        bytes.extend(5_u32.to_be_bytes());
+        bytes.extend(media.to_be_bytes());
+        bytes.extend(rest);
+        bytes
+    };
+    // The second packet, and by the bitmask the third.
+    let [high, low] = numbers[1].to_be_bytes();
+    let nack = message([0x81, 205, 0, 3], VIDEO.ssrc, &[high, low, 0, 1]);
+    let pli = message([0x81, 206, 0, 2], VIDEO.ssrc, &[]);
+    let ssrc = AUDIO.ssrc.to_be_bytes();
+    let fir = |n| {
+        let entry = [ssrc[0], ssrc[1], ssrc[2], ssrc[3], n, 0, 0, 0];
+        message([0x84, 206, 0, 4], 0, &entry)
+    };
+    let missing = |n| {
+        let id = makeway_core::send::DatagramId(first.0 + n);
+        Request::Missing { stream: 1, id }
+    };
+    let keyframe = |stream| Request::Keyframe { stream };
+    let mut asked = |datagrams: &[Vec<u8>]| {
+        for datagram in datagrams {
+            sending.handle(at_ms(10), datagram);
+        }
+        assert_eq!(sending.stats().last_rejected, None);
+        std::iter::from_fn(|| sending.poll_request()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&[]), []);
+    assert_eq!(asked(&[nack]), [missing(1), missing(2)]);
+    assert_eq!(asked(&[pli.clone(), pli.clone()]), [keyframe(1)]);
+    assert_eq!(asked(&[pli]), [keyframe(1)]);
+    assert_eq!(asked(&[fir(7), fir(7)]), [keyframe(0)]);
+    assert_eq!(asked(&[fir(7)]), [], "the same again");
+    assert_eq!(asked(&[fir(8)]), [keyframe(0)]);
+    sending.handle(at_ms(10), &message([0x81, 206, 0, 2], 99, &[]));
+    let other = Some(Rejected::OtherStream(99));
+    assert_eq!(sending.stats().last_rejected, other);
+    assert_eq!(sending.poll_request(), None);
+}
+
+/// A socket of the application's, from a port that it has chosen; without a receiver it is refused.
+#[test]
+fn a_call_takes_a_socket_of_the_application() {
+    let config = || CallConfig {
+        streams: vec![AUDIO, VIDEO],
+        queue: Default::default(),
+        policy: Default::default(),
+        rate: Config::Fixed(Rate::from_bps(1_000_000)),
+        cname: "sender@test".into(),
+        seed: 1,
+        ecn: Ecn::NotEct,
+    };
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    assert!(Call::over(socket.try_clone().unwrap(), config()).is_err());
+    socket.connect(receiver.local_addr().unwrap()).unwrap();
+    let ours = socket.local_addr().unwrap();
+    let call = Call::over(socket, config()).unwrap();
+    call.send(0, Duration::from_millis(100), vec![0; 100]);
+    let patience = Some(std::time::Duration::from_secs(10));
+    receiver.set_read_timeout(patience).unwrap();
+    let (len, from) = receiver.recv_from(&mut [0; 2000]).unwrap();
+    assert_eq!((len, from), (100 + 32, ours));
+    // A PLI from there is a request.
+    let mut pli = vec![0x81, 206, 0, 2, 0, 0, 0, 5];
+    pli.extend(VIDEO.ssrc.to_be_bytes());
+    receiver.send_to(&pli, ours).unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let asked = loop {
+        let asked = call.try_request();
+        if asked.is_some() || std::time::Instant::now() > end {
+            break asked;
+        }
+    };
+    assert_eq!(asked, Some(Request::Keyframe { stream: 1 }));
+}
+
 #[test]
 fn arrival_times_come_back_as_exactly_as_the_feedback_can_say() {
     for (feedback, unit) in [
