@@ -34,7 +34,7 @@ pub(super) enum Fate {
 
 /// A delay line for packet identifiers.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct DelayLine {
     impairments: Impairments,
     lossy: LossyLink,
     rng: Rng,
@@ -45,7 +45,7 @@ pub(super) struct Line {
 /// Most packets on a line whose rate is not limited, or whose rate would allow more; our choice.
 const MOST: u64 = 1 << 16;
 
-impl Line {
+impl DelayLine {
     /// A line as long as `rate` and delay make it, in packets of 64 bytes, up to 65 536.
     pub fn new(impairments: Impairments, rate: Option<Rate>, seed: u64) -> Self {
         let longest = impairments.delay + impairments.jitter * 6;
@@ -122,8 +122,8 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn line(impairments: Impairments) -> Line {
-        Line::new(impairments, Some(Rate::from_bps(1_000_000_000)), 7)
+    fn line(impairments: Impairments) -> DelayLine {
+        DelayLine::new(impairments, Some(Rate::from_bps(1_000_000_000)), 7)
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
             delay: Duration::from_millis(8),
             ..Impairments::default()
         };
-        let mut line = Line::new(delayed, Some(slow), 1);
+        let mut line = DelayLine::new(delayed, Some(slow), 1);
         for n in 0..line.capacity() as u32 {
             assert_eq!(line.enter(Instant::ZERO, n), Fate::Kept);
         }

@@ -16,7 +16,7 @@ use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, Spec
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
-use super::impair::{Fate, Line};
+use super::impair::{DelayLine, Fate};
 use super::message::Queued;
 use super::nfqueue::{BATCH, Verdicts};
 use super::sojourn::Sojourns;
@@ -31,7 +31,7 @@ use users::Users;
 enum Cause {
     Scheduler(DropReason),
     Loss,
-    Line,
+    DelayLine,
     Flows,
 }
 
@@ -44,7 +44,7 @@ impl Cause {
         match self {
             Self::Scheduler(reason) => reason as usize,
             Self::Loss => DropReason::ALL.len(),
-            Self::Line => DropReason::ALL.len() + 1,
+            Self::DelayLine => DropReason::ALL.len() + 1,
             Self::Flows => DropReason::ALL.len() + 2,
         }
     }
@@ -132,7 +132,7 @@ pub(super) struct Pipeline {
     tags: Tags,
     flows: Vec<Flow>,
     flows_seen: u64,
-    line: Line,
+    line: DelayLine,
     total: Counters,
     sojourns: Histogram,
     recent: Recent,
@@ -158,7 +158,7 @@ impl Pipeline {
         users.prepare(needs, &mut env);
         let mut tags = Tags::new(&config.tags, flows, config.seed);
         tags.read_by(spec.codec(config.tags.codec));
-        let line = Line::new(config.impairments, config.rate, config.seed);
+        let line = DelayLine::new(config.impairments, config.rate, config.seed);
         Ok(Self {
             started: now,
             shaper: Shaper::new(config.rate, sched::build(&spec, &env)?),
@@ -417,7 +417,7 @@ impl Pipeline {
                 None
             }
             Fate::Lost => Some(Cause::Loss),
-            Fate::Full => Some(Cause::Line),
+            Fate::Full => Some(Cause::DelayLine),
         };
         if let Some(cause) = cause {
             flow.counters.drops[cause.index()] += 1;
