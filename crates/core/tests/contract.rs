@@ -120,7 +120,6 @@ prop_compose! {
             }),
             keep_order,
             push_out,
-            ..NcqParams::default()
         }
     }
 }
@@ -140,7 +139,6 @@ prop_compose! {
             flow_window: Duration::from_millis(flow_window),
             window: Duration::from_millis(window),
             threshold: Bytes::new(threshold),
-            ..CsfqParams::default()
         }
     }
 }

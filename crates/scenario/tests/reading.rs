@@ -265,7 +265,6 @@ fn every_parameter_of_ncq_reaches_the_discipline_with_the_links_framing() {
         }),
         keep_order: true,
         push_out: true,
-        ..NcqParams::default()
     };
     let line = &s.links[1].egress[0];
     assert_eq!(line.queue.spec, Spec::Ncq(expected));

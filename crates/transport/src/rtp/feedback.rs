@@ -300,9 +300,7 @@ impl<Q: Reporter> Inbox<Q> {
         for arrived in reading.iter_mut() {
             self.latest = self.latest.max(arrived.at);
             arrived.at = self.latest;
-            if arrived.assumed {
-                self.arrived.push(*arrived);
-            } else if self.history.arrived(arrived.sent.sequence) {
+            if arrived.assumed || self.history.arrived(arrived.sent.sequence) {
                 self.arrived.push(*arrived);
             }
         }

@@ -116,10 +116,13 @@ fn a_signal_leaves_what_is_finished() {
     assert!(none.unwrap().is_empty());
     // It comes while they run: what is there is whole, and not all of it.
     let long = [scenario(&["duration=200s"])];
+    let began = std::time::Instant::now();
+    makeway_sim::run(&long[0], &Options::default(), |_| {}).unwrap();
+    let some_runs = 5 * began.elapsed();
     let stop = Arc::new(AtomicBool::new(false));
     let later = Arc::clone(&stop);
     let signal = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        std::thread::sleep(some_runs);
         later.store(true, Ordering::Relaxed);
     });
     let some = asked(Some(100_000), None, 2)
