@@ -9,6 +9,7 @@
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
+//! - [`autorate`]: that rate, where the line's is not known or changes;
 //! - [`send`]: which datagram a sender sends next;
 //! - [`rate`]: how fast it may send;
 //! - [`loss`]: random loss on a link;
@@ -28,6 +29,7 @@ compile_error!(
     "makeway-core computes with f64: enable its feature `std`, or `libm` where there is no std"
 );
 
+pub mod autorate;
 pub mod fetch;
 pub mod flow;
 pub mod framing;

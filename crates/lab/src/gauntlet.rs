@@ -26,6 +26,7 @@ use makeway_sim::Options;
 
 pub use adversary::{Adversary, run as attack};
 use cases::{CASES, Half};
+pub use cell::Figure;
 use cell::{Cell, page, table};
 use sample::{Sample, is_call};
 use verdict::lost;

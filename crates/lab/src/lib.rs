@@ -3,6 +3,7 @@
 
 #![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
 
+mod autorate;
 mod bench;
 mod downloads;
 #[cfg(test)]
@@ -32,6 +33,7 @@ enum Command {
     Bench(bench::Bench),
     Senders(senders::Senders),
     Gauntlet(gauntlet::Gauntlet),
+    Autorate(autorate::Autorate),
     Adversary(gauntlet::Adversary),
     Downloads(downloads::Downloads),
     // As of `makeway`: an experiment starts its own program in a process, or a guest, for each.
@@ -60,6 +62,7 @@ pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Senders(args) => senders::run(&args),
         Command::Gauntlet(args) => gauntlet::run(&args),
+        Command::Autorate(args) => autorate::run(&args),
         Command::Adversary(args) => gauntlet::attack(&args),
         Command::Downloads(args) => downloads::run(&args),
         Command::Run(args) => makeway::run::run(&args),

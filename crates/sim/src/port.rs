@@ -307,6 +307,21 @@ impl Port {
         self.pipe.pop_front().map(|(_, handle)| handle)
     }
 
+    /// Its rate; `None`: not limited.
+    pub fn rate(&self) -> Option<Rate> {
+        self.shaper.rate()
+    }
+
+    /// Packets and bytes in the queue.
+    pub fn waiting(&self) -> sched::Backlog {
+        self.shaper.backlog()
+    }
+
+    /// When the packet that is being sent has left.
+    pub fn busy_until(&self) -> Instant {
+        self.shaper.busy_until()
+    }
+
     /// Packets in the queue.
     pub fn backlog(&self) -> u32 {
         self.shaper.backlog().packets

@@ -15,6 +15,7 @@ use crate::build::{Options, build};
 use crate::error::RunError;
 use crate::flow::{Flow, Kind};
 use crate::port::{Port, port_number};
+use crate::steer::Ports;
 use crate::trace::{Off, Recorder, Trace};
 use crate::world::World;
 
@@ -68,6 +69,32 @@ pub fn run_traced(
     go(scenario, options, recorder, progress)
 }
 
+/// As [`run`], and each `every` of simulated time `steer` looks at the queues and sets rates, as a controller beside
+/// the network would. It sees what a port sent only where the port is measured, from the end of the warm-up on.
+///
+/// # Errors
+/// As [`run`].
+///
+/// # Panics
+/// If `every` is zero.
+pub fn run_steered(
+    scenario: &Scenario,
+    options: &Options,
+    every: Duration,
+    mut steer: impl FnMut(&mut Ports<'_>),
+) -> Result<Report, RunError> {
+    assert!(every > Duration::ZERO, "a step of no time never ends");
+    let interval = Interval::new(scenario.warmup, scenario.duration);
+    let mut world = build(scenario, interval, options, Off)?;
+    let mut ended = 0;
+    while ended < interval.to() && !options.stop.load(Ordering::Relaxed) {
+        ended = (ended + every.as_nanos()).min(interval.to());
+        world.run_until(Instant::from_nanos(ended), &options.stop);
+        steer(&mut Ports::new(&mut world, Instant::from_nanos(ended)));
+    }
+    conclude(scenario, world, interval, options, ended).map(|outcome| outcome.report)
+}
+
 fn go<T: Trace>(
     scenario: &Scenario,
     options: &Options,
@@ -89,6 +116,17 @@ fn go<T: Trace>(
             duration: scenario.duration,
         });
     }
+    conclude(scenario, world, interval, options, ended)
+}
+
+/// Everything arrives that is under way, and is reported.
+fn conclude<T: Trace>(
+    scenario: &Scenario,
+    mut world: World<T>,
+    interval: Interval,
+    options: &Options,
+    ended: u64,
+) -> Result<Outcome, RunError> {
     let radios = radios(scenario, &world, Instant::from_nanos(ended));
     // Senders are silent; what is under way arrives.
     let complete = ended == interval.to();

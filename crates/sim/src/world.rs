@@ -10,7 +10,7 @@ pub use radio::{Cell, Mesh};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_core::packet::{Ecn, Handle, Tag};
-use makeway_core::units::{Bytes, Duration, Instant};
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Departure, HEADERS};
 use makeway_scenario::model::Changes;
@@ -213,12 +213,18 @@ impl<T: Trace> World<T> {
                 port.set_rate(self.now, rate);
                 changing.made += 1;
             }
-            let (transmit, arrive) = (sources.transmit(number), sources.arrive(number));
-            self.agenda
-                .set_or_clear(arrive, port.next_arrival().map(|(at, _)| at));
-            self.agenda.set_or_clear(transmit, port.next_departure());
+            await_port(&mut self.agenda, sources, number, port);
         }
         self.await_change();
+    }
+
+    /// The port `number` has `rate` from `now` on, which is not before the last event.
+    pub fn set_rate(&mut self, now: Instant, number: u32, rate: Rate) {
+        self.now = self.now.max(now);
+        let sources = self.sources();
+        let port = &mut self.ports[number as usize];
+        port.set_rate(self.now, rate);
+        await_port(&mut self.agenda, sources, number, port);
     }
 
     /// Forgets the packets that a port dropped, if there are any.
@@ -501,6 +507,13 @@ fn sack_len(ack: &Ack) -> u32 {
         0 => 0,
         n => 4 + 8 * n,
     }
+}
+
+/// Puts down when the port `number`, whose rate has changed, sends next and when its packets arrive.
+fn await_port(agenda: &mut Agenda, sources: Sources, number: u32, port: &Port) {
+    let arrival = port.next_arrival().map(|(at, _)| at);
+    agenda.set_or_clear(sources.arrive(number), arrival);
+    agenda.set_or_clear(sources.transmit(number), port.next_departure());
 }
 
 /// A timer that moves on with every packet is moved in the agenda only when it runs out: one that is

@@ -47,7 +47,7 @@ struct Rest {
 }
 
 /// Of the runs that have it; `null` in JSON if none does.
-struct Figure(Estimate);
+pub struct Figure(pub Estimate);
 
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -69,7 +69,7 @@ impl Figure {
         Self(Estimate::of(runs.iter().filter_map(get)))
     }
 
-    fn show(&self, unit: Unit) -> String {
+    pub fn show(&self, unit: Unit) -> String {
         match self.0.runs {
             0 => "-".into(),
             _ => unit.show(&self.0),

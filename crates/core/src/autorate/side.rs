@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One direction of a link: how its rate falls, returns and searches.
+
+use super::TICK;
+use super::meter::Meter;
+use super::path::{Excess, minus};
+use super::{Bounds, Direction};
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// Samples older than this say nothing of now.
+const FRESH: Duration = Duration::from_millis(700);
+/// Samples of one direction are preferred to those of both for this long.
+const PREFERRED: Duration = Duration::from_secs(2);
+/// Threshold of a path without noise.
+const THRESHOLD: Duration = Duration::from_millis(4);
+/// Threshold above which two samples are enough.
+const CLEAR: u64 = 2;
+/// A queue that held packets this long ago limits the search.
+const LIMITED: Duration = Duration::from_millis(150);
+/// A direction that was backlogged this long ago is under load, and may be the reason of delay.
+const LOADED: Duration = Duration::from_millis(1500);
+/// So is one that carries this share of its rate, in millionths: the queue of a link that is slower than the rate is
+/// not ours, and ours is empty then.
+const LOAD: u64 = 250_000;
+/// Window of that share.
+const LOAD_WINDOW: Duration = Duration::from_millis(500);
+/// After so long without load the search begins anew.
+const FORGET: Duration = Duration::from_secs(10);
+/// Window of the delivered rate.
+const WINDOW: Duration = Duration::from_millis(200);
+/// Window of arrivals at the time of a cut: short, since older ones are of the link as it was; but of some packets.
+const LATEST: Duration = Duration::from_millis(100);
+const SOME: u64 = 16;
+/// A delay below twice the threshold is of a rate that is not farther above the link's than to this share, in millionths.
+const NEAR: u64 = 920_000;
+/// Time in which a queue before the link is to be drained.
+const DRAIN: Duration = Duration::from_millis(150);
+/// Least and most share of the delivered rate that a cut takes, in millionths.
+const CUT: (u64, u64) = (60_000, 600_000);
+/// A cut that showed no effect is followed by one to this share of the rate, in millionths.
+const AGAIN: u64 = 850_000;
+/// One, in millionths.
+const ONE: u64 = 1_000_000;
+/// Time that a cut has to show an effect, beside the delay itself.
+const PATIENCE: Duration = Duration::from_millis(350);
+/// The rate after bloat lies below the delivered one by this, in millionths.
+const BELOW: i64 = 60_000;
+/// Time from there back to the delivered rate, CUBIC's K.
+const RETURN: Duration = Duration::from_millis(800);
+/// Longest of it: a link that stays is searched less often.
+const LONGEST_RETURN: Duration = Duration::from_millis(2000);
+/// A bound within this share of the last one is the same again, in millionths.
+const SAME: u64 = 40_000;
+/// Growth in a tick stops here, in millionths of the rate.
+const STEEPEST: u64 = 50_000;
+/// No link is taken to have fallen to less than one part in this and one of its rate at once.
+const STEEPEST_FALL: u64 = 3;
+/// Samples that are remembered.
+const SAMPLES: usize = 3;
+/// Bytes of packets of which a few may wait anywhere.
+const PACKET: Bytes = Bytes::new(1514);
+
+/// Phase of a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The rate stays: no load, or no samples.
+    Hold,
+    /// Under load, at or above the rate that the link is known to deliver.
+    Search,
+    /// A queue before the link drains.
+    Drain,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Instant,
+    path: u16,
+    excess: Excess,
+}
+
+/// A cut and its reason.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    at: Instant,
+    /// Standing delay then, and the longest since: it grows until the cut is felt.
+    standing: Duration,
+    longest: Duration,
+    /// Rate before the first cut.
+    before: Rate,
+    /// Cuts so far that left the delay where it was.
+    vain: u8,
+    /// Whether the link's rate was measured since.
+    measured: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Side {
+    direction: Direction,
+    bounds: Bounds,
+    rate: Rate,
+    meter: Meter,
+    now: Instant,
+    ticked: Instant,
+    backlogged: Option<Instant>,
+    /// The newest first; of one direction, and of both.
+    samples: [[Option<Sample>; SAMPLES]; 2],
+    one_way: Option<Instant>,
+    /// The last sample without a queue.
+    clear: (Instant, Duration),
+    /// Times and excesses of the last two samples, the newest first.
+    pair: [(Instant, Duration); 2],
+    /// Rate that the link delivers, as far as is known: CUBIC's W_max.
+    delivered: Rate,
+    /// Time under load since the search began.
+    searched: Duration,
+    returns: Duration,
+    cut: Option<Cut>,
+    state: State,
+}
+
+impl Side {
+    pub fn new(now: Instant, direction: Direction, bounds: Bounds) -> Self {
+        let rate = bounds.clamp(bounds.first);
+        Self {
+            direction,
+            bounds,
+            rate,
+            meter: Meter::new(now),
+            now,
+            ticked: now,
+            backlogged: None,
+            samples: [[None; SAMPLES]; 2],
+            one_way: None,
+            clear: (now, Duration::ZERO),
+            pair: [(now, Duration::ZERO); 2],
+            delivered: rate,
+            searched: RETURN,
+            returns: RETURN,
+            cut: None,
+            state: State::Hold,
+        }
+    }
+
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    pub fn on_bytes(&mut self, bytes: Bytes) {
+        self.meter.add(bytes);
+    }
+
+    pub fn on_backlog(&mut self, now: Instant, backlog: Bytes) {
+        self.now = self.now.max(now);
+        if backlog > PACKET {
+            self.backlogged = Some(now);
+        }
+    }
+
+    /// Whether the direction's own traffic may be the reason of delay.
+    pub fn loaded(&self) -> bool {
+        self.cut.is_some()
+            || self.backlogged_within(LOADED)
+            || self.meter.over(LOAD_WINDOW) > scale(self.rate, LOAD)
+    }
+
+    fn backlogged_within(&self, time: Duration) -> bool {
+        self.backlogged
+            .is_some_and(|at| self.now.saturating_since(at) <= time)
+    }
+
+    pub fn on_excess(&mut self, now: Instant, path: u16, one_way: bool, excess: Excess) {
+        self.now = self.now.max(now);
+        if one_way {
+            self.one_way = Some(now);
+        }
+        let samples = &mut self.samples[usize::from(!one_way)];
+        let new = Sample {
+            at: now,
+            path,
+            excess,
+        };
+        // One path has one say, unless it is the only one.
+        let is_only = samples.iter().flatten().all(|sample| sample.path == path);
+        let same = samples
+            .iter()
+            .position(|sample| sample.is_some_and(|sample| sample.path == path));
+        let gap = match same {
+            Some(place) if !is_only => place,
+            _ => SAMPLES - 1,
+        };
+        samples[..=gap].rotate_right(1);
+        samples[0] = Some(new);
+        self.pair = [(now, excess.delay), self.pair[0]];
+        if excess.delay < THRESHOLD + excess.noise + PACKET / self.rate {
+            self.clear = (now, excess.delay);
+        }
+    }
+
+    pub fn forget_samples(&mut self) {
+        self.samples = [[None; SAMPLES]; 2];
+        self.clear = (self.now, Duration::ZERO);
+        self.pair = [self.clear; 2];
+    }
+
+    /// The samples that count now: of one direction where there are any.
+    fn fresh(&self, now: Instant) -> impl Iterator<Item = Sample> + '_ {
+        let has_one_way = self
+            .one_way
+            .is_some_and(|at| now.saturating_since(at) <= PREFERRED);
+        self.samples[usize::from(!has_one_way)]
+            .iter()
+            .flatten()
+            .copied()
+            .filter(move |sample| now.saturating_since(sample.at) <= FRESH)
+    }
+
+    /// The least excess of the last samples: queueing adds to all of them, noise does not.
+    pub fn standing(&self, now: Instant) -> Option<Duration> {
+        let threshold = self.threshold(now);
+        let mut least = NONE;
+        let mut count = 0;
+        for sample in self.fresh(now) {
+            // Two samples far above the threshold are no noise.
+            if count == 2 && least > threshold * CLEAR {
+                break;
+            }
+            least = least.min(sample.excess.delay);
+            count += 1;
+        }
+        (count >= 2).then_some(least)
+    }
+
+    /// Delay above which the link has bloat.
+    fn threshold(&self, now: Instant) -> Duration {
+        let noise = self.fresh(now).map(|sample| sample.excess.noise).max();
+        THRESHOLD + noise.unwrap_or_default() * 2 + PACKET / self.rate
+    }
+
+    /// Moves on to `now`. Whether the delay turned out not to be ours: the paths take it as their baseline then.
+    pub fn tick(&mut self, now: Instant) -> bool {
+        // A caller that was late has no more than two ticks.
+        let since = now.saturating_since(self.ticked).min(TICK * 2);
+        self.ticked = now;
+        self.now = self.now.max(now);
+        self.meter.tick(now);
+        let Some(standing) = self.standing(now) else {
+            // No samples: hold, but not above the rate that is known to be delivered.
+            self.state = State::Hold;
+            if self.searched > self.returns {
+                self.searched = self.returns / 2;
+                self.rate = self.rate.min(self.bounds.clamp(self.cubic()));
+            }
+            return false;
+        };
+        let threshold = self.threshold(now);
+        match self.cut {
+            Some(cut) => self.drain(now, standing, threshold, cut),
+            None if standing > threshold && self.loaded() => {
+                self.cut(now, standing);
+                false
+            }
+            None => {
+                self.search(standing, threshold, since);
+                false
+            }
+        }
+    }
+
+    fn search(&mut self, standing: Duration, threshold: Duration, since: Duration) {
+        if !self.backlogged_within(LIMITED) {
+            self.state = State::Hold;
+            if !self.backlogged_within(FORGET) {
+                // The link may be another one now: back to its last known rate, without a start from below.
+                self.searched = self.returns;
+            }
+            return;
+        }
+        self.state = State::Search;
+        if standing > threshold / 2 && self.searched >= self.returns {
+            return;
+        }
+        self.searched += since;
+        let rate = self.cubic();
+        let steepest = scale(self.rate, ONE + STEEPEST);
+        self.rate = self.bounds.clamp(rate.min(steepest).max(self.rate));
+    }
+
+    /// RFC 9438 §4.2: `W_max` and below it for K, then above.
+    fn cubic(&self) -> Rate {
+        let [searched, returns] =
+            [self.searched, self.returns].map(|time| (time.as_nanos() / 1000) as i64);
+        // In thousandths of K.
+        let x = ((searched - returns) * 1000 / returns.max(1)).clamp(-1000, 20_000);
+        let above = BELOW * x * x / 1000 * x / 1_000_000;
+        scale(self.delivered, ONE.saturating_add_signed(above))
+    }
+
+    /// Bloat: the rate falls to a share of the delivered one.
+    fn cut(&mut self, now: Instant, standing: Duration) {
+        let delivered = self.estimate(now);
+        let same = scale(self.delivered, SAME);
+        let apart = self.delivered.max(delivered).bps() - self.delivered.min(delivered).bps();
+        self.returns = match apart <= same.bps() {
+            true => (self.returns * 5 / 4).min(LONGEST_RETURN),
+            false => RETURN,
+        };
+        self.cut = Some(Cut {
+            at: now,
+            standing,
+            longest: standing,
+            before: self.rate,
+            vain: 0,
+            measured: false,
+        });
+        self.lower(delivered, standing);
+    }
+
+    fn lower(&mut self, delivered: Rate, standing: Duration) {
+        self.state = State::Drain;
+        self.delivered = self.bounds.clamp(delivered);
+        let share =
+            u128::from(standing.as_nanos()) * u128::from(ONE) / u128::from(DRAIN.as_nanos());
+        let share = (share.min(u128::from(ONE)) as u64).clamp(CUT.0, CUT.1);
+        self.rate = self.bounds.clamp(scale(self.delivered, ONE - share));
+    }
+
+    /// Rate of the link. Downwards the link is before us, so it is the rate of arrivals. Upwards a queue grows by the
+    /// part that is sent too fast: of a delay that rises by `s` in a second, the link takes `1 / (1 + s)`.
+    fn estimate(&self, now: Instant) -> Rate {
+        let newest = self.fresh(now).next();
+        match (self.direction, newest) {
+            (Direction::Up, Some(newest)) => {
+                let apart = newest.at.saturating_since(self.clear.0);
+                let sent = self.meter.over(apart.max(TICK)).min(self.rate);
+                let rate = taken(sent, [(newest.at, newest.excess.delay), self.clear]);
+                match newest.excess.delay < self.threshold(now) * 2 {
+                    true => rate.max(scale(sent, NEAR)),
+                    false => rate,
+                }
+            }
+            _ => {
+                let some = Bytes::new(SOME * PACKET.get()) / self.rate;
+                self.meter.over(LATEST.max(some)).min(self.rate)
+            }
+        }
+    }
+
+    fn drain(&mut self, now: Instant, standing: Duration, threshold: Duration, cut: Cut) -> bool {
+        self.state = State::Drain;
+        if standing < threshold {
+            self.cut = None;
+            self.searched = Duration::ZERO;
+            self.rate = self.bounds.clamp(scale(self.delivered, ONE - BELOW as u64));
+            return false;
+        }
+        let arrivals = self.meter.over(WINDOW);
+        let mut cut = cut;
+        cut.longest = cut.longest.max(standing);
+        self.cut = Some(cut);
+        // The time that the newest sample tells of: a probe has waited as long as the queue was.
+        let [newest, before] = self.pair;
+        let told = newest.0 - newest.1;
+        if self.direction == Direction::Up && cut.vain == 0 && told < cut.at {
+            // It left before the cut: it and the one before tell how fast the queue grew.
+            let rate = taken(cut.before, [newest, before]);
+            if newest.1 > before.1 && newest.1 > cut.standing && rate < self.delivered {
+                self.lower(rate, newest.1);
+            }
+            return false;
+        }
+        if !cut.measured && now.saturating_since(cut.at) >= WINDOW {
+            cut.measured = true;
+            self.cut = Some(cut);
+            // While a queue is left for sure, arrivals from the link are its rate.
+            if self.direction == Direction::Down && standing > threshold * 2 {
+                self.lower(self.delivered.min(arrivals), standing);
+            }
+        }
+        if told < cut.at + PATIENCE {
+            return false;
+        }
+        // Arrivals above our rate are a link's with a queue, or of senders that have not followed yet.
+        let fell = standing <= cut.longest / 4 * 3;
+        let rose = standing == cut.longest && standing > cut.standing / 4 * 5 + THRESHOLD;
+        let followed = self.direction == Direction::Up || arrivals <= scale(self.rate, ONE + SAME);
+        let vain = match (fell || rose, followed) {
+            (true, _) => 0,
+            (false, true) => cut.vain + 1,
+            (false, false) => cut.vain,
+        };
+        if vain >= 2 {
+            self.cut = None;
+            self.searched = Duration::ZERO;
+            self.delivered = cut.before;
+            self.rate = cut.before;
+            return true;
+        }
+        self.cut = Some(Cut {
+            at: now,
+            standing,
+            longest: standing,
+            vain,
+            measured: false,
+            ..cut
+        });
+        let delivered = match (rose, fell || !followed) {
+            (true, _) => self.estimate(now).min(scale(self.delivered, AGAIN)),
+            (false, true) => self.delivered,
+            (false, false) => scale(self.delivered, AGAIN),
+        };
+        self.lower(delivered, standing);
+        false
+    }
+}
+
+const NONE: Duration = Duration::from_nanos(u64::MAX);
+
+/// Rate that the link takes of `sent`, of two samples, the newest first, while its queue grows.
+fn taken(sent: Rate, [newest, before]: [(Instant, Duration); 2]) -> Rate {
+    let grown = minus(newest.1, before.1);
+    let apart = newest.0.saturating_since(before.0);
+    // A probe that waits longer has left earlier by the difference.
+    let rising = minus(apart, grown).max(TICK);
+    let grown = grown.min(rising * STEEPEST_FALL);
+    let bits = u128::from(sent.bps()) * u128::from(rising.as_nanos());
+    Rate::from_bps((bits / u128::from((rising + grown).as_nanos())) as u64)
+}
+
+/// Some millionths of `rate`.
+fn scale(rate: Rate, millionths: u64) -> Rate {
+    let bps = u128::from(rate.bps()) * u128::from(millionths) / u128::from(ONE);
+    Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
+}

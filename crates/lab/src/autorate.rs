@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `makeway-lab autorate`: controllers of a shaper's rates before links whose own rates change, beside each other.
+
+mod line;
+mod probes;
+mod rivals;
+mod sample;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use makeway::parallel::{cores, in_order};
+use makeway::session::{stop_on_signals, write};
+use makeway::text;
+use makeway_report::estimate::{Estimate, Unit};
+use serde::Serialize;
+
+use crate::gauntlet::Figure;
+use line::{LINES, Line};
+use rivals::NAMES;
+use sample::{Sample, sample};
+
+/// Runs controllers of a shaper's rates before links whose own rates change.
+///
+/// Figures are means over replications in simulated time with 95 % intervals; all algorithms see the same link,
+/// the same transfers and the same probes. docs/autorate.md explains cases, figures and algorithms.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  makeway-lab autorate
+  makeway-lab autorate --runs 20 --json autorate.json
+  makeway-lab autorate --case step --case mobile --algorithm makeway")]
+pub struct Autorate {
+    /// Replications of each cell.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+    /// Only this case; may be repeated [default: all].
+    #[arg(long, value_name = "NAME")]
+    case: Vec<String>,
+    /// Only this algorithm; may be repeated [default: all].
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    algorithm: Vec<String>,
+    /// Number of the first replication. Constants of `makeway` were chosen on replications from 1 on.
+    #[arg(long, value_name = "N", default_value_t = 101)]
+    first: u64,
+    /// Writes the cells as JSON: an array of case, algorithm, world, figures.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Runs at a time [default: one for each core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// Writes rates and delays of the first run of each cell, each 50 ms: CSV files in this folder.
+    #[arg(long, value_name = "DIR")]
+    series: Option<PathBuf>,
+}
+
+/// A case under an algorithm.
+#[derive(Serialize)]
+struct Cell {
+    case: &'static str,
+    algorithm: String,
+    world: &'static str,
+    added_p99_ms: Figure,
+    used_share: Figure,
+    recovery_s: Figure,
+}
+
+/// Runs it. Exit status 130 if it was stopped.
+pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
+    let lines = lines(&args.case)?;
+    let algorithms: Vec<&str> = match args.algorithm.is_empty() {
+        true => NAMES.to_vec(),
+        false => args.algorithm.iter().map(String::as_str).collect(),
+    };
+    if let Some(folder) = &args.series {
+        std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+    }
+    let Some(samples) = samples(args, &lines, &algorithms)? else {
+        eprintln!("stopped: nothing is reported");
+        return Ok(ExitCode::from(130));
+    };
+    let mut cells = Vec::new();
+    for (number, runs) in samples.iter().enumerate() {
+        let figure =
+            |get: fn(&Sample) -> Option<f64>| Figure(Estimate::of(runs.iter().filter_map(get)));
+        cells.push(Cell {
+            case: lines[number / algorithms.len()].name,
+            algorithm: algorithms[number % algorithms.len()].into(),
+            world: "sim",
+            added_p99_ms: figure(|s| Some(s.added_p99_ms)),
+            used_share: figure(|s| Some(s.used_share)),
+            recovery_s: figure(|s| s.recovery_s),
+        });
+    }
+    text::say!("{}\n", table(&cells));
+    for verdict in verdicts(&cells, algorithms.len()) {
+        text::say!("{verdict}");
+    }
+    if let Some(file) = &args.json {
+        write(file, &(serde_json::to_string_pretty(&cells)? + "\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lines(names: &[String]) -> anyhow::Result<Vec<&'static Line>> {
+    if names.is_empty() {
+        return Ok(LINES.iter().collect());
+    }
+    let named = |name: &String| match LINES.iter().find(|line| line.name == name) {
+        Some(line) => Ok(line),
+        None => {
+            let names: Vec<&str> = LINES.iter().map(|line| line.name).collect();
+            bail!("there is no case `{name}`: choose {}", names.join(", "))
+        }
+    };
+    names.iter().map(named).collect()
+}
+
+fn table(cells: &[Cell]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["case", "algorithm", "added p99", "used", "recovery, s"]);
+    for cell in cells {
+        table.add_row([
+            cell.case.into(),
+            cell.algorithm.clone(),
+            cell.added_p99_ms.show(Unit::Millis),
+            cell.used_share.show(Unit::Share),
+            cell.recovery_s.show(Unit::Index),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// The target: this share of the true rate, and at most this much delay (ms).
+const USED: f64 = 0.9;
+const ADDED_MS: f64 = 30.0;
+
+/// A link for each case in which `makeway` misses the target, or a rival that meets it uses more; then the sum.
+fn verdicts(cells: &[Cell], algorithms: usize) -> Vec<String> {
+    let (mut lines, mut met, mut ahead, mut count) = (Vec::new(), 0, 0, 0);
+    for of_case in cells.chunks(algorithms) {
+        let Some(own) = of_case.iter().find(|cell| cell.algorithm == NAMES[0]) else {
+            continue;
+        };
+        let (used, added) = (own.used_share.0.mean, own.added_p99_ms.0.mean);
+        count += 1;
+        let meets =
+            |cell: &Cell| cell.used_share.0.mean >= USED && cell.added_p99_ms.0.mean <= ADDED_MS;
+        match meets(own) {
+            true => met += 1,
+            false => lines.push(format!(
+                "- {}: the target is missed: {:.1} % of the rate, {added:.1} ms",
+                own.case,
+                used * 100.0
+            )),
+        }
+        // A rival is ahead if it is better in one figure and no worse in the other, or meets what we miss.
+        let rivals = || of_case.iter().filter(|cell| cell.algorithm != NAMES[0]);
+        let better = rivals().find(|rival| {
+            let no_less = rival.used_share.0.mean >= used && rival.added_p99_ms.0.mean <= added;
+            no_less || meets(rival) && !meets(own)
+        });
+        match better {
+            None => ahead += 1,
+            Some(rival) => lines.push(format!("- {}: {} is ahead", own.case, rival.algorithm)),
+        }
+    }
+    lines.push(format!(
+        "makeway meets {:.0} % of the rate at {ADDED_MS} ms in {met} of {count} cases; no rival is ahead in {ahead}",
+        USED * 100.0
+    ));
+    lines
+}
+
+/// Runs of each cell, case by case, in each the algorithms in their order. `None`: a signal stopped it.
+fn samples(
+    args: &Autorate,
+    lines: &[&Line],
+    algorithms: &[&str],
+) -> anyhow::Result<Option<Vec<Vec<Sample>>>> {
+    let stop = stop_on_signals()?;
+    let runs = args.runs as usize;
+    let cells = lines.len() * algorithms.len();
+    let bar = ProgressBar::new((cells * runs) as u64);
+    bar.set_style(ProgressStyle::with_template(
+        "{wide_bar} {pos} of {len} runs, {eta} left",
+    )?);
+    let work = |number: usize| -> anyhow::Result<Option<Sample>> {
+        let (cell, run) = (number / runs, number % runs);
+        let (line, name) = (
+            lines[cell / algorithms.len()],
+            algorithms[cell % algorithms.len()],
+        );
+        let series = args.series.as_deref().filter(|_| run == 0);
+        let file = series.map(|folder: &Path| folder.join(format!("{}-{name}.csv", line.name)));
+        sample(line, name, args.first + run as u64, &stop, file.as_deref())
+            .with_context(|| format!("case {}, {name}", line.name))
+    };
+    let mut samples = vec![Vec::with_capacity(runs); cells];
+    let (mut taken, mut failed) = (0, None);
+    let jobs = args.jobs.map_or_else(cores, |jobs| jobs as usize);
+    in_order(cells * runs, jobs, &stop, work, |result| {
+        bar.inc(1);
+        match result {
+            Ok(Some(sample)) => samples[taken / runs].push(sample),
+            Ok(None) => return ControlFlow::Break(()),
+            Err(error) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        taken += 1;
+        ControlFlow::Continue(())
+    });
+    bar.finish_and_clear();
+    match failed {
+        Some(error) => Err(error),
+        None => Ok((taken == cells * runs).then_some(samples)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::Parser;
+
+    use super::*;
+
+    fn lab(args: &[&str]) -> anyhow::Result<ExitCode> {
+        let args = ["makeway-lab", "autorate"].iter().chain(args);
+        crate::run(crate::Lab::try_parse_from(args)?)
+    }
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_a_scenario_that_reads() {
+        let names: BTreeSet<&str> = LINES.iter().map(|line| line.name).collect();
+        assert_eq!(names.len(), LINES.len());
+        assert!(names.len() >= 8);
+        for line in LINES {
+            let text = line.scenario(7, line.nominal);
+            let read = makeway_scenario::parse(&text, line.name, Path::new("."), &[]);
+            assert!(read.is_ok(), "{:?}\n{text}", read.err());
+            let steps = line.steps(7);
+            assert_eq!(steps, line.steps(7));
+            assert!(
+                steps.windows(2).all(|pair| pair[0].0 < pair[1].0),
+                "{}",
+                line.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_that_slows_down_is_followed_better_than_by_a_fixed_threshold() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cells.json");
+        let args = ["--case", "step", "--runs", "2", "--json"];
+        let algorithms = ["--algorithm", "makeway", "--algorithm", "cake-autorate"];
+        let json = [file.to_str().unwrap()];
+        lab(&[&args[..], &json, &algorithms].concat()).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let cells: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let [own, cake] = &cells.as_array().unwrap()[..] else {
+            panic!("{text}");
+        };
+        let mean = |cell: &serde_json::Value, key: &str| cell[key]["mean"].as_f64().unwrap();
+        for cell in [own, cake] {
+            let keys: BTreeSet<&str> = cell
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(String::as_str)
+                .collect();
+            let form = [
+                "added_p99_ms",
+                "algorithm",
+                "case",
+                "recovery_s",
+                "used_share",
+                "world",
+            ];
+            assert_eq!(keys, BTreeSet::from(form));
+            assert!(cell["added_p99_ms"]["half"].is_f64(), "{text}");
+            assert!((0.3..=1.0).contains(&mean(cell, "used_share")), "{text}");
+        }
+        assert!(mean(own, "used_share") > 0.9, "{text}");
+        assert!(
+            mean(own, "added_p99_ms") < mean(cake, "added_p99_ms"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_case_is_refused_with_those_that_there_are() {
+        let error = lab(&["--case", "stop"]).unwrap_err().to_string();
+        assert!(error.contains("choose step, ramp"), "{error}");
+        assert!(lab(&["--algorithm", "pie"]).is_err());
+    }
+}

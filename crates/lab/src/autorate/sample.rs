@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run of a link under an algorithm, and its figures.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use makeway::session::write;
+use makeway_core::autorate::Bounds;
+use makeway_core::measure::Histogram;
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
+use makeway_sim::{Options, Ports};
+
+use super::line::{JUDGED, Line, SECONDS};
+use super::probes::Prober;
+use super::rivals::{Algorithm, Seen, make};
+
+/// Look at the link this often.
+const STEP: Duration = Duration::from_millis(10);
+/// Rates that an operator would write, as shares of the nominal ones: the first, the least, the most.
+const WRITTEN: [f64; 3] = [0.7, 0.1, 2.0];
+/// Places in the scenario: link and end that sends.
+const SHAPER: [(usize, usize); 2] = [(1, 0), (0, 0)];
+const LINE: [(usize, usize); 2] = [(2, 0), (2, 1)];
+/// Recovered: delay and share of the new rate over a second.
+const RECOVERED: (f64, f64) = (30.0, 0.9);
+
+/// Figures of one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// 99th percentile over time of the wait before the link, of both directions together.
+    pub added_p99_ms: f64,
+    /// Bytes that the link carried under load, as a share of what it could have; mean of the directions.
+    pub used_share: f64,
+    /// Mean time from an event to a second of little delay and a used link.
+    pub recovery_s: Option<f64>,
+}
+
+/// Figures as they are collected.
+struct Record {
+    added: Histogram,
+    /// Bits carried and possible under load, up and down.
+    carried: [f64; 2],
+    possible: [f64; 2],
+    /// Of each step of the run: wait in ms, bits carried and possible.
+    steps: Vec<(f64, [f64; 2], [f64; 2])>,
+    sent: [Bytes; 2],
+    series: String,
+}
+
+/// Runs `link` under the algorithm `name`. `None`: it was stopped.
+pub fn sample(
+    line: &Line,
+    name: &str,
+    replication: u64,
+    stop: &Arc<AtomicBool>,
+    series: Option<&Path>,
+) -> anyhow::Result<Option<Sample>> {
+    let seed = makeway_core::random::Rng::new(replication).next_u64();
+    let written = line.nominal.map(|mbit| {
+        let [first, least, most] = WRITTEN.map(|share| Rate::from_bps((mbit * share * 1e6) as u64));
+        Bounds { first, least, most }
+    });
+    let first = written.map(|bounds| bounds.first.as_mbit_f64());
+    let scenario =
+        makeway_scenario::parse(&line.scenario(seed, first), line.name, Path::new("."), &[])?;
+    let mut algorithm = make(name, written, seed);
+    let mut prober = Prober::new(line.probes, seed, algorithm.probes());
+    let mut next = Instant::ZERO;
+    let mut record = Record {
+        added: Histogram::new(),
+        carried: [0.0; 2],
+        possible: [0.0; 2],
+        steps: Vec::new(),
+        sent: [Bytes::ZERO; 2],
+        series: "time_s,wait_up_ms,wait_down_ms,line_up_mbit,line_down_mbit,up_mbit,down_mbit\n"
+            .into(),
+    };
+    let options = Options {
+        stop: Arc::clone(stop),
+        replication,
+        ..Options::default()
+    };
+    let writes = series.is_some();
+    makeway_sim::run_steered(&scenario, &options, STEP, |ports| {
+        let now = ports.now();
+        let wait = LINE.map(|(link, end)| ports.wait(link, end));
+        record.step(line, ports, wait, writes);
+        for probe in prober.step(now, wait) {
+            algorithm.on_probe(now, probe);
+        }
+        if now >= next {
+            next = now + algorithm.period();
+            steer(&mut *algorithm, ports);
+        }
+    })?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    if let Some(file) = series {
+        write(file, &record.series)?;
+    }
+    Ok(Some(record.figures(line)))
+}
+
+/// A tick of the algorithm.
+fn steer(algorithm: &mut dyn Algorithm, ports: &mut Ports<'_>) {
+    let [(up, up_end), (_, _)] = SHAPER;
+    let seen = Seen {
+        // Upwards what our shaper sent, downwards what came over the link.
+        bytes: [ports.sent(up, up_end), ports.sent(LINE[1].0, LINE[1].1)],
+        backlog: SHAPER.map(|(link, end)| ports.backlog(link, end).bytes),
+    };
+    let rates = algorithm.tick(ports.now(), seen);
+    for ((link, end), rate) in SHAPER.into_iter().zip([rates.up, rates.down]) {
+        if ports.rate(link, end) != Some(rate) {
+            ports.set_rate(link, end, rate);
+        }
+    }
+}
+
+impl Record {
+    fn step(&mut self, line: &Line, ports: &Ports<'_>, wait: [Duration; 2], writes: bool) {
+        let at = ports.now().saturating_since(Instant::ZERO).as_secs_f64();
+        let seconds = STEP.as_secs_f64();
+        let sent = LINE.map(|(link, end)| ports.sent(link, end));
+        let carried = [0, 1].map(|n| (sent[n] - self.sent[n]).get() as f64 * 8.0);
+        self.sent = sent;
+        let rate = LINE.map(|(link, end)| ports.rate(link, end).unwrap_or_default());
+        let possible = rate.map(|rate| rate.bps() as f64 * seconds);
+        let added = wait[0] + wait[1];
+        self.steps.push((added.as_millis_f64(), carried, possible));
+        if writes && self.steps.len().is_multiple_of(5) {
+            let own = SHAPER.map(|(link, end)| ports.rate(link, end).unwrap_or_default());
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                self.series,
+                "{at:.2},{:.1},{:.1},{:.2},{:.2},{:.2},{:.2}",
+                wait[0].as_millis_f64(),
+                wait[1].as_millis_f64(),
+                rate[0].as_mbit_f64(),
+                rate[1].as_mbit_f64(),
+                own[0].as_mbit_f64(),
+                own[1].as_mbit_f64(),
+            );
+        }
+        if at < f64::from(JUDGED) {
+            return;
+        }
+        self.added.record(added);
+        if line.is_loaded(at) {
+            for n in 0..2 {
+                self.carried[n] += carried[n];
+                self.possible[n] += possible[n];
+            }
+        }
+    }
+
+    fn figures(&self, line: &Line) -> Sample {
+        let share = |n: usize| self.carried[n] / self.possible[n];
+        let events = line.events();
+        let mut times = Vec::new();
+        for (n, event) in events.iter().enumerate() {
+            let until = events.get(n + 1).copied().unwrap_or(f64::from(SECONDS));
+            times.extend(self.recovery(line, *event, until));
+        }
+        let count = times.len() as f64;
+        Sample {
+            added_p99_ms: self.added.quantile(0.99).as_millis_f64(),
+            used_share: (share(0) + share(1)) / 2.0,
+            recovery_s: (count > 0.0).then(|| times.iter().sum::<f64>() / count),
+        }
+    }
+
+    /// Time from `event` to the first loaded second of little delay and a used link; at most until `until`.
+    fn recovery(&self, line: &Line, event: f64, until: f64) -> Option<f64> {
+        let per_second = (1.0 / STEP.as_secs_f64()) as usize;
+        let first = (event * per_second as f64) as usize;
+        let last = ((until * per_second as f64) as usize).min(self.steps.len());
+        let is_loaded = |step: usize| line.is_loaded(step as f64 / per_second as f64);
+        let begin = (first..last).find(|step| is_loaded(*step))?;
+        for from in begin..last.saturating_sub(per_second) {
+            let second = &self.steps[from..from + per_second];
+            let sum = |n: usize| {
+                let of = |get: fn(&(f64, [f64; 2], [f64; 2])) -> [f64; 2]| {
+                    second.iter().map(|step| get(step)[n]).sum::<f64>()
+                };
+                of(|step| step.1) / of(|step| step.2)
+            };
+            let calm = second.iter().all(|step| step.0 <= RECOVERED.0);
+            if calm && (0..2).all(|n| sum(n) >= RECOVERED.1) {
+                return Some((from - begin) as f64 / per_second as f64);
+            }
+        }
+        Some((last - begin) as f64 / per_second as f64)
+    }
+}
