@@ -4,7 +4,7 @@
  * When the buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
  * docs/disciplines/makeway.md is the specification, record.h its table of classes.
  *
- * What is known of a flow stays while it holds nothing, as in core's flow table; the one that has been idle for longest
+ * The record of a flow stays while it holds nothing, as in core's flow table; the one that has been idle for longest
  * makes way for a new one, which takes nothing over. A user is known as long as a flow of it is. There are no marks: a BPF
  * qdisc may not write to packets. */
 #define TIMED
@@ -33,13 +33,13 @@
 /* Of a download's own queue. */
 #define TARGET (20 * MS)
 #define INTERVAL (100 * MS)
-/* What bulk is owed of each byte that goes before it, in 120ths; at once no more than BURST to that of other users. */
+/* Owed to bulk for each byte that goes before it, in 120ths; at once no more than BURST to that of other users. */
 #define OWED_OF 120
 #define OWED_STANDING 13
 #define OWED_USERS 72
 #define OWED_NEW 40
 #define BURST (256 << 10)
-/* What a user's bulk flows pay at most, bytes, for its new flows, which went first. */
+/* The debt of a user's bulk flows for its new ones, which went first, bytes at most. */
 #define DEBT (64 << 10)
 /* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
 #define SHIELD 16
@@ -116,7 +116,7 @@ struct shares {
 	/* Packets of bulk flows, and of those in standing. */
 	u32 waiting;
 	u32 standing;
-	/* What a packet counts for the drop beside its bytes; 0 before the first. */
+	/* Size of a packet for the drop beside its bytes; 0 before the first. */
 	u32 slot;
 	/* The round of users. */
 	u32 round;
@@ -270,7 +270,7 @@ inline_always u32 longest(void)
 	return size[STANDING] > (u64)size[other] * shield ? at[STANDING] : longest_of_heaviest(at[other]);
 }
 
-/* ---- Who it is. ---- */
+/* ---- Flows and users. ---- */
 
 /* Takes `user`, at `i`, of which no flow is known any more, out. */
 inline_always void user_leave(u32 i, struct user *user)
@@ -434,7 +434,7 @@ inline_always void meter_turn(struct meter *meter, u32 at)
 	meter->window = at;
 }
 
-/* Who flow `at` is, as a packet of it comes. */
+/* The class of flow `at`, as a packet of it comes. */
 verified_apart int meet(u64 now, u32 at)
 {
 	struct flow *flow = flow_at(at);
@@ -555,7 +555,7 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 		user->openings = since(user->openings, slot->len);
 }
 
-/* What bulk is owed for a packet of `flow`, which goes before it. */
+/* Adds the debt to bulk for a packet of `flow`, which goes before it. */
 inline_always void owe(const struct flow *flow, u32 len)
 {
 	struct user *user;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
-/* What is known of a flow's behaviour, and what follows from it. Twin of core/sched/makeway/record.rs, where each constant
+/* The record of a flow's behaviour, and the class that follows from it. Twin of core/sched/makeway/record.rs, where each constant
  * and each rule has its reason; docs/disciplines/makeway.md is the specification. */
 #pragma once
 
@@ -49,7 +49,7 @@ enum question {
 	WAITS,
 };
 
-/* What the link sent in the last whole window, bytes of all and of flows in standing; whether bulk has packets waiting. */
+/* Bytes that the link sent in the last whole window, of all and of flows in standing; whether bulk has packets waiting. */
 struct link {
 	u64 sent;
 	u64 standing;
@@ -324,7 +324,7 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	record->wait = ~0U;
 	if (record->class != BULK)
 		record->starved = 0;
-	/* What it brings is not its own rate. */
+	/* Its arrivals follow its share: their rate is not its own. */
 	if (record->class == PROBATION)
 		return whole && !resumes && record->hogs && came > record->proven ? BULK : UNDECIDED;
 	if (record->class != BULK)

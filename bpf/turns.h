@@ -7,7 +7,7 @@
  * packet at the head of a queue. */
 #define TURNS (LIMIT_BYTES / LEAST_QUANTUM + MOST_PACKETS)
 
-/* What a turn gives that finds nobody to serve: never with an order that is whole. */
+/* Result of a turn that finds no queue to serve: never with an order that is whole. */
 #define NOBODY (~0U)
 /* Most of those that one dequeue passes over; then it returns no packet. */
 #define MOST_NOBODIES 64
@@ -17,7 +17,7 @@ inline_always u32 queues_leave(u32 at);
 /* Whether who is at the head has had its quantum for this turn. */
 bool granted;
 
-/* Who leaves the ring takes no turn along. */
+/* A queue that leaves the ring takes no turn along. */
 inline_always void turns_leave(u32 i)
 {
 	if (ring_head() == i)

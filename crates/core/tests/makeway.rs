@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What docs/disciplines/makeway.md promises of `makeway`, on a link in virtual time: streams whose packets are on a
+//! Promises of docs/disciplines/makeway.md, on a link in virtual time: streams whose packets are on a
 //! timetable, and downloads that keep a window of packets under way as TCP does.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
@@ -18,7 +18,7 @@ const SECOND: u64 = 1000 * MS;
 const LEN: u32 = 1500;
 const QUANTUM: u64 = 1538;
 
-/// What a flow sends.
+/// The traffic of a flow.
 #[derive(Clone, Debug)]
 enum Source {
     /// `burst` packets of `len` every `period` ns, from `from` to `to`.
@@ -292,7 +292,7 @@ fn video() -> Source {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// (a) With `R = 120/133` of the link for what goes first, no packet in standing waits longer than the bursts of all
+    /// (a) With `R = 120/133` of the link for packets that go first, no packet in standing waits longer than the bursts of all
     /// streams and two of bulk's packets take at `R` less the streams' rates.
     #[test]
     fn a_stream_in_standing_waits_no_longer_than_the_bursts_of_all(
@@ -351,7 +351,7 @@ proptest! {
         prop_assert!(after > 0.99, "{after}");
     }
 
-    /// (c) Whatever goes first, bulk has 9 % of the link in every second, and each flow of it its even part.
+    /// (c) Beside any traffic that goes first, bulk has 9 % of the link in every second, and each flow of it its even part.
     #[test]
     fn bulk_has_its_floor_whatever_goes_first(
         streams in proptest::collection::vec((1u32..30, 60u32..1500, 5u64..60, 0u64..9), 1..40),
@@ -362,7 +362,7 @@ proptest! {
                 burst, len, period: period * MS, from: from * SECOND, to: u64::MAX,
             });
         }
-        // It never gives way, so that it always has packets waiting.
+        // It never responds, so that it always has packets waiting.
         let bulk = link.flow(0, Source::Stream {
             burst: 10, len: LEN, period: 10 * MS, from: 0, to: u64::MAX,
         });
@@ -479,7 +479,7 @@ fn a_flow_that_is_silent_is_forgotten() {
     );
     link.flows[again].id = link.flows[flood].id;
     link.run(10 * SECOND);
-    // What it is asked costs a packet of 16.
+    // The question costs a packet of 16.
     let on_time = link.on_time(again, 8 * SECOND, 9 * SECOND, 100 * MS);
     assert!(on_time > 0.9, "{on_time}");
     assert!(link.on_time(bulk, 5 * SECOND, 8 * SECOND, 150 * MS) > 0.99);

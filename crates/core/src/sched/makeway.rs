@@ -16,7 +16,7 @@
 //! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
 //! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it was asked and went on |
 //! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
-//! | new, standing | bulk | asked, it gives way: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16 is elastic |
+//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16 is elastic |
 //! | bulk | probation | it starves, is no TCP and fits: for a second its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
 //! | probation | standing | after 4 s |
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
@@ -29,6 +29,7 @@
 //!
 //! Cost per packet: O(1) amortised, as for `fq-codel`; nothing looks at flows that the packet is not of.
 
+mod full;
 mod record;
 
 use super::codel::{CoDelParams, Control, Law};
@@ -51,18 +52,16 @@ use record::{Link, Record, window};
 const DEADLINE: Duration = Duration::from_millis(75);
 /// Of a download's own queue.
 const TARGET: Duration = Duration::from_millis(20);
-/// What bulk is owed of each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
+/// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
 /// wait, a third of new flows.
 const OWED_OF: u64 = 120;
 const OWED_STANDING: u64 = 13;
 const OWED_USERS: u64 = 72;
 const OWED_NEW: u64 = 40;
-/// What may go first beyond that of other users, bytes.
+/// Bytes that may go first beyond that while bulk of other users waits.
 const BURST: u64 = 256 << 10;
-/// What a user's bulk flows pay at most, bytes, for its new flows, which went first.
+/// The debt of a user's bulk flows for its new ones, which went first, bytes at most.
 const DEBT: i64 = 64 << 10;
-/// A standing queue counts this part for the drop, while less than 3/4 of the buffer stands.
-const SHIELD: u64 = 16;
 /// Bytes of new flows that a user may have at once, and the part of the link at which it gets them back.
 const OPENINGS: u64 = 512 << 10;
 const OPENING_PART: u64 = 4;
@@ -143,7 +142,7 @@ pub struct Makeway {
     meter: Meter,
     law: Law,
     quantum: i64,
-    /// What a packet counts for the drop beside its bytes.
+    /// Size of a packet for the drop beside its bytes.
     slot: u32,
     /// The user that holds most for its weight, of those of whom a packet came since it held less.
     heaviest: u32,
@@ -273,19 +272,6 @@ impl Makeway {
         }
     }
 
-    /// A flow's place by its size for the drop.
-    fn sized(&self, place: Place, packets: u32) -> Place {
-        // With all that is held, no more than 2^32; see `Limits::MOST_BYTES`.
-        let bytes = place.bytes.saturating_add(packets * self.slot);
-        Place { bytes, ..place }
-    }
-
-    /// A flow's size for the drop.
-    fn size(&self, flow: u32) -> u64 {
-        let packets = self.flows[flow as usize].record.packets;
-        self.sized(self.pool.place(flow), packets).bytes.into()
-    }
-
     /// After a packet came or went, where there had been `before`.
     fn update(&mut self, moved: &Moved, before: u32) {
         let record = &self.flows[moved.packet.flow.0 as usize].record;
@@ -325,7 +311,7 @@ impl Makeway {
 
 // Arrivals.
 impl Makeway {
-    /// Who `flow` is, as a packet of `user` comes.
+    /// The class of `flow`, as a packet of `user` comes.
     fn meet(&mut self, now: Instant, flow: u32, user: u32) {
         let state = &mut self.flows[flow as usize];
         if state.record.is_forgotten(now) {
@@ -412,50 +398,6 @@ impl Makeway {
         user.openings = (user.openings + back).min(OPENINGS);
         user.openings
     }
-
-    /// The flow that pays for a full buffer.
-    fn longest(&self) -> Option<u32> {
-        let [new, standing, bulk] = [Class::New, Class::Standing, Class::Bulk].map(|class| {
-            let place = self.orders[order_of(class)].longest()?;
-            Some(self.pool.flow_at(place.node))
-        });
-        let size = |flow: Option<u32>| flow.map_or(0, |flow| self.size(flow));
-        let other = if size(new) > size(bulk) { new } else { bulk };
-        let shield = match self.standing > self.most / 4 * 3 {
-            true => 1,
-            false => SHIELD,
-        };
-        match size(standing) > size(other) * shield {
-            true => standing,
-            false => other.map(|flow| self.longest_of_heaviest(flow)),
-        }
-    }
-
-    /// Of those that are not in standing, the longest flow of the user that holds most: `other` is the longest of all users.
-    /// A host with many short queues pays before one with one that is longer than each of them.
-    fn longest_of_heaviest(&self, other: u32) -> u32 {
-        let flow = self.users[self.heaviest as usize].longest;
-        let Flow { record, user, .. } = &self.flows[flow as usize];
-        let is_valid = *user == self.heaviest && record.packets > 0 && !record.goes_first();
-        match self.flows[other as usize].user != self.heaviest && is_valid {
-            true => flow,
-            false => other,
-        }
-    }
-
-    /// A packet of `flow`, which is not in standing, has come: whether it is its user's longest, and that one the heaviest.
-    fn weigh(&mut self, flow: u32) {
-        let at = self.flows[flow as usize].user;
-        let longest = self.users[at as usize].longest;
-        let Flow { record, user, .. } = &self.flows[longest as usize];
-        if *user != at || record.goes_first() || self.size(flow) > self.size(longest) {
-            self.users[at as usize].longest = flow;
-        }
-        let [user, heaviest] = [at, self.heaviest].map(|at| &self.users[at as usize]);
-        if user.held * u64::from(heaviest.weight) > heaviest.held * u64::from(user.weight) {
-            self.heaviest = at;
-        }
-    }
 }
 
 // Departures.
@@ -491,7 +433,7 @@ impl Makeway {
         self.orders[order_of(Class::New)].shortest()
     }
 
-    /// What bulk is owed for `pkt`, which goes before it.
+    /// Adds the debt to bulk for `pkt`, which goes before it.
     fn owe(&mut self, pkt: &Packet) {
         if self.waiting == 0 {
             (self.owed, self.owed_others) = (0, 0);
@@ -629,7 +571,7 @@ impl Scheduler for Makeway {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
-        // Nobody's turn passes, however often an empty buffer is asked.
+        // No turn passes, however often an empty buffer is asked.
         if self.pool.backlog().packets == 0 {
             return None;
         }

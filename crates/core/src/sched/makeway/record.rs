@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of a flow's behaviour, and what follows from it: the rules of the table in [`super`], as functions of
-//! time, of what came and of what was lost.
+//! The record of a flow's behaviour, and the class that follows from it: the rules of the table in [`super`], as functions of
+//! time, arrivals and losses.
 
 use crate::sched::standing::{Class, Reason, Standing};
 use crate::units::{Duration, Instant};
@@ -18,7 +18,7 @@ const CREDIT_MOST: i64 = Duration::from_secs(4).as_nanos() as i64;
 const EARNS: u64 = 4;
 /// Seconds of good standing that take a demerit away.
 const REDEEMS: Duration = Duration::from_secs(8);
-/// What a flow has at first, and the most: 2^n seconds without an offence bring a bulk flow up.
+/// Demerits of a flow at first, and at most: 2^n seconds without an offence bring a bulk flow up.
 const DEMERITS: u8 = 2;
 const DEMERITS_MOST: u8 = 6;
 /// Up to here, 2^n seconds as bulk do.
@@ -36,13 +36,13 @@ const WAIT_MOST: u64 = Duration::from_millis(500).as_nanos() >> 16;
 /// Packets of a window and starving windows in a row from which the test is trusted.
 const PACKETS: u32 = 16;
 const WINDOWS: u8 = 2;
-/// A question takes one of 16 packets of at least so many bytes: media and bulk, not the voice beside them.
+/// A question takes one of 16 packets of at least [`ASKED_LEN`]: media and bulk, not the voice beside them.
 const ASKED_OF: u8 = 16;
 const ASKED_LEN: u32 = 512;
 /// No flow is asked below this part of the link.
 const HOG: u64 = 8;
 
-/// What the link sent in the last whole window, and what it has to do now.
+/// The link's departures in the last whole window, and its load now.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Link {
     /// Bytes.
@@ -53,7 +53,7 @@ pub struct Link {
     pub contended: bool,
 }
 
-/// A question to a flow that goes first: does it give way to loss?
+/// A question to a flow that goes first: does it respond to loss?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Question {
     #[default]
@@ -310,7 +310,7 @@ impl Record {
         }
         self.starved = 0;
         if self.class == Class::Probation {
-            // What it brings is not its own rate: TCP that overshot, or that takes loss for nothing.
+            // Its arrivals follow its share, so their rate is not its own: TCP that overshot, or that ignores loss.
             let grew = whole && !resumes && self.hogs && came > self.proven;
             return grew.then_some(Class::Bulk);
         }
