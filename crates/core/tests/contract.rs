@@ -86,7 +86,6 @@ prop_compose! {
             rtt: Duration::from_micros(rtt),
             isolation: if flows { Isolation::Flows } else { Isolation::Dual },
             ecn: false,
-            ..CakeParams::default()
         }
     }
 }

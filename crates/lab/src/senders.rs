@@ -330,7 +330,8 @@ mod tests {
             .collect();
         assert_eq!(settings.len(), cells.len());
         for cell in &cells {
-            makeway::builtin::load(cell.file, &cell.settings()).expect(cell.key.path());
+            makeway::builtin::load(cell.file, &cell.settings())
+                .unwrap_or_else(|error| panic!("{}: {error}", cell.key.path()));
         }
     }
 }

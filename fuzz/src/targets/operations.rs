@@ -48,7 +48,6 @@ pub fn run(bytes: &[u8]) {
         rtt: interval.max(Duration::from_micros(20)),
         isolation: if head[6] < 128 { Isolation::Dual } else { Isolation::Flows },
         ecn: false,
-        ..CakeParams::default()
     };
     let config = Config {
         drop_from: if head[3] < 128 { DropFrom::Head } else { DropFrom::Tail },

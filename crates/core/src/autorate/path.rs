@@ -59,11 +59,11 @@ impl Baseline {
         let passed = since.min(Duration::from_secs(1));
         self.last = [delay, self.last[0]];
         for least in self.least.iter_mut().filter(|least| **least != NONE) {
-            *least = *least + passed / CREEP;
+            *least += passed / CREEP;
         }
         self.least[0] = self.least[0].min(delay);
         if !loaded {
-            self.filled = self.filled + passed;
+            self.filled += passed;
             if self.filled >= WINDOW {
                 self.least = [delay, self.least[0]];
                 self.filled = Duration::ZERO;

@@ -86,7 +86,7 @@ impl Fluid {
                     .on_backlog(self.now, direction, Bytes::new(backlog));
                 self.worst = self.worst.max(self.wait(n));
             }
-            if self.probes && step % 5 == 0 {
+            if self.probes && step.is_multiple_of(5) {
                 let delays = [0, 1].map(|n| PLAIN + self.longer[n] + self.wait(n));
                 let back = self.now + delays[0] + delays[1];
                 self.flights.push((back, (step / 5 % 6) as u16, delays));
@@ -99,7 +99,7 @@ impl Fluid {
                     self.autorate.on_delay(now, path, way, delays[n]);
                 }
             }
-            if step % 5 == 0 {
+            if step.is_multiple_of(5) {
                 self.autorate.tick(now);
             }
         }

@@ -51,7 +51,7 @@ impl Prober {
         for path in 0..PATHS {
             let next = &mut self.next[usize::from(path)];
             if *next <= now {
-                *next = *next + self.every;
+                *next += self.every;
                 let up = self.delay(now, path, 0) + wait[0];
                 self.flights.push(Flight {
                     path,
@@ -71,7 +71,7 @@ impl Prober {
             let Some(up) = flight.up else {
                 flight.up = Some(flight.due.saturating_since(flight.sent));
                 flight.down = self.delay(now, flight.path, 1) + wait[1];
-                flight.due = flight.due + flight.down;
+                flight.due += flight.down;
                 return true;
             };
             if !self.is_lost(flight.sent) {

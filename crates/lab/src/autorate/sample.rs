@@ -182,14 +182,13 @@ impl Record {
         let begin = (first..last).find(|step| is_loaded(*step))?;
         for from in begin..last.saturating_sub(per_second) {
             let second = &self.steps[from..from + per_second];
-            let sum = |n: usize| {
-                let of = |get: fn(&(f64, [f64; 2], [f64; 2])) -> [f64; 2]| {
-                    second.iter().map(|step| get(step)[n]).sum::<f64>()
-                };
-                of(|step| step.1) / of(|step| step.2)
+            let used = |n: usize| {
+                let carried: f64 = second.iter().map(|step| step.1[n]).sum();
+                let possible: f64 = second.iter().map(|step| step.2[n]).sum();
+                carried / possible
             };
             let calm = second.iter().all(|step| step.0 <= RECOVERED.0);
-            if calm && (0..2).all(|n| sum(n) >= RECOVERED.1) {
+            if calm && (0..2).all(|n| used(n) >= RECOVERED.1) {
                 return Some((from - begin) as f64 / per_second as f64);
             }
         }

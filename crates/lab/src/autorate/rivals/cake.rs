@@ -114,8 +114,8 @@ impl Algorithm for CakeAutorate {
 
     fn tick(&mut self, now: Instant, seen: Seen) -> Rates {
         let achieved = self.achieved.take(now, seen.bytes);
-        for n in 0..2 {
-            self.load[n] = achieved[n] / self.bps[n];
+        for (n, achieved) in achieved.into_iter().enumerate() {
+            self.load[n] = achieved / self.bps[n];
             self.unused[n] = true;
         }
         rates(self.bps)

@@ -44,7 +44,7 @@ pub struct SqmAutorate {
 
 impl SqmAutorate {
     pub fn new(bounds: [Bounds; 2], seed: u64) -> Self {
-        let mut rng = Rng::new(seed ^ 0x6c75_61);
+        let mut rng = Rng::new(seed ^ 0x006c_7561);
         let base = bounds.map(|b| b.first.bps() as f64);
         let safe = base.map(|base| {
             let one = |_| (uniform(&mut rng) * 0.2 + 0.75) * base;
@@ -84,9 +84,9 @@ impl Algorithm for SqmAutorate {
         }
         let Some(own) = own else { return };
         own.at = now;
-        for n in 0..2 {
-            own.slow[n] += (1.0 - keep(135.0)) * (ms[n] - own.slow[n]);
-            own.fast[n] += (1.0 - keep(0.4)) * (ms[n] - own.fast[n]);
+        for (n, ms) in ms.into_iter().enumerate() {
+            own.slow[n] += (1.0 - keep(135.0)) * (ms - own.slow[n]);
+            own.fast[n] += (1.0 - keep(0.4)) * (ms - own.fast[n]);
             own.slow[n] = own.slow[n].min(own.fast[n]);
         }
     }
@@ -96,20 +96,20 @@ impl Algorithm for SqmAutorate {
         let recent: Vec<Reflector> = (self.reflectors.iter().flatten().copied())
             .filter(|own| now.saturating_since(own.at) < Duration::from_millis(1000))
             .collect();
-        for n in 0..2 {
+        for (n, achieved) in achieved.into_iter().enumerate() {
             let mut deltas: Vec<f64> = recent.iter().map(|own| own.fast[n] - own.slow[n]).collect();
             deltas.sort_by(f64::total_cmp);
             let (own, base) = (self.bps[n], self.bounds[n].first.bps() as f64);
-            let load = achieved[n] / own;
+            let load = achieved / own;
             let next = match deltas.get(2).or(deltas.first()) {
                 None => 0.0,
                 Some(delta) if *delta > THRESHOLD_MS => {
                     let place = self.rng.below(HISTORY as u32) as usize;
-                    (0.9 * achieved[n]).min(self.safe[n][place])
+                    (0.9 * achieved).min(self.safe[n][place])
                 }
                 Some(_) if load > HIGH_LOAD => {
                     let place = &mut self.next_safe[n];
-                    self.safe[n][*place] = achieved[n];
+                    self.safe[n][*place] = achieved;
                     *place = (*place + 1) % HISTORY;
                     let most = self.safe[n].iter().copied().fold(1.0, f64::max);
                     own * (1.0 + 0.1 * (1.0 - own / most).max(0.0)) + base * 0.03

@@ -132,25 +132,25 @@ impl Algorithm for SproutLike {
 
     fn on_probe(&mut self, _now: Instant, probe: Probe) {
         let ms = [probe.up, probe.down].map(Duration::as_millis_f64);
-        for n in 0..2 {
+        for (n, ms) in ms.into_iter().enumerate() {
             let least = &mut self.least[usize::from(probe.path)][n];
-            *least = least.min(ms[n]);
-            self.queue_ms[n] = ms[n] - *least;
+            *least = least.min(ms);
+            self.queue_ms[n] = ms - *least;
         }
     }
 
     fn tick(&mut self, now: Instant, seen: Seen) -> Rates {
         let achieved = self.achieved.take(now, seen.bytes);
         let mut bps = [0.0; 2];
-        for n in 0..2 {
+        for (n, achieved) in achieved.into_iter().enumerate() {
             let forecast = &mut self.forecasts[n];
             // Upwards the link took what was sent less the growth of its queue.
             let growth = match n {
-                0 => (self.queue_ms[n] - self.before_ms[n]) / 1e3 * achieved[n],
+                0 => (self.queue_ms[n] - self.before_ms[n]) / 1e3 * achieved,
                 _ => 0.0,
             };
             self.before_ms[n] = self.queue_ms[n];
-            let bits = (achieved[n] * TICK - growth).max(0.0);
+            let bits = (achieved * TICK - growth).max(0.0);
             forecast.observe(bits, self.queue_ms[n] > QUEUE_MS);
             let cautious = forecast.cautious();
             let waiting = (self.queue_ms[n] / 1e3).min(AHEAD);
