@@ -56,6 +56,7 @@ struct Entry<T> {
 #[derive(Clone, Debug, Default)]
 struct Rings {
     held: Vec<Backlog>,
+    /// Rings of no parts.
     free: Vec<u32>,
 }
 
@@ -301,18 +302,21 @@ impl Rings {
     }
 
     fn join(&mut self, ring: u32, len: Bytes) {
-        let held = &mut self.held[ring as usize];
-        held.packets += 1;
-        held.bytes += len;
+        self.change(ring, 1, len.get());
     }
 
     fn leave(&mut self, ring: u32, len: Bytes) {
-        let held = &mut self.held[ring as usize];
-        held.packets -= 1;
-        held.bytes -= len;
-        if held.packets == 0 {
+        if self.change(ring, u32::MAX, len.get().wrapping_neg()) == 0 {
             self.free.push(ring);
         }
+    }
+
+    /// Adds, modulo the size of the counts: the sums are of parts that wait. The packets.
+    fn change(&mut self, ring: u32, packets: u32, bytes: u64) -> u32 {
+        let held = &mut self.held[ring as usize];
+        held.packets = held.packets.wrapping_add(packets);
+        held.bytes = Bytes::new(held.bytes.get().wrapping_add(bytes));
+        held.packets
     }
 }
 

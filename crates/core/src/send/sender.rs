@@ -175,7 +175,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         loop {
             let slot = self.queue.first()?;
             // SBPN paper, section 3.2, for all waiting parts of a frame: of one without its end, nothing is of use.
-            if arrives + self.rest(slot) <= self.queue.waiting(slot).datagram.deadline {
+            if self.is_in_time(slot, arrives) {
                 return Some((slot, false));
             }
             match self.policy.when_late() {
@@ -316,18 +316,22 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         }
     }
 
-    /// From the departure of `slot` to that of the last waiting part of its frame, at the rate of now.
-    fn rest(&self, slot: Slot) -> Duration {
+    /// Whether `slot`, which would arrive at `arrives`, and all waiting parts of its frame behind it are in time at the rate of now.
+    fn is_in_time(&self, slot: Slot, arrives: Instant) -> bool {
+        let datagram = &self.queue.waiting(slot).datagram;
+        if arrives > datagram.deadline {
+            return false;
+        }
         let frame = self.queue.frame(slot);
         if frame.packets == 1 || self.policy.when_late() == WhenLate::Send {
-            return Duration::ZERO;
+            return true;
         }
-        let behind = frame.bytes - Bytes::new(self.queue.waiting(slot).datagram.len.into());
-        match self.rate.rate() {
-            // The controller knows none.
-            rate if rate.bps() == 0 => Duration::ZERO,
-            rate => behind / rate,
-        }
+        let behind = frame.bytes.get() - u64::from(datagram.len);
+        let left = datagram.deadline.saturating_since(arrives);
+        // `behind / rate <= left` without a division; 0 where the controller knows no rate.
+        let rate = self.rate.rate().bps();
+        let bits = u128::from(behind) * 8_000_000_000;
+        rate == 0 || bits <= u128::from(left.as_nanos()) * u128::from(rate)
     }
 
     /// Whether nothing waits but the frame of `slot`.
