@@ -276,10 +276,12 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
 
     // Second half: one instance lives through all of it.
     let mut child = up("up near --rate 50mbit --down 50mbit");
-    // Each discipline once: what only hier needs is taken when it comes first.
+    // Each discipline once, with a full queue: memory that only one needs is taken when it comes first, and counted when it is used first.
     for discipline in ["fq", "pfq", "fifo", "hier", "sqf"] {
         let set = format!("up near --set discipline={discipline}");
         assert!(ask(&set).status.success());
+        send(&mut flood);
+        send(&mut flood);
     }
     let second = soak() / 2;
     let (start, mut settled) = (Instant::now(), 0);
@@ -323,19 +325,22 @@ fn disturb(rng: &mut fastrand::Rng, flood: &mut Workload, running: bool) {
             thread::sleep(Duration::from_millis(rng.u64(..50)));
             ip("link set near up");
         }
-        _ => {
-            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-            socket.set_nonblocking(true).unwrap();
-            for _ in 0..3000 {
-                let packet = flood.packet(makeway_core::units::Instant::ZERO);
-                // Each flow has a port; one host of four is there. A full buffer is no error here.
-                let [_, host, port @ ..] = packet.flow.0.to_be_bytes();
-                let host = Ipv4Addr::new(10, 9, 0, 2 + host);
-                let to = (host, u16::from_be_bytes(port).max(1));
-                let payload = packet.len().get().saturating_sub(64).min(1400);
-                let _ = socket.send_to(&[0; 1400][..payload as usize], to);
-            }
-        }
+        _ => send(flood),
+    }
+}
+
+/// A burst of 3000 packets, which fills any queue.
+fn send(flood: &mut Workload) {
+    let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    for _ in 0..3000 {
+        let packet = flood.packet(makeway_core::units::Instant::ZERO);
+        // Each flow has a port; one host of four is there. A full buffer is no error here.
+        let [_, host, port @ ..] = packet.flow.0.to_be_bytes();
+        let host = Ipv4Addr::new(10, 9, 0, 2 + host);
+        let to = (host, u16::from_be_bytes(port).max(1));
+        let payload = packet.len().get().saturating_sub(64).min(1400);
+        let _ = socket.send_to(&[0; 1400][..payload as usize], to);
     }
 }
 
