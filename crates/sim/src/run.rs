@@ -15,7 +15,7 @@ use crate::build::{Options, build};
 use crate::error::RunError;
 use crate::flow::{Flow, Kind};
 use crate::port::{Port, port_number};
-use crate::steer::Ports;
+use crate::steer::{Ports, Steered};
 use crate::trace::{Off, Recorder, Trace};
 use crate::world::World;
 
@@ -85,7 +85,7 @@ pub fn run_steered(
 ) -> Result<Report, RunError> {
     assert!(every > Duration::ZERO, "a step of no time never ends");
     let interval = Interval::new(scenario.warmup, scenario.duration);
-    let mut world = build(scenario, interval, options, Off)?;
+    let mut world = build(scenario, interval, options, Steered)?;
     let mut ended = 0;
     while ended < interval.to() && !options.stop.load(Ordering::Relaxed) {
         ended = (ended + every.as_nanos()).min(interval.to());

@@ -213,12 +213,16 @@ impl<T: Trace> World<T> {
                 port.set_rate(self.now, rate);
                 changing.made += 1;
             }
-            await_port(&mut self.agenda, sources, number, port);
+            let (transmit, arrive) = (sources.transmit(number), sources.arrive(number));
+            self.agenda
+                .set_or_clear(arrive, port.next_arrival().map(|(at, _)| at));
+            self.agenda.set_or_clear(transmit, port.next_departure());
         }
         self.await_change();
     }
 
     /// The port `number` has `rate` from `now` on, which is not before the last event.
+    #[cold]
     pub fn set_rate(&mut self, now: Instant, number: u32, rate: Rate) {
         self.now = self.now.max(now);
         let sources = self.sources();
