@@ -32,37 +32,73 @@ const MOST: usize = 16;
 #[derive(Debug)]
 pub struct Watch {
     stop: Arc<AtomicBool>,
-    worst: Arc<AtomicU64>,
+    steps: Vec<Arc<Steps>>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// The steps of one thread. One that is still waited for counts too: a thread that has not come to run is the longest stall.
+#[derive(Debug)]
+struct Steps {
+    origin: Instant,
+    /// When the last step began, and the longest oversleep of those that ended: nanoseconds.
+    began: AtomicU64,
+    worst: AtomicU64,
+}
+
+impl Steps {
+    fn new() -> Self {
+        Self {
+            origin: Instant::now(),
+            began: AtomicU64::new(0),
+            worst: AtomicU64::new(0),
+        }
+    }
+
+    /// How late the step in hand is by now, in nanoseconds.
+    fn late(&self) -> u64 {
+        let began = Duration::from_nanos(self.began.load(Ordering::Relaxed));
+        (self.origin.elapsed().saturating_sub(began + STEP)).as_nanos() as u64
+    }
+
+    fn take(&self) {
+        self.began
+            .store(self.origin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        thread::sleep(STEP);
+        self.worst.fetch_max(self.late(), Ordering::Relaxed);
+    }
+
+    fn worst(&self) -> u64 {
+        self.worst.load(Ordering::Relaxed).max(self.late())
+    }
 }
 
 impl Watch {
     /// Watches from now on, until it is dropped.
     pub fn start() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let worst = Arc::new(AtomicU64::new(0));
-        let threads = processors().into_iter().take(MOST).map(|processor| {
-            let (stop, worst) = (Arc::clone(&stop), Arc::clone(&worst));
-            thread::spawn(move || {
+        let watched = processors().into_iter().take(MOST).map(|processor| {
+            let steps = Arc::new(Steps::new());
+            let (stop, taken) = (Arc::clone(&stop), Arc::clone(&steps));
+            let thread = thread::spawn(move || {
                 stay_on(processor);
                 while !stop.load(Ordering::Relaxed) {
-                    let began = Instant::now();
-                    thread::sleep(STEP);
-                    let late = began.elapsed().saturating_sub(STEP);
-                    worst.fetch_max(late.as_nanos() as u64, Ordering::Relaxed);
+                    taken.take();
                 }
-            })
+            });
+            (steps, thread)
         });
+        let (steps, threads) = watched.unzip();
         Self {
-            threads: threads.collect(),
             stop,
-            worst,
+            steps,
+            threads,
         }
     }
 
     /// The longest oversleep so far.
     pub fn worst(&self) -> Duration {
-        Duration::from_nanos(self.worst.load(Ordering::Relaxed))
+        let worst = self.steps.iter().map(|steps| steps.worst()).max();
+        Duration::from_nanos(worst.unwrap_or_default())
     }
 }
 
@@ -125,7 +161,16 @@ pub fn in_real_time_or<T, E: Display>(
     check: impl FnMut() -> T,
     instead: impl FnOnce() -> Result<T, E>,
 ) -> Option<T> {
-    match tried(CALM, check) {
+    in_real_time_within_or(CALM, check, instead)
+}
+
+/// As [`in_real_time_or`], with the `calm` of [`in_real_time_within`].
+pub fn in_real_time_within_or<T, E: Display>(
+    calm: Duration,
+    check: impl FnMut() -> T,
+    instead: impl FnOnce() -> Result<T, E>,
+) -> Option<T> {
+    match tried(calm, check) {
         Ok(found) => Some(found),
         Err(longest) => elsewhere(Stall(longest), instead),
     }
@@ -258,6 +303,13 @@ mod tests {
         // One that is wrong there too has failed.
         let failed = catch_unwind(|| elsewhere(Stall(CALM), || -> Result<(), String> { panic!() }));
         assert!(failed.is_err());
+    }
+
+    #[test]
+    fn a_thread_that_has_not_come_to_run_is_a_stall() {
+        let steps = Steps::new();
+        thread::sleep(10 * STEP);
+        assert!(steps.worst() >= 9 * STEP.as_nanos() as u64);
     }
 
     #[test]

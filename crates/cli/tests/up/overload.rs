@@ -67,9 +67,11 @@ fn p99(mut times: Vec<Duration>) -> Duration {
     times[(times.len() * 99).div_ceil(100) - 1]
 }
 
+const TEST: &str = "overload::under_overload_everybody_is_answered_and_every_packet_counted";
+
 #[test]
 fn under_overload_everybody_is_answered_and_every_packet_counted() {
-    if !inside("overload::under_overload_everybody_is_answered_and_every_packet_counted") {
+    if !inside(TEST) {
         return;
     }
     let seconds = std::env::var("MAKEWAY_OVERLOAD_SECONDS").ok();
@@ -78,10 +80,16 @@ fn under_overload_everybody_is_answered_and_every_packet_counted() {
     let _sink = far.udp(4000);
     // Counts and memory do not depend on the time that the machine takes.
     let mut wrong = None;
-    makeway_testing::in_real_time_within(EXCUSE, || {
+    let here = || {
         let told = overload(time);
         wrong = told.wrong();
         assert!(wrong.is_some() || told.is_in_time(), "{told}");
+    };
+    makeway_testing::in_real_time_within_or(EXCUSE, here, || {
+        makeway_vm::again(
+            &format!("--exact {TEST} --nocapture"),
+            &[Path::new(MAKEWAY)],
+        )
     });
     assert_eq!(wrong, None);
 }
@@ -142,8 +150,15 @@ impl Told {
     }
 }
 
-/// 60 000 packets/s of 200 flows, over three times what the link carries; faster would only take the processors away.
+/// The link, in Mbit/s. The one processor of a guest, which takes a nanosecond for an instruction, sends no three times of 20.
+fn rate() -> u64 {
+    let is_in_guest = std::env::var(makeway_testing::CLOCK).is_ok_and(|clock| clock == "counted");
+    if is_in_guest { 5 } else { 20 }
+}
+
+/// 3000 packets/s for each Mbit/s, of 200 flows: over three times what the link carries; faster would only take the processors away.
 fn flood(stop: &AtomicBool) {
+    let each_ms = u128::from(3 * rate());
     let sockets = [(); 200].map(|()| {
         let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
         socket.connect("10.9.0.2:4000").unwrap();
@@ -153,7 +168,7 @@ fn flood(stop: &AtomicBool) {
     let (begin, mut sent) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
         // On a busy machine it falls behind, and is to end all the same.
-        while sent < begin.elapsed().as_micros() * 60 / 1000 && !stop.load(Ordering::Relaxed) {
+        while sent < begin.elapsed().as_micros() * each_ms / 1000 && !stop.load(Ordering::Relaxed) {
             for socket in &sockets {
                 let _ = socket.send(&[0; 100]);
             }
@@ -173,7 +188,7 @@ impl Drop for Floods {
 }
 
 fn overload(time: Duration) -> Told {
-    let mut up = Up::start("up near --rate 20mbit --backend nfqueue");
+    let mut up = Up::start(&format!("up near --rate {}mbit --backend nfqueue", rate()));
     let watch = Watch::open();
     let stop = Arc::new(AtomicBool::new(false));
     let flood = {
@@ -196,7 +211,10 @@ fn overload(time: Duration) -> Told {
             begin.elapsed()
         };
         asked.push(timed("status near --json"));
-        set.push(timed(&format!("up near --set rate={}mbit", 20 + round % 2)));
+        set.push(timed(&format!(
+            "up near --set rate={}mbit",
+            rate() + round % 2
+        )));
         if settled == 0 && begin.elapsed() > time / 3 {
             settled = memory(up.0.id());
         }
