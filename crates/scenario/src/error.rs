@@ -20,6 +20,8 @@ pub(crate) enum Origin {
     Line { file: String, line: usize },
     /// `--set key=value`.
     Set(String),
+    /// The file as a whole.
+    File(String),
 }
 
 impl fmt::Display for Origin {
@@ -27,6 +29,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Line { file, line } => write!(f, "{file}:{line}"),
             Self::Set(text) => write!(f, "--set {text}"),
+            Self::File(file) => f.write_str(file),
         }
     }
 }

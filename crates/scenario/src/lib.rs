@@ -3,7 +3,7 @@
 //! # Modules
 //!
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
-//! [`explain`] puts it into words. Parts for every world: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
+//! [`explain`] puts it into words. [`service`] reads the file of `makeway service`. Parts for every world: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
 
 mod changes;
 mod context;
@@ -25,6 +25,7 @@ mod read;
 pub mod routes;
 mod section;
 mod sensor;
+pub mod service;
 mod tcp;
 mod ticket;
 mod trace;

@@ -86,7 +86,7 @@ impl<'a> Section<'a> {
             return Ok(());
         };
         let place = match self.path.as_str() {
-            "" => "at the top of a scenario".into(),
+            "" => "at the top of the file".into(),
             path => format!("in [{path}]"),
         };
         Err(entry.origin.error(format!(

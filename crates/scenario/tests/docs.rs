@@ -10,7 +10,7 @@ use makeway_core::param::Slot;
 use makeway_core::rate;
 use makeway_core::sched::Discipline;
 use makeway_scenario::field::{Default, Field, Values};
-use makeway_scenario::{KINDS, SECTIONS};
+use makeway_scenario::{KINDS, SECTIONS, service};
 
 /// Rows of one key, and of the tables below it.
 fn rows(of: &str, prefix: &str, fields: &[Field], rows: &mut Vec<[String; 5]>) {
@@ -173,9 +173,6 @@ fn parameters() -> String {
 
 #[test]
 fn the_tables_are_those_of_the_fields() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let mut made = page.clone();
     let mut tables = vec![
         ("disciplines", disciplines()),
         ("parameters", parameters()),
@@ -183,6 +180,20 @@ fn the_tables_are_those_of_the_fields() {
         ("kinds", keys(KINDS)),
     ];
     tables.extend(SECTIONS.iter().map(|one| (one.0, keys(&[*one]))));
+    are_those_of("scenario.md", tables);
+    are_those_of(
+        "service.md",
+        vec![("interface", keys(&[("interface", service::FIELDS)]))],
+    );
+}
+
+/// The page has these tables between its marks.
+fn are_those_of(page: &str, tables: Vec<(&str, String)>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(page);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut made = text.clone();
     for (name, table) in tables {
         let [begin, end] = [format!("<!-- {name} -->\n"), format!("<!-- /{name} -->")];
         let from = made.find(&begin).expect(&begin) + begin.len();
@@ -194,8 +205,8 @@ fn the_tables_are_those_of_the_fields() {
         return;
     }
     assert!(
-        page == made,
-        "docs/scenario.md differs from the fields: MAKEWAY_WRITE_DOCS=1 cargo test -p makeway-scenario --test docs"
+        text == made,
+        "docs/{page} differs from the fields: MAKEWAY_WRITE_DOCS=1 cargo test -p makeway-scenario --test docs"
     );
 }
 
