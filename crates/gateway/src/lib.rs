@@ -15,6 +15,7 @@ pub mod bpf;
 pub mod bpf;
 pub mod control;
 pub mod datapath;
+pub mod events;
 mod folder;
 pub mod interface;
 mod place;
