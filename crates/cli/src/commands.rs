@@ -13,6 +13,7 @@ pub mod recv;
 mod replicate;
 pub mod run;
 pub mod send;
+mod service;
 pub mod session;
 mod status;
 mod tag;
@@ -39,6 +40,7 @@ enum Command {
     Demo(demo::Demo),
     Up(up::Up),
     Down(down::Down),
+    Service(service::ServiceArgs),
     Tag(tag::Tag),
     Status(status::Status),
     Watch(watch::Watch),
@@ -82,6 +84,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
+        Command::Service(args) => service::run(&args),
         Command::Tag(args) => tag::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Watch(args) => watch::run(&args),

@@ -165,7 +165,7 @@ fn ignored(signal: i32) -> bool {
 }
 
 /// Tells systemd, where it started us (sd_notify(3)).
-fn notify(state: &str) {
+pub fn notify(state: &str) {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::net::SocketAddr;

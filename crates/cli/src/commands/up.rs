@@ -16,6 +16,7 @@ use makeway_gateway::control::protocol::Settings;
 use makeway_gateway::control::{Backend, Instance, UpConfig, client};
 use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig, on_a_link};
 use makeway_gateway::rules::Direction;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::describe::directions;
 use super::instance::{Domain, secret_seed, started, stay, tickets};
@@ -47,8 +48,8 @@ See it: sudo makeway status, sudo makeway watch. End it: Ctrl-C, or sudo makeway
 pub struct Up {
     /// The interface of the bottleneck.
     interface: String,
-    /// Egress rate: 20mbit, 640kbit, 1gbit.
-    #[arg(long, value_parser = rate, required_unless_present = "set")]
+    /// Egress rate: 20mbit, 640kbit, 1gbit; unshaped if omitted.
+    #[arg(long, value_parser = rate, required_unless_present_any = ["set", "down"])]
     rate: Option<Rate>,
     /// Ingress rate; unshaped if omitted.
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -134,6 +135,7 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     if !args.set.is_empty() {
         return set(args);
     }
+    end_with_service();
     let mut config = config(args)?;
     if !args.detach {
         return stay(config);
@@ -153,6 +155,19 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     text::say!("{}", started(&status).trim_end());
     instance.detach();
     Ok(ExitCode::SUCCESS)
+}
+
+/// A process that `makeway service` has started ends with that one, even if it was killed.
+fn end_with_service() {
+    let Some(service) = std::env::var_os("MAKEWAY_SERVICE") else {
+        return;
+    };
+    // Without the signal the next service finds the interface taken, and says so.
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    let parent = getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+    if service != *parent.to_string() {
+        std::process::exit(1);
+    }
 }
 
 fn set(args: &Up) -> anyhow::Result<ExitCode> {

@@ -10,6 +10,7 @@ mod faults;
 mod guest;
 mod hostile;
 mod overload;
+mod service;
 mod tags;
 mod traced;
 mod unit;

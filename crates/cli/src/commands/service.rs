@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `makeway service`: keeps every interface of a file shaped, each by a `makeway up` of its own.
+
+mod child;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use makeway_gateway::events::{LinkEvents, Ready, wait};
+use makeway_scenario::service::{self, Service, Shaped};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+use super::instance::notify;
+use crate::text;
+use child::Keeper;
+
+/// The largest file that is read: 1 MB.
+const LARGEST: u64 = 1_000_000;
+/// The file and the interfaces are looked at this often, besides the system's news of them.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Shapes the interfaces of a file, and follows the file and the interfaces.
+///
+/// Each interface has a `makeway up` of its own, which starts when the interface is there, ends when it is gone, and is
+/// started again if it dies. SIGHUP, or a change of the file, is a reload: rates and disciplines change
+/// without a packet lost; a file with an error is refused as a whole. docs/service.md explains the keys.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  makeway service --check makeway.toml
+  sudo makeway service
+  sudo systemctl enable --now makeway; sudo systemctl reload makeway")]
+pub struct ServiceArgs {
+    /// The file.
+    #[arg(long, value_name = "FILE", default_value = "/etc/makeway/makeway.toml")]
+    config: PathBuf,
+    /// Reads FILE, says what it asks for, and changes nothing. Exit status 1 if it has an error.
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    check: Option<PathBuf>,
+}
+
+/// Runs until SIGTERM or SIGINT. Exit status 1 if the file has an error at the start.
+pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &args.check {
+        for interface in &read(file)?.interfaces {
+            text::say!("{}", described(interface));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut signals = Signals::new()?;
+    let events = LinkEvents::new().context("cannot hear of interfaces")?;
+    let mut file = Watched::new(&args.config)?;
+    let mut keepers: BTreeMap<String, Keeper> = BTreeMap::new();
+    keep(&mut keepers, file.read()?);
+    notify("READY=1");
+    let is_watched = std::env::var_os("WATCHDOG_USEC").is_some();
+    let mut is_leaving = false;
+    let mut next = Instant::now();
+    loop {
+        if next <= Instant::now() {
+            next = Instant::now() + LOOK;
+            if is_watched {
+                notify("WATCHDOG=1");
+            }
+            keepers.values_mut().for_each(Keeper::tick);
+            if !is_leaving && file.has_changed() {
+                reload(&mut keepers, &mut file);
+            }
+        }
+        keepers.values_mut().for_each(Keeper::look);
+        keepers.retain(|_, keeper| !keeper.is_done());
+        if is_leaving && keepers.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let left = next.saturating_duration_since(Instant::now());
+        let Ready { first, second } = wait(signals.pipe.as_fd(), events.as_fd(), left)?;
+        if second {
+            events.drain();
+        }
+        if first {
+            let signs = signals.take();
+            if signs.quit && !std::mem::replace(&mut is_leaving, true) {
+                notify("STOPPING=1");
+                keepers.values_mut().for_each(Keeper::dismiss);
+            }
+            if signs.reload && !is_leaving {
+                reload(&mut keepers, &mut file);
+            }
+        }
+    }
+}
+
+/// Takes the file as it is now, or says why not.
+fn reload(keepers: &mut BTreeMap<String, Keeper>, file: &mut Watched) {
+    match file.read() {
+        Ok(service) => {
+            text::say!("{}: read again", file.path.display());
+            keep(keepers, service);
+        }
+        Err(error) => eprintln!("makeway: {error:#}; all stays as it was"),
+    }
+}
+
+/// Has each of the file's interfaces kept, and no other.
+fn keep(keepers: &mut BTreeMap<String, Keeper>, service: Service) {
+    for (name, keeper) in keepers.iter_mut() {
+        if !service.interfaces.iter().any(|own| own.name == *name) {
+            keeper.dismiss();
+        }
+    }
+    for interface in service.interfaces {
+        match keepers.get_mut(&interface.name) {
+            Some(keeper) => keeper.ask(interface),
+            None => {
+                keepers.insert(interface.name.clone(), Keeper::new(interface));
+            }
+        }
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Service> {
+    let shown = path.display();
+    let why = || format!("{shown} cannot be read: write it as docs/service.md explains");
+    let length = fs::metadata(path).with_context(why)?.len();
+    ensure!(
+        length <= LARGEST,
+        "{shown} has {length} B, more than {LARGEST}: is it the file?"
+    );
+    let text = fs::read_to_string(path).with_context(why)?;
+    Ok(service::parse(&text, &shown.to_string())?)
+}
+
+/// `wan0: upload 20mbit, download 50mbit by makeway`.
+fn described(interface: &Shaped) -> String {
+    let rate = |what: &str, rate: Option<_>| match rate {
+        Some(rate) => format!("{what} {rate}"),
+        None => format!("{what} unshaped"),
+    };
+    format!(
+        "{}: {}, {} by {}",
+        interface.name,
+        rate("upload", interface.upload),
+        rate("download", interface.download),
+        interface.discipline
+    )
+}
+
+/// The file, and when it was changed last.
+struct Watched {
+    path: PathBuf,
+    seen: Option<(SystemTime, u64)>,
+}
+
+impl Watched {
+    fn new(path: &Path) -> anyhow::Result<Self> {
+        // A folder that is changed to later is not the one that was meant.
+        let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+        Ok(Self { path, seen: None })
+    }
+
+    fn now(&self) -> Option<(SystemTime, u64)> {
+        let file = fs::metadata(&self.path).ok()?;
+        Some((file.modified().ok()?, file.len()))
+    }
+
+    /// Whether it is another one than was read last. A file that is gone for a moment is one that is being replaced.
+    fn has_changed(&self) -> bool {
+        self.now().is_some_and(|now| self.seen != Some(now))
+    }
+
+    fn read(&mut self) -> anyhow::Result<Service> {
+        self.seen = self.now();
+        read(&self.path)
+    }
+}
+
+/// Signals as bytes in a pipe.
+struct Signals {
+    pipe: UnixStream,
+    quit: UnixStream,
+    reload: UnixStream,
+}
+
+/// Signals that came.
+struct Signs {
+    quit: bool,
+    reload: bool,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        // Each signal wakes the loop by the first pipe and is told by one of its own.
+        let (pipe, wake) = UnixStream::pair()?;
+        let (quit, quits) = UnixStream::pair()?;
+        let (reload, reloads) = UnixStream::pair()?;
+        for stream in [&pipe, &quit, &reload] {
+            stream.set_nonblocking(true)?;
+        }
+        for signal in [SIGINT, SIGTERM] {
+            pipe::register(signal, quits.try_clone()?)?;
+        }
+        pipe::register(SIGHUP, reloads)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGCHLD] {
+            pipe::register(signal, wake.try_clone()?)?;
+        }
+        Ok(Self { pipe, quit, reload })
+    }
+
+    fn take(&mut self) -> Signs {
+        let some = |stream: &mut UnixStream| stream.read(&mut [0; 64]).is_ok_and(|n| n > 0);
+        some(&mut self.pipe);
+        Signs {
+            quit: some(&mut self.quit),
+            reload: some(&mut self.reload),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An interface of the file and the `makeway up` that shapes it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use makeway_core::framing::Cells;
+use makeway_gateway::control::interface::Interface;
+use makeway_gateway::control::{client, protocol::Settings};
+use makeway_scenario::service::Shaped;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::text;
+
+/// Between two starts, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// After so long at work the next pause is the first again.
+const STEADY: Duration = Duration::from_secs(60);
+/// Seconds without a sign of life after which a process stands still: at work, before it is ready, and while it ends.
+const SILENT: (u32, u32, u32) = (5, 90, 60);
+
+/// Keeps an interface as the file asks.
+pub struct Keeper {
+    want: Shaped,
+    running: Option<Running>,
+    /// No start before, and the pause that led to it.
+    next: Instant,
+    pause: Duration,
+    /// Whether its absence was said.
+    told: bool,
+    dismissed: bool,
+}
+
+/// A process at work.
+struct Running {
+    child: Child,
+    as_asked: Shaped,
+    since: Instant,
+    /// Number and largest packet of the interface then.
+    interface: (u32, u32),
+    ending: bool,
+    signs: SignsOfLife,
+    is_ready: bool,
+    /// Seconds since the last sign.
+    silent: u32,
+}
+
+/// A socket where a process says that it is ready and alive, as it says it to systemd (sd_notify(3)).
+struct SignsOfLife {
+    socket: UnixDatagram,
+    folder: TempDir,
+}
+
+impl SignsOfLife {
+    fn new() -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("makeway-").tempdir()?;
+        let socket = UnixDatagram::bind(folder.path().join("signs"))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, folder })
+    }
+
+    /// Whether there was one since the last time.
+    fn any(&self) -> bool {
+        let mut any = false;
+        while self.socket.recv(&mut [0; 64]).is_ok() {
+            any = true;
+        }
+        any
+    }
+}
+
+impl Keeper {
+    pub fn new(want: Shaped) -> Self {
+        Self {
+            want,
+            running: None,
+            next: Instant::now(),
+            pause: PAUSE.0,
+            told: false,
+            dismissed: false,
+        }
+    }
+
+    /// The file asks for something else, or the same again.
+    pub fn ask(&mut self, want: Shaped) {
+        self.dismissed = false;
+        self.want = want;
+        let Some(running) = &mut self.running else {
+            self.next = Instant::now();
+            return;
+        };
+        if running.as_asked == self.want || running.ending {
+            return;
+        }
+        let Some(settings) = settings(&running.as_asked, &self.want) else {
+            text::say!("{}: starts anew", self.want.name);
+            return running.end();
+        };
+        match client::set(&self.want.name, settings) {
+            Ok(_) => {
+                text::say!("{}", super::described(&self.want));
+                running.as_asked = self.want.clone();
+            }
+            Err(error) => {
+                eprintln!("makeway: {}: {error}; it starts anew", self.want.name);
+                running.end();
+            }
+        }
+    }
+
+    /// The file names the interface no more, or the service ends.
+    pub fn dismiss(&mut self) {
+        self.dismissed = true;
+        if let Some(running) = &mut self.running {
+            running.end();
+        }
+    }
+
+    /// Whether nothing is left to do for it.
+    pub fn is_done(&self) -> bool {
+        self.dismissed && self.running.is_none()
+    }
+
+    /// Brings the interface nearer to the file.
+    pub fn look(&mut self) {
+        let now = Instant::now();
+        let interface = Interface::find(&self.want.name).ok();
+        let found = interface.map(|interface| (interface.index, interface.mtu));
+        if let Some(running) = &mut self.running {
+            match running.child.try_wait() {
+                Ok(None) => {
+                    // A process whose interface is gone ends by itself; limits in bytes follow the largest packet.
+                    if found.is_some_and(|found| found != running.interface) && !running.ending {
+                        running.end();
+                    }
+                    return;
+                }
+                ended => {
+                    let was_asked = running.ending;
+                    let steady = now.duration_since(running.since) > STEADY;
+                    self.running = None;
+                    self.pause = if steady {
+                        PAUSE.0
+                    } else {
+                        (self.pause * 2).min(PAUSE.1)
+                    };
+                    if was_asked || found.is_none() {
+                        self.pause = PAUSE.0;
+                        self.next = now;
+                    } else {
+                        self.next = now + self.pause;
+                        let how = ended
+                            .ok()
+                            .flatten()
+                            .map_or("".into(), |status| status.to_string());
+                        eprintln!(
+                            "makeway: {}: ended ({how}), next start in {:?}",
+                            self.want.name, self.pause
+                        );
+                    }
+                }
+            }
+        }
+        match found {
+            None if !self.dismissed && !std::mem::replace(&mut self.told, true) => {
+                text::say!("{}: is not there yet", self.want.name);
+            }
+            Some(found) if !self.dismissed && self.next <= now => {
+                self.told = false;
+                self.start(found);
+            }
+            _ => {}
+        }
+    }
+
+    /// A second has passed: a process without a sign of life is killed, and the next look starts another.
+    pub fn tick(&mut self) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let any = running.signs.any();
+        running.is_ready |= any;
+        running.silent = if any { 0 } else { running.silent + 1 };
+        let most = match (running.ending, running.is_ready) {
+            (true, _) => SILENT.2,
+            (false, false) => SILENT.1,
+            (false, true) => SILENT.0,
+        };
+        if running.silent > most {
+            eprintln!("makeway: {}: stands still, and is killed", self.want.name);
+            // It may have ended a moment ago.
+            let _ = running.child.kill();
+        }
+    }
+
+    fn start(&mut self, interface: (u32, u32)) {
+        match Running::start(&self.want, interface) {
+            Ok(running) => self.running = Some(running),
+            Err(error) => {
+                eprintln!("makeway: {}: cannot start: {error}", self.want.name);
+                self.pause = (self.pause * 2).min(PAUSE.1);
+                self.next = Instant::now() + self.pause;
+            }
+        }
+    }
+}
+
+impl Running {
+    fn start(want: &Shaped, interface: (u32, u32)) -> io::Result<Self> {
+        let signs = SignsOfLife::new()?;
+        let child = Command::new(std::env::current_exe()?)
+            .args(arguments(want))
+            .env("MAKEWAY_SERVICE", std::process::id().to_string())
+            // Systemd hears of the service alone.
+            .env("NOTIFY_SOCKET", signs.folder.path().join("signs"))
+            .env("WATCHDOG_USEC", (SILENT.0 * 1_000_000).to_string())
+            .spawn()?;
+        Ok(Self {
+            child,
+            as_asked: want.clone(),
+            since: Instant::now(),
+            interface,
+            ending: false,
+            signs,
+            is_ready: false,
+            silent: 0,
+        })
+    }
+
+    fn end(&mut self) {
+        self.ending = true;
+        self.silent = 0;
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            // It may have ended a moment ago.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+/// The changes between two, if a running process can make them.
+fn settings(from: &Shaped, to: &Shaped) -> Option<Settings> {
+    let alike = Shaped {
+        upload: to.upload,
+        download: to.download,
+        discipline: to.discipline,
+        ..from.clone()
+    };
+    let same_directions = from.upload.is_some() == to.upload.is_some()
+        && from.download.is_some() == to.download.is_some();
+    // A running process takes another discipline with that one's own parameters.
+    let bare =
+        from.discipline == to.discipline || to.parameters.is_empty() && to.weights.is_empty();
+    if alike != *to || !same_directions || !bare {
+        return None;
+    }
+    let changed = |from: Option<makeway_core::units::Rate>,
+                   to: Option<makeway_core::units::Rate>| {
+        to.filter(|_| from != to).map(|rate| rate.bps())
+    };
+    Some(Settings {
+        rate_bps: changed(from.upload, to.upload),
+        down_bps: changed(from.download, to.download),
+        discipline: Some(to.discipline).filter(|to| from.discipline != *to),
+        ..Settings::default()
+    })
+}
+
+/// The options of `makeway up`.
+fn arguments(want: &Shaped) -> Vec<OsString> {
+    let mut all: Vec<String> = vec!["up".into()];
+    let mut add = |key: &str, value: String| all.push(format!("--{key}={value}"));
+    let rates = [("rate", want.upload), ("down", want.download)];
+    for (key, rate) in rates {
+        if let Some(rate) = rate {
+            add(key, format!("{}bit", rate.bps()));
+        }
+    }
+    add("discipline", want.discipline.name().into());
+    for (key, value) in &want.parameters {
+        add("param", format!("{key}={value}"));
+    }
+    add("flows", want.flows.to_string());
+    if let Some(users) = want.users {
+        add("users", users.to_string());
+    }
+    for (address, share) in &want.weights {
+        add("weight", format!("{address}={share}"));
+    }
+    if let Some(limit) = &want.limit {
+        add("limit", limit.clone());
+    }
+    add("backend", want.backend.clone());
+    if let Some(framing) = want.framing {
+        add("overhead", framing.overhead.to_string());
+        add("mpu", framing.mpu.to_string());
+        match framing.cells {
+            Cells::Atm => all.push("--atm".into()),
+            Cells::Ptm => all.push("--ptm".into()),
+            Cells::None => {}
+        }
+    }
+    // An interface may be called like an option.
+    all.extend(["--".into(), want.name.clone()]);
+    all.into_iter().map(OsString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use makeway_scenario::service::parse;
+
+    fn one(keys: &str) -> Shaped {
+        let text = format!("[interface.wan0]\nupload = \"20mbit\"\n{keys}\n");
+        let service = parse(&text, "makeway.toml").unwrap_or_else(|error| panic!("{error}"));
+        service.interfaces[0].clone()
+    }
+
+    #[test]
+    fn rates_and_disciplines_change_at_once_and_the_rest_by_a_new_start() {
+        let before = one("download = \"50mbit\"");
+        let after = Shaped {
+            upload: Some(makeway_core::units::Rate::from_bps(15_000_000)),
+            ..before.clone()
+        };
+        let change = settings(&before, &after).unwrap();
+        assert_eq!(
+            (change.rate_bps, change.down_bps, change.discipline),
+            (Some(15_000_000), None, None)
+        );
+        let change = settings(&before, &one("download = \"50mbit\"\ndiscipline = \"fq\"")).unwrap();
+        assert_eq!(change.discipline, Some(makeway_core::sched::Discipline::Fq));
+        for other in [
+            "",
+            "download = \"50mbit\"\nlink = \"docsis\"",
+            "download = \"50mbit\"\nbackend = \"nfqueue\"",
+            "download = \"50mbit\"\nlimit = \"60 packets\"",
+            "download = \"50mbit\"\ndiscipline = \"codel\"\nparameters = { \"codel.target\" = \"9ms\" }",
+        ] {
+            assert_eq!(settings(&before, &one(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn up_understands_every_option_that_is_passed_on() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(subcommand)]
+            command: Sub,
+        }
+        #[derive(clap::Subcommand)]
+        enum Sub {
+            Up(crate::up::Up),
+        }
+        for keys in [
+            "",
+            "download = \"50mbit\"\nlink = \"pppoe-vdsl2\"\nlimit = \"60 packets\"\nbackend = \"nfqueue\"",
+            "overhead = -4\nmpu = 64\ncells = \"atm\"\ndiscipline = \"codel\"\nparameters = { \"codel.target\" = \"9ms\" }",
+            "discipline = \"hier\"\nusers = \"src-host\"\nweights = { \"2001:db8::1\" = 3 }\nflows = \"host-pair\"",
+        ] {
+            let line = [OsString::from("makeway")]
+                .into_iter()
+                .chain(arguments(&one(keys)));
+            let parsed = <Line as clap::Parser>::try_parse_from(line);
+            assert!(parsed.is_ok(), "{keys}: {:?}", parsed.err());
+        }
+        let mut down = one("download = \"50mbit\"");
+        down.upload = None;
+        let line = [OsString::from("makeway")]
+            .into_iter()
+            .chain(arguments(&down));
+        assert!(<Line as clap::Parser>::try_parse_from(line).is_ok());
+    }
+}

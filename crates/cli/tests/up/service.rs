@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `makeway service`: the file and the interfaces change, and the shaping follows.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use makeway_gateway::rules::{self, Direction};
+
+use super::*;
+
+/// A service of a file; killed if the test fails.
+struct Service {
+    child: Child,
+    file: PathBuf,
+    said: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Service {
+    fn start(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, said] = ["makeway.toml", "said"].map(|name| folder.path().join(name));
+        fs::write(&file, text).unwrap();
+        let out = fs::File::create(&said).unwrap();
+        let child = makeway("service --config")
+            .arg(&file)
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            file,
+            said,
+            _folder: folder,
+        }
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap()
+    }
+
+    fn says(&self, words: &str) {
+        until(words, || self.said().contains(words).then_some(()));
+    }
+
+    fn reads(&self, text: &str) {
+        fs::write(&self.file, text).unwrap();
+    }
+
+    /// Waits until the egress of `interface` has this rate; the process that shapes it.
+    fn shapes(&self, interface: &str, bps: u64) -> i32 {
+        until(
+            &format!("{interface} at {bps} bit/s: {}", self.said()),
+            || {
+                let status = status_of(interface)?;
+                let pid = status["pid"].as_i64().filter(|pid| *pid > 0)?;
+                (status["directions"][0]["rate_bps"] == bps).then_some(pid as i32)
+            },
+        )
+    }
+
+    fn ends(&mut self) {
+        until("the end of the service", || self.child.try_wait().unwrap());
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `None` if nothing shapes it.
+fn status_of(interface: &str) -> Option<Value> {
+    let (_, said) = say(&format!("status {interface} --json"));
+    let answer: Value = serde_json::from_str(&said).ok()?;
+    let one = answer["instances"][0].clone();
+    one["directions"].is_array().then_some(one)
+}
+
+fn has_rules(interface: &str) -> bool {
+    let mut both = Direction::BOTH.into_iter();
+    both.any(|direction| rules::installed(interface, direction).unwrap())
+}
+
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: no pointers; the process is one of this test's, and was alive a moment ago.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+const NEAR: &str = "[interface.near]\nupload = \"8mbit\"\nbackend = \"nfqueue\"\n";
+
+#[test]
+fn interfaces_are_shaped_when_they_come_go_are_renamed_or_change_their_mtu() {
+    if !inside("service::interfaces_are_shaped_when_they_come_go_are_renamed_or_change_their_mtu") {
+        return;
+    }
+    let later = "[interface.later]\nupload = \"3mbit\"\nbackend = \"nfqueue\"\n";
+    let _far = Far::new();
+    let mut service = Service::start(&format!("{NEAR}{later}"));
+    let near = service.shapes("near", 8_000_000);
+    service.says("later: is not there yet");
+    ip("link add later type veth peer name other-end");
+    ip("link set later up");
+    let first = service.shapes("later", 3_000_000);
+
+    // Another name: not ours. The old one again: ours.
+    ip("link set later down");
+    ip("link set later name other");
+    until("its end", || status_of("later").is_none().then_some(()));
+    ip("link set other name later");
+    ip("link set later up");
+    let second = service.shapes("later", 3_000_000);
+    assert_ne!(first, second);
+
+    let limit = |status: &Value| status["directions"][0]["limit_bytes"].as_u64().unwrap();
+    let before = limit(&status_of("later").unwrap());
+    ip("link set later mtu 9000");
+    until("a limit of larger packets", || {
+        (limit(&status_of("later")?) > before).then_some(())
+    });
+
+    ip("link del later");
+    until("its end", || status_of("later").is_none().then_some(()));
+    assert_eq!(service.shapes("near", 8_000_000), near);
+
+    signal(service.child.id() as i32, libc::SIGTERM);
+    service.ends();
+    assert!(!has_rules("near"), "{}", service.said());
+    assert!(status_of("near").is_none());
+}
+
+#[test]
+fn a_process_that_dies_or_stands_still_is_replaced() {
+    if !inside("service::a_process_that_dies_or_stands_still_is_replaced") {
+        return;
+    }
+    let _far = Far::new();
+    let service = Service::start(NEAR);
+    let first = service.shapes("near", 8_000_000);
+    let other_than = |old: i32| {
+        until("another process", || {
+            // One that stands still answers nobody.
+            let runs = Path::new("/proc").join(old.to_string()).exists();
+            let new = (!runs).then(|| status_of("near")).flatten()?;
+            new["pid"].as_i64().filter(|pid| *pid > 0)
+        }) as i32
+    };
+    signal(first, libc::SIGKILL);
+    let second = other_than(first);
+    // Ready, and so judged by its signs of life.
+    until("its first lines", || {
+        (service.said().matches("near: upload 8mbit").count() == 2).then_some(())
+    });
+    signal(second, libc::SIGSTOP);
+    let third = other_than(second);
+    assert!(third != first && third != second, "{}", service.said());
+}
+
+/// Packets of 1000 B to the far end, `WINDOW` under way at a time: one that is lost is missed for ever, however late the others are.
+struct Flow {
+    stop: Arc<AtomicBool>,
+    arrived: Arc<AtomicU64>,
+    thread: thread::JoinHandle<u64>,
+}
+
+impl Flow {
+    const WINDOW: u64 = 20;
+
+    fn start(far: &Far) -> Self {
+        let sink = far.udp(9);
+        sink.set_read_timeout(Some(PATIENCE)).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let arrived = Arc::new(AtomicU64::new(0));
+        let (ends, counter) = (Arc::clone(&stop), Arc::clone(&arrived));
+        let thread = thread::spawn(move || {
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            let (mut sent, mut got) = (0, 0);
+            loop {
+                while sent - got < Self::WINDOW && !ends.load(Ordering::Relaxed) {
+                    socket.send_to(&[0; 972], "10.9.0.2:9").unwrap();
+                    sent += 1;
+                }
+                if got == sent || sink.recv(&mut [0; 2000]).is_err() {
+                    return sent;
+                }
+                got += 1;
+                counter.store(got, Ordering::Relaxed);
+            }
+        });
+        Self {
+            stop,
+            arrived,
+            thread,
+        }
+    }
+
+    /// Waits for some more packets.
+    fn goes_on(&self) {
+        let before = self.arrived.load(Ordering::Relaxed);
+        until("more packets", || {
+            let now = self.arrived.load(Ordering::Relaxed);
+            (now > before + 3 * Self::WINDOW).then_some(())
+        });
+    }
+
+    /// Packets sent, and arrived.
+    fn ends(self) -> (u64, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.thread.join().unwrap();
+        (sent, self.arrived.load(Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
+    if !inside("service::a_reload_loses_no_packet_and_a_wrong_file_changes_nothing") {
+        return;
+    }
+    let far = Far::new();
+    let mut service = Service::start(NEAR);
+    let pid = service.shapes("near", 8_000_000);
+
+    let flow = Flow::start(&far);
+    for (n, discipline) in ["fq", "sqf", "makeway"].into_iter().enumerate() {
+        flow.goes_on();
+        let rate = 9 + n as u64;
+        let text = NEAR.replace("8mbit", &format!("{rate}mbit"));
+        service.reads(&format!("{text}discipline = \"{discipline}\"\n"));
+        signal(service.child.id() as i32, libc::SIGHUP);
+        assert_eq!(service.shapes("near", rate * 1_000_000), pid);
+    }
+    flow.goes_on();
+    let (sent, arrived) = flow.ends();
+    assert_eq!(sent, arrived, "{}", service.said());
+    println!("three reloads: {arrived} of {sent} packets");
+
+    // A change of the file is seen without a signal; one with an error is refused as a whole.
+    let wrong = "[interface.lo]\nupload = 3\n";
+    service.reads(&format!("{}{wrong}", NEAR.replace("8mbit", "2mbit")));
+    service.says("makeway.toml:5: `interface.lo.upload` is 3");
+    service.says("all stays as it was");
+    assert_eq!(service.shapes("near", 11_000_000), pid);
+    service.reads(&NEAR.replace("8mbit", "6mbit"));
+    assert_eq!(service.shapes("near", 6_000_000), pid);
+
+    // An interface that the file names no more is let go.
+    service.reads(&NEAR.replace("near", "lo"));
+    service.shapes("lo", 8_000_000);
+    until("the end of near", || (!has_rules("near")).then_some(()));
+
+    // Killed, it takes its processes with it.
+    service.child.kill().unwrap();
+    service.ends();
+    until("the end of lo", || (!has_rules("lo")).then_some(()));
+}
+
+#[test]
+fn check_says_what_a_file_asks_for_or_the_line_of_its_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("makeway.toml");
+    let check = |file: &Path| {
+        let mut command = makeway("service --check");
+        command.arg(file);
+        ended(command)
+    };
+    fs::write(&file, NEAR).unwrap();
+    let said = "near: upload 8mbit, download unshaped by makeway\n";
+    assert_eq!(check(&file), (true, said.into()));
+    fs::write(&file, NEAR.replace("8mbit", "8")).unwrap();
+    let (ok, said) = check(&file);
+    let line = "makeway.toml:2: `interface.near.upload`";
+    assert!(!ok && said.contains(line), "{said}");
+    assert!(!check(&folder.path().join("none.toml")).0);
+    // The example of the package is a file as the reader has it.
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let (ok, said) = check(&packaging.join("makeway.toml.example"));
+    assert!(ok && said.starts_with("wan0: upload 19mbit"), "{said}");
+}
