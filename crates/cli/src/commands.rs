@@ -5,6 +5,7 @@ mod check;
 pub mod dccp;
 mod demo;
 mod describe;
+mod doctor;
 mod down;
 mod instance;
 pub mod parallel;
@@ -41,6 +42,7 @@ enum Command {
     Up(up::Up),
     Down(down::Down),
     Service(service::ServiceArgs),
+    Doctor(doctor::Doctor),
     Tag(tag::Tag),
     Status(status::Status),
     Watch(watch::Watch),
@@ -85,6 +87,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => down::run(&args),
         Command::Service(args) => service::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Tag(args) => tag::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Watch(args) => watch::run(&args),

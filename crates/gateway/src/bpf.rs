@@ -22,7 +22,8 @@ pub use shaped::Shaped;
 use std::io;
 
 use libbpf_rs::btf::{Btf, types};
-use makeway_core::sched::Discipline;
+use makeway_core::sched::{Discipline, Limits};
+use makeway_core::units::Bytes;
 
 /// Why there is no qdisc.
 #[derive(Debug, thiserror::Error)]
@@ -145,6 +146,37 @@ fn program(discipline: Discipline) -> Result<&'static [u8], BpfError> {
 /// Whether there is a program of the discipline.
 pub fn has_program(discipline: Discipline) -> bool {
     program(discipline).is_ok()
+}
+
+/// Loads a qdisc and lets it go: whether one could be had.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn try_one() -> Result<(), BpfError> {
+    if !is_supported() {
+        return Err(BpfError::Unsupported);
+    }
+    shaped::check_pins()?;
+    let limits = Limits {
+        packets: 50,
+        bytes: Bytes::new(75_000),
+        flows: 64,
+    };
+    let config = Config::new(Discipline::Makeway.spec(), limits);
+    // A kind of its own: others may be in use.
+    Qdisc::load(
+        &format!("mwdoctor{}", std::process::id() % 1_000_000),
+        &config,
+    )
+    .map(drop)
+}
+
+/// Name of an interface's root qdisc; `None` if the kernel does not tell.
+pub(crate) fn root_qdisc(index: u32) -> Option<String> {
+    let all = netlink::qdiscs(index).ok()?;
+    all.into_iter()
+        .find(netlink::Found::is_root)
+        .map(|one| one.kind)
 }
 
 /// Whether this kernel has BPF qdiscs.

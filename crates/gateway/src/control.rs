@@ -3,9 +3,11 @@
 //!
 //! - [`Instance`]: the running one, with its lock, its socket and the holder of its packets, see [`Backend`];
 //! - [`client`]: finds instances, asks them, and cleans up after one that was killed;
+//! - [`doctor`]: finds the faults that keep it from working;
 //! - [`privilege`]: capabilities, checked before anything is changed.
 
 pub mod client;
+pub mod doctor;
 mod engine;
 mod instance;
 mod offloads;

@@ -89,10 +89,6 @@ pub(super) fn index_now(socket: &OwnedFd, name: &str) -> Option<u32> {
 }
 
 /// Whether the interface with this number is there and up. Names change hands, numbers do not.
-#[cfg_attr(
-    not(feature = "bpf"),
-    expect(dead_code, reason = "it is the kernel's qdiscs that ask")
-)]
 pub(crate) fn is_up(index: u32) -> io::Result<bool> {
     let socket = socket()?;
     let name = match netdevice::index_to_name(&socket, index) {
@@ -152,6 +148,36 @@ pub(super) fn ethtool(socket: &OwnedFd, name: &str, command: u32) -> io::Result<
         0 => Ok(value.data),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Bits per second of the link, as the driver knows it; `None` if its driver names none.
+pub(super) fn speed_bps(name: &str) -> Option<u64> {
+    /// `ETHTOOL_GSET` of <linux/ethtool.h>: drivers of this day answer it too.
+    const GET_SETTINGS: u32 = 1;
+    /// `struct ethtool_cmd`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Settings {
+        command: u32,
+        features: [u32; 2],
+        speed: u16,
+        port: [u8; 6],
+        packets: [u32; 2],
+        speed_high: u16,
+        twisted_pair: [u8; 2],
+        more: [u32; 3],
+    }
+    let socket = socket().ok()?;
+    let mut settings = Settings {
+        command: GET_SETTINGS,
+        ..Settings::default()
+    };
+    let mut question = question(name);
+    question.ifr_ifru.ifru_data = (&raw mut settings).cast();
+    // SAFETY: the name is terminated, and `ifru_data` points to the live structure that the command reads and writes.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut question) };
+    let mbit = u32::from(settings.speed_high) << 16 | u32::from(settings.speed);
+    (done == 0 && mbit != 0 && mbit != u32::MAX).then(|| u64::from(mbit) * 1_000_000)
 }
 
 fn ask(socket: &OwnedFd, name: &str, request: libc::Ioctl) -> io::Result<libc::ifreq> {

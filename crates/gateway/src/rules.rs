@@ -206,6 +206,11 @@ pub fn installed(interface: &str, direction: Direction) -> Result<bool, RulesErr
     Ok(tools().iter().any(|tool| tool.has(&place)))
 }
 
+/// The tools that are installed, the best first.
+pub(crate) fn tool_names() -> Vec<String> {
+    tools().iter().map(Tool::name).collect()
+}
+
 /// An interface, a direction, a namespace, and the name that our things have there.
 #[derive(Debug)]
 struct Place {

@@ -43,7 +43,7 @@ const IDENTITIES: [&str; 5] = ["5-tuple", "src-port", "src-host", "dst-host", "h
 /// The file itself.
 #[rustfmt::skip]
 const TOP: &[Field] = &[
-    Field::optional("interface", Values::Other("tables `[interface.NAME]`"), "must be given", "interfaces that are shaped"),
+    Field::optional("interface", Values::Other("tables `[interface.NAME]`"), "none", "interfaces that are shaped"),
 ];
 
 /// Keys of `[interface.NAME]`.
@@ -67,7 +67,7 @@ pub const FIELDS: &[Field] = &[
 /// Contents of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Service {
-    /// In the order of the file.
+    /// In the order of the file; none in one that is still to be written.
     pub interfaces: Vec<Shaped>,
 }
 
@@ -116,11 +116,6 @@ pub fn parse(text: &str, file: &str) -> Result<Service, ScenarioError> {
         for entry in &table.entries {
             interfaces.push(interface(entry)?);
         }
-    }
-    if interfaces.is_empty() {
-        return Err(origin.error(
-            "no interface is named: write [interface.wan0] and `upload = \"20mbit\"` below it",
-        ));
     }
     Ok(Service { interfaces })
 }
@@ -344,12 +339,12 @@ mod tests {
             (Some("100 packets"), "nfqueue")
         );
         assert_eq!((lan.upload, lan.framing), (None, None));
+        assert_eq!(read("# [interface.wan0]\n"), Service::default());
     }
 
     #[test]
     fn a_wrong_file_is_refused_with_its_line_and_what_would_be_right() {
         for (text, line, said) in [
-            ("", "", "[interface.wan0]"),
             (
                 "[interface.wan0]\nlink = \"docsis\"\n",
                 ":1",

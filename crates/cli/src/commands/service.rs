@@ -23,6 +23,8 @@ use super::instance::notify;
 use crate::text;
 use child::Keeper;
 
+/// The file, unless another is given.
+pub const FILE: &str = "/etc/makeway/makeway.toml";
 /// The largest file that is read: 1 MB.
 const LARGEST: u64 = 1_000_000;
 /// The file and the interfaces are looked at this often, besides the system's news of them.
@@ -40,7 +42,7 @@ const LOOK: Duration = Duration::from_secs(1);
   sudo systemctl enable --now makeway; sudo systemctl reload makeway")]
 pub struct ServiceArgs {
     /// The file.
-    #[arg(long, value_name = "FILE", default_value = "/etc/makeway/makeway.toml")]
+    #[arg(long, value_name = "FILE", default_value = FILE)]
     config: PathBuf,
     /// Reads FILE, says what it asks for, and changes nothing. Exit status 1 if it has an error.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
@@ -50,7 +52,13 @@ pub struct ServiceArgs {
 /// Runs until SIGTERM or SIGINT. Exit status 1 if the file has an error at the start.
 pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.check {
-        for interface in &read(file)?.interfaces {
+        let interfaces = read(file)?.interfaces;
+        if interfaces.is_empty() {
+            text::say!(
+                "no interface yet: write [interface.wan0], and `upload = \"20mbit\"` below it"
+            );
+        }
+        for interface in &interfaces {
             text::say!("{}", described(interface));
         }
         return Ok(ExitCode::SUCCESS);
@@ -60,6 +68,9 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
     let mut file = Watched::new(&args.config)?;
     let mut keepers: BTreeMap<String, Keeper> = BTreeMap::new();
     keep(&mut keepers, file.read()?);
+    if keepers.is_empty() {
+        text::say!("{}: names no interface yet", file.path.display());
+    }
     notify("READY=1");
     let is_watched = std::env::var_os("WATCHDOG_USEC").is_some();
     let mut is_leaving = false;
@@ -101,6 +112,11 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
 /// Takes the file as it is now, or says why not.
 fn reload(keepers: &mut BTreeMap<String, Keeper>, file: &mut Watched) {
     match file.read() {
+        // As a file is while somebody writes it.
+        Ok(service) if service.interfaces.is_empty() && !keepers.is_empty() => eprintln!(
+            "makeway: {} names no interface; all stays as it was",
+            file.path.display()
+        ),
         Ok(service) => {
             text::say!("{}: read again", file.path.display());
             keep(keepers, service);
@@ -126,7 +142,11 @@ fn keep(keepers: &mut BTreeMap<String, Keeper>, service: Service) {
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<Service> {
+/// Reads the file.
+///
+/// # Errors
+/// If it cannot be read, or has an error; the message names its line.
+pub fn read(path: &Path) -> anyhow::Result<Service> {
     let shown = path.display();
     let why = || format!("{shown} cannot be read: write it as docs/service.md explains");
     let length = fs::metadata(path).with_context(why)?.len();

@@ -421,6 +421,92 @@ fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
 
 #[test]
 #[ignore = "runs in a guest"]
+fn the_service_changes_the_kernels_rate_and_replaces_a_process_that_stands_still() {
+    use super::service::{Flow, Service, signal};
+
+    let far = Far::new();
+    let text = "[interface.near]\nupload = \"8mbit\"\n";
+    let service = Service::start(text);
+    let first = service.shapes("near", 8_000_000);
+    let flow = Flow::start(&far);
+    for rate in [9, 10, 11] {
+        flow.goes_on();
+        service.reads(&text.replace("8mbit", &format!("{rate}mbit")));
+        assert_eq!(service.shapes("near", rate * 1_000_000), first);
+    }
+    flow.goes_on();
+    let (sent, arrived) = flow.ends();
+    assert_eq!(sent, arrived, "{}", service.said());
+    assert_eq!(status()["backend"], "bpf");
+
+    // With qdiscs in the kernel no watchdog of its own kills it: the service does.
+    signal(first, libc::SIGSTOP);
+    service.says("stands still, and is killed");
+    assert_ne!(service.shapes("near", 11_000_000), first);
+    drop(service);
+    until("the end of its process", || {
+        remains().is_empty().then_some(())
+    });
+    ip("link del near");
+}
+
+#[test]
+#[ignore = "runs in a guest"]
+fn the_doctor_finds_faults_of_qdiscs() {
+    use super::doctor::{Doctor, among};
+
+    let _far = Far::new();
+    let fast = Doctor::of("[interface.near]\nupload = \"200mbit\"\n");
+    let up = Up::start("up near --rate 200mbit");
+    let checks = fast.checks();
+    assert!(
+        checks.iter().all(|one| one["state"] == "good"),
+        "{checks:#?}"
+    );
+    tc("qdisc replace dev near root fq_codel");
+    fast.finds(
+        "qdisc",
+        "near has the qdisc fq_codel",
+        "systemctl restart makeway",
+    );
+    drop(up);
+    assert!(say("down near").0);
+
+    tc("qdisc replace dev near root htb");
+    among(
+        &fast.checks(),
+        "shaper",
+        "the root qdisc htb",
+        "tc qdisc del dev near root",
+    );
+    tc("qdisc del dev near root");
+    let slow = Doctor::of("[interface.near]\nupload = \"8mbit\"\n");
+    let up = Up::start("up near --rate 8mbit");
+    slow.finds(
+        "offloads",
+        "of up to 64 kB",
+        "ethtool -K near tso off gso off",
+    );
+    drop(up);
+    assert!(say("down near").0);
+
+    let mount = |program: &str, line: &str| {
+        let done = Command::new(program).args(line.split(' ')).status();
+        assert!(done.unwrap().success(), "{program} {line}");
+    };
+    mount("umount", "/sys/fs/bpf");
+    among(
+        &fast.checks(),
+        "qdiscs",
+        "no BPF file system",
+        "mount -t bpf bpf /sys/fs/bpf",
+    );
+    mount("mount", "-t bpf bpf /sys/fs/bpf");
+    ip("link del near");
+}
+
+#[test]
+#[ignore = "runs in a guest"]
 fn nothing_is_left_of_one_that_is_killed_anywhere_or_whose_calls_fail() {
     use super::crash::{killed_at, left, passes, points};
     use super::traced::{self, Act};

@@ -16,6 +16,14 @@ use crate::rules::Direction;
 #[error("this makeway was built without BPF qdiscs (--no-default-features): use --backend nfqueue")]
 pub struct BpfError;
 
+pub(crate) fn try_one() -> Result<(), BpfError> {
+    Err(BpfError)
+}
+
+pub(crate) fn root_qdisc(_: u32) -> Option<String> {
+    None
+}
+
 /// Has no value.
 #[derive(Debug)]
 pub struct Config(Infallible);

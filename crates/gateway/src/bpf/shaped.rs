@@ -441,7 +441,7 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-fn check_pins() -> Result<(), BpfError> {
+pub(super) fn check_pins() -> Result<(), BpfError> {
     /// `BPF_FS_MAGIC` of <linux/magic.h>.
     const BPF_FS: u32 = 0xcafe_4a11;
     let root = Path::new(PINS).parent().unwrap_or(Path::new("/"));

@@ -103,17 +103,28 @@ fn warnings(interface: &str, directions: &[DirectionStatus]) -> Vec<String> {
             ));
         }
     }
+    for name in offloaded(&listed(), interface) {
+        warnings.push(format!(
+            "the flowtable {name} of nftables has {interface} and `flags offload`: connections that the hardware forwards go past every queue of the kernel: take the flag away"
+        ));
+    }
+    warnings
+}
+
+/// All flowtables with their devices, as nft lists them.
+fn listed() -> String {
     let listed = tool::find("nft").and_then(|nft| {
         let mut list = Command::new(nft);
         tool::run(list.args(["list", "flowtables"]), b"", LIMIT).ok()
     });
-    let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    for name in offloaded(&listed.unwrap_or_default(), interface) {
-        warnings.push(format!(
-            "the flowtable {name} of nftables has {interface} and `flags offload`: connections that the hardware forwards go past every queue of the kernel; take the flag away"
-        ));
-    }
-    warnings
+    listed.map_or_else(String::new, |output| {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    })
+}
+
+/// The flowtables that forward connections of the interface, in software or in hardware.
+pub(super) fn flowtables(interface: &str) -> Vec<String> {
+    of_interface(&listed(), interface, "")
 }
 
 /// The interfaces that merge packets on their way here, and what to switch off: what comes is merged by the interface
@@ -142,6 +153,11 @@ fn merging(interface: &str, ingress: bool) -> Vec<(String, &'static str)> {
 
 /// The flowtables of `nft list flowtables` that hand connections of the interface to hardware.
 fn offloaded(listed: &str, interface: &str) -> Vec<String> {
+    of_interface(listed, interface, "flags offload")
+}
+
+/// The flowtables with the interface and these words.
+fn of_interface(listed: &str, interface: &str, words: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in listed.split("flowtable ").skip(1) {
         let Some((name, body)) = part.split_once('{') else {
@@ -151,7 +167,7 @@ fn offloaded(listed: &str, interface: &str) -> Vec<String> {
             body.split(|c: char| c.is_whitespace() || ",;{}\"".contains(c))
                 .any(|word| word == wanted)
         };
-        if word(interface) && body.contains("flags offload") {
+        if word(interface) && body.contains(words) {
             found.push(name.trim().into());
         }
     }
@@ -168,6 +184,7 @@ mod tests {
         assert_eq!(offloaded(listed, "wan0"), ["fast"]);
         assert_eq!(offloaded(listed, "wan"), [""; 0]);
         assert_eq!(offloaded("", "wan0"), [""; 0]);
+        assert_eq!(of_interface(listed, "wan0", ""), ["fast", "slow"]);
     }
 
     #[test]
