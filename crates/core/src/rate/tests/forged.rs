@@ -306,7 +306,7 @@ proptest! {
     }
 
     /// The same of CCID 2, whose rate is a window in an RTT: the RTT is no less than half of its length, and the window
-    /// no larger than its law makes it between two losses, whatever is claimed. (A ratio of windows would compare two paths whose
+    /// no larger than its law makes it between two losses, for any claims. (A ratio of windows would compare two paths whose
     /// losses meet the window at different sizes.)
     #[test]
     fn a_receiver_that_lies_about_time_does_not_enlarge_a_window(
@@ -329,7 +329,7 @@ proptest! {
     }
 }
 
-/// What `see` sees every 10 ms for 8 s after 4 s on a path of `delay` milliseconds in each direction that loses one packet in
+/// Values of `see` every 10 ms for 8 s after 4 s on a path of `delay` milliseconds in each direction that loses one packet in
 /// `each`. In those 8 s the receiver claims to have held packets for the percentages of an RTT in `claims`, in turn, and says the
 /// truth where the second number is below 20.
 fn claimed<T>(
