@@ -41,6 +41,7 @@
 //! ```
 
 mod any;
+mod dependencies;
 pub mod fifo;
 mod frames;
 pub mod late_last;
@@ -70,8 +71,44 @@ pub struct Datagram {
     /// When it must have arrived; it is of no use to the receiver after that.
     pub deadline: Instant,
     /// Datagrams of one class with the same number are one frame: where one is dropped, the waiting ones are too, and later ones are
-    /// refused. The latest 16 frames of each class are known; a part that comes after them begins a frame of its own.
+    /// refused. The latest 16 frames of each class are known; a part that comes after them begins a frame of its own. `None` of the parts
+    /// of a [`Frame`].
     pub frame: Option<u32>,
+}
+
+/// A frame that the application hands over as a whole: see [`Sender::enqueue_frame`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Of its datagrams; 0 is the most important.
+    pub class: u8,
+    /// When all of it must have arrived; it is of no use to the receiver after that.
+    pub deadline: Instant,
+    /// Frames without which it cannot be decoded, directly; at most [`MOST_DEPENDENCIES`]. None: a keyframe.
+    pub depends_on: &'a [FrameId],
+}
+
+/// Frames that a frame may depend on: H.264 and H.265 have at most 16 reference pictures (ITU-T H.264 §A.3.1, H.265 §A.4.2), AV1 has 7.
+pub const MOST_DEPENDENCIES: usize = 16;
+
+/// A frame of one sender, counted from 0 in the order of [`Sender::enqueue_frame`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u64);
+
+/// Reason why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// It has no packets.
+    #[error("a frame of 0 packets: hand over 1 at least, of 0 bytes or more")]
+    Empty,
+    /// It depends on too many frames.
+    #[error(
+        "a frame that depends on {0} frames: name {MOST_DEPENDENCIES} at most, those that it refers to directly"
+    )]
+    Dependencies(usize),
+    /// It depends on a frame that was not handed over yet.
+    #[error("a frame that depends on frame {}, which was not handed over: name earlier frames of this sender", .0.0)]
+    Unknown(FrameId),
 }
 
 /// A datagram of one sender, counted from 0 in the order of [`Sender::enqueue`].
@@ -164,8 +201,10 @@ pub enum Outcome {
     Expired,
     /// It gave way to another, or was refused, because the queue was full; or a part of its frame was.
     Evicted,
-    /// It is longer than the largest that a packet carries; or a part of its frame is.
+    /// It is longer than the largest that a packet carries; or a part of its frame is; or its frame is larger than the queue.
     TooLarge,
+    /// A frame was dropped on which its frame depends.
+    Orphaned,
 }
 
 /// A sender's message to its application.
@@ -173,6 +212,8 @@ pub enum Outcome {
 pub enum Event {
     /// The end of a datagram.
     Outcome(DatagramId, Datagram, Outcome),
+    /// The end of a frame that came as a whole, after the ends of its parts. [`Outcome::Sent`]: all of it, `late` if any part was.
+    Frame(FrameId, Outcome),
     /// Target rate of an encoder: once in the beginning, and then when it has moved by more than [`Config::hysteresis`].
     Target(Rate),
     /// Less than [`Config::low`] waits, and before it was not less. Once for each such fall; not if it rose again unread.

@@ -187,7 +187,7 @@ impl Media {
                     }
                 }
                 Event::Target(rate) => self.units.follow(rate),
-                Event::Low => {}
+                Event::Frame(..) | Event::Low => {}
             }
         }
     }

@@ -153,7 +153,8 @@ impl Class {
                 self.sent += 1;
                 self.sent_late += u64::from(late);
             }
-            Outcome::Expired => self.expired += 1,
+            // Orphans would come after frames that did not.
+            Outcome::Expired | Outcome::Orphaned => self.expired += 1,
             Outcome::Evicted => self.evicted += 1,
             Outcome::TooLarge => self.too_large += 1,
         }

@@ -218,7 +218,7 @@ fn report(
             sent: stream.outcomes.sent,
             late: stream.outcomes.late,
             expired: stream.outcomes.expired,
-            evicted: stream.outcomes.evicted + stream.outcomes.too_large,
+            evicted: stream.outcomes.evicted + stream.outcomes.too_large + stream.outcomes.orphaned,
             arrived: stream.arrived,
             bytes: stream.bytes.get(),
             waited_p95_ms: p(&stream.waited, 0.95),

@@ -8,6 +8,9 @@ use alloc::vec::Vec;
 /// Frames of a class that are known at once: the latest.
 pub(super) const OPEN: usize = 16;
 
+/// Place of a frame that came as a whole: it is not among them.
+pub(super) const WHOLE: u8 = u8::MAX;
+
 /// The frames of all classes; grows to the largest class that was used, 256 at most.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frames(Vec<Class>);
@@ -45,6 +48,15 @@ impl Open {
         lost: None,
         at: 0,
     };
+
+    /// A frame that comes as a whole, with its last part that waits.
+    pub const fn whole(part: Slot) -> Self {
+        Self {
+            part,
+            at: WHOLE,
+            ..Self::NONE
+        }
+    }
 }
 
 impl Frames {
@@ -110,12 +122,14 @@ impl Frames {
     fn find(&mut self, datagram: &Datagram) -> Option<(u8, &mut Frame)> {
         let number = datagram.frame?;
         let class = self.0.get_mut(usize::from(datagram.class))?;
-        let at = (0..OPEN as u8)
-            .map(|back| class.latest.wrapping_sub(back) % OPEN as u8)
-            .find(|at| {
-                class.frames[usize::from(*at)].is_some_and(|frame| frame.number == number)
-            })?;
-        Some((at, class.frames[usize::from(at)].as_mut()?))
+        // Most parts come one after the other, so that their frame is the latest.
+        for back in 0..OPEN as u8 {
+            let at = class.latest.wrapping_sub(back) % OPEN as u8;
+            if class.frames[usize::from(at)].is_some_and(|frame| frame.number == number) {
+                return Some((at, class.frames[usize::from(at)].as_mut()?));
+            }
+        }
+        None
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Cost: as that of an [`Order`], amortized: one datagram of many pays for all. Making the order of drops is O(n log n).
 
-use super::frames::Open;
+use super::frames::{Open, WHOLE};
 use super::order::{Order, Place};
 use super::{Datagram, Key, Waiting, WhenFull};
 use crate::sched::Backlog;
@@ -138,7 +138,7 @@ impl<T> Queue<T> {
             next: slot,
             prev: slot,
             ring: match sibling {
-                NIL if waiting.datagram.frame.is_none() => NIL,
+                NIL if waiting.datagram.frame.is_none() && frame.at != WHOLE => NIL,
                 NIL => self.rings.begin(),
                 sibling => self.slots[sibling as usize].ring,
             },
@@ -196,6 +196,36 @@ impl<T> Queue<T> {
 
     fn deadline(&self, slot: Slot) -> Instant {
         self.waiting(slot).datagram.deadline
+    }
+
+    /// Payload that leaves before a new datagram of `key`.
+    pub fn ahead(&self, key: Key) -> Bytes {
+        let rank = rank(key);
+        let ahead = |entry: &&Entry<T>| entry.waits() && entry.rank <= rank;
+        let lens = self.slots.iter().filter(ahead);
+        Bytes::new(lens.map(Entry::len).sum())
+    }
+
+    /// All that [`Queue::victim`] would give, one after the other.
+    pub fn yields(&self, arrives: Instant, new: &Waiting, key: Key) -> Backlog {
+        let rank = rank(key);
+        let deadline = new.datagram.deadline;
+        let mut all = Backlog::default();
+        for entry in self.slots.iter().filter(|entry| entry.waits()) {
+            let is_late = entry.waiting.datagram.deadline < arrives;
+            let yields = match self.giving_up.when_full {
+                WhenFull::Refuse => false,
+                WhenFull::EvictOldest => true,
+                WhenFull::EvictWorst => entry.rank > rank,
+                WhenFull::EvictLate if is_late => entry.waiting.datagram.deadline <= deadline,
+                WhenFull::EvictLate => deadline >= arrives && entry.rank > rank,
+            };
+            if yields {
+                all.packets += 1;
+                all.bytes += Bytes::new(entry.len());
+            }
+        }
+        all
     }
 
     /// Lets `slot` leave after everything that is not set aside. Whether it was not yet.
@@ -380,6 +410,10 @@ impl GivingUp {
 impl<T> Entry<T> {
     fn waits(&self) -> bool {
         self.payload.is_some()
+    }
+
+    fn len(&self) -> u64 {
+        self.waiting.datagram.len.into()
     }
 
     /// By rank, then as they came.

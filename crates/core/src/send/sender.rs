@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A queue, its policy and a rate controller: see [`Sender`].
 
+mod whole;
+
 use alloc::collections::VecDeque;
 
-use super::frames::{Frames, Open};
+use super::dependencies::Dependencies;
+use super::frames::{Frames, Open, WHOLE};
 use super::queue::{NIL, Queue, Slot};
 use super::{
-    Datagram, DatagramId, Event, Key, Outcome, Policy, Stats, Transmit, Waiting, WhenLate,
+    Datagram, DatagramId, Event, FrameId, Key, Outcome, Policy, Stats, Transmit, Waiting, WhenLate,
 };
 use crate::rate::{Feedback, FeedbackError, RateController};
 use crate::sched::Backlog;
@@ -59,6 +62,7 @@ pub struct Sender<R, P, T> {
     policy: P,
     queue: Queue<T>,
     frames: Frames,
+    dependencies: Dependencies,
     outcomes: VecDeque<Event>,
     /// The target that the application knows or will read next.
     target: Rate,
@@ -90,6 +94,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             policy,
             queue: Queue::new(when_full, room),
             frames: Frames::default(),
+            dependencies: Dependencies::default(),
             outcomes: VecDeque::with_capacity(1 + room),
             target,
             has_new_target: true,
@@ -119,7 +124,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             }
             Err(outcome) => {
                 let part = self.frames.open(&datagram).part;
-                self.end(&waiting, outcome);
+                self.note(&waiting, outcome);
                 if part != NIL {
                     self.give_up(part, outcome);
                 }
@@ -196,14 +201,13 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             return None;
         };
         if late && self.policy.when_late() == WhenLate::DiscardUnlessAlone {
-            self.give_up_siblings(slot, Outcome::Expired);
+            self.give_up_rest(slot);
         }
-        let (waiting, payload) = self.remove(slot);
+        let waited = now.saturating_since(self.queue.waiting(slot).since);
+        let (waiting, payload) = self.end(slot, Outcome::Sent { waited, late });
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.rate.on_sent(now, sequence, waiting.datagram.len);
-        let waited = now.saturating_since(waiting.since);
-        self.end(&waiting, Outcome::Sent { waited, late });
         Some(Transmit {
             id: waiting.id,
             sequence,
@@ -215,8 +219,15 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// The longest payload of a packet from now on, as the path's MTU changes. Longer waiting datagrams are dropped.
     pub fn set_largest(&mut self, largest: u32) {
         if largest < self.config.largest {
+            let too_large = |sender: &Self, slot| sender.queue.is_longer(slot, largest);
+            // All of them before what depends on them.
             for slot in 0..self.queue.slots() {
-                if self.queue.is_longer(slot, largest) {
+                if too_large(self, slot) {
+                    self.lose(slot, Outcome::TooLarge);
+                }
+            }
+            for slot in 0..self.queue.slots() {
+                if too_large(self, slot) {
                     self.give_up(slot, Outcome::TooLarge);
                 }
             }
@@ -261,7 +272,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         }
     }
 
-    /// Events for the application: outcomes of datagrams, in order, then the state of queue and rate.
+    /// Events for the application: outcomes of datagrams and frames, in order, then the state of queue and rate.
     ///
     /// An application that does not ask loses the oldest outcomes, which [`Stats`] counts, beyond one for each datagram that may wait and
     /// [`UNREAD`] more. It loses none if it asks after each call.
@@ -328,10 +339,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         }
         let behind = frame.bytes.get() - u64::from(datagram.len);
         let left = datagram.deadline.saturating_since(arrives);
-        // `behind / rate <= left` without a division; 0 where the controller knows no rate.
-        let rate = self.rate.rate().bps();
-        let bits = u128::from(behind) * 8_000_000_000;
-        rate == 0 || bits <= u128::from(left.as_nanos()) * u128::from(rate)
+        self.is_sent_within(behind, left)
     }
 
     /// Whether nothing waits but the frame of `slot`.
@@ -339,40 +347,76 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         self.queue.frame(slot).packets == self.queue.held().packets
     }
 
-    /// Drops a datagram and all parts of its frame that wait or will arrive.
+    /// Drops a datagram, all parts of its frame that wait or will arrive, and what depends on it.
     fn give_up(&mut self, slot: Slot, outcome: Outcome) {
+        let lost = self.lose(slot, outcome);
         self.give_up_siblings(slot, outcome);
-        let (waiting, _) = self.remove(slot);
-        self.end(&waiting, outcome);
+        self.end(slot, outcome);
+        if let Some(lost) = lost {
+            self.give_up_descendants(lost);
+        }
+    }
+
+    /// Drops the waiting parts of a frame but `slot`, which leaves late, and all frames that depend on it.
+    fn give_up_rest(&mut self, slot: Slot) {
+        // The last part of a whole frame ends it: late, but of use to others.
+        if self.queue.known(slot) == WHOLE && self.queue.sibling(slot) == slot {
+            return;
+        }
+        let lost = self.lose(slot, Outcome::Expired);
+        self.give_up_siblings(slot, Outcome::Expired);
+        if let Some(lost) = lost {
+            self.give_up_descendants(lost);
+        }
+    }
+
+    /// The frame of a datagram is lost: its number, if it came as a whole.
+    #[inline(always)]
+    fn lose(&mut self, slot: Slot, outcome: Outcome) -> Option<FrameId> {
+        let waiting = self.queue.waiting(slot);
+        if self.queue.known(slot) == WHOLE {
+            return self.dependencies.lose(waiting.id, outcome);
+        }
+        self.frames.lose(&waiting.datagram, outcome);
+        None
     }
 
     fn give_up_siblings(&mut self, slot: Slot, outcome: Outcome) {
-        self.frames
-            .lose(&self.queue.waiting(slot).datagram, outcome);
         loop {
             let sibling = self.queue.sibling(slot);
             if sibling == slot {
                 return;
             }
-            let (waiting, _) = self.remove(sibling);
-            self.end(&waiting, outcome);
+            self.end(sibling, outcome);
         }
     }
 
-    fn remove(&mut self, slot: Slot) -> (Waiting, T) {
+    /// Takes out a datagram that waits: this is what became of it.
+    #[inline(always)]
+    fn end(&mut self, slot: Slot, outcome: Outcome) -> (Waiting, T) {
         let (before, known) = (self.queue.before(slot), self.queue.known(slot));
         let (waiting, payload) = self.queue.remove(slot);
-        self.frames.remove(&waiting.datagram, known, slot, before);
+        self.note(&waiting, outcome);
+        if known == WHOLE {
+            self.end_part(waiting.id, slot, before, outcome);
+        } else {
+            self.frames.remove(&waiting.datagram, known, slot, before);
+        }
         (waiting, payload)
     }
 
-    fn end(&mut self, waiting: &Waiting, outcome: Outcome) {
+    /// Counts a datagram and tells what became of it.
+    #[inline]
+    fn note(&mut self, waiting: &Waiting, outcome: Outcome) {
         self.stats.count(&waiting.datagram, outcome);
+        self.tell(Event::Outcome(waiting.id, waiting.datagram, outcome));
+    }
+
+    fn tell(&mut self, event: Event) {
         if self.outcomes.len() >= self.config.packets as usize + UNREAD {
             self.outcomes.pop_front();
             self.stats.unread += 1;
         }
-        let event = Event::Outcome(waiting.id, waiting.datagram, outcome);
         self.outcomes.push_back(event);
     }
 

@@ -4,6 +4,7 @@
 use super::{Datagram, Outcome};
 use crate::rate::FeedbackError;
 use alloc::vec::Vec;
+use core::ops::AddAssign;
 
 /// Counters of a sender since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,27 @@ pub struct ClassStats {
     pub evicted: u64,
     /// [`Outcome::TooLarge`].
     pub too_large: u64,
+    /// [`Outcome::Orphaned`].
+    pub orphaned: u64,
+}
+
+impl AddAssign for ClassStats {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            sent,
+            late,
+            expired,
+            evicted,
+            too_large,
+            orphaned,
+        } = other;
+        self.sent += sent;
+        self.late += late;
+        self.expired += expired;
+        self.evicted += evicted;
+        self.too_large += too_large;
+        self.orphaned += orphaned;
+    }
 }
 
 /// Feedback that was not believed, by the reason.
@@ -78,6 +100,7 @@ impl Stats {
             Outcome::Expired => class.expired += 1,
             Outcome::Evicted => class.evicted += 1,
             Outcome::TooLarge => class.too_large += 1,
+            Outcome::Orphaned => class.orphaned += 1,
         }
     }
 

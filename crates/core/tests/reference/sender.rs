@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use makeway_core::rate::{Feedback, FeedbackError, RateController};
 use makeway_core::send::{
-    AnyPolicy, Config, Datagram, DatagramId, Event, Outcome, Policy, Sender, WhenFull,
+    AnyPolicy, Config, Datagram, DatagramId, Event, Frame, FrameId, Outcome, Policy, Sender,
+    WhenFull,
 };
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
@@ -21,6 +22,13 @@ pub enum Op {
         len: u32,
         lifetime: Duration,
         frame: Option<u32>,
+    },
+    /// A frame as a whole: the lengths of its parts, and how many frames back those are that it depends on.
+    Frame {
+        class: u8,
+        lens: [Option<u32>; 4],
+        lifetime: Duration,
+        back: [Option<u8>; 2],
     },
     /// The controller lets one go, if there is one.
     Transmit,
@@ -39,6 +47,13 @@ impl Op {
     #[allow(dead_code)]
     pub fn read(bytes: &[u8]) -> Vec<Op> {
         let op = |b: &[u8]| match b[0] % 10 {
+            0..4 if b[0] >= 200 => Op::Frame {
+                class: b[1] % 2,
+                lens: [0, 2, 4, 6]
+                    .map(|bit| Some(u32::from(b[2] >> bit & 3) * 500).filter(|len| *len > 0)),
+                lifetime: Duration::from_millis(b[3].into()),
+                back: [b[1] / 2 % 8, b[1] / 16].map(|back| back.checked_sub(1)),
+            },
             0..4 => Op::Enqueue {
                 class: b[1] % 4,
                 len: u32::from(b[2]) * 8,
@@ -131,7 +146,8 @@ pub struct Model {
     /// In the order of coming.
     waiting: Vec<Held>,
     /// The latest 16 frames of each class.
-    frames: Vec<VecDeque<Frame>>,
+    frames: Vec<VecDeque<Known>>,
+    wholes: Vec<Whole>,
     next: u64,
     low: bool,
     events: Vec<Event>,
@@ -145,10 +161,25 @@ struct Held {
     aside: bool,
     /// Parts of a frame have the same.
     group: u64,
+    /// Of a frame that came as a whole, its number, and the key behind which it leaves.
+    whole: Option<usize>,
+    behind: (u64, u64),
+}
+
+/// A frame that came as a whole.
+struct Whole {
+    group: u64,
+    parents: Vec<usize>,
+    /// The largest key of its parts.
+    key: (u64, u64),
+    since: Instant,
+    late: bool,
+    lost: Option<Outcome>,
+    told: bool,
 }
 
 #[derive(Clone, Copy)]
-struct Frame {
+struct Known {
     number: u32,
     group: u64,
     lost: Option<Outcome>,
@@ -163,6 +194,7 @@ impl Model {
             rate: Rate::default(),
             waiting: Vec::new(),
             frames: vec![VecDeque::new(); 256],
+            wholes: Vec::new(),
             next: 0,
             low: true,
             events: Vec::new(),
@@ -187,12 +219,16 @@ impl Model {
             since: now,
             aside: false,
             group,
+            whole: None,
+            behind: (0, 0),
         };
         let too_large =
             datagram.len > self.config.largest || u64::from(datagram.len) > self.config.bytes.get();
         let refused = match too_large {
             true => Some(Outcome::TooLarge),
-            false => self.lost(&datagram).or_else(|| self.make_room(now, &new)),
+            false => self
+                .lost(&datagram)
+                .or_else(|| self.make_room(now, &new, 1, datagram.len.into())),
         };
         match refused {
             None => self.waiting.push(new),
@@ -202,6 +238,124 @@ impl Model {
             }
         }
         self.watch();
+    }
+
+    /// A frame as a whole, which depends on those with the numbers `parents`.
+    pub fn enqueue_frame(
+        &mut self,
+        now: Instant,
+        (class, deadline): (u8, Instant),
+        lens: &[u32],
+        parents: &[usize],
+    ) {
+        let group = self.next;
+        let whole = self.wholes.len();
+        let waits = |parent: &&usize| self.waiting.iter().any(|h| h.whole == Some(**parent));
+        let waiting = parents.iter().filter(waits);
+        let behind = waiting
+            .map(|p| self.wholes[*p].key)
+            .max()
+            .unwrap_or_default();
+        let part = |(n, len): (u64, &u32)| Held {
+            id: group + n,
+            datagram: Datagram {
+                class,
+                len: *len,
+                deadline,
+                frame: None,
+            },
+            since: now,
+            aside: false,
+            group,
+            whole: Some(whole),
+            behind,
+        };
+        let parts: Vec<Held> = (0..).zip(lens).map(part).collect();
+        self.next += parts.len() as u64;
+        let key = parts.iter().map(|part| self.key(part)).max();
+        let key = key.unwrap_or_default();
+        let new = Held {
+            behind: key,
+            ..parts[0]
+        };
+        let lost = self.refuse_frame(now, &new, lens, parents);
+        self.wholes.push(Whole {
+            group,
+            parents: parents.to_vec(),
+            key,
+            since: now,
+            late: false,
+            lost,
+            told: false,
+        });
+        match lost {
+            None => self.waiting.extend(parts),
+            Some(outcome) => parts.iter().for_each(|part| self.end(part, outcome)),
+        }
+        self.finish_lost(whole);
+        self.watch();
+    }
+
+    fn refuse_frame(
+        &mut self,
+        now: Instant,
+        new: &Held,
+        lens: &[u32],
+        parents: &[usize],
+    ) -> Option<Outcome> {
+        let bytes: u64 = lens.iter().map(|len| u64::from(*len)).sum();
+        let packets = lens.len() as u32;
+        if lens.iter().any(|len| *len > self.config.largest)
+            || packets > self.config.packets
+            || bytes > self.config.bytes.get()
+        {
+            return Some(Outcome::TooLarge);
+        }
+        let orphan = |model: &Self| parents.iter().any(|p| model.wholes[*p].lost.is_some());
+        if orphan(self) {
+            return Some(Outcome::Orphaned);
+        }
+        let is_exempt = match self.policy {
+            AnyPolicy::Sbpn1(_) => false,
+            AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_) => self.waiting.is_empty(),
+            _ => true,
+        };
+        let order = |held: &Held| (held.aside, self.key(held));
+        let before = self.waiting.iter().filter(|h| order(h) <= order(new));
+        let before: u64 = before.map(|h| u64::from(h.datagram.len)).sum();
+        let rest = match self.rate.bps() {
+            0 => Duration::ZERO,
+            _ => Bytes::new(before + bytes - u64::from(lens[0])) / self.rate,
+        };
+        if !is_exempt && self.late(now + rest, &new.datagram) {
+            return Some(Outcome::Expired);
+        }
+        let room = (
+            self.config.packets - self.waiting.len() as u32,
+            self.config.bytes.get() - self.bytes(),
+        );
+        let yields = self.waiting.iter().filter(|h| self.yields(now, h, new));
+        let lens = yields.map(|h| u64::from(h.datagram.len));
+        let (more, more_bytes) = lens.fold((0, 0), |(n, sum), len| (n + 1, sum + len));
+        if room.0 + more < packets || room.1 + more_bytes < bytes {
+            return Some(Outcome::Evicted);
+        }
+        let refused = self.make_room(now, new, packets, bytes);
+        refused.or_else(|| orphan(self).then_some(Outcome::Orphaned))
+    }
+
+    /// Whether `held` may be dropped for `new`.
+    fn yields(&self, now: Instant, held: &Held, new: &Held) -> bool {
+        let is_behind = self.rank(held) > self.rank(new);
+        match self.policy.when_full() {
+            WhenFull::Refuse => false,
+            WhenFull::EvictOldest => true,
+            WhenFull::EvictWorst => is_behind,
+            WhenFull::EvictLate if self.late(now, &held.datagram) => {
+                held.datagram.deadline <= new.datagram.deadline
+            }
+            WhenFull::EvictLate => is_behind && !self.late(now, &new.datagram),
+        }
     }
 
     /// The datagram that leaves.
@@ -220,6 +374,10 @@ impl Model {
 
     pub fn set_largest(&mut self, largest: u32) {
         self.config.largest = largest;
+        let longer = self.waiting.iter().filter(|h| h.datagram.len > largest);
+        for whole in longer.filter_map(|h| h.whole) {
+            self.wholes[whole].lost.get_or_insert(Outcome::TooLarge);
+        }
         for held in self.waiting.clone() {
             if held.datagram.len > largest {
                 self.give_up_group(&held, Outcome::TooLarge);
@@ -257,21 +415,29 @@ impl Model {
     fn send_best(&mut self, now: Instant) -> Option<u64> {
         let (best, late) = self.best(now)?;
         self.waiting.retain(|held| held.id != best.id);
-        if late && matches!(self.policy, AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_)) {
+        let drops = matches!(self.policy, AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_));
+        let is_last = !self.waiting.iter().any(|h| h.group == best.group);
+        // The last part of a frame that came as a whole is late, but not lost.
+        if late && drops && !(best.whole.is_some() && is_last) {
             self.give_up_group(&best, Outcome::Expired);
         }
         let waited = now.saturating_since(best.since);
         self.end(&best, Outcome::Sent { waited, late });
+        if let Some(whole) = best.whole {
+            self.wholes[whole].late |= late;
+            self.wholes[whole].since = best.since;
+            self.finish_at(now, whole);
+        }
         Some(best.id)
     }
 
-    fn make_room(&mut self, now: Instant, new: &Held) -> Option<Outcome> {
+    fn make_room(&mut self, now: Instant, new: &Held, packets: u32, bytes: u64) -> Option<Outcome> {
         loop {
             if let Some(outcome) = self.lost(&new.datagram) {
                 return Some(outcome);
             }
-            let bytes = self.bytes() + u64::from(new.datagram.len);
-            let packets = self.waiting.len() as u32 + 1;
+            let bytes = self.bytes() + bytes;
+            let packets = self.waiting.len() as u32 + packets;
             if bytes <= self.config.bytes.get() && packets <= self.config.packets {
                 return None;
             }
@@ -308,7 +474,7 @@ impl Model {
             ..
         } = held.datagram;
         let (class, deadline) = (u64::from(class), deadline.as_nanos());
-        match self.policy {
+        let key = match self.policy {
             AnyPolicy::Fifo(_) => (0, 0),
             AnyPolicy::Prio(_) => (class, 0),
             AnyPolicy::Weighted(w) => {
@@ -317,7 +483,8 @@ impl Model {
                 (0, score)
             }
             _ => (class, deadline),
-        }
+        };
+        key.max(held.behind)
     }
 
     fn rank(&self, held: &Held) -> (bool, (u64, u64), u64) {
@@ -360,7 +527,7 @@ impl Model {
         if frames.len() == 16 {
             frames.pop_front();
         }
-        frames.push_back(Frame {
+        frames.push_back(Known {
             number,
             group: id,
             lost: None,
@@ -368,9 +535,29 @@ impl Model {
         id
     }
 
-    fn frame(&mut self, datagram: &Datagram) -> Option<&mut Frame> {
+    fn frame(&mut self, datagram: &Datagram) -> Option<&mut Known> {
         let frames = &mut self.frames[usize::from(datagram.class)];
         frames.iter_mut().find(|f| Some(f.number) == datagram.frame)
+    }
+
+    /// Tells the end of a frame that came as a whole, if nothing of it waits any more.
+    fn finish_at(&mut self, now: Instant, whole: usize) {
+        let waits = self.waiting.iter().any(|h| h.whole == Some(whole));
+        let frame = &mut self.wholes[whole];
+        if !waits && !std::mem::replace(&mut frame.told, true) {
+            let waited = now.saturating_since(frame.since);
+            let late = frame.late;
+            let sent = Outcome::Sent { waited, late };
+            let event = Event::Frame(FrameId(whole as u64), frame.lost.unwrap_or(sent));
+            self.events.push(event);
+        }
+    }
+
+    /// As [`Model::finish_at`], where it may be lost.
+    fn finish_lost(&mut self, whole: usize) {
+        if self.wholes[whole].lost.is_some() {
+            self.finish_at(Instant::ZERO, whole);
+        }
     }
 
     fn lost(&mut self, datagram: &Datagram) -> Option<Outcome> {
@@ -387,6 +574,31 @@ impl Model {
         self.waiting = left;
         for held in gone {
             self.end(&held, outcome);
+        }
+        let Some(whole) = held.whole else {
+            return;
+        };
+        self.wholes[whole].lost.get_or_insert(outcome);
+        self.finish_lost(whole);
+        for next in whole + 1..self.wholes.len() {
+            let Whole {
+                group,
+                parents,
+                lost,
+                ..
+            } = &self.wholes[next];
+            if lost.is_some() || parents.iter().all(|p| self.wholes[*p].lost.is_none()) {
+                continue;
+            }
+            let group = *group;
+            self.wholes[next].lost = Some(Outcome::Orphaned);
+            let (gone, left): (Vec<_>, Vec<_>) =
+                self.waiting.iter().partition(|h| h.group == group);
+            self.waiting = left;
+            for held in gone {
+                self.end(&held, Outcome::Orphaned);
+            }
+            self.finish_lost(next);
         }
     }
 
@@ -407,8 +619,9 @@ impl Model {
 /// In an order that does not depend on which was dropped first.
 fn sorted(mut events: Vec<Event>) -> Vec<Event> {
     events.sort_by_key(|event| match event {
-        Event::Outcome(id, ..) => id.0,
-        Event::Target(_) | Event::Low => u64::MAX,
+        Event::Outcome(id, ..) => (0, id.0),
+        Event::Frame(id, _) => (1, id.0),
+        Event::Target(_) | Event::Low => (2, 0),
     });
     events
 }
@@ -419,7 +632,7 @@ pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
     let mut sender = Sender::new(config, script.clone(), policy);
     let mut model = Model::new(config, policy);
     let mut now = Instant::ZERO + Duration::from_secs(1);
-    let mut ended = Vec::new();
+    let (mut ended, mut frames) = (Vec::new(), Vec::new());
     assert_eq!(sender.poll_event(), Some(Event::Target(Rate::default())));
     // In the end the whole backlog leaves.
     let far = [Op::Advance(Duration::from_millis(50))];
@@ -440,6 +653,40 @@ pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
                 };
                 sender.enqueue(now, datagram, datagram);
                 model.enqueue(now, datagram);
+            }
+            Op::Frame {
+                class,
+                lens,
+                lifetime,
+                back,
+            } => {
+                let lens: Vec<u32> = lens.into_iter().flatten().collect();
+                let deadline = now + lifetime;
+                let frames = model.wholes.len();
+                let back = back.into_iter().flatten();
+                let parents = back.filter_map(|back| frames.checked_sub(1 + usize::from(back)));
+                let parents: Vec<usize> = parents.collect();
+                let depends_on: Vec<FrameId> = parents.iter().map(|p| FrameId(*p as u64)).collect();
+                let frame = Frame {
+                    class,
+                    deadline,
+                    depends_on: &depends_on,
+                };
+                let payload = |len| Datagram {
+                    class,
+                    len,
+                    deadline,
+                    frame: None,
+                };
+                let parts = lens.iter().map(|len| (*len, payload(*len)));
+                let taken = sender.enqueue_frame(now, &frame, parts);
+                if lens.is_empty() {
+                    assert!(taken.is_err());
+                } else {
+                    let ids = taken.map(|(frame, first)| (frame.0 as usize, first.0));
+                    assert_eq!(ids, Ok((frames, model.next)));
+                    model.enqueue_frame(now, (class, deadline), &lens, &parents);
+                }
             }
             Op::Transmit => {
                 script.allow(Some(now));
@@ -478,6 +725,10 @@ pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
             Event::Outcome(id, ..) => Some(id.0),
             _ => None,
         }));
+        frames.extend(events.iter().filter_map(|event| match event {
+            Event::Frame(id, _) => Some(id.0),
+            _ => None,
+        }));
         let expected = std::mem::take(&mut model.events);
         assert_eq!(sorted(events), sorted(expected), "{policy} {op:?}");
         let held = sender.backlog();
@@ -490,7 +741,13 @@ pub fn check(config: Config, policy: AnyPolicy, ops: &[Op]) {
         ended.iter().copied().eq(0..model.next),
         "one outcome for each datagram"
     );
+    frames.sort_unstable();
+    let whole = model.wholes.len() as u64;
+    assert!(
+        frames.iter().copied().eq(0..whole),
+        "one outcome for each frame"
+    );
     let counted = sender.stats().classes().iter();
-    let counted = counted.map(|c| c.sent + c.expired + c.evicted + c.too_large);
+    let counted = counted.map(|c| c.sent + c.expired + c.evicted + c.too_large + c.orphaned);
     assert_eq!(counted.sum::<u64>(), model.next);
 }
