@@ -34,7 +34,9 @@ use std::time;
 
 use bytes::Bytes;
 use makeway_core::rate::RateController;
-use makeway_core::send::{self, Config, Datagram, DatagramId, Event, Policy, Stats};
+use makeway_core::send::{
+    self, Config, Datagram, DatagramId, Event, Frame, FrameError, FrameId, Policy, Stats,
+};
 use makeway_core::units::Instant;
 use quinn::{Connection, ConnectionError, SendDatagramError};
 use tokio::sync::Notify;
@@ -63,6 +65,18 @@ pub enum SetupError {
          TransportConfig::datagram_send_buffer_size to quic::AHEAD, at most {AHEAD_MOST} B"
     )]
     Buffer(usize),
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendFrameError {
+    /// The connection is closed.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The sender does not take it.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
 }
 
 /// Sends datagrams over a connection, the best next. Clones share one queue; when the last is dropped, its backlog is lost.
@@ -172,6 +186,32 @@ impl<P: Policy + Send + 'static> Sender<P> {
         shared.came.notify_one();
         shared.happened.notify_waiters();
         Ok(id)
+    }
+
+    /// Takes a frame in its datagrams, admitted as a whole ([`send::Sender::enqueue_frame`]): its number, and that of its first datagram. The
+    /// outcome of the frame, and of each datagram, is an event.
+    ///
+    /// # Errors
+    /// [`SendFrameError`]; nothing is taken.
+    pub fn send_frame(
+        &self,
+        frame: &Frame<'_>,
+        datagrams: &[Bytes],
+    ) -> Result<(FrameId, DatagramId), SendFrameError> {
+        let shared = &*self.shared;
+        if let Some(reason) = shared.connection.close_reason() {
+            return Err(reason.into());
+        }
+        let parts = datagrams.iter().map(|payload| {
+            let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+            (len, payload.clone())
+        });
+        let mut sender = shared.sender();
+        shared.follow_mtu(&mut sender);
+        let ids = sender.enqueue_frame(shared.now(), frame, parts)?;
+        shared.came.notify_one();
+        shared.happened.notify_waiters();
+        Ok(ids)
     }
 
     /// The next event; waits for one. `None`: the connection is closed and no event is left.

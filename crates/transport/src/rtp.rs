@@ -24,7 +24,8 @@ pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 pub use rtcp::NtpEpoch;
 pub use sending::{
-    ConfigError, Frame, Request, Sending, SendingConfig, Stats, Stream, StreamStats,
+    ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
+    Stream, StreamStats,
 };
 
 #[cfg(test)]

@@ -80,3 +80,48 @@ async fn a_queue_of_quinn_that_is_smaller_than_a_packet_bounds_what_is_sent() {
     );
     assert_eq!(accepted.read_datagram().await.unwrap().len(), 500);
 }
+
+/// The second frame has a datagram that no packet carries, and the third depends on it.
+#[tokio::test]
+async fn frames_are_sent_as_a_whole_or_not_at_all() {
+    let (_server, connection, accepted) = connected(AHEAD).await;
+    let sender = Sender::new(connection, Config::default(), Fifo).unwrap();
+    let deadline = sender.now() + Duration::from_secs(5);
+    let mut last = None;
+    for lengths in [&[1000, 500][..], &[100, 9000], &[100]] {
+        let depends_on: Vec<FrameId> = last.into_iter().collect();
+        let frame = Frame {
+            class: 0,
+            deadline,
+            depends_on: &depends_on,
+        };
+        let datagrams = lengths.iter().map(|length| vec![0; *length].into());
+        let datagrams: Vec<Bytes> = datagrams.collect();
+        last = Some(sender.send_frame(&frame, &datagrams).unwrap().0);
+    }
+    let mut ended = [None; 3];
+    while ended.contains(&None)
+        && let Some(event) = sender.event().await
+    {
+        if let Event::Frame(id, outcome) = event {
+            ended[id.0 as usize] = Some(outcome);
+        }
+    }
+    let sent = |outcome| matches!(outcome, Some(Outcome::Sent { .. }));
+    assert!(sent(ended[0]), "{ended:?}");
+    assert_eq!(
+        ended[1..],
+        [Some(Outcome::TooLarge), Some(Outcome::Orphaned)]
+    );
+    for length in [1000, 500] {
+        assert_eq!(accepted.read_datagram().await.unwrap().len(), length);
+    }
+    let none = FrameId(9);
+    let frame = Frame {
+        class: 0,
+        deadline,
+        depends_on: &[none],
+    };
+    let refused = sender.send_frame(&frame, &[Bytes::from_static(b"x")]);
+    assert_eq!(refused, Err(FrameError::Unknown(none).into()));
+}

@@ -9,13 +9,16 @@ use makeway_core::measure::Histogram;
 use makeway_core::rate::tfrc::TfrcParams;
 use makeway_core::rate::{self, AnyController, AnyReporter};
 use makeway_core::sched::Backlog;
-use makeway_core::send::{self, AnyPolicy, DatagramId, Event};
+use makeway_core::send::{self, AnyPolicy, DatagramId, Event, FrameId};
 use makeway_core::units::{Duration, Instant, Rate};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::driver::{Clock, Driver, Session};
-use super::sending::{ConfigError, Frame, Request, Sending, SendingConfig, Stats, Stream};
+use super::sending::{
+    ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
+    Stream,
+};
 use crate::network::{self, Ecn};
 
 /// Events that wait for the application; more are dropped and counted.
@@ -205,6 +208,29 @@ impl Call {
             };
             driven.sending.send(now, &frame)
         })
+    }
+
+    /// Takes a frame in the packets of the application's packetiser, with times as [`Call::now`] tells them: its number, and that of its
+    /// first packet. The outcome of the frame, and of each packet, is an event.
+    ///
+    /// # Errors
+    /// [`PacketFrameError`]; nothing is taken.
+    pub fn send_packets(
+        &self,
+        frame: &PacketFrame,
+    ) -> Result<(FrameId, DatagramId), PacketFrameError> {
+        self.driver
+            .with(|driven, now| driven.sending.send_packets(now, frame))
+    }
+
+    /// The longest RTP payload that the path carries now: see [`Sending::largest`].
+    pub fn largest(&self) -> usize {
+        self.driver.look(|driven| driven.sending.largest())
+    }
+
+    /// The time by which frames are told: it counts from the beginning of the call.
+    pub fn now(&self) -> Instant {
+        self.driver.now()
     }
 
     /// The next event; `None` once the call has failed.

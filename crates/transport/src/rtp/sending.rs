@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sender's side of a call, without a socket: media in, RTP and RTCP out, feedback in.
 
+mod packets;
+
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -21,6 +23,7 @@ use super::feedback::{Arrived, Inbox, Rejected};
 use super::history::Sent;
 use super::one_way::OneWay;
 use super::rtcp::{self, NtpEpoch, Timer, from_compact};
+pub use packets::{PacketFrame, PacketFrameError};
 
 /// One RTP stream of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +93,10 @@ struct Media {
     stream: usize,
     marker: bool,
     captured: Instant,
+    /// When it was handed over.
+    since: Instant,
+    /// The application's RTP time stamp.
+    timestamp: Option<u32>,
     payload: Bytes,
 }
 
@@ -133,6 +140,10 @@ struct Line {
     stream: Stream,
     next_rtp: u16,
     first_timestamp: u32,
+    /// The last time stamp of the application, and its instant.
+    clock: Option<(Instant, u32)>,
+    /// Classes of frames beside the stream's own.
+    classes: Vec<u8>,
     next_frame: u32,
     /// Whether a keyframe is asked for, and the number of the last FIR.
     wants_keyframe: bool,
@@ -176,6 +187,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             stream: *stream,
             next_rtp: rng.next_u64() as u16,
             first_timestamp: rng.next_u64() as u32,
+            clock: None,
+            classes: Vec::new(),
             next_frame: 0,
             wants_keyframe: false,
             fir: None,
@@ -225,6 +238,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
                 stream: frame.stream,
                 marker: n + 1 == packets,
                 captured: now,
+                since: now,
+                timestamp: None,
                 payload,
             };
             let id = self.sender.enqueue(now, datagram, media);
@@ -262,7 +277,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             .payload_type(line.stream.payload_type)
             .marker_bit(media.marker)
             .sequence_number(line.next_rtp)
-            .timestamp(line.timestamp(media.captured))
+            .timestamp(media.timestamp.unwrap_or(line.timestamp(media.captured)))
             .ssrc(line.stream.ssrc)
             .extension(PROFILE, &extensions)
             .payload(&media.payload)
@@ -280,9 +295,9 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         line.next_rtp = line.next_rtp.wrapping_add(1);
         let stats = &mut self.stats.streams[media.stream];
         stats.bytes += Size::new(packet.datagram.len.into());
-        stats.waited.record(now.saturating_since(media.captured));
+        stats.waited.record(now.saturating_since(media.since));
         self.timer.start(now);
-        Some(allowed.max(media.captured))
+        Some(allowed.max(media.since))
     }
 
     /// Takes a datagram of the receiver: RTCP. An impossible report is counted and changes nothing. A report goes to the controller with the
@@ -348,7 +363,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         for (line, stats) in self.lines.iter().zip(&mut stats.streams) {
-            stats.outcomes = self.sender.stats().class(line.stream.class);
+            stats.outcomes = self.outcomes(line);
         }
         stats
     }
@@ -549,9 +564,15 @@ const LEAST_CUT: usize = 400;
 const REPORTS: usize = 4;
 
 impl Line {
+    /// RTP time stamp of an instant, by the last of the application if there was one.
     fn timestamp(&self, at: Instant) -> u32 {
-        let ticks = u128::from(at.as_nanos()) * u128::from(self.stream.clock_rate) / 1_000_000_000;
-        self.first_timestamp.wrapping_add(ticks as u32)
+        let (zero, first) = self.clock.unwrap_or((Instant::ZERO, self.first_timestamp));
+        let ticks = |time: Duration| {
+            let ticks = u128::from(time.as_nanos()) * u128::from(self.stream.clock_rate);
+            (ticks / 1_000_000_000) as u32
+        };
+        let after = first.wrapping_add(ticks(at.saturating_since(zero)));
+        after.wrapping_sub(ticks(zero.saturating_since(at)))
     }
 }
 

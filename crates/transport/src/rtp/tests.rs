@@ -16,6 +16,7 @@ use rtp_types::RtpPacket;
 use super::*;
 
 mod bottleneck;
+mod packets;
 
 /// Keeps what the controller would hear.
 #[derive(Clone, Debug, Default)]
