@@ -3,16 +3,17 @@
 # make test    format, lints as errors, all tests
 # make browser a call between two real browsers beside downloads: make browser ARGS='--help'
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
+# make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser test check fuzz
+.PHONY: demo browser package test check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
 # What tests run beside our own programs. Without root their tests are skipped, and counted.
 PEERS = valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-system-x86_64=qemu-system-x86 busybox=busybox-static \
 	modprobe=kmod tc=iproute2 setpriv=util-linux /usr/lib/systemd/systemd=systemd tshark=tshark tcpdump=tcpdump ns=ns2 \
-	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0 $(CALL)
+	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0 dpkg-shlibdeps=dpkg-dev $(CALL)
 # The browser's call, and what drives the browsers.
 CALL = chromium=chromium node=nodejs npm=npm ffmpeg=ffmpeg tc=iproute2 unshare=util-linux sysctl=procps
 # What builds the book: a release of upstream in a wheel, held to its hash.
@@ -39,6 +40,11 @@ browser:
 	@$(PLAYWRIGHT)
 	@cargo build --locked --bin makeway --example delay
 	@node browser/main.js $(ARGS)
+
+package:
+	@scripts/setup cargo=cargo iptables=iptables dpkg-shlibdeps=dpkg-dev strip=binutils $(QDISCS)
+	@cargo build --locked --release --workspace --bin makeway
+	@scripts/package target/release/makeway
 
 check:
 	cargo clippy --locked -p makeway-core --all-targets -- -D warnings

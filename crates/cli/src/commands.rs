@@ -8,6 +8,7 @@ mod describe;
 mod doctor;
 mod down;
 mod instance;
+mod pages;
 pub mod parallel;
 mod plan;
 pub mod recv;
@@ -54,6 +55,8 @@ enum Command {
     Plan(plan::Plan),
     Run(run::Run),
     #[command(hide = true)]
+    Pages(pages::Pages),
+    #[command(hide = true)]
     Guest(vm::Guest),
     #[command(hide = true, disable_help_flag = true)]
     Papers(Moved),
@@ -97,6 +100,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Pages(args) => pages::run(&args),
         Command::Guest(args) => vm::guest(&args),
         Command::Papers(_) => Ok(moved("papers")),
         Command::Validate(_) => Ok(moved("validate")),

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Debian package: made of this build, installed by the real dpkg below a folder, upgraded, removed and purged there.
+
+#![allow(clippy::unwrap_used)] // In a test a failure is a panic.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use makeway_testing::skip;
+
+const MAKEWAY: &str = env!("CARGO_BIN_EXE_makeway");
+
+/// Runs it to its end; its output.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+    out.into_owned()
+}
+
+fn is_there(program: &str) -> bool {
+    let mut command = Command::new(program);
+    let command = command.arg("--version").stdout(Stdio::null());
+    command.stderr(Stdio::null()).status().is_ok()
+}
+
+/// A system of its own, with dpkg's records and nothing else.
+struct System {
+    root: PathBuf,
+}
+
+impl System {
+    fn below(root: PathBuf) -> Self {
+        for folder in ["info", "updates", "triggers"] {
+            fs::create_dir_all(root.join("var/lib/dpkg").join(folder)).unwrap();
+        }
+        fs::create_dir_all(root.join("etc/systemd/system")).unwrap();
+        fs::write(root.join("var/lib/dpkg/status"), "").unwrap();
+        Self { root }
+    }
+
+    /// As root, which on this machine is the test's own user.
+    fn dpkg(&self, arguments: &[&str]) -> String {
+        let root = format!("--root={}", self.root.display());
+        // Its libraries are those of this machine, and so is the shell of its scripts.
+        let flags = [
+            "--force-depends",
+            "--force-script-chrootless",
+            "--no-triggers",
+        ];
+        let mut command = Command::new("unshare");
+        command.args(["-r", "dpkg", &root]).args(flags);
+        run(command
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.path(name).symlink_metadata().is_ok()
+    }
+}
+
+/// Paths of files below `folder`, from there.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        for entry in fs::read_dir(next).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match entry.file_type().unwrap().is_dir() {
+                true => todo.push(path),
+                false => found.push(path.strip_prefix(folder).unwrap().display().to_string()),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn package(version: &str, folder: &Path) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/package");
+    let mut command = Command::new(script);
+    command.arg(MAKEWAY).arg(folder);
+    command
+        .env("MAKEWAY_VERSION", version)
+        .env("SOURCE_DATE_EPOCH", "1700000000");
+    // A quarter of the time.
+    command.env("DPKG_DEB_COMPRESSOR_TYPE", "none");
+    run(&mut command).trim().to_owned()
+}
+
+#[test]
+fn the_package_is_installed_upgraded_removed_and_purged() {
+    for (program, of) in [
+        ("dpkg-shlibdeps", "dpkg-dev"),
+        ("strip", "binutils"),
+        ("deb-systemd-helper", "init-system-helpers"),
+    ] {
+        if !is_there(program) {
+            return skip(format_args!("no {program}: install the package {of}"));
+        }
+    }
+    let allowed = Command::new("unshare")
+        .args(["-r", "true"])
+        .stderr(Stdio::null())
+        .status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        return skip("`unshare -r` is not allowed on this machine");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["1.0-1", "1.0-2"].map(|version| package(version, folder.path()));
+    let system = System::below(folder.path().join("root"));
+    let wants = "etc/systemd/system/multi-user.target.wants/makeway.service";
+    let config = "etc/makeway/makeway.toml";
+
+    system.dpkg(&["-i", &first]);
+    assert!(system.has(wants), "it starts at boot");
+    let program = system.path("usr/bin/makeway");
+    let check = |file: &str| {
+        let mut command = Command::new(&program);
+        run(command.args(["service", "--check"]).arg(system.path(file)))
+    };
+    assert!(check(config).starts_with("no interface yet"));
+    assert!(check("usr/share/doc/makeway/examples/makeway.toml").starts_with("wan0: upload"));
+    for (unit, line) in [
+        ("makeway.service", "ExecStart=/usr/bin/makeway service\n"),
+        (
+            "makeway@.service",
+            "ExecStart=/usr/bin/makeway up $MAKEWAY -- %i\n",
+        ),
+    ] {
+        let text = fs::read_to_string(system.path("usr/lib/systemd/system").join(unit)).unwrap();
+        assert!(text.contains(line), "{text}");
+    }
+
+    // A page for each subcommand that the help shows, and the words that a shell completes.
+    let help = run(Command::new(&program).arg("--help"));
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    let names: Vec<_> = commands
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.contains(&"service") && names.len() > 8, "{help}");
+    let pages: Vec<_> = files(&system.path("usr/share/man/man1"));
+    assert_eq!(pages.len(), names.len() + 1, "{pages:?} {names:?}");
+    let completion = system.path("usr/share/bash-completion/completions/makeway");
+    let completed = format!(
+        "source {}; COMP_WORDS=(makeway do); COMP_CWORD=1; _makeway makeway do makeway; echo ${{COMPREPLY[*]}}",
+        completion.display()
+    );
+    let words = run(Command::new("bash").args(["-c", &completed]));
+    let mut words: Vec<_> = words.split_whitespace().collect();
+    words.sort_unstable();
+    assert_eq!(words, ["doctor", "down"]);
+
+    // An upgrade leaves the administrator's file and choice.
+    let own = "[interface.wan0]\nupload = \"20mbit\"\n";
+    fs::write(system.path(config), own).unwrap();
+    fs::remove_file(system.path(wants)).unwrap();
+    system.dpkg(&["-i", &second]);
+    let shown = system.dpkg(&["-s", "makeway"]);
+    assert!(
+        shown.contains("Version: 1.0-2\n") && shown.contains("ok installed"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("libelf1") && shown.contains("libc6 (>= 2."),
+        "{shown}"
+    );
+    assert_eq!(fs::read_to_string(system.path(config)).unwrap(), own);
+    assert!(!system.has(wants), "a service that was disabled stays so");
+
+    system.dpkg(&["-r", "makeway"]);
+    assert!(!system.has("usr/bin/makeway") && system.has(config));
+    system.dpkg(&["-P", "makeway"]);
+    let left: Vec<_> = files(&system.root)
+        .into_iter()
+        .filter(|file| file.contains("makeway"))
+        .collect();
+    assert_eq!(left, [""; 0]);
+}
