@@ -14,13 +14,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Far, inside, inside_in_real_time, ip};
+use common::{Far, inside_in_order, inside_in_real_time, ip};
 use makeway_core::workload::Workload;
 use makeway_gateway::rules::{self, Direction};
 use serde_json::Value;
 
+const MAKEWAY: &str = env!("CARGO_BIN_EXE_makeway");
+
 fn makeway(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_makeway"));
+    let mut command = Command::new(MAKEWAY);
     command.args(arguments);
     command
 }
@@ -67,12 +69,15 @@ fn egress() -> Value {
 
 #[test]
 fn a_transfer_goes_on_after_kill_9_and_down_cleans_up() {
-    if !inside("a_transfer_goes_on_after_kill_9_and_down_cleans_up") {
+    if !inside_in_order(
+        "a_transfer_goes_on_after_kill_9_and_down_cleans_up",
+        &[Path::new(MAKEWAY)],
+    ) {
         return;
     }
     const BYTES: usize = 6_000_000;
     let far = Far::new();
-    let mut instance = up("up near --rate 20mbit --down 20mbit");
+    let mut instance = up("up near --rate 20mbit --down 20mbit --backend nfqueue");
     assert!(rules_left());
     let listener = far.run(|| TcpListener::bind("10.9.0.2:6000").unwrap());
     let (half, halves) = mpsc::channel();
@@ -104,7 +109,10 @@ fn a_transfer_goes_on_after_kill_9_and_down_cleans_up() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
-    if !inside("what_cannot_be_is_refused_with_a_sentence_and_changes_nothing") {
+    if !inside_in_order(
+        "what_cannot_be_is_refused_with_a_sentence_and_changes_nothing",
+        &[Path::new(MAKEWAY)],
+    ) {
         return;
     }
     let _far = Far::new();
@@ -138,11 +146,14 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
 
 #[test]
 fn a_second_instance_is_refused_and_the_first_goes_on() {
-    if !inside("a_second_instance_is_refused_and_the_first_goes_on") {
+    if !inside_in_order(
+        "a_second_instance_is_refused_and_the_first_goes_on",
+        &[Path::new(MAKEWAY)],
+    ) {
         return;
     }
     let _far = Far::new();
-    let mut first = up("up near --rate 20mbit");
+    let mut first = up("up near --rate 20mbit --backend nfqueue");
     let second = ask("up near --rate 10mbit");
     assert!(!second.status.success());
     assert!(words(&second).contains("already"), "{}", words(&second));
@@ -154,10 +165,7 @@ fn a_second_instance_is_refused_and_the_first_goes_on() {
 
 #[test]
 fn set_under_traffic_loses_nothing() {
-    if !inside_in_real_time(
-        "set_under_traffic_loses_nothing",
-        &[Path::new(env!("CARGO_BIN_EXE_makeway"))],
-    ) {
+    if !inside_in_real_time("set_under_traffic_loses_nothing", &[Path::new(MAKEWAY)]) {
         return;
     }
     let far = Far::new();
@@ -221,7 +229,10 @@ fn soak() -> Duration {
 
 #[test]
 fn random_operations_leave_no_rule_no_process_and_no_growth() {
-    if !inside("random_operations_leave_no_rule_no_process_and_no_growth") {
+    if !inside_in_order(
+        "random_operations_leave_no_rule_no_process_and_no_growth",
+        &[Path::new(MAKEWAY)],
+    ) {
         return;
     }
     let far = Far::new();
@@ -242,7 +253,9 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
                 let rate = rng.u32(1..200);
                 let discipline = ["sqf", "fq", "pfq", "fifo", "hier"][rng.usize(..5)];
                 let down = if rng.bool() { " --down 30mbit" } else { "" };
-                let line = format!("up near --rate {rate}mbit --discipline {discipline}{down}");
+                let line = format!(
+                    "up near --rate {rate}mbit --backend nfqueue --discipline {discipline}{down}"
+                );
                 instance = Some(up(&line));
             }
             (0, Some(child)) => {
@@ -275,7 +288,7 @@ fn random_operations_leave_no_rule_no_process_and_no_growth() {
     }
 
     // Second half: one instance lives through all of it.
-    let mut child = up("up near --rate 50mbit --down 50mbit");
+    let mut child = up("up near --rate 50mbit --down 50mbit --backend nfqueue");
     // Each discipline once, with a full queue: memory that only one needs is taken when it comes first, and counted when it is used first.
     for discipline in ["fq", "pfq", "fifo", "hier", "sqf"] {
         let set = format!("up near --set discipline={discipline}");

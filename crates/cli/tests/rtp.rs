@@ -84,7 +84,9 @@ fn frames_of_standard_input_are_sent() {
     let mut sender = sender.stdin(Stdio::piped()).spawn().unwrap();
     let mut input = sender.stdin.take().unwrap();
     for n in 0..20_u8 {
-        let frame = [&[n % 2, 0, 200, 0, 0, 0, 100][..], &[n; 100]].concat();
+        // Its deadline is 40 s away: on no machine is it late.
+        let [high, low] = 40_000_u16.to_be_bytes();
+        let frame = [&[n % 2, high, low, 0, 0, 0, 100][..], &[n; 100]].concat();
         input.write_all(&frame).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(10));
     }

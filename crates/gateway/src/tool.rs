@@ -179,6 +179,9 @@ fn ended(child: &mut Child, end: Instant) -> io::Result<ExitStatus> {
 
 #[cfg(test)]
 mod tests {
+    use makeway_testing::{PATIENT, in_real_time_within_or};
+    use makeway_vm::again;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -203,6 +206,13 @@ mod tests {
 
     #[test]
     fn one_that_hangs_is_killed_with_all_that_it_started() {
+        let this = "tool::tests::one_that_hangs_is_killed_with_all_that_it_started";
+        in_real_time_within_or(PATIENT, one_that_hangs_is_killed, || {
+            again(&format!("--exact {this}"), &[])
+        });
+    }
+
+    fn one_that_hangs_is_killed() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("mark");
         let script = format!("(sleep 1; touch {}) & sleep 60", mark.display());

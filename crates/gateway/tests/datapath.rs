@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Far, inside, inside_in_real_time};
+use common::{Far, inside_in_order, inside_in_real_time};
 use makeway_core::framing::Framing;
 use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::{Bytes, Rate};
@@ -98,7 +98,7 @@ fn a_shaped_flood_leaves_at_the_rate() {
 
 #[test]
 fn tcp_is_segmented_before_it_is_queued_both_ways() {
-    if !inside("tcp_is_segmented_before_it_is_queued_both_ways") {
+    if !inside_in_order("tcp_is_segmented_before_it_is_queued_both_ways", &[]) {
         return;
     }
     let far = Far::new();
@@ -200,7 +200,7 @@ fn a_delay_line_delays_and_loses_as_told() {
 
 #[test]
 fn a_queue_that_is_taken_is_refused() {
-    if !inside("a_queue_that_is_taken_is_refused") {
+    if !inside_in_order("a_queue_that_is_taken_is_refused", &[]) {
         return;
     }
     let first = Datapath::spawn(config(5, None)).unwrap();
@@ -217,7 +217,7 @@ fn a_queue_that_is_taken_is_refused() {
 
 #[test]
 fn rules_go_when_dropped_and_by_name() {
-    if !inside("rules_go_when_dropped_and_by_name") {
+    if !inside_in_order("rules_go_when_dropped_and_by_name", &[]) {
         return;
     }
     for direction in Direction::BOTH {
@@ -239,7 +239,10 @@ fn rules_go_when_dropped_and_by_name() {
 
 #[test]
 fn a_link_of_no_rate_drops_nothing_and_every_packet_is_counted() {
-    if !inside("a_link_of_no_rate_drops_nothing_and_every_packet_is_counted") {
+    if !inside_in_order(
+        "a_link_of_no_rate_drops_nothing_and_every_packet_is_counted",
+        &[],
+    ) {
         return;
     }
     let far = Far::new();

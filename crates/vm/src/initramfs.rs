@@ -29,7 +29,20 @@ impl Initramfs {
     /// Adds a program of the host to `/bin`, and the libraries that it is linked to where the host has them.
     pub fn program(&mut self, path: &Path) -> Result<(), VmError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.copy(&format!("bin/{name}"), path)?;
+        self.linked(&format!("bin/{name}"), path)
+    }
+
+    /// Adds a file of the host where the host has it, and the libraries that it is linked to.
+    pub fn in_place(&mut self, path: &Path) -> Result<(), VmError> {
+        let to = path.to_string_lossy();
+        self.linked(to.trim_start_matches('/'), path)
+    }
+
+    fn linked(&mut self, to: &str, path: &Path) -> Result<(), VmError> {
+        self.copy(to, path)?;
+        if !self.is_elf(to) {
+            return Ok(());
+        }
         // `ldd` fails for a static program, which needs nothing.
         let listed = Command::new("ldd").arg(path).output();
         let listed = listed.map(|out| out.stdout).unwrap_or_default();
@@ -40,6 +53,11 @@ impl Initramfs {
             }
         }
         Ok(())
+    }
+
+    fn is_elf(&self, path: &str) -> bool {
+        let added = self.files.get(path);
+        added.is_some_and(|(content, _)| content.starts_with(b"\x7fELF"))
     }
 
     fn copy(&mut self, to: &str, from: &Path) -> Result<(), VmError> {

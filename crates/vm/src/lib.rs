@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 pub use accelerator::Accelerator;
-pub use again::again;
+pub use again::{again, again_with};
 pub use kernel::{Kernel, cache};
 
 use initramfs::Initramfs;
@@ -137,6 +137,7 @@ pub struct Vm<'a> {
     kernel: &'a Kernel,
     modules: Vec<String>,
     programs: Vec<PathBuf>,
+    in_place: Vec<PathBuf>,
     files: Vec<(String, Vec<u8>)>,
     memory_mib: u32,
     cpus: u32,
@@ -160,6 +161,7 @@ impl<'a> Vm<'a> {
             kernel,
             modules: ["virtio_pci", "virtio_console"].map(String::from).to_vec(),
             programs: Vec::new(),
+            in_place: Vec::new(),
             files: Vec::new(),
             memory_mib: 1024,
             cpus: 2,
@@ -182,6 +184,12 @@ impl<'a> Vm<'a> {
     /// The shell prefers busybox's programs: of those names it takes another by its path alone, as `/bin/tc`.
     pub fn program(mut self, path: &Path) -> Self {
         self.programs.push(path.into());
+        self
+    }
+
+    /// Brings a file of this machine to the same place in the guest; of a library, those that it is linked to as well.
+    pub fn in_place(mut self, path: &Path) -> Self {
+        self.in_place.push(path.into());
         self
     }
 
@@ -387,6 +395,9 @@ impl<'a> Vm<'a> {
         archive.program(&find("busybox", "busybox-static")?)?;
         for program in &self.programs {
             archive.program(program)?;
+        }
+        for path in &self.in_place {
+            archive.in_place(path)?;
         }
         for (path, content) in &self.files {
             archive.add(path, content.clone(), false);

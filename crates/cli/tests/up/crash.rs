@@ -85,7 +85,7 @@ pub fn passes(receiver: &UdpSocket) -> bool {
 
 #[test]
 fn nothing_is_left_of_one_that_is_killed_anywhere() {
-    if !inside("crash::nothing_is_left_of_one_that_is_killed_anywhere") {
+    if !inside_in_order("crash::nothing_is_left_of_one_that_is_killed_anywhere") {
         return;
     }
     let far = Far::new();

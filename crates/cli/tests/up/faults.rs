@@ -81,7 +81,7 @@ fn clean(what: &str) {
 #[test]
 fn a_call_that_fails_stops_no_packet_and_leaves_nothing() {
     let test = "faults::a_call_that_fails_stops_no_packet_and_leaves_nothing";
-    if !inside(test) || !traced::can_fail() {
+    if !inside_in_order(test) || !traced::can_fail() {
         return;
     }
     let far = Far::new();
@@ -110,7 +110,7 @@ fn a_call_that_fails_stops_no_packet_and_leaves_nothing() {
 #[test]
 fn a_datapath_that_cannot_go_on_lets_packets_pass() {
     let test = "faults::a_datapath_that_cannot_go_on_lets_packets_pass";
-    if !inside(test) || !traced::can_fail() {
+    if !inside_in_order(test) || !traced::can_fail() {
         return;
     }
     let far = Far::new();
@@ -173,14 +173,14 @@ fn outage(receiver: &UdpSocket, most: Duration, harm: impl FnOnce()) -> Duration
     looking.join().unwrap()
 }
 
-/// The watchdog's time, and what a rule takes to go on a machine that is busy: both chosen by us.
+/// The watchdog's time, and what a rule takes to go on a machine that is busy: both chosen by us. A machine that stalls too little for
+/// a repetition has not used up the second of that.
 const WATCHDOG: Duration = Duration::from_millis(2250 + 1000);
-/// A machine that stalls by less has not used up the second of that.
-const EXCUSE: Duration = Duration::from_millis(200);
 
 #[test]
 fn a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most() {
-    if !inside("faults::a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most") {
+    if !inside_in_order("faults::a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most")
+    {
         return;
     }
     let far = Far::new();
@@ -207,21 +207,19 @@ fn a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most() {
     clean("killed");
     for which in 0..=names.len() {
         let name = names.get(which).map_or("all of them", |name| name);
-        makeway_testing::in_real_time_within(EXCUSE, || {
-            let mut up = Up::start(up);
-            let threads = threads(&up);
-            let mut stopped = None;
-            let time = WATCHDOG + Duration::from_secs(1);
-            let longest = outage(&receiver, time, || match which < names.len() {
-                true => stopped = Some(Stopped::thread(threads[which].0, up.0.id() as i32)),
-                false => up.signal(libc::SIGSTOP),
-            });
-            drop(stopped);
-            println!("{name} stopped: no packet for {} ms", longest.as_millis());
-            assert!(longest < WATCHDOG, "{name}: {longest:?}");
-            let (status, said) = up.end();
-            assert!(!status.success(), "{name}: {said}");
+        let mut up = Up::start(up);
+        let threads = threads(&up);
+        let mut stopped = None;
+        let time = WATCHDOG + Duration::from_secs(1);
+        let longest = outage(&receiver, time, || match which < names.len() {
+            true => stopped = Some(Stopped::thread(threads[which].0, up.0.id() as i32)),
+            false => up.signal(libc::SIGSTOP),
         });
+        drop(stopped);
+        println!("{name} stopped: no packet for {} ms", longest.as_millis());
+        assert!(longest < WATCHDOG, "{name}: {longest:?}");
+        let (status, said) = up.end();
+        assert!(!status.success(), "{name}: {said}");
         clean(name);
     }
 }
@@ -236,7 +234,12 @@ impl SlowTools {
         let place = folder.path().display().to_string();
         let mut script = String::new();
         for name in ["nft", "iptables-nft", "iptables-legacy"] {
-            let Ok(real) = fs::canonicalize(format!("/usr/sbin/{name}")) else {
+            // Where makeway looks first.
+            let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(Path::new);
+            let mut places = folders.into_iter().map(|folder| folder.join(name));
+            let Some(Ok(real)) =
+                places.find_map(|place| place.exists().then(|| fs::canonicalize(place)))
+            else {
                 continue;
             };
             fs::copy(&real, format!("{place}/real-{name}")).unwrap();
@@ -275,11 +278,11 @@ impl SlowTools {
 
 #[test]
 fn tools_that_hang_stop_neither_packets_nor_makeway() {
-    if !inside("faults::tools_that_hang_stop_neither_packets_nor_makeway") {
+    if !inside_in_order("faults::tools_that_hang_stop_neither_packets_nor_makeway") {
         return;
     }
     let Some(tools) = SlowTools::new() else {
-        return makeway_testing::skip("neither nft nor iptables is in /usr/sbin");
+        return makeway_testing::skip("neither nft nor iptables is installed");
     };
     let far = Far::new();
     let receiver = far.udp(4000);
@@ -309,7 +312,7 @@ fn tools_that_hang_stop_neither_packets_nor_makeway() {
 
 #[test]
 fn an_interface_that_is_renamed_or_moved_lets_packets_pass() {
-    if !inside("faults::an_interface_that_is_renamed_or_moved_lets_packets_pass") {
+    if !inside_in_order("faults::an_interface_that_is_renamed_or_moved_lets_packets_pass") {
         return;
     }
     let far = Far::new();

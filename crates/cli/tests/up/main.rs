@@ -31,6 +31,11 @@ use serde_json::Value;
 const MAKEWAY: &str = env!("CARGO_BIN_EXE_makeway");
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// As [`common::inside_in_order`], with this makeway.
+fn inside_in_order(test: &str) -> bool {
+    common::inside_in_order(test, &[Path::new(MAKEWAY)])
+}
+
 fn makeway(line: &str) -> Command {
     // In a guest it is in the path.
     let here = Path::new(MAKEWAY).exists();
@@ -161,12 +166,13 @@ fn egress(key: &str) -> u64 {
 
 #[test]
 fn up_makes_rules_that_down_takes_away() {
-    if !inside("up_makes_rules_that_down_takes_away") {
+    if !inside_in_order("up_makes_rules_that_down_takes_away") {
         return;
     }
     let far = Far::new();
     let receiver = far.udp(4000);
-    let mut up = Up::start("up near --rate 20mbit --down 50mbit --flows src-port");
+    let mut up =
+        Up::start("up near --rate 20mbit --down 50mbit --flows src-port --backend nfqueue");
     assert!(rules());
     let sender = UdpSocket::bind("10.9.0.1:4001").unwrap();
     sender.send_to(b"one", "10.9.0.2:4000").unwrap();
@@ -212,11 +218,11 @@ fn up_makes_rules_that_down_takes_away() {
 
 #[test]
 fn a_second_one_on_the_interface_is_refused() {
-    if !inside("a_second_one_on_the_interface_is_refused") {
+    if !inside_in_order("a_second_one_on_the_interface_is_refused") {
         return;
     }
     let _far = Far::new();
-    let up = Up::start("up near --rate 20mbit");
+    let up = Up::start("up near --rate 20mbit --backend nfqueue");
     let (ok, said) = say("up near --rate 30mbit --discipline fq");
     assert!(!ok && said.contains("already"), "{said}");
     assert!(said.contains(&up.0.id().to_string()), "{said}");
@@ -233,7 +239,7 @@ fn a_second_one_on_the_interface_is_refused() {
 
 #[test]
 fn ctrl_c_a_kill_and_a_hangup_clean_up() {
-    if !inside("ctrl_c_a_kill_and_a_hangup_clean_up") {
+    if !inside_in_order("ctrl_c_a_kill_and_a_hangup_clean_up") {
         return;
     }
     // Under nohup the test would hand down that it is ignored.
@@ -241,7 +247,7 @@ fn ctrl_c_a_kill_and_a_hangup_clean_up() {
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     let _far = Far::new();
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        let mut up = Up::start("up near --rate 20mbit --down 20mbit");
+        let mut up = Up::start("up near --rate 20mbit --down 20mbit --backend nfqueue");
         assert!(rules());
         up.signal(signal);
         let (status, said) = up.end();
@@ -253,7 +259,7 @@ fn ctrl_c_a_kill_and_a_hangup_clean_up() {
 
 #[test]
 fn a_change_under_traffic_loses_nothing() {
-    if !inside("a_change_under_traffic_loses_nothing") {
+    if !inside_in_order("a_change_under_traffic_loses_nothing") {
         return;
     }
     let far = Far::new();
@@ -262,7 +268,8 @@ fn a_change_under_traffic_loses_nothing() {
         .set_read_timeout(Some(Duration::from_secs(2)))
         .unwrap();
     // More room than there are packets, so that a machine that stalls drops none either.
-    let _up = Up::start("up near --rate 2mbit --limit 1000packets --discipline sqf");
+    let _up =
+        Up::start("up near --rate 2mbit --limit 1000packets --discipline sqf --backend nfqueue");
     const PACKETS: u64 = 600;
     let received = thread::spawn(move || {
         let mut numbers = Vec::new();
@@ -309,12 +316,12 @@ fn a_change_under_traffic_loses_nothing() {
 
 #[test]
 fn a_transfer_survives_a_kill_and_down_cleans() {
-    if !inside("a_transfer_survives_a_kill_and_down_cleans") {
+    if !inside_in_order("a_transfer_survives_a_kill_and_down_cleans") {
         return;
     }
     let far = Far::new();
     let listener = far.run(|| TcpListener::bind("10.9.0.2:5001").unwrap());
-    let up = Up::start("up near --rate 20mbit --down 20mbit");
+    let up = Up::start("up near --rate 20mbit --down 20mbit --backend nfqueue");
     let got = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&got);
     thread::spawn(move || {
@@ -348,23 +355,23 @@ fn a_transfer_survives_a_kill_and_down_cleans() {
     assert!(!rules());
     past(got.load(Ordering::Relaxed) + 1_000_000);
     // A killed one does not stand in the way of the next, with or without `down`.
-    let next = Up::start("up near --rate 20mbit");
+    let next = Up::start("up near --rate 20mbit --backend nfqueue");
     next.signal(libc::SIGKILL);
     drop(next);
-    let _again = Up::start("up near --rate 20mbit");
+    let _again = Up::start("up near --rate 20mbit --backend nfqueue");
     past(got.load(Ordering::Relaxed) + 100_000);
     assert!(egress("bytes_out") > 0);
 }
 
 #[test]
 fn an_interface_that_goes_away_ends_it_and_a_link_that_goes_down_does_not() {
-    if !inside("an_interface_that_goes_away_ends_it_and_a_link_that_goes_down_does_not") {
+    if !inside_in_order("an_interface_that_goes_away_ends_it_and_a_link_that_goes_down_does_not") {
         return;
     }
     let far = Far::new();
     let receiver = far.udp(4000);
     receiver.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut up = Up::start("up near --rate 20mbit");
+    let mut up = Up::start("up near --rate 20mbit --backend nfqueue");
     ip("link set near down");
     thread::sleep(Duration::from_millis(600));
     assert!(up.0.try_wait().unwrap().is_none());
@@ -387,7 +394,7 @@ fn an_interface_that_goes_away_ends_it_and_a_link_that_goes_down_does_not() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
-    if !inside("what_cannot_be_is_refused_with_a_sentence_and_changes_nothing") {
+    if !inside_in_order("what_cannot_be_is_refused_with_a_sentence_and_changes_nothing") {
         return;
     }
     let _far = Far::new();
@@ -445,7 +452,7 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
         assert!(said.contains(right), "makeway {line}: {said}");
         assert!(!said.contains("panicked"), "makeway {line}: {said}");
     }
-    let running = Up::start("up near --rate 20mbit");
+    let running = Up::start("up near --rate 20mbit --backend nfqueue");
     let (ok, said) = say("up near --set down=10mbit");
     assert!(!ok && said.contains("start it again with --down"), "{said}");
     let (ok, said) = say("up near --set tickets=10");

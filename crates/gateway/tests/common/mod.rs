@@ -6,22 +6,35 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use makeway_testing::{CLOCK, in_real_time_or, skip};
+use makeway_testing::{CALM, CLOCK, PATIENT, in_real_time_within_or, skip};
 use makeway_vm::again;
 
 const MARK: &str = "MAKEWAY_TEST_INSIDE";
 
 /// Runs the named test again as root of namespaces of its own; true in that second run. A machine
 /// where that is not allowed skips the test, and says so.
+#[allow(dead_code)] // Most tests repeat it where the machine stalls.
 pub fn inside(test: &str) -> bool {
     enter(|runtime| run(test, runtime))
 }
 
-/// As [`inside`], for a test that keeps real time: see [`in_real_time_or`]. `programs` are those that it runs.
+/// As [`inside`], for a test that keeps real time: see [`in_real_time_within_or`]. `programs` are those that it runs.
 pub fn inside_in_real_time(test: &str, programs: &[&Path]) -> bool {
+    inside_within(CALM, test, programs)
+}
+
+/// As [`inside_in_real_time`], for a test of order and counts: clients, tools and watchdogs that it runs give up when they are not
+/// answered. A failure counts unless the machine stalled by more than [`PATIENT`].
+pub fn inside_in_order(test: &str, programs: &[&Path]) -> bool {
+    inside_within(PATIENT, test, programs)
+}
+
+fn inside_within(calm: Duration, test: &str, programs: &[&Path]) -> bool {
     enter(|runtime| {
-        in_real_time_or(
+        in_real_time_within_or(
+            calm,
             || run(test, runtime),
             || again(&format!("--exact {test} --nocapture"), programs),
         );

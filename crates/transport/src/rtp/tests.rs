@@ -397,7 +397,8 @@ fn a_call_takes_a_socket_of_the_application() {
     socket.connect(receiver.local_addr().unwrap()).unwrap();
     let ours = socket.local_addr().unwrap();
     let call = Call::over(socket, config()).unwrap();
-    call.send(0, Duration::from_millis(100), vec![0; 100]);
+    // Later than any stall of the machine.
+    call.send(0, Duration::from_secs(40), vec![0; 100]);
     let patience = Some(std::time::Duration::from_secs(10));
     receiver.set_read_timeout(patience).unwrap();
     let (len, from) = receiver.recv_from(&mut [0; 2000]).unwrap();

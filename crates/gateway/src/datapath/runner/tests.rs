@@ -4,6 +4,8 @@ use std::os::fd::AsRawFd;
 
 use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::Bytes;
+use makeway_testing::{PATIENT, in_real_time_within_or};
+use makeway_vm::again;
 
 use super::super::DatapathConfig;
 use super::*;
@@ -88,6 +90,13 @@ fn commands_are_heard_while_every_batch_is_full() {
 
 #[test]
 fn flows_are_told_in_parts_and_the_largest_first() {
+    let this = "datapath::runner::tests::flows_are_told_in_parts_and_the_largest_first";
+    in_real_time_within_or(PATIENT, flows_are_told_in_parts, || {
+        again(&format!("--exact {this}"), &[])
+    });
+}
+
+fn flows_are_told_in_parts() {
     let (kernel, ours) = sockets();
     let count = 3 * COPIED_FLOWS as u16 / 2;
     let mut pipeline = pipeline(2000);
