@@ -16,8 +16,8 @@ pub use real_time::{
 /// Names the file that gets a line for each skipped test; `scripts/test` sets it and counts the lines.
 pub const SKIPS: &str = "MAKEWAY_SKIPS";
 
-/// The longest stall at which a failure counts in a test of order and counts, which has no bar in time: programs and sockets that
-/// it waits for give up after half a second at the earliest.
+/// The longest stall at which a failure counts in a test of order and counts, which has no bar in time: its programs and sockets
+/// wait for half a second at least.
 pub const PATIENT: Duration = Duration::from_millis(200);
 
 /// Strict mode: with `1` a skipped test is a failed test. CI sets it.

@@ -68,7 +68,7 @@ pub fn again_with(
         command += &format!("mkdir -p '{folder}'; ln -s '/bin/{name}' '{folder}'\n");
     }
     let name = program.file_name().unwrap_or_default().to_string_lossy();
-    // What is skipped there is not made.
+    // A test that is skipped there is not made.
     command += &format!("MAKEWAY_STRICT=1 MAKEWAY_CLOCK=counted exec '/bin/{name}' {arguments}\n");
     let output = guest.run(&command, LIMIT)?;
     assert_eq!(output.status, 0, "{}\n{}", output.text, output.console);

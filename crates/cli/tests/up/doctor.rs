@@ -72,7 +72,7 @@ pub fn among(checks: &[Value], check: &str, found: &str, repair: &str) {
 
 #[test]
 fn a_machine_where_all_is_well_has_no_fault() {
-    if !inside("doctor::a_machine_where_all_is_well_has_no_fault") {
+    if !inside_in_order("doctor::a_machine_where_all_is_well_has_no_fault") {
         return;
     }
     let _far = Far::new();
@@ -108,7 +108,7 @@ fn a_machine_where_all_is_well_has_no_fault() {
 
 #[test]
 fn faults_of_the_file_and_the_interface_are_found() {
-    if !inside("doctor::faults_of_the_file_and_the_interface_are_found") {
+    if !inside_in_order("doctor::faults_of_the_file_and_the_interface_are_found") {
         return;
     }
     let _far = Far::new();
@@ -163,7 +163,7 @@ fn faults_of_the_file_and_the_interface_are_found() {
 
 #[test]
 fn packets_that_makeway_does_not_see_are_found() {
-    if !inside("doctor::packets_that_makeway_does_not_see_are_found") {
+    if !inside_in_order("doctor::packets_that_makeway_does_not_see_are_found") {
         return;
     }
     let _far = Far::new();
@@ -204,7 +204,7 @@ fn packets_that_makeway_does_not_see_are_found() {
 
 #[test]
 fn faults_of_the_machine_are_found() {
-    if !inside("doctor::faults_of_the_machine_are_found") {
+    if !inside_in_order("doctor::faults_of_the_machine_are_found") {
         return;
     }
     let _far = Far::new();

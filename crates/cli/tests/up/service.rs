@@ -95,7 +95,9 @@ const NEAR: &str = "[interface.near]\nupload = \"8mbit\"\nbackend = \"nfqueue\"\
 
 #[test]
 fn interfaces_are_shaped_when_they_come_go_are_renamed_or_change_their_mtu() {
-    if !inside("service::interfaces_are_shaped_when_they_come_go_are_renamed_or_change_their_mtu") {
+    if !inside_in_order(
+        "service::interfaces_are_shaped_when_they_come_go_are_renamed_or_change_their_mtu",
+    ) {
         return;
     }
     let later = "[interface.later]\nupload = \"3mbit\"\nbackend = \"nfqueue\"\n";
@@ -135,7 +137,7 @@ fn interfaces_are_shaped_when_they_come_go_are_renamed_or_change_their_mtu() {
 
 #[test]
 fn a_process_that_dies_or_stands_still_is_replaced() {
-    if !inside("service::a_process_that_dies_or_stands_still_is_replaced") {
+    if !inside_in_order("service::a_process_that_dies_or_stands_still_is_replaced") {
         return;
     }
     let _far = Far::new();
@@ -214,7 +216,7 @@ impl Flow {
 
 #[test]
 fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
-    if !inside("service::a_reload_loses_no_packet_and_a_wrong_file_changes_nothing") {
+    if !inside_in_order("service::a_reload_loses_no_packet_and_a_wrong_file_changes_nothing") {
         return;
     }
     let far = Far::new();

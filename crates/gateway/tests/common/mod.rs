@@ -25,8 +25,8 @@ pub fn inside_in_real_time(test: &str, programs: &[&Path]) -> bool {
     inside_within(CALM, test, programs)
 }
 
-/// As [`inside_in_real_time`], for a test of order and counts: clients, tools and watchdogs that it runs give up when they are not
-/// answered. A failure counts unless the machine stalled by more than [`PATIENT`].
+/// As [`inside_in_real_time`], for a test of order and counts: clients, tools and watchdogs that it runs wait for an answer for some
+/// seconds at most. A failure counts unless the machine stalled by more than [`PATIENT`].
 pub fn inside_in_order(test: &str, programs: &[&Path]) -> bool {
     inside_within(PATIENT, test, programs)
 }
