@@ -10,7 +10,9 @@ mod config;
 pub mod external;
 pub mod fixed;
 pub mod gaps;
+pub mod packets;
 pub mod rto;
+pub mod scream;
 pub mod sent;
 pub mod tfrc;
 
@@ -72,6 +74,11 @@ pub trait Reporter {
 
     /// When feedback is due, unless a packet comes before.
     fn next_timeout(&self) -> Option<Instant>;
+
+    /// Whether feedback is due before another packet is noted: a report holds a bounded number.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// Knowledge of a path before the first feedback: of signalling, an earlier call, another protocol. A controller that has it begins
@@ -135,6 +142,8 @@ pub enum Report {
         /// `None` while there is none.
         shortest: Option<Duration>,
     },
+    /// SCReAMv2: single packets, with times of arrival and marks.
+    Packets(packets::PacketReport),
 }
 
 /// Sequence numbers that were received, the latest first.

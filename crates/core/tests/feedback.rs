@@ -6,6 +6,7 @@ mod reference;
 
 use makeway_core::rate::abrc::AbrcParams;
 use makeway_core::rate::ccid2::Ccid2Params;
+use makeway_core::rate::scream::ScreamParams;
 use makeway_core::rate::tfrc::TfrcParams;
 use makeway_core::rate::{AckRanges, Config, Report};
 use makeway_core::units::{Duration, Rate};
@@ -21,6 +22,7 @@ fn controllers() -> Vec<Config> {
             interval: Duration::from_millis(50),
             ..AbrcParams::default()
         }),
+        Config::Scream(ScreamParams::default()),
     ]
 }
 

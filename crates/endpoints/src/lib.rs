@@ -19,6 +19,8 @@ const AHEAD: u32 = 2;
 /// IPv4, DCCP-Ack with long sequence numbers (RFC 4340 §5.1), and the options Elapsed Time, Loss Event Rate and Receive
 /// Rate (RFC 4342 §8), padded.
 const FEEDBACK: u32 = 64;
+/// IPv4, UDP, and a report of RFC 8888 on one stream without its packets (§3.1).
+const RFC8888: u32 = 28 + 20;
 
 /// A flow with a sender of its own.
 pub struct Media {
@@ -286,6 +288,12 @@ impl Media {
             // An Ack Vector in words (RFC 4340 §11.4), of a byte or two a range.
             Report::Acks(ranges) => {
                 FEEDBACK + (2 * ranges.iter().count() as u32).next_multiple_of(4)
+            }
+            // RFC 8888 §3.1 over UDP: headers, and two bytes for each packet from the first to the last.
+            Report::Packets(report) => {
+                let packets = report.packets().iter().map(|packet| packet.back);
+                let span = 1 + u32::from(packets.max().unwrap_or(0));
+                RFC8888 + (2 * span).next_multiple_of(4)
             }
             _ => FEEDBACK,
         };

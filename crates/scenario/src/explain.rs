@@ -304,5 +304,6 @@ fn rate_words(rate: &rate::Config) -> String {
         rate::Config::Abrc(params) => {
             format!("by ABRC with k = {}", f64::from(params.share) / 100.0)
         }
+        rate::Config::Scream(_) => "by SCReAMv2".into(),
     }
 }

@@ -109,6 +109,13 @@ fn controller(rate: &Config) -> Value {
         }),
         Config::Ccid2(_) => json!({ "kind": "ccid2" }),
         Config::Abrc(params) => json!({ "kind": "abrc", "k": f64::from(params.share) / 100.0 }),
+        Config::Scream(params) => json!({
+            "kind": "scream",
+            "l4s": params.l4s,
+            "overhead": f64::from(params.overhead) / 100.0,
+            "least_bps": params.least.bps(),
+            "most_bps": params.most.bps(),
+        }),
     }
 }
 

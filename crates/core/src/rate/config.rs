@@ -8,6 +8,8 @@ use core::str::FromStr;
 use super::abrc::{Abrc, AbrcParams, AbrcReceiver};
 use super::ccid2::{Ccid2, Ccid2Params, Ccid2Receiver};
 use super::fixed::Fixed;
+use super::packets::PacketsReceiver;
+use super::scream::{Scream, ScreamParams};
 use super::tfrc::{Tfrc, TfrcParams, TfrcReceiver};
 use super::{Arrival, Feedback, FeedbackError, RateController, Reporter, Start};
 use crate::param::{self, Refusal, Visitor};
@@ -24,11 +26,13 @@ pub enum Config {
     Ccid2(Ccid2Params),
     /// A share of an access point's queue.
     Abrc(AbrcParams),
+    /// SCReAMv2: a window from losses, marks and delay.
+    Scream(ScreamParams),
 }
 
 impl Config {
     /// Names of the controllers that have parameters.
-    pub const NAMES: [&str; 3] = ["tfrc", "ccid2", "abrc"];
+    pub const NAMES: [&str; 4] = ["tfrc", "ccid2", "abrc", "scream"];
     /// The least rate that stays: one packet in some seconds.
     pub const LEAST: Rate = Rate::from_bps(1000);
 
@@ -38,6 +42,7 @@ impl Config {
             Self::Fixed(_) | Self::Ccid2(_) => {}
             Self::Tfrc(params) => params.fields(visit),
             Self::Abrc(params) => params.fields(visit),
+            Self::Scream(params) => params.fields(visit),
         }
     }
 
@@ -66,6 +71,7 @@ impl Config {
             Self::Tfrc(params) => params.largest = bytes,
             Self::Ccid2(params) => params.largest = bytes,
             Self::Abrc(params) => params.largest = bytes,
+            Self::Scream(params) => params.largest = bytes,
         }
         self
     }
@@ -78,6 +84,7 @@ impl Config {
             Self::Tfrc(params) => params.start = Some(start),
             Self::Ccid2(params) => params.start = Some(start),
             Self::Abrc(params) => params.start = Some(start),
+            Self::Scream(params) => params.start = Some(start),
         }
         self
     }
@@ -89,6 +96,7 @@ impl Config {
             Self::Tfrc(params) => AnyController::Tfrc(Tfrc::new(params)),
             Self::Ccid2(params) => AnyController::Ccid2(Ccid2::new(params)),
             Self::Abrc(params) => AnyController::Abrc(Abrc::new(params)),
+            Self::Scream(params) => AnyController::Scream(Scream::new(params)),
         }
     }
 
@@ -99,6 +107,7 @@ impl Config {
             Self::Tfrc(params) => AnyReporter::Tfrc(TfrcReceiver::new(params.discounting)),
             Self::Ccid2(_) => AnyReporter::Ccid2(Ccid2Receiver::default()),
             Self::Abrc(params) => AnyReporter::Abrc(AbrcReceiver::new(params)),
+            Self::Scream(_) => AnyReporter::Packets(PacketsReceiver::default()),
         }
     }
 }
@@ -106,7 +115,7 @@ impl Config {
 /// Neither a controller nor a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a controller or a rate: write tfrc, ccid2, abrc, or a rate of 1kbit or more, like 2mbit"
+    "`{0}` is not a controller or a rate: write tfrc, ccid2, abrc, scream, or a rate of 1kbit or more, like 2mbit"
 )]
 pub struct ParseConfigError(String);
 
@@ -118,6 +127,7 @@ impl FromStr for Config {
             "tfrc" => Self::Tfrc(TfrcParams::default()),
             "ccid2" => Self::Ccid2(Ccid2Params::default()),
             "abrc" => Self::Abrc(AbrcParams::default()),
+            "scream" => Self::Scream(ScreamParams::default()),
             other => match other.parse() {
                 Ok(rate) if rate >= Self::LEAST => Self::Fixed(rate),
                 _ => return Err(ParseConfigError(other.into())),
@@ -133,6 +143,7 @@ impl fmt::Display for Config {
             Self::Tfrc(_) => f.write_str("tfrc"),
             Self::Ccid2(_) => f.write_str("ccid2"),
             Self::Abrc(_) => f.write_str("abrc"),
+            Self::Scream(_) => f.write_str("scream"),
         }
     }
 }
@@ -148,6 +159,8 @@ pub enum AnyController {
     Ccid2(Ccid2),
     /// A share of an access point's queue.
     Abrc(Abrc),
+    /// SCReAMv2: a window from losses, marks and delay.
+    Scream(Scream),
 }
 
 /// Any of the reporters.
@@ -162,6 +175,8 @@ pub enum AnyReporter {
     Ccid2(Ccid2Receiver),
     /// ABRC's receiver.
     Abrc(AbrcReceiver),
+    /// The receiver of controllers that hear of single packets.
+    Packets(PacketsReceiver),
 }
 
 /// The same call on any of them.
@@ -172,6 +187,7 @@ macro_rules! each {
             Self::Tfrc($it) => $call,
             Self::Ccid2($it) => $call,
             Self::Abrc($it) => $call,
+            Self::Scream($it) => $call,
         }
     };
 }
@@ -225,6 +241,7 @@ impl Reporter for AnyReporter {
             Self::Tfrc(it) => it.on_arrival(now, arrival),
             Self::Ccid2(it) => it.on_arrival(now, arrival),
             Self::Abrc(it) => it.on_arrival(now, arrival),
+            Self::Packets(it) => it.on_arrival(now, arrival),
         }
     }
 
@@ -234,6 +251,7 @@ impl Reporter for AnyReporter {
             Self::Tfrc(it) => it.poll_feedback(now),
             Self::Ccid2(it) => it.poll_feedback(now),
             Self::Abrc(it) => it.poll_feedback(now),
+            Self::Packets(it) => it.poll_feedback(now),
         }
     }
 
@@ -243,6 +261,14 @@ impl Reporter for AnyReporter {
             Self::Tfrc(it) => it.next_timeout(),
             Self::Ccid2(it) => it.next_timeout(),
             Self::Abrc(it) => it.next_timeout(),
+            Self::Packets(it) => it.next_timeout(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Packets(it) => it.is_full(),
+            _ => false,
         }
     }
 }

@@ -9,6 +9,7 @@ mod motive;
 mod ns2;
 mod path;
 mod ranges;
+mod scream;
 mod tfrc_receiver;
 mod tfrc_sender;
 

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use makeway_core::rate::packets::PacketReport;
 use makeway_core::rate::{
     AckRanges, AnyController, AnyReporter, Arrival, Config as Rates, Feedback, RateController,
     Report, Reporter,
@@ -119,6 +120,7 @@ impl Path {
                         rate: figure,
                         received,
                     },
+                    Report::Packets(_) => Report::Packets(PacketReport::new(self.now)),
                     Report::Acks(_) => {
                         let mut ranges = AckRanges::default();
                         ranges.push(0, u64::MAX);

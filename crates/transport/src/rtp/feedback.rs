@@ -108,6 +108,8 @@ pub(super) struct Inbox<Q> {
     reporter: Q,
     /// Of reports that were not handed on yet, in order of arrival.
     arrived: Vec<Arrived>,
+    /// Of them, those that the reporter has noted.
+    told: usize,
     /// Of the report that is being read.
     reading: Vec<Arrived>,
     /// Whether there are such reports.
@@ -127,6 +129,7 @@ impl<Q: Reporter> Inbox<Q> {
             uncovered: Vec::new(),
             reporter,
             arrived: Vec::new(),
+            told: 0,
             reading: Vec::new(),
             has_report: false,
             latest: Instant::ZERO,
@@ -255,9 +258,14 @@ impl<Q: Reporter> Inbox<Q> {
         self.latest
     }
 
-    /// Hands these arrivals on, and gives what the controller should hear of them.
+    /// Hands these arrivals on, as many as one feedback can tell of, and gives what the controller should hear of them. Until
+    /// [`Inbox::has_report`] says that none is left.
     pub fn feedback(&mut self, rtt: Option<Duration>) -> Option<Feedback> {
-        for arrived in self.arrived.iter().filter(|a| a.assumed || !a.sent.assumed) {
+        while let Some(arrived) = self.arrived.get(self.told) {
+            self.told += 1;
+            if arrived.sent.assumed && !arrived.assumed {
+                continue;
+            }
             self.reporter.on_arrival(
                 arrived.at,
                 Arrival {
@@ -268,8 +276,12 @@ impl<Q: Reporter> Inbox<Q> {
                     marked: arrived.marked,
                 },
             );
+            if self.reporter.is_full() {
+                return self.reporter.poll_feedback(self.latest);
+            }
         }
         self.arrived.clear();
+        self.told = 0;
         self.has_report = false;
         self.reporter.poll_feedback(self.latest)
     }

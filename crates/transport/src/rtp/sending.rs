@@ -331,9 +331,11 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             let transit = |a: &Arrived| a.at.as_nanos() as i64 - a.sent.at.as_nanos() as i64;
             self.one_way.on_report(now, round_trip, told.map(transit));
             self.sender.set_one_way(self.one_way.get(now));
-            if let Some(feedback) = self.inbox.feedback(self.rtt()) {
-                let result = self.sender.handle_feedback(now, &feedback);
-                self.count(result.map_err(Rejected::from));
+            while self.inbox.has_report() {
+                if let Some(feedback) = self.inbox.feedback(self.rtt()) {
+                    let result = self.sender.handle_feedback(now, &feedback);
+                    self.count(result.map_err(Rejected::from));
+                }
             }
         }
         self.sender.handle_timeout(now);

@@ -9,7 +9,7 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-fn controllers() -> [Config; 3] {
+fn controllers() -> [Config; Config::NAMES.len()] {
     Config::NAMES.map(|name| name.parse().unwrap())
 }
 
@@ -77,7 +77,7 @@ fn a_controller_that_knows_its_path_begins_at_its_rate() {
         }
         assert!((11..=14).contains(&sent), "{config}: {sent}");
         let unknown = controllers().map(|config| config.controller().rtt());
-        assert_eq!(unknown, [None; 3]);
+        assert_eq!(unknown, [None; Config::NAMES.len()]);
     }
     // The first report says what the path is.
     let mut tfrc = Config::Tfrc(TfrcParams::default())

@@ -4,9 +4,11 @@
 use super::*;
 use crate::rate::abrc::AbrcParams;
 use crate::rate::ccid2::Ccid2Params;
+use crate::rate::packets::{PacketArrival, PacketReport};
+use crate::rate::scream::ScreamParams;
 use proptest::prelude::*;
 
-fn configs() -> [Config; 6] {
+fn configs() -> [Config; 7] {
     [
         Config::Tfrc(TfrcParams::default()),
         Config::Tfrc(TfrcParams::rfc3448()),
@@ -20,6 +22,7 @@ fn configs() -> [Config; 6] {
             interval: Duration::from_millis(200),
             ..AbrcParams::default()
         }),
+        Config::Scream(ScreamParams::default()),
     ]
 }
 
@@ -80,6 +83,28 @@ fn what_cannot_be_true_is_an_error_and_changes_nothing() {
             ),
         ];
         let reports: Vec<Report> = match last.report {
+            Report::Packets(report) => {
+                let with = |at, packets: &[(u64, i32)]| {
+                    let mut report = PacketReport::new(at);
+                    for (back, before_us) in packets {
+                        let back = (*back).min(u64::from(u16::MAX)) as u16;
+                        report.push(PacketArrival {
+                            back,
+                            before_us: *before_us,
+                            marked: false,
+                        });
+                    }
+                    Report::Packets(report)
+                };
+                vec![
+                    with(report.at, &[]),
+                    with(report.at, &[(1, 0)]),
+                    with(report.at, &[(0, 5)]),
+                    with(report.at, &[(0, 0), (fresh.highest + 1, 5)]),
+                    with(Instant::from_nanos(u64::MAX), &[(0, 0)]),
+                    Report::Acks(AckRanges::default()),
+                ]
+            }
             Report::LossEvents { rate, received } => {
                 let rates = [f64::NAN, f64::INFINITY, -0.1, 1.000001, -f64::NAN];
                 let absurd = Report::LossEvents {
@@ -239,6 +264,26 @@ fn lie() -> impl Strategy<Value = (i64, u64, Report)> {
                     shortest: shortest.map(|s| Duration::from_nanos(s >> (s % 64))),
                 }
             }),
+        (
+            any::<u64>(),
+            proptest::collection::vec((0..90u16, any::<i32>(), any::<bool>()), 0..70)
+        )
+            .prop_map(|(at, packets)| {
+                let mut report = PacketReport::new(Instant::from_nanos(at >> (at % 64)));
+                for (back, us, marked) in packets {
+                    let before_us = if back == 0 {
+                        0
+                    } else {
+                        us >> (us.unsigned_abs() % 32)
+                    };
+                    report.push(PacketArrival {
+                        back,
+                        before_us,
+                        marked,
+                    });
+                }
+                Report::Packets(report)
+            }),
     ];
     let held = any::<u64>().prop_map(|held| held >> (held % 64));
     (-50..5i64, held, report)
@@ -250,7 +295,7 @@ proptest! {
     /// Any feedback: no panic; an error changes nothing; possible feedback raises TFRC's rate as one feedback packet may, CCID 2's
     /// window by a packet, ABRC's rate to what it asks of one interval.
     #[test]
-    fn nothing_that_is_made_up_raises_the_rate_beyond_bounds(which in 0usize..6, lies in proptest::collection::vec(lie(), 1..40)) {
+    fn nothing_that_is_made_up_raises_the_rate_beyond_bounds(which in 0usize..7, lies in proptest::collection::vec(lie(), 1..40)) {
         let mut config = configs()[which];
         let mut raise = 2;
         if let Config::Tfrc(params) = &mut config {

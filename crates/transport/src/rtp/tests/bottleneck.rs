@@ -132,3 +132,32 @@ fn the_first_frame_is_in_time_where_the_path_is_known() {
     assert_eq!((call.made, call.shown), (25, 24), "the last is under way");
     assert_eq!(call.sending.stats().streams[1].outcomes.expired, 0);
 }
+
+/// 100 packets between two reports, of which one feedback tells 64: none is taken for lost.
+#[test]
+fn scream_hears_of_all_packets_of_a_long_report() {
+    let start = Start {
+        rtt: Duration::from_millis(40),
+        rate: Rate::from_bps(25_000_000),
+    };
+    let rate = Config::Scream(Default::default()).with_start(start);
+    let mut call = Call::new(rate, Rate::from_bps(60_000_000), Duration::from_millis(100));
+    call.run(4, 80);
+    assert!(call.shown >= 97, "{} of {}", call.shown, call.made);
+    assert_eq!(call.sending.stats().rejected, 0);
+}
+
+/// 0.65 Mbit/s over 2 Mbit/s, from the least window on.
+#[test]
+fn a_call_by_scream_comes_to_its_rate() {
+    let rate = Config::Scream(Default::default());
+    let mut call = Call::new(rate, Rate::from_bps(2_000_000), Duration::from_millis(300));
+    call.run(30, 2);
+    assert!(
+        call.shown * 10 > call.made * 9,
+        "{} of {}",
+        call.shown,
+        call.made
+    );
+    assert_eq!((call.late, call.sending.stats().rejected), (0, 0));
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! SCReAMv2 by the sections of its draft, and an encoder that follows it over a link with a queue.
+
+use super::*;
+use crate::rate::packets::PacketsReceiver;
+use crate::rate::scream::{Scream, ScreamParams};
+use crate::rate::{Arrival, Reporter};
+use std::collections::VecDeque;
+
+fn of(path: &Path) -> &Scream {
+    match &path.controller {
+        AnyController::Scream(scream) => scream,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn path(l4s: bool) -> Path {
+    let params = ScreamParams {
+        l4s,
+        ..ScreamParams::default()
+    };
+    Path::new(Config::Scream(params), Duration::from_millis(50))
+}
+
+/// Falls of the window by more than 3 % in two seconds, each as a factor.
+fn falls(path: &mut Path) -> Vec<f64> {
+    let mut falls = Vec::new();
+    let mut before = of(path).window();
+    for _ in 0..2000 {
+        path.run(Duration::from_millis(1));
+        let now = of(path).window();
+        let factor = now as f64 / before as f64;
+        falls.extend((factor < 0.97).then_some(factor));
+        before = now;
+    }
+    falls
+}
+
+/// BETA_LOSS, BETA_ECN; of L4S one mark in an RTT is little.
+#[test]
+fn the_window_falls_once_for_a_loss_and_once_for_a_mark() {
+    for (l4s, is_loss, factor) in [(false, true, 0.7), (true, true, 0.7), (false, false, 0.8)] {
+        let mut path = path(l4s);
+        path.run(Duration::from_secs(5));
+        let next = path.sent;
+        if is_loss {
+            path.lose = Box::new(move |sequence| sequence == next);
+        } else {
+            path.mark = Box::new(move |sequence| sequence == next);
+        }
+        let falls = falls(&mut path);
+        assert_eq!(falls.len(), 1, "{l4s} {is_loss} {falls:?}");
+        assert!(
+            (falls[0] - factor).abs() < 0.02,
+            "{l4s} {is_loss} {falls:?}"
+        );
+    }
+    let mut path = path(true);
+    path.run(Duration::from_secs(5));
+    let next = path.sent;
+    path.mark = Box::new(move |sequence| sequence == next);
+    assert_eq!(falls(&mut path), [0.0; 0]);
+}
+
+/// Of a receiver that never answers: RFC 6298's timeouts.
+#[test]
+fn a_silent_receiver_gets_a_packet_after_each_timeout() {
+    let mut path = path(false);
+    path.lose = Box::new(|_| true);
+    let began = path.now;
+    path.run(Duration::from_millis(999));
+    assert!((5..=15).contains(&path.sent), "{}", path.sent);
+    let mut at = Vec::new();
+    while path.now < began + Duration::from_secs(130) {
+        let sent = path.sent;
+        path.run(Duration::from_millis(10));
+        if path.sent > sent {
+            at.push(path.now.saturating_since(began).as_nanos() / 1_000_000_000);
+        }
+    }
+    assert_eq!(at, [1, 3, 7, 15, 31, 63, 123]);
+}
+
+/// A link, its queue, and an encoder that makes the target in frames of 40 ms.
+struct Link {
+    scream: Scream,
+    reporter: PacketsReceiver,
+    ms: u64,
+    bps: f64,
+    /// One way, without the queue; the longest queue; a queue of others.
+    delay: f64,
+    longest: f64,
+    others: f64,
+    /// Which packets and reports are lost.
+    loses: fn(u64) -> bool,
+    loses_report: fn(u64) -> bool,
+    /// When the link is free, s.
+    free: f64,
+    encoded: f64,
+    sent: u64,
+    reports: u64,
+    there: VecDeque<(f64, Arrival)>,
+    back: VecDeque<(f64, Feedback)>,
+    queued: Vec<f64>,
+    delivered: f64,
+}
+
+impl Link {
+    fn new(mbit: f64) -> Self {
+        Self {
+            scream: Scream::new(ScreamParams::default()),
+            reporter: PacketsReceiver::default(),
+            ms: 0,
+            bps: mbit * 1e6,
+            delay: 0.03,
+            longest: 1.0,
+            others: 0.0,
+            loses: |_| false,
+            loses_report: |_| false,
+            free: 0.0,
+            encoded: 0.0,
+            sent: 0,
+            reports: 0,
+            there: VecDeque::new(),
+            back: VecDeque::new(),
+            queued: Vec::new(),
+            delivered: 0.0,
+        }
+    }
+
+    /// Until then; mean and 99th percentile of the queue's delay in ms, and the share of the link that was used.
+    fn until(&mut self, seconds: u64) -> (f64, f64, f64) {
+        let from = self.ms;
+        self.queued.clear();
+        self.delivered = 0.0;
+        while self.ms < seconds * 1000 {
+            self.step();
+        }
+        self.queued.sort_by(f64::total_cmp);
+        let mean = self.queued.iter().sum::<f64>() / self.queued.len() as f64;
+        let p99 = self.queued[self.queued.len() * 99 / 100];
+        let span = (self.ms - from) as f64 / 1000.0;
+        (
+            mean * 1000.0,
+            p99 * 1000.0,
+            self.delivered / span / self.bps,
+        )
+    }
+
+    fn step(&mut self) {
+        self.ms += 1;
+        let s = self.ms as f64 / 1000.0;
+        let at = |s: f64| Instant::from_nanos((s * 1e9) as u64);
+        let now = at(s);
+        if self.ms % 40 == 0 {
+            let frame = self.scream.target_rate().bps() as f64 * 0.04 / 8.0;
+            // An encoder drops frames before it is a second behind.
+            if self.encoded < frame * 25.0 {
+                self.encoded += frame;
+            }
+        }
+        while self.encoded >= 1.0 && self.scream.next_send().is_some_and(|due| due <= now) {
+            let bytes = self.encoded.min(1000.0) as u32;
+            self.encoded -= f64::from(bytes);
+            self.scream.on_sent(now, self.sent, bytes);
+            self.free = self.free.max(s + self.others);
+            let queued = self.free - s;
+            if queued <= self.longest && !(self.loses)(self.sent) {
+                self.free += f64::from(bytes) * 8.0 / self.bps;
+                self.queued.push(queued);
+                self.delivered += f64::from(bytes) * 8.0;
+                let arrival = Arrival {
+                    sequence: self.sent,
+                    bytes,
+                    rtt: None,
+                    window: None,
+                    marked: false,
+                };
+                self.there.push_back((self.free + self.delay, arrival));
+            }
+            self.sent += 1;
+        }
+        while let Some((came, arrival)) = self.there.pop_front_if(|(came, _)| *came <= s) {
+            self.reporter.on_arrival(at(came), arrival);
+            self.report(came);
+        }
+        self.report(s);
+        while let Some((_, feedback)) = self.back.pop_front_if(|(came, _)| *came <= s) {
+            self.scream.on_feedback(now, &feedback).expect("it is true");
+        }
+        if self.scream.next_timeout().is_some_and(|due| due <= now) {
+            self.scream.on_timeout(now);
+        }
+    }
+
+    fn report(&mut self, s: f64) {
+        let now = Instant::from_nanos((s * 1e9) as u64);
+        if let Some(feedback) = self.reporter.poll_feedback(now) {
+            self.reports += 1;
+            if !(self.loses_report)(self.reports) {
+                self.back.push_back((s + self.delay, feedback));
+            }
+        }
+    }
+}
+
+/// §4.2.1.4: the window falls where the queue is above half of 60 ms, so it stands at about that.
+#[test]
+fn a_queue_stands_at_the_target_of_the_delay_and_the_link_is_used() {
+    for mbit in [0.5, 1.0, 2.0, 10.0] {
+        let mut link = Link::new(mbit);
+        link.until(30);
+        let (mean, p99, used) = link.until(90);
+        assert!(
+            mean < 60.0 && p99 < 150.0,
+            "{mbit} Mbit/s: {mean} ms, {p99} ms"
+        );
+        assert!(used > 0.7, "{mbit} Mbit/s: {used}");
+    }
+}
+
+#[test]
+fn a_link_that_becomes_slower_or_faster_is_followed() {
+    let mut link = Link::new(2.0);
+    link.until(30);
+    link.bps = 500_000.0;
+    link.until(35);
+    let (mean, _, used) = link.until(60);
+    assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
+    link.bps = 2_000_000.0;
+    link.until(90);
+    let (mean, _, used) = link.until(120);
+    assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
+}
+
+/// Each packet is in several reports, so half of those may be lost.
+#[test]
+fn a_lost_report_is_no_lost_packet() {
+    let mut link = Link::new(2.0);
+    link.loses_report = |report| report % 2 == 0;
+    link.until(30);
+    let (mean, _, used) = link.until(60);
+    assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
+}
+
+/// §4.2.1.4.1: others hold a queue of 150 ms from 20 s on, without losses and with one in 100 packets. The target is the mean delay, or
+/// half as much more; when they end, it is 60 ms again.
+#[test]
+fn a_queue_of_others_raises_the_target_of_the_delay() {
+    for (loses, least, most) in [
+        ((|_| false) as fn(u64) -> bool, 145, 215),
+        (|sequence| sequence % 100 == 99, 215, 330),
+    ] {
+        let mut link = Link::new(2.0);
+        link.until(20);
+        assert_eq!(link.scream.delay_target(), Duration::from_millis(60));
+        (link.others, link.loses) = (0.15, loses);
+        link.until(90);
+        let target = link.scream.delay_target();
+        let range = Duration::from_millis(least)..=Duration::from_millis(most);
+        assert!(range.contains(&target), "{target}");
+        (link.others, link.loses) = (0.0, |_| false);
+        link.until(120);
+        assert_eq!(link.scream.delay_target(), Duration::from_millis(60));
+        let (mean, _, used) = link.until(150);
+        assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
+    }
+}
+
+/// §4.3.1: bytes in flight are bounded by the window where reports stop.
+#[test]
+fn no_more_is_in_flight_than_the_send_window() {
+    let mut path = path(false);
+    path.run(Duration::from_secs(3));
+    let (window, sent) = (of(&path).window(), path.sent);
+    path.lose = Box::new(|_| true);
+    path.run(Duration::from_millis(900));
+    let in_flight = (path.sent - sent) * 1000;
+    assert!(in_flight <= window * 6, "{in_flight} of {window}");
+    assert_eq!(of(&path).next_send(), None);
+}
