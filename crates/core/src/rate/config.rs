@@ -150,6 +150,7 @@ impl fmt::Display for Config {
 
 /// Any of the controllers.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per sender")]
 pub enum AnyController {
     /// A rate that stays.
     Fixed(Fixed),

@@ -547,7 +547,7 @@ impl Scream {
         self.target = self.bounded(scale * 8.0 * self.window / self.s_rtt());
     }
 
-    /// The largest of what was in flight, and the share of round trips with a loss.
+    /// The most bytes in flight, and the share of round trips with a loss.
     fn note_in_flight(&mut self, now: Instant) {
         if now.saturating_since(self.round_began).as_secs_f64() >= self.s_rtt() {
             self.round_began = now;
@@ -652,7 +652,7 @@ impl RateController for Scream {
         self.rto.srtt().or(self.params.start.map(|start| start.rtt))
     }
 
-    /// Half of the RTT without the queue, and the queue, which is on the way there.
+    /// Half of the RTT without the queue, and the queue, which is on the path to the receiver.
     fn one_way(&self) -> Option<Duration> {
         let rtt = self.rtt()?;
         Some((rtt + self.queue_delay().min(rtt)) / 2)

@@ -152,7 +152,7 @@ impl Link {
         let s = self.ms as f64 / 1000.0;
         let at = |s: f64| Instant::from_nanos((s * 1e9) as u64);
         let now = at(s);
-        if self.ms % 40 == 0 {
+        if self.ms.is_multiple_of(40) {
             let frame = self.scream.target_rate().bps() as f64 * 0.04 / 8.0;
             // An encoder drops frames before it is a second behind.
             if self.encoded < frame * 25.0 {
