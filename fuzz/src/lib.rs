@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fuzz targets: parsers and protocols that take bytes of strangers, with invariants for any bytes. A failure is a panic.
 //!
-//! `make fuzz` runs each for some seconds, guided by coverage, from its corpus in `corpus/`; the tests of this crate replay the corpora.
+//! `make fuzz` runs each for some seconds, guided by coverage, from its corpus in `corpus/`; the tests of this crate replay the corpora, and change them at random.
 //! A new target is a file in `targets/`, a line below, and a folder of inputs to begin with.
 
 #![allow(clippy::unwrap_used, missing_docs)] // As in tests.

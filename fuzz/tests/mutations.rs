@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Inputs made from the committed corpora by random changes, the same each time: every target takes them without a panic.
+//!
+//! `make fuzz` goes on from there, guided by coverage. MAKEWAY_FUZZ_TIMES says how many times as many inputs; a failing one is left in
+//! `target/fuzz/failed`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+use makeway_fuzz::TARGETS;
+
+/// Number of inputs, so that each target takes a few seconds of a processor.
+fn count(target: &str) -> usize {
+    match target {
+        // Each simulates minutes of a path at most.
+        "feedback" => 40,
+        "dccp_connection" | "operations" | "rtp" | "scenario" | "sender" => 20_000,
+        _ => 50_000,
+    }
+}
+
+/// The longest input.
+const LONGEST: usize = 4096;
+/// Values at which parsers decide otherwise.
+const EDGES: [u64; 12] = [
+    0,
+    1,
+    2,
+    0x7f,
+    0x80,
+    0xff,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    1 << 32,
+    u64::MAX,
+];
+/// Numbers at which text is read otherwise.
+const NUMBERS: [&str; 10] = [
+    "0",
+    "1",
+    "-1",
+    "4294967295",
+    "4294967296",
+    "18446744073709551616",
+    "1e308",
+    "1e-400",
+    "nan",
+    "0.1",
+];
+
+/// A part of `bytes`, which may be empty.
+fn part(rng: &mut Rng, bytes: &[u8]) -> std::ops::Range<usize> {
+    let start = rng.usize(..=bytes.len());
+    let most = (bytes.len() - start).min(64);
+    start..start + rng.usize(..=most)
+}
+
+fn change(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
+    let at = rng.usize(..=input.len());
+    match rng.u8(..10) {
+        0 if at < input.len() => input[at] ^= 1 << rng.u8(..8),
+        1 if at < input.len() => input[at] = rng.u8(..),
+        2 if at < input.len() => input[at] = input[at].wrapping_add(rng.u8(..9)).wrapping_sub(4),
+        // A number of one to eight bytes, in either order of them.
+        3 => {
+            let bytes = EDGES[rng.usize(..EDGES.len())].to_be_bytes();
+            let mut bytes = bytes[8 - (1 << rng.usize(..4))..].to_vec();
+            if rng.bool() {
+                bytes.reverse();
+            }
+            let end = (at + bytes.len()).min(input.len());
+            input.splice(at..end, bytes);
+        }
+        4 => {
+            let number = NUMBERS[rng.usize(..NUMBERS.len())];
+            let is_digit = |byte: &u8| byte.is_ascii_digit();
+            let start = at + input[at..].iter().position(is_digit).unwrap_or(0);
+            let digits = input[start..].iter().take_while(|byte| is_digit(byte));
+            let end = start + digits.count();
+            input.splice(start..end, number.bytes());
+        }
+        5 => drop(input.drain(part(rng, &input.clone()))),
+        6 => {
+            let again = input[part(rng, input)].to_vec();
+            input.splice(at..at, again);
+        }
+        7 => {
+            let of_other = other[part(rng, other)].to_vec();
+            input.splice(at..at, of_other);
+        }
+        8 => {
+            let of_other = &other[part(rng, other)];
+            let end = (at + of_other.len()).min(input.len());
+            input.splice(at..end, of_other.iter().copied());
+        }
+        _ if rng.u8(..4) == 0 => input.truncate(at),
+        _ => {
+            let more: Vec<u8> = (0..rng.usize(1..=8)).map(|_| rng.u8(..)).collect();
+            input.splice(at..at, more);
+        }
+    }
+}
+
+/// Keeps on a panic the input that made it.
+struct Now {
+    target: &'static str,
+    number: usize,
+    input: Vec<u8>,
+}
+
+impl Drop for Now {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let folder = root().join("target/fuzz/failed");
+            let path = folder.join(format!("{}-{}", self.target, self.number));
+            let kept = fs::create_dir_all(folder).and_then(|()| fs::write(&path, &self.input));
+            eprintln!("the input is {} ({kept:?})", path.display());
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(root().join("fuzz/corpus").join(target)).expect("a corpus");
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.expect("readable").path())
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| fs::read(path).expect("readable"))
+        .collect()
+}
+
+#[test]
+fn every_target_takes_changed_inputs() {
+    let times = std::env::var("MAKEWAY_FUZZ_TIMES").map_or(1, |n| n.parse().expect("a number"));
+    for &(target, run) in TARGETS {
+        let began = std::time::Instant::now();
+        let inputs = corpus(target);
+        let mut rng = Rng::with_seed(1);
+        for number in 0..times * count(target) {
+            let mut input = inputs[number % inputs.len()].clone();
+            for _ in 0..rng.usize(1..=6) {
+                let other = &inputs[rng.usize(..inputs.len())];
+                change(&mut rng, &mut input, other);
+            }
+            input.truncate(LONGEST);
+            let now = Now {
+                target,
+                number,
+                input,
+            };
+            run(&now.input);
+        }
+        println!(
+            "{target}: {} inputs, {:.2?}",
+            times * count(target),
+            began.elapsed()
+        );
+    }
+}
