@@ -26,6 +26,7 @@
 #define WAIT_MOST (500 * MS >> 16)
 #define PACKETS 16
 #define WINDOWS 2
+#define GREW_MOST 4
 #define ASKED_OF 16
 #define ASKED_LEN 512
 #define HOG 8
@@ -47,6 +48,8 @@ enum question {
 	ASKED,
 	/* In the window that is compared. */
 	WAITS,
+	/* No more: in the window after, in which TCP over a short RTT has back what it gave. */
+	AFTER,
 };
 
 /* Bytes that the link sent in the last whole window, of all and of flows in standing; whether bulk has packets waiting. */
@@ -78,11 +81,15 @@ struct record {
 	/* Bytes of the window in which it was asked last, and of the window before this one. */
 	u32 before;
 	u32 last;
+	/* Bytes of the window that was compared, if it fell by an eighth. */
+	u32 fell;
 	/* `enum class` and `enum question`. */
 	u8 class;
 	u8 question;
 	u8 demerits;
 	u8 starved;
+	/* How often it grew on probation, at most GREW_MOST. */
+	u8 grew;
 	/* Large packets since one was taken to ask. */
 	u8 due;
 	bool known;
@@ -192,7 +199,7 @@ inline_always void record_loss(struct record *record, u64 now, u32 packets)
 /* Whether the packet of `len` that comes is the question. */
 inline_always bool record_is_asked(struct record *record, u32 len)
 {
-	if (record->question == NOT_ASKED || len < ASKED_LEN)
+	if ((record->question != ASKED && record->question != WAITS) || len < ASKED_LEN)
 		return false;
 	if (++record->due < ASKED_OF)
 		return false;
@@ -234,7 +241,10 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 	case PROBATION:
 		if (record->credit <= 0)
 			return BULK;
-		return age > TRIAL * 2 ? STANDING : PROBATION;
+		if (age <= TRIAL * 2)
+			return PROBATION;
+		record->grew = 0;
+		return STANDING;
 	case STANDING:
 		if (record->credit <= 0)
 			return BULK;
@@ -282,6 +292,8 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 	switch (record->question) {
 	case NOT_ASKED:
 		if (is_due && record->hogs && came > record->proven && link->contended) {
+			if (record->class == STANDING && link->standing * 4 > link->sent * 3)
+				return BULK;
 			record->question = ASKED;
 			record->before = came;
 			record->due = ASKED_OF - 1;
@@ -291,20 +303,31 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		if (came < before / 2)
 			return BULK;
 		record->question = WAITS;
+		if (came > record->before)
+			record->before = came;
 		return UNDECIDED;
 	}
-	if ((u64)came * 16 < (u64)before * 11)
+	if (came / 4 > record->before / 3)
+		return BULK;
+	if (record->question == WAITS) {
+		if ((u64)came * 16 < (u64)before * 11)
+			return BULK;
+		record->question = AFTER;
+		record->fell = (u64)came * 8 < (u64)record->before * 7 ? came : ~0U;
+		shown = came > record->before ? came : record->before;
+		record->proven = sum_of(shown, shown / 2);
+		return UNDECIDED;
+	}
+	if ((u64)record->fell * 16 < (u64)came * 11)
 		return BULK;
 	record->question = NOT_ASKED;
-	shown = came > record->before ? came : record->before;
-	record->proven = sum_of(shown, shown / 2);
 	return UNDECIDED;
 }
 
 /* By what it brought in the window that ended. */
 inline_always enum class record_turn_window(struct record *record, u64 now, const struct link *link)
 {
-	u32 at = window_of(now), came = record->came;
+	u32 at = window_of(now), came = record->came, windows;
 	bool whole, steady, starves, resumes;
 
 	if (at == record->window)
@@ -325,13 +348,19 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	if (record->class != BULK)
 		record->starved = 0;
 	/* Its arrivals follow its share: their rate is not its own. */
-	if (record->class == PROBATION)
-		return whole && !resumes && record->hogs && came > record->proven ? BULK : UNDECIDED;
+	if (record->class == PROBATION) {
+		if (!whole || resumes || !record->hogs || came <= record->proven)
+			return UNDECIDED;
+		if (record->grew < GREW_MOST)
+			record->grew++;
+		return BULK;
+	}
 	if (record->class != BULK)
 		return record_answer(record, whole, came, resumes, link);
-	if (record->starved > WINDOWS)
-		record->starved = WINDOWS;
-	if (record->starved < WINDOWS || (link->standing + came) * 10 > link->sent * 9)
+	windows = WINDOWS << (record->grew & 7);
+	if (record->starved > windows)
+		record->starved = windows;
+	if (record->starved < windows || (link->standing + came) * 10 > link->sent * 9)
 		return UNDECIDED;
 	record->proven = sum_of(came, came / 2);
 	return PROBATION;

@@ -17,6 +17,7 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 const LEN: u32 = 1500;
 const QUANTUM: u64 = 1538;
+const WINDOW_BITS: u32 = 29;
 
 /// The traffic of a flow.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ enum Source {
         from: u64,
         to: u64,
     },
+    /// So many packets, evenly, in each of the discipline's windows of 2^29 ns; the last number goes on.
+    Windows(&'static [u64]),
     /// A window that grows by a packet in a round trip of `rtt` and halves when packets are lost, from `from` on; after
     /// `packets` it is done, and another flow begins.
     Download { rtt: u64, from: u64, packets: u32 },
@@ -97,6 +100,7 @@ impl Link {
     fn flow(&mut self, user: u32, source: Source) -> usize {
         let at = match source {
             Source::Stream { from, .. } | Source::Download { from, .. } => from,
+            Source::Windows(_) => 0,
         };
         let number = self.flows.len();
         self.events.push(Reverse((at, Event::Tick(number as u32))));
@@ -221,6 +225,13 @@ impl Link {
                     let next = self.now + period;
                     self.events.push(Reverse((next, Event::Tick(number))));
                 }
+            }
+            Source::Windows(packets) => {
+                self.send(number, LEN);
+                let window = (self.now >> WINDOW_BITS) as usize;
+                let each = packets.get(window).or(packets.last()).unwrap();
+                let next = self.now + (1 << WINDOW_BITS) / each;
+                self.events.push(Reverse((next, Event::Tick(number))));
             }
             Source::Download { .. } => self.fill(number),
         }
@@ -443,6 +454,56 @@ fn the_class_of_a_flow_its_reason_and_its_time_can_be_read() {
     link.run(20 * SECOND);
     assert_eq!(read(&link, flood), Some(bulk));
     assert_eq!(link.scheduler.standing(FlowId(4096)), None);
+}
+
+/// The class of a flow of so many packets in each window, and why, beside four downloads; with 447 packets the link is full.
+fn judged(packets: &'static [u64], windows: u64) -> (Class, Reason) {
+    let mut link = Link::new(200, &MBIT10);
+    let flow = link.flow(0, Source::Windows(packets));
+    for _ in 0..4 {
+        link.flow(1, download(40));
+    }
+    link.run((windows << WINDOW_BITS) + 50 * MS);
+    let standing = link.scheduler.standing(FlowId(link.flows[flow].id));
+    let standing = standing.unwrap();
+    (standing.class, standing.reason)
+}
+
+#[test]
+fn a_flow_that_is_asked_stands_if_it_goes_on_as_before() {
+    assert_eq!(judged(&[100], 12), (Class::Standing, Reason::NoQueue));
+    assert_eq!(
+        judged(&[100, 100, 85, 80, 95], 12),
+        (Class::Standing, Reason::NoQueue)
+    );
+    assert_eq!(
+        judged(&[100, 100, 110, 120, 130], 12),
+        (Class::Standing, Reason::NoQueue)
+    );
+    // It doubles in the middle of the window in which it is asked first.
+    assert_eq!(
+        judged(&[70, 105, 140], 12),
+        (Class::Standing, Reason::NoQueue)
+    );
+}
+
+#[test]
+fn a_flow_that_falls_and_has_it_back_when_the_question_ends_is_bulk() {
+    let bulk = (Class::Bulk, Reason::RespondsToLoss);
+    assert_eq!(judged(&[100, 100, 85, 80, 125], 5), bulk);
+    assert_eq!(judged(&[100, 100, 85, 60], 4), bulk);
+    assert_eq!(judged(&[100, 100, 40], 3), bulk);
+}
+
+#[test]
+fn a_flow_that_grows_while_it_is_asked_is_bulk() {
+    let bulk = (Class::Bulk, Reason::Grew);
+    assert_eq!(judged(&[100, 100, 105, 150], 4), bulk);
+    assert_eq!(judged(&[100, 100, 110, 130, 160], 5), bulk);
+    // In standing it takes the link.
+    const TAKES: &[u64] = &[100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 380];
+    assert_eq!(judged(TAKES, 10).0, Class::Standing);
+    assert_eq!(judged(TAKES, 12), bulk);
 }
 
 #[test]

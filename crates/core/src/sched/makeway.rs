@@ -16,8 +16,8 @@
 //! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
 //! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it was asked and went on |
 //! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
-//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16 is elastic |
-//! | bulk | probation | it starves, is no TCP and fits: for a second its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
+//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is what grows by a third all the same, or in standing until those in standing have 3/4 of the link |
+//! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
 //! | probation | standing | after 4 s |
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
 //! | bulk | new | `2^d` s without a loss or a queue that stood; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |

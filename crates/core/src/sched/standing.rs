@@ -38,7 +38,7 @@ pub enum Reason {
     StandingQueue(u32),
     /// Asked by a loss, it slowed down.
     RespondsToLoss,
-    /// It starved, and brought more once it was served: its rate is not its own.
+    /// It brought more as soon as it was served, or although it was asked: its rate is not its own.
     Grew,
     /// It did not prove itself in its time as a new flow.
     Unproven,

@@ -36,6 +36,8 @@ const WAIT_MOST: u64 = Duration::from_millis(500).as_nanos() >> 16;
 /// Packets of a window and starving windows in a row from which the test is trusted.
 const PACKETS: u32 = 16;
 const WINDOWS: u8 = 2;
+/// Each time that a flow grew on probation doubles the windows of the next, so often at most: to 17 s.
+const GREW_MOST: u8 = 4;
 /// A question takes one of 16 packets of at least [`ASKED_LEN`]: media and bulk, not the voice beside them.
 const ASKED_OF: u8 = 16;
 const ASKED_LEN: u32 = 512;
@@ -62,6 +64,8 @@ enum Question {
     Asked,
     /// In the window that is compared.
     Waits,
+    /// No more: in the window after, in which TCP over a short RTT has back what it gave.
+    After,
 }
 
 /// One flow's.
@@ -71,6 +75,8 @@ pub struct Record {
     known: bool,
     demerits: u8,
     starved: u8,
+    /// How often it grew on probation, at most [`GREW_MOST`].
+    grew: u8,
     question: Question,
     /// Large packets since one was taken to ask.
     due: u8,
@@ -99,6 +105,8 @@ pub struct Record {
     proven: u32,
     /// Bytes of the window in which it was asked last.
     before: u32,
+    /// Bytes of the window that was compared, if it fell by an eighth.
+    fell: u32,
     /// In the last window it brought more than [`HOG`] of the link.
     hogs: bool,
     /// Bytes in the window before.
@@ -192,7 +200,8 @@ impl Record {
 
     /// Whether the packet of `len` that comes is the question.
     pub fn is_asked(&mut self, len: u32) -> bool {
-        if self.question == Question::None || len < ASKED_LEN {
+        let is_open = matches!(self.question, Question::Asked | Question::Waits);
+        if !is_open || len < ASKED_LEN {
             return false;
         }
         self.due = self.due.saturating_add(1);
@@ -206,12 +215,11 @@ impl Record {
     /// The class that it should be in, as a packet of it comes.
     pub fn judge(&mut self, now: Instant, link: Link) -> Class {
         let asked = self.turn_window(now, link);
-        let verdict = asked.unwrap_or_else(|| self.by_queue(now));
+        let verdict = asked.map_or_else(|| self.by_queue(now), |(class, _)| class);
         if verdict != self.class {
             let reason = match (asked, self.class, verdict) {
-                (Some(Class::Bulk), Class::Probation, _) => Reason::Grew,
-                (Some(Class::Bulk), ..) => Reason::RespondsToLoss,
-                (Some(_), ..) | (None, Class::Probation, Class::Standing) => Reason::Starved,
+                (Some((_, reason)), ..) => reason,
+                (None, Class::Probation, Class::Standing) => Reason::Starved,
                 (None, _, Class::New) => Reason::Released,
                 (None, _, Class::Standing) => Reason::NoQueue,
                 (None, Class::New, _) if !self.stands(now) => Reason::Unproven,
@@ -259,7 +267,10 @@ impl Record {
                 _ => Class::Standing,
             },
             Class::Standing | Class::Probation if self.credit <= 0 => Class::Bulk,
-            Class::Probation if age > TRIAL * 2 => Class::Standing,
+            Class::Probation if age > TRIAL * 2 => {
+                self.grew = 0;
+                Class::Standing
+            }
             Class::Standing if age > REDEEMS => {
                 self.demerits = self.demerits.saturating_sub(1);
                 self.since = now;
@@ -278,7 +289,7 @@ impl Record {
     }
 
     /// By what it brought in the window that ended.
-    fn turn_window(&mut self, now: Instant, link: Link) -> Option<Class> {
+    fn turn_window(&mut self, now: Instant, link: Link) -> Option<(Class, Reason)> {
         let at = window(now);
         if at == self.window {
             return None;
@@ -300,21 +311,26 @@ impl Record {
             self.wait,
         ) = (at, 0, 0, 0, u32::MAX);
         if self.class == Class::Bulk {
-            self.starved = self.starved.min(WINDOWS);
+            let windows = WINDOWS << self.grew;
+            self.starved = self.starved.min(windows);
             let fits = (link.standing + u64::from(came)) * 10 <= link.sent * 9;
-            let rises = self.starved == WINDOWS && fits;
+            let rises = self.starved == windows && fits;
             return rises.then(|| {
                 self.proven = came.saturating_add(came / 2);
-                Class::Probation
+                (Class::Probation, Reason::Starved)
             });
         }
         self.starved = 0;
         if self.class == Class::Probation {
             // Its arrivals follow its share, so their rate is not its own: TCP that overshot, or that ignores loss.
             let grew = whole && !resumes && self.hogs && came > self.proven;
-            return grew.then_some(Class::Bulk);
+            return grew.then(|| {
+                self.grew = (self.grew + 1).min(GREW_MOST);
+                (Class::Bulk, Reason::Grew)
+            });
         }
-        self.answer(whole, came, resumes, link)
+        let reason = self.answer(whole, came, resumes, link)?;
+        Some((Class::Bulk, reason))
     }
 
     /// It brings more than [`NO_TCP`] times what TCP would at its loss and its RTT (Floyd and Fall 1999:
@@ -329,9 +345,9 @@ impl Record {
         drowns || loses && product * 100 > windows * windows * 149
     }
 
-    /// The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held
+    /// The question of a flow that goes first: why it is bulk, if it is. In standing, one that `resumes` after a silence brings what a stall held
     /// back, and less after it.
-    fn answer(&mut self, whole: bool, came: u32, resumes: bool, link: Link) -> Option<Class> {
+    fn answer(&mut self, whole: bool, came: u32, resumes: bool, link: Link) -> Option<Reason> {
         // After a burst, a stream falls back to what it has shown, which is no response.
         let before = match self.proven {
             0 => self.before,
@@ -342,22 +358,41 @@ impl Record {
             Question::None => {
                 let is_due = self.class == Class::New || !resumes;
                 if is_due && self.hogs && came > self.proven && link.contended {
+                    // Those who have the link can't grow by the third that would tell.
+                    let fills = link.standing * 4 > link.sent * 3;
+                    if fills && self.class == Class::Standing {
+                        return Some(Reason::Grew);
+                    }
                     self.question = Question::Asked;
                     self.before = came;
                     self.due = ASKED_OF - 1;
                 }
             }
             // TCP that loses a packet of 16 keeps five or so in its window.
-            Question::Asked if came < before / 2 => return Some(Class::Bulk),
-            Question::Asked => self.question = Question::Waits,
+            Question::Asked if came < before / 2 => return Some(Reason::RespondsToLoss),
+            Question::Asked => {
+                self.question = Question::Waits;
+                self.before = self.before.max(came);
+            }
+            // It does not slow down, and takes what it gets: BBR.
+            Question::Waits | Question::After if came / 4 > self.before / 3 => {
+                return Some(Reason::Grew);
+            }
             Question::Waits if u64::from(came) * 16 < u64::from(before) * 11 => {
-                return Some(Class::Bulk);
+                return Some(Reason::RespondsToLoss);
             }
             Question::Waits => {
-                self.question = Question::None;
+                self.question = Question::After;
+                // TCP over a short RTT falls so little, and has it back at once.
+                let fell = u64::from(came) * 8 < u64::from(self.before) * 7;
+                self.fell = if fell { came } else { u32::MAX };
                 let shown = came.max(self.before);
                 self.proven = shown.saturating_add(shown / 2);
             }
+            Question::After if u64::from(self.fell) * 16 < u64::from(came) * 11 => {
+                return Some(Reason::RespondsToLoss);
+            }
+            Question::After => self.question = Question::None,
         }
         None
     }

@@ -16,6 +16,21 @@ struct Source {
     phases: Vec<(u64, u32, u32, u64)>,
 }
 
+/// A source that is asked, and changes its rate in the windows in which its answer is read.
+fn asked() -> impl Strategy<Value = Source> {
+    let step = vec(5u64..14, 4..12);
+    (0u8..4, 6u64..24, 3u64..9, step).prop_map(|(host, part, before, steps)| {
+        let phase = |part| (537, 1, 1200, part);
+        let same = (0..before).map(|_| phase(part));
+        let then = steps.iter().map(|eighths| phase(part * eighths / 8));
+        Source {
+            host,
+            begins: 0,
+            phases: same.chain(then).collect(),
+        }
+    })
+}
+
 fn sources() -> impl Strategy<Value = Vec<Source>> {
     let rate = prop_oneof![3 => 1u64..8, 3 => 8u64..40, 1 => 40u64..90];
     let burst = prop_oneof![4 => Just(1u32), 2 => 2..6u32, 1 => 6..40u32];
@@ -30,7 +45,8 @@ fn sources() -> impl Strategy<Value = Vec<Source>> {
         begins,
         phases,
     });
-    vec(one, 1..10)
+    let several = (vec(one, 1..8), vec(asked(), 0..3));
+    several.prop_map(|(sources, asked)| [sources, asked].concat())
 }
 
 /// Their bytes over a link of `bps` in a minute, with a departure whenever the link is free, or was not for `late` ns.
