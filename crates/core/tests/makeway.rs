@@ -30,7 +30,7 @@ enum Source {
         from: u64,
         to: u64,
     },
-    /// So many packets, evenly, in each of the discipline's windows of 2^29 ns; the last number goes on.
+    /// Packets in each of the discipline's windows of 2^29 ns, evenly; the last number goes on.
     Windows(&'static [u64]),
     /// A window that grows by a packet in a round trip of `rtt` and halves when packets are lost, from `from` on; after
     /// `packets` it is done, and another flow begins.
@@ -456,7 +456,7 @@ fn the_class_of_a_flow_its_reason_and_its_time_can_be_read() {
     assert_eq!(link.scheduler.standing(FlowId(4096)), None);
 }
 
-/// The class of a flow of so many packets in each window, and why, beside four downloads; with 447 packets the link is full.
+/// The class of a flow with these packets in its windows, and why, beside four downloads; with 447 packets the link is full.
 fn judged(packets: &'static [u64], windows: u64) -> (Class, Reason) {
     let mut link = Link::new(200, &MBIT10);
     let flow = link.flow(0, Source::Windows(packets));
