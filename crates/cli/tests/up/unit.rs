@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The unit of `packaging/`, under a systemd of its own in a guest: it starts inside its sandbox, a process that hangs is
-//! replaced, and a stop leaves nothing. Takes this machine's systemd.
+//! The units of `packaging/`, under a systemd of its own in a guest: they start inside their sandbox, a process that hangs is
+//! replaced, traffic goes on, and a stop leaves nothing. Takes this machine's systemd.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use makeway_vm::Vm;
 
@@ -19,6 +20,9 @@ const PROGRAMS: [&str; 3] = [
     "/usr/bin/systemctl",
 ];
 const UNIT: &[u8] = include_bytes!("../../../../packaging/systemd/makeway@.service");
+const SERVICE: &[u8] = include_bytes!("../../../../packaging/systemd/makeway.service");
+/// As the package has it.
+const FILE: &[u8] = include_bytes!("../../../../packaging/debian/makeway.toml");
 /// All that a unit stands on by itself; nothing is behind them here.
 const TARGETS: [&str; 6] = [
     "basic",
@@ -48,8 +52,17 @@ pub fn with_unit(guest: Vm<'_>) -> (Vm<'_>, bool) {
         guest.file(&format!("{folder}/{target}.target"), content)
     });
     let guest = guest.file(&format!("{folder}/makeway@.service"), UNIT);
+    let guest = guest.file(&format!("{folder}/makeway.service"), SERVICE);
+    let guest = guest.file("etc/makeway/makeway.toml", FILE);
     let said = format!("[Service]\nStandardOutput=append:{SAID}\nStandardError=append:{SAID}\n");
-    let guest = guest.file(&format!("{folder}/makeway@.service.d/said.conf"), said);
+    let guest = ["makeway@", "makeway"]
+        .into_iter()
+        .fold(guest, |guest, unit| {
+            guest.file(
+                &format!("{folder}/{unit}.service.d/said.conf"),
+                said.clone(),
+            )
+        });
     (
         guest.file(
             "etc/makeway/near.conf",
@@ -103,7 +116,11 @@ impl Systemd {
     }
 
     fn show(&self, property: &str) -> String {
-        self.ctl(&format!("show makeway@near --value -p {property}"))
+        self.show_of("makeway@near", property)
+    }
+
+    fn show_of(&self, unit: &str, property: &str) -> String {
+        self.ctl(&format!("show {unit} --value -p {property}"))
     }
 }
 
@@ -127,14 +144,17 @@ fn inside_of(program: &str, line: &str) -> Command {
     command
 }
 
-/// As `makeway status` tells it.
-fn status() -> Value {
+/// As `makeway status` tells it; `None` if none runs.
+fn status_now() -> Option<Value> {
     let output = inside_of("/bin/makeway", "status near --json")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    serde_json::from_slice::<Value>(&output.stdout).unwrap()["instances"][0].clone()
+    let all = serde_json::from_slice::<Value>(&output.stdout).ok()?;
+    Some(all["instances"][0].clone())
+}
+
+fn status() -> Value {
+    status_now().expect("one runs")
 }
 
 /// Processes of that name, and their folders in /proc.
@@ -192,6 +212,112 @@ fn the_unit_starts_is_watched_and_stops() {
     assert_eq!(systemd.show("Result"), "success");
     assert!(processes("makeway").is_empty());
     assert_eq!(remains(), [""; 0]);
-    ip("link del near");
     println!("the unit: started, replaced after a hang, stopped");
+
+    drop(receiver);
+    the_service_keeps_traffic_going(&systemd, &far);
+    ip("link del near");
+}
+
+/// Through changes of its file, a restart as of an upgrade, a `kill -9` and a hang.
+fn the_service_keeps_traffic_going(systemd: &Systemd, far: &Far) {
+    systemd.ctl("start makeway");
+    assert_eq!(systemd.show_of("makeway", "ActiveState"), "active");
+    let main = || {
+        let of_service = |(_, path): &(libc::pid_t, PathBuf)| {
+            let line = fs::read(path.join("cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == b"service")
+        };
+        processes("makeway").into_iter().find(of_service)
+    };
+    let shapes = |what: &str, bps: u64, not_by: &Value| {
+        until(what, || {
+            let now = status_now()?;
+            // 0: the kernel shapes it without a process.
+            let is_new = now["pid"] != 0 && now["pid"] != *not_by;
+            let rates = now["directions"].as_array()?.iter();
+            let are_set =
+                rates.clone().count() == 2 && rates.clone().all(|one| one["rate_bps"] == bps);
+            (is_new && are_set && now["backend"] == "bpf").then(|| now["pid"].clone())
+        })
+    };
+    let write = |mbit: u64| {
+        let text =
+            format!("[interface.near]\nupload = \"{mbit}mbit\"\ndownload = \"{mbit}mbit\"\n");
+        fs::write("/etc/makeway/makeway.toml", text).unwrap();
+    };
+    let gaps = Gaps::start(far);
+    // Five lines at most, and no command.
+    write(8);
+    let first = shapes("the first interface", 8_000_000, &Value::Null);
+    write(9);
+    systemd.ctl("reload makeway");
+    until("a reload", || {
+        (status_now()?["directions"][0]["rate_bps"] == 9_000_000).then_some(())
+    });
+    assert_eq!(status()["pid"], first);
+    systemd.ctl("restart makeway");
+    let second = shapes("a restart", 9_000_000, &first);
+    for (signal, what) in [
+        (libc::SIGKILL, "after a kill"),
+        (libc::SIGSTOP, "after a hang"),
+    ] {
+        let before = status()["pid"].clone();
+        let (pid, _) = main().expect("the service");
+        // SAFETY: no pointers; it is the unit's.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        shapes(what, 9_000_000, &before);
+        let (now, _) = main().expect("the service");
+        assert_ne!(now, pid);
+    }
+    assert_ne!(status()["pid"], second);
+    assert_eq!(systemd.show_of("makeway", "NRestarts"), "2");
+    let longest = gaps.end();
+    println!("the service: longest time without a packet {longest:?}");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+
+    systemd.ctl("stop makeway");
+    assert!(processes("makeway").is_empty());
+    assert_eq!(remains(), [""; 0]);
+}
+
+/// A packet each 10 ms to the far end, and the longest time between two that arrive.
+struct Gaps {
+    stop: Arc<AtomicBool>,
+    receiver: thread::JoinHandle<Duration>,
+}
+
+impl Gaps {
+    fn start(far: &Far) -> Self {
+        let socket = far.udp(4001);
+        socket
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let [sends, receives] = [(); 2].map(|()| Arc::clone(&stop));
+        thread::spawn(move || {
+            let sender = UdpSocket::bind("10.9.0.1:0").unwrap();
+            while !sends.load(Ordering::Relaxed) {
+                sender.send_to(&[0; 200], "10.9.0.2:4001").unwrap();
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let receiver = thread::spawn(move || {
+            let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+            while !receives.load(Ordering::Relaxed) {
+                let came = socket.recv(&mut [0; 300]).is_ok();
+                longest = longest.max(last.elapsed());
+                if came {
+                    last = Instant::now();
+                }
+            }
+            longest
+        });
+        Self { stop, receiver }
+    }
+
+    fn end(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        self.receiver.join().unwrap()
+    }
 }
