@@ -507,6 +507,35 @@ fn a_flow_that_grows_while_it_is_asked_is_bulk() {
 }
 
 #[test]
+fn a_flow_that_grew_on_probation_waits_longer_for_the_next() {
+    // It starves, and brings twice as much in the windows after those in which it has shown that.
+    const GROWS: &[u64] = &[200, 200, 200, 200, 420, 420, 200];
+    let mut link = Link::new(200, &MBIT10);
+    let flow = link.flow(0, Source::Windows(GROWS));
+    for _ in 0..8 {
+        link.flow(0, download(40));
+    }
+    let mut changes: Vec<Standing> = Vec::new();
+    for step in 1..=800 {
+        link.run(step * 25 * MS);
+        let standing = link.scheduler.standing(FlowId(link.flows[flow].id));
+        changes.extend(standing.filter(|now| changes.last() != Some(now)));
+    }
+    let waited = |reason: fn(Reason) -> bool| {
+        let mut pairs = changes.windows(2);
+        let found = pairs.find(|pair| pair[1].class == Class::Probation && reason(pair[0].reason));
+        let [before, after] = found.unwrap() else {
+            unreachable!();
+        };
+        after.since.saturating_since(before.since).as_nanos() >> WINDOW_BITS
+    };
+    let first = waited(|why| matches!(why, Reason::StandingQueue(_)));
+    let second = waited(|why| why == Reason::Grew);
+    // Two windows, and four.
+    assert!((2..4).contains(&first) && second >= 4, "{first}, {second}");
+}
+
+#[test]
 fn a_flow_that_is_silent_is_forgotten() {
     let mut link = Link::new(100, &MBIT10);
     let bulk = link.flow(0, video());
