@@ -6,10 +6,15 @@
 //! for all others by `tbf` above them. Delay and loss come behind it, as on a wire: by
 //! `netem` on an `ifb` that takes in what arrives. Lengths are those on the wire, by a size table (`tc-stab(8)`).
 
+#[cfg(not(feature = "bpf"))]
+#[path = "qdisc/absent.rs"]
+mod ours;
+#[cfg(feature = "bpf")]
+mod ours;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use futures_util::TryStreamExt;
@@ -17,7 +22,6 @@ use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::sched::{CakeParams, CoDelParams, Env, Isolation, Spec};
 use makeway_core::units::{Bytes, Duration, Rate};
-use makeway_gateway::bpf;
 use makeway_gateway::datapath::Stats;
 use makeway_scenario::model::{Egress, Queue, Scenario};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcStats2};
@@ -25,6 +29,7 @@ use rtnetlink::{LinkIfb, LinkUnspec};
 
 use crate::namespace::Namespace;
 use crate::network::{index_of, netlink};
+use ours::Ours;
 
 /// Bytes of each frame that the kernel counts besides the IP packet.
 const ETHERNET_HEADER: i32 = 14;
@@ -55,7 +60,7 @@ pub(crate) struct Qdisc {
 /// One of our qdiscs, or one of Linux's.
 #[derive(Debug)]
 enum Does {
-    Ours(Box<bpf::Qdisc>),
+    Ours(Ours),
     Linux(Root),
 }
 
@@ -90,7 +95,7 @@ pub(crate) fn refusal(egress: &Egress) -> Option<&'static str> {
 }
 
 fn is_ours(queue: &Queue) -> bool {
-    queue.qdisc.is_none() && bpf::has_program(queue.spec.discipline())
+    queue.qdisc.is_none() && ours::has_program(queue.spec.discipline())
 }
 
 /// Linux's own qdiscs that a scenario takes: each kind once.
@@ -225,10 +230,10 @@ impl Qdisc {
     ) -> io::Result<Self> {
         let (does, commands) = match is_ours(&egress.queue) {
             true => {
-                let ours = ours(egress, rate, env).map_err(io::Error::other)?;
+                let ours = Ours::load(egress, rate, env)?;
                 let add = format!("qdisc add dev {interface} root {}", ours.kind());
                 let words = add.split(' ').map(str::to_owned).collect();
-                (Does::Ours(Box::new(ours)), vec![words])
+                (Does::Ours(ours), vec![words])
             }
             false => {
                 let root = Root::new(egress).map_err(io::Error::other)?;
@@ -258,7 +263,7 @@ impl Qdisc {
     pub(crate) fn set_rate(&mut self, rate: Rate) -> io::Result<()> {
         self.rate = rate;
         match &self.does {
-            Does::Ours(qdisc) => qdisc.set_rate(Some(rate)).map_err(io::Error::other),
+            Does::Ours(qdisc) => qdisc.set_rate(rate),
             Does::Linux(root) => {
                 let commands = root.commands("change", &self.interface, rate);
                 self.node
@@ -275,14 +280,7 @@ impl Qdisc {
             ..Stats::default()
         };
         if let Does::Ours(qdisc) = &self.does {
-            let counted = qdisc.counters().map_err(io::Error::other)?;
-            stats.packets_in = counted.packets_in;
-            stats.packets_out = counted.packets_out;
-            stats.bytes_out = counted.bytes_out;
-            let drops = counted.drops();
-            stats.drops = drops.map(|(why, n)| (why.to_owned(), n)).collect();
-            stats.backlog_packets =
-                (counted.packets_in - counted.packets_out).saturating_sub(stats.dropped());
+            qdisc.count(&mut stats)?;
             return Ok(stats);
         }
         let index = self.index as i32;
@@ -320,28 +318,6 @@ impl Qdisc {
         stats.packets_in = stats.packets_out + stats.dropped() + stats.backlog_packets;
         Ok(stats)
     }
-}
-
-/// A kind of a name that no other has.
-fn ours(egress: &Egress, rate: Rate, env: &Env) -> Result<bpf::Qdisc, bpf::BpfError> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let kind = format!("makeway{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    // There are never more packets than this on these links, and a qdisc's bytes are bounded.
-    let largest = egress.framing.wire(Bytes::new(MTU)).get();
-    let mut limits = env.limits;
-    let most = Bytes::new(u64::from(limits.packets) * largest);
-    limits.bytes = limits.bytes.min(most);
-    let config = bpf::Config {
-        spec: egress.queue.spec.clone(),
-        limits,
-        rate: Some(rate),
-        framing: egress.framing,
-        identity: egress.queue.flows,
-        users: egress.queue.users,
-        codec: env.codec,
-        seed: env.seed,
-    };
-    bpf::Qdisc::load(&kind, &config)
 }
 
 /// Delays and loses what comes to `interface` of `node`, as its egress at the far end says.
