@@ -4,11 +4,9 @@
 //!
 //! - [`rtp`]: RTP over UDP, with feedback by TWCC or RFC 8888;
 //! - [`dccp`]: DCCP (RFC 4340) in user space, CCID 2 and 3, over IP or over UDP (RFC 6773);
-//! - [`quic`]: QUIC datagrams (RFC 9221) over quinn;
 //! - [`framed`]: frames of media in a stream of bytes, as `makeway send --stdin` reads them.
 
 pub mod dccp;
 pub mod framed;
 mod network;
-pub mod quic;
 pub mod rtp;

@@ -1,27 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! QUIC datagrams (RFC 9221): our queue above quinn's congestion control.
-//!
-//! quinn queues datagrams first in, first out, up to 1 MiB, and throws the oldest away when that is full. Here
-//! they wait in a [`send::Sender`], under its policy, and quinn gets the best one when it has room. Its own queue is
-//! cut to one packet ([`AHEAD`]), so that late and evicted datagrams are dropped before they are sent.
-//!
-//! ```no_run
-//! # use makeway_core::{send::{AnyPolicy, Config}, units::Duration};
-//! # use makeway_transport::quic;
-//! # async fn call(endpoint: quinn::Endpoint, mut client: quinn::ClientConfig) -> Result<(), Box<dyn std::error::Error>> {
-//! let mut transport = quinn::TransportConfig::default();
-//! transport.datagram_send_buffer_size(quic::AHEAD);
-//! client.transport_config(transport.into());
-//! let connection = endpoint.connect_with(client, "192.0.2.1:4433".parse()?, "example.org")?.await?;
-//!
-//! let policy: AnyPolicy = "sbpn2".parse()?;
-//! let sender = quic::Sender::new(connection, Config::default(), policy)?;
-//! let deadline = sender.now() + Duration::from_millis(200);
-//! sender.send(0, deadline, None, "audio".into())?;
-//! sender.drained().await;
-//! println!("{:?}", sender.stats().class(0));
-//! # Ok(()) }
-//! ```
+#![doc = include_str!("../README.md")]
 
 mod rate;
 
@@ -35,7 +13,7 @@ use std::time;
 use bytes::Bytes;
 use makeway_core::rate::RateController;
 use makeway_core::send::{
-    self, Config, Datagram, DatagramId, Event, Frame, FrameError, FrameId, Policy, Stats,
+    AnyPolicy, Config, Datagram, DatagramId, Event, Frame, FrameError, FrameId, Policy, Stats,
 };
 use makeway_core::units::Instant;
 use quinn::{Connection, ConnectionError, SendDatagramError};
@@ -43,8 +21,9 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::sleep_until;
 
-pub use rate::PathRate;
-use rate::nanos;
+pub use makeway_core::send;
+pub use makeway_core::units;
+use rate::{PathRate, nanos};
 
 /// For `TransportConfig::datagram_send_buffer_size`: one packet of Ethernet, and what quinn counts for each datagram.
 pub const AHEAD: usize = 1500 + size_of::<Bytes>();
@@ -62,7 +41,7 @@ pub enum SetupError {
     /// The transport configuration was left as it is.
     #[error(
         "quinn would queue up to {0} B of datagrams itself, first in, first out: set \
-         TransportConfig::datagram_send_buffer_size to quic::AHEAD, at most {AHEAD_MOST} B"
+         TransportConfig::datagram_send_buffer_size to makeway_quinn::AHEAD, at most {AHEAD_MOST} B"
     )]
     Buffer(usize),
 }
@@ -81,7 +60,7 @@ pub enum SendFrameError {
 
 /// Sends datagrams over a connection, the best next. Clones share one queue; when the last is dropped, its backlog is lost.
 #[derive(Debug)]
-pub struct Sender<P> {
+pub struct Sender<P = AnyPolicy> {
     shared: Arc<Shared<P>>,
     pump: Arc<Pump>,
 }
@@ -157,6 +136,11 @@ impl<P: Policy + Send + 'static> Sender<P> {
     /// The time that deadlines are told in: it counts from [`Sender::new`].
     pub fn now(&self) -> Instant {
         self.shared.now()
+    }
+
+    /// The deadline of what must arrive within `patience` from now.
+    pub fn within(&self, patience: time::Duration) -> Instant {
+        self.now() + nanos(patience)
     }
 
     /// Takes a datagram; see [`Datagram`] for the first three. Its outcome, or that of another dropped for it, is an event.

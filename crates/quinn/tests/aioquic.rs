@@ -17,7 +17,7 @@ use std::time::Duration;
 use makeway_core::send::sbpn2::Sbpn2;
 use makeway_core::send::{self, Event, Outcome};
 use makeway_core::units::{self, Rate};
-use makeway_transport::quic;
+use makeway_quinn::{AHEAD, Sender, SetupError};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::rustls;
 use relay::{Way, relay};
@@ -176,7 +176,7 @@ struct Setup {
     receiver: Receiver,
     plain: quinn::Connection,
     connection: quinn::Connection,
-    sender: quic::Sender<Sbpn2>,
+    sender: Sender<Sbpn2>,
 }
 
 impl Setup {
@@ -189,10 +189,10 @@ impl Setup {
         let receiver = Receiver::start(python)?;
         let endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
         let plain = receiver.connect(&endpoint, None).await?;
-        let connection = receiver.connect(&endpoint, Some(quic::AHEAD)).await?;
+        let connection = receiver.connect(&endpoint, Some(AHEAD)).await?;
         let config = send::Config::default();
         Ok(Some(Self {
-            sender: quic::Sender::new(connection.clone(), config, Sbpn2::default())?,
+            sender: Sender::new(connection.clone(), config, Sbpn2::default())?,
             receiver,
             plain,
             connection,
@@ -303,11 +303,8 @@ async fn what_no_packet_carries_and_what_no_policy_reaches_is_refused() -> Falli
     else {
         return Ok(());
     };
-    let refused = quic::Sender::new(plain, send::Config::default(), Sbpn2::default());
-    assert_eq!(
-        refused.err(),
-        Some(quic::SetupError::Buffer((1 << 20) - 32))
-    );
+    let refused = Sender::new(plain, send::Config::default(), Sbpn2::default());
+    assert_eq!(refused.err(), Some(SetupError::Buffer((1 << 20) - 32)));
 
     let deadline = sender.now() + units::Duration::from_secs(1);
     let largest = connection.max_datagram_size().ok_or("no datagrams")?;
