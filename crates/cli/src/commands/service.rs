@@ -2,6 +2,11 @@
 //! `makeway service`: keeps every interface of a file shaped, each by a `makeway up` of its own.
 
 mod child;
+#[cfg(feature = "web")]
+mod page;
+#[cfg(not(feature = "web"))]
+#[path = "service/page/absent.rs"]
+mod page;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +27,7 @@ use signal_hook::low_level::pipe;
 use super::instance::notify;
 use crate::text;
 use child::Keeper;
+use page::Page;
 
 /// The file, unless another is given.
 pub const FILE: &str = "/etc/makeway/makeway.toml";
@@ -52,7 +58,7 @@ pub struct ServiceArgs {
 /// Runs until SIGTERM or SIGINT. Exit status 1 if the file has an error at the start.
 pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.check {
-        let interfaces = read(file)?.interfaces;
+        let Service { interfaces, web } = read(file)?;
         if interfaces.is_empty() {
             text::say!(
                 "no interface yet: write [interface.wan0], and `upload = \"20mbit\"` below it"
@@ -61,13 +67,17 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
         for interface in &interfaces {
             text::say!("{}", described(interface));
         }
+        if let Some(web) = web {
+            text::say!("metrics on http://{}/metrics", web.listen);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let mut signals = Signals::new()?;
     let events = LinkEvents::new().context("cannot hear of interfaces")?;
     let mut file = Watched::new(&args.config)?;
     let mut keepers: BTreeMap<String, Keeper> = BTreeMap::new();
-    keep(&mut keepers, file.read()?);
+    let mut page = Page::default();
+    keep(&mut keepers, &mut page, file.read()?);
     if keepers.is_empty() {
         text::say!("{}: names no interface yet", file.path.display());
     }
@@ -82,8 +92,9 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
                 notify("WATCHDOG=1");
             }
             keepers.values_mut().for_each(Keeper::tick);
+            page.look();
             if !is_leaving && file.has_changed() {
-                reload(&mut keepers, &mut file);
+                reload(&mut keepers, &mut page, &mut file);
             }
         }
         keepers.values_mut().for_each(Keeper::look);
@@ -103,14 +114,14 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
                 keepers.values_mut().for_each(Keeper::dismiss);
             }
             if signs.reload && !is_leaving {
-                reload(&mut keepers, &mut file);
+                reload(&mut keepers, &mut page, &mut file);
             }
         }
     }
 }
 
 /// Takes the file as it is now, or says why not.
-fn reload(keepers: &mut BTreeMap<String, Keeper>, file: &mut Watched) {
+fn reload(keepers: &mut BTreeMap<String, Keeper>, page: &mut Page, file: &mut Watched) {
     match file.read() {
         // As a file is while somebody writes it.
         Ok(service) if service.interfaces.is_empty() && !keepers.is_empty() => eprintln!(
@@ -119,14 +130,16 @@ fn reload(keepers: &mut BTreeMap<String, Keeper>, file: &mut Watched) {
         ),
         Ok(service) => {
             text::say!("{}: read again", file.path.display());
-            keep(keepers, service);
+            keep(keepers, page, service);
         }
         Err(error) => eprintln!("makeway: {error:#}; all stays as it was"),
     }
 }
 
-/// Has each of the file's interfaces kept, and no other.
-fn keep(keepers: &mut BTreeMap<String, Keeper>, service: Service) {
+/// Has each of the file's interfaces kept and shown, and no other.
+fn keep(keepers: &mut BTreeMap<String, Keeper>, page: &mut Page, service: Service) {
+    let names = service.interfaces.iter().map(|own| own.name.clone());
+    page.ask(service.web, names.collect());
     for (name, keeper) in keepers.iter_mut() {
         if !service.interfaces.iter().any(|own| own.name == *name) {
             keeper.dismiss();

@@ -10,6 +10,7 @@ mod doctor;
 mod faults;
 mod guest;
 mod hostile;
+mod metrics;
 mod overload;
 mod service;
 mod tags;

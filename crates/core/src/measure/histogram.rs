@@ -81,6 +81,23 @@ impl Histogram {
         self.count
     }
 
+    /// Sum of the samples in nanoseconds.
+    pub fn sum_ns(&self) -> f64 {
+        self.sum
+    }
+
+    /// Samples below each of `bounds`, which ascend. Exact for powers of two in nanoseconds; elsewhere a sample of the bound's own
+    /// bucket counts as above.
+    pub fn counts_below<const N: usize>(&self, bounds: [Duration; N]) -> [u64; N] {
+        let (mut at, mut seen) = (0, 0);
+        bounds.map(|bound| {
+            let end = index(bound.as_nanos()).max(at);
+            seen += self.buckets[at..end].iter().sum::<u64>();
+            at = end;
+            seen
+        })
+    }
+
     /// The mean; zero without samples.
     pub fn mean(&self) -> Duration {
         if self.count == 0 {
@@ -147,6 +164,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn counts_below_powers_of_two_are_exact() {
+        let mut h = Histogram::new();
+        let bounds = [10, 16, 20, 42].map(|power| Duration::from_nanos(1 << power));
+        assert_eq!(h.counts_below(bounds), [0; 4]);
+        for power in [10, 16, 20] {
+            h.record(Duration::from_nanos((1 << power) - 1));
+            h.record(Duration::from_nanos(1 << power));
+        }
+        assert_eq!(h.counts_below(bounds), [1, 3, 5, 6]);
+        assert_eq!(
+            h.sum_ns(),
+            f64::from(2 * ((1 << 10) + (1 << 16) + (1 << 20)) - 3)
+        );
+    }
 
     #[test]
     fn small_values_are_exact() {

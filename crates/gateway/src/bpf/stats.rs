@@ -6,8 +6,8 @@ use makeway_core::units::Duration;
 use super::layout::{Flow, Sojourns};
 use super::qdisc::Snapshot;
 use super::{BpfError, Qdisc};
-use crate::datapath::sojourn::{BUCKETS, quantile};
-use crate::datapath::{FlowStats, Sojourn, Stats};
+use crate::datapath::sojourn::{BUCKETS, counts_below, quantile};
+use crate::datapath::{FlowStats, Sojourn, SojournCounts, Stats};
 
 /// Most flows that are told, the largest backlogs.
 const MOST_FLOWS: usize = 1024;
@@ -48,6 +48,7 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
             max_ms: millis(all.max),
             ..sojourn(&all, None)
         },
+        sojourn_counts: counts(&all),
         sojourn_recent: since.map_or_else(Sojourn::default, |since| sojourn(&all, Some(&since))),
         flows_seen: flows.len() as u64,
         flows: flows.into_iter().map(flow).collect(),
@@ -81,6 +82,15 @@ fn sojourn(all: &Sojourns, since: Option<&Sojourns>) -> Sojourn {
     }
 }
 
+fn counts(all: &Sojourns) -> SojournCounts {
+    let buckets = std::array::from_fn(|i| all.buckets[i]);
+    SojournCounts {
+        below: counts_below(&buckets, SojournCounts::bounds_ns()),
+        packets: buckets.iter().sum(),
+        sum_s: all.sum as f64 / 1e9,
+    }
+}
+
 fn millis(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -103,5 +113,10 @@ mod tests {
         assert!((0.9..1.1).contains(&recent.p99_ms), "{recent:?}");
         let all = sojourn(&now, None);
         assert!((180.0..220.0).contains(&all.p99_ms), "{all:?}");
+        let told = counts(&now);
+        // Below 2^20 ns (1.05 ms): those of the bucket from 0.92 ms on.
+        assert_eq!((told.below[3], told.below[4], told.packets), (0, 100, 200));
+        assert_eq!(told.below[11..13], [100, 200], "{told:?}");
+        assert!((told.sum_s - 20.1).abs() < 1e-9);
     }
 }

@@ -20,7 +20,7 @@ use super::impair::{DelayLine, Fate};
 use super::message::Queued;
 use super::nfqueue::{BATCH, Verdicts};
 use super::sojourn::Sojourns;
-use super::stats::{FlowStats, Sojourn, Stats};
+use super::stats::{FlowStats, Sojourn, SojournCounts, Stats};
 use super::tags::Tags;
 use super::{Change, DatapathConfig, on_a_link};
 use order::Order;
@@ -392,6 +392,7 @@ impl Pipeline {
             expected: counts.expected,
             tags: self.tags.stats(),
             sojourn: sojourn(&self.sojourns),
+            sojourn_counts: sojourn_counts(&self.sojourns),
             sojourn_recent: sojourn(&recent),
             flows_seen: self.flows_seen,
             flows: Vec::new(),
@@ -499,6 +500,14 @@ fn sojourn(histogram: &Histogram) -> Sojourn {
         p50_ms: histogram.quantile(0.5).as_millis_f64(),
         p99_ms: histogram.quantile(0.99).as_millis_f64(),
         max_ms: histogram.max().as_millis_f64(),
+    }
+}
+
+fn sojourn_counts(histogram: &Histogram) -> SojournCounts {
+    SojournCounts {
+        below: histogram.counts_below(SojournCounts::bounds_ns().map(Duration::from_nanos)),
+        packets: histogram.count(),
+        sum_s: histogram.sum_ns() / 1e9,
     }
 }
 

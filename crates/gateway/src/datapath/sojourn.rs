@@ -50,6 +50,11 @@ pub(crate) fn quantile(buckets: [u64; BUCKETS], q: f64) -> Duration {
     Duration::ZERO
 }
 
+/// Samples below each of `bounds`, powers of two in nanoseconds that ascend.
+pub(crate) fn counts_below<const N: usize>(buckets: &[u64; BUCKETS], bounds: [u64; N]) -> [u64; N] {
+    bounds.map(|bound| buckets[..index(bound)].iter().sum())
+}
+
 fn index(ns: u64) -> usize {
     if ns < 1 << LOW {
         return 0;

@@ -55,7 +55,9 @@ pub struct Stats {
     pub tags: TagStats,
     /// Time in the discipline of the packets that left it.
     pub sojourn: Sojourn,
-    /// The same over the last one to two seconds.
+    /// The same, counted.
+    pub sojourn_counts: SojournCounts,
+    /// `sojourn` over the last one to two seconds.
     pub sojourn_recent: Sojourn,
     /// Flows ever seen; `flows` has those that are still remembered.
     pub flows_seen: u64,
@@ -89,6 +91,30 @@ pub struct Sojourn {
     pub p99_ms: f64,
     /// Maximum.
     pub max_ms: f64,
+}
+
+/// A histogram of sojourn times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SojournCounts {
+    /// Packets with a sojourn time below each of [`SojournCounts::bounds_ns`].
+    pub below: [u64; Self::BOUNDS],
+    /// All packets that left, or those of them that are samples.
+    pub packets: u64,
+    /// Their sojourn times together.
+    pub sum_s: f64,
+}
+
+impl SojournCounts {
+    /// Number of bounds.
+    pub const BOUNDS: usize = 18;
+    /// The least bound is `2^LEAST` ns, each other one is twice the one before: 66 us to 8.6 s.
+    const LEAST: u32 = 16;
+
+    /// The bounds in nanoseconds. Powers of two are edges of the buckets of both backends.
+    pub fn bounds_ns() -> [u64; Self::BOUNDS] {
+        std::array::from_fn(|n| 1 << (Self::LEAST + n as u32))
+    }
 }
 
 /// One flow.

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Paths, and headers against other sites.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::metrics::{self, Format};
+use crate::sampler::Latest;
+
+/// Sent with every answer: nothing of another site is loaded, and none may show or read it.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (header::CACHE_CONTROL, "no-cache"),
+];
+
+/// All paths.
+pub fn router(latest: Latest) -> Router {
+    Router::new()
+        .route("/metrics", get(scrape))
+        .layer(middleware::from_fn(guard))
+        .with_state(latest)
+}
+
+async fn scrape(State(latest): State<Latest>, headers: HeaderMap) -> impl IntoResponse {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|one| one.to_str().ok());
+    let format = Format::accepted(accept.unwrap_or_default());
+    let snapshot = Arc::clone(&latest.borrow());
+    let told = metrics::encode(snapshot, format);
+    ([(header::CONTENT_TYPE, format.content_type())], told)
+}
+
+/// Refuses requests that another site has led here by a name of its own (DNS rebinding), and adds the headers.
+async fn guard(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let is_ours = host.is_none_or(|host| host.to_str().is_ok_and(is_address));
+    let mut response = match is_ours {
+        true => next.run(request).await,
+        false => {
+            let why = "ask by address, like http://127.0.0.1:8480, or by the name localhost\n";
+            (StatusCode::MISDIRECTED_REQUEST, why).into_response()
+        }
+    };
+    for (name, value) in HEADERS {
+        let headers = response.headers_mut();
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Whether a `Host` is an address, or `localhost`: no site can have either for its own.
+fn is_address(host: &str) -> bool {
+    let bare = match host.rsplit_once(':') {
+        // Not within `[::1]`.
+        Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => bare,
+        _ => host,
+    };
+    let inner = bare.strip_prefix('[').and_then(|one| one.strip_suffix(']'));
+    bare == "localhost" || inner.unwrap_or(bare).parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_hosts_of_ours() {
+        for host in [
+            "127.0.0.1:8480",
+            "[::1]:80",
+            "[::1]",
+            "192.168.1.1",
+            "localhost:8480",
+        ] {
+            assert!(is_address(host), "{host}");
+        }
+        for host in [
+            "evil.example:8480",
+            "127.0.0.1.evil.example",
+            "",
+            "localhost.evil",
+        ] {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+}
