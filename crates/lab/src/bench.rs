@@ -112,7 +112,7 @@ impl fmt::Display for Origin {
 }
 
 /// The processor and the number of its cores.
-fn machine() -> String {
+pub fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
         .lines()

@@ -3,6 +3,7 @@
 
 mod abrc;
 mod claim;
+mod criteria;
 mod figures;
 pub mod grid;
 mod in_guest;
@@ -17,6 +18,7 @@ mod sqf;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use anyhow::ensure;
 use clap::Args;
@@ -25,7 +27,7 @@ use makeway::parallel::cores;
 use makeway::session::write;
 use makeway::text;
 
-use claim::Claim;
+use criteria::Criteria;
 use grid::{Cell, Results};
 use page::Section;
 use paper::{Paper, World};
@@ -40,7 +42,7 @@ const PAPERS: [Paper; 6] = [
     rfc8867::RFC8867,
 ];
 
-/// Runs papers' experiments again and reports each of their statements: theirs, ours, verdict.
+/// Runs papers' experiments again and judges each of their statements twice: as printed, and ours.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway-lab papers
@@ -56,8 +58,8 @@ pub struct Papers {
     /// Which papers; all of them if none is named.
     #[arg(value_name = "ID", value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.id)))]
     ids: Vec<String>,
-    /// Writes the verdicts as JSON: an array of id, world, verdict, paper, ours, ideal, why, setup, charts,
-    /// tables, and the commands that run its set-ups again.
+    /// Writes the verdicts as JSON: an array of id, world, criterion, paper, printed and ours (each of verdict and
+    /// value), and why.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Keeps the runs here, and writes index.html and for each paper ID.md.
@@ -81,6 +83,7 @@ pub struct Papers {
 /// A paper's runs, finished.
 struct Finished {
     paper: &'static Paper,
+    criteria: Criteria,
     world: World,
     cells: Vec<Cell>,
     results: Results,
@@ -90,6 +93,8 @@ struct Finished {
 pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
     let mut finished = Vec::new();
     for (paper, world) in chosen(args)? {
+        // Before the runs that they judge.
+        let criteria = Criteria::of(paper.id)?;
         let mut cells = (paper.cells)(args.full, world);
         let Some(results) = results(args, &mut cells, world)? else {
             eprintln!(
@@ -100,6 +105,7 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
         };
         finished.push(Finished {
             paper,
+            criteria,
             world,
             cells,
             results,
@@ -112,8 +118,9 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
         if let Some(beside) = f.paper.beside {
             beside(claims, &args.out, args.runs)?;
         }
-        *claims = claims.drain(..).map(Claim::judged).collect();
+        *claims = f.criteria.judge(f.world, std::mem::take(claims))?;
     }
+    let date = today();
     let sections: Vec<Section<'_>> = (finished.iter().zip(&claims))
         .map(|(f, claims)| Section {
             paper: f.paper,
@@ -122,6 +129,8 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
             cells: &f.cells,
             results: &f.results,
             claims,
+            criteria: &f.criteria,
+            date: &date,
         })
         .collect();
     if let Some(path) = &args.json {
@@ -136,6 +145,30 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
     write(&html, &page::html(&sections))?;
     text::say!("charts and figures: {}", html.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The date of the report in UTC, `2026-11-23`.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let days = since.map_or(0, |since| since.as_secs() / 86_400);
+    let [year, month, day] = date(days);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Year, month and day of a number of days after 1970-01-01, by the Gregorian calendar from 0000-03-01 on.
+fn date(days: u64) -> [u64; 3] {
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    [era * 400 + year + later, month, day]
 }
 
 /// Papers, each with its world.

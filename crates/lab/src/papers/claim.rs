@@ -2,60 +2,103 @@
 //! A statement of a paper, and what became of it here.
 
 use makeway_report::chart::Chart;
+use makeway_report::estimate::Estimate;
 use serde::Serialize;
 
 use super::figures::NOT_MEASURED;
 
-/// How a statement fared.
+/// How a statement fared in one column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Verdict {
-    /// It holds here.
+    /// All that its criterion asks holds.
     #[serde(rename = "reproduced")]
     Reproduced,
-    /// The figures are not the paper's, and nearer to the known ideal.
-    #[serde(rename = "closer to the ideal")]
-    CloserToIdeal,
     /// It does not hold here.
-    #[default]
     #[serde(rename = "differs")]
     Differs,
+    /// There is nothing to measure it by.
+    #[serde(rename = "not measurable")]
+    NotMeasurable,
     /// A figure that it is judged by is missing: nothing is said of it.
+    #[default]
     #[serde(rename = "not measured")]
     NotMeasured,
 }
 
 impl Verdict {
+    /// All, in the order of the report.
+    pub const ALL: [Self; 4] = [
+        Self::Reproduced,
+        Self::Differs,
+        Self::NotMeasurable,
+        Self::NotMeasured,
+    ];
+
     /// As it is written in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
-            Self::CloserToIdeal => "closer to the ideal",
             Self::Differs => "differs",
+            Self::NotMeasurable => "not measurable",
             Self::NotMeasured => NOT_MEASURED,
-        }
-    }
-
-    /// [`Verdict::Reproduced`] if `holds`.
-    pub const fn of(holds: bool) -> Self {
-        if holds {
-            Self::Reproduced
-        } else {
-            Self::Differs
         }
     }
 }
 
+/// One of the two columns of a statement: figures by name, and what [`super::criteria`] makes of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Column {
+    figures: Vec<(String, Estimate)>,
+    /// How it fared.
+    pub verdict: Verdict,
+    /// The figures that decided it.
+    pub value: String,
+}
+
+impl Column {
+    /// With these figures, not judged yet.
+    pub fn of<N: Into<String>>(figures: impl IntoIterator<Item = (N, Estimate)>) -> Self {
+        let empty = Self::default();
+        let figures = figures.into_iter();
+        figures.fold(empty, |column, (name, x)| column.with(name, x))
+    }
+
+    /// With another figure, instead of one of its name.
+    pub fn with(mut self, name: impl Into<String>, x: Estimate) -> Self {
+        let name = name.into();
+        self.figures.retain(|(other, _)| *other != name);
+        self.figures.push((name, x));
+        self
+    }
+
+    /// With the figures of another.
+    pub fn and(self, other: Self) -> Self {
+        let figures = other.figures.into_iter();
+        figures.fold(self, |column, (name, x)| column.with(name, x))
+    }
+
+    /// A figure by its name.
+    pub fn figure(&self, name: &str) -> Option<Estimate> {
+        let found = self.figures.iter().find(|(other, _)| other == name);
+        found.map(|(_, x)| *x)
+    }
+}
+
 /// A statement, the set-up it was made in, and the figures of both.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
     /// `sqf.fig6.sqf`.
     pub id: &'static str,
-    /// How it fared, by the measured figures only.
-    pub verdict: Verdict,
+    /// The paper's algorithm, parameters and set-up, against the paper's figures.
+    pub printed: Column,
+    /// This project's defaults, against the ideal.
+    pub ours: Column,
+    /// The criterion of both, in words.
+    pub criterion: String,
     /// The paper's statement, in our words, with its figures.
     pub paper: String,
-    /// Figures measured or computed here.
-    pub ours: String,
+    /// Figures measured or computed here, those that decide nothing too.
+    pub said: String,
     /// Figures of a perfect system, if known.
     pub ideal: String,
     /// Why it differs, or what to keep in mind.
@@ -63,7 +106,6 @@ pub struct Claim {
     /// Where it was tried.
     pub setup: &'static str,
     /// Beginnings of the names of the cells that it is judged by; none: a closed form.
-    #[serde(skip)]
     pub from: &'static [&'static str],
     /// The paper's figure in its own axes.
     pub charts: Vec<Chart>,
@@ -71,18 +113,8 @@ pub struct Claim {
     pub tables: Vec<Table>,
 }
 
-impl Claim {
-    /// The claim as it is published: one of whose figures is missing is not judged.
-    pub fn judged(mut self) -> Self {
-        if self.ours.contains(NOT_MEASURED) || self.ours.contains("NaN") {
-            self.verdict = Verdict::NotMeasured;
-        }
-        self
-    }
-}
-
 /// A table of a paper with both figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Over it, with what its cells are.
     pub title: String,

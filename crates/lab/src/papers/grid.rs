@@ -121,6 +121,12 @@ impl Results {
         self.0.entry(key.clone()).or_default().push(report);
     }
 
+    /// Keys of all cells.
+    #[cfg(test)]
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.0.keys()
+    }
+
     /// All reports, for tests that spoil them.
     #[cfg(test)]
     pub fn all(&mut self) -> &mut BTreeMap<Key, Vec<Report>> {

@@ -41,6 +41,11 @@ pub const NCQ: Paper = Paper {
 /// DropTail, and the paper's thresholds.
 const QUEUES: [&str; 4] = ["fifo", "0.01", "0.03", "0.05"];
 
+/// Favoured packets push others out of a full buffer: ours, at the paper's thresholds.
+const PUSHING: [&str; 3] = ["0.01", "0.03", "0.05"];
+/// They only go first, as the paper has it.
+const PLAIN: [&str; 3] = ["plain-0.01", "plain-0.03", "plain-0.05"];
+
 fn cells(_full: bool, world: World) -> Vec<Cell> {
     match world {
         World::Netns => voip::kernel_cells(),
@@ -83,14 +88,22 @@ fn some(figures: &Figures, shown: impl Fn(&Estimate) -> String) -> String {
 fn queue_on(link: &str, queue: &str) -> String {
     match queue {
         "fifo" => format!("link.{link}.queue.discipline=fifo"),
+        plain if plain.starts_with("plain-") => format!(
+            "link.{link}.queue.ncq={{ threshold = {}, push_out = false }}",
+            &plain["plain-".len()..]
+        ),
         threshold => format!("link.{link}.queue.ncq.threshold={threshold}"),
     }
 }
 
 /// As it is written in tables.
 fn label(queue: &str) -> String {
-    match queue.parse::<f64>() {
-        Ok(threshold) => format!("NCQ {} %", threshold * 100.0),
+    let (threshold, rest) = match queue.strip_prefix("plain-") {
+        Some(threshold) => (threshold, " as printed"),
+        None => (queue, ""),
+    };
+    match threshold.parse::<f64>() {
+        Ok(threshold) => format!("NCQ {} %{rest}", threshold * 100.0),
         Err(_) => "DropTail".into(),
     }
 }

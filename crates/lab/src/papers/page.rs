@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verdicts as a table, as JSON, as Markdown and as a page with the papers' figures.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use makeway_netns::lateness;
@@ -8,10 +9,11 @@ use makeway_report::html as report_html;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::claim::{Claim, Table, Verdict};
-use super::figures::NOT_MEASURED;
+use super::claim::{Claim, Column, Table, Verdict};
+use super::criteria::{Criteria, Side};
 use super::grid::{Cell, Results};
 use super::paper::{Paper, World};
+use crate::bench::machine;
 
 /// A paper that was run again.
 pub struct Section<'a> {
@@ -21,17 +23,46 @@ pub struct Section<'a> {
     pub cells: &'a [Cell],
     pub results: &'a Results,
     pub claims: &'a [Claim],
+    pub criteria: &'a Criteria,
+    /// Of the report, `2026-11-23`.
+    pub date: &'a str,
 }
 
 /// A claim with where its figures come from.
-#[derive(Serialize)]
 struct Judged<'a> {
-    #[serde(flatten)]
     claim: &'a Claim,
     /// `theory`, `netns`, `sim`.
     world: &'static str,
     /// Commands that run its cells again, from the root of the source.
     commands: Vec<String>,
+}
+
+/// A claim as scripts read it.
+#[derive(Serialize)]
+struct Entry<'a> {
+    id: &'a str,
+    world: &'a str,
+    criterion: &'a str,
+    paper: &'a str,
+    printed: Judgement<'a>,
+    ours: Judgement<'a>,
+    why: &'a str,
+}
+
+/// One of its two columns.
+#[derive(Serialize)]
+struct Judgement<'a> {
+    verdict: Verdict,
+    value: &'a str,
+}
+
+impl<'a> From<&'a Column> for Judgement<'a> {
+    fn from(column: &'a Column) -> Self {
+        Self {
+            verdict: column.verdict,
+            value: &column.value,
+        }
+    }
 }
 
 impl Section<'_> {
@@ -76,6 +107,27 @@ impl Section<'_> {
         }
     }
 
+    /// Commit, date, seeds and machine of the runs, and the criteria.
+    fn provenance(&self) -> String {
+        let seeds: BTreeSet<u64> = self.results.runs().flatten().map(|run| run.seed).collect();
+        let seeds = match (seeds.first(), seeds.last()) {
+            (Some(first), Some(last)) if first == last => format!("seed {first}"),
+            (Some(first), Some(last)) => format!("seeds {first} to {last}"),
+            _ => "no seed".into(),
+        };
+        let runs = self.results.runs().map(<[_]>::len).sum::<usize>();
+        let last = self.criteria.history().last();
+        let [since, _, change] = last.unwrap_or(["", "", "not in the history"]);
+        let versions = self.criteria.history().count();
+        format!(
+            "Reported on {} by commit {}; {runs} runs, {seeds} and replications from 1 on; {}. Criteria: version {versions} of {since} ({change}), SHA-256 {}.",
+            self.date,
+            env!("MAKEWAY_COMMIT"),
+            machine(),
+            &self.criteria.hash[..16]
+        )
+    }
+
     /// Lateness of the machine in the runs, or their number where time is simulated.
     fn calm(&self) -> String {
         let all = || self.results.runs();
@@ -88,7 +140,7 @@ impl Section<'_> {
                 (least, most) => format!("{least} to {most}"),
             };
             return format!(
-                "In simulated time: each figure is the mean of {runs} replications, with the half-width of its 95 % interval; verdicts go by the means."
+                "In simulated time: each figure is the mean of {runs} replications, with the half-width of its 95 % interval."
             );
         }
         let worst = all().flatten().map(lateness).fold(0.0, f64::max);
@@ -118,30 +170,42 @@ impl Section<'_> {
 /// A line for each claim.
 pub fn table(claims: &[Claim]) -> String {
     let mut out = String::new();
+    let _ = writeln!(out, "{:<26} {:<16} ours", "", "as printed");
     for c in claims {
-        let _ = writeln!(out, "{:<22} {}", c.id, c.verdict.name());
-        let _ = writeln!(out, "  paper: {}", c.paper);
-        let _ = writeln!(out, "  ours:  {}", c.ours);
-        if c.verdict != Verdict::Reproduced && !c.why.is_empty() {
-            let _ = writeln!(out, "  why:   {}", c.why);
-        }
+        let [printed, ours] = [&c.printed, &c.ours].map(|column| column.verdict.name());
+        let _ = writeln!(out, "{:<26} {printed:<16} {ours}", c.id);
+        let _ = writeln!(out, "  paper:      {}", c.paper);
+        let _ = writeln!(out, "  as printed: {}", c.printed.value);
+        let _ = writeln!(out, "  ours:       {}", c.ours.value);
     }
     let _ = writeln!(out, "{}", count(claims));
     out
 }
 
+/// Of both columns.
 fn count(claims: &[Claim]) -> String {
-    let of = |v| claims.iter().filter(|c| c.verdict == v).count();
+    let of = |side: Side| {
+        let of = |verdict: Verdict| {
+            let column = |claim: &&Claim| match side {
+                Side::Printed => claim.printed.verdict == verdict,
+                Side::Ours => claim.ours.verdict == verdict,
+            };
+            match claims.iter().filter(column).count() {
+                0 => None,
+                n => Some(format!("{n} {}", verdict.name())),
+            }
+        };
+        Verdict::ALL
+            .into_iter()
+            .filter_map(of)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     format!(
-        "{} statements: {} reproduced, {} closer to the ideal, {} differ{}.",
+        "{} statements. As printed: {}. Ours: {}.",
         claims.len(),
-        of(Verdict::Reproduced),
-        of(Verdict::CloserToIdeal),
-        of(Verdict::Differs),
-        match of(Verdict::NotMeasured) {
-            0 => String::new(),
-            n => format!(", {n} {NOT_MEASURED}"),
-        }
+        of(Side::Printed),
+        of(Side::Ours)
     )
 }
 
@@ -150,21 +214,31 @@ fn count(claims: &[Claim]) -> String {
 /// # Errors
 /// None that plain values have.
 pub fn json(sections: &[Section<'_>]) -> serde_json::Result<String> {
-    let judged: Vec<Judged<'_>> = sections.iter().flat_map(Section::judged).collect();
-    Ok(serde_json::to_string_pretty(&judged)? + "\n")
+    let judged = sections.iter().flat_map(Section::judged);
+    let entries = judged.map(|Judged { claim, world, .. }| Entry {
+        id: claim.id,
+        world,
+        criterion: &claim.criterion,
+        paper: &claim.paper,
+        printed: (&claim.printed).into(),
+        ours: (&claim.ours).into(),
+        why: &claim.why,
+    });
+    Ok(serde_json::to_string_pretty(&entries.collect::<Vec<_>>())? + "\n")
 }
 
 /// `docs/reproduction/ID.md`.
 pub fn markdown(section: &Section<'_>) -> String {
     let paper = section.paper;
     let mut out = format!(
-        "# {}\n\n{}. Made by `makeway-lab papers {}`. {} {} {}\n\nTerms and verdicts: [Reading a verdict](../reproduction.md#reading-a-verdict).\n",
+        "# {}\n\n{}. Made by `makeway-lab papers {}`. {} {} {}\n{}\n\nTerms and verdicts: [Reading a verdict](../reproduction.md#reading-a-verdict).\n",
         paper.title,
         paper.source,
         paper.id,
         count(section.claims),
         section.length(),
-        section.calm()
+        section.calm(),
+        section.provenance()
     );
     for Judged {
         claim: c, world, ..
@@ -172,13 +246,19 @@ pub fn markdown(section: &Section<'_>) -> String {
     {
         let _ = write!(
             out,
-            "\n## {}: {}\n\n- **Paper:** {}\n- **Ours** ({world}): {}\n- **Ideal:** {}\n",
+            "\n## {}\n\n- **Paper** ({}): {}\n- **As printed** ({world}): {}: {}\n- **Ours** ({world}): {}: {}\n- **Ideal:** {}\n",
             c.id,
-            c.verdict.name(),
+            source(c),
             c.paper,
-            c.ours,
+            c.printed.verdict.name(),
+            c.printed.value,
+            c.ours.verdict.name(),
+            c.ours.value,
             c.ideal
         );
+        if !c.said.is_empty() {
+            let _ = writeln!(out, "- **Measured:** {}", c.said);
+        }
         if !c.why.is_empty() {
             let _ = writeln!(out, "- **Why:** {}", c.why);
         }
@@ -186,6 +266,12 @@ pub fn markdown(section: &Section<'_>) -> String {
         c.tables.iter().for_each(|t| write_table(&mut out, t));
     }
     out
+}
+
+/// Section or figure, with which a criterion begins.
+fn source(claim: &Claim) -> &str {
+    let end = claim.criterion.find(". As printed: ");
+    &claim.criterion[..end.unwrap_or_default()]
 }
 
 fn write_table(out: &mut String, table: &Table) {
@@ -213,6 +299,7 @@ pub fn html(sections: &[Section<'_>]) -> String {
             count(s.claims),
             s.length().into(),
             s.calm(),
+            s.provenance(),
         ]
     };
     let head = match sections {
@@ -233,18 +320,21 @@ pub fn html(sections: &[Section<'_>]) -> String {
 
 fn verdict(judged: &Judged<'_>) -> Markup {
     let c = judged.claim;
-    let class = match c.verdict {
-        Verdict::Reproduced => "good",
-        Verdict::CloserToIdeal => "fair",
-        Verdict::Differs | Verdict::NotMeasured => "bad",
+    let class = match (c.printed.verdict, c.ours.verdict) {
+        (Verdict::Reproduced, Verdict::Reproduced) => "good",
+        (Verdict::Reproduced, _) | (_, Verdict::Reproduced) => "fair",
+        _ => "bad",
     };
     html! {
         article class=(class) id=(c.id) {
             h2 { (c.id) }
-            p.verdict { (c.verdict.name()) }
+            p.verdict { "as printed " (c.printed.verdict.name()) ", ours " (c.ours.verdict.name()) }
             dl.claim {
                 dt { "paper" } dd { (c.paper) }
-                dt { "ours" } dd { (c.ours) }
+                dt { "as printed" } dd { (c.printed.value) }
+                dt { "ours" } dd { (c.ours.value) }
+                @if !c.said.is_empty() { dt { "measured" } dd { (c.said) } }
+                dt { "criterion" } dd { (c.criterion) }
                 dt { "ideal" } dd { (c.ideal) }
                 @if !c.why.is_empty() { dt { "why" } dd { (c.why) } }
                 dt { "set-up" } dd { (c.setup) " (" (judged.world) ")" }

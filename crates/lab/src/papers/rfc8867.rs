@@ -5,8 +5,8 @@
 use makeway_report::estimate::Estimate;
 use makeway_report::model::{ClassReport, FlowReport, Report};
 
-use super::claim::{Claim, Table, Verdict};
-use super::figures::{largest, mean, plain, share};
+use super::claim::{Claim, Column, Table};
+use super::figures::{in_percent, largest, mean, only, plain, share, smallest};
 use super::grid::{Cell, Key, Results};
 use super::paper::{Paper, World};
 
@@ -175,17 +175,31 @@ impl Case {
             "video on time",
             "p99 in the network, ms",
         ];
-        let no_worse = |controller: &&str| {
-            audio(controller, "sbpn2").mean >= audio(controller, "fifo").mean - 0.005
-        };
+        let each = CONTROLLERS.iter().flat_map(|controller| {
+            let name = controller.to_uppercase();
+            let mbit = of(controller, "sbpn2", &|run| self.mbit(run));
+            [
+                (
+                    format!("audio in time with SBPN2 over {name}, %"),
+                    in_percent(audio(controller, "sbpn2")),
+                ),
+                (format!("calls with SBPN2 over {name}, Mbit/s"), mbit),
+            ]
+        });
+        let more = CONTROLLERS
+            .map(|controller| audio(controller, "sbpn2").mean - audio(controller, "fifo").mean);
+        let ours = Column::of(each).with(
+            "audio in time, SBPN2 less a plain queue, lesser controller, points",
+            only(smallest(more) * 100.0),
+        );
         Claim {
             id: self.id,
-            verdict: Verdict::of(CONTROLLERS.iter().all(no_worse)),
+            ours,
             paper: format!(
-                "{}: the best packet next brings no less audio in time than a plain queue.",
+                "{}: the best packet next brings the audio in time, and the calls carry their part.",
                 self.says
             ),
-            ours: CONTROLLERS
+            said: CONTROLLERS
                 .map(|controller| {
                     format!(
                         "over {}: {} of the audio in time, with a plain queue {}",
@@ -196,7 +210,7 @@ impl Case {
                 })
                 .join("; "),
             ideal: "100 %".into(),
-            why: "Within half a per cent. No sender's queue can mend the network's queue.".into(),
+            why: "No sender's queue can mend the network's queue.".into(),
             setup: "one way 50 ms where nothing else is said, a FIFO of 300 ms; audio 64 kbit/s beside a video encoder that follows the target from 0.15 to 1.5 Mbit/s; in time is within 400 ms",
             from: &["rfc8867."],
             tables: vec![Table {

@@ -14,15 +14,19 @@ mod figures;
 mod in_guest;
 mod runs;
 
+use std::sync::LazyLock;
+
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::{bottleneck, group};
 
-use super::claim::{Claim, Verdict};
-use super::figures::{Figures, largest, least, mean, ms, percent, plain, rising, share, worst};
+use super::claim::{Claim, Column};
+use super::figures::{
+    Figures, in_percent, largest, least, least_step, mean, ms, only, plain, share, smallest, worst,
+};
 use super::grid::Results;
 use super::paper::{Paper, World};
-use figures::{at, data, fairness, jitter, jittered, line, loss, row, testbed};
+use figures::{at, data, fairness, jitter, jittered, line, loss, of_table, row, testbed};
 use runs::{JITTERED, SLICED, TABLE, cells};
 
 /// How it is run again.
@@ -38,6 +42,8 @@ pub const SQF: Paper = Paper {
     beside: None,
 };
 
+/// Seconds that the paper measured.
+const LONG: f64 = 600.0;
 /// "Negligible": a packet in a thousand.
 const NEGLIGIBLE: f64 = 0.001;
 const TESTBED: &str = "testbed of section V: 100 Mbit/s servers, a 10 Mbit/s line with 50 packets of buffer, n downloads beside a 5 Mbit/s video and 64 kbit/s audio";
@@ -47,10 +53,7 @@ fn claims(r: &Results) -> Vec<Claim> {
     if in_guest::is_of_guest(r) {
         return in_guest::claims(r);
     }
-    vec![
-        fig3_probability(),
-        fig3_fair_share(),
-        fig4_time(),
+    let of_runs = vec![
         fig3_streams(r),
         fig6_sqf(r),
         fig6_fifo(r),
@@ -60,7 +63,25 @@ fn claims(r: &Results) -> Vec<Claim> {
         table1(r),
         fig8(r),
         users(r),
-    ]
+    ];
+    CLOSED_FORMS.iter().cloned().chain(of_runs).collect()
+}
+
+/// Those that need no run; their charts take a while.
+static CLOSED_FORMS: LazyLock<[Claim; 3]> =
+    LazyLock::new(|| [fig3_probability(), fig3_fair_share(), fig4_time()]);
+
+/// The printed column; runs that are shorter than the paper's are not its set-up.
+fn printed(r: &Results, column: Column) -> Column {
+    match r.runs().flatten().all(|run| run.seconds >= LONG) {
+        true => column,
+        false => Column::default(),
+    }
+}
+
+/// Both columns where the same runs are in both: the discipline is the paper's.
+fn both(r: &Results, column: Column) -> [Column; 2] {
+    [printed(r, column.clone()), column]
 }
 
 fn fig3_probability() -> Claim {
@@ -68,9 +89,9 @@ fn fig3_probability() -> Claim {
     let below: f64 = line(20).safe_rate(600.0, 0.05) / 100.0;
     Claim {
         id: "sqf.fig3.p",
-        verdict: Verdict::of(p(5.9) < 0.05),
+        printed: Column::of([("p within 600 s at 5.9 Mbit/s, n = 20, eq. (2)", only(p(5.9)))]),
         paper: "With 20 downloads the probability of losing priority within 10 min is close to 0 as long as the video peaks below 6 Mbit/s.".into(),
-        ours: format!(
+        said: format!(
             "{:.4} at 5 Mbit/s, {:.4} at 5.5, {:.4} at 6, {:.4} at 6.5; below 5 % up to {below:.2} Mbit/s",
             p(5.0), p(5.5), p(6.0), p(6.5)
         ),
@@ -84,11 +105,13 @@ fn fig3_probability() -> Claim {
 
 fn fig3_fair_share() -> Claim {
     let kbit = line(20).fair_share() * 10.0;
+    let column = Column::of([("limit under FQ, n = 20, kbit/s", only(kbit))]);
     Claim {
         id: "sqf.fig3.fq",
-        verdict: Verdict::of((kbit - 476.2).abs() <= 4.0),
+        printed: column.clone(),
+        ours: column,
         paper: "Under FQ the limit is C/(n+1): 480 kbit/s with 20 downloads on 10 Mbit/s.".into(),
-        ours: format!("{kbit:.1} kbit/s"),
+        said: format!("{kbit:.1} kbit/s"),
         ideal: "476.2 kbit/s".into(),
         why: "The paper rounds.".into(),
         setup: "closed form",
@@ -100,10 +123,13 @@ fn fig4_time() -> Claim {
     let minutes = |mbit: f64| line(20).prioritised_time(mbit * 100.0) / 60.0;
     Claim {
         id: "sqf.fig4.tbar",
-        verdict: Verdict::of(minutes(5.9) >= 180.0),
+        printed: Column::of([(
+            "mean time at 5.9 Mbit/s, n = 20, min, eq. (2)",
+            only(minutes(5.9)),
+        )]),
         paper: "With 20 downloads the mean time of prioritisation is over 180 min below 6 Mbit/s."
             .into(),
-        ours: format!(
+        said: format!(
             "{:.0} min at 5 Mbit/s, {:.0} at 5.5, {:.1} at 6",
             minutes(5.0),
             minutes(5.5),
@@ -126,13 +152,19 @@ fn fig3_streams(r: &Results) -> Claim {
         largest(streams.map(|d| d.loss))
     });
     let p = line(20).deprioritised(600.0, 600.0);
+    let [printed, ours] = both(
+        r,
+        Column::of([
+            ("the worst of three streams loses, %", in_percent(each)),
+            ("one stream of their sum loses, %", in_percent(one)),
+        ]),
+    );
     Claim {
         id: "sqf.fig3.multi",
-        verdict: Verdict::of(
-            each.mean <= NEGLIGIBLE && (three.mean - one.mean).abs() <= NEGLIGIBLE,
-        ),
+        printed,
+        ours,
         paper: "Several streams are protected like one of the sum of their rates: three of 2 Mbit/s keep priority over 20 downloads on 10 Mbit/s.".into(),
-        ours: format!(
+        said: format!(
             "three of 2 Mbit/s lose {} (the worst {}), one of 6 Mbit/s {}; closed form for both: p = {p:.3} within 10 min",
             share(&three), share(&each), share(&one)
         ),
@@ -149,13 +181,14 @@ fn fig6_sqf(r: &Results) -> Claim {
         testbed(r, "sqf", |x| loss(x, "video")),
         testbed(r, "sqf", |x| loss(x, "audio")),
     );
-    let most = worst(&video).mean.max(worst(&audio).mean);
+    let [printed, ours] = both(r, lost_at_worst(&video, &audio));
     Claim {
         id: "sqf.fig6.sqf",
-        verdict: Verdict::of(most <= NEGLIGIBLE),
+        printed,
+        ours,
         paper: "Under SQF the loss of audio and video is negligible for every n from 1 to 20."
             .into(),
-        ours: format!(
+        said: format!(
             "the worst n loses {} of the video, {} of the audio",
             share(&worst(&video)),
             share(&worst(&audio))
@@ -178,6 +211,14 @@ fn fig6_sqf(r: &Results) -> Claim {
     }
 }
 
+/// Fig. 6 under SQF.
+fn lost_at_worst(video: &Figures, audio: &Figures) -> Column {
+    Column::of([
+        ("video lost at the worst n, %", in_percent(worst(video))),
+        ("audio lost at the worst n, %", in_percent(worst(audio))),
+    ])
+}
+
 /// Which n lose more than a packet in a thousand.
 fn over(video: &[(u32, Estimate)], audio: &[(u32, Estimate)]) -> String {
     let lost: Vec<String> = video
@@ -198,25 +239,66 @@ fn fig6_fifo(r: &Results) -> Claim {
         testbed(r, "fifo", |x| loss(x, "video")),
         testbed(r, "fifo", |x| loss(x, "audio")),
     );
-    let last = |f: &[(u32, Estimate)]| f.last().map_or(f64::NAN, |x| x.1.mean);
-    let holds = rising(&audio, 0.05) && last(&audio) > 0.10 && last(&video) <= last(&audio) * 1.05;
-    let verdict = match (holds, last(&audio)) {
-        (true, l) if l >= 0.20 => Verdict::Reproduced,
-        // No loss is the ideal: less of it than the paper's, in the same shape, is nearer.
-        (true, _) => Verdict::CloserToIdeal,
-        (false, _) => Verdict::Differs,
-    };
+    let column = fifo_loss(&audio, &video).with(
+        "R² of a line through audio's loss by n, FIFO",
+        only(straight(&audio)),
+    );
     Claim {
         id: "sqf.fig6.fifo.audio",
-        verdict,
+        printed: printed(r, column),
+        ours: Column::of([("audio lost at n = 20, SQF, %", in_percent(mean(at(r, "sqf", 20), |x| loss(x, "audio"))))]),
         paper: "Under FIFO audio loss grows about linearly from 1 % at n = 1 to more than 25 % at n = 20; video loses slightly less.".into(),
-        ours: format!("audio {}; video {}", row(&audio, share), row(&video, share)),
+        said: format!("audio {}; video {}", row(&audio, share), row(&video, share)),
         ideal: "0".into(),
         why: "How hard TCP presses on a drop-tail buffer of 50 packets depends on the kernel: today's cubic has an initial window of 10, SACK, tail-loss probes and proportional rate reduction; the paper's Linux of 2010 had few of them.".into(),
         setup: TESTBED,
-        from: &["testbed/fifo/"],
+        from: &["testbed/fifo/", "testbed/sqf/"],
         ..Claim::default()
     }
+}
+
+/// Fig. 6 under FIFO, at its ends.
+fn fifo_loss(audio: &Figures, video: &Figures) -> Column {
+    let end = |f: &Figures, n: u32| f.iter().find(|x| x.0 == n).map_or(only(f64::NAN), |x| x.1);
+    let [first, last] = [1, 20].map(|n| end(audio, n));
+    Column::of([
+        ("audio lost at n = 1, FIFO, %", in_percent(first)),
+        ("audio lost at n = 20, FIFO, %", in_percent(last)),
+        (
+            "video's loss by audio's at n = 20, FIFO",
+            only(end(video, 20).mean / last.mean),
+        ),
+    ])
+}
+
+/// R² of the straight line of least squares.
+fn straight(figures: &Figures) -> f64 {
+    let points = || figures.iter().map(|(n, x)| (f64::from(*n), x.mean));
+    let count = figures.len() as f64;
+    let of = |f: fn((f64, f64)) -> f64| points().map(f).sum::<f64>() / count;
+    let (x, y) = (of(|p| p.0), of(|p| p.1));
+    let xy = of(|p| p.0 * p.1) - x * y;
+    let squares = [of(|p| p.0 * p.0) - x * x, of(|p| p.1 * p.1) - y * y];
+    xy * xy / (squares[0] * squares[1])
+}
+
+/// Fig. 6 under FQ.
+fn fq_loss(audio: &Figures, video: &Figures) -> Column {
+    let beyond: Figures = video.iter().copied().filter(|v| v.0 > 1).collect();
+    // Of the video's 5.21 Mbit/s on the wire a share of C/(n+1) lets through.
+    let due = |n: u32| 1.0 - (10.0 / f64::from(n + 1) / VIDEO).min(1.0);
+    let off = largest(beyond.iter().map(|(n, x)| (x.mean - due(*n)).abs()));
+    Column::of([
+        ("audio lost at the worst n, FQ, %", in_percent(worst(audio))),
+        (
+            "video's loss less what C/(n+1) leaves out, worst n > 1, FQ, points",
+            only(off * 100.0),
+        ),
+        (
+            "video lost at the least n > 1, FQ, %",
+            in_percent(least(&beyond)),
+        ),
+    ])
 }
 
 fn fig6_fq(r: &Results) -> Claim {
@@ -224,61 +306,45 @@ fn fig6_fq(r: &Results) -> Claim {
         testbed(r, "fq", |x| loss(x, "video")),
         testbed(r, "fq", |x| loss(x, "audio")),
     );
-    let beyond: Figures = video.iter().copied().filter(|v| v.0 > 1).collect();
+    let sqf = testbed(r, "sqf", |x| loss(x, "video"));
     Claim {
         id: "sqf.fig6.fq",
-        verdict: Verdict::of(worst(&audio).mean <= 0.01 && least(&beyond).mean > 0.10),
+        printed: printed(r, fq_loss(&audio, &video)),
+        ours: Column::of([("video lost at the worst n, SQF, %", in_percent(worst(&sqf)))]),
         paper: "Under FQ audio loss is low; video loss is high as soon as n > 1, its share being C/(n+1).".into(),
-        ours: format!("audio at most {}; video {}", share(&worst(&audio)), row(&video, share)),
+        said: format!("audio at most {}; video {}", share(&worst(&audio)), row(&video, share)),
         ideal: "0; with shares of C/(n+1) the video loses 65 % at n = 5 and 91 % at n = 20".into(),
         why: String::new(),
         setup: TESTBED,
-        from: &["testbed/fq/"],
+        from: &["testbed/fq/", "testbed/sqf/"],
         ..Claim::default()
     }
 }
 
 fn fig7_jitter(r: &Results) -> Claim {
-    let streams = ["audio", "video"];
-    let mut holds = true;
-    let mut ours = Vec::new();
-    for stream in streams {
+    let (mut theirs, mut ours, mut said) = (Column::default(), Column::default(), Vec::new());
+    for stream in ["audio", "video"] {
         let figures = |d| testbed(r, d, |x| jitter(x, stream));
         let (fifo, fq, sqf) = (figures("fifo"), figures("fq"), figures("sqf"));
-        let grows = fq.last().map(|x| x.1.mean) > fq.first().map(|x| x.1.mean * 1.5);
-        let flat = worst(&sqf).mean - least(&sqf).mean <= 0.3;
-        let lowest = TABLE.iter().filter(|&&n| n > 1).all(|n| {
-            let find = |f: &[(u32, Estimate)]| {
-                let at = f.iter().find(|x| x.0 == *n);
-                at.map_or(f64::NAN, |x| x.1.mean)
-            };
-            find(&sqf) <= find(&fifo).min(find(&fq))
-        });
-        holds &= grows && flat && lowest;
-        ours.push(format!(
-            "{stream}: FQ {}; FIFO {}; SQF {} to {} ms over all n{}{}{}",
+        theirs = theirs.with(
+            format!("{stream}'s jitter under FQ, the least step from n to the next, factor"),
+            only(least_step(&of_table(&fq))),
+        );
+        [theirs, ours] = with_jitter([theirs, ours], stream, &sqf, &[&fifo, &fq]);
+        said.push(format!(
+            "{stream}: FQ {}; FIFO {}; SQF {} to {} ms over all n",
             row(&fq, ms),
             row(&fifo, ms),
             plain(&least(&sqf)),
             plain(&worst(&sqf)),
-            if grows { "" } else { " (FQ does not grow)" },
-            if flat {
-                ""
-            } else {
-                " (SQF varies by more than 0.3 ms)"
-            },
-            if lowest {
-                ""
-            } else {
-                " (SQF is not the least at each n > 1)"
-            },
         ));
     }
     Claim {
         id: "sqf.fig7.jitter",
-        verdict: Verdict::of(holds),
+        printed: printed(r, theirs),
+        ours,
         paper: "Under FQ jitter grows with n for both streams; under SQF it does not depend on n and is the least of the three.".into(),
-        ours: ours.join(". "),
+        said: said.join(". "),
         ideal: "SQF does not preempt: a packet waits up to one 1538 B packet, 1.23 ms, for every n".into(),
         why: "Mean absolute difference of the one-way delays of consecutive packets (RFC 3393); the paper does not say which statistic it shows.".into(),
         setup: TESTBED,
@@ -286,6 +352,36 @@ fn fig7_jitter(r: &Results) -> Claim {
         charts: charts::fig7(r),
         ..Claim::default()
     }
+}
+
+/// A stream's figures under SQF, beside those of the others at the same n.
+fn with_jitter(
+    columns: [Column; 2],
+    stream: &str,
+    sqf: &Figures,
+    others: &[&Figures],
+) -> [Column; 2] {
+    let lowest = |n: u32| {
+        let of = |f: &&Figures| f.iter().find(|x| x.0 == n).map(|x| x.1.mean);
+        smallest(others.iter().filter_map(of))
+    };
+    let shared = sqf
+        .iter()
+        .filter(|x| others.iter().all(|f| f.iter().any(|y| y.0 == x.0)));
+    let above = largest(shared.map(|(n, x)| x.mean / lowest(*n)));
+    let spread = format!("{stream}'s jitter under SQF, largest less least over n, ms");
+    let [theirs, ours] =
+        columns.map(|column| column.with(spread.clone(), only(worst(sqf).mean - least(sqf).mean)));
+    [
+        theirs.with(
+            format!("{stream}'s jitter under SQF by the least of the others, worst n"),
+            only(above),
+        ),
+        ours.with(
+            format!("{stream}'s jitter under SQF, worst n, ms"),
+            worst(sqf),
+        ),
+    ]
 }
 
 fn pfq(r: &Results) -> Claim {
@@ -303,13 +399,28 @@ fn pfq(r: &Results) -> Claim {
     let lost = mean(at(r, "pfq", 20), |x| loss(x, "video"));
     Claim {
         id: "sqf.pfq",
-        verdict: Verdict::of(
-            audio[0].mean <= audio[1].mean / 2.0
-                && video[0].mean >= video[1].mean * 0.7
-                && lost.mean > 0.1,
+        printed: printed(
+            r,
+            Column::of([
+                (
+                    "audio's jitter at n = 20, PFQ by FQ",
+                    only(audio[0].mean / audio[1].mean),
+                ),
+                (
+                    "video's jitter over n = 5 to 20, PFQ by FQ",
+                    only(video[0].mean / video[1].mean),
+                ),
+                ("video lost at n = 20, PFQ, %", in_percent(lost)),
+            ]),
         ),
+        ours: Column::of(["audio", "video"].map(|stream| {
+            (
+                format!("{stream}'s jitter at n = 20, SQF, ms"),
+                figure("sqf", stream),
+            )
+        })),
         paper: "PFQ limits the jitter of the audio, not of a video above its fair share.".into(),
-        ours: format!(
+        said: format!(
             "audio {} against {} under FQ at n = 20; video {} against {} on average over n = 5 to 20, and it loses {} at n = 20",
             ms(&audio[0]),
             ms(&audio[1]),
@@ -320,10 +431,13 @@ fn pfq(r: &Results) -> Claim {
         ideal: "audio about 0.4 ms, as under SQF".into(),
         why: "The paper says this without a measurement.".into(),
         setup: TESTBED,
-        from: &["testbed/pfq/", "testbed/fq/"],
+        from: &["testbed/pfq/", "testbed/fq/", "testbed/sqf/"],
         ..Claim::default()
     }
 }
+
+/// The video on the wire, Mbit/s.
+const VIDEO: f64 = 5.3;
 
 /// Table I of the paper: data bandwidth in Mbit/s and Jain's index at [`TABLE`].
 const PAPER: [(&str, [f64; 5], [f64; 5]); 3] = [
@@ -345,76 +459,68 @@ const PAPER: [(&str, [f64; 5], [f64; 5]); 3] = [
 ];
 
 fn table1(r: &Results) -> Claim {
-    let mut missed = Vec::new();
-    let mut ours = Vec::new();
-    for (d, shares, _) in PAPER {
-        let figures = testbed(r, d, data);
-        for (n, theirs) in TABLE.iter().zip(shares) {
-            let got = mean(at(r, d, *n), data);
-            if (got.mean / theirs - 1.0).abs() > 0.15 {
-                missed.push(format!(
-                    "{} n = {n}: {} for {theirs}",
-                    d.to_uppercase(),
-                    plain(&got)
-                ));
-            }
-            let fair = mean(at(r, d, *n), fairness);
-            if fair.mean < 0.90 {
-                missed.push(format!(
-                    "{} n = {n}: Jain {}",
-                    d.to_uppercase(),
-                    plain(&fair)
-                ));
-            }
+    let mut theirs = Column::default();
+    let mut said = Vec::new();
+    let mut fair = Vec::new();
+    for (d, ..) in PAPER {
+        for n in TABLE {
+            let name = format!("{}, n = {n}, Mbit/s", d.to_uppercase());
+            theirs = theirs.with(name, mean(at(r, d, n), data));
+            fair.push(mean(at(r, d, n), fairness).mean);
         }
-        ours.push(format!("{} {}", d.to_uppercase(), row(&figures, plain)));
-        if d != "sqf" && !rising(&figures, 0.02) {
-            missed.push(format!("{} does not rise", d.to_uppercase()));
-        }
+        said.push(format!(
+            "{} {}",
+            d.to_uppercase(),
+            row(&testbed(r, d, data), plain)
+        ));
     }
-    let sqf = testbed(r, "sqf", data);
-    let all = sqf.iter().map(|x| x.1.mean).sum::<f64>() / sqf.len() as f64;
-    let off = largest(sqf.iter().map(|x| (x.1.mean / all - 1.0).abs()));
-    if off > 0.03 {
-        missed.push(format!("SQF varies by {}", percent(off)));
-    }
-    let used = testbed(r, "sqf", |x| {
-        bottleneck(x).map_or(f64::NAN, |q| q.utilisation)
-    });
-    if least(&used).mean < 0.92 {
-        missed.push(format!("utilisation under SQF {}", share(&least(&used))));
-    }
-    let fair = testbed(r, "sqf", fairness);
-    ours.push(format!(
-        "SQF within {} of its mean over all n, utilisation {} or more, Jain {} or more",
-        percent(off),
-        share(&least(&used)),
-        match least(&fair) {
-            Estimate {
-                mean,
-                half_width: None,
-                ..
-            } => format!("{mean:.3}"),
-            several => plain(&several),
-        }
+    let least_fair = least(&testbed(r, "sqf", fairness));
+    theirs = theirs
+        .and(sqf_rates(r))
+        .with("the least Jain's index", only(smallest(fair)));
+    let ours = sqf_rates(r).with("the least Jain's index, SQF", least_fair);
+    let shown = |name: &str| ours.figure(name).map_or_else(String::new, |x| plain(&x));
+    said.push(format!(
+        "SQF within {} % of its mean over all n, utilisation {} % or more, Jain {} or more",
+        shown("SQF, farthest from its mean over n, %"),
+        shown("SQF, the line used at least, %"),
+        shown("the least Jain's index, SQF"),
     ));
     Claim {
         id: "sqf.table1",
-        verdict: Verdict::of(missed.is_empty()),
+        printed: printed(r, theirs),
+        ours,
         paper: "Data bandwidth in Mbit/s at n = 1, 5, 10, 15, 20: FIFO 4.1 to 5.6, FQ 4.1 to 9.1, SQF 4.1 throughout; Jain's index 0.90 to 0.99; utilisation under SQF about 92 %.".into(),
-        ours: ours.join("; "),
+        said: said.join("; "),
         ideal: "SQF: 4.36 Mbit/s of TCP payload beside the streams' 5.37 Mbit/s on the wire; Jain 1".into(),
-        why: if missed.is_empty() {
-            "Shares within 15 % of the paper's. With one download Jain's index is 1 by its definition; the paper prints 0.95 and 0.99.".into()
-        } else {
-            format!("Outside the bounds (15 % of the paper's share, Jain 0.90, SQF flat within 3 %, 92 % used): {}.", missed.join(", "))
-        },
+        why: "With one download Jain's index is 1 by its definition; the paper prints 0.95 and 0.99.".into(),
         setup: TESTBED,
         from: &["testbed/"],
         charts: vec![charts::table_chart(r)],
         tables: vec![charts::table_one(r)],
+        ..Claim::default()
     }
 }
+
+/// Table I under SQF: how flat, how full, how much.
+fn sqf_rates(r: &Results) -> Column {
+    let sqf = testbed(r, "sqf", data);
+    let used = testbed(r, "sqf", |x| {
+        bottleneck(x).map_or(f64::NAN, |q| q.utilisation)
+    });
+    let all = sqf.iter().map(|x| x.1.mean).sum::<f64>() / sqf.len() as f64;
+    let off = largest(sqf.iter().map(|x| (x.1.mean / all - 1.0).abs()));
+    Column::of([
+        ("SQF, farthest from its mean over n, %", only(off * 100.0)),
+        ("SQF, the line used at least, %", in_percent(least(&used))),
+        ("SQF, mean over n, Mbit/s", only(all)),
+    ])
+}
+
+/// Downloads of Fig. 8 that it is judged by: the middle of the paper's 1 to 20, which does not say how many it had.
+const FIG8_N: u32 = 10;
+/// Stands for a threshold above all that is tried, ms.
+const NONE: u32 = 1000;
 
 /// The smallest delta from which on the video loses more than [`NEGLIGIBLE`]: a loss that a larger
 /// delta does not have is not the jitter's.
@@ -424,8 +530,18 @@ fn threshold(figures: &[(u32, Estimate)]) -> Option<u32> {
 }
 
 fn fig8(r: &Results) -> Claim {
-    let at = |mbit, n| threshold(&jittered(r, mbit, n)).unwrap_or(u32::MAX);
-    let (slow, fast) = ([at(10, 8), at(10, 10)], at(100, 8));
+    let at = |mbit, n| threshold(&jittered(r, mbit, n)).unwrap_or(NONE);
+    // None of those tried: more than the largest.
+    let least = |mbit| only(f64::from(at(mbit, FIG8_N)));
+    let [printed, ours] = both(
+        r,
+        Column::of([10, 100].map(|mbit| {
+            let name = format!(
+                "the least delta from which on video is lost at {mbit} Mbit/s, n = {FIG8_N}, ms"
+            );
+            (name, least(mbit))
+        })),
+    );
     let judged = match r[runs::unpaced()].len() {
         1 => "by the middle one of three runs each".to_owned(),
         runs => format!("by the mean of {runs} replications each"),
@@ -440,12 +556,13 @@ fn fig8(r: &Results) -> Claim {
     });
     Claim {
         id: "sqf.fig8.10m",
-        verdict: Verdict::of(slow.contains(&5) && fast > 5),
+        printed,
+        ours,
         paper: "On 10 Mbit/s the video loses its priority, and packets, once its source jitter reaches 5 ms; on 100 Mbit/s the threshold is larger.".into(),
-        ours: format!("video loss: {}", lines.join("; ")),
+        said: format!("video loss: {}", lines.join("; ")),
         ideal: "eq. (1): the stream is in danger when it has B/(n+1) packets waiting: 25 with one download, 8.3 with five, 5.6 with eight, 4.5 with ten".into(),
         why: format!(
-            "The paper does not say n; judged at n = 8 and 10, for which eq. (1) leaves the video about the packets that a jitter of 5 ms bunches, {judged}. Delayed by more than some packet spacings (2 ms) the stream tends to a Poisson one, so a larger jitter adds little: few downloads never take its priority away, ten do from 2 ms on. The loss behind it is not gradual: a stream whose queue is the longest is served last and is the one that gives packets up, and downloads with a round trip of under a millisecond never let it recover. A video that sends each frame at once, unpaced, loses {} at n = 10 for the same reason. On 100 Mbit/s 0.7 ms of packets are the longest queue, so packets that jitter brings together, or a stall of a millisecond, take the priority away now and then at any delta above zero; there it comes back within seconds, so the loss stays partial and irregular. Its threshold is therefore read as the delta from which on every run loses.",
+            "The paper does not say n; judged at n = 10, the middle of its 1 to 20, {judged}. Delayed by more than some packet spacings (2 ms) the stream tends to a Poisson one, so a larger jitter adds little: few downloads never take its priority away, ten do from 2 ms on. The loss behind it is not gradual: a stream whose queue is the longest is served last and is the one that gives packets up, and downloads with a round trip of under a millisecond never let it recover. A video that sends each frame at once, unpaced, loses {} at n = 10 for the same reason. On 100 Mbit/s 0.7 ms of packets are the longest queue, so packets that jitter brings together, or a stall of a millisecond, take the priority away now and then at any delta above zero; there it comes back within seconds, so the loss stays partial and irregular. Its threshold is therefore read as the delta from which on every run loses.",
             share(&mean(&r[runs::unpaced()], |x| loss(x, "video")))
         ),
         setup: "testbed of section V under SQF, each video packet delayed at the source by a Gaussian time of standard deviation delta, packets overtaking each other",
@@ -468,13 +585,22 @@ fn users(r: &Results) -> Claim {
         largest(streams.map(|s| loss(x, s)))
     });
     let flat = of(&r[runs::users("sqf")]);
+    let [printed, ours] = both(
+        r,
+        Column::of([
+            (
+                "rate of the user with 2 downloads by that of the one with 16",
+                mean(hierarchy, |x| total(x, "alice") / total(x, "bob")),
+            ),
+            ("the worst of their streams loses, %", in_percent(most)),
+        ]),
+    );
     Claim {
         id: "sqf.future.hierarchy",
-        verdict: Verdict::of(
-            (alice.mean / bob.mean - 1.0).abs() <= 0.05 && most.mean <= NEGLIGIBLE,
-        ),
+        printed,
+        ours,
         paper: "Planned as future work: FQ between users and SQF inside each gives users equal shares and protects each one's streams within its share.".into(),
-        ours: format!(
+        said: format!(
             "alice with 2 downloads gets {} Mbit/s, bob with 16 gets {}; their streams of 2.5 Mbit/s lose {} at most. Under SQF alone: {} and {} Mbit/s",
             plain(&alice), plain(&bob), share(&most), plain(&flat[0]), plain(&flat[1])
         ),

@@ -3,6 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use super::claim::Claim;
+use super::criteria::Side;
+
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
 
 use super::*;
@@ -25,6 +28,237 @@ pub fn made_up(seconds: f64, flows: Vec<FlowReport>, queues: Vec<QueueReport>) -
         flows,
         radios: Vec::new(),
         queues,
+    }
+}
+
+/// Verdicts of a paper from these results.
+pub fn judged(paper: &Paper, world: World, r: &Results) -> Vec<Claim> {
+    let criteria = Criteria::of(paper.id).unwrap();
+    criteria.judge(world, (paper.claims)(r)).unwrap()
+}
+
+type Spoil = Box<dyn Fn(&mut Report)>;
+
+/// Changes of a report, each of which makes some figures wrong.
+fn spoils() -> Vec<Spoil> {
+    let mut spoils: Vec<Spoil> = Vec::new();
+    for flow in [None, Some(0), Some(1), Some(2), Some(8)] {
+        for factor in [0.3, 0.7, 1.4, 4.0] {
+            spoils.push(Box::new(move |report| {
+                let flows = report.flows.iter_mut().enumerate();
+                flows
+                    .filter(|(n, _)| flow.is_none_or(|flow| flow == *n))
+                    .for_each(|(_, flow)| scale(flow, factor));
+            }));
+        }
+    }
+    for loss in [0.0, 0.005, 0.5, 0.99] {
+        spoils.push(Box::new(move |report| {
+            for datagrams in report
+                .flows
+                .iter_mut()
+                .filter_map(|flow| flow.datagrams.as_mut())
+            {
+                datagrams.loss = loss;
+                datagrams.received = (datagrams.sent as f64 * (1.0 - loss)) as u64;
+            }
+        }));
+    }
+    for factor in [0.1, 5.0] {
+        spoils.push(Box::new(move |report| {
+            for datagrams in report
+                .flows
+                .iter_mut()
+                .filter_map(|flow| flow.datagrams.as_mut())
+            {
+                datagrams.ipdv_ms.mean *= factor;
+                datagrams.delay_ms.mean *= factor;
+            }
+        }));
+        spoils.push(Box::new(move |report| {
+            report.asi = report.asi.map(|asi| asi * factor);
+            for tasks in report
+                .flows
+                .iter_mut()
+                .filter_map(|flow| flow.tasks.as_mut())
+            {
+                tasks.completion_ms.mean *= factor;
+            }
+        }));
+    }
+    // Of one of two streams only.
+    for stream in [0, 1] {
+        spoils.push(Box::new(move |report| {
+            let streams = report
+                .flows
+                .iter_mut()
+                .filter_map(|flow| flow.datagrams.as_mut());
+            for datagrams in streams.skip(stream).take(1) {
+                datagrams.loss = 0.9;
+                datagrams.ipdv_ms.mean *= 10.0;
+            }
+        }));
+    }
+    // Of the first flow of a group only: unfair.
+    spoils.push(Box::new(|report| {
+        let downloads = report.flows.iter_mut().filter(|flow| flow.kind == "bulk");
+        downloads
+            .enumerate()
+            .for_each(|(n, flow)| flow.goodput_bps *= if n == 0 { 20.0 } else { 0.2 });
+    }));
+    for (share, drops) in [(0.5, 0), (0.99, 500_000)] {
+        spoils.push(Box::new(move |report| {
+            for queue in &mut report.queues {
+                queue.utilisation = share;
+                queue.expected = (queue.packets_in as f64 * share) as u64;
+                queue.drops = [("tail".to_owned(), drops)].into();
+            }
+        }));
+    }
+    for seconds in [0..25, 30..60, 100..300, 330..360, 300..600] {
+        spoils.push(Box::new(move |report| {
+            for flow in &mut report.flows {
+                let series = flow.goodput_series_bps.iter_mut().enumerate();
+                series
+                    .filter(|(n, _)| seconds.contains(n))
+                    .for_each(|(n, bps)| *bps *= if n / 10 % 2 == 0 { 0.2 } else { 0.6 });
+            }
+        }));
+    }
+    spoils.push(Box::new(|report| {
+        for flow in &mut report.flows {
+            let least = flow
+                .goodput_series_bps
+                .iter()
+                .copied()
+                .fold(f64::INFINITY, f64::min);
+            flow.goodput_series_bps.fill(least);
+        }
+    }));
+    for late in [false, true] {
+        spoils.push(Box::new(move |report| {
+            for media in report
+                .flows
+                .iter_mut()
+                .filter_map(|flow| flow.media.as_mut())
+            {
+                if let Some(occupancy) = &mut media.occupancy {
+                    occupancy.error.p50 = 9.0;
+                    occupancy.within_two = 0.3;
+                }
+                for class in &mut media.classes {
+                    class.on_time = if late { 0 } else { class.received };
+                }
+            }
+        }));
+    }
+    for r_factor in [20.0, 92.0] {
+        spoils.push(Box::new(move |report| {
+            let calls = report
+                .flows
+                .iter_mut()
+                .filter_map(|flow| flow.voice.as_mut());
+            calls
+                .enumerate()
+                .for_each(|(n, voice)| voice.r_factor = r_factor - n as f64);
+        }));
+    }
+    spoils
+}
+
+/// All rates of a flow.
+fn scale(flow: &mut FlowReport, factor: f64) {
+    flow.goodput_bps *= factor;
+    flow.ip_bps = flow.ip_bps.map(|bps| bps * factor);
+    flow.goodput_series_bps
+        .iter_mut()
+        .for_each(|bps| *bps *= factor);
+}
+
+/// Feeds each figure that the criteria bound with a wrong result until it is refused: cells of its claim are spoilt, one after the other.
+pub fn every_figure_is_refused_when_it_is_wrong(paper: &Paper, world: World, perfect: &Results) {
+    let criteria = Criteria::of(paper.id).unwrap();
+    let claims = judged(paper, world, perfect);
+    let mut open = BTreeSet::new();
+    for claim in claims.iter().filter(|claim| !claim.from.is_empty()) {
+        let criterion = criteria.get(claim.id, world).unwrap();
+        for side in Side::BOTH {
+            let column = if side == Side::Printed {
+                &claim.printed
+            } else {
+                &claim.ours
+            };
+            for check in &criterion.check {
+                // A figure that no cell measures yet is not judged.
+                if check.bar(side).is_some() && column.figure(&check.figure).is_some() {
+                    open.insert((claim.id, side, check.figure.clone()));
+                }
+            }
+        }
+    }
+    assert!(!open.is_empty());
+    let spoils = spoils();
+    let mut r = perfect.clone();
+    while let Some(target) = open.first().cloned() {
+        let from = claims
+            .iter()
+            .find(|claim| claim.id == target.0)
+            .unwrap()
+            .from;
+        let mut refused = false;
+        let tries = groups(perfect, from);
+        let tries = tries
+            .iter()
+            .flat_map(|group| spoils.iter().map(move |spoil| (group, spoil)));
+        for (group, spoil) in tries {
+            for key in group {
+                r.runs_mut(key.path()).iter_mut().for_each(spoil);
+            }
+            for claim in (paper.claims)(&r) {
+                let criterion = criteria.get(claim.id, world).unwrap();
+                for (side, column) in [(Side::Printed, &claim.printed), (Side::Ours, &claim.ours)] {
+                    for figure in criterion.refuses(side, column) {
+                        open.remove(&(claim.id, side, figure.to_owned()));
+                    }
+                }
+            }
+            for key in group {
+                r.runs_mut(key.path())
+                    .clone_from_slice(&perfect[key.clone()]);
+            }
+            refused = !open.contains(&target);
+            if refused {
+                break;
+            }
+        }
+        assert!(refused, "no wrong result makes it fail: {target:?}");
+    }
+}
+
+/// Cells of a claim that are spoilt together: those whose names have a part in common, then each alone.
+fn groups(r: &Results, from: &[&str]) -> Vec<Vec<grid::Key>> {
+    let of_claim = |key: &&grid::Key| from.iter().any(|from| key.path().starts_with(from));
+    let keys: Vec<_> = r.keys().filter(of_claim).cloned().collect();
+    let parts: BTreeSet<&str> = keys.iter().flat_map(|key| key.path().split('/')).collect();
+    let with = |part: &str| {
+        let has = |key: &&grid::Key| key.path().split('/').any(|other| other == part);
+        keys.iter().filter(has).cloned().collect()
+    };
+    let alone = keys.iter().map(|key| vec![key.clone()]);
+    parts.into_iter().map(with).chain(alone).collect()
+}
+
+/// Asserts both verdicts of every claim, but for those named.
+pub fn all_are(verdict: claim::Verdict, claims: &[Claim], but: &[(&str, [claim::Verdict; 2])]) {
+    for claim in claims {
+        let named = but.iter().find(|(id, _)| *id == claim.id);
+        let expected = named.map_or([verdict; 2], |(_, verdicts)| *verdicts);
+        let found = [claim.printed.verdict, claim.ours.verdict];
+        assert_eq!(
+            found, expected,
+            "{}\n{}\n{}",
+            claim.id, claim.printed.value, claim.ours.value
+        );
     }
 }
 
@@ -53,6 +287,18 @@ fn every_cell_is_a_scenario_of_its_paper_that_reads_and_has_a_name_of_its_own() 
                 makeway_scenario::load(&file, &cell.settings()).unwrap();
             }
         }
+    }
+}
+
+#[test]
+fn days_are_dates() {
+    for (days, expected) in [
+        (0, [1970, 1, 1]),
+        (59, [1970, 3, 1]),
+        (11_016, [2000, 2, 29]),
+        (20_780, [2026, 11, 23]),
+    ] {
+        assert_eq!(date(days), expected);
     }
 }
 

@@ -49,35 +49,52 @@ pub struct Variant {
     pub says: &'static str,
     /// Of the controller.
     pub keys: &'static str,
+    /// Whether the sender's timer is that of 2004 ([`TICK`]).
+    pub ticks: bool,
 }
 
 /// As printed, then one change after the other; the last is the default.
-pub const VARIANTS: [Variant; 3] = [
+pub const VARIANTS: [Variant; 4] = [
     Variant {
         name: "printed",
-        says: "T_UDP the shortest time between two packets",
+        says: "as printed, the sender's timer of 10 ms",
         keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\"",
+        ticks: true,
+    },
+    Variant {
+        name: "exact",
+        says: "the sender's timer exact",
+        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\"",
+        ticks: false,
     },
     Variant {
         name: "pairs",
-        says: "T_UDP the mean between packets that follow one another",
+        says: "T_UDP the mean between packets that follow one another, departures by sequence numbers",
         keys: ", acks = 0",
+        ticks: false,
     },
     Variant {
         name: "ours",
         says: "and acknowledgements count",
         keys: "",
+        ticks: false,
     },
 ];
 pub const PRINTED: &str = VARIANTS[0].name;
-pub const OURS: &str = VARIANTS[2].name;
+pub const EXACT: &str = VARIANTS[1].name;
+pub const OURS: &str = VARIANTS[3].name;
+/// A tick of Linux's and Windows' timers of the time (HZ 100).
+const TICK: &str = "10ms";
 
 /// Packets at the access point.
 pub const BUFFERS: [u32; 5] = [50, 100, 200, 300, 800];
 
 /// Shares of data frames that the channel loses, and how often each is tried.
 pub const LOSSES: [(f64, u32); 5] = [(0.0, 7), (0.2, 7), (0.02, 1), (0.05, 1), (0.1, 1)];
-pub const SENDERS: [&str; 3] = ["abrc", "printed", "tfrc"];
+/// Ours; as printed; TFRC of the time, and of today.
+pub const SENDERS: [&str; 4] = ["abrc", "printed", "tfrc", "tfrc-5348"];
+/// Both columns, by the names of their cells.
+pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[3]];
 
 /// k_T of several streams beside one download.
 pub const MANY: [&[f64]; 6] = [
@@ -100,6 +117,11 @@ fn abrc(stream: &str, k: f64, keys: &str) -> String {
     format!("flow.{stream}.rate={{ kind = \"abrc\", first = \"7mbit\", k = {k}{keys} }}")
 }
 
+/// Timer of `flow.stream`.
+fn tick(stream: &str) -> String {
+    format!("flow.{stream}.tick={TICK}")
+}
+
 fn cell(key: Key, set: Vec<String>) -> Cell {
     Cell {
         set,
@@ -113,7 +135,8 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
     let mut cells = Vec::new();
     for variant in &VARIANTS {
         for row in &ROWS {
-            let set = vec![abrc("stream", row.k, variant.keys), second(row)];
+            let mut set = vec![abrc("stream", row.k, variant.keys), second(row)];
+            set.extend(variant.ticks.then(|| tick("stream")));
             cells.push(cell(row.key(variant.name), set));
         }
     }
@@ -129,35 +152,47 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
         for (name, others) in [("fig2", vec![none()]), ("fig3", vec![])] {
             cells.push(Cell {
                 series: true,
-                ..cell(figure(name, sender), [vec![rate.clone()], others].concat())
+                ..cell(figure(name, sender), [rate.clone(), others].concat())
             });
         }
         for (p, tries) in LOSSES {
             for (beside, others) in [("alone", vec![none()]), ("tcp", vec![])] {
                 let lossy = vec![
-                    rate.clone(),
                     format!("wlan.cell.loss={p}"),
                     format!("wlan.cell.retry_limit={tries}"),
                 ];
                 let key = loss(p, tries, beside, sender);
-                cells.push(cell(key, [lossy, others].concat()));
+                cells.push(cell(key, [rate.clone(), lossy, others].concat()));
             }
         }
     }
-    for ks in MANY {
-        let streams = ["stream", "other", "third"].iter().zip(ks);
-        let set = streams
-            .flat_map(|(stream, k)| [abrc(stream, *k, ""), format!("flow.{stream}.count=1")]);
-        cells.push(cell(many(ks), set.collect()));
+    for variant in COLUMNS {
+        for ks in MANY {
+            let streams = ["stream", "other", "third"].iter().zip(ks);
+            let set = streams.flat_map(|(stream, k)| {
+                let rate = abrc(stream, *k, variant.keys);
+                let timer = variant.ticks.then(|| tick(stream));
+                [rate, format!("flow.{stream}.count=1")]
+                    .into_iter()
+                    .chain(timer)
+            });
+            cells.push(cell(many(variant.name, ks), set.collect()));
+        }
     }
     cells
 }
 
-fn senders() -> [(&'static str, String); 3] {
+fn senders() -> [(&'static str, Vec<String>); 4] {
+    let tfrc = |keys: &str| format!("flow.stream.rate={{ kind = \"tfrc\"{keys} }}");
+    let of_2004 = tfrc(", rfc = \"3448\", granularity = \"10ms\"");
     [
-        ("abrc", abrc("stream", 1.0, "")),
-        ("printed", abrc("stream", 1.0, VARIANTS[0].keys)),
-        ("tfrc", "flow.stream.rate=tfrc".into()),
+        (SENDERS[0], vec![abrc("stream", 1.0, "")]),
+        (
+            SENDERS[1],
+            vec![abrc("stream", 1.0, VARIANTS[0].keys), tick("stream")],
+        ),
+        (SENDERS[2], vec![of_2004, tick("stream")]),
+        (SENDERS[3], vec![tfrc("")]),
     ]
 }
 
@@ -177,7 +212,7 @@ pub fn loss(p: f64, tries: u32, beside: &str, sender: &str) -> Key {
 }
 
 /// The cell of several streams.
-pub fn many(ks: &[f64]) -> Key {
+pub fn many(variant: &str, ks: &[f64]) -> Key {
     let ks: Vec<String> = ks.iter().map(f64::to_string).collect();
-    Key::new(format!("many/{}", ks.join("+")))
+    Key::new(format!("many/{variant}/{}", ks.join("+")))
 }

@@ -75,7 +75,7 @@ pub fn table(r: &Results, setup: &Setup) -> Table {
             plain(&papers[i]),
         ]
     });
-    let head = ["flow", "ideal", "paper", "ours", "the paper's parameters"];
+    let head = ["flow", "ideal", "paper", "ours", "as printed"];
     Table {
         title: format!("{}, Mbit/s", setup.name),
         head: head.map(String::from).into(),

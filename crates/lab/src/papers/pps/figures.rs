@@ -4,7 +4,7 @@
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
-use super::runs::{OURS, Setup, TABLES};
+use super::runs::{Setup, TABLES};
 use crate::papers::figures::{largest, mean, smallest};
 use crate::papers::grid::Results;
 
@@ -39,18 +39,6 @@ impl Setup {
     /// The paper's.
     pub fn paper_distance(&self) -> f64 {
         worst(self.paper.iter().copied(), self.ideal)
-    }
-
-    /// Whether each rate is the paper's, to a hundredth of a Mbit/s (a thousandth where it gives those).
-    pub fn equals_paper(&self, r: &Results) -> bool {
-        let step = if self.paper.iter().all(|x| *x < 0.15) {
-            0.001
-        } else {
-            0.01
-        };
-        let rates = rates(&r[self.key(OURS.name)]);
-        let mut pairs = rates.iter().zip(self.paper);
-        pairs.all(|(rate, paper)| (rate.mean - paper).abs() <= step)
     }
 
     /// How much of the least used of the full links is used.

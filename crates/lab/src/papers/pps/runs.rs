@@ -143,18 +143,53 @@ pub const OURS: Variant = Variant {
     queue: &[],
 };
 
-/// The paper's own; where it says nothing, ns-2's defaults, as ours.
+/// As printed: the paper's own with policing (section 2.8); where it says nothing, ns-2's defaults, as ours.
 pub const PAPERS: Variant = Variant {
-    name: "paper",
-    says: "the paper's: power 3, window of 60 s, linear codes, no silence",
-    set: &["tags.scale=linear", "tags.silence=false"],
+    name: "printed",
+    says: "as printed: power 3, window of 60 s, linear codes of 8 bits, no silence, policing",
+    set: &[
+        "tags.scale=linear",
+        "tags.silence=false",
+        "tags.policing=true",
+    ],
     queue: &["tred.exponent=3", "tred.window=60s"],
 };
 
+/// The same without policing.
+const UNPOLICED: Variant = Variant {
+    name: "unpoliced",
+    says: "as printed, no policing",
+    set: &["tags.scale=linear", "tags.silence=false"],
+    ..PAPERS
+};
+
+/// A shorter window at sources and links, for Fig. 7.
+const WINDOW_10: Variant = Variant {
+    name: "window-10s",
+    says: "window of 10 s",
+    set: &["tags.window=10s"],
+    ..OURS
+};
+
+/// Ours with policing, for Fig. 7.
+const OURS_POLICED: Variant = Variant {
+    name: "policing",
+    says: "policing",
+    set: &["tags.policing=true"],
+    ..OURS
+};
+
+/// Those of Fig. 7.
+pub const FIG7: [Variant; 5] = [OURS, PAPERS, UNPOLICED, WINDOW_10, OURS_POLICED];
+/// Both columns.
+pub const COLUMNS: [Variant; 2] = [PAPERS, OURS];
+
 /// Parameters that ours are compared with: one change at a time.
-pub const VARIANTS: [Variant; 14] = [
+pub const VARIANTS: [Variant; 16] = [
     OURS,
     PAPERS,
+    UNPOLICED,
+    OURS_POLICED,
     queue("window", "window of 60 s", &["tred.window=60s"]),
     queue("power-3", "power 3", &["tred.exponent=3"]),
     queue("power-4", "power 4", &["tred.exponent=4"]),
@@ -192,6 +227,18 @@ const fn queue(name: &'static str, says: &'static str, queue: &'static [&'static
     }
 }
 
+impl Variant {
+    /// Settings of a scenario whose links of these names are `tred`.
+    pub fn settings(&self, queues: &[&str]) -> Vec<String> {
+        let of_queues = queues.iter().flat_map(|link| {
+            let keys = self.queue.iter();
+            keys.map(move |key| format!("link.{link}.queue.{key}"))
+        });
+        let of_file = self.set.iter().map(|set| set.to_string());
+        of_file.chain(of_queues).collect()
+    }
+}
+
 impl Setup {
     /// Its results with `variant`.
     pub fn key(&self, variant: &str) -> Key {
@@ -200,17 +247,9 @@ impl Setup {
 
     /// How it is run with `variant`.
     pub fn cell(&self, variant: &Variant) -> Cell {
-        let of_queues = self.queues.iter().flat_map(|link| {
-            let keys = variant.queue.iter();
-            keys.map(move |key| format!("link.{link}.queue.{key}"))
-        });
-        let of_file = self
-            .set
-            .iter()
-            .chain(variant.set)
-            .map(|set| set.to_string());
+        let of_file = self.set.iter().map(|set| set.to_string());
         Cell {
-            set: of_file.chain(of_queues).collect(),
+            set: of_file.chain(variant.settings(self.queues)).collect(),
             ..cell(self.key(variant.name), self.file)
         }
     }
@@ -234,31 +273,32 @@ pub const PROFILES: [(&str, [u32; 3]); 3] = [
 /// When something happens in Fig. 7 and 8, in seconds.
 pub const CHANGE: f64 = 300.0;
 
-/// Parameters of Fig. 7.
-#[derive(Clone, Copy, Debug)]
-pub enum Fig7 {
-    Ours,
-    Window,
-    Paper,
+/// `fig7` or `fig8`, with a variant.
+pub fn over_time(figure: &str, variant: &str) -> Key {
+    Key::new(format!("{figure}/{variant}"))
 }
 
-impl Fig7 {
-    pub fn key(self) -> Key {
-        Key::new(match self {
-            Self::Ours => "fig7/ours",
-            Self::Window => "fig7/window",
-            Self::Paper => "fig7/paper",
-        })
-    }
-}
-
-pub fn fig8() -> Key {
-    Key::new("fig8")
-}
+/// A changes what it is issued at [`CHANGE`], or B.
+pub const FIG8_SET: [&str; 2] = [
+    "link.a.tickets={ at = \"s0\", rate = 1000, steps = [[\"300s\", 600]] }",
+    "link.b.tickets={ at = \"s1\", rate = 500, steps = [[\"300s\", 900]] }",
+];
+/// A begins then.
+pub const FIG7_SET: [&str; 1] = ["flow.A.start=300s"];
 
 /// Fig. 11 and 12: that flow alone has a round trip of 300 ms.
-pub fn rtt(far: Option<u32>) -> Key {
-    Key::new(far.map_or("rtt/all".into(), |far| format!("rtt/{far}")))
+pub const FAR: [Option<u32>; 3] = [None, Some(1), Some(9)];
+
+/// One of [`FAR`], with a variant.
+pub fn rtt(variant: &str, far: Option<u32>) -> Key {
+    let far = far.map_or("all".into(), |far| far.to_string());
+    Key::new(format!("rtt/{variant}/{far}"))
+}
+
+/// Delays of [`FAR`].
+pub fn delays(far: Option<u32>) -> impl Iterator<Item = String> {
+    let delay = move |i| if Some(i) == far { "140ms" } else { "5ms" };
+    (1..=9).map(move |i| format!("link.a{i}.delay={}", delay(i)))
 }
 
 /// Tables 7 to 9 under DiffServ.
@@ -281,44 +321,28 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             ..cell(diffserv(table), "papers/pps/profiles.toml")
         });
     }
-    let over_time = |key: Key, set: &[&str]| Cell {
-        set: set.iter().map(|set| set.to_string()).collect(),
-        series: true,
-        ..cell(key, "papers/pps/multi-hop.toml")
+    let with = |set: &[&str], variant: &Variant| {
+        let set = set.iter().map(|set| set.to_string());
+        set.chain(variant.settings(&["line"])).collect()
     };
-    for (name, set) in [
-        (Fig7::Ours, &[][..]),
-        (Fig7::Window, &["tags.window=10s"]),
-        (
-            Fig7::Paper,
-            &[
-                "tags.scale=linear",
-                "tags.silence=false",
-                "link.line.queue.tred.exponent=3",
-                "link.line.queue.tred.window=60s",
-            ],
-        ),
-    ] {
-        cells.push(over_time(
-            name.key(),
-            &[&["flow.A.start=300s"], set].concat(),
-        ));
-    }
-    cells.push(over_time(
-        fig8(),
-        &[
-            "link.a.tickets={ at = \"s0\", rate = 1000, steps = [[\"300s\", 600]] }",
-            "link.b.tickets={ at = \"s1\", rate = 500, steps = [[\"300s\", 900]] }",
-        ],
-    ));
-    // All at 30 ms, then the first, then the last at 300 ms.
-    for far in [None, Some(1), Some(9)] {
-        let delay = |i| if Some(i) == far { "140ms" } else { "5ms" };
-        let set = (1..=9).map(|i| format!("link.a{i}.delay={}", delay(i)));
+    let fig7 = FIG7.iter().map(|variant| ("fig7", &FIG7_SET[..], variant));
+    let fig8 = COLUMNS
+        .iter()
+        .map(|variant| ("fig8", &FIG8_SET[..], variant));
+    for (figure, set, variant) in fig7.chain(fig8) {
         cells.push(Cell {
-            set: set.collect(),
-            ..cell(rtt(far), "papers/pps/one-hop.toml")
+            set: with(set, variant),
+            series: true,
+            ..cell(over_time(figure, variant.name), "papers/pps/multi-hop.toml")
         });
+    }
+    for variant in &COLUMNS {
+        for far in FAR {
+            cells.push(Cell {
+                set: delays(far).chain(variant.settings(&["line"])).collect(),
+                ..cell(rtt(variant.name, far), "papers/pps/one-hop.toml")
+            });
+        }
     }
     cells.extend(super::rest::cells());
     cells

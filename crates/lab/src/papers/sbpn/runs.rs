@@ -294,6 +294,35 @@ impl Sweep {
         self.points.iter().map(each).collect()
     }
 
+    /// The mean over the sweep of a figure of single runs: replication by replication.
+    fn over_all(&self, figure: impl Fn(u32, usize) -> Option<f64>) -> Estimate {
+        let means = (0..self.runs).map_while(|run| {
+            let each = self.points.iter().map(|x| figure(*x, run));
+            let each: Option<Vec<f64>> = each.collect();
+            Some(each?.iter().sum::<f64>() / self.points.len() as f64)
+        });
+        Estimate::of(means)
+    }
+
+    /// As [`Sweep::gain`], over the sweep.
+    pub fn whole_gain(
+        &self,
+        r: &Results,
+        policy: &str,
+        (there, other): (&Self, &str),
+        figure: impl Fn(&Report) -> f64,
+    ) -> Estimate {
+        self.over_all(|x, run| {
+            let [here, there] = [self.runs(r, policy, x), there.runs(r, other, x)];
+            Some(figure(here.get(run)?) - figure(there.get(run)?))
+        })
+    }
+
+    /// A figure over the sweep.
+    pub fn whole(&self, r: &Results, policy: &str, figure: impl Fn(&Report) -> f64) -> Estimate {
+        self.over_all(|x, run| Some(figure(self.runs(r, policy, x).get(run)?)))
+    }
+
     /// Gains of SBPN2 over the unmodified queue at the rates at which less than [`CONGESTED`] of its audio is on time:
     /// rate, its audio on time, the gain of audio, that of video.
     pub fn congested(&self, r: &Results) -> Vec<Gain> {

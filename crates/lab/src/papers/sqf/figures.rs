@@ -55,10 +55,15 @@ pub fn at<'a>(r: &'a Results, discipline: &str, n: u32) -> &'a [Report] {
     &r[runs::testbed(discipline, n)]
 }
 
+/// At the numbers of Table I.
+pub fn of_table(figures: &[(u32, Estimate)]) -> Figures {
+    let of_table = figures.iter().filter(|(n, _)| TABLE.contains(n));
+    of_table.copied().collect()
+}
+
 /// `0.41 at n = 1, ...` at the numbers of Table I.
 pub fn row(figures: &[(u32, Estimate)], shown: impl Fn(&Estimate) -> String) -> String {
-    let of_table = figures.iter().filter(|(n, _)| TABLE.contains(n));
-    figures::row(&of_table.copied().collect::<Figures>(), shown)
+    figures::row(&of_table(figures), shown)
 }
 
 /// Loss of the video in Fig. 8's set-up by delta in ms: the median of its seeds, each the mean of its

@@ -10,7 +10,7 @@ pub const TABLE: [u32; 5] = [1, 5, 10, 15, 20];
 /// Source jitter of Fig. 8 in ms; chosen by us around the paper's threshold of 5 ms.
 pub const DELTAS: [u32; 6] = [0, 1, 2, 5, 10, 20];
 /// Line rates in Mbit/s and numbers of downloads of Fig. 8; the paper does not state the latter.
-pub const JITTERED: [(u32, u32); 5] = [(10, 1), (10, 5), (10, 8), (10, 10), (100, 8)];
+pub const JITTERED: [(u32, u32); 5] = [(10, 1), (10, 5), (10, 8), (10, 10), (100, 10)];
 /// Seeds of Fig. 8: near its threshold one run loses nothing and the next all, so the middle one of
 /// three counts where the verdict is taken.
 pub fn seeds(mbit: u32, n: u32) -> std::ops::RangeInclusive<u32> {

@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The bars that verdicts go by: data of `criteria/ID.toml`, written before the runs and hashed into the report.
+//!
+//! A claim measures figures by name for each of its two columns; a criterion bounds them. A figure that is bounded and was
+//! not measured leaves its column unjudged.
+
+use anyhow::{Context, bail, ensure};
+use makeway_report::estimate::{Estimate, Unit};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::claim::{Claim, Column, Verdict};
+use super::figures::NOT_MEASURED;
+use super::paper::World;
+
+/// Criteria of each paper, as text.
+const FILES: [(&str, &str); 6] = [
+    ("sqf", include_str!("../../criteria/sqf.toml")),
+    ("ncq", include_str!("../../criteria/ncq.toml")),
+    ("pps", include_str!("../../criteria/pps.toml")),
+    ("sbpn", include_str!("../../criteria/sbpn.toml")),
+    ("abrc", include_str!("../../criteria/abrc.toml")),
+    ("rfc8867", include_str!("../../criteria/rfc8867.toml")),
+];
+/// A line for each version of each file: `DATE ID SHA-256 CHANGE`.
+const HISTORY: &str = include_str!("../../criteria/history.txt");
+
+/// All criteria of a paper.
+#[derive(Debug)]
+pub struct Criteria {
+    id: &'static str,
+    /// SHA-256 of the file, in hexadecimal.
+    pub hash: String,
+    list: Vec<Criterion>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    claim: Vec<Criterion>,
+}
+
+/// Of one claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Criterion {
+    /// `abrc.table1`.
+    pub id: String,
+    /// The world it holds for; without one, those that have none of their own.
+    world: Option<String>,
+    /// Section, figure or table of the paper.
+    pub source: String,
+    interval: Interval,
+    /// Why a column has no verdict, and cannot have one.
+    #[serde(default)]
+    not_measurable: Without,
+    /// All must hold.
+    pub check: Vec<Check>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Without {
+    printed: Option<String>,
+    ours: Option<String>,
+}
+
+/// Bounds of one figure.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// Its name, with its unit.
+    pub figure: String,
+    printed: Option<Bar>,
+    ours: Option<Bar>,
+    interval: Option<Interval>,
+}
+
+/// Part of an estimate that must be within the bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interval {
+    /// The mean.
+    Mean,
+    /// The 95 % interval over the replications as a whole.
+    Whole,
+}
+
+/// Bounds: `at_least`, `at_most` or both; or a `value`, `within` a part of it, or more or less `by`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bar {
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+    value: Option<f64>,
+    within: Option<f64>,
+    by: Option<f64>,
+}
+
+/// A column of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The paper's algorithm, parameters and set-up, against the paper's figure.
+    Printed,
+    /// This project's defaults, against the ideal.
+    Ours,
+}
+
+impl Side {
+    /// Both, in the order of the report.
+    pub const BOTH: [Self; 2] = [Self::Printed, Self::Ours];
+}
+
+impl Bar {
+    fn checked(&self) -> bool {
+        let some = [
+            self.at_least,
+            self.at_most,
+            self.value,
+            self.within,
+            self.by,
+        ];
+        let is = some.map(|x| x.is_some());
+        matches!(
+            is,
+            [true, _, false, false, false]
+                | [_, true, false, false, false]
+                | [false, false, true, true, false]
+                | [false, false, true, false, true]
+        )
+    }
+
+    /// The least and the largest that it admits.
+    pub fn bounds(&self) -> [f64; 2] {
+        let Some(value) = self.value else {
+            return [
+                self.at_least.unwrap_or(f64::NEG_INFINITY),
+                self.at_most.unwrap_or(f64::INFINITY),
+            ];
+        };
+        let slack = match self.within {
+            Some(part) => part * value.abs(),
+            None => self.by.unwrap_or(0.0),
+        };
+        // 0.9 of 1 and the like are not refused for their last bit.
+        let slack = slack + value.abs() * 1e-9;
+        [value - slack, value + slack]
+    }
+
+    fn says(&self) -> String {
+        match *self {
+            Self {
+                value: Some(value),
+                within: Some(part),
+                ..
+            } => format!("{value} within {} %", round(part * 100.0)),
+            Self {
+                value: Some(value),
+                by: Some(by),
+                ..
+            } => format!("{value} ± {by}"),
+            Self {
+                at_least: Some(low),
+                at_most: Some(high),
+                ..
+            } => format!("{low} to {high}"),
+            Self {
+                at_least: Some(low),
+                ..
+            } => format!("at least {low}"),
+            Self {
+                at_most: Some(high),
+                ..
+            } => format!("at most {high}"),
+            _ => String::new(),
+        }
+    }
+}
+
+fn round(x: f64) -> f64 {
+    (x * 1e6).round() / 1e6
+}
+
+/// How one check fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Holds,
+    Fails,
+    Missing,
+}
+
+impl Check {
+    /// The bar of a column, if it has one.
+    pub fn bar(&self, side: Side) -> Option<&Bar> {
+        match side {
+            Side::Printed => self.printed.as_ref(),
+            Side::Ours => self.ours.as_ref(),
+        }
+    }
+}
+
+impl Criterion {
+    /// Of a check: its own, or the claim's.
+    pub fn interval(&self, check: &Check) -> Interval {
+        check.interval.unwrap_or(self.interval)
+    }
+
+    fn without(&self, side: Side) -> Option<&str> {
+        match side {
+            Side::Printed => self.not_measurable.printed.as_deref(),
+            Side::Ours => self.not_measurable.ours.as_deref(),
+        }
+    }
+
+    /// Whether the column has a verdict.
+    pub fn judges(&self, side: Side) -> bool {
+        self.without(side).is_none()
+    }
+
+    fn checked(&self) -> anyhow::Result<()> {
+        for check in &self.check {
+            let bars = Side::BOTH.map(|side| check.bar(side));
+            ensure!(
+                bars.iter().flatten().all(|bar| bar.checked()),
+                "{}: `{}`: a bar is `at_least`, `at_most`, or a `value` with `within` or `by`",
+                self.id,
+                check.figure
+            );
+            ensure!(
+                bars.iter().any(Option::is_some),
+                "{}: `{}` has no bar",
+                self.id,
+                check.figure
+            );
+        }
+        for side in Side::BOTH {
+            let has = self.check.iter().any(|check| check.bar(side).is_some());
+            ensure!(
+                has == self.judges(side),
+                "{}: the column {side:?} has bars or a reason why it is not measurable, and not both",
+                self.id
+            );
+        }
+        Ok(())
+    }
+
+    /// The whole of it in words.
+    pub fn says(&self) -> String {
+        let of = |side: Side| {
+            let bars = self.check.iter().filter_map(|check| {
+                let bar = check.bar(side)?;
+                let whole = match self.interval(check) {
+                    Interval::Whole => " with its whole interval",
+                    Interval::Mean => "",
+                };
+                Some(format!("{}: {}{whole}", check.figure, bar.says()))
+            });
+            let bars: Vec<String> = bars.collect();
+            match self.without(side) {
+                Some(reason) => format!("not measurable: {reason}"),
+                None => bars.join("; "),
+            }
+        };
+        format!(
+            "{}. As printed: {}. Ours: {}.",
+            self.source,
+            of(Side::Printed),
+            of(Side::Ours)
+        )
+    }
+
+    /// Figures of a column that are not within their bars.
+    #[cfg(test)]
+    pub fn refuses(&self, side: Side, column: &Column) -> impl Iterator<Item = &str> {
+        let fails = move |check: &&Check| {
+            let found = check.bar(side).zip(column.figure(&check.figure));
+            found.is_some_and(|(bar, x)| held(bar, self.interval(check), &x) == Found::Fails)
+        };
+        self.check
+            .iter()
+            .filter(fails)
+            .map(|check| check.figure.as_str())
+    }
+
+    /// The column with its verdict and its figures.
+    pub fn judge(&self, side: Side, mut column: Column) -> Column {
+        if let Some(reason) = self.without(side) {
+            column.verdict = Verdict::NotMeasurable;
+            column.value = reason.to_owned();
+            return column;
+        }
+        let mut worst = Found::Holds;
+        let mut said = Vec::new();
+        for check in &self.check {
+            let Some(bar) = check.bar(side) else { continue };
+            let figure = column.figure(&check.figure);
+            let found = figure.map_or(Found::Missing, |x| held(bar, self.interval(check), &x));
+            worst = match (worst, found) {
+                (Found::Missing, _) | (_, Found::Missing) => Found::Missing,
+                (Found::Fails, _) | (_, Found::Fails) => Found::Fails,
+                _ => Found::Holds,
+            };
+            let value = match figure {
+                Some(x) if !x.mean.is_nan() => shown(&x),
+                _ => NOT_MEASURED.to_owned(),
+            };
+            let but = match found {
+                Found::Fails => format!(", and not {}", bar.says()),
+                Found::Missing if value != NOT_MEASURED => {
+                    " in one run, which has no interval".into()
+                }
+                Found::Holds | Found::Missing => String::new(),
+            };
+            said.push(format!("{}: {value}{but}", check.figure));
+        }
+        column.verdict = match worst {
+            Found::Holds => Verdict::Reproduced,
+            Found::Fails => Verdict::Differs,
+            Found::Missing => Verdict::NotMeasured,
+        };
+        column.value = said.join("; ");
+        column
+    }
+}
+
+fn held(bar: &Bar, interval: Interval, x: &Estimate) -> Found {
+    let [low, high] = bar.bounds();
+    let half = match (interval, x.half_width) {
+        (Interval::Mean, _) => 0.0,
+        (Interval::Whole, Some(half)) => half,
+        (Interval::Whole, None) => return Found::Missing,
+    };
+    if x.mean.is_nan() || half.is_nan() {
+        return Found::Missing;
+    }
+    match x.mean - half >= low && x.mean + half <= high {
+        true => Found::Holds,
+        false => Found::Fails,
+    }
+}
+
+/// As it is written; small figures keep a digit.
+fn shown(x: &Estimate) -> String {
+    match x.half_width {
+        None if x.mean != 0.0 && x.mean.abs() < 0.01 => format!("{:.1e}", x.mean),
+        _ => Unit::Index.show(x),
+    }
+}
+
+impl Criteria {
+    /// Those of a paper.
+    ///
+    /// # Errors
+    /// There are none, or their file is wrong.
+    pub fn of(paper: &str) -> anyhow::Result<Self> {
+        let file = FILES.iter().find(|(id, _)| *id == paper);
+        let (id, text) = *file.with_context(|| format!("{paper} has no criteria"))?;
+        let read: File = toml::from_str(text).with_context(|| format!("criteria/{id}.toml"))?;
+        for criterion in &read.claim {
+            criterion
+                .checked()
+                .with_context(|| format!("criteria/{id}.toml"))?;
+        }
+        let digest = Sha256::digest(text);
+        Ok(Self {
+            id,
+            hash: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            list: read.claim,
+        })
+    }
+
+    /// Of one claim in a world.
+    pub fn get(&self, id: &str, world: World) -> Option<&Criterion> {
+        let named = |of: Option<&str>| {
+            let mut list = self.list.iter();
+            list.find(|criterion| criterion.id == id && criterion.world.as_deref() == of)
+        };
+        named(Some(world.name())).or_else(|| named(None))
+    }
+
+    /// All of them.
+    #[cfg(test)]
+    pub fn all(&self) -> &[Criterion] {
+        &self.list
+    }
+
+    /// The claims with both of their verdicts.
+    ///
+    /// # Errors
+    /// One has no criterion.
+    pub fn judge(&self, world: World, claims: Vec<Claim>) -> anyhow::Result<Vec<Claim>> {
+        let judge = |mut claim: Claim| {
+            let Some(criterion) = self.get(claim.id, world) else {
+                bail!("{} has no criterion in criteria/{}.toml", claim.id, self.id);
+            };
+            claim.criterion = criterion.says();
+            claim.printed = criterion.judge(Side::Printed, claim.printed);
+            claim.ours = criterion.judge(Side::Ours, claim.ours);
+            Ok(claim)
+        };
+        claims.into_iter().map(judge).collect()
+    }
+
+    /// Versions of the file: date, hash, what changed.
+    pub fn history(&self) -> impl Iterator<Item = [&'static str; 3]> {
+        let id = self.id;
+        HISTORY.lines().filter_map(move |line| {
+            let mut words = line.splitn(4, ' ');
+            let (date, of) = (words.next()?, words.next()?);
+            let (hash, change) = (words.next()?, words.next()?);
+            (of == id).then_some([date, hash, change])
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> impl Iterator<Item = Criteria> {
+        FILES.iter().map(|(id, _)| Criteria::of(id).unwrap())
+    }
+
+    fn estimate(mean: f64, half: f64) -> Estimate {
+        Estimate {
+            mean,
+            half_width: Some(half),
+            runs: 10,
+        }
+    }
+
+    /// A value within the bar, and those without it: a little, on each side that it has.
+    fn inside_and_outside(bar: &Bar) -> (f64, Vec<f64>) {
+        let [low, high] = bar.bounds();
+        let little = match high - low {
+            width if width.is_finite() => width / 100.0,
+            _ => [low, high]
+                .into_iter()
+                .filter(|x| x.is_finite())
+                .fold(0.01, |a, x| f64::max(a, x.abs() / 100.0)),
+        };
+        let inside = match (low.is_finite(), high.is_finite()) {
+            (true, true) => (low + high) / 2.0,
+            (true, false) => low + little,
+            _ => high - little,
+        };
+        let outside = [low - little, high + little];
+        (
+            inside,
+            outside.into_iter().filter(|x| x.is_finite()).collect(),
+        )
+    }
+
+    /// Figures that hold for a column.
+    fn right(criterion: &Criterion, side: Side) -> Column {
+        let bars = criterion
+            .check
+            .iter()
+            .filter_map(|check| Some((check, check.bar(side)?)));
+        Column::of(bars.map(|(check, bar)| {
+            let (inside, outside) = inside_and_outside(bar);
+            let room = outside
+                .iter()
+                .map(|x| (x - inside).abs())
+                .fold(f64::INFINITY, f64::min);
+            (check.figure.clone(), estimate(inside, room / 10.0))
+        }))
+    }
+
+    fn verdict(criterion: &Criterion, side: Side, column: Column) -> Verdict {
+        criterion.judge(side, column).verdict
+    }
+
+    /// Driven by the table: every figure of every claim in both columns.
+    #[test]
+    fn right_figures_are_accepted_and_each_wrong_or_missing_one_is_refused() {
+        let mut refused = 0;
+        for criteria in all() {
+            for criterion in criteria.all() {
+                for side in Side::BOTH
+                    .into_iter()
+                    .filter(|side| criterion.judges(*side))
+                {
+                    let name = format!("{} {side:?}", criterion.id);
+                    let right = right(criterion, side);
+                    assert_eq!(
+                        verdict(criterion, side, right.clone()),
+                        Verdict::Reproduced,
+                        "{name}"
+                    );
+                    assert_eq!(
+                        verdict(criterion, side, Column::default()),
+                        Verdict::NotMeasured,
+                        "{name}"
+                    );
+                    for check in &criterion.check {
+                        let Some(bar) = check.bar(side) else { continue };
+                        let name = format!("{name}: {}", check.figure);
+                        let with = |x: Estimate| {
+                            let column = right.clone().with(check.figure.clone(), x);
+                            verdict(criterion, side, column)
+                        };
+                        let (inside, outside) = inside_and_outside(bar);
+                        assert!(!outside.is_empty(), "{name} bounds nothing");
+                        for wrong in outside {
+                            assert_eq!(
+                                with(estimate(wrong, 0.0)),
+                                Verdict::Differs,
+                                "{name} = {wrong}"
+                            );
+                            refused += 1;
+                        }
+                        assert_eq!(
+                            with(estimate(f64::NAN, 0.0)),
+                            Verdict::NotMeasured,
+                            "{name}"
+                        );
+                        // An interval that reaches beyond the bar, and one run without an interval.
+                        let wide = with(estimate(inside, 1e9));
+                        let one = with(Estimate::of([inside]));
+                        match criterion.interval(check) {
+                            Interval::Mean => {
+                                assert_eq!([wide, one], [Verdict::Reproduced; 2], "{name}")
+                            }
+                            Interval::Whole => assert_eq!(
+                                [wide, one],
+                                [Verdict::Differs, Verdict::NotMeasured],
+                                "{name}"
+                            ),
+                        }
+                    }
+                }
+            }
+        }
+        assert!(refused > 300, "{refused}");
+    }
+
+    #[test]
+    fn a_changed_criterion_has_a_line_in_the_history() {
+        for criteria in all() {
+            let last = criteria.history().last();
+            let last = last.map(|[_, hash, _]| hash);
+            let asked = format!(
+                "criteria/history.txt lacks: DATE {} {} CHANGE",
+                criteria.id, criteria.hash
+            );
+            assert_eq!(last, Some(criteria.hash.as_str()), "{asked}");
+        }
+    }
+
+    #[test]
+    fn no_claim_is_listed_twice_and_no_figure_twice_in_one() {
+        for criteria in all() {
+            let mut seen = std::collections::BTreeSet::new();
+            for criterion in criteria.all() {
+                assert!(
+                    seen.insert((criterion.id.clone(), criterion.world.clone())),
+                    "{}",
+                    criterion.id
+                );
+                let figures: std::collections::BTreeSet<_> =
+                    criterion.check.iter().map(|check| &check.figure).collect();
+                assert_eq!(figures.len(), criterion.check.len(), "{}", criterion.id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bar_that_means_two_things_or_nothing_is_an_error() {
+        let of = |bars: &str| {
+            let text = format!(
+                "id = \"a.b\"\nsource = \"Fig. 1\"\ninterval = \"mean\"\ncheck = [{{ figure = \"x\", {bars} }}]"
+            );
+            let criterion: Criterion = toml::from_str(&text).unwrap();
+            criterion.checked().map_err(|error| error.to_string())
+        };
+        let bar = "{ at_least = 1 }";
+        assert_eq!(of(&format!("printed = {bar}, ours = {bar}")), Ok(()));
+        for wrong in [
+            "{}",
+            "{ value = 1 }",
+            "{ within = 0.1 }",
+            "{ value = 1, within = 0.1, by = 0.1 }",
+            "{ at_least = 1, value = 1 }",
+        ] {
+            let error = of(&format!("printed = {wrong}, ours = {bar}")).unwrap_err();
+            assert!(error.contains("a bar is"), "{wrong}: {error}");
+        }
+        assert!(
+            of(&format!("ours = {bar}"))
+                .unwrap_err()
+                .contains("Printed")
+        );
+    }
+
+    #[test]
+    fn a_world_of_its_own_goes_before_the_general_one() {
+        let criteria = Criteria::of("ncq").unwrap();
+        let figures = |world| criteria.get("ncq.fig16", world).unwrap().check.len();
+        assert_eq!([World::Sim, World::Netns].map(figures), [4, 2]);
+        assert!(criteria.get("ncq.fig99", World::Sim).is_none());
+    }
+}
