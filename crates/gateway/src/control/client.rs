@@ -22,6 +22,9 @@ use crate::rules::{self, Direction, RulesError};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Stopping takes the rules away first, by tools that may hang.
 const PATIENCE_TO_STOP: Duration = Duration::from_secs(30);
+/// How often a request is made of an instance that ends the connection without an answer, as it does when this process stood
+/// still for a second between connecting and asking.
+const TRIES: u32 = 3;
 /// Bytes of the longest answer: 1024 flows in each direction take less than one.
 const LONGEST: usize = 8 << 20;
 const OTHER_VERSION: &str =
@@ -278,19 +281,35 @@ fn ask_at(place: &Place, request: &Request) -> Result<Answer, AskError> {
         _ => PATIENCE,
     };
     let end = Instant::now() + patience;
-    let stream = match connected(place, end) {
-        Ok(stream) => stream,
-        Err(error) => match error.kind() {
-            ErrorKind::PermissionDenied => return Err(AskError::NotPermitted { interface }),
-            // It is about to start or to end.
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-                return Err(AskError::NotRunning { interface });
-            }
-            _ => return Err(silent(error)),
-        },
+    let mut tries = 1;
+    let answer = loop {
+        let stream = match connected(place, end) {
+            Ok(stream) => stream,
+            Err(error) => match error.kind() {
+                ErrorKind::PermissionDenied => return Err(AskError::NotPermitted { interface }),
+                // It is about to start or to end.
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                    return Err(AskError::NotRunning { interface });
+                }
+                _ => return Err(silent(error)),
+            },
+        };
+        match exchange(stream, request, end) {
+            Ok(answer) => break answer,
+            // Each request has the same effect when it is made twice.
+            Err(error) if was_dropped(&error) && tries < TRIES => tries += 1,
+            Err(error) => return Err(silent(error)),
+        }
     };
-    let answer = exchange(stream, request, end).map_err(silent)?;
     serde_json::from_slice(&answer).map_err(|_| AskError::Refused(OTHER_VERSION.into()))
+}
+
+/// Whether the instance ended the connection.
+fn was_dropped(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    )
 }
 
 /// Connects to this user's own.
@@ -358,4 +377,57 @@ fn unexpected(answer: Answer) -> AskError {
         Answer::Error(why) => why,
         _ => OTHER_VERSION.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixListener;
+
+    use rustix::net::Shutdown;
+
+    use super::*;
+
+    /// Asks an instance that ends `dropped` connections without an answer.
+    fn asked_of_one_that_drops(dropped: u32) -> Result<Answer, AskError> {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place {
+            folder: folder.path().into(),
+            interface: "wan0".into(),
+            namespace: 1,
+        };
+        let listener = UnixListener::bind(place.socket()).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0.. {
+                    let Ok((mut stream, _)) = listener.accept() else {
+                        break;
+                    };
+                    if n < dropped {
+                        continue;
+                    }
+                    BufReader::new(&stream)
+                        .read_line(&mut String::new())
+                        .unwrap();
+                    let answer = Answer::Status(Status::default());
+                    serde_json::to_writer(&stream, &answer).unwrap();
+                    stream.write_all(b"\n").unwrap();
+                }
+            });
+            let answer = ask_at(&place, &Request::Status);
+            // Nobody is waited for any more.
+            rustix::net::shutdown(&listener, Shutdown::Both).unwrap();
+            answer
+        })
+    }
+
+    #[test]
+    fn a_request_without_an_answer_is_made_again_and_not_for_ever() {
+        for dropped in 0..TRIES {
+            let answer = asked_of_one_that_drops(dropped);
+            assert!(matches!(answer, Ok(Answer::Status(_))), "{answer:?}");
+        }
+        let answer = asked_of_one_that_drops(TRIES);
+        assert!(matches!(answer, Err(AskError::Silent { .. })), "{answer:?}");
+    }
 }
