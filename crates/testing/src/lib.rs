@@ -9,8 +9,7 @@ use std::time::Duration;
 mod real_time;
 
 pub use real_time::{
-    CALM, CLOCK, TRIES, Watch, in_real_time, in_real_time_or, in_real_time_within,
-    in_real_time_within_or,
+    CALM, CLOCK, LONGEST, TRIES, Watch, in_real_time, in_real_time_or, in_real_time_within_or,
 };
 
 /// Names the file that gets a line for each skipped test; `scripts/test` sets it and counts the lines.
