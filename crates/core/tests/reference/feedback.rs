@@ -93,13 +93,14 @@ impl Path {
 
     /// Whether feedback is believed; what is not is counted and changes nothing.
     fn hear(&mut self, feedback: &Feedback) -> bool {
-        let state = |path: &Self| format!("{:?}", path.sender.rate());
-        let (rate, before) = (self.sender.rate().rate(), state(self));
+        let before = self.sender.rate().clone();
         let believed = self.sender.handle_feedback(self.now, feedback).is_ok();
         if !believed {
             self.rejected += 1;
-            assert!(self.sender.rate().rate() <= rate, "it raised the rate");
-            assert_eq!(state(self), before, "{feedback:?} changed something");
+            let after = self.sender.rate();
+            assert!(after.rate() <= before.rate(), "it raised the rate");
+            let [before, after] = [&before, after].map(|state| format!("{state:?}"));
+            assert_eq!(after, before, "{feedback:?} changed something");
         }
         assert_eq!(self.sender.stats().rejected.total(), self.rejected);
         believed
