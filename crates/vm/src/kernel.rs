@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use super::apt::Apt;
@@ -58,13 +58,50 @@ impl Kernel {
         self.tree.parent().unwrap_or(&self.tree)
     }
 
+    /// The file that QEMU boots: the kernel's ELF file, or where it could not be unpacked here, the packed one, which unpacks
+    /// itself; a translated guest takes some seconds for that.
     pub(crate) fn image(&self) -> PathBuf {
+        let elf = self.tree.join("vmlinux");
+        if elf.is_file() {
+            return elf;
+        }
+        let packed = self.packed();
+        match self.unpack_image(&packed, &elf) {
+            Some(()) => elf,
+            None => packed,
+        }
+    }
+
+    fn packed(&self) -> PathBuf {
         let Self { tree, release } = self;
         let packed_alone = tree.join("lib/modules").join(release).join("vmlinuz");
         match packed_alone.is_file() {
             true => packed_alone,
             false => tree.join("boot").join(format!("vmlinuz-{release}")),
         }
+    }
+
+    fn unpack_image(&self, packed: &Path, to: &Path) -> Option<()> {
+        let image = fs::read(packed).ok()?;
+        let Payload { stream, size } = Payload::of(&image)?;
+        let unpacks = match stream.get(..4)? {
+            b"\x28\xb5\x2f\xfd" => find("zstd", "zstd"),
+            b"\x02\x21\x4c\x18" => find("lz4", "lz4"),
+            b"\xfd7zX" => find("xz", "xz-utils"),
+            _ => return None,
+        };
+        let place = tempfile::tempdir_in(&self.tree).ok()?;
+        let [from, elf] = ["packed", "vmlinux"].map(|name| place.path().join(name));
+        fs::write(&from, stream).ok()?;
+        let mut unpacks = Command::new(unpacks.ok()?);
+        unpacks
+            .arg("-dc")
+            .arg(&from)
+            .stdout(File::create(&elf).ok()?);
+        let done = unpacks.stderr(Stdio::null()).status().ok()?.success();
+        let is_whole = fs::metadata(&elf).ok()?.len() == size;
+        // Whole or not at all, also for another process that does the same.
+        (done && is_whole).then(|| fs::rename(&elf, to).ok())?
     }
 
     /// The files of modules and of those they need, in the order of loading. Built-in ones have none.
@@ -96,6 +133,38 @@ impl Kernel {
             }
         }
         Ok(paths)
+    }
+}
+
+/// The compressed kernel in an image for the boot protocol of x86, and its size once it is unpacked
+/// (Documentation/arch/x86/boot.rst of Linux: `setup_sects`, `payload_offset`, `payload_length`).
+#[derive(Debug, PartialEq, Eq)]
+struct Payload<'a> {
+    stream: &'a [u8],
+    size: u64,
+}
+
+impl<'a> Payload<'a> {
+    fn of(image: &'a [u8]) -> Option<Self> {
+        if image.get(0x202..0x206)? != b"HdrS" {
+            return None;
+        }
+        let number = |at: usize| {
+            let bytes = image.get(at..at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        // Zero stands for four.
+        let sectors = match image.get(0x1f1)? {
+            0 => 4,
+            &sectors => usize::from(sectors),
+        };
+        let begin = (sectors + 1) * 512 + number(0x248)? as usize;
+        // The last four bytes are the size.
+        let end = begin + (number(0x24c)? as usize).checked_sub(4)?;
+        Some(Self {
+            size: number(end)?.into(),
+            stream: image.get(begin..end)?,
+        })
     }
 }
 
@@ -207,7 +276,31 @@ fn numbers(name: &str) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::numbers;
+    use super::{Payload, numbers};
+
+    #[test]
+    fn a_damaged_image_has_no_payload() {
+        let mut image = vec![0; 2048];
+        image[0x1f1] = 1;
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x248] = 16;
+        image[0x24c] = 12;
+        image[1024 + 16..1024 + 28].copy_from_slice(b"compress\x07\x01\0\0");
+        let found = Payload::of(&image).unwrap();
+        assert_eq!((found.stream, found.size), (&b"compress"[..], 263));
+        assert_eq!(Payload::of(&image[..1051]), None);
+        for (at, value) in [
+            (0x202, b'h'),
+            (0x248 + 3, 255),
+            (0x24c, 3),
+            (0x24c + 3, 255),
+        ] {
+            let mut damaged = image.clone();
+            damaged[at] = value;
+            assert_eq!(Payload::of(&damaged), None, "{at}");
+        }
+        assert_eq!(Payload::of(&[]), None);
+    }
 
     #[test]
     fn versions_are_compared_figure_by_figure() {
