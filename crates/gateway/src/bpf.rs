@@ -20,6 +20,7 @@ pub use qdisc::{Config, Qdisc};
 pub use shaped::Shaped;
 
 use std::io;
+use std::sync::OnceLock;
 
 use libbpf_rs::btf::{Btf, types};
 use makeway_core::sched::{Discipline, Limits};
@@ -179,11 +180,13 @@ pub(crate) fn root_qdisc(index: u32) -> Option<String> {
         .map(|one| one.kind)
 }
 
-/// Whether this kernel has BPF qdiscs.
+/// Whether this kernel has BPF qdiscs. Its types are read once: there are 100 000 of them.
 pub fn is_supported() -> bool {
-    let kernel = Btf::from_vmlinux();
-    kernel.is_ok_and(|btf| {
-        btf.type_by_name::<types::Func<'_>>("bpf_qdisc_skb_drop")
-            .is_some()
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
+    *SUPPORTED.get_or_init(|| {
+        Btf::from_vmlinux().is_ok_and(|btf| {
+            btf.type_by_name::<types::Func<'_>>("bpf_qdisc_skb_drop")
+                .is_some()
+        })
     })
 }

@@ -317,17 +317,26 @@ fn elsewhere(interface: &str) {
 fn traffic(stop: &AtomicBool) -> u64 {
     let mut random = fastrand::Rng::with_seed(1);
     let mut sent = 0;
+    let mut sockets = INTERFACES.map(|_| None);
     while !stop.load(Ordering::Relaxed) {
-        for interface in INTERFACES {
-            let Ok(frames) = Frames::try_sent(interface) else {
-                continue;
+        for (interface, socket) in INTERFACES.into_iter().zip(&mut sockets) {
+            if socket.is_none() {
+                *socket = Frames::try_sent(interface).ok();
+            }
+            let burst = 10;
+            let goes = |frames: &mut Frames| {
+                (0..burst)
+                    .all(|_| frames.try_send(&frame(0, random.u32(0..300), random.usize(60..1514))))
             };
-            for _ in 0..20 {
-                frames.try_send(&frame(0, random.u32(0..300), random.usize(60..1514)));
-                sent += 1;
+            // An interface of that name is another one now.
+            if socket.as_mut().is_some_and(goes) {
+                sent += burst;
+            } else {
+                *socket = None;
             }
         }
-        thread::sleep(Duration::from_millis(2));
+        // More would take the processors from the changes.
+        thread::sleep(Duration::from_millis(20));
     }
     sent
 }

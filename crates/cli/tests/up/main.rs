@@ -123,14 +123,18 @@ impl Drop for Up {
     }
 }
 
+/// Looks again and again, an eighth of the time since it began apart: a look often starts a program, which takes a translated
+/// processor longer than the wait.
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let begin = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < end, "{what} took too long");
-        thread::sleep(Duration::from_millis(20));
+        let waited = begin.elapsed();
+        assert!(waited < PATIENCE, "{what} took too long");
+        let pause = waited / 8;
+        thread::sleep(pause.clamp(Duration::from_millis(10), Duration::from_millis(300)));
     }
 }
 

@@ -90,11 +90,11 @@ impl Frames {
         assert!(sent == frame.len() as isize || refused, "{error}");
     }
 
-    /// Gives a frame to the interface if that takes it now.
-    pub fn try_send(&self, frame: &[u8]) {
+    /// Gives a frame to the interface if that takes it now; false if there is no such interface any more.
+    pub fn try_send(&self, frame: &[u8]) -> bool {
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: the frame lives until the call returns.
-        unsafe {
+        let sent = unsafe {
             libc::send(
                 self.0.as_raw_fd(),
                 frame.as_ptr().cast(),
@@ -102,6 +102,8 @@ impl Frames {
                 flags,
             )
         };
+        let gone = [libc::ENXIO, libc::ENODEV].map(Some);
+        sent >= 0 || !gone.contains(&io::Error::last_os_error().raw_os_error())
     }
 
     /// The next frame that left; `None` if there is none for so long.
@@ -111,20 +113,19 @@ impl Frames {
             events: libc::POLLIN,
             revents: 0,
         };
-        let mut frame = vec![0; 1 << 16];
-        // SAFETY: both live until the calls return.
-        let len = unsafe {
+        // Not zeroed: a translated processor takes longer for 64 KiB than for the rest of a frame.
+        let mut frame = Vec::with_capacity(1 << 16);
+        // SAFETY: both live until the calls return, and the kernel has written as many bytes as it says.
+        unsafe {
             if libc::poll(&raw mut ready, 1, within.as_millis() as i32) < 1 {
                 return None;
             }
-            libc::recv(
-                self.0.as_raw_fd(),
-                frame.as_mut_ptr().cast(),
-                frame.len(),
-                0,
-            )
-        };
-        frame.truncate(usize::try_from(len).ok()?);
+            let room = frame.spare_capacity_mut();
+            let (start, most) = (room.as_mut_ptr().cast(), room.len());
+            let len = libc::recv(self.0.as_raw_fd(), start, most, 0);
+            frame.set_len(usize::try_from(len).ok()?);
+        }
+        frame.shrink_to_fit();
         Some(frame)
     }
 }
