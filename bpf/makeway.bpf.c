@@ -43,9 +43,6 @@
 #define DEBT (64 << 10)
 /* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
 #define SHIELD 16
-/* Bytes of new flows that a user may have at once, and the part of the link at which it gets them back. */
-#define OPENINGS (512 << 10)
-#define OPENING_PART 4
 
 /* No bulk flow has a turn. */
 #define NOBODY (~0U)
@@ -57,9 +54,6 @@ struct user {
 	/* In the round of users. */
 	struct links turns;
 	s64 deficit;
-	/* Bytes that its new flows may still send, as of `sent`. */
-	u64 openings;
-	u64 sent;
 	/* The size of its new and bulk flows for the drop, and the longest of them, of those that had a packet since. */
 	u64 held;
 	u32 longest;
@@ -111,8 +105,6 @@ struct shares {
 	/* 120ths of bytes: to bulk, and to that of other users. */
 	u64 owed;
 	u64 owed_others;
-	/* Bytes sent, ever. */
-	u64 sent;
 	/* Packets of bulk flows, and of those in standing. */
 	u32 waiting;
 	u32 standing;
@@ -342,7 +334,6 @@ verified_apart u32 user_of(u32 hash)
 	if (!user->weight) {
 		weight = bpf_map_lookup_elem(&weights, &hash);
 		user->weight = weight && *weight ? *weight : 1;
-		user->openings = OPENINGS;
 	}
 	return i;
 }
@@ -403,22 +394,6 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 	place(at, flow);
 }
 
-/* Bytes that new flows of user `i` may send now. */
-inline_always u64 openings(u32 i)
-{
-	struct user *user = user_at(i);
-	u64 back;
-
-	if (!user)
-		return 0;
-	back = (shares.sent - user->sent) / OPENING_PART;
-	user->sent += back * OPENING_PART;
-	user->openings += back;
-	if (user->openings > OPENINGS)
-		user->openings = OPENINGS;
-	return user->openings;
-}
-
 inline_always void meter_turn(struct meter *meter, u32 at)
 {
 	bool next = at == meter->window + 1;
@@ -451,10 +426,6 @@ verified_apart int meet(u64 now, u32 at)
 	link = (struct link){ meter->last[0], meter->last[1], shares.waiting && !meter->idled_last };
 	was = flow->record.class;
 	class = record_judge(&flow->record, flow->packets, now, &link);
-	if (class == NEW && !openings(flow->user)) {
-		class = BULK;
-		record_change(&flow->record, now, class);
-	}
 	if (class != was)
 		change(at, flow, was);
 	return 0;
@@ -539,20 +510,13 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 {
 	struct meter *meter = &shares.meter;
-	struct user *user;
 
 	record_departure(&flow->record, since(now, slot->arrived));
 	meter_turn(meter, window_of(now));
 	meter->now[0] += slot->len;
 	meter->idled |= !pool.packets;
-	shares.sent += slot->len;
 	if (goes_first(flow->record.class))
 		meter->now[1] += slot->len;
-	if (flow->record.class != NEW)
-		return;
-	user = user_at(flow->user);
-	if (user)
-		user->openings = since(user->openings, slot->len);
 }
 
 /* Adds the debt to bulk for a packet of `flow`, which goes before it. */

@@ -324,14 +324,28 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 	return UNDECIDED;
 }
 
+/* On probation, it has brought more in this window than it does in one when it starves. Its arrivals follow its share: their rate
+ * is not its own. It may after a silence, when it brings what a stall held back. */
+inline_always bool record_grows(const struct record *record, const struct link *link)
+{
+	bool hogs = (u64)record->came * HOG >= link->sent;
+
+	return record->class == PROBATION && record->last && hogs && record->came > record->proven;
+}
+
 /* By what it brought in the window that ended. */
 inline_always enum class record_turn_window(struct record *record, u64 now, const struct link *link)
 {
 	u32 at = window_of(now), came = record->came, windows;
 	bool whole, steady, starves, resumes;
 
-	if (at == record->window)
-		return UNDECIDED;
+	if (at == record->window) {
+		if (!record_grows(record, link))
+			return UNDECIDED;
+		if (record->grew < GREW_MOST)
+			record->grew++;
+		return BULK;
+	}
 	whole = at == record->window + 1;
 	/* TCP that overshot falls; a stream goes on. */
 	steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
@@ -347,14 +361,8 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	record->wait = ~0U;
 	if (record->class != BULK)
 		record->starved = 0;
-	/* Its arrivals follow its share: their rate is not its own. */
-	if (record->class == PROBATION) {
-		if (!whole || resumes || !record->hogs || came <= record->proven)
-			return UNDECIDED;
-		if (record->grew < GREW_MOST)
-			record->grew++;
-		return BULK;
-	}
+	if (record->class == PROBATION)
+		return UNDECIDED;
 	if (record->class != BULK)
 		return record_answer(record, whole, came, resumes, link);
 	windows = WINDOWS << (record->grew & 7);

@@ -506,9 +506,9 @@ fn a_flow_that_grows_while_it_is_asked_is_bulk() {
     assert_eq!(judged(TAKES, 12), bulk);
 }
 
-#[test]
-fn a_flow_that_grew_on_probation_waits_longer_for_the_next() {
-    // It starves, and brings twice as much in the windows after those in which it has shown that.
+/// The classes of a flow that starves beside eight downloads, and brings twice as much in the windows after those in which it
+/// has shown that.
+fn grows_on_probation() -> Vec<Standing> {
     const GROWS: &[u64] = &[200, 200, 200, 200, 420, 420, 200];
     let mut link = Link::new(200, &MBIT10);
     let flow = link.flow(0, Source::Windows(GROWS));
@@ -521,6 +521,21 @@ fn a_flow_that_grew_on_probation_waits_longer_for_the_next() {
         let standing = link.scheduler.standing(FlowId(link.flows[flow].id));
         changes.extend(standing.filter(|now| changes.last() != Some(now)));
     }
+    changes
+}
+
+#[test]
+fn a_flow_that_grows_on_probation_falls_as_soon_as_it_has() {
+    let changes = grows_on_probation();
+    let fell = changes.iter().find(|change| change.reason == Reason::Grew);
+    let part = fell.unwrap().since.as_nanos() & ((1 << WINDOW_BITS) - 1);
+    // 300 packets of 420: 5/7 of the window.
+    assert!((380 * MS..400 * MS).contains(&part), "{part}");
+}
+
+#[test]
+fn a_flow_that_grew_on_probation_waits_longer_for_the_next() {
+    let changes = grows_on_probation();
     let waited = |reason: fn(Reason) -> bool| {
         let mut pairs = changes.windows(2);
         let found = pairs.find(|pair| pair[1].class == Class::Probation && reason(pair[0].reason));

@@ -13,7 +13,7 @@
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
-//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it was asked and went on; or its user has opened flows without end |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it was asked and went on |
 //! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it was asked and went on |
 //! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
 //! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is what grows by a third all the same, or in standing until those in standing have 3/4 of the link |
@@ -62,9 +62,6 @@ const OWED_NEW: u64 = 40;
 const BURST: u64 = 256 << 10;
 /// The debt of a user's bulk flows for its new ones, which went first, bytes at most.
 const DEBT: i64 = 64 << 10;
-/// Bytes of new flows that a user may have at once, and the part of the link at which it gets them back.
-const OPENINGS: u64 = 512 << 10;
-const OPENING_PART: u64 = 4;
 
 /// Its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,8 +134,6 @@ pub struct Makeway {
     owed_others: u64,
     /// The limit in packets.
     most: u32,
-    /// Sent, ever.
-    sent: u64,
     meter: Meter,
     law: Law,
     quantum: i64,
@@ -168,9 +163,6 @@ struct User {
     /// Packets of its bulk flows.
     waiting: u32,
     deficit: i64,
-    /// Bytes that its new flows may still send, as of `sent`.
-    openings: u64,
-    sent: u64,
     /// The size of its new and bulk flows for the drop, and the longest of them, of those that had a packet since.
     held: u64,
     longest: u32,
@@ -212,8 +204,6 @@ impl Makeway {
             weight: 1,
             waiting: 0,
             deficit: 0,
-            openings: OPENINGS,
-            sent: 0,
             held: 0,
             longest: 0,
         };
@@ -236,7 +226,6 @@ impl Makeway {
             owed: 0,
             owed_others: 0,
             most: limits.packets,
-            sent: 0,
             meter: Meter::default(),
             law: Law::new(CoDelParams {
                 target: TARGET,
@@ -329,11 +318,7 @@ impl Makeway {
             contended: self.waiting > 0 && !self.meter.idled_last,
         };
         let was = state.record.class;
-        let mut class = state.record.judge(now, link);
-        if class == Class::New && self.openings(self.flows[flow as usize].user) == 0 {
-            class = Class::Bulk;
-            self.flows[flow as usize].record.refuse(now);
-        }
+        let class = state.record.judge(now, link);
         if class != was {
             self.change(flow, was, class);
         }
@@ -388,15 +373,6 @@ impl Makeway {
             (user.in_round, user.is_fresh, user.deficit) = (true, true, self.quantum);
             self.user_turns.push_front(&mut self.round, state.user);
         }
-    }
-
-    /// Bytes that new flows of `user` may send now.
-    fn openings(&mut self, user: u32) -> u64 {
-        let user = &mut self.users[user as usize];
-        let back = (self.sent - user.sent) / OPENING_PART;
-        user.sent += back * OPENING_PART;
-        user.openings = (user.openings + back).min(OPENINGS);
-        user.openings
     }
 }
 
@@ -587,19 +563,13 @@ impl Scheduler for Makeway {
             None => self.bulk(now, drops)?,
         };
         let len = u64::from(pkt.len_u32());
-        let Flow { record, user, .. } = &mut self.flows[pkt.flow.0 as usize];
+        let record = &mut self.flows[pkt.flow.0 as usize].record;
         record.on_departure(now.saturating_since(pkt.arrived));
         self.meter.turn(window(now));
         self.meter.now[0] += len;
         self.meter.idled |= self.pool.backlog().packets == 0;
-        self.sent += len;
-        match record.class {
-            Class::Standing | Class::Probation => self.meter.now[1] += len,
-            Class::New => {
-                let user = &mut self.users[*user as usize];
-                user.openings = user.openings.saturating_sub(len);
-            }
-            Class::Bulk => {}
+        if record.goes_first() {
+            self.meter.now[1] += len;
         }
         Some(pkt)
     }

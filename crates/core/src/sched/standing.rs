@@ -42,8 +42,6 @@ pub enum Reason {
     Grew,
     /// It did not prove itself in its time as a new flow.
     Unproven,
-    /// Its user has used its allowance of new flows.
-    Allowance,
 }
 
 /// A flow's class, why, and since when.
@@ -106,7 +104,6 @@ impl fmt::Display for Reason {
             Self::RespondsToLoss => "responds to loss",
             Self::Grew => "grew once it was served",
             Self::Unproven => "queue or losses while it was new",
-            Self::Allowance => "too many new flows of its user",
         })
     }
 }

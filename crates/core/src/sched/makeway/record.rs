@@ -292,7 +292,10 @@ impl Record {
     fn turn_window(&mut self, now: Instant, link: Link) -> Option<(Class, Reason)> {
         let at = window(now);
         if at == self.window {
-            return None;
+            return self.grows(link).then(|| {
+                self.grew = (self.grew + 1).min(GREW_MOST);
+                (Class::Bulk, Reason::Grew)
+            });
         }
         let whole = at == self.window + 1;
         let came = self.came;
@@ -322,15 +325,17 @@ impl Record {
         }
         self.starved = 0;
         if self.class == Class::Probation {
-            // Its arrivals follow its share, so their rate is not its own: TCP that overshot, or that ignores loss.
-            let grew = whole && !resumes && self.hogs && came > self.proven;
-            return grew.then(|| {
-                self.grew = (self.grew + 1).min(GREW_MOST);
-                (Class::Bulk, Reason::Grew)
-            });
+            return None;
         }
         let reason = self.answer(whole, came, resumes, link)?;
         Some((Class::Bulk, reason))
+    }
+
+    /// On probation, it has brought more in this window than it does in one when it starves. Its arrivals follow its share, so their
+    /// rate is not its own: TCP that overshot, or that ignores loss. It may after a silence, when it brings what a stall held back.
+    fn grows(&self, link: Link) -> bool {
+        let hogs = u64::from(self.came) * HOG >= link.sent;
+        self.class == Class::Probation && self.last > 0 && hogs && self.came > self.proven
     }
 
     /// It brings more than [`NO_TCP`] times what TCP would at its loss and its RTT (Floyd and Fall 1999:
@@ -395,11 +400,6 @@ impl Record {
             Question::After => self.question = Question::None,
         }
         None
-    }
-
-    /// It may not be new: its user has had its openings.
-    pub fn refuse(&mut self, now: Instant) {
-        self.change(now, Class::Bulk, Reason::Allowance);
     }
 
     fn change(&mut self, now: Instant, class: Class, reason: Reason) {
