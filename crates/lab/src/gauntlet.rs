@@ -7,29 +7,26 @@ mod cell;
 mod mobile;
 mod sample;
 mod verdict;
+mod worlds;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
-use makeway::parallel::{cores, in_order};
-use makeway::session::{stop_on_signals, write};
+use makeway::session::write;
 use makeway::{builtin, text};
 use makeway_core::sched::Discipline;
 use makeway_scenario::Scenario;
-use makeway_sim::Options;
+use makeway_scenario::model::{Egress, Link};
 
 pub use adversary::{Adversary, run as attack};
 use cases::{CASES, Half};
 pub use cell::Figure;
 use cell::{Cell, page, table};
-use sample::{Sample, is_call};
+use sample::is_call;
 use verdict::lost;
+use worlds::World;
 
 /// Runs a call beside other traffic through each discipline, in many cases, and says where `makeway` wins.
 ///
@@ -42,25 +39,27 @@ use verdict::lost;
   makeway-lab gauntlet --half judged --runs 10 --json gauntlet.json
   makeway-lab gauntlet --case n100 --case frame --disciplines fifo,fq-codel,cake,makeway
   makeway-lab gauntlet --case my-link.toml --runs 20
+  makeway-lab gauntlet --world vm --case frame --case users --disciplines fifo,fq-codel,cake,makeway --runs 3
 
 A scenario of your own needs a group of flows with the name `call` or `video`. Each of its measured queues on a link with
 a rate gets the discipline instead of its own.")]
 pub struct Gauntlet {
-    /// Where the cases run. Only `sim` is built so far.
-    #[arg(long, value_name = "WORLD", default_value = "sim", value_parser = PossibleValuesParser::new(["sim", "netns", "vm"]))]
-    world: String,
+    /// Where the cases run. Without `--case`, those that the world cannot run are left out, and named.
+    #[arg(long, value_enum, default_value = "sim")]
+    world: World,
     /// Replications of each cell. A single one has no interval, and no verdict.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
     /// Only this case, or the scenario in FILE.toml; may be repeated [default: all].
     #[arg(long, value_name = "NAME|FILE.toml")]
     case: Vec<String>,
-    /// Disciplines, with commas between.
+    /// Disciplines, with commas between. In the world `vm` those of its kernel: fifo, fq, fq-codel, cake, sqf, ncq, hier, makeway.
     #[arg(
         long,
         value_name = "A,B",
         value_delimiter = ',',
-        default_value = "fifo,fq,fq-codel,cake,confucius,dualpi2,sqf,ncq,hier,makeway"
+        default_value = "fifo,fq,fq-codel,cake,confucius,dualpi2,sqf,ncq,hier,makeway",
+        default_value_if("world", "vm", "fifo,fq,fq-codel,cake,sqf,ncq,hier,makeway")
     )]
     disciplines: Vec<Discipline>,
     /// Only the cases that the rules of `makeway` were chosen on, or only those that were first run when they stood.
@@ -75,7 +74,7 @@ pub struct Gauntlet {
     /// Number of the first replication.
     #[arg(long, value_name = "N", default_value_t = 101)]
     first: u64,
-    /// Runs at a time [default: one for each core].
+    /// Runs at a time, in `sim` and `vm` [default: one for each core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
 }
@@ -85,23 +84,20 @@ struct Course {
     name: String,
     half: Option<Half>,
     scenario: Scenario,
+    file: PathBuf,
 }
 
 /// Runs it. Exit status 130 if it was stopped; a case that `makeway` does not win is no failure.
 pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
-    ensure!(
-        args.world == "sim",
-        "the gauntlet runs in the world `sim` only so far: leave `--world {}` out",
-        args.world
-    );
     for (n, discipline) in args.disciplines.iter().enumerate() {
         ensure!(
             !args.disciplines[..n].contains(discipline),
             "`{discipline}` is twice in `--disciplines`: name each once"
         );
     }
-    let courses = courses(args)?;
-    let Some(samples) = samples(args, &courses)? else {
+    let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
+    let courses = possible(args, courses(args, folder.path())?)?;
+    let Some(samples) = worlds::samples(args, &courses)? else {
         eprintln!("stopped: nothing is reported");
         return Ok(ExitCode::from(130));
     };
@@ -115,7 +111,7 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
         let wins = reasons.as_ref().map(Vec::is_empty);
         for (discipline, runs) in of_each() {
             let wins = wins.filter(|_| discipline == Discipline::Makeway);
-            cells.push(Cell::of(course, discipline, runs, wins));
+            cells.push(Cell::of(course, args.world, discipline, runs, wins));
         }
         verdicts += usize::from(wins.is_some());
         won += usize::from(wins == Some(true));
@@ -139,17 +135,18 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cases that were asked for.
-fn courses(args: &Gauntlet) -> anyhow::Result<Vec<Course>> {
-    let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
-    builtin::unpack(folder.path())?;
+/// The cases that were asked for, as files in `folder`.
+fn courses(args: &Gauntlet, folder: &Path) -> anyhow::Result<Vec<Course>> {
+    builtin::unpack(folder)?;
     let read = |case: &cases::Case| -> anyhow::Result<Course> {
         let text = case.scenario();
-        let scenario = makeway_scenario::parse(&text, case.name, folder.path(), &[])?;
+        let file = folder.join(format!("{}.toml", case.name));
+        write(&file, &text)?;
         Ok(Course {
             name: case.name.into(),
             half: Some(case.half),
-            scenario,
+            scenario: makeway_scenario::parse(&text, case.name, folder, &[])?,
+            file,
         })
     };
     if args.case.is_empty() {
@@ -170,6 +167,28 @@ fn courses(args: &Gauntlet) -> anyhow::Result<Vec<Course>> {
     args.case.iter().map(named).collect()
 }
 
+/// Those of `courses` that run in the world that was asked for. One that was named, and a discipline, is refused.
+fn possible(args: &Gauntlet, courses: Vec<Course>) -> anyhow::Result<Vec<Course>> {
+    for &discipline in &args.disciplines {
+        let refusal = |course| args.world.refusal(course, discipline);
+        let refusals: Option<Vec<String>> = courses.iter().map(refusal).collect();
+        if let Some(why) = refusals.and_then(|all| all.into_iter().next()) {
+            bail!("{discipline} in the world {}: {why}", args.world.name());
+        }
+    }
+    let mut kept = Vec::new();
+    for course in courses {
+        let mut refusals = (args.disciplines.iter())
+            .filter_map(|&discipline| args.world.refusal(&course, discipline));
+        match refusals.next() {
+            None => kept.push(course),
+            Some(why) if args.case.is_empty() => eprintln!("left out: {}: {why}", course.name),
+            Some(why) => bail!("case {}: {why}", course.name),
+        }
+    }
+    Ok(kept)
+}
+
 fn from_file(file: &Path) -> anyhow::Result<Course> {
     let scenario = makeway_scenario::load(file, &[])?;
     let shown = file.display();
@@ -185,6 +204,7 @@ fn from_file(file: &Path) -> anyhow::Result<Course> {
             .into(),
         half: None,
         scenario,
+        file: file.into(),
     };
     ensure!(
         course.with(Discipline::Fifo).1 > 0,
@@ -206,51 +226,16 @@ impl Course {
         }
         (scenario, queues)
     }
-}
 
-/// Runs of each cell, case by case, in each the disciplines in their order. `None`: a signal stopped it.
-fn samples(args: &Gauntlet, courses: &[Course]) -> anyhow::Result<Option<Vec<Vec<Sample>>>> {
-    let stop = stop_on_signals()?;
-    let (disciplines, runs) = (&args.disciplines, args.runs as usize);
-    let cells = courses.len() * disciplines.len();
-    let bar = ProgressBar::new((cells * runs) as u64);
-    bar.set_style(ProgressStyle::with_template(
-        "{wide_bar} {pos} of {len} runs, {eta} left",
-    )?);
-    let work = |number: usize| -> anyhow::Result<Option<Sample>> {
-        let (cell, run) = (number / runs, number % runs);
-        let course = &courses[cell / disciplines.len()];
-        let discipline = disciplines[cell % disciplines.len()];
-        let (scenario, _) = course.with(discipline);
-        let options = Options {
-            stop: Arc::clone(&stop),
-            replication: args.first + run as u64,
-            ..Options::default()
+    /// The same as settings of its file.
+    fn settings(&self, discipline: Discipline, replication: u64) -> Vec<String> {
+        let measured = |link: &&Link| {
+            let is_measured = |egress: &Egress| egress.measure && egress.rate.is_some();
+            link.egress.iter().any(is_measured)
         };
-        let report = makeway_sim::run(&scenario, &options, |_| {})
-            .with_context(|| format!("case {}, {discipline}", course.name))?;
-        Ok(report.complete.then(|| Sample::of(&report)))
-    };
-    let mut samples = vec![Vec::with_capacity(runs); cells];
-    let (mut taken, mut failed) = (0, None);
-    let jobs = args.jobs.map_or_else(cores, |jobs| jobs as usize);
-    in_order(cells * runs, jobs, &stop, work, |result| {
-        bar.inc(1);
-        match result {
-            Ok(Some(sample)) => samples[taken / runs].push(sample),
-            Ok(None) => return ControlFlow::Break(()),
-            Err(error) => {
-                failed = Some(error);
-                return ControlFlow::Break(());
-            }
-        }
-        taken += 1;
-        ControlFlow::Continue(())
-    });
-    bar.finish_and_clear();
-    match failed {
-        Some(error) => Err(error),
-        None => Ok((taken == cells * runs).then_some(samples)),
+        let links = self.scenario.links.iter().filter(measured);
+        let queues = links.map(|link| format!("link.{}.queue.discipline={discipline}", link.name));
+        queues.chain([format!("seed={replication}")]).collect()
     }
 }
 
@@ -280,6 +265,30 @@ mod tests {
         }
         let names: BTreeSet<&str> = CASES.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), CASES.len());
+    }
+
+    #[test]
+    fn a_guest_is_given_what_the_simulator_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = ["makeway-lab", "gauntlet", "--world", "vm"];
+        let lab = crate::Lab::try_parse_from(args).unwrap();
+        let crate::Command::Gauntlet(args) = lab.command else {
+            unreachable!();
+        };
+        let courses = possible(&args, courses(&args, folder.path()).unwrap()).unwrap();
+        // Not the page, the chunks and the folders, whose tasks are repeated, and no ECN.
+        assert!(
+            (70..CASES.len()).contains(&courses.len()),
+            "{}",
+            courses.len()
+        );
+        for (course, &discipline) in (courses.iter()).zip(args.disciplines.iter().cycle()) {
+            let set = course.settings(discipline, 7);
+            let told = makeway_scenario::load(&course.file, &set).unwrap();
+            let (expected, queues) = course.with(discipline);
+            assert!(queues > 0 && told.seed == 7, "{}", course.name);
+            assert_eq!(told.links, expected.links, "{} {discipline}", course.name);
+        }
     }
 
     #[test]
@@ -338,7 +347,20 @@ mod tests {
     #[test]
     fn refusals_say_what_would_be_right() {
         let refused = |args: &[&str]| gauntlet(args).unwrap_err().to_string();
-        assert!(refused(&["--world", "netns"]).contains("leave `--world netns` out"));
+        let error = refused(&[
+            "--world",
+            "vm",
+            "--disciplines",
+            "fifo,confucius",
+            "--case",
+            "n1",
+        ]);
+        assert!(error.contains("confucius in the world vm: "), "{error}");
+        let error = refused(&["--world", "netns", "--case", "n1", "--case", "dash"]);
+        assert!(
+            error.contains("case dash: ") && error.contains("`think`"),
+            "{error}"
+        );
         assert!(refused(&["--case", "n11"]).contains("n1, n10"));
         assert!(refused(&["--disciplines", "fifo,nope"]).contains("nope"));
         assert!(refused(&["--disciplines", "fifo,fifo"]).contains("name each once"));

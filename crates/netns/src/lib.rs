@@ -28,4 +28,4 @@ pub use makeway_report::interval::Progress;
 pub use namespace::{UserNamespaceError, enter_user_namespace};
 pub use qdisc::kinds;
 pub use results::{LATEST_MS, STALL_MS, lateness};
-pub use run::{Arrivals, Backend, Options, Outcome, RunError, run, run_in_full};
+pub use run::{Arrivals, Backend, Options, Outcome, RunError, check, run, run_in_full};

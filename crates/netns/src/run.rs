@@ -184,7 +184,11 @@ pub fn run_in_full(
     results::outcome(scenario, traffic, queues, interval, &options)
 }
 
-fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
+/// Whether `scenario` can run here, its queues by `backend`; builds nothing.
+///
+/// # Errors
+/// [`RunError`]: what this world lacks.
+pub fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
     if let Some(wlan) = scenario.wlans.first() {
         return Err(RunError::Wlan {
             name: wlan.name.clone(),

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use super::Course;
 use super::cases::Half;
 use super::sample::{Get, Sample};
+use super::worlds::World;
 
 #[derive(Serialize)]
 pub struct Cell {
@@ -102,6 +103,7 @@ const COLUMNS: [&str; 18] = [
 impl Cell {
     pub fn of(
         course: &Course,
+        world: World,
         discipline: Discipline,
         runs: &[Sample],
         wins: Option<bool>,
@@ -109,7 +111,7 @@ impl Cell {
         let figure = |get: Get| Figure::of(runs, get);
         Self {
             case: course.name.clone(),
-            world: "sim",
+            world: world.name(),
             discipline: discipline.to_string(),
             runs: runs.len(),
             call: Call {
