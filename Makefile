@@ -27,6 +27,8 @@ PROMETHEUS = command -v prometheus >/dev/null || test -x target/prometheus/usr/b
 	cd target/prometheus && apt-get download -qq prometheus 2>/dev/null && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; }
 PLAYWRIGHT = test browser/node_modules/.package-lock.json -nt browser/package-lock.json || \
 	npm ci --prefix browser --silent --no-audit --no-fund --no-update-notifier
+DASHBOARD = test dashboard/node_modules/.package-lock.json -nt dashboard/package-lock.json || \
+	npm ci --prefix dashboard --silent --no-audit --no-fund --no-update-notifier
 
 demo:
 	@scripts/setup cargo=cargo iptables=iptables $(QDISCS)
@@ -37,6 +39,7 @@ test:
 	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS) -- $(PEERS)
 	@PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --target target/aioquic aioquic || echo 'no aioquic: its test is skipped' >&2
 	@$(PLAYWRIGHT) || echo 'no playwright-core: its test is skipped' >&2
+	@$(DASHBOARD) || echo 'no libraries of the page: its tests are skipped' >&2
 	@($(PROMETHEUS)) || echo 'no prometheus: its test is skipped' >&2
 	@$(MDBOOK) || echo 'no mdbook: the book is not built' >&2
 	@$(DENY) || echo 'no cargo-deny: dependencies are not checked by it' >&2

@@ -15,6 +15,7 @@ pub mod privilege;
 mod server;
 mod watchdog;
 
+pub use crate::folder::secret;
 use crate::place;
 pub use crate::place::PlaceError;
 pub use crate::protocol::{Backend, ParseBackendError};

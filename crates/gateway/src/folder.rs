@@ -153,6 +153,27 @@ pub(crate) fn discard(path: &Path) -> io::Result<()> {
     remove(path)
 }
 
+/// The text of a file of the folder, and its path; made by `make` if there is none. Nobody but this user reads it.
+///
+/// # Errors
+/// If there is no folder, or the file cannot be read or written.
+pub fn secret(
+    name: &str,
+    make: impl FnOnce() -> io::Result<String>,
+) -> io::Result<(PathBuf, String)> {
+    let path = self::make().map_err(io::Error::other)?.join(name);
+    let found = read(&path, 1024)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = match found.filter(|text| !text.trim().is_empty()) {
+        Some(text) => text.trim().to_owned(),
+        None => {
+            let text = make()?;
+            write(&path, format!("{text}\n").as_bytes())?;
+            text
+        }
+    };
+    Ok((path, text))
+}
+
 fn half_written(path: &Path) -> PathBuf {
     path.with_extension("new")
 }

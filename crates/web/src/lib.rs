@@ -1,25 +1,117 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The service over HTTP: metrics of its interfaces.
+//! The service over HTTP: its page, metrics of its interfaces, their history.
 //!
-//! A thread asks each instance for its counters once a second, as `makeway status` does; requests are answered from the last
-//! answers, so that any number of them costs the instances nothing.
+//! A thread asks each instance for its counters once a second (twice, while somebody looks at the page), as `makeway status` does;
+//! requests are answered from the last answers, so that any number of them costs the instances nothing.
 //!
 //! - [`Web`]: the threads;
-//! - `sampler`: the last answers;
-//! - `metrics`: the same as OpenMetrics;
-//! - `server`: paths, and headers against other sites.
+//! - `sampler`: the last answers, and what follows from two of them (`live`);
+//! - `history`: the last hour, day and month;
+//! - `metrics`: the last answers as OpenMetrics;
+//! - `server`: paths, and headers against other sites; `api`: answers in JSON; `session`: who may change what runs.
 
+mod api;
+mod history;
+mod live;
 mod metrics;
 mod sampler;
 mod server;
+mod session;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use sampler::Sampler;
+use session::Sessions;
+
+pub use session::secret;
+
+/// Configuration of a server.
+pub struct Config {
+    /// Its address.
+    pub listen: SocketAddr,
+    /// Opens a session that may change what runs.
+    pub token: String,
+    /// The file where it can be read, for people.
+    pub token_file: String,
+    /// File of the history; `None`: in memory.
+    pub history: Option<PathBuf>,
+    /// Takes what a session asks for.
+    pub commands: Box<dyn Fn(Request) + Send + Sync>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("listen", &self.listen)
+            .field("history", &self.history)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An interface of the service, as it is to be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Rate of the egress direction, if it is shaped.
+    pub upload_bps: Option<u64>,
+    /// Rate of the ingress direction, if it is shaped.
+    pub download_bps: Option<u64>,
+    /// Order of service and drops.
+    pub discipline: String,
+    /// Shares of users, by address.
+    pub weights: BTreeMap<String, u32>,
+    /// Whether a session has made it differ from the file.
+    pub differs: bool,
+    /// Changes that can be undone.
+    pub undo: usize,
+}
+
+/// A change that a session asks for; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Change {
+    /// Rate of the egress direction in bit/s.
+    pub upload_bps: Option<u64>,
+    /// Rate of the ingress direction in bit/s.
+    pub download_bps: Option<u64>,
+    /// Another discipline, with its own parameters.
+    pub discipline: Option<String>,
+    /// All shares of users.
+    pub weights: Option<BTreeMap<String, u32>>,
+}
+
+/// A request of a session.
+#[derive(Debug)]
+pub struct Request {
+    /// The interface.
+    pub interface: String,
+    /// The change; `None` takes the last one back.
+    pub change: Option<Change>,
+    /// Takes the outcome, and why not.
+    pub answer: oneshot::Sender<Result<(), String>>,
+}
+
+/// Something that happened to an interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Event {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// The interface; empty for the service itself.
+    pub interface: String,
+    /// One line.
+    pub text: String,
+}
 
 /// A server; dropped, it ends with all of its connections.
 #[derive(Debug)]
@@ -31,19 +123,27 @@ pub struct Web {
 }
 
 impl Web {
-    /// Listens on `address` and asks the instances of `interfaces` from now on.
+    /// Listens, and asks the instances of `interfaces` from now on.
     ///
     /// # Errors
-    /// If the address cannot be had, or a thread cannot be started.
-    pub fn start(address: SocketAddr, interfaces: Vec<String>) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+    /// If the address cannot be had, or a thread cannot be started. A history that cannot be had is an event.
+    pub fn start(config: Config, interfaces: Vec<Interface>) -> io::Result<Self> {
+        let listener = TcpListener::bind(config.listen)?;
         listener.set_nonblocking(true)?;
         let listens_on = listener.local_addr()?;
-        let sampler = Sampler::start(interfaces)?;
+        let sampler = Sampler::start(interfaces, config.history)?;
         let (end, ends) = oneshot::channel::<()>();
-        let router = server::router(sampler.latest());
+        let router = server::router(Arc::new(server::Shared {
+            latest: sampler.latest(),
+            history: sampler.history(),
+            sessions: Sessions::new(config.token, listens_on.port()),
+            commands: config.commands,
+            token_file: config.token_file,
+            pages: AtomicUsize::new(0),
+        }));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .max_blocking_threads(2)
             .build()?;
         let thread = thread::Builder::new().name("web".into()).spawn(move || {
             runtime.block_on(async {
@@ -69,8 +169,13 @@ impl Web {
     }
 
     /// Asks the instances of these interfaces, and of no other.
-    pub fn follow(&self, interfaces: Vec<String>) {
+    pub fn follow(&self, interfaces: Vec<Interface>) {
         self.sampler.follow(interfaces);
+    }
+
+    /// Shows an event.
+    pub fn tell(&self, event: Event) {
+        self.sampler.tell(event);
     }
 }
 

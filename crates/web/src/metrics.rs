@@ -15,7 +15,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::sampler::Snapshot;
+use crate::sampler::Round;
 
 /// A form of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ impl Format {
 }
 
 /// The text of a scrape.
-pub fn encode(snapshot: Arc<Snapshot>, format: Format) -> String {
+pub fn encode(round: Arc<Round>, format: Format) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Snapshotted(snapshot)));
+    registry.register_collector(Box::new(Snapshotted(round)));
     let mut told = String::new();
     // A String takes all that is written.
     let _ = text::encode(&mut told, &registry);
@@ -86,7 +86,7 @@ fn older(told: &str) -> String {
 }
 
 #[derive(Debug)]
-struct Snapshotted(Arc<Snapshot>);
+struct Snapshotted(Arc<Round>);
 
 /// Reads a value of a direction.
 type Read<T> = fn(&DirectionStatus) -> T;
@@ -141,7 +141,12 @@ const GAUGES: [(&str, &str, Read<f64>); 5] = [
 
 impl Snapshotted {
     fn directions(&self) -> impl Iterator<Item = (&Status, &DirectionStatus)> {
-        let statuses = self.0.interfaces.iter().filter_map(|(_, one)| one.as_ref());
+        let statuses = self
+            .0
+            .snapshot
+            .interfaces
+            .iter()
+            .filter_map(|(_, one)| one.as_ref());
         statuses.flat_map(|status| status.directions.iter().map(move |one| (status, one)))
     }
 
@@ -176,15 +181,15 @@ impl Collector for Snapshotted {
         let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
         let is_up = "Whether makeway shapes the interface: 1, or 0.";
         let mut up = encoder.encode_descriptor("makeway_up", is_up, None, gauge)?;
-        for (name, status) in &self.0.interfaces {
-            let labels = [("interface", name.as_str())];
+        for (asked, status) in &self.0.snapshot.interfaces {
+            let labels = [("interface", asked.name.as_str())];
             let mut one = up.encode_family(&labels)?;
             one.encode_gauge(&i64::from(status.is_some()))?;
         }
         let about = "Holder of the packets: the kernel (bpf) or a process (nfqueue).";
         let mut info =
             encoder.encode_descriptor("makeway_backend", about, None, MetricType::Info)?;
-        for (_, status) in &self.0.interfaces {
+        for (_, status) in &self.0.snapshot.interfaces {
             if let Some(status) = status {
                 let backend = status.backend.to_string();
                 let labels = [("interface", &status.interface), ("backend", &backend)];
@@ -249,11 +254,13 @@ fn buckets(counts: &SojournCounts) -> Vec<(f64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Interface;
+    use crate::sampler::Snapshot;
     use makeway_core::sched::Discipline;
     use makeway_gateway::control::Backend;
     use makeway_gateway::datapath::{FlowStats, Stats};
 
-    fn snapshot() -> Arc<Snapshot> {
+    fn round() -> Arc<Round> {
         let mut below = [40; SojournCounts::BOUNDS];
         below[..5].copy_from_slice(&[0, 10, 10, 30, 30]);
         let flow = FlowStats {
@@ -286,13 +293,23 @@ mod tests {
             directions: vec![one],
             ..Status::default()
         };
-        let interfaces = vec![("wan\"0".into(), Some(status)), ("lan0".into(), None)];
-        Arc::new(Snapshot { interfaces })
+        let named = |name: &str| Interface {
+            name: name.into(),
+            ..Interface::default()
+        };
+        let snapshot = Snapshot {
+            interfaces: vec![(named("wan\"0"), Some(status)), (named("lan0"), None)],
+            ..Snapshot::default()
+        };
+        Arc::new(Round {
+            snapshot,
+            ..Round::default()
+        })
     }
 
     #[test]
     fn every_figure_is_there_once_and_no_series_is_of_a_flow() {
-        let told = encode(snapshot(), Format::OpenMetrics);
+        let told = encode(round(), Format::OpenMetrics);
         let labels = r#"interface="wan\"0",direction="egress",discipline="makeway""#;
         for line in [
             r#"makeway_up{interface="wan\"0"} 1"#.to_owned(),
@@ -319,7 +336,7 @@ mod tests {
 
     #[test]
     fn buckets_are_cumulative_and_end_with_all_packets() {
-        let told = encode(snapshot(), Format::OpenMetrics);
+        let told = encode(round(), Format::OpenMetrics);
         let buckets: Vec<u64> = told
             .lines()
             .filter(|line| line.starts_with("makeway_sojourn_seconds_bucket"))
@@ -334,7 +351,7 @@ mod tests {
         assert_eq!(Format::accepted("text/plain"), Format::Prometheus);
         let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
         assert_eq!(Format::accepted(accept), Format::OpenMetrics);
-        let told = encode(snapshot(), Format::Prometheus);
+        let told = encode(round(), Format::Prometheus);
         assert!(told.contains("# TYPE makeway_sent_packets_total counter\n"));
         assert!(told.contains("# HELP makeway_sent_packets_total Packets sent on.\n"));
         assert!(told.contains("# TYPE makeway_backend_info gauge\n"));

@@ -1,63 +1,145 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The last answer of each instance.
 
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use makeway_gateway::control::client;
 use makeway_gateway::control::protocol::Status;
 use tokio::sync::watch;
 
-/// Between two questions to an instance.
-const PERIOD: Duration = Duration::from_secs(1);
+use crate::history::History;
+use crate::live::{Live, LiveDirection, live};
+use crate::{Event, Interface};
+
+/// Between two questions to an instance, and while somebody looks at the page.
+const PERIODS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(500));
+/// Most events that are remembered.
+const MOST_EVENTS: usize = 40;
+/// A round that asks takes at least so much longer than a change, for its effect to be seen.
+const SOON: Duration = Duration::from_millis(50);
 
 /// Answers of one round.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
     /// Each interface of the file, in its order.
-    pub interfaces: Vec<(String, Option<Status>)>,
+    pub interfaces: Vec<(Interface, Option<Status>)>,
 }
 
-/// Readers have the snapshot and never wait for an instance.
-pub type Latest = watch::Receiver<Arc<Snapshot>>;
+/// A round as the server has it.
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// For metrics.
+    pub snapshot: Snapshot,
+    /// For the page: [`Live`] in JSON.
+    pub live: String,
+}
+
+/// Readers have the last round and never wait for an instance.
+pub type Latest = watch::Receiver<Arc<Round>>;
+/// A reader of the history waits for one transaction at most.
+pub type SharedHistory = Arc<Mutex<History>>;
+
+/// What the thread is told.
+#[derive(Debug, Default)]
+struct Told {
+    interfaces: Vec<Interface>,
+    events: VecDeque<Event>,
+    ends: bool,
+}
 
 /// A thread that asks each second.
 #[derive(Debug)]
 pub struct Sampler {
-    names: Arc<Mutex<Vec<String>>>,
+    told: Arc<Mutex<Told>>,
     latest: Latest,
-    ends: Arc<AtomicBool>,
+    history: SharedHistory,
     thread: Option<JoinHandle<()>>,
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
 impl Sampler {
-    pub fn start(names: Vec<String>) -> io::Result<Self> {
-        let names = Arc::new(Mutex::new(names));
-        let ends = Arc::new(AtomicBool::new(false));
+    pub fn start(interfaces: Vec<Interface>, path: Option<PathBuf>) -> io::Result<Self> {
+        let told = Arc::new(Mutex::new(Told {
+            interfaces,
+            ..Told::default()
+        }));
+        let opened = History::open(path.as_deref()).or_else(|error| {
+            let path = path.map_or_else(String::new, |path| path.display().to_string());
+            locked(&told).events.push_back(Event {
+                at_ms: now_ms(),
+                interface: String::new(),
+                text: format!("history: {path}: {error}; it is kept in memory"),
+            });
+            History::open(None)
+        });
+        let history = Arc::new(Mutex::new(opened.map_err(io::Error::other)?));
         let (tell, latest) = watch::channel(Arc::default());
-        let (asked, ended) = (Arc::clone(&names), Arc::clone(&ends));
+        let (asks, writes) = (Arc::clone(&told), Arc::clone(&history));
         let run = move || {
-            while !ended.load(Ordering::Relaxed) {
+            let mut before = Snapshot::default();
+            loop {
                 let began = Instant::now();
-                let names = asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // One that cannot be asked is down, as one that does not run.
-                let ask = |name: String| {
-                    let status = client::status(&name).ok();
-                    (name, status)
+                let (interfaces, events) = {
+                    let told = locked(&asks);
+                    if told.ends {
+                        return;
+                    }
+                    (
+                        told.interfaces.clone(),
+                        told.events.iter().cloned().collect(),
+                    )
                 };
-                let interfaces = names.into_iter().map(ask).collect();
-                tell.send_replace(Arc::new(Snapshot { interfaces }));
-                thread::park_timeout(PERIOD.saturating_sub(began.elapsed()));
+                // One that cannot be asked is down, as one that does not run.
+                let ask = |one: Interface| {
+                    let status = client::status(&one.name).ok();
+                    (one, status)
+                };
+                let snapshot = Snapshot {
+                    interfaces: interfaces.into_iter().map(ask).collect(),
+                    at_ms: now_ms(),
+                };
+                let shown = live(&before, &snapshot, events);
+                let dropped = drops_since(&before, &shown);
+                let drops_of = |name: &str, one: &LiveDirection| {
+                    dropped
+                        .get(&(name.to_owned(), one.direction.name()))
+                        .copied()
+                        .unwrap_or(0)
+                };
+                // What could not be written is written with the next.
+                let _ = locked(&writes).add(&shown, drops_of);
+                let live = serde_json::to_string(&shown).unwrap_or_default();
+                before = snapshot.clone();
+                tell.send_replace(Arc::new(Round { snapshot, live }));
+                // The server has one receiver, each page that is open another.
+                let period = match tell.receiver_count() > 2 {
+                    true => PERIODS.1,
+                    false => PERIODS.0,
+                };
+                thread::park_timeout(period.saturating_sub(began.elapsed()).max(SOON));
             }
         };
         let thread = thread::Builder::new().name("sampler".into()).spawn(run)?;
         Ok(Self {
-            names,
+            told,
             latest,
-            ends,
+            history,
             thread: Some(thread),
         })
     }
@@ -66,18 +148,61 @@ impl Sampler {
         self.latest.clone()
     }
 
-    pub fn follow(&self, names: Vec<String>) {
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    pub fn history(&self) -> SharedHistory {
+        Arc::clone(&self.history)
+    }
+
+    /// Also asks at once, since something has changed.
+    pub fn follow(&self, interfaces: Vec<Interface>) {
+        locked(&self.told).interfaces = interfaces;
+        self.wake();
+    }
+
+    pub fn tell(&self, event: Event) {
+        let mut told = locked(&self.told);
+        if told.events.len() == MOST_EVENTS {
+            told.events.pop_front();
+        }
+        told.events.push_back(event);
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 }
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // It may be waiting for an instance that stands still, for seconds; it ends after that.
-            drop(thread);
+        locked(&self.told).ends = true;
+        // It may be waiting for an instance that stands still, for seconds; it ends after that.
+        self.wake();
+    }
+}
+
+/// Packets dropped since the snapshot before, by interface and direction.
+fn drops_since(before: &Snapshot, now: &Live) -> HashMap<(String, &'static str), u64> {
+    let mut all = HashMap::new();
+    for one in &now.interfaces {
+        let old = before
+            .interfaces
+            .iter()
+            .find(|(own, _)| own.name == one.asked.name);
+        let Some(old) = old.and_then(|(_, status)| status.as_ref()) else {
+            continue;
+        };
+        for direction in one.directions.iter().filter(|one| one.sent_bps.is_some()) {
+            let mut others = old.directions.iter();
+            let was = others.find(|other| other.direction == direction.direction);
+            let dropped = direction
+                .dropped
+                .saturating_sub(was.map_or(0, |was| was.stats.dropped()));
+            all.insert(
+                (one.asked.name.clone(), direction.direction.name()),
+                dropped,
+            );
         }
     }
+    all
 }

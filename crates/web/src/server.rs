@@ -3,16 +3,19 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 
+use crate::api;
 use crate::metrics::{self, Format};
-use crate::sampler::Latest;
+use crate::sampler::{Latest, SharedHistory};
+use crate::session::Sessions;
 
 /// Sent with every answer: nothing of another site is loaded, and none may show or read it.
 const HEADERS: [(HeaderName, &str); 5] = [
@@ -29,21 +32,70 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-cache"),
 ];
 
-/// All paths.
-pub fn router(latest: Latest) -> Router {
-    Router::new()
-        .route("/metrics", get(scrape))
-        .layer(middleware::from_fn(guard))
-        .with_state(latest)
+/// The page, as `dashboard/build.js` makes it: path, type, content.
+const ASSETS: [(&str, &str, &[u8]); 4] = [
+    (
+        "/",
+        "text/html; charset=utf-8",
+        include_bytes!("../assets/index.html"),
+    ),
+    (
+        "/app.js",
+        "text/javascript; charset=utf-8",
+        include_bytes!("../assets/app.js"),
+    ),
+    (
+        "/app.css",
+        "text/css; charset=utf-8",
+        include_bytes!("../assets/app.css"),
+    ),
+    (
+        "/icon.svg",
+        "image/svg+xml",
+        include_bytes!("../assets/icon.svg"),
+    ),
+];
+/// Bytes of the longest request.
+const LONGEST: usize = 64 << 10;
+
+/// What answers are made of.
+pub struct Shared {
+    pub latest: Latest,
+    pub history: SharedHistory,
+    pub sessions: Sessions,
+    pub commands: Box<dyn Fn(crate::Request) + Send + Sync>,
+    /// Where the token can be read.
+    pub token_file: String,
+    /// Pages that are open.
+    pub pages: AtomicUsize,
 }
 
-async fn scrape(State(latest): State<Latest>, headers: HeaderMap) -> impl IntoResponse {
+/// All paths.
+pub fn router(shared: Arc<Shared>) -> Router {
+    let mut router = Router::new()
+        .route("/metrics", get(scrape))
+        .route("/api/live", get(api::live))
+        .route("/api/about", get(api::about))
+        .route("/api/history/{span}", get(api::history))
+        .route("/api/session", post(api::open).delete(api::close))
+        .route("/api/interfaces/{name}", post(api::change))
+        .route("/api/interfaces/{name}/undo", post(api::undo));
+    for (path, kind, content) in ASSETS {
+        router = router.route(path, get(([(header::CONTENT_TYPE, kind)], content)));
+    }
+    router
+        .layer(DefaultBodyLimit::max(LONGEST))
+        .layer(middleware::from_fn(guard))
+        .with_state(shared)
+}
+
+async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|one| one.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let snapshot = Arc::clone(&latest.borrow());
-    let told = metrics::encode(snapshot, format);
+    let round = Arc::clone(&shared.latest.borrow());
+    let told = metrics::encode(round, format);
     ([(header::CONTENT_TYPE, format.content_type())], told)
 }
 

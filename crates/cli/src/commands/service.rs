@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway service`: keeps every interface of a file shaped, each by a `makeway up` of its own.
 
+#[cfg(feature = "web")]
+mod change;
 mod child;
 #[cfg(feature = "web")]
 mod page;
@@ -68,17 +70,17 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
             text::say!("{}", described(interface));
         }
         if let Some(web) = web {
-            text::say!("metrics on http://{}/metrics", web.listen);
+            text::say!("page on http://{}/", web.listen);
         }
         return Ok(ExitCode::SUCCESS);
     }
     let mut signals = Signals::new()?;
     let events = LinkEvents::new().context("cannot hear of interfaces")?;
     let mut file = Watched::new(&args.config)?;
-    let mut keepers: BTreeMap<String, Keeper> = BTreeMap::new();
-    let mut page = Page::default();
-    keep(&mut keepers, &mut page, file.read()?);
-    if keepers.is_empty() {
+    let mut kept = AllKept::new();
+    let mut page = Page::new(signals.wake.try_clone()?);
+    keep(&mut kept, &mut page, file.read()?);
+    if kept.is_empty() {
         text::say!("{}: names no interface yet", file.path.display());
     }
     notify("READY=1");
@@ -91,15 +93,24 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
             if is_watched {
                 notify("WATCHDOG=1");
             }
-            keepers.values_mut().for_each(Keeper::tick);
+            kept.values_mut().for_each(|one| one.keeper.tick());
             page.look();
             if !is_leaving && file.has_changed() {
-                reload(&mut keepers, &mut page, &mut file);
+                reload(&mut kept, &mut page, &mut file);
             }
         }
-        keepers.values_mut().for_each(Keeper::look);
-        keepers.retain(|_, keeper| !keeper.is_done());
-        if is_leaving && keepers.is_empty() {
+        #[cfg(feature = "web")]
+        for request in page.requests() {
+            change::serve(&mut kept, &mut page, request);
+        }
+        for (name, one) in &mut kept {
+            one.keeper.look();
+            for text in one.keeper.news() {
+                page.tell(name, &text);
+            }
+        }
+        kept.retain(|_, one| !one.keeper.is_done());
+        if is_leaving && kept.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
         let left = next.saturating_duration_since(Instant::now());
@@ -111,48 +122,86 @@ pub fn run(args: &ServiceArgs) -> anyhow::Result<ExitCode> {
             let signs = signals.take();
             if signs.quit && !std::mem::replace(&mut is_leaving, true) {
                 notify("STOPPING=1");
-                keepers.values_mut().for_each(Keeper::dismiss);
+                kept.values_mut().for_each(|one| one.keeper.dismiss());
             }
             if signs.reload && !is_leaving {
-                reload(&mut keepers, &mut page, &mut file);
+                reload(&mut kept, &mut page, &mut file);
             }
         }
     }
 }
 
+/// An interface of the file.
+struct Kept {
+    keeper: Keeper,
+    /// As the file has it; a session of the page may have asked for something else.
+    #[cfg_attr(not(feature = "web"), allow(dead_code))]
+    filed: Shaped,
+    /// Settings before each change of a session.
+    before: Vec<Shaped>,
+}
+
+type AllKept = BTreeMap<String, Kept>;
+
+/// The interface of that name, unless it is about to be let go.
+#[cfg(feature = "web")]
+fn by_name<'k>(kept: &'k mut AllKept, name: &str) -> Option<&'k mut Kept> {
+    kept.get_mut(name).filter(|one| !one.keeper.is_dismissed())
+}
+
 /// Takes the file as it is now, or says why not.
-fn reload(keepers: &mut BTreeMap<String, Keeper>, page: &mut Page, file: &mut Watched) {
+fn reload(kept: &mut AllKept, page: &mut Page, file: &mut Watched) {
+    let path = file.path.display().to_string();
     match file.read() {
         // As a file is while somebody writes it.
-        Ok(service) if service.interfaces.is_empty() && !keepers.is_empty() => eprintln!(
-            "makeway: {} names no interface; all stays as it was",
-            file.path.display()
-        ),
-        Ok(service) => {
-            text::say!("{}: read again", file.path.display());
-            keep(keepers, page, service);
+        Ok(service) if service.interfaces.is_empty() && !kept.is_empty() => {
+            eprintln!("makeway: {path} names no interface; all stays as it was");
+            page.tell("", "the file names no interface; all stays as it was");
         }
-        Err(error) => eprintln!("makeway: {error:#}; all stays as it was"),
+        Ok(service) => {
+            text::say!("{path}: read again");
+            page.tell("", "the file was read again");
+            keep(kept, page, service);
+        }
+        Err(error) => {
+            eprintln!("makeway: {error:#}; all stays as it was");
+            page.tell("", &format!("{error:#}; all stays as it was"));
+        }
     }
 }
 
 /// Has each of the file's interfaces kept and shown, and no other.
-fn keep(keepers: &mut BTreeMap<String, Keeper>, page: &mut Page, service: Service) {
-    let names = service.interfaces.iter().map(|own| own.name.clone());
-    page.ask(service.web, names.collect());
-    for (name, keeper) in keepers.iter_mut() {
+fn keep(kept: &mut AllKept, page: &mut Page, service: Service) {
+    for (name, one) in kept.iter_mut() {
         if !service.interfaces.iter().any(|own| own.name == *name) {
-            keeper.dismiss();
+            one.keeper.dismiss();
         }
     }
     for interface in service.interfaces {
-        match keepers.get_mut(&interface.name) {
-            Some(keeper) => keeper.ask(interface),
+        match kept.get_mut(&interface.name) {
+            // Changes of a session stay, while this part of the file does.
+            Some(one) if one.filed == interface && !one.keeper.is_dismissed() => {
+                one.keeper.ask(one.keeper.want().clone());
+            }
+            Some(one) => {
+                let text = format!("{}, by the file", settings_of(&interface));
+                page.tell(&interface.name, &text);
+                one.filed = interface.clone();
+                one.before.clear();
+                one.keeper.ask(interface);
+            }
             None => {
-                keepers.insert(interface.name.clone(), Keeper::new(interface));
+                let one = Kept {
+                    keeper: Keeper::new(interface.clone()),
+                    filed: interface,
+                    before: Vec::new(),
+                };
+                kept.insert(one.filed.name.clone(), one);
             }
         }
     }
+    page.show(kept.values());
+    page.ask(service.web);
 }
 
 /// Reads the file.
@@ -173,13 +222,17 @@ pub fn read(path: &Path) -> anyhow::Result<Service> {
 
 /// `wan0: upload 20mbit, download 50mbit by makeway`.
 fn described(interface: &Shaped) -> String {
+    format!("{}: {}", interface.name, settings_of(interface))
+}
+
+/// `upload 20mbit, download 50mbit by makeway`.
+fn settings_of(interface: &Shaped) -> String {
     let rate = |what: &str, rate: Option<_>| match rate {
         Some(rate) => format!("{what} {rate}"),
         None => format!("{what} unshaped"),
     };
     format!(
-        "{}: {}, {} by {}",
-        interface.name,
+        "{}, {} by {}",
         rate("upload", interface.upload),
         rate("download", interface.download),
         interface.discipline
@@ -218,6 +271,8 @@ impl Watched {
 /// Signals as bytes in a pipe.
 struct Signals {
     pipe: UnixStream,
+    /// The other end of `pipe`.
+    wake: UnixStream,
     quit: UnixStream,
     reload: UnixStream,
 }
@@ -244,7 +299,12 @@ impl Signals {
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGCHLD] {
             pipe::register(signal, wake.try_clone()?)?;
         }
-        Ok(Self { pipe, quit, reload })
+        Ok(Self {
+            pipe,
+            wake,
+            quit,
+            reload,
+        })
     }
 
     fn take(&mut self) -> Signs {

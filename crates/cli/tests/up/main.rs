@@ -6,6 +6,7 @@
 #[path = "../../../gateway/tests/common/mod.rs"]
 mod common;
 mod crash;
+mod dashboard;
 mod doctor;
 mod faults;
 mod guest;

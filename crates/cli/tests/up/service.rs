@@ -19,12 +19,18 @@ pub struct Service {
 
 impl Service {
     pub fn start(text: &str) -> Self {
+        Self::start_with(text, &[])
+    }
+
+    /// With variables of the environment.
+    pub fn start_with(text: &str, variables: &[(&str, &Path)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let [file, said] = ["makeway.toml", "said"].map(|name| folder.path().join(name));
         fs::write(&file, text).unwrap();
         let out = fs::File::create(&said).unwrap();
         let child = makeway("service --config")
             .arg(&file)
+            .envs(variables.iter().copied())
             .stdout(out.try_clone().unwrap())
             .stderr(out)
             .spawn()

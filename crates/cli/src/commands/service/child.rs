@@ -33,6 +33,8 @@ pub struct Keeper {
     /// Whether its absence was said.
     told: bool,
     dismissed: bool,
+    /// Events since the last look.
+    news: Vec<String>,
 }
 
 /// A process at work.
@@ -82,7 +84,24 @@ impl Keeper {
             pause: PAUSE.0,
             told: false,
             dismissed: false,
+            news: Vec::new(),
         }
+    }
+
+    /// The interface as it is to be.
+    #[cfg_attr(not(feature = "web"), allow(dead_code))]
+    pub fn want(&self) -> &Shaped {
+        &self.want
+    }
+
+    /// Whether it is about to be let go.
+    pub fn is_dismissed(&self) -> bool {
+        self.dismissed
+    }
+
+    /// Events since the last time.
+    pub fn news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     /// The file asks for something else, or the same again.
@@ -98,6 +117,7 @@ impl Keeper {
         }
         let Some(settings) = settings(&running.as_asked, &self.want) else {
             text::say!("{}: starts anew", self.want.name);
+            self.news.push("starts anew".into());
             return running.end();
         };
         match client::set(&self.want.name, settings) {
@@ -107,6 +127,7 @@ impl Keeper {
             }
             Err(error) => {
                 eprintln!("makeway: {}: {error}; it starts anew", self.want.name);
+                self.news.push(format!("{error}; it starts anew"));
                 running.end();
             }
         }
@@ -157,10 +178,9 @@ impl Keeper {
                             .ok()
                             .flatten()
                             .map_or("".into(), |status| status.to_string());
-                        eprintln!(
-                            "makeway: {}: ended ({how}), next start in {:?}",
-                            self.want.name, self.pause
-                        );
+                        let text = format!("ended ({how}), next start in {:?}", self.pause);
+                        eprintln!("makeway: {}: {text}", self.want.name);
+                        self.news.push(text);
                     }
                 }
             }
@@ -168,6 +188,7 @@ impl Keeper {
         match found {
             None if !self.dismissed && !std::mem::replace(&mut self.told, true) => {
                 text::say!("{}: is not there yet", self.want.name);
+                self.news.push("is not there yet".into());
             }
             Some(found) if !self.dismissed && self.next <= now => {
                 self.told = false;
@@ -192,6 +213,7 @@ impl Keeper {
         };
         if running.silent > most {
             eprintln!("makeway: {}: stands still, and is killed", self.want.name);
+            self.news.push("stands still, and is killed".into());
             // It may have ended a moment ago.
             let _ = running.child.kill();
         }
@@ -199,9 +221,14 @@ impl Keeper {
 
     fn start(&mut self, interface: (u32, u32)) {
         match Running::start(&self.want, interface) {
-            Ok(running) => self.running = Some(running),
+            Ok(running) => {
+                self.running = Some(running);
+                self.news
+                    .push(format!("starts: {}", super::settings_of(&self.want)));
+            }
             Err(error) => {
                 eprintln!("makeway: {}: cannot start: {error}", self.want.name);
+                self.news.push(format!("cannot start: {error}"));
                 self.pause = (self.pause * 2).min(PAUSE.1);
                 self.next = Instant::now() + self.pause;
             }

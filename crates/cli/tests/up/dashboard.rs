@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page of the service in a real Chromium, driven by dashboard/test/page.js.
+
+use makeway_testing::{PATIENT, in_real_time_within, skip};
+
+use super::metrics::get;
+use super::service::Service;
+use super::*;
+
+/// Files of `crates/web/assets` that are built.
+const BUILT: [&str; 2] = ["app.js", "app.css"];
+
+fn folder(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(name)
+}
+
+/// Whether node and the page's libraries are there.
+fn has_node() -> bool {
+    let node = Command::new("node")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    let has = node.is_ok() && folder("dashboard/node_modules/esbuild").exists();
+    if !has {
+        skip("no node, or no libraries of the page: npm ci --prefix dashboard");
+    }
+    has
+}
+
+#[test]
+fn the_page_is_the_one_that_its_sources_make() {
+    if !has_node() {
+        return;
+    }
+    let made = tempfile::tempdir().unwrap();
+    let mut build = Command::new("node");
+    build.arg(folder("dashboard/build.js")).arg(made.path());
+    let told = build.output().unwrap();
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+    for name in BUILT {
+        let [made, kept] = [made.path().to_owned(), folder("crates/web/assets")]
+            .map(|folder| std::fs::read(folder.join(name)).unwrap());
+        assert!(
+            made == kept,
+            "{name} is not of these sources: node dashboard/build.js"
+        );
+    }
+}
+
+/// Sends datagrams of 1000 B to each one that asks, at 10 Mbit/s for 12 s: more than the link has.
+fn serve_downloads(far: &Far) {
+    let socket = far.udp(4000);
+    thread::spawn(move || {
+        while let Ok((_, to)) = socket.recv_from(&mut [0; 100]) {
+            let begin = Instant::now();
+            for n in 0..15_000 {
+                let due = Duration::from_micros(800) * n;
+                thread::sleep(due.saturating_sub(begin.elapsed()));
+                // A test that ended has closed its port.
+                if socket.send_to(&[0; 972], to).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
+    if !has_node() {
+        return;
+    }
+    if !Path::new("/usr/bin/chromium").exists() {
+        return skip("no chromium: apt-get install chromium");
+    }
+    if !inside("dashboard::the_page_shows_a_download_and_changes_a_rate_in_a_browser") {
+        return;
+    }
+    let far = Far::new();
+    let text = "[web]\n[interface.near]\nupload = \"8mbit\"\ndownload = \"9mbit\"\nbackend = \"nfqueue\"\n";
+    let state = tempfile::tempdir().unwrap();
+    let service = Service::start_with(text, &[("STATE_DIRECTORY", state.path())]);
+    service.shapes("near", 8_000_000);
+    service.says("page: http://127.0.0.1:8480/");
+    serve_downloads(&far);
+    let said = service.said();
+    let token = said.split("take the token in ").nth(1).unwrap();
+    let token = std::fs::read_to_string(token.lines().next().unwrap()).unwrap();
+    let pictures = tempfile::tempdir().unwrap();
+    let picture = pictures.path().join("dashboard.png");
+
+    in_real_time_within(PATIENT, || {
+        let mut page = Command::new("node");
+        page.arg(folder("dashboard/test/page.js"))
+            .args(["http://127.0.0.1:8480/", token.trim(), "near", "10.9.0.2"])
+            .arg(&picture);
+        let told = page.output().unwrap();
+        let why = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success(), "{why}\n{}", service.said());
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+        println!("page: {told}");
+        // Script and style at least.
+        let bytes = told["bytes"].as_u64().unwrap();
+        assert!((80_000..200_000).contains(&bytes), "{told}");
+        assert!(told["load_ms"].as_u64() < Some(1000), "{told}");
+        assert!(told["shown_ms"].as_u64() < Some(2000), "{told}");
+        assert_eq!(told["width_at_360"], 360, "{told}");
+        assert_eq!(told["faults"], Value::Array(Vec::new()), "{told:#}");
+        assert_eq!(told["wrong"], Value::Array(Vec::new()), "{told:#}");
+    });
+    if std::env::var_os("MAKEWAY_WRITE_DOCS").is_some() {
+        std::fs::copy(&picture, folder("docs/images/dashboard.png")).unwrap();
+    }
+    // Its answers are for its own pages alone.
+    let (head, _) = get("127.0.0.1:8480", "/", &[]).unwrap();
+    assert!(head.contains("script-src 'self'"), "{head}");
+    assert!(state.path().join("history.db").exists());
+}
+
+/// Begin of each point of the last hour of the egress.
+fn points() -> Option<Vec<Value>> {
+    let (_, body) = get("127.0.0.1:8480", "/api/history/hour", &[])?;
+    let told: Value = serde_json::from_str(&body).ok()?;
+    let series = told["series"].as_array()?.iter();
+    let mut egress = series.filter(|one| one["direction"] == "egress");
+    Some(egress.next()?["t"].as_array()?.clone())
+}
+
+#[test]
+fn the_history_survives_a_kill() {
+    if !inside("dashboard::the_history_survives_a_kill") {
+        return;
+    }
+    let _far = Far::new();
+    let state = tempfile::tempdir().unwrap();
+    let text = "[web]\n[interface.near]\nupload = \"8mbit\"\nbackend = \"nfqueue\"\n";
+    let start = || Service::start_with(text, &[("STATE_DIRECTORY", state.path())]);
+    // Dropped, a service is killed (SIGKILL).
+    let before = {
+        let _service = start();
+        until("points that are written", points)
+    };
+    until("its end", || {
+        get("127.0.0.1:8480", "/api/about", &[])
+            .is_none()
+            .then_some(())
+    });
+    let _service = start();
+    until("an answer", || get("127.0.0.1:8480", "/api/about", &[]));
+    // At once: new ones are written after 5 s.
+    let after = points().expect("the points of before");
+    assert_eq!(after[..before.len()], before[..]);
+    assert!(!state.path().join("history.damaged").exists());
+}

@@ -1,0 +1,139 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The page in a real browser: `page.js URL TOKEN INTERFACE DOWNLOAD_HOST PICTURE`. Prints figures as JSON.
+//
+// A datagram to port 4000 of DOWNLOAD_HOST asks for a download of some seconds to its sender.
+
+import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
+import { readFileSync } from 'node:fs';
+
+import { chromium } from 'playwright-core';
+
+const [url, token, name, host, picture] = process.argv.slice(2);
+const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+
+/** Rules of WCAG and best practice that the page breaks, with the first element of each. */
+async function faults(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  return violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 120)}: ${one.nodes[0].failureSummary}`);
+}
+
+/** Tabs to the first control for which `found` holds. */
+async function tabTo(page, found) {
+  for (let n = 0; n < 60; n += 1) {
+    await page.keyboard.press('Tab');
+    if (await page.evaluate(found)) {
+      return;
+    }
+  }
+  assert.fail(`no control by the keyboard: ${found}`);
+}
+
+async function main(browser, download) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
+  const page = await context.newPage();
+  const wrong = [];
+  page.on('pageerror', (error) => wrong.push(error.message));
+  page.on('console', (message) => message.type() === 'error' && wrong.push(message.text()));
+  // From the first request to the first chart, by the browser's own clock.
+  await page.addInitScript(() => {
+    const look = () => {
+      if (document.querySelector('section.direction canvas')) {
+        globalThis.drawn = performance.now();
+      } else {
+        requestAnimationFrame(look);
+      }
+    };
+    look();
+  });
+  await page.goto(url, { waitUntil: 'load' });
+  await page.getByText('Live', { exact: true }).waitFor();
+  const load = Math.round(await (await page.waitForFunction(() => globalThis.drawn)).jsonValue());
+  const bytes = await page.evaluate(() => {
+    const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+    return all.reduce((sum, one) => sum + one.encodedBodySize, 0);
+  });
+
+  // Read-only without a session: no button, and no way around it.
+  assert.equal(await page.getByLabel('Upload, Mbit/s').isDisabled(), true);
+  const change = (body) => page.evaluate(
+    ([path, text]) => fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: text }).then((one) => one.status),
+    [`/api/interfaces/${name}`, body],
+  );
+  assert.equal(await change('{"upload_bps": 1000000}'), 401);
+  wrong.splice(0);
+
+  // A download begins.
+  const began = Date.now();
+  download.send('go', 4000, host);
+  await page.waitForFunction(
+    () => /^\d+(\.\d+)? Mbit\/s$/.test(document.querySelector('section[aria-labelledby=ingress] .large').textContent),
+    null,
+    { polling: 20, timeout: 20_000 },
+  );
+  const shown = Date.now() - began;
+  await page.locator('section[aria-labelledby=ingress] tbody th').getByText('10.9.0.1').waitFor();
+
+  // A wrong token, then the right one, then another rate: by the keyboard alone.
+  await tabTo(page, () => document.activeElement.type === 'password');
+  await page.keyboard.type('wrong');
+  await page.keyboard.press('Enter');
+  await page.getByText('that is not the token').waitFor();
+  wrong.splice(0);
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.type(token);
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Apply' }).waitFor();
+  const cookies = await context.cookies();
+  assert.deepEqual(cookies.map((one) => [one.httpOnly, one.sameSite]), [[true, 'Strict']]);
+  assert.equal(await page.evaluate(() => document.cookie), '');
+  await page.locator('h1').click();
+  await tabTo(page, () => document.activeElement.labels?.[0]?.textContent.startsWith('Upload'));
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.type('5');
+  await page.keyboard.press('Enter');
+  await page.locator('section[aria-labelledby=egress]').getByText('of 5.00 Mbit/s').waitFor();
+  await page.getByText('upload 8mbit to 5mbit, by the page').first().waitFor();
+  await page.getByText('This differs from the file').waitFor();
+  assert.equal(await change('{"upload_bps": 1}'), 422);
+  wrong.splice(0);
+  // Something to see in the charts.
+  await page.waitForTimeout(4000);
+  const light = await faults(page);
+  await page.evaluate(() => window.scrollTo(0, 0));
+  await page.screenshot({ path: picture, fullPage: true });
+
+  await tabTo(page, () => document.activeElement.textContent === 'Undo');
+  await page.keyboard.press('Enter');
+  await page.locator('section[aria-labelledby=egress]').getByText('of 8.00 Mbit/s').waitFor();
+
+  // The last hour has these seconds.
+  await page.getByRole('button', { name: 'Hour' }).click();
+  const hour = await page.waitForFunction(async () => {
+    const told = await (await fetch('/api/history/hour')).json();
+    const one = told.series.find((series) => series.direction === 'ingress');
+    return one && Math.max(...one.sent_bps) > 1e6 && one.t.length;
+  });
+  const points = await hour.jsonValue();
+
+  // A telephone, and a dark one.
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.waitForTimeout(300);
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  const dark = await faults(page);
+  await page.screenshot({ path: picture.replace('.png', '-360.png'), fullPage: true });
+  return { bytes, load_ms: load, shown_ms: shown, width_at_360: width, points_of_the_hour: points, faults: [...light, ...dark], wrong };
+}
+
+const download = createSocket('udp4');
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--disable-gpu'] });
+try {
+  await new Promise((resolve) => download.bind(0, '10.9.0.1', resolve));
+  process.stdout.write(`${JSON.stringify(await main(browser, download))}\n`);
+} finally {
+  download.close();
+  await browser.close();
+}
