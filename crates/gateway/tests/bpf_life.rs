@@ -10,6 +10,7 @@ mod frames;
 #[path = "common/guest.rs"]
 mod guest;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +67,8 @@ fn guest_changes_under_traffic() {
         (before, packets_of_the_kernel())
     });
     let (put, packets) = (lives.put, lives.packets);
+    println!("loaded: {:?}", lives.of);
+    assert_eq!(lives.of.len(), 7, "{:?}", lives.of);
     assert!(
         put > changes / 50 && packets > 1000,
         "{put} qdiscs, {packets} packets"
@@ -113,6 +116,8 @@ struct Lives {
     put: u32,
     /// Number of packets sent into those.
     packets: u64,
+    /// How many were loaded of each discipline.
+    of: BTreeMap<&'static str, usize>,
 }
 
 impl Lives {
@@ -188,16 +193,24 @@ impl Lives {
             bytes: Bytes::new(random.u64(10_000..16 << 20)),
             flows: 1000,
         };
+        // More often where the verifier has least to look at.
         let disciplines = [
             Discipline::Sqf,
             Discipline::Fq,
             Discipline::Fifo,
+            Discipline::Fifo,
+            Discipline::Fifo,
             Discipline::Hier,
             Discipline::Makeway,
             Discipline::Ncq,
+            Discipline::Ncq,
+            Discipline::Ncq,
+            Discipline::Tred,
             Discipline::Tred,
         ];
-        let discipline = disciplines[random.usize(0..disciplines.len())];
+        let loaded = self.of.values().sum::<usize>();
+        let discipline = disciplines[loaded % disciplines.len()];
+        *self.of.entry(discipline.name()).or_default() += 1;
         let mut spec = discipline.spec();
         let drop_from = ["head", "tail"][random.usize(0..2)];
         if matches!(

@@ -60,19 +60,26 @@ fn guest_departures_and_drops_are_cores() {
     // No packets of the kernel's own.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
     let most = if guest::is_short() { 1 } else { ROUNDS };
-    let mut n = 0;
-    for discipline in [
+    let disciplines = [
         Discipline::Fifo,
         Discipline::Sqf,
         Discipline::Fq,
         Discipline::Makeway,
-    ] {
-        for (rounds, limit_packets, limit_bytes, drop_from, framing) in [
+    ];
+    for (i, discipline) in disciplines.into_iter().enumerate() {
+        let links = [
             (most, 1000, 16 << 20, "head", Framing::default()),
             (1, 1000, 400_000, "tail", ADSL),
             (1, 131_072, 1_200_000, "head", Framing::ETHERNET),
             (1, 500, 1200, "head", Framing::default()),
-        ] {
+        ];
+        for (j, (rounds, limit_packets, limit_bytes, drop_from, framing)) in
+            links.into_iter().enumerate()
+        {
+            // Each of them twice on the second kernel, too: most of the time is the verifier's, for each qdisc that is loaded.
+            if guest::is_short() && (i + j) % 2 == 1 {
+                continue;
+            }
             let limits = Limits {
                 packets: limit_packets,
                 bytes: Bytes::new(limit_bytes),
@@ -88,7 +95,7 @@ fn guest_departures_and_drops_are_cores() {
                 seed: 77,
                 ..Config::new(spec, limits)
             };
-            n += 1;
+            let n = i * links.len() + j + 1;
             agrees(&format!("d{n}"), &format!("makeway{n}"), &config, rounds);
             println!("{discipline}: {} packets, as core", rounds * PACKETS);
         }
@@ -186,7 +193,7 @@ fn guest_a_gso_packet_costs_what_its_segments_cost() {
         };
         let config = Config {
             framing,
-            ..Config::new(Discipline::Sqf.spec(), limits)
+            ..Config::new(Discipline::Fifo.spec(), limits)
         };
         let interface = format!("g{n}");
         let qdisc = put(&interface, &format!("gso{n}"), &config);

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use makeway_core::framing::Cells;
 use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
+use makeway_gateway::control::Backend;
 use makeway_gateway::control::protocol::{DirectionStatus, Status};
 use makeway_gateway::datapath::FlowStats;
 use makeway_gateway::rules::Direction;
@@ -15,7 +16,7 @@ use crate::text;
 
 /// `in the kernel (qdisc makeway2 on wan0)`, `in makeway (rules by nft; this kernel has no BPF qdiscs ...)`.
 pub fn carrier(status: &Status) -> String {
-    if status.backend.is_in_the_kernel() {
+    if status.backend == Backend::Bpf {
         let of = |one: &DirectionStatus| format!("qdisc {} on {}", one.qdisc, one.device);
         let qdiscs: Vec<_> = status.directions.iter().map(of).collect();
         return format!("in the kernel ({})", qdiscs.join(", "));
@@ -120,7 +121,7 @@ pub fn standing(flow: &FlowStats) -> String {
 
 /// Cleanup of an ended instance, in words.
 pub fn removed(status: &Status) -> &'static str {
-    match status.backend.is_in_the_kernel() {
+    match status.backend == Backend::Bpf {
         true => "its qdisc is removed",
         false => "its rules are removed",
     }

@@ -305,11 +305,7 @@ fn status(place: &Place, engine: &Engine, warnings: &mut Warnings) -> Result<Sta
 }
 
 /// Qdiscs in the kernel without a process.
-pub(super) fn without_process(
-    place: &Place,
-    backend: Backend,
-    directions: Vec<DirectionStatus>,
-) -> Status {
+pub(super) fn without_process(place: &Place, directions: Vec<DirectionStatus>) -> Status {
     // Its interfaces may not be seen from here.
     let is_here = place::namespace().is_ok_and(|here| here == place.namespace);
     let warnings = is_here.then(|| Warnings::default().of(&place.interface, &directions));
@@ -317,7 +313,7 @@ pub(super) fn without_process(
         version: VERSION,
         interface: place.interface.clone(),
         namespace: place.namespace,
-        backend,
+        backend: Backend::Bpf,
         warnings: warnings.unwrap_or_default(),
         directions,
         ..Status::default()
