@@ -2,11 +2,12 @@
 # make demo    the main job, on real traffic: a call and ten downloads under FIFO, fq-codel, SQF and makeway
 # make test    format, lints as errors, all tests
 # make browser a call between two real browsers beside downloads: make browser ARGS='--help'
+# make webtransport a live video to a real browser by WebTransport, beside downloads: make webtransport ARGS='--help'
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser package test check fuzz
+.PHONY: demo browser webtransport package test check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
@@ -51,6 +52,12 @@ browser:
 	@$(PLAYWRIGHT)
 	@cargo build --locked --bin makeway --example delay
 	@node browser/main.js $(ARGS)
+
+webtransport:
+	@scripts/setup cargo=cargo iptables=iptables $(QDISCS) $(CALL)
+	@$(PLAYWRIGHT)
+	@cargo build --locked --bin makeway --example webtransport --example delay
+	@node browser/webtransport.js $(ARGS)
 
 package:
 	@scripts/setup cargo=cargo iptables=iptables dpkg-shlibdeps=dpkg-dev strip=binutils $(QDISCS)

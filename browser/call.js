@@ -2,6 +2,7 @@
 // The call: two browsers, and all that is counted while it is beside the downloads.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { FPS, figures } from './figures.js';
@@ -22,7 +23,7 @@ const PATIENCE = 60;
 export const PICTURES = 6;
 
 /** `work`, or an error after `PATIENCE`. */
-function soon(what, work) {
+export function soon(what, work) {
   let timer;
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what}: nothing for ${PATIENCE} s`)), PATIENCE * 1000);
@@ -30,7 +31,8 @@ function soon(what, work) {
   return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
-async function open(chromium, space, options, clip) {
+/** A browser in the namespace `space`, with the page `file`. */
+export async function open(chromium, space, options, { file, height, args }) {
   const browser = await chromium.launch({
     executablePath: here('in-namespace'),
     env: { ...process.env, CALL_NAMESPACE: space, CALL_CHROMIUM: options.chromium },
@@ -38,19 +40,25 @@ async function open(chromium, space, options, clip) {
     handleSIGINT: false,
     handleSIGTERM: false,
     handleSIGHUP: false,
-    args: [
-      '--use-fake-ui-for-media-stream',
-      '--use-fake-device-for-media-stream',
-      `--use-file-for-fake-video-capture=${clip}`,
-      '--disable-features=WebRtcHideLocalIpsWithMdns',
-      '--autoplay-policy=no-user-gesture-required',
-      '--disable-gpu',
-    ],
+    args: ['--disable-gpu', ...args],
   });
-  const page = await browser.newPage({ viewport: { width: 640, height: 360 } });
-  await page.goto(`file://${here('peer.html')}`);
+  const page = await browser.newPage({ viewport: { width: 640, height } });
+  await page.goto(`file://${here(file)}`);
   return { browser, page };
 }
+
+/** The page of an end of the call. */
+const callPage = (clip) => ({
+  file: 'peer.html',
+  height: 360,
+  args: [
+    '--use-fake-ui-for-media-stream',
+    '--use-fake-device-for-media-stream',
+    `--use-file-for-fake-video-capture=${clip}`,
+    '--disable-features=WebRtcHideLocalIpsWithMdns',
+    '--autoplay-policy=no-user-gesture-required',
+  ],
+});
 
 /** Lets the two connect. */
 async function connect(caller, viewer) {
@@ -107,10 +115,10 @@ export async function call({ chromium, discipline, options, clip, machine, each 
   try {
     build();
     cleanup.push(remove);
-    cleanup.push(await delay(options.rtt, options.makeway));
+    cleanup.push(await delay(options.rtt, dirname(options.makeway)));
     const makeway = await shape(options.makeway, options, discipline);
     cleanup.push(() => makeway.stop());
-    const ends = await Promise.all(['caller', 'viewer'].map((space) => open(chromium, space, options, clip)));
+    const ends = await Promise.all(['caller', 'viewer'].map((space) => open(chromium, space, options, callPage(clip))));
     cleanup.push(() => Promise.all(ends.map(({ browser }) => browser.close())));
     const [caller, viewer] = ends.map(({ page }) => page);
     const start = async () => {

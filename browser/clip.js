@@ -12,8 +12,8 @@ const CODE = 24;
 const CELLS = 16;
 const BITS = 9;
 
-/** Writes the clip to `file`. */
-export function makeClip(file) {
+/** Writes the clip, or its first frames, to `file`. */
+export function makeClip(file, frames = CLIP) {
   const picture = `${WIDTH}x${HEIGHT - CODE}`;
   const bits = `if(lt(X,${BITS}),N,mod(N*53+29,128))/pow(2,mod(X,${BITS}))`;
   const sources = [
@@ -30,7 +30,7 @@ export function makeClip(file) {
   const made = spawnSync(
     'ffmpeg',
     ['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', ...inputs, '-filter_complex', graph.join(';'),
-      '-frames:v', String(CLIP), '-f', 'yuv4mpegpipe', file],
+      '-frames:v', String(frames), '-f', 'yuv4mpegpipe', file],
     { encoding: 'utf8' },
   );
   if (made.error || made.status !== 0) {

@@ -1,76 +1,21 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A call between two browsers through `makeway up`, beside TCP downloads.
-//
-// The program starts itself again in new namespaces of processes, mounts and networks. When it ends, for any reason, the kernel
-// removes all of its processes, links, rules and files in /run with them.
 
-import { execFileSync, spawn } from 'node:child_process';
-import { accessSync, appendFileSync, constants, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { constants as os } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { makeClip } from './clip.js';
 import { plain, summary } from './figures.js';
+import { driver, found, isInside, isolated, needs, settle, writable } from './isolated.js';
 import { HELP, Wrong, options as read } from './options.js';
-
-const INSIDE = 'MAKEWAY_BROWSER_INSIDE';
-
-/** Needed programs, with the package of Debian that has each. */
-function needs(options) {
-  const found = (program, from) => {
-    const dirs = program.includes('/') ? [''] : `${process.env.PATH}:/usr/sbin:/sbin`.split(':');
-    const there = dirs.some((dir) => {
-      try {
-        accessSync(dir ? join(dir, program) : program, constants.X_OK);
-        return true;
-      } catch {
-        return false;
-      }
-    });
-    if (!there) {
-      throw new Error(`no program \`${program}\`: ${from}`);
-    }
-  };
-  found('ip', 'apt-get install iproute2');
-  found('sysctl', 'apt-get install procps');
-  found('unshare', 'apt-get install util-linux');
-  found('ffmpeg', 'apt-get install ffmpeg');
-  found(options.chromium, 'apt-get install chromium, or name one with --chromium');
-  found(options.makeway, 'cargo build --bin makeway, or name one with --makeway');
-}
-
-/** This program again, in namespaces of its own; its exit status. */
-async function isolated(line) {
-  const root = process.getuid() === 0 ? [] : ['--user', '--map-root-user'];
-  const child = spawn(
-    'unshare',
-    [...root, '--net', '--mount', '--pid', '--fork', '--mount-proc', '--kill-child', process.execPath, fileURLToPath(import.meta.url), ...line],
-    { stdio: ['pipe', 'inherit', 'inherit'], env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin`, [INSIDE]: '1' } },
-  );
-  // The one inside ends when its standard input does.
-  let stopped;
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    process.on(signal, () => {
-      stopped = 128 + os.signals[signal];
-      child.stdin.end();
-    });
-  }
-  const code = await new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('exit', (status, signal) => resolve(status ?? 128 + os.signals[signal]));
-  });
-  return stopped ?? code;
-}
 
 const note = (text) => process.stderr.write(`${text}\n`);
 
 /** All runs, interleaved: each discipline in turn, then each again. */
 async function runs(options) {
-  const { chromium } = await import('playwright-core').catch(() => {
-    throw new Error('no playwright-core: npm ci --prefix browser');
-  });
+  const chromium = await driver();
   const { call } = await import('./call.js');
   const { watchMachine } = await import('./stalls.js');
   const clip = '/run/clip.y4m';
@@ -115,15 +60,9 @@ async function runs(options) {
 const told = ({ runs: each, ...medians }) => plain({ ...medians, runs: each.map(({ pictures, ...run }) => run) });
 
 async function inside(options) {
-  process.stdin.on('end', () => process.exit(130)).on('error', () => process.exit(130)).resume();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-    process.on(signal, () => process.exit(128 + os.signals[signal]));
-  }
-  execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/run']);
-  process.env.TMPDIR = '/run';
+  settle();
   const { page, table } = await import('./page.js');
   const summaries = await runs(options);
-  mkdirSync(options.out, { recursive: true });
   const html = join(options.out, 'index.html');
   writeFileSync(html, page(summaries, options));
   if (options.json) {
@@ -133,15 +72,6 @@ async function inside(options) {
   return summaries.some((one) => one.not_measured) ? 3 : 0;
 }
 
-/** Files that are written must be writable before minutes pass. */
-function writable(options) {
-  mkdirSync(options.out, { recursive: true });
-  for (const file of [options.json, options.trace].filter(Boolean)) {
-    mkdirSync(dirname(resolve(file)), { recursive: true });
-    appendFileSync(file, '');
-  }
-}
-
 async function main() {
   const line = process.argv.slice(2);
   const options = read(line);
@@ -149,12 +79,13 @@ async function main() {
     process.stdout.write(HELP);
     return 0;
   }
-  if (process.env[INSIDE]) {
+  if (isInside()) {
     return inside(options);
   }
-  needs(options);
-  writable(options);
-  return isolated(line);
+  needs(options.chromium);
+  found(options.makeway, 'cargo build --bin makeway, or name one with --makeway');
+  writable(options.out, [options.json, options.trace]);
+  return isolated(fileURLToPath(import.meta.url), line);
 }
 
 try {

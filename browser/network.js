@@ -3,7 +3,7 @@
 
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const here = (file) => fileURLToPath(new URL(file, import.meta.url));
@@ -41,8 +41,8 @@ export function build() {
   }
 }
 
-/** Half of the round-trip time each way: netem, or our own delay line on a kernel without it. Ended by the answer. */
-export async function delay(rtt, makeway) {
+/** Half of the round-trip time each way: netem, or our own delay line, in `examples` of `folder`, on a kernel without it. Ended by the answer. */
+export async function delay(rtt, folder) {
   if (rtt === 0) {
     return async () => {};
   }
@@ -52,7 +52,7 @@ export async function delay(rtt, makeway) {
     }
     return async () => {};
   } catch (error) {
-    const program = join(dirname(makeway), 'examples', 'delay');
+    const program = join(folder, 'examples', 'delay');
     if (!existsSync(program)) {
       throw new Error(`${error.message}; without netem --rtt needs ${program}: cargo build --example delay`);
     }
@@ -77,9 +77,16 @@ export function remove() {
   }
 }
 
-const inside = (space, command, stdio) => spawn('ip', ['netns', 'exec', space, ...command], { stdio });
+export const inside = (space, command, stdio) => spawn('ip', ['netns', 'exec', space, ...command], { stdio });
 
-const ended = (child) => new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal ?? code)));
+export const ended = (child) => new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal ?? code)));
+
+/** The router loses a share of the packets of both ways. */
+export function lose(share) {
+  if (share > 0) {
+    run('ip', `netns exec router iptables -A FORWARD -m statistic --mode random --probability ${share} -j DROP`);
+  }
+}
 
 /** `makeway up` on the bottleneck, once it shapes. */
 export async function shape(makeway, options, discipline) {

@@ -63,7 +63,8 @@ export function time(text) {
   return ms;
 }
 
-function count(name, text, least, most) {
+/** A number of things. */
+export function count(name, text, least, most) {
   const number = /^\d{1,6}$/.test(text) ? Number(text) : NaN;
   if (!(number >= least && number <= most)) {
     throw new Wrong(`--${name} is \`${text}\`: a number from ${least} to ${most}, for example ${Math.max(least, 4)}`);
@@ -79,7 +80,7 @@ function one(name, text, allowed) {
 }
 
 /** Names as `makeway up --discipline` takes them; it checks that they exist. */
-function disciplines(text) {
+export function disciplines(text) {
   const names = text.split(',');
   const bad = names.find((name) => !/^[a-z][a-z0-9-]{0,30}$/.test(name));
   if (bad !== undefined) {

@@ -5,6 +5,7 @@
 //! kind; [`Qdisc::pin`] keeps it, and the maps by which it is told and asked, when this process ends; `tc qdisc replace`
 //! by that name puts it on an interface. [`Shaped`] does all of it for an interface, and takes it away again.
 
+mod cake;
 #[doc(hidden)] // For the tests of the same C as a program.
 pub mod layout;
 mod netlink;
@@ -15,9 +16,10 @@ pub mod record;
 mod shaped;
 mod stats;
 
+pub use cake::Cake;
 pub use layout::Counters;
 pub use qdisc::{Config, Qdisc};
-pub use shaped::Shaped;
+pub use shaped::{Plan, Shaped};
 
 use std::io;
 use std::sync::OnceLock;
@@ -48,6 +50,12 @@ pub enum BpfError {
     /// An option that only the datapath in user space has.
     #[error("{0} cannot be had in the kernel: use --backend nfqueue")]
     Option(String),
+    /// An option that the kernel's cake has not.
+    #[error("{0} is not in the kernel's cake: use --backend nfqueue, or leave it out")]
+    NotInCake(String),
+    /// The kernel cannot.
+    #[error("this kernel has no cake: it takes CONFIG_NET_SCH_CAKE, `modprobe sch_cake`")]
+    NoCake,
     /// There is nowhere to pin.
     #[error("no BPF file system is at /sys/fs/bpf: `mount -t bpf bpf /sys/fs/bpf`")]
     NoBpfFs,

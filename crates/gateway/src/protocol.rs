@@ -26,13 +26,22 @@ pub enum Backend {
     Auto,
     /// Qdiscs in the kernel, which go on when this process dies.
     Bpf,
+    /// The kernel's own `cake`, which goes on when this process dies.
+    Cake,
     /// Packet queues that this process serves.
     Nfqueue,
 }
 
+impl Backend {
+    /// Whether the kernel holds the packets, in a qdisc.
+    pub fn is_in_the_kernel(self) -> bool {
+        matches!(self, Self::Bpf | Self::Cake)
+    }
+}
+
 /// A name that is no backend.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown backend `{0}`: choose auto, bpf or nfqueue")]
+#[error("unknown backend `{0}`: choose auto, bpf, cake or nfqueue")]
 pub struct ParseBackendError(String);
 
 impl FromStr for Backend {
@@ -42,6 +51,7 @@ impl FromStr for Backend {
         match name {
             "auto" => Ok(Self::Auto),
             "bpf" => Ok(Self::Bpf),
+            "cake" => Ok(Self::Cake),
             "nfqueue" => Ok(Self::Nfqueue),
             _ => Err(ParseBackendError(name.into())),
         }
@@ -53,6 +63,7 @@ impl fmt::Display for Backend {
         f.write_str(match self {
             Self::Auto => "auto",
             Self::Bpf => "bpf",
+            Self::Cake => "cake",
             Self::Nfqueue => "nfqueue",
         })
     }

@@ -69,7 +69,7 @@ pub const FIELDS: &[Field] = &[
     Field::optional("users", Values::OneOf(&IDENTITIES), "`src-host` of the upload, `dst-host` of the download", "user key, for disciplines with users"),
     Field::optional("weights", Values::Other("a table: `{ \"192.168.1.7\" = 2 }`"), "1 each", "shares of users, by address; 1 to 65536"),
     Field::optional("limit", Values::Other("`\"100 packets\"` or `\"150kB\"`"), "200 ms of packets", "queue limit"),
-    Field::new("backend", Values::OneOf(&["auto", "bpf", "nfqueue"]), "auto", "holder of the packets: the kernel, or makeway; `auto`: the kernel where it can"),
+    Field::new("backend", Values::OneOf(&["auto", "bpf", "cake", "nfqueue"]), "auto", "holder of the packets: the kernel (`bpf`; its own `cake`), or makeway; `auto`: the kernel where it can"),
 ];
 
 /// Contents of the file.
@@ -111,7 +111,7 @@ pub struct Shaped {
     pub weights: Vec<(IpAddr, u32)>,
     /// Queue limit as it is written.
     pub limit: Option<String>,
-    /// `auto`, `bpf` or `nfqueue`.
+    /// `auto`, `bpf`, `cake` or `nfqueue`.
     pub backend: String,
 }
 

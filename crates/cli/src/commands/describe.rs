@@ -7,7 +7,6 @@ use std::fmt::Write;
 use makeway_core::framing::Cells;
 use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
-use makeway_gateway::control::Backend;
 use makeway_gateway::control::protocol::{DirectionStatus, Status};
 use makeway_gateway::datapath::FlowStats;
 use makeway_gateway::rules::Direction;
@@ -16,7 +15,7 @@ use crate::text;
 
 /// `in the kernel (qdisc makeway2 on wan0)`, `in makeway (rules by nft; this kernel has no BPF qdiscs ...)`.
 pub fn carrier(status: &Status) -> String {
-    if status.backend == Backend::Bpf {
+    if status.backend.is_in_the_kernel() {
         let of = |one: &DirectionStatus| format!("qdisc {} on {}", one.qdisc, one.device);
         let qdiscs: Vec<_> = status.directions.iter().map(of).collect();
         return format!("in the kernel ({})", qdiscs.join(", "));
@@ -121,7 +120,7 @@ pub fn standing(flow: &FlowStats) -> String {
 
 /// Cleanup of an ended instance, in words.
 pub fn removed(status: &Status) -> &'static str {
-    match status.backend == Backend::Bpf {
+    match status.backend.is_in_the_kernel() {
         true => "its qdisc is removed",
         false => "its rules are removed",
     }

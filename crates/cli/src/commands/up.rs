@@ -93,8 +93,8 @@ pub struct Up {
     /// Tickets per second that the next hop issues for egress, 1 to 1000000: tags are traded for them.
     #[arg(long, value_name = "N", value_parser = tickets)]
     tickets: Option<TicketRate>,
-    /// Datapath: bpf (the kernel, Linux 6.17 or newer; keeps shaping if makeway dies), nfqueue (makeway; every
-    /// kernel), auto (bpf where available).
+    /// Datapath: bpf (the kernel, Linux 6.17 or newer; keeps shaping if makeway dies), cake (the kernel's own cake, any
+    /// kernel that has it; likewise), nfqueue (makeway; every kernel), auto (bpf where available).
     #[arg(long, default_value = "auto")]
     backend: Backend,
     /// Returns at once and leaves the interface to the kernel, until makeway down. Requires bpf.

@@ -82,6 +82,41 @@ fn tc(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().into()
 }
 
+#[test]
+#[ignore = "takes a kernel with BPF qdiscs: run by the test above in a guest"]
+fn the_qdiscs_of_the_kernel_pass_the_test_of_all_backends() {
+    let far = Far::new();
+    let before = tc("qdisc show dev near");
+    for (backend, discipline) in [("bpf", "makeway"), ("cake", "cake")] {
+        backends::lives(&far, backend, discipline);
+        assert_eq!(remains(), Vec::<String>::new(), "{backend}");
+        assert_eq!(tc("qdisc show dev near"), before, "{backend}");
+    }
+    // One takes over from the other, and it goes on when the process dies.
+    let up = Up::start("up near --rate 8mbit --backend bpf");
+    drop(up);
+    let up = Up::start("up near --rate 7mbit --backend auto --discipline cake");
+    let shown = tc("qdisc show dev near");
+    assert!(
+        shown.contains("qdisc cake 4d57: root") && shown.contains("bandwidth 7Mbit"),
+        "{shown}"
+    );
+    drop(up);
+    assert_eq!(
+        (status()["backend"].as_str(), status()["pid"].as_u64()),
+        (Some("cake"), Some(0))
+    );
+    assert!(say("up near --set rate=6mbit").0);
+    assert_eq!(egress("rate_bps"), 6_000_000);
+    let (ok, said) = say("up near --rate 8mbit --backend cake --discipline fq");
+    assert!(
+        !ok && said.contains("the discipline fq is not in the kernel's cake"),
+        "{said}"
+    );
+    assert!(say("down near").0);
+    assert_eq!(tc("qdisc show dev near"), before);
+}
+
 /// Remains of a makeway anywhere.
 pub fn remains() -> Vec<String> {
     let mut found = Vec::new();

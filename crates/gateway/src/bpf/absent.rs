@@ -8,12 +8,12 @@ use makeway_core::units::Rate;
 use crate::datapath::DatapathConfig;
 use crate::interface::Interface;
 use crate::place::Place;
-use crate::protocol::DirectionStatus;
+use crate::protocol::{Backend, DirectionStatus};
 use crate::rules::Direction;
 
 /// Why there is no qdisc.
 #[derive(Debug, thiserror::Error)]
-#[error("this makeway was built without BPF qdiscs (--no-default-features): use --backend nfqueue")]
+#[error("this makeway was built without qdiscs (--no-default-features): use --backend nfqueue")]
 pub struct BpfError;
 
 pub(crate) fn try_one() -> Result<(), BpfError> {
@@ -26,14 +26,14 @@ pub(crate) fn root_qdisc(_: u32) -> Option<String> {
 
 /// Has no value.
 #[derive(Debug)]
-pub struct Config(Infallible);
+pub struct Plan(Infallible);
 
-impl Config {
+impl Plan {
     /// Refuses.
     ///
     /// # Errors
     /// Always.
-    pub fn of(_: &DatapathConfig) -> Result<Self, BpfError> {
+    pub fn of(_: Backend, _: Direction, _: &DatapathConfig) -> Result<Self, BpfError> {
         Err(BpfError)
     }
 }
@@ -47,7 +47,7 @@ impl Shaped {
     pub(crate) fn start(
         _: &Interface,
         _: &Place,
-        _: Vec<(Direction, DirectionStatus, Config)>,
+        _: Vec<(Direction, DirectionStatus, Plan)>,
     ) -> Result<Self, BpfError> {
         Err(BpfError)
     }
@@ -65,6 +65,10 @@ impl Shaped {
     }
 
     pub fn directions(&self) -> Result<Vec<DirectionStatus>, BpfError> {
+        match self.0 {}
+    }
+
+    pub fn backend(&self) -> Backend {
         match self.0 {}
     }
 

@@ -14,13 +14,15 @@ use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, L
 use netlink_packet_route::tc::{
     TcAction, TcActionAttribute, TcActionMirror, TcActionMirrorOption, TcActionOption,
     TcActionType, TcAttribute, TcFilterMatchAll, TcFilterMatchAllOption, TcHandle, TcMessage,
-    TcMirror, TcMirrorActionType, TcOption,
+    TcMirror, TcMirrorActionType, TcOption, TcStats2,
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use serde::{Deserialize, Serialize};
 
 /// `TCA_OPTIONS` of <linux/rtnetlink.h>.
 const OPTIONS: u16 = 2;
+/// `TCA_STATS_PKT64` of <linux/gen_stats.h>: only of more than 2^32 packets.
+const STATS_PACKETS64: u16 = 8;
 /// The priority of our filter: "MW", behind those that people number.
 const PRIORITY: u16 = 0x4d57;
 /// `ETH_P_ALL` in the order of the network.
@@ -49,6 +51,15 @@ impl Found {
             handle: 0,
             parent,
             options: None,
+        }
+    }
+
+    /// At the root, with options in the form of the kernel.
+    pub fn with(kind: &str, handle: u32, options: Vec<u8>) -> Self {
+        Self {
+            handle,
+            options: Some(options),
+            ..Self::new(kind, ROOT)
         }
     }
 
@@ -95,15 +106,84 @@ pub(super) fn qdiscs(index: u32) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
+/// Counters of a qdisc.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counted {
+    pub options: Vec<u8>,
+    pub bytes: u64,
+    pub packets: u64,
+    pub drops: u32,
+    pub backlog_packets: u32,
+    pub backlog_bytes: u32,
+    /// Those that only its kind has.
+    pub application: Vec<u8>,
+}
+
+/// Counters of the qdisc with this kind and handle; `None` if it is not there.
+pub(super) fn counted(index: u32, kind: &str, handle: u32) -> io::Result<Option<Counted>> {
+    let mut found = None;
+    let all = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+    exchange(all, NLM_F_DUMP, index, |answer| {
+        if let RouteNetlinkMessage::NewQueueDiscipline(message) = answer
+            && Found::read(&message).is_some_and(|one| (&*one.kind, one.handle) == (kind, handle))
+        {
+            found = Some(counters(&message));
+        }
+    })?;
+    Ok(found)
+}
+
+fn counters(message: &TcMessage) -> Counted {
+    let mut counted = Counted::default();
+    for attribute in &message.attributes {
+        match attribute {
+            TcAttribute::Options(options) => counted.options = bytes(options),
+            TcAttribute::Stats2(all) => all.iter().for_each(|one| match one {
+                TcStats2::Basic(basic) => {
+                    counted.bytes = basic.bytes;
+                    counted.packets = counted.packets.max(basic.packets.into());
+                }
+                TcStats2::Queue(queue) => {
+                    counted.drops = queue.drops;
+                    counted.backlog_packets = queue.qlen;
+                    counted.backlog_bytes = queue.backlog;
+                }
+                TcStats2::App(own) => {
+                    counted.application = vec![0; own.buffer_len()];
+                    own.emit(&mut counted.application);
+                }
+                TcStats2::Other(nla) if nla.kind() == STATS_PACKETS64 => {
+                    let mut value = vec![0; nla.value_len()];
+                    nla.emit_value(&mut value);
+                    let packets = value.try_into().map_or(0, u64::from_ne_bytes);
+                    counted.packets = packets;
+                }
+                _ => {}
+            }),
+            _ => {}
+        }
+    }
+    counted
+}
+
+/// Changes options of the qdisc with the same kind and handle; its packets stay.
+pub(super) fn change(index: u32, qdisc: &Found) -> io::Result<()> {
+    send(index, qdisc, 0)
+}
+
 /// Installs a qdisc, replacing any other there.
 pub(super) fn attach(index: u32, qdisc: &Found) -> io::Result<()> {
+    send(index, qdisc, NLM_F_CREATE | NLM_F_REPLACE)
+}
+
+fn send(index: u32, qdisc: &Found, flags: u16) -> io::Result<()> {
     let mut message = message(index, qdisc.parent, qdisc.handle, Some(&qdisc.kind));
     if let Some(options) = &qdisc.options {
         let whole = DefaultNla::new(OPTIONS, options.clone());
         message.attributes.push(TcAttribute::Other(whole));
     }
     let request = RouteNetlinkMessage::NewQueueDiscipline(message);
-    exchange(request, NLM_F_CREATE | NLM_F_REPLACE, index, |_| {})
+    exchange(request, flags, index, |_| {})
 }
 
 /// Takes away the qdisc at `parent`; the kernel puts its default there.

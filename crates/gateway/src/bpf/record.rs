@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::BpfError;
 use super::netlink::Found;
+use super::{BpfError, cake};
 use crate::folder;
 use crate::place::Place;
 use crate::protocol::DirectionStatus;
@@ -89,7 +89,11 @@ impl Record {
         let of_place = record.interface == interface && record.namespace == namespace;
         let is_name = |name: &str| !name.contains('/') && (1..16).contains(&name.len());
         let kinds = record.directions.iter().map(|half| &half.status.qdisc);
-        if !of_place || !is_name(&record.interface) || !kinds.into_iter().all(|kind| is_ours(kind))
+        if !of_place
+            || !is_name(&record.interface)
+            || !kinds
+                .into_iter()
+                .all(|kind| is_ours(kind) || kind == cake::KIND)
         {
             return Err("it is not of this interface".into());
         }

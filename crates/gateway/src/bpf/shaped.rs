@@ -13,12 +13,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::netlink::{self, Found, ROOT};
 use super::record::{Half, KIND, PINS, Record, VERSION, is_ours};
-use super::{BpfError, Config, Qdisc, stats};
-use crate::datapath::Stats;
+use super::{BpfError, Cake, Config, Qdisc, cake, stats};
+use crate::datapath::{DatapathConfig, Stats};
 use crate::folder;
 use crate::interface::{self, Interface};
 use crate::place::Place;
-use crate::protocol::DirectionStatus;
+use crate::protocol::{Backend, DirectionStatus};
 use crate::rules::Direction;
 
 /// Kinds that are made again as they were: without classes, and told with everything that makes them.
@@ -45,7 +45,50 @@ const RESTORABLE: [&str; 15] = [
 pub struct Shaped {
     record: Record,
     file: PathBuf,
-    qdiscs: Vec<Qdisc>,
+    qdiscs: Vec<Held>,
+}
+
+/// A qdisc to put on an interface.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// One of ours.
+    Bpf(Config),
+    /// The kernel's own.
+    Cake(Cake),
+}
+
+impl Plan {
+    /// That of `backend` for a datapath.
+    ///
+    /// # Errors
+    /// For what it has not.
+    pub fn of(
+        backend: Backend,
+        direction: Direction,
+        datapath: &DatapathConfig,
+    ) -> Result<Self, BpfError> {
+        match backend {
+            Backend::Cake => Cake::of(datapath, direction).map(Self::Cake),
+            _ => Config::of(datapath).map(Self::Bpf),
+        }
+    }
+}
+
+/// A qdisc that holds packets.
+#[derive(Debug)]
+enum Held {
+    Bpf(Qdisc),
+    /// Known by its handle.
+    Cake,
+}
+
+impl Held {
+    fn kind(&self) -> &str {
+        match self {
+            Self::Bpf(qdisc) => qdisc.kind(),
+            Self::Cake => cake::KIND,
+        }
+    }
 }
 
 impl Shaped {
@@ -58,9 +101,14 @@ impl Shaped {
     pub(crate) fn start(
         interface: &Interface,
         place: &Place,
-        directions: Vec<(Direction, DirectionStatus, Config)>,
+        directions: Vec<(Direction, DirectionStatus, Plan)>,
     ) -> Result<Self, BpfError> {
-        check_pins()?;
+        if directions
+            .iter()
+            .any(|(.., plan)| matches!(plan, Plan::Bpf(_)))
+        {
+            check_pins()?;
+        }
         let file = &place.record();
         let system = |what: &'static str| move |source| BpfError::System { what, source };
         if let Some(gone) = Self::open(place)?.filter(|old| old.record.index != interface.index) {
@@ -106,8 +154,13 @@ impl Shaped {
         };
         let had_ingress = old.is_some_and(|old| old.directions.iter().any(Half::is_ingress));
         let mut first = interface.index;
-        for (direction, mut status, config) in directions {
-            let qdisc = shaped.load(&mut first, &config)?;
+        let mut plans = Vec::new();
+        for (direction, mut status, plan) in directions {
+            let qdisc = match &plan {
+                Plan::Bpf(config) => Held::Bpf(shaped.load(&mut first, config)?),
+                Plan::Cake(_) => Held::Cake,
+            };
+            plans.push(plan);
             status.device = match direction {
                 Direction::Egress => interface.name.clone(),
                 Direction::Ingress => ifb(interface.index),
@@ -119,7 +172,7 @@ impl Shaped {
         }
         // From here on a later process finds the changes to undo.
         shaped.record.write(file)?;
-        let attached = shaped.attach(had_ingress);
+        let attached = shaped.attach(&plans, had_ingress);
         // One that cannot be asked is none.
         if let Err(error) = attached.and_then(|()| shaped.directions()) {
             shaped.end();
@@ -138,7 +191,10 @@ impl Shaped {
             return Ok(None);
         };
         let halves = record.directions.iter().zip(record.qdiscs());
-        let open = |(half, pins): (&Half, PathBuf)| Qdisc::open(&half.status.qdisc, &pins);
+        let open = |(half, pins): (&Half, PathBuf)| match half.status.qdisc.as_str() {
+            cake::KIND => Ok(Held::Cake),
+            kind => Qdisc::open(kind, &pins).map(Held::Bpf),
+        };
         let qdiscs: Result<_, BpfError> = halves.map(open).collect();
         Ok(Some(Self {
             qdiscs: qdiscs?,
@@ -198,14 +254,39 @@ impl Shaped {
         let halves = self.record.directions.iter().zip(&self.qdiscs);
         let each = halves.map(|(half, qdisc)| {
             let mut status = half.status.clone();
+            let stats = match qdisc {
+                Held::Bpf(qdisc) => Stats {
+                    discipline: status.stats.discipline,
+                    ..stats::stats(qdisc, now)?
+                },
+                Held::Cake => {
+                    let system = |source| BpfError::System {
+                        what: "the counters of cake",
+                        source,
+                    };
+                    let counted = netlink::counted(half.index, cake::KIND, cake::HANDLE);
+                    // One that somebody took away has no counters.
+                    let counted = counted.map_err(system)?.unwrap_or_default();
+                    status.limit_packets = 0;
+                    status.limit_bytes = cake::limit(&counted).unwrap_or(0).into();
+                    cake::stats(&counted)
+                }
+            };
             status.stats = Stats {
-                discipline: status.stats.discipline,
                 seconds: now.saturating_sub(self.record.started) as f64 / 1e9,
-                ..stats::stats(qdisc, now)?
+                ..stats
             };
             Ok(status)
         });
         each.collect()
+    }
+
+    /// `bpf` or `cake`.
+    pub fn backend(&self) -> Backend {
+        match self.qdiscs.iter().any(|one| matches!(one, Held::Cake)) {
+            true => Backend::Cake,
+            false => Backend::Bpf,
+        }
     }
 
     /// Whether a direction is shaped.
@@ -221,8 +302,16 @@ impl Shaped {
     pub fn set_rate(&self, direction: Direction, rate: Rate) -> Result<(), BpfError> {
         let halves = self.record.directions.iter().zip(&self.qdiscs);
         for (half, qdisc) in halves {
-            if half.status.direction == direction {
-                qdisc.set_rate(Some(rate))?;
+            if half.status.direction != direction {
+                continue;
+            }
+            match qdisc {
+                Held::Bpf(qdisc) => qdisc.set_rate(Some(rate))?,
+                Held::Cake => {
+                    let what = "the rate of cake";
+                    netlink::change(half.index, &cake::with_rate(rate))
+                        .map_err(|source| BpfError::System { what, source })?;
+                }
             }
         }
         Ok(())
@@ -320,10 +409,10 @@ impl Shaped {
         let _ = fs::remove_dir(self.record.pins());
     }
 
-    fn attach(&mut self, had_ingress: bool) -> Result<(), BpfError> {
+    fn attach(&mut self, plans: &[Plan], had_ingress: bool) -> Result<(), BpfError> {
         let system = |what: &'static str| move |source| BpfError::System { what, source };
         let index = self.record.index;
-        for n in 0..self.qdiscs.len() {
+        for (n, plan) in plans.iter().enumerate() {
             let half = &mut self.record.directions[n];
             if half.is_ingress() {
                 let name = &half.status.device;
@@ -336,8 +425,17 @@ impl Shaped {
                     .map_err(|error| system("the ifb device")(io::Error::other(error)))?
                     .index;
             }
-            let qdisc = Found::new(self.qdiscs[n].kind(), ROOT);
-            netlink::attach(half.index, &qdisc).map_err(system("putting the qdisc in place"))?;
+            let qdisc = match plan {
+                Plan::Bpf(_) => Found::new(self.qdiscs[n].kind(), ROOT),
+                Plan::Cake(cake) => cake.qdisc(),
+            };
+            netlink::attach(half.index, &qdisc).map_err(|error| {
+                match (plan, error.kind()) {
+                    // No such kind, and no such module.
+                    (Plan::Cake(_), io::ErrorKind::NotFound) => BpfError::NoCake,
+                    _ => system("putting the qdisc in place")(error),
+                }
+            })?;
             if half.is_ingress() {
                 let to = half.index;
                 match netlink::add_clsact(index) {
@@ -373,7 +471,7 @@ impl Shaped {
 
 impl Found {
     fn is_ours(&self) -> bool {
-        is_ours(&self.kind)
+        is_ours(&self.kind) || (self.kind == cake::KIND && self.handle == cake::HANDLE)
     }
 
     /// Whether it is beside the root, for filters.
@@ -473,6 +571,8 @@ mod tests {
         assert!(!found("makeway_other", 0).is_ours());
         assert!(!found("makeway", 0).is_ours());
         assert!(!found("fq", 0).is_ours());
+        assert!(found("cake", cake::HANDLE).is_ours());
+        assert!(!found("cake", 0x8001_0000).is_ours());
     }
 
     #[test]

@@ -156,7 +156,8 @@ fn in_the_kernel(place: &Place) -> Result<Option<Status>, AskError> {
         return Ok(None);
     };
     let directions = shaped.directions()?;
-    Ok(Some(instance::without_process(place, directions)))
+    let backend = shaped.backend();
+    Ok(Some(instance::without_process(place, backend, directions)))
 }
 
 /// The place of an interface of this network namespace that the kernel shapes.
@@ -231,6 +232,7 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
     let taken = place.take()?;
     Place::all().iter().for_each(Place::discard_if_free);
     if let Some(shaped) = Shaped::open(&taken.place)? {
+        let backend = shaped.backend();
         let (directions, failed) = shaped.end();
         if !failed.is_empty() {
             return Err(DownError::Left {
@@ -238,7 +240,7 @@ pub fn down(interface: &str) -> Result<Down, DownError> {
                 what: failed.join("; "),
             });
         }
-        let status = instance::without_process(&taken.place, directions);
+        let status = instance::without_process(&taken.place, backend, directions);
         return Ok(Down::Unloaded(Box::new(status)));
     }
     // Of one that was killed before it wrote its record.

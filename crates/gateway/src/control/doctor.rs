@@ -183,7 +183,7 @@ pub fn examine(all: &[Wanted]) -> Vec<Finding> {
 fn machine(all: &[Wanted]) -> Vec<Finding> {
     let wants = |backend| all.iter().any(|one| one.backend == backend);
     let mut found = Vec::new();
-    if all.iter().any(|one| one.backend != Backend::Nfqueue) {
+    if wants(Backend::Auto) || wants(Backend::Bpf) {
         let tried = bpf::try_one();
         // Where nothing else is asked for, the packet queue takes its place.
         let state = match wants(Backend::Bpf) {
@@ -197,6 +197,9 @@ fn machine(all: &[Wanted]) -> Vec<Finding> {
         if tried.is_ok() && !wants(Backend::Nfqueue) {
             return found;
         }
+    }
+    if !all.is_empty() && all.iter().all(|one| one.backend == Backend::Cake) {
+        return found;
     }
     found.push(match Queue::bind_free(FIRST_QUEUE, 1, Copied::Headers) {
         Ok(_) => Finding::good("packet-queue", "this kernel has packet queues"),
@@ -281,7 +284,7 @@ fn running(wanted: &Wanted, status: &Status) -> Finding {
 /// The rules or the qdiscs that lead packets to makeway.
 fn way(wanted: &Wanted, status: &Status, interface: &Interface) -> Vec<Finding> {
     let each = status.directions.iter();
-    if status.backend != Backend::Bpf {
+    if !status.backend.is_in_the_kernel() {
         return each
             .map(|one| {
                 let which = one.direction.name();
@@ -428,7 +431,7 @@ fn line_rate(wanted: &Wanted) -> Option<Finding> {
 
 fn offloads_of(status: &Status) -> Vec<Finding> {
     let mut found = Vec::new();
-    if status.backend == Backend::Bpf {
+    if status.backend.is_in_the_kernel() {
         for warning in &status.warnings {
             found.push(Finding::of_error("offloads", State::Warning, warning));
         }

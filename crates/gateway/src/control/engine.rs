@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holder of the packets of an instance: datapaths of this process, or the kernel.
 
+use makeway_core::sched::Discipline;
 use makeway_core::ticket::TicketRate;
 
 use super::interface::Interface;
@@ -8,7 +9,7 @@ use super::place::Place;
 use super::protocol::{Backend, DirectionStatus, Settings};
 use super::watchdog::MOST_MISSED;
 use super::{UpConfig, UpError};
-use crate::bpf::{self, BpfError, Shaped};
+use crate::bpf::{BpfError, Plan, Shaped};
 use crate::datapath::{Change, Datapath, DatapathConfig, DatapathHandle, Leaving};
 use crate::rules::{self, Direction, Rules};
 
@@ -47,9 +48,16 @@ impl Engine {
         }
         let why = match config.backend {
             Backend::Nfqueue => String::new(),
-            backend => match in_the_kernel(&config, interface, place) {
+            // A discipline that was asked for is never another one: `auto` takes cake for cake alone.
+            Backend::Auto if is_cake(&config) => {
+                match in_the_kernel(Backend::Cake, &config, interface, place) {
+                    Ok(shaped) => return Ok(Self::Kernel(shaped)),
+                    Err(error) => error.to_string(),
+                }
+            }
+            backend => match in_the_kernel(backend, &config, interface, place) {
                 Ok(shaped) => return Ok(Self::Kernel(shaped)),
-                Err(error) if backend == Backend::Bpf => return Err(error.into()),
+                Err(error) if backend != Backend::Auto => return Err(error.into()),
                 Err(error) => error.to_string(),
             },
         };
@@ -73,7 +81,7 @@ impl Engine {
 
     pub fn backend(&self) -> Backend {
         match self {
-            Self::Kernel(_) => Backend::Bpf,
+            Self::Kernel(shaped) => shaped.backend(),
             Self::Queues { .. } => Backend::Nfqueue,
         }
     }
@@ -150,7 +158,13 @@ impl Engine {
     }
 }
 
+fn is_cake(config: &UpConfig) -> bool {
+    let mut all = config.directions.iter();
+    all.all(|(_, one)| one.spec.discipline() == Discipline::Cake)
+}
+
 fn in_the_kernel(
+    backend: Backend,
     config: &UpConfig,
     interface: &Interface,
     place: &Place,
@@ -158,7 +172,7 @@ fn in_the_kernel(
     let directions = config.directions.iter().map(|(direction, config)| {
         let mut status = describe(*direction, config);
         status.stats.discipline = Some(config.spec.discipline());
-        Ok((*direction, status, bpf::Config::of(config)?))
+        Ok((*direction, status, Plan::of(backend, *direction, config)?))
     });
     let directions = directions.collect::<Result<_, BpfError>>()?;
     Shaped::start(interface, place, directions)

@@ -305,7 +305,11 @@ fn status(place: &Place, engine: &Engine, warnings: &mut Warnings) -> Result<Sta
 }
 
 /// Qdiscs in the kernel without a process.
-pub(super) fn without_process(place: &Place, directions: Vec<DirectionStatus>) -> Status {
+pub(super) fn without_process(
+    place: &Place,
+    backend: Backend,
+    directions: Vec<DirectionStatus>,
+) -> Status {
     // Its interfaces may not be seen from here.
     let is_here = place::namespace().is_ok_and(|here| here == place.namespace);
     let warnings = is_here.then(|| Warnings::default().of(&place.interface, &directions));
@@ -313,7 +317,7 @@ pub(super) fn without_process(place: &Place, directions: Vec<DirectionStatus>) -
         version: VERSION,
         interface: place.interface.clone(),
         namespace: place.namespace,
-        backend: Backend::Bpf,
+        backend,
         warnings: warnings.unwrap_or_default(),
         directions,
         ..Status::default()

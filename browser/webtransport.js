@@ -1,0 +1,282 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A live video by WebTransport to a browser, beside TCP downloads over a link that loses packets: from makeway's sender, and from quinn's
+// own queue of datagrams.
+
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+import { makeClip } from './clip.js';
+import { CLIP, FPS, median, plain } from './figures.js';
+import { driver, found, isInside, isolated, needs, settle, writable } from './isolated.js';
+import { Wrong, count, disciplines, rate, time } from './options.js';
+
+const HELP = `\
+A live video by WebTransport to a browser, beside TCP downloads over a link that loses packets: from
+makeway's sender, and from the same server with quinn's own queue of datagrams.
+
+Usage: make webtransport ARGS='[OPTIONS]', or node browser/webtransport.js [OPTIONS]
+
+Options:
+  --rate RATE           link rate: 640kbit, 4mbit [default: 2mbit]
+  --discipline NAME     discipline of makeway up on the link [default: fq-codel]
+  --loss SHARE          packets lost on the link, each way, 0 to 0.5 [default: 0.01]
+  --rtt TIME            round-trip time without the queue, 0ms to 1s [default: 20ms]
+  --downloads N         TCP downloads beside the video, 0 to 100 [default: 2]
+  --video RATE          rate of the video, 100kbit to 20mbit [default: 500kbit]
+  --senders LIST        makeway, quinn, with a comma between them [default: makeway,quinn]
+  --seconds N           measured seconds of each sender, 2 to 600 [default: 30]
+  --runs N              runs of each sender, in turn, 1 to 100; figures are medians [default: 1]
+  --json FILE           writes the figures to FILE
+  --out DIR             writes a picture of the page to DIR/SENDER.png [default: out/webtransport]
+  --makeway FILE        the program makeway [default: target/debug/makeway]
+  --server FILE         the server [default: target/debug/examples/webtransport]
+  --chromium FILE       the browser [default: chromium]
+  -h, --help            this text
+
+Examples:
+  make webtransport
+  make webtransport ARGS='--rate 2mbit --downloads 2 --loss 0.01 --seconds 30 --json webtransport.json'
+
+JSON: an array with an object for each sender:
+  sender (makeway, quinn); shown_200ms (share of the frames that were shown within 200 ms of their capture, 0 to 1);
+  freezes; age_p95_ms (from capture until all of a frame was there, ms); kbps (payload received, kbit/s).
+Exit status: 0 if each sender was measured, 1 on errors, 2 for wrong arguments, 3 if the machine was too busy for it.
+`;
+
+/** A thread that is woken later than this decides the figures: a frame has 200 ms. Chosen by us before the first run. */
+const STALL_MS = 50;
+/** Seconds from the first frame to the measured time. */
+const WARM = 3;
+const SENDERS = { makeway: 'makeway', quinn: 'plain' };
+const note = (text) => process.stderr.write(`${text}\n`);
+
+function share(text) {
+  const loss = /^0?\.\d{1,6}$|^0$/.test(text) ? Number(text) : NaN;
+  if (!(loss >= 0 && loss <= 0.5)) {
+    throw new Wrong(`--loss is \`${text}\`: a share from 0 to 0.5, for example 0.01`);
+  }
+  return loss;
+}
+
+function senders(text) {
+  const names = text.split(',');
+  if (names.some((name) => !(name in SENDERS)) || new Set(names).size < names.length) {
+    throw new Wrong(`--senders is \`${text}\`: makeway, quinn or both, for example makeway,quinn`);
+  }
+  return names;
+}
+
+function discipline(text) {
+  const names = disciplines(text);
+  if (names.length > 1) {
+    throw new Wrong(`--discipline is \`${text}\`: one name, for example fq-codel`);
+  }
+  return names[0];
+}
+
+/** Options of a command line, or `null` if it asks for help. */
+function read(line) {
+  const text = (fallback) => ({ type: 'string', default: fallback });
+  let given;
+  try {
+    given = parseArgs({
+      args: line,
+      options: {
+        rate: text('2mbit'),
+        discipline: text('fq-codel'),
+        makeway: text('target/debug/makeway'),
+        loss: text('0.01'),
+        rtt: text('20ms'),
+        downloads: text('2'),
+        video: text('500kbit'),
+        senders: text('makeway,quinn'),
+        seconds: text('30'),
+        runs: text('1'),
+        json: { type: 'string' },
+        out: text('out/webtransport'),
+        server: text('target/debug/examples/webtransport'),
+        chromium: text('chromium'),
+        help: { type: 'boolean', short: 'h' },
+      },
+    }).values;
+  } catch (error) {
+    throw new Wrong(error.message);
+  }
+  if (given.help) {
+    return null;
+  }
+  return {
+    ...given,
+    rate: rate(given.rate),
+    discipline: discipline(given.discipline),
+    backend: 'nfqueue',
+    loss: share(given.loss),
+    rtt: time(given.rtt),
+    downloads: count('downloads', given.downloads, 0, 100),
+    video: rate(given.video),
+    senders: senders(given.senders),
+    seconds: count('seconds', given.seconds, 2, 600),
+    runs: count('runs', given.runs, 1, 100),
+  };
+}
+
+/** The clip as VP8 in three temporal layers, of which the lowest has each fourth frame; a keyframe each 4 s. */
+function encode(clip, file, bps) {
+  const kbit = Math.round(bps / 1000);
+  const layers = [0.4, 0.6, 1].map((part) => Math.round(part * kbit)).join(',');
+  const made = spawnSync(
+    'ffmpeg',
+    ['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-i', clip, '-c:v', 'libvpx', '-deadline', 'realtime', '-cpu-used', '8',
+      '-b:v', `${kbit}k`, '-minrate', `${kbit}k`, '-maxrate', `${kbit}k`, '-bufsize', `${kbit / 2}k`, '-g', '100', '-keyint_min', '100',
+      '-lag-in-frames', '0', '-auto-alt-ref', '0', '-max-intra-rate', '300', '-error-resilient', 'default', '-ts-parameters',
+      `ts_number_layers=3:ts_target_bitrate=${layers}:ts_rate_decimator=4,2,1:ts_periodicity=4:ts_layer_id=0,2,1,2:ts_layering_mode=3`, file],
+    { encoding: 'utf8' },
+  );
+  if (made.error || made.status !== 0) {
+    throw new Error(`ffmpeg made no VP8: ${made.error?.message ?? made.stderr.trim()}`);
+  }
+}
+
+/** The server in its namespace, once it listens. */
+async function serve(network, options, kind, file) {
+  const address = `${network.CALLER}:4433`;
+  const child = network.inside('caller', [options.server, '--sender', kind, '--clip', file, '--listen', address], ['pipe', 'pipe', 'inherit']);
+  const end = network.ended(child);
+  let said = '';
+  await new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.stdout.on('data', (bytes) => {
+      said += bytes;
+      resolve();
+    });
+    end.then((code) => reject(new Error(`${options.server} ended (${code})`)));
+  });
+  return {
+    url: `https://${address}/`,
+    hash: JSON.parse(said.split('\n')[0]).hash,
+    /** Ends it; its counts. */
+    async counts() {
+      child.stdin.end();
+      await end;
+      return JSON.parse(said.trim().split('\n').at(-1));
+    },
+    async stop() {
+      child.stdin.end();
+      await end;
+    },
+  };
+}
+
+/** One run of one sender, in a network of its own. */
+async function run({ chromium, sender, options, file, machine }) {
+  const network = await import('./network.js');
+  const { open, soon } = await import('./call.js');
+  const cleanup = [];
+  try {
+    network.build();
+    cleanup.push(network.remove);
+    cleanup.push(await network.delay(options.rtt, dirname(options.makeway)));
+    network.lose(options.loss);
+    const link = await network.shape(options.makeway, options, options.discipline);
+    cleanup.push(() => link.stop());
+    const server = await serve(network, options, SENDERS[sender], file);
+    cleanup.push(() => server.stop());
+    const { browser, page } = await open(chromium, 'viewer', options, { file: 'viewer.html', height: 660, args: [] });
+    cleanup.push(() => browser.close());
+    await soon('the session', page.evaluate(([url, hash]) => viewer.connect(url, hash), [server.url, server.hash]));
+    const transfers = await network.downloads(options.downloads);
+    cleanup.push(() => transfers.stop());
+    await sleep(WARM * 1000);
+    await machine.lap();
+    const begin = await page.evaluate(() => viewer.mark());
+    const before = await transfers.received();
+    await sleep(options.seconds * 1000);
+    const end = await soon('the page', page.evaluate(() => viewer.mark()));
+    const after = await transfers.received();
+    const { stall_ms, idle } = await machine.lap();
+    // Until the last frame is shown, or not.
+    await sleep(500);
+    const figures = await page.evaluate(([from, to]) => viewer.figures(from, to), [begin, end]);
+    if (figures.wrong) {
+      throw new Error(`the decoder: ${figures.wrong}`);
+    }
+    const downloaded = after.reduce((sum, bytes, at) => sum + bytes - before[at], 0);
+    const text = `${sender}: ${(100 * figures.shown_200ms).toFixed(1)} % of ${figures.made} frames shown within 200 ms, ${figures.freezes} freezes`;
+    await page.evaluate(([all, said]) => viewer.plot(all, said), [figures, text]);
+    await page.screenshot({ path: join(options.out, `${sender}.png`) });
+    await page.evaluate(() => viewer.close());
+    const counts = await soon('the server', server.counts());
+    const downloads_mbps = (8 * downloaded) / figures.seconds / 1e6;
+    return { ...figures, points: undefined, counts, downloads_mbps, stall_ms, idle, disturbed: stall_ms >= STALL_MS };
+  } finally {
+    for (const undo of cleanup.reverse()) {
+      await undo();
+    }
+  }
+}
+
+async function inside(options) {
+  settle();
+  const chromium = await driver();
+  const { watchMachine } = await import('./stalls.js');
+  note('camera: ffmpeg makes its clip');
+  makeClip('/run/clip.y4m', Math.min(CLIP, (options.seconds + 2 * WARM) * FPS));
+  encode('/run/clip.y4m', '/run/clip.ivf', options.video);
+  const machine = watchMachine();
+  const runs = Object.fromEntries(options.senders.map((sender) => [sender, []]));
+  for (let round = 1; round <= options.runs; round += 1) {
+    for (const sender of options.senders) {
+      const one = await run({ chromium, sender, options, file: '/run/clip.ivf', machine });
+      runs[sender].push(one);
+      note(`${round}/${options.runs} ${sender}: ${JSON.stringify(plain(one))}`);
+    }
+  }
+  await machine.stop();
+  const rows = Object.entries(runs).map(([sender, all]) => {
+    const quiet = all.filter((one) => !one.disturbed);
+    const of = (key) => median((quiet.length ? quiet : all).map((one) => one[key]));
+    return { sender, shown_200ms: of('shown_200ms'), freezes: of('freezes'), age_p95_ms: of('age_p95_ms'), kbps: of('kbps') };
+  });
+  if (options.json) {
+    writeFileSync(options.json, `${JSON.stringify(rows.map(plain), null, 2)}\n`);
+  }
+  const lines = rows.map((row) => [row.sender, `${(100 * row.shown_200ms).toFixed(1)} %`, `${row.freezes}`, `${row.age_p95_ms?.toFixed(0) ?? '-'}`, row.kbps.toFixed(0)]);
+  const all = [['sender', 'shown within 200 ms', 'freezes', 'age p95, ms', 'kbit/s'], ...lines];
+  const widths = all[0].map((_, at) => Math.max(...all.map((row) => row[at].length)));
+  process.stdout.write(`${all.map((row) => row.map((cell, at) => cell.padStart(widths[at])).join('  ')).join('\n')}\n`);
+  const busy = Object.entries(runs).filter(([, of]) => of.every((one) => one.disturbed)).map(([sender]) => sender);
+  for (const sender of busy) {
+    note(`${sender}: not measured: the machine stalled by ${Math.max(...runs[sender].map((one) => one.stall_ms)).toFixed(0)} ms`);
+  }
+  return busy.length ? 3 : 0;
+}
+
+async function main() {
+  const line = process.argv.slice(2);
+  const options = read(line);
+  if (options === null) {
+    process.stdout.write(HELP);
+    return 0;
+  }
+  if (isInside()) {
+    return inside(options);
+  }
+  needs(options.chromium);
+  found(options.makeway, 'cargo build --bin makeway, or name one with --makeway');
+  found('iptables', 'apt-get install iptables');
+  found(options.server, 'cargo build --example webtransport, or name one with --server');
+  writable(options.out, [options.json]);
+  return isolated(fileURLToPath(import.meta.url), line);
+}
+
+try {
+  process.exit(await main());
+} catch (error) {
+  note(`webtransport: ${error.message}${error instanceof Wrong ? '; see --help' : ''}`);
+  process.exit(error instanceof Wrong ? 2 : 1);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One test of settings, status, change and end for every backend; those of the kernel in a guest (`guest.rs`).
+
+use super::*;
+
+/// Packets in a burst: 5 ms at 8 Mbit/s, short of what the kernel's cake drops for.
+const BURST: usize = 5;
+
+/// Sends a burst of 1000 B each, with IP and UDP, and waits for all of it; the time from the first arrival to the last.
+fn burst(from: &UdpSocket, to: &UdpSocket, address: &str, amid: impl FnOnce()) -> Duration {
+    for _ in 0..BURST {
+        from.send_to(&[0; 972], address).unwrap();
+    }
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
+    let take = |n| {
+        let got = to.recv(&mut [0; 2000]);
+        got.unwrap_or_else(|error| panic!("packet {n} of the burst: {error}: {:#}", status()));
+    };
+    take(0);
+    let begin = Instant::now();
+    amid();
+    (1..BURST).for_each(take);
+    begin.elapsed()
+}
+
+/// Sends bursts until one takes so long: a receiver that wakes late sees them too close.
+fn takes(from: &UdpSocket, to: &UdpSocket, address: &str, least: f64) {
+    let least = Duration::from_secs_f64(least / 1e3);
+    let what = format!("a burst of {least:?}");
+    until(&what, || {
+        (burst(from, to, address, || {}) > least).then_some(())
+    });
+}
+
+/// Shapes both directions, says so, changes a rate amid packets, and ends.
+pub fn lives(far: &Far, backend: &str, discipline: &str) {
+    let line =
+        format!("up near --rate 8mbit --down 9mbit --overhead 20 --mpu 70 --backend {backend}");
+    let up = Up::start(&line);
+    let first = status();
+    assert_eq!(first["backend"], backend, "{first:#}");
+    assert_eq!(first["pid"], up.0.id());
+    let both = first["directions"].as_array().unwrap();
+    let told = both.iter().map(|one| {
+        assert_eq!((&one["overhead"], &one["mpu"]), (&20.into(), &70.into()));
+        assert_eq!(one["discipline"], discipline);
+        (
+            one["direction"].as_str().unwrap(),
+            one["rate_bps"].as_u64().unwrap(),
+        )
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, [("egress", 8_000_000), ("ingress", 9_000_000)]);
+
+    let (here, there) = (UdpSocket::bind("10.9.0.1:4001").unwrap(), far.udp(4001));
+    // Four packets of 1020 B after the first take 4.1 ms, and 3.6 ms.
+    takes(&here, &there, "10.9.0.2:4001", 3.0);
+    takes(&there, &here, "10.9.0.1:4001", 2.7);
+    for one in status()["directions"].as_array().unwrap() {
+        let count = |key: &str| one[key].as_u64().unwrap();
+        assert!(count("packets_out") >= BURST as u64, "{one:#}");
+        assert!(count("bytes_out") >= 1000 * BURST as u64, "{one:#}");
+        let drops = one["drops"].as_object().unwrap().values();
+        let drops: u64 = drops.map(|count| count.as_u64().unwrap()).sum();
+        let held = count("packets_out") + count("backlog_packets") + drops;
+        assert_eq!(count("packets_in"), held, "{one:#}");
+    }
+
+    // Half of the rate, with no packet lost.
+    burst(&here, &there, "10.9.0.2:4001", || {
+        let (ok, said) = say("up near --set rate=4mbit");
+        assert!(ok, "{said}");
+    });
+    let now = status();
+    assert_eq!(
+        (&now["pid"], egress("rate_bps")),
+        (&first["pid"], 4_000_000)
+    );
+    takes(&here, &there, "10.9.0.2:4001", 6.0);
+
+    let (ok, said) = say("down near");
+    assert!(ok, "{said}");
+    drop(up);
+    assert!(!rules());
+    burst(&here, &there, "10.9.0.2:4001", || {});
+}
+
+#[test]
+fn the_packet_queue_passes_the_test_of_all_backends() {
+    if !inside_in_order("backends::the_packet_queue_passes_the_test_of_all_backends") {
+        return;
+    }
+    lives(&Far::new(), "nfqueue", "makeway");
+}
