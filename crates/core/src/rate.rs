@@ -38,6 +38,11 @@ pub trait RateController {
         let _ = now;
     }
 
+    /// A packet could leave and its send time passes unused, as if one had left.
+    fn on_skipped(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// Feedback of the receiver. Impossible feedback is an error and changes nothing.
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError>;
 

@@ -4,8 +4,10 @@
 #[path = "reference/sender.rs"]
 mod reference;
 
+use makeway_core::rate::RateController as _;
 use makeway_core::rate::external::External;
 use makeway_core::rate::fixed::Fixed;
+use makeway_core::rate::tfrc::{Tfrc, TfrcParams};
 use makeway_core::send::{
     AnyPolicy, ClassStats, Config, Datagram, Event, Frame, FrameError, FrameId, Outcome, Policy,
     Sender, UNREAD, WhenFull,
@@ -534,4 +536,37 @@ fn the_latest_1024_frames_are_known() {
         ends.into_iter()
             .eq((0..all - 1024).map(|id| (id, "evicted")))
     );
+}
+
+/// SBPN paper, section 4.3, in the kernel of 2007: the send time had advanced before the packet was taken from the queue.
+#[test]
+fn an_expired_datagram_uses_its_send_time_where_it_is_told_to() {
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let send = |expired_use_slots| {
+        let config = Config {
+            expired_use_slots,
+            ..Config::default()
+        };
+        let rate = Tfrc::new(TfrcParams::default());
+        let mut sender = Sender::new(
+            config,
+            rate,
+            "sbpn1".parse::<AnyPolicy>().expect("a policy"),
+        );
+        for (deadline, payload) in [(10, "late"), (9000, "in time")] {
+            let datagram = Datagram {
+                class: 0,
+                deadline: at(deadline),
+                len: 500,
+                frame: None,
+            };
+            sender.enqueue(Instant::ZERO, datagram, payload);
+        }
+        let first = sender.poll_transmit(at(20)).map(|sent| sent.payload);
+        let next = sender.rate().next_send();
+        let later = next.and_then(|next| sender.poll_transmit(next));
+        (first, next > Some(at(20)), later.map(|sent| sent.payload))
+    };
+    assert_eq!(send(false), (Some("in time"), true, None));
+    assert_eq!(send(true), (None, true, Some("in time")));
 }

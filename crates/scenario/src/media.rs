@@ -30,6 +30,7 @@ pub(crate) const FIELDS: &[Field] = &[
     // SBPN paper, section 4.2.
     Field::new("deadline", LONG, "200ms", "time from a datagram's creation until it is of no use"),
     Field::optional("one_way", TIME, "half of the RTT", "one-way delay to the receiver, where it is known"),
+    Field::new("expired_use_slots", Values::Flag, "false", "a datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, instead of the next one leaving"),
     Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is"),
     // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
     Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
@@ -84,6 +85,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
     if let Some(item) = s.given("queue")? {
         (queue.packets, queue.bytes) = limit(item, &s.name("queue"))?;
     }
+    queue.expired_use_slots = s.value("expired_use_slots")?;
     Ok(Source::Media(Arc::new(Media {
         policy: policy(s)?,
         rate: controller::read(s)?.with_largest(queue.largest),

@@ -206,6 +206,10 @@ impl RateController for AnyController {
         each!(self, it => it.on_nothing_to_send(now));
     }
 
+    fn on_skipped(&mut self, now: Instant) {
+        each!(self, it => it.on_skipped(now));
+    }
+
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {
         each!(self, it => it.on_feedback(now, feedback))
     }

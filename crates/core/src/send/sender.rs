@@ -30,6 +30,9 @@ pub struct Config {
     pub low: Bytes,
     /// [`Event::Target`] comes when the rate has moved by this part.
     pub hysteresis: Fraction,
+    /// A datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, which took it from the queue when
+    /// the controller had let it go; otherwise the next one leaves in its stead.
+    pub expired_use_slots: bool,
 }
 
 impl Default for Config {
@@ -42,6 +45,7 @@ impl Default for Config {
             one_way: None,
             low: Bytes::new(0),
             hysteresis: Fraction::ratio(1, 10),
+            expired_use_slots: false,
         }
     }
 }
@@ -190,6 +194,10 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
                 WhenLate::DiscardUnlessAlone if self.is_alone(slot) => return Some((slot, true)),
                 WhenLate::Discard | WhenLate::DiscardUnlessAlone => {
                     self.give_up(slot, Outcome::Expired);
+                    if self.config.expired_use_slots {
+                        self.rate.on_skipped(now);
+                        self.rate.next_send().filter(|at| *at <= now)?;
+                    }
                 }
             }
         }
@@ -197,7 +205,10 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
 
     fn send_best(&mut self, now: Instant) -> Option<Transmit<T>> {
         let Some((slot, late)) = self.choose(now) else {
-            self.rate.on_nothing_to_send(now);
+            // Not where expired datagrams used all send times until now.
+            if self.rate.next_send().is_some_and(|at| at <= now) {
+                self.rate.on_nothing_to_send(now);
+            }
             return None;
         };
         if late && self.policy.when_late() == WhenLate::DiscardUnlessAlone {

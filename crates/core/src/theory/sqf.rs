@@ -15,6 +15,8 @@
 //! intervals of the worst length violate eq. (1); it equals the integral of `1 - p(t)` as long as
 //! T-bar is much longer than that interval.
 
+use alloc::vec::Vec;
+
 use super::poisson::at_least;
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;
@@ -45,9 +47,14 @@ impl Line {
     /// within `seconds`. The streams of several senders count as one of the sum of their rates
     /// (section IV.B).
     pub fn deprioritised(&self, rate: f64, seconds: f64) -> f64 {
+        self.deprioritised_from(rate, seconds, 0.0)
+    }
+
+    /// The same, of intervals of at least `shortest` seconds only: eq. (2) where the maximum is not taken over all k.
+    pub fn deprioritised_from(&self, rate: f64, seconds: f64, shortest: f64) -> f64 {
         // The threshold of q(t) acts as a whole number of arrivals. Of all k with the same number
         // the smallest has the longest interval and the largest q_k: one candidate for each number.
-        let exponent = self.worst(|count| {
+        let exponent = self.worst(shortest, |count| {
             let k = (self.capacity * seconds / (count - self.allowance())).ceil();
             (k >= 2.0).then(|| -k * (-at_least(count as u64, rate * seconds / k)).ln_1p())
         });
@@ -59,7 +66,12 @@ impl Line {
 
     /// T-bar in seconds: the mean time until the stream is de-prioritised.
     pub fn prioritised_time(&self, rate: f64) -> f64 {
-        1.0 / self.worst(|count| {
+        self.prioritised_time_from(rate, 0.0)
+    }
+
+    /// The same, of intervals of at least `shortest` seconds only.
+    pub fn prioritised_time_from(&self, rate: f64, shortest: f64) -> f64 {
+        1.0 / self.worst(shortest, |count| {
             let t = (count - self.allowance()) / self.capacity;
             Some(-(-at_least(count as u64, rate * t)).ln_1p() / t)
         })
@@ -67,9 +79,9 @@ impl Line {
 
     /// The largest value of `of` over whole numbers of arrivals above the allowance, until it
     /// gives none or has long been falling (it has one summit but for rounding).
-    fn worst(&self, of: impl Fn(f64) -> Option<f64>) -> f64 {
+    fn worst(&self, shortest: f64, of: impl Fn(f64) -> Option<f64>) -> f64 {
         let (mut worst, mut falling) = (0.0f64, 0);
-        let mut count = self.allowance().floor() + 1.0;
+        let mut count = (self.allowance() + self.capacity * shortest).floor() + 1.0;
         while let Some(value) = of(count) {
             falling = if value > worst { 0 } else { falling + 1 };
             worst = worst.max(value);
@@ -82,6 +94,56 @@ impl Line {
             count += (count * step).ceil();
         }
         worst
+    }
+
+    /// The mean time in seconds until a Poisson stream of `rate` packet/s, alone at the server that prefers it, has as many
+    /// packets in the system as eq. (1) forbids, from an empty one: that of the M/D/1 queue, where the last service counts
+    /// in full. Where it is long, it is as good as exponential: [`Line::hit`].
+    pub fn hitting_time(&self, rate: f64) -> f64 {
+        let (most, service) = (self.allowance().ceil() as usize, 1.0 / self.capacity);
+        if most <= 1 {
+            return 1.0 / rate;
+        }
+        let mut arrivals = Vec::with_capacity(most);
+        arrivals.push((-rate * service).exp());
+        for n in 1..most {
+            arrivals.push(arrivals[n - 1] * rate * service / n as f64);
+        }
+        // h(0) = 1 / rate + h(1), and h(j) = service + the sum over n < most - j of P(n) h(j + n - 1): rows of a matrix with
+        // the right side last.
+        let mut rows = alloc::vec![alloc::vec![0.0; most + 1]; most];
+        rows[0][..2].copy_from_slice(&[1.0, -1.0]);
+        rows[0][most] = 1.0 / rate;
+        for j in 1..most {
+            rows[j][j] = 1.0;
+            rows[j][most] = service;
+            for n in 0..most - j {
+                rows[j][j + n - 1] -= arrivals[n];
+            }
+        }
+        // Elimination needs no exchange of rows: none is smaller than the sum of the others.
+        for pivot in 0..most {
+            let (above, below) = rows.split_at_mut(pivot + 1);
+            let from = &above[pivot];
+            for row in below {
+                let factor = row[pivot] / from[pivot];
+                for (x, y) in row[pivot..].iter_mut().zip(&from[pivot..]) {
+                    *x -= factor * y;
+                }
+            }
+        }
+        for pivot in (1..most).rev() {
+            let value = rows[pivot][most] / rows[pivot][pivot];
+            for row in &mut rows[..pivot] {
+                row[most] -= row[pivot] * value;
+            }
+        }
+        rows[0][most] / rows[0][0]
+    }
+
+    /// The probability that this happens within `seconds`.
+    pub fn hit(&self, rate: f64, seconds: f64) -> f64 {
+        -(-seconds / self.hitting_time(rate)).exp_m1()
     }
 
     /// The highest rate in packet/s that is de-prioritised within `seconds` with a probability of at
@@ -134,6 +196,64 @@ mod tests {
                 "n {n}, {mbit} Mbit/s: {got} for {p}"
             );
         }
+    }
+
+    #[test]
+    fn the_time_until_a_queue_is_long_is_that_of_a_simulated_one() {
+        // Slots of a service; 3 downloads leave 5 of 20 packets, at 600 of 1000 packet/s.
+        let line = Line {
+            capacity: 1000.0,
+            buffer: 20.0,
+            downloads: 3,
+        };
+        let mut rng = crate::random::Rng::new(1);
+        let mut uniform = || (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut exponential = |mean: f64| -mean * (1.0 - uniform()).ln();
+        let runs = 20_000;
+        let mut total = 0.0;
+        for _ in 0..runs {
+            let (mut now, mut waiting, mut next) = (0.0, 0, exponential(1.0 / 600.0));
+            loop {
+                if waiting == 0 {
+                    (now, waiting) = (next, 1);
+                    next = now + exponential(1.0 / 600.0);
+                }
+                let end = now + 1e-3;
+                while next < end {
+                    waiting += 1;
+                    next += exponential(1.0 / 600.0);
+                }
+                now = end;
+                if waiting >= 5 {
+                    break;
+                }
+                waiting -= 1;
+            }
+            total += now;
+        }
+        let (got, simulated) = (line.hitting_time(600.0), total / f64::from(runs));
+        assert!((got / simulated - 1.0).abs() < 0.03, "{got} {simulated}");
+        let hit = line.hit(600.0, got);
+        assert!((hit - (1.0 - (-1f64).exp())).abs() < 1e-12);
+    }
+
+    #[test]
+    fn longer_intervals_only_are_fewer_and_so_is_their_maximum() {
+        let line = paper(20);
+        let p = |shortest| line.deprioritised_from(590.0, 600.0, shortest);
+        assert_eq!(p(0.0), line.deprioritised(590.0, 600.0));
+        // By trying each number of arrivals with its longest interval, in another program.
+        for (shortest, expected) in [(0.038, 0.0385), (0.040, 0.0302)] {
+            let ratio = p(shortest) / expected;
+            assert!((0.98..1.02).contains(&ratio), "{shortest}: {}", p(shortest));
+        }
+        let time = |shortest| line.prioritised_time_from(590.0, shortest) / 60.0;
+        assert!(
+            time(0.0) < 30.0 && (253.0..256.0).contains(&time(0.038)),
+            "{} {}",
+            time(0.0),
+            time(0.038)
+        );
     }
 
     #[test]

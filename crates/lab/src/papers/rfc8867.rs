@@ -248,3 +248,60 @@ fn cells(_full: bool, _world: World) -> Vec<Cell> {
 fn claims(r: &Results) -> Vec<Claim> {
     CASES.iter().map(|case| case.claim(r)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use makeway_report::model::MediaReport;
+
+    use super::*;
+    use crate::papers::claim::Verdict;
+    use crate::papers::tests::{
+        all_are, every_figure_is_refused_when_it_is_wrong, judged, made_up,
+    };
+
+    /// Calls that carry enough and lose little of the audio.
+    fn perfect() -> Results {
+        let report = |case: &Case, policy: &str| {
+            let on_time = if policy == "fifo" { 9_000 } else { 9_900 };
+            let is_narrow = ["rfc8867.5_1", "rfc8867.5_6"].contains(&case.id);
+            let all = if is_narrow { 1.2e6 } else { 2.6e6 };
+            let audio = ClassReport {
+                name: "audio".into(),
+                offered: 10_000,
+                received: on_time,
+                on_time,
+                ..ClassReport::default()
+            };
+            let call = |name: &&str| FlowReport {
+                name: (*name).into(),
+                group: (*name).into(),
+                kind: "media".into(),
+                goodput_bps: all / case.calls.len() as f64,
+                media: Some(MediaReport {
+                    classes: vec![audio.clone()],
+                    ..MediaReport::default()
+                }),
+                ..FlowReport::default()
+            };
+            made_up(100.0, case.calls.iter().map(call).collect(), vec![])
+        };
+        let mut r = Results::default();
+        for case in &CASES {
+            for controller in CONTROLLERS {
+                for policy in POLICIES {
+                    r.push(&case.key(controller, policy), report(case, policy));
+                }
+            }
+        }
+        r
+    }
+
+    #[test]
+    fn every_case_follows_its_figures() {
+        let claims = judged(&RFC8867, World::Sim, &perfect());
+        let no_figure = [Verdict::NotMeasurable, Verdict::Reproduced];
+        let all: Vec<_> = CASES.iter().map(|case| (case.id, no_figure)).collect();
+        all_are(Verdict::Reproduced, &claims, &all);
+        every_figure_is_refused_when_it_is_wrong(&RFC8867, World::Sim, &perfect());
+    }
+}

@@ -14,12 +14,13 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
 use super::claim::{Claim, Column, Table};
-use super::figures::{in_percent, only, percent, times, with_intervals};
+use super::figures::{Figures, in_percent, only, percent, times, with_intervals};
 use super::grid::Results;
 use super::paper::{Paper, World};
 use runs::{
-    Axis, CHOICES, Gain, KERNEL, LOSS_30, LOSS_80, LOSS_EVICT, POLICIES, QUEUE_32, RESTART, RTT_30,
-    RTT_80, RTT_150, Sweep, cells, late, mean_of, on_time, received,
+    Axis, CHOICES, Gain, KERNEL, LOSS_30, LOSS_80, LOSS_EVICT, LOSS_PRINTED, POLICIES, PRINTED_30,
+    PRINTED_32, PRINTED_80, PRINTED_150, QUEUE_32, RESTART, RTT_30, RTT_80, RTT_150, Sweep, cells,
+    late, mean_of, on_time, received,
 };
 
 /// How it is run again.
@@ -96,10 +97,10 @@ fn told([audio, video]: [f64; 2]) -> String {
     format!("audio {}, video {}", points(audio), points(video))
 }
 
-/// Gains of a policy under loss in points of the datagrams, audio then video, over the sweep.
-fn under_loss(r: &Results, policy: &str, other: &str) -> [Estimate; 2] {
+/// Gains of a policy over the unmodified queue under loss, in points of the datagrams, audio then video, over the sweep.
+fn under_loss(r: &Results, sweep: &Sweep, policy: &str) -> [Estimate; 2] {
     ["audio", "video"].map(|class| {
-        let gain = LOSS_80.whole_gain(r, policy, (&LOSS_80, other), on_time(class));
+        let gain = sweep.whole_gain(r, policy, (&LOSS_80, "fifo"), on_time(class));
         in_percent(gain)
     })
 }
@@ -107,11 +108,16 @@ fn under_loss(r: &Results, policy: &str, other: &str) -> [Estimate; 2] {
 fn fig1(r: &Results) -> Claim {
     let gains = mean_gains(r, &LOSS_80, "sbpn1", "fifo");
     let worse = both_less(r, &LOSS_80, "sbpn1", "fifo");
-    let [audio, video] = under_loss(r, "sbpn2", "fifo");
+    let [audio, video] = under_loss(r, &LOSS_80, "sbpn2");
+    let [audio_first, video_first] = under_loss(r, &LOSS_PRINTED, "sbpn1");
     let evict = ["audio", "video"]
         .map(|class| mean_of(&LOSS_EVICT.gain(r, "sbpn1", (&LOSS_80, "fifo"), on_time(class))));
     Claim {
         id: "sbpn.fig1",
+        printed: Column::of([
+            ("audio on time, SBPN1 less unmodified, points", audio_first),
+            ("video on time, SBPN1 less unmodified, points", video_first),
+        ]),
         ours: Column::of([
             ("audio on time, SBPN2 less unmodified, points", audio),
             ("video on time, SBPN2 less unmodified, points", video),
@@ -126,42 +132,103 @@ fn fig1(r: &Results) -> Claim {
             told(evict),
         ),
         ideal: "no less of either".into(),
-        why: "TFRC allows a number of packets per RTT for a rate of loss, of any size. Under little loss SBPN1's pauses cost rate by the cap of twice what was received, as the paper has it; that is so for longer where the RTT is short, since feedback then covers times without a frame. Under much loss the queue is always full: the unmodified one sends packets that come too late, SBPN1 does not, and audio gains by it under any kernel. The paper's scale of loss is not in its text; its audio would be less only where loss is little, or if discarded packets used up send times.".into(),
+        why: "TFRC allows a number of packets per RTT for a rate of loss, of any size. Under little loss SBPN1's pauses cost rate by the cap of twice what was received, as the paper has it; that is so for longer where the RTT is short, since feedback then covers times without a frame. Under much loss the queue is always full: the unmodified one sends packets that come too late, SBPN1 does not, and audio gains by it under any kernel. The paper's scale of loss is not in its text. As printed, discarded packets use up send times: that alone is changed in the last table.".into(),
         setup: SETUP,
-        from: &["loss/"],
+        from: &["loss/", "printed/loss/"],
         charts: vec![
             chart(r, &LOSS_80, "Fig. 1 and 2: on time under loss, RTT 80 ms, queue 5", &["fifo", "sbpn1", "sbpn2"]),
             chart(r, &LOSS_30, "The same with an RTT of 30 ms", &["fifo", "sbpn1", "sbpn2"]),
         ],
-        tables: vec![by_loss(r, &LOSS_80, "RTT 80 ms"), by_loss(r, &LOSS_30, "RTT 30 ms")],
+        tables: vec![
+            by_loss(r, &LOSS_80, "RTT 80 ms"),
+            by_loss(r, &LOSS_30, "RTT 30 ms"),
+            signs(r),
+        ],
         ..Claim::default()
     }
+}
+
+/// Gains over the unmodified queue rate by rate, where an expired packet leaves its send time to the next, and where it uses it.
+fn signs(r: &Results) -> Table {
+    let columns = [
+        ("sbpn1", LOSS_80),
+        ("sbpn1", LOSS_PRINTED),
+        ("sbpn2", LOSS_80),
+        ("sbpn2", LOSS_PRINTED),
+    ];
+    let gains = columns.map(|(policy, sweep)| {
+        ["audio", "video"].map(|class| sweep.gain(r, policy, (&LOSS_80, "fifo"), on_time(class)))
+    });
+    let rows = LOSS_80.points.iter().enumerate().map(|(n, x)| {
+        let of = |gains: &[Figures; 2]| {
+            let [audio, video] = [&gains[0], &gains[1]].map(|figures| points(figures[n].1.mean));
+            format!("{audio}, {video}")
+        };
+        [at_loss(*x)]
+            .into_iter()
+            .chain(gains.iter().map(of))
+            .collect()
+    });
+    let head = [
+        "loss",
+        "SBPN1",
+        "SBPN1 as printed",
+        "SBPN2",
+        "SBPN2 as printed",
+    ];
+    Table {
+        title: "Audio and video on time less those of the unmodified queue, in % of the datagrams, RTT 80 ms; as printed an expired packet uses its send time".into(),
+        head: head.map(str::to_owned).into(),
+        rows: rows.collect(),
+    }
+}
+
+/// Fig. 2, with one of the sweeps.
+fn column2(r: &Results, sweep: &Sweep) -> Column {
+    let together = |report: &Report| on_time("audio")(report) + on_time("video")(report);
+    let more = sweep.whole_gain(r, "sbpn2", (sweep, "sbpn1"), together);
+    let [audio, video] = under_loss(r, sweep, "sbpn2");
+    let lesser = if audio.mean < video.mean {
+        audio
+    } else {
+        video
+    };
+    Column::of([
+        (
+            "audio and video on time, SBPN2 less SBPN1, points",
+            in_percent(more),
+        ),
+        (
+            "on time, SBPN2 less unmodified, the lesser of audio and video, points",
+            lesser,
+        ),
+    ])
+}
+
+/// Fig. 3, likewise.
+fn column3(r: &Results, sweep: &Sweep) -> Column {
+    let of = |policy, class| in_percent(sweep.whole(r, policy, late(class)));
+    let all = |report: &Report| late("audio")(report) + late("video")(report);
+    let less = sweep.whole_gain(r, "sbpn2", (&LOSS_80, "fifo"), all);
+    let more = sweep.whole_gain(r, "sbpn2", (sweep, "sbpn1"), late("video"));
+    Column::of([
+        ("late audio, SBPN1, %", of("sbpn1", "audio")),
+        ("late video, SBPN1, %", of("sbpn1", "video")),
+        ("late audio, SBPN2, %", of("sbpn2", "audio")),
+        ("late video, SBPN2, %", of("sbpn2", "video")),
+        ("late video, SBPN2 less SBPN1, points", in_percent(more)),
+        ("late, unmodified less SBPN2, points", times(less, -100.0)),
+    ])
 }
 
 fn fig2(r: &Results) -> Claim {
     let over_first = mean_gains(r, &LOSS_80, "sbpn2", "sbpn1");
     let over_fifo = mean_gains(r, &LOSS_80, "sbpn2", "fifo");
     let short = mean_gains(r, &LOSS_30, "sbpn2", "sbpn1");
-    let together = |report: &Report| on_time("audio")(report) + on_time("video")(report);
-    let more = LOSS_80.whole_gain(r, "sbpn2", (&LOSS_80, "sbpn1"), together);
-    let [audio, video] = under_loss(r, "sbpn2", "fifo");
-    let lesser = if audio.mean < video.mean {
-        audio
-    } else {
-        video
-    };
     Claim {
         id: "sbpn.fig2",
-        ours: Column::of([
-            (
-                "audio and video on time, SBPN2 less SBPN1, points",
-                in_percent(more),
-            ),
-            (
-                "on time, SBPN2 less unmodified, the lesser of audio and video, points",
-                lesser,
-            ),
-        ]),
+        printed: column2(r, &LOSS_PRINTED),
+        ours: column2(r, &LOSS_80),
         paper: "SBPN2 does better than SBPN1 under loss, and not better than unmodified DCCP.".into(),
         said: format!(
             "over all rates of loss SBPN2 against SBPN1 {} % of the datagrams, against unmodified DCCP {}; with an RTT of 30 ms {} and {}",
@@ -173,7 +240,7 @@ fn fig2(r: &Results) -> Claim {
         ideal: "better than both".into(),
         why: "It does better than SBPN1 if audio and video together gain; it beats unmodified DCCP if both classes gain. The gain over SBPN1 is small in both directions: under loss the queue is seldom down to one packet that is late.".into(),
         setup: SETUP,
-        from: &["loss/80", "loss/30"],
+        from: &["loss/80", "loss/30", "printed/loss/"],
         ..Claim::default()
     }
 }
@@ -182,12 +249,6 @@ fn fig3(r: &Results) -> Claim {
     let of = |policy: &str, class: &'static str| mean_of(&LOSS_80.figures(r, policy, late(class)));
     let [fifo, first, second] =
         ["fifo", "sbpn1", "sbpn2"].map(|policy| [of(policy, "audio"), of(policy, "video")]);
-    let of_second = |class| in_percent(LOSS_80.whole(r, "sbpn2", late(class)));
-    let all = |report: &Report| late("audio")(report) + late("video")(report);
-    let less = times(
-        LOSS_80.whole_gain(r, "sbpn2", (&LOSS_80, "fifo"), all),
-        -100.0,
-    );
     let series = ["fifo", "sbpn1", "sbpn2"].into_iter().flat_map(|policy| {
         ["audio", "video"].map(|class| {
             let figures = LOSS_80.figures(r, policy, late(class));
@@ -196,11 +257,8 @@ fn fig3(r: &Results) -> Claim {
     });
     Claim {
         id: "sbpn.fig3",
-        ours: Column::of([
-            ("late audio, SBPN2, %", of_second("audio")),
-            ("late video, SBPN2, %", of_second("video")),
-            ("late, unmodified less SBPN2, points", less),
-        ]),
+        printed: column3(r, &LOSS_PRINTED),
+        ours: column3(r, &LOSS_80),
         paper: "Packets that arrive too late are nearly none under SBPN1, a little of video and no audio under SBPN2, and most under unmodified DCCP.".into(),
         said: format!(
             "late over all rates of loss, audio and video: unmodified {} and {}, SBPN1 {} and {}, SBPN2 {} and {}",
@@ -213,7 +271,7 @@ fn fig3(r: &Results) -> Claim {
         ),
         ideal: "nothing late".into(),
         setup: SETUP,
-        from: &["loss/80"],
+        from: &["loss/80", "printed/loss/"],
         charts: vec![Chart {
             title: "Fig. 3: received less received on time".into(),
             x: "loss in tenths of a percent".into(),
@@ -304,6 +362,7 @@ fn fig4(r: &Results) -> Claim {
     let said = told_of(&gains);
     Claim {
         id: "sbpn.fig4",
+        printed: congested(&PRINTED_80.congested_beside(r, &RTT_80), AT_80),
         ours: congested(&gains, AT_80),
         paper: FIG4.into(),
         said,
@@ -312,7 +371,7 @@ fn fig4(r: &Results) -> Claim {
             "{JUDGED} The paper does not say what it sweeps, nor the router's buffer: here the rate of a token bucket with 16 kB. The table changes one choice at a time."
         ),
         setup: SETUP,
-        from: &["congestion/80/", "choice/"],
+        from: &["congestion/80/", "printed/80/", "choice/"],
         charts: vec![chart(
             r,
             &RTT_80,
@@ -332,8 +391,11 @@ fn fig5(r: &Results) -> Claim {
     let gains = QUEUE_32.congested(r);
     let short = RTT_80.congested(r);
     let [audio_5, video_5] = means(&short);
+    let printed = PRINTED_32.congested_beside(r, &QUEUE_32);
     Claim {
         id: "sbpn.fig5",
+        printed: congested(&printed, AT_80_32)
+            .and(longer(&printed, &PRINTED_80.congested_beside(r, &RTT_80))),
         ours: congested(&gains, AT_80_32).and(longer(&gains, &short)),
         paper: FIG5.into(),
         said: format!(
@@ -345,7 +407,7 @@ fn fig5(r: &Results) -> Claim {
         ideal: "as for Fig. 4".into(),
         why: "A long queue that sends in order delivers late what it delivers.".into(),
         setup: SETUP,
-        from: &["congestion/80-32/"],
+        from: &["congestion/80-32/", "congestion/80/", "printed/80"],
         charts: vec![chart(
             r,
             &QUEUE_32,
@@ -398,6 +460,14 @@ fn fig6_7(r: &Results) -> Claim {
     let [short, long] = [RTT_30, RTT_150].map(|sweep| sweep.congested(r));
     Claim {
         id: "sbpn.fig6_7",
+        printed: congested(
+            &PRINTED_30.congested_beside(r, &RTT_30),
+            ", RTT 30 ms, queue 5",
+        )
+        .and(congested(
+            &PRINTED_150.congested_beside(r, &RTT_150),
+            ", RTT 150 ms, queue 5",
+        )),
         ours: congested(&short, ", RTT 30 ms, queue 5")
             .and(congested(&long, ", RTT 150 ms, queue 5")),
         paper: "The gain of Fig. 4 is there with an RTT of 30 ms and with one of 150 ms.".into(),
@@ -409,7 +479,12 @@ fn fig6_7(r: &Results) -> Claim {
         ideal: "as for Fig. 4".into(),
         why: JUDGED.into(),
         setup: SETUP,
-        from: &["congestion/30/", "congestion/150/"],
+        from: &[
+            "congestion/30/",
+            "congestion/150/",
+            "printed/30/",
+            "printed/150/",
+        ],
         charts: vec![
             chart(r, &RTT_30, "Fig. 6: RTT 30 ms, queue 5", &["fifo", "sbpn2"]),
             chart(
@@ -602,7 +677,74 @@ fn policies(r: &Results) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use makeway_report::model::{ClassReport, FlowReport, MediaReport};
+
     use super::*;
+    use crate::papers::claim::Verdict;
+    use crate::papers::tests::{
+        all_are, every_figure_is_refused_when_it_is_wrong, judged, made_up,
+    };
+
+    /// Shares on time and received of audio, then of video, where the paper is right.
+    fn shares(cell: &str) -> [[f64; 2]; 2] {
+        let parts: Vec<&str> = cell.split('/').collect();
+        let policy = parts[parts.len() - 2];
+        match (parts[0], parts[1], policy) {
+            ("loss", _, "fifo") => [[0.80, 0.90]; 2],
+            ("loss", _, "sbpn1") => [[0.80, 0.80]; 2],
+            ("loss", ..) => [[0.85, 0.85], [0.85, 0.855]],
+            ("printed", "loss", "sbpn1") => [[0.70, 0.70]; 2],
+            ("printed", "loss", _) => [[0.75, 0.75], [0.75, 0.80]],
+            (_, "restart", _) => [[0.51, 0.60], [0.60, 0.70]],
+            (.., "fifo") => [[0.50, 0.60], [0.60, 0.70]],
+            (_, "80-32", _) => [[0.80, 0.80], [0.60, 0.70]],
+            _ => [[0.70, 0.70], [0.57, 0.70]],
+        }
+    }
+
+    fn perfect() -> Results {
+        let report = |cell: &str| {
+            let classes = ["audio", "video"].into_iter().zip(shares(cell));
+            let class = |(name, [on_time, received]): (&str, [f64; 2])| ClassReport {
+                name: name.into(),
+                offered: 10_000,
+                received: (received * 1e4).round() as u64,
+                on_time: (on_time * 1e4).round() as u64,
+                ..ClassReport::default()
+            };
+            let call = FlowReport {
+                name: "call".into(),
+                group: "call".into(),
+                kind: "media".into(),
+                media: Some(MediaReport {
+                    classes: classes.map(class).collect(),
+                    ..MediaReport::default()
+                }),
+                ..FlowReport::default()
+            };
+            made_up(57.0, vec![call], vec![])
+        };
+        let cells = cells(false, World::Sim).into_iter();
+        cells
+            .map(|cell| {
+                let report = report(cell.key.path());
+                (cell.key, vec![report; 3])
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_perfect_world_agrees_with_the_paper() {
+        // The kernel's part is measured beside the cells.
+        let receiver = ("sbpn.receiver_unchanged", [Verdict::NotMeasured; 2]);
+        let claims = judged(&SBPN, World::Sim, &perfect());
+        all_are(Verdict::Reproduced, &claims, &[receiver]);
+    }
+
+    #[test]
+    fn every_statement_follows_its_figures() {
+        every_figure_is_refused_when_it_is_wrong(&SBPN, World::Sim, &perfect());
+    }
 
     fn gains(all: &[(f64, f64)]) -> Vec<Gain> {
         let gain = |(audio, video): &(f64, f64)| Gain {

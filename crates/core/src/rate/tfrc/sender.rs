@@ -276,6 +276,18 @@ impl Tfrc {
         self.x_recv_set.replace(now, timer_limit / 2.0);
         self.update(now, rtt, timer_limit);
     }
+
+    /// The next packet may leave an interval later; unused send times count for one RTT (RFC 5348 §4.6).
+    fn take_send_time(&mut self, now: Instant) {
+        let interval = self.interval();
+        let credit = self.rtt.filter(|_| self.params.credit);
+        let credit = credit.map_or(Duration::ZERO, seconds);
+        let credit = Duration::from_nanos(credit.as_nanos().saturating_sub(interval.as_nanos()));
+        self.nominal = Some(match self.nominal {
+            Some(nominal) => (nominal + interval).max(now - credit),
+            None => now,
+        });
+    }
 }
 
 impl RateController for Tfrc {
@@ -303,15 +315,7 @@ impl RateController for Tfrc {
             self.x = self.segment();
             self.smooth = self.x;
         }
-        // RFC 5348 §4.6: unused send times count for one RTT.
-        let interval = self.interval();
-        let credit = self.rtt.filter(|_| self.params.credit);
-        let credit = credit.map_or(Duration::ZERO, seconds);
-        let credit = Duration::from_nanos(credit.as_nanos().saturating_sub(interval.as_nanos()));
-        self.nominal = Some(match self.nominal {
-            Some(nominal) => (nominal + interval).max(now - credit),
-            None => now,
-        });
+        self.take_send_time(now);
         if self.next_send().is_some_and(|next| next > now) {
             self.sent.note_all_sent();
         }
@@ -319,6 +323,10 @@ impl RateController for Tfrc {
             self.restart_timer(now);
         }
         self.idle = false;
+    }
+
+    fn on_skipped(&mut self, now: Instant) {
+        self.take_send_time(now);
     }
 
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {

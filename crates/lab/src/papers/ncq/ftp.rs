@@ -22,7 +22,7 @@ const FLOWS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// When the paper counts its tasks in Fig. 11, s.
 const COUNTED: f64 = 30.5;
 /// Choices that are changed to see how much they matter, at 80 flows.
-const CHOICES: [(&str, &str); 11] = [
+const CHOICES: [(&str, &str); 14] = [
     ("rate/5", "link.line.rate=5mbit"),
     ("rate/20", "link.line.rate=20mbit"),
     ("delay/5", "link.line.delay=5ms"),
@@ -34,6 +34,9 @@ const CHOICES: [(&str, &str); 11] = [
     ("tcp/sack", "flow.long.congestion_control=sack"),
     ("tcp/linux", "flow.long.tcp.preset=linux"),
     ("keep", "link.line.queue.ncq.push_out=false"),
+    ("short tasks' window of 250", "flow.short.tcp.window=20kB"),
+    ("long tasks' timeout of 1 s", "flow.long.tcp.min_rto=1s"),
+    ("short tasks' timeout of 1 s", "flow.short.tcp.min_rto=1s"),
 ];
 
 /// A set-up: what share of the flows is short, in percent, and how much the others send.

@@ -100,6 +100,18 @@ pub const LOSS_80: Sweep = loss("loss/80", &[]);
 pub const LOSS_30: Sweep = loss("loss/30", &["link.line.delay=15ms"]);
 /// The same where audio replaces video in a full queue.
 pub const LOSS_EVICT: Sweep = loss("loss/evict", &["flow.call.when_full=evict"]);
+/// Linux's DCCP of 2007: an expired packet uses its send time.
+const SLOTS: &str = "flow.call.expired_use_slots=true";
+/// As printed: Fig. 1 to 3, ...
+pub const LOSS_PRINTED: Sweep = loss("printed/loss/80", &[SLOTS]);
+/// ... 4, ...
+pub const PRINTED_80: Sweep = congestion("printed/80", &[SLOTS]);
+/// ... 5, ...
+pub const PRINTED_32: Sweep = congestion("printed/80-32", &[SLOTS, "flow.call.queue=32 packets"]);
+/// ... 6 and 7.
+pub const PRINTED_30: Sweep = congestion("printed/30", &[SLOTS, "link.line.delay=15ms"]);
+/// See [`PRINTED_30`].
+pub const PRINTED_150: Sweep = congestion("printed/150", &[SLOTS, "link.line.delay=75ms"]);
 /// Fig. 4.
 pub const RTT_80: Sweep = congestion("congestion/80", &[]);
 /// Fig. 5.
@@ -220,6 +232,11 @@ pub fn cells(_full: bool, world: World) -> Vec<Cell> {
         cells.extend(sweep.cells(&["fifo", "sbpn1", "sbpn2"]));
     }
     cells.extend(LOSS_EVICT.cells(&["sbpn1", "sbpn2"]));
+    // The unmodified queue drops nothing: it is the same in both columns.
+    cells.extend(LOSS_PRINTED.cells(&["sbpn1", "sbpn2"]));
+    for sweep in [PRINTED_80, PRINTED_32, PRINTED_30, PRINTED_150] {
+        cells.extend(sweep.cells(&["sbpn2"]));
+    }
     for sweep in [RTT_80, QUEUE_32, RTT_30, RTT_150] {
         cells.extend(sweep.cells(&["fifo", "sbpn2"]));
     }
@@ -326,9 +343,14 @@ impl Sweep {
     /// Gains of SBPN2 over the unmodified queue at the rates at which less than [`CONGESTED`] of its audio is on time:
     /// rate, its audio on time, the gain of audio, that of video.
     pub fn congested(&self, r: &Results) -> Vec<Gain> {
-        let audio = self.figures(r, "fifo", on_time("audio"));
-        let gains =
-            ["audio", "video"].map(|class| self.gain(r, "sbpn2", (self, "fifo"), on_time(class)));
+        self.congested_beside(r, self)
+    }
+
+    /// The same where the unmodified queue is another sweep's.
+    pub fn congested_beside(&self, r: &Results, unmodified: &Self) -> Vec<Gain> {
+        let audio = unmodified.figures(r, "fifo", on_time("audio"));
+        let gains = ["audio", "video"]
+            .map(|class| self.gain(r, "sbpn2", (unmodified, "fifo"), on_time(class)));
         let [gained, lost] = gains;
         let all = audio.iter().zip(gained).zip(lost);
         all.map(|((fifo, audio), video)| Gain {
