@@ -31,9 +31,10 @@ PLAYWRIGHT = test browser/node_modules/.package-lock.json -nt browser/package-lo
 DASHBOARD = test dashboard/node_modules/.package-lock.json -nt dashboard/package-lock.json || \
 	npm ci --prefix dashboard --silent --no-audit --no-fund --no-update-notifier
 
+# With a test among its targets, cargo chooses the features of all dependencies as `make test` does, which then compiles none of them again.
 demo:
 	@scripts/setup cargo=cargo iptables=iptables $(QDISCS)
-	@cargo build --locked --workspace --bin makeway
+	@cargo build --locked --workspace --bin makeway --test tree
 	@target/debug/makeway demo --out out/demo
 
 test:
