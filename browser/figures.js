@@ -157,3 +157,9 @@ export function summary(discipline, options, runs) {
     runs,
   };
 }
+
+/** Rows of texts as lines with columns; the first stands left. */
+export function columns(rows) {
+  const widths = rows[0].map((_, at) => Math.max(...rows.map((row) => row[at].length)));
+  return rows.map((row) => row.map((cell, at) => (at ? cell.padStart(widths[at]) : cell.padEnd(widths[at]))).join('  '));
+}

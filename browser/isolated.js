@@ -6,11 +6,14 @@ import { execFileSync, spawn } from 'node:child_process';
 import { accessSync, appendFileSync, constants, mkdirSync } from 'node:fs';
 import { constants as os } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { Wrong } from './options.js';
 
 const INSIDE = 'MAKEWAY_BROWSER_INSIDE';
 
-/** Whether this is the program inside. */
-export const isInside = () => Boolean(process.env[INSIDE]);
+/** Says a line beside the figures. */
+export const note = (text) => process.stderr.write(`${text}\n`);
 
 /** An error that says what to install if a program is missing. */
 export function found(program, from) {
@@ -29,7 +32,7 @@ export function found(program, from) {
 }
 
 /** The programs that each run needs, with the package of Debian that has each. */
-export function needs(chromium) {
+function needs(chromium) {
   found('ip', 'apt-get install iproute2');
   found('sysctl', 'apt-get install procps');
   found('unshare', 'apt-get install util-linux');
@@ -47,7 +50,7 @@ export function writable(folder, files) {
 }
 
 /** `script` again, in namespaces of its own; its exit status. */
-export async function isolated(script, line) {
+async function isolated(script, line) {
   const root = process.getuid() === 0 ? [] : ['--user', '--map-root-user'];
   const child = spawn(
     'unshare',
@@ -70,13 +73,39 @@ export async function isolated(script, line) {
 }
 
 /** Of the program inside: it ends with the one outside, and has /run for itself. */
-export function settle() {
+function settle() {
   process.stdin.on('end', () => process.exit(130)).on('error', () => process.exit(130)).resume();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => process.exit(128 + os.signals[signal]));
   }
   execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/run']);
   process.env.TMPDIR = '/run';
+}
+
+/**
+ * The program `name` in the file `url`: reads its command line, checks that it has all that it needs, and does its work inside. Exit
+ * status 1 on errors, 2 for wrong arguments, else that of `work`.
+ */
+export async function program({ name, url, help, read, check, work }) {
+  try {
+    const line = process.argv.slice(2);
+    const options = read(line);
+    if (options === null) {
+      process.stdout.write(help);
+      process.exit(0);
+    }
+    if (process.env[INSIDE]) {
+      settle();
+      process.exit(await work(options));
+    }
+    needs(options.chromium);
+    found(options.makeway, 'cargo build --bin makeway, or name one with --makeway');
+    check(options);
+    process.exit(await isolated(fileURLToPath(url), line));
+  } catch (error) {
+    note(`${name}: ${error.message}${error instanceof Wrong ? '; see --help' : ''}`);
+    process.exit(error instanceof Wrong ? 2 : 1);
+  }
 }
 
 /** playwright's Chromium. */

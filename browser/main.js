@@ -4,14 +4,11 @@
 
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
 import { makeClip } from './clip.js';
 import { plain, summary } from './figures.js';
-import { driver, found, isInside, isolated, needs, settle, writable } from './isolated.js';
-import { HELP, Wrong, options as read } from './options.js';
-
-const note = (text) => process.stderr.write(`${text}\n`);
+import { driver, note, program, writable } from './isolated.js';
+import { HELP, options } from './options.js';
 
 /** All runs, interleaved: each discipline in turn, then each again. */
 async function runs(options) {
@@ -60,7 +57,6 @@ async function runs(options) {
 const told = ({ runs: each, ...medians }) => plain({ ...medians, runs: each.map(({ pictures, ...run }) => run) });
 
 async function inside(options) {
-  settle();
   const { page, table } = await import('./page.js');
   const summaries = await runs(options);
   const html = join(options.out, 'index.html');
@@ -72,25 +68,11 @@ async function inside(options) {
   return summaries.some((one) => one.not_measured) ? 3 : 0;
 }
 
-async function main() {
-  const line = process.argv.slice(2);
-  const options = read(line);
-  if (options === null) {
-    process.stdout.write(HELP);
-    return 0;
-  }
-  if (isInside()) {
-    return inside(options);
-  }
-  needs(options.chromium);
-  found(options.makeway, 'cargo build --bin makeway, or name one with --makeway');
-  writable(options.out, [options.json, options.trace]);
-  return isolated(fileURLToPath(import.meta.url), line);
-}
-
-try {
-  process.exit(await main());
-} catch (error) {
-  note(`browser: ${error.message}${error instanceof Wrong ? '; see --help' : ''}`);
-  process.exit(error instanceof Wrong ? 2 : 1);
-}
+await program({
+  name: 'browser',
+  url: import.meta.url,
+  help: HELP,
+  read: options,
+  check: ({ out, json, trace }) => writable(out, [json, trace]),
+  work: inside,
+});

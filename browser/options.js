@@ -44,11 +44,11 @@ export class Wrong extends Error {}
 const UNITS = { bit: 1, kbit: 1e3, mbit: 1e6, gbit: 1e9 };
 
 /** `4mbit` in bit/s. */
-export function rate(text) {
+export function rate(name, text) {
   const [, number, unit] = /^(\d{1,9}(?:\.\d{1,6})?)(k|m|g)?bit$/i.exec(text) ?? [];
   const bps = Math.round(Number(number) * UNITS[`${(unit ?? '').toLowerCase()}bit`]);
   if (!(bps >= 100e3 && bps <= 1e9)) {
-    throw new Wrong(`--rate is \`${text}\`: a rate from 100kbit to 1gbit, for example 4mbit`);
+    throw new Wrong(`--${name} is \`${text}\`: a rate from 100kbit to 1gbit, for example 4mbit`);
   }
   return bps;
 }
@@ -93,45 +93,52 @@ export function disciplines(text) {
   return names;
 }
 
-/** Options of a command line, or `null` if it asks for help. */
-export function options(line) {
-  const text = (fallback) => ({ type: 'string', default: fallback });
-  let given;
+/**
+ * Options of a command line, or `null` if it asks for help. `defaults` has the texts of all options, those of both programs among
+ * them, which are read here.
+ */
+export function given(line, defaults) {
+  const options = Object.entries(defaults).map(([name, fallback]) => [name, { type: 'string', default: fallback }]);
+  let values;
   try {
-    given = parseArgs({
-      args: line,
-      options: {
-        rate: text('4mbit'),
-        downloads: text('4'),
-        rtt: text('20ms'),
-        seconds: text('30'),
-        disciplines: text('fifo,fq-codel,makeway'),
-        first: text('call'),
-        runs: text('1'),
-        backend: text('nfqueue'),
-        json: { type: 'string' },
-        out: text('out/browser'),
-        makeway: text('target/debug/makeway'),
-        chromium: text('chromium'),
-        trace: { type: 'string' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    }).values;
+    ({ values } = parseArgs({ args: line, options: { ...Object.fromEntries(options), help: { type: 'boolean', short: 'h' } } }));
   } catch (error) {
     throw new Wrong(error.message);
   }
-  if (given.help) {
+  if (values.help) {
     return null;
   }
   return {
-    ...given,
-    rate: rate(given.rate),
-    downloads: count('downloads', given.downloads, 0, 100),
-    rtt: time(given.rtt),
-    seconds: count('seconds', given.seconds, 2, 600),
-    disciplines: disciplines(given.disciplines),
-    first: one('first', given.first, ['call', 'downloads']),
-    runs: count('runs', given.runs, 1, 100),
-    backend: one('backend', given.backend, ['nfqueue', 'bpf', 'auto']),
+    ...values,
+    rate: rate('rate', values.rate),
+    downloads: count('downloads', values.downloads, 0, 100),
+    rtt: time(values.rtt),
+    seconds: count('seconds', values.seconds, 2, 600),
+    runs: count('runs', values.runs, 1, 100),
+  };
+}
+
+/** Options of a call, or `null` if the line asks for help. */
+export function options(line) {
+  const read = given(line, {
+    rate: '4mbit',
+    downloads: '4',
+    rtt: '20ms',
+    seconds: '30',
+    disciplines: 'fifo,fq-codel,makeway',
+    first: 'call',
+    runs: '1',
+    backend: 'nfqueue',
+    json: undefined,
+    out: 'out/browser',
+    makeway: 'target/debug/makeway',
+    chromium: 'chromium',
+    trace: undefined,
+  });
+  return read && {
+    ...read,
+    disciplines: disciplines(read.disciplines),
+    first: one('first', read.first, ['call', 'downloads']),
+    backend: one('backend', read.backend, ['nfqueue', 'bpf', 'auto']),
   };
 }

@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 
 import { PICTURES } from './call.js';
+import { columns } from './figures.js';
 
 const STYLE = new URL('../crates/report/src/style.css', import.meta.url);
 
@@ -27,10 +28,8 @@ export function table(summaries) {
     ['discipline', ...COLUMNS.map(([title]) => title)],
     ...summaries.map((one) => [one.discipline, ...COLUMNS.map(([, key, show]) => show(one[key]))]),
   ];
-  const widths = rows[0].map((_, at) => Math.max(...rows.map((row) => row[at].length)));
-  const line = (row) => row.map((cell, at) => (at ? cell.padStart(widths[at]) : cell.padEnd(widths[at]))).join('  ');
   const notes = summaries.filter((one) => one.not_measured).map((one) => `${one.discipline}: not measured: ${one.not_measured}`);
-  return [...rows.map(line), ...notes].join('\n');
+  return [...columns(rows), ...notes].join('\n');
 }
 
 const escape = (text) => String(text).replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]);

@@ -7,13 +7,11 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 
 import { makeClip } from './clip.js';
-import { CLIP, FPS, median, plain } from './figures.js';
-import { driver, found, isInside, isolated, needs, settle, writable } from './isolated.js';
-import { Wrong, count, disciplines, rate, time } from './options.js';
+import { CLIP, FPS, columns, median, plain } from './figures.js';
+import { driver, found, note, program, writable } from './isolated.js';
+import { Wrong, disciplines, given, rate } from './options.js';
 
 const HELP = `\
 A live video by WebTransport to a browser, beside TCP downloads over a link that loses packets: from
@@ -53,7 +51,6 @@ const STALL_MS = 50;
 /** Seconds from the first frame to the measured time. */
 const WARM = 3;
 const SENDERS = { makeway: 'makeway', quinn: 'plain' };
-const note = (text) => process.stderr.write(`${text}\n`);
 
 function share(text) {
   const loss = /^0?\.\d{1,6}$|^0$/.test(text) ? Number(text) : NaN;
@@ -81,47 +78,29 @@ function discipline(text) {
 
 /** Options of a command line, or `null` if it asks for help. */
 function read(line) {
-  const text = (fallback) => ({ type: 'string', default: fallback });
-  let given;
-  try {
-    given = parseArgs({
-      args: line,
-      options: {
-        rate: text('2mbit'),
-        discipline: text('fq-codel'),
-        makeway: text('target/debug/makeway'),
-        loss: text('0.01'),
-        rtt: text('20ms'),
-        downloads: text('2'),
-        video: text('500kbit'),
-        senders: text('makeway,quinn'),
-        seconds: text('30'),
-        runs: text('1'),
-        json: { type: 'string' },
-        out: text('out/webtransport'),
-        server: text('target/debug/examples/webtransport'),
-        chromium: text('chromium'),
-        help: { type: 'boolean', short: 'h' },
-      },
-    }).values;
-  } catch (error) {
-    throw new Wrong(error.message);
-  }
-  if (given.help) {
-    return null;
-  }
-  return {
-    ...given,
-    rate: rate(given.rate),
-    discipline: discipline(given.discipline),
+  const values = given(line, {
+    rate: '2mbit',
+    discipline: 'fq-codel',
+    makeway: 'target/debug/makeway',
+    loss: '0.01',
+    rtt: '20ms',
+    downloads: '2',
+    video: '500kbit',
+    senders: 'makeway,quinn',
+    seconds: '30',
+    runs: '1',
+    json: undefined,
+    out: 'out/webtransport',
+    server: 'target/debug/examples/webtransport',
+    chromium: 'chromium',
+  });
+  return values && {
+    ...values,
+    discipline: discipline(values.discipline),
     backend: 'nfqueue',
-    loss: share(given.loss),
-    rtt: time(given.rtt),
-    downloads: count('downloads', given.downloads, 0, 100),
-    video: rate(given.video),
-    senders: senders(given.senders),
-    seconds: count('seconds', given.seconds, 2, 600),
-    runs: count('runs', given.runs, 1, 100),
+    loss: share(values.loss),
+    video: rate('video', values.video),
+    senders: senders(values.senders),
   };
 }
 
@@ -221,7 +200,6 @@ async function run({ chromium, sender, options, file, machine }) {
 }
 
 async function inside(options) {
-  settle();
   const chromium = await driver();
   const { watchMachine } = await import('./stalls.js');
   note('camera: ffmpeg makes its clip');
@@ -247,8 +225,7 @@ async function inside(options) {
   }
   const lines = rows.map((row) => [row.sender, `${(100 * row.shown_200ms).toFixed(1)} %`, `${row.freezes}`, `${row.age_p95_ms?.toFixed(0) ?? '-'}`, row.kbps.toFixed(0)]);
   const all = [['sender', 'shown within 200 ms', 'freezes', 'age p95, ms', 'kbit/s'], ...lines];
-  const widths = all[0].map((_, at) => Math.max(...all.map((row) => row[at].length)));
-  process.stdout.write(`${all.map((row) => row.map((cell, at) => cell.padStart(widths[at])).join('  ')).join('\n')}\n`);
+  process.stdout.write(`${columns(all).join('\n')}\n`);
   const busy = Object.entries(runs).filter(([, of]) => of.every((one) => one.disturbed)).map(([sender]) => sender);
   for (const sender of busy) {
     note(`${sender}: not measured: the machine stalled by ${Math.max(...runs[sender].map((one) => one.stall_ms)).toFixed(0)} ms`);
@@ -256,27 +233,15 @@ async function inside(options) {
   return busy.length ? 3 : 0;
 }
 
-async function main() {
-  const line = process.argv.slice(2);
-  const options = read(line);
-  if (options === null) {
-    process.stdout.write(HELP);
-    return 0;
-  }
-  if (isInside()) {
-    return inside(options);
-  }
-  needs(options.chromium);
-  found(options.makeway, 'cargo build --bin makeway, or name one with --makeway');
-  found('iptables', 'apt-get install iptables');
-  found(options.server, 'cargo build --example webtransport, or name one with --server');
-  writable(options.out, [options.json]);
-  return isolated(fileURLToPath(import.meta.url), line);
-}
-
-try {
-  process.exit(await main());
-} catch (error) {
-  note(`webtransport: ${error.message}${error instanceof Wrong ? '; see --help' : ''}`);
-  process.exit(error instanceof Wrong ? 2 : 1);
-}
+await program({
+  name: 'webtransport',
+  url: import.meta.url,
+  help: HELP,
+  read,
+  check({ out, json, server }) {
+    found('iptables', 'apt-get install iptables');
+    found(server, 'cargo build --example webtransport, or name one with --server');
+    writable(out, [json]);
+  },
+  work: inside,
+});

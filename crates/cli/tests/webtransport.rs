@@ -3,39 +3,13 @@
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
+mod chromium;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
-use makeway_testing::{in_real_time, skip};
-use serde_json::Value;
-
-const MAKEWAY: &str = env!("CARGO_BIN_EXE_makeway");
-
-/// The program, if this machine has what it needs.
-fn program() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../browser");
-    for (program, version) in [
-        ("node", "--version"),
-        ("chromium", "--version"),
-        ("ffmpeg", "-version"),
-    ] {
-        let found = Command::new(program)
-            .arg(version)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        if found.is_err() {
-            skip(format_args!("no {program}"));
-            return None;
-        }
-    }
-    if !folder.join("node_modules/playwright-core").exists() {
-        skip("no playwright-core: npm ci --prefix browser");
-        return None;
-    }
-    Some(folder.join("webtransport.js"))
-}
+use chromium::{MAKEWAY, checks_its_arguments, folder, measured};
 
 /// The server, an example of makeway-quinn: built with the tests of the workspace.
 fn server() -> PathBuf {
@@ -56,85 +30,46 @@ fn server() -> PathBuf {
     server
 }
 
-fn run(program: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new("node");
-    command.arg(program).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
 #[test]
 fn arguments_are_checked_before_anything_starts() {
-    let Some(program) = program() else { return };
-    for (line, said) in [
-        (
-            ["--loss", "2"],
-            "--loss is `2`: a share from 0 to 0.5, for example 0.01",
-        ),
-        (
-            ["--senders", "makeway,tcp"],
-            "--senders is `makeway,tcp`: makeway, quinn or both",
-        ),
-        (
-            ["--server", "/nowhere/webtransport"],
-            "no program `/nowhere/webtransport`",
-        ),
-    ] {
-        let output = run(&program, &[&["--makeway", MAKEWAY][..], &line].concat());
-        assert!(!output.status.success());
-        assert!(
-            text(&output.stderr).contains(said),
-            "{}",
-            text(&output.stderr)
-        );
-    }
-    let help = run(&program, &["--help"]);
-    assert!(help.status.success() && text(&help.stdout).contains("Examples:"));
+    let Some(folder) = folder() else { return };
+    checks_its_arguments(
+        &folder.join("webtransport.js"),
+        &[
+            (
+                &["--loss", "2"],
+                "--loss is `2`: a share from 0 to 0.5, for example 0.01",
+            ),
+            (
+                &["--video", "4"],
+                "--video is `4`: a rate from 100kbit to 1gbit, for example 4mbit",
+            ),
+            (
+                &["--senders", "makeway,tcp"],
+                "--senders is `makeway,tcp`: makeway, quinn or both",
+            ),
+            (
+                &["--makeway", MAKEWAY, "--server", "/nowhere/webtransport"],
+                "no program `/nowhere/webtransport`",
+            ),
+        ],
+    );
 }
 
 #[test]
 fn a_browser_is_shown_a_live_video_in_time_beside_two_downloads() {
-    let Some(program) = program() else { return };
+    let Some(folder) = folder() else { return };
+    let program = folder.join("webtransport.js");
     let server = server();
-    let out = tempfile::tempdir().unwrap();
-    let json = out.path().join("figures.json");
-    let line = [
-        "--makeway",
-        MAKEWAY,
-        "--server",
-        server.to_str().unwrap(),
-        "--out",
-        out.path().to_str().unwrap(),
-        "--json",
-        json.to_str().unwrap(),
-        "--senders",
-        "makeway",
-        "--video",
-        "400kbit",
-        "--seconds",
-        "4",
-    ];
-    let measured = in_real_time(|| {
-        let output = run(&program, &line);
-        // 3: disturbed by the machine. A video that is good all the same is good.
-        let code = output.status.code();
-        assert!(
-            matches!(code, Some(0 | 3)),
-            "{code:?} {}",
-            text(&output.stderr)
-        );
-        let told: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    let line = "--senders makeway --video 400kbit --seconds 4";
+    let line: Vec<&str> = line.split(' ').collect();
+    let line = [&["--server", server.to_str().unwrap()], &line[..]].concat();
+    let out = measured(&program, &line, |told| {
         let [video] = &told.as_array().unwrap()[..] else {
             panic!("{told}")
         };
-        let mut keys: Vec<&str> = video
-            .as_object()
-            .unwrap()
-            .keys()
-            .map(String::as_str)
-            .collect();
+        let keys = video.as_object().unwrap().keys();
+        let mut keys: Vec<&str> = keys.map(String::as_str).collect();
         keys.sort_unstable();
         assert_eq!(
             keys,
@@ -146,7 +81,7 @@ fn a_browser_is_shown_a_live_video_in_time_beside_two_downloads() {
         assert!(video["kbps"].as_f64() > Some(300.0), "{video}");
         assert_eq!(video["freezes"], 0, "{video}");
     });
-    if measured.is_some() {
+    if let Some(out) = out {
         let picture = fs::read(out.path().join("makeway.png")).unwrap();
         assert!(picture.starts_with(b"\x89PNG") && picture.len() > 20_000);
     }
