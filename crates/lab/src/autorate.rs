@@ -6,20 +6,19 @@ mod probes;
 mod rivals;
 mod sample;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
-use makeway::parallel::{cores, in_order};
+use makeway::parallel::cores;
 use makeway::session::{stop_on_signals, write};
 use makeway::text;
 use makeway_report::estimate::{Estimate, Unit};
 use serde::Serialize;
 
+use crate::experiment::each;
 use crate::gauntlet::Figure;
 use line::{LINES, Line};
 use rivals::NAMES;
@@ -189,10 +188,6 @@ fn samples(
     let stop = stop_on_signals()?;
     let runs = args.runs as usize;
     let cells = lines.len() * algorithms.len();
-    let bar = ProgressBar::new((cells * runs) as u64);
-    bar.set_style(ProgressStyle::with_template(
-        "{wide_bar} {pos} of {len} runs, {eta} left",
-    )?);
     let work = |number: usize| -> anyhow::Result<Option<Sample>> {
         let (cell, run) = (number / runs, number % runs);
         let (line, name) = (
@@ -205,26 +200,11 @@ fn samples(
             .with_context(|| format!("case {}, {name}", line.name))
     };
     let mut samples = vec![Vec::with_capacity(runs); cells];
-    let (mut taken, mut failed) = (0, None);
     let jobs = args.jobs.map_or_else(cores, |jobs| jobs as usize);
-    in_order(cells * runs, jobs, &stop, work, |result| {
-        bar.inc(1);
-        match result {
-            Ok(Some(sample)) => samples[taken / runs].push(sample),
-            Ok(None) => return ControlFlow::Break(()),
-            Err(error) => {
-                failed = Some(error);
-                return ControlFlow::Break(());
-            }
-        }
-        taken += 1;
-        ControlFlow::Continue(())
-    });
-    bar.finish_and_clear();
-    match failed {
-        Some(error) => Err(error),
-        None => Ok((taken == cells * runs).then_some(samples)),
-    }
+    let all = each(cells * runs, jobs, &stop, work, |number, sample| {
+        samples[number / runs].push(sample);
+    })?;
+    Ok(all.then_some(samples))
 }
 
 #[cfg(test)]

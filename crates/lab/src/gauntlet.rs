@@ -26,7 +26,8 @@ pub use cell::Figure;
 use cell::{Cell, page, table};
 use sample::is_call;
 use verdict::lost;
-use worlds::World;
+
+use crate::experiment::World;
 
 /// Runs a call beside other traffic through each discipline, in many cases, and says where `makeway` wins.
 ///
@@ -170,7 +171,7 @@ fn courses(args: &Gauntlet, folder: &Path) -> anyhow::Result<Vec<Course>> {
 /// Those of `courses` that run in the world that was asked for. One that was named, and a discipline, is refused.
 fn possible(args: &Gauntlet, courses: Vec<Course>) -> anyhow::Result<Vec<Course>> {
     for &discipline in &args.disciplines {
-        let refusal = |course| args.world.refusal(course, discipline);
+        let refusal = |course| worlds::refusal(args.world, course, discipline);
         let refusals: Option<Vec<String>> = courses.iter().map(refusal).collect();
         if let Some(why) = refusals.and_then(|all| all.into_iter().next()) {
             bail!("{discipline} in the world {}: {why}", args.world.name());
@@ -179,7 +180,7 @@ fn possible(args: &Gauntlet, courses: Vec<Course>) -> anyhow::Result<Vec<Course>
     let mut kept = Vec::new();
     for course in courses {
         let mut refusals = (args.disciplines.iter())
-            .filter_map(|&discipline| args.world.refusal(&course, discipline));
+            .filter_map(|&discipline| worlds::refusal(args.world, &course, discipline));
         match refusals.next() {
             None => kept.push(course),
             Some(why) if args.case.is_empty() => eprintln!("left out: {}: {why}", course.name),

@@ -6,6 +6,7 @@
 mod autorate;
 mod bench;
 mod downloads;
+mod experiment;
 #[cfg(test)]
 mod fingerprint;
 mod gauntlet;

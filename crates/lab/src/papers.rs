@@ -5,32 +5,29 @@ mod abrc;
 mod claim;
 mod criteria;
 mod figures;
-pub mod grid;
-mod in_guest;
 mod ncq;
 mod page;
 mod paper;
 mod pps;
 mod rfc8867;
 mod sbpn;
-pub mod simulated;
 mod sqf;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::ensure;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use makeway::parallel::cores;
 use makeway::session::write;
 use makeway::text;
 
 use criteria::Criteria;
-use grid::{Cell, Results};
 use page::Section;
-use paper::{Paper, World};
+use paper::Paper;
+
+use crate::experiment::{Cell, Grid, Results, World};
 
 /// Those that are run again, in the order of the page.
 const PAPERS: [Paper; 6] = [
@@ -195,22 +192,17 @@ fn chosen(args: &Papers) -> anyhow::Result<Vec<(&'static Paper, World)>> {
 }
 
 fn results(args: &Papers, cells: &mut [Cell], world: World) -> anyhow::Result<Option<Results>> {
-    let folder: &Path = &args.out;
-    match world {
-        World::Netns => {
-            let jobs = args.jobs.unwrap_or_else(grid::default_jobs).max(1);
-            grid::run(cells, folder, jobs)
-        }
-        World::Vm => in_guest::run(cells, folder, args.jobs.unwrap_or_else(cores).max(1)),
-        World::Sim => {
-            let jobs = args.jobs.unwrap_or_else(cores).max(1);
-            let default = if args.full { 10 } else { 3 };
-            if args.runs.is_some() {
-                cells.iter_mut().for_each(|cell| cell.runs = None);
-            }
-            simulated::run(cells, folder, jobs, args.runs.unwrap_or(default) as usize)
-        }
+    if args.runs.is_some() {
+        cells.iter_mut().for_each(|cell| cell.runs = None);
     }
+    let default = if args.full { 10 } else { 3 };
+    let grid = Grid {
+        cells,
+        folder: &args.out,
+        jobs: args.jobs,
+        runs: args.runs.unwrap_or(default) as usize,
+    };
+    grid.run(world)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use makeway::parallel::cores;
 use makeway::session::write;
 use makeway::text;
 use makeway_core::send::AnyPolicy;
@@ -14,8 +13,7 @@ use makeway_report::estimate::{Estimate, Unit};
 use makeway_report::model::{ClassReport, FlowReport, Report};
 use serde::Serialize;
 
-use crate::papers::grid::{Cell, Key, Results};
-use crate::papers::simulated;
+use crate::experiment::{Cell, Grid, Key, Results, World};
 
 /// Compares senders of a video call over the same bottlenecks: policies, controllers, encoders.
 ///
@@ -178,8 +176,13 @@ struct Figures {
 
 pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
     let cells = cells(args.seconds);
-    let jobs = args.jobs.unwrap_or_else(cores);
-    let Some(results) = simulated::run(&cells, &args.out, jobs, args.runs as usize)? else {
+    let grid = Grid {
+        cells: &cells,
+        folder: &args.out,
+        jobs: args.jobs,
+        runs: args.runs as usize,
+    };
+    let Some(results) = grid.run(World::Sim)? else {
         eprintln!(
             "stopped; what was finished is kept in {}: the same command goes on from there",
             args.out.display()

@@ -5,17 +5,18 @@
 //! disciplines begin with the same attacks and have as many steps. The worst is run again with other random numbers,
 //! on which it was not chosen; those are the figures.
 
-use std::ops::{ControlFlow, RangeInclusive};
+mod attack;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use makeway::builtin;
-use makeway::parallel::{cores, in_order};
+use makeway::parallel::cores;
 use makeway::session::{stop_on_signals, write};
 use makeway::text;
 use makeway_core::random::Rng;
@@ -24,6 +25,9 @@ use makeway_report::estimate::{Estimate, Unit};
 use makeway_report::model::Report;
 use makeway_sim::Options;
 use serde::Serialize;
+
+use crate::experiment::each;
+use attack::{Attack, scenario};
 
 /// Searches for the traffic that harms a call, a page or a download most for each byte that it sends.
 ///
@@ -88,204 +92,6 @@ impl Target {
             Self::Download => "download",
         }
     }
-}
-
-/// Traffic of an attacker. Each property is within [`Attack::RANGES`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Attack {
-    flows: f64,
-    /// Behind the link, to which the flows go in turn.
-    hosts: f64,
-    /// Without headers.
-    payload_bytes: f64,
-    /// Of all flows, while they are on.
-    rate_kbit: f64,
-    on_ms: f64,
-    /// Below [`Attack::ALWAYS_ON`] it is never off.
-    off_ms: f64,
-    /// 1 if the victims' host is not among its own, below 2; else 2 or more.
-    elsewhere: f64,
-}
-
-impl Attack {
-    const RANGES: [RangeInclusive<f64>; 7] = [
-        1.0..=200.0,
-        1.0..=4.0,
-        24.0..=1400.0,
-        100.0..=20_000.0,
-        5.0..=5000.0,
-        1.0..=5000.0,
-        1.0..=4.0,
-    ];
-    const ALWAYS_ON: f64 = 2.0;
-    const HOSTS: [&str; 5] = ["client", "second", "third", "fourth", "fifth"];
-
-    fn properties(&mut self) -> [&mut f64; 7] {
-        [
-            &mut self.flows,
-            &mut self.hosts,
-            &mut self.payload_bytes,
-            &mut self.rate_kbit,
-            &mut self.on_ms,
-            &mut self.off_ms,
-            &mut self.elsewhere,
-        ]
-    }
-
-    /// Each property drawn evenly in its logarithm.
-    fn draw(rng: &mut Rng) -> Self {
-        let mut attack = Self {
-            flows: 1.0,
-            hosts: 1.0,
-            payload_bytes: 1.0,
-            rate_kbit: 1.0,
-            on_ms: 1.0,
-            off_ms: 1.0,
-            elsewhere: 1.0,
-        };
-        for (property, range) in attack.properties().into_iter().zip(Self::RANGES) {
-            let [least, most] = [range.start().ln(), range.end().ln()];
-            *property = (least + (most - least) * unit(rng)).exp();
-        }
-        attack
-    }
-
-    /// One property up to four times as large or small.
-    fn changed(mut self, rng: &mut Rng) -> Self {
-        let which = rng.below(Self::RANGES.len() as u32) as usize;
-        let range = &Self::RANGES[which];
-        let factor = 4f64.powf(2.0 * unit(rng) - 1.0);
-        let property = self.properties().into_iter().nth(which);
-        if let Some(property) = property {
-            *property = (*property * factor).clamp(*range.start(), *range.end());
-        }
-        self
-    }
-
-    fn flows(&self) -> u32 {
-        self.flows.round() as u32
-    }
-
-    fn payload(&self) -> u32 {
-        self.payload_bytes.round() as u32
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        self.elsewhere < 2.0
-    }
-
-    /// Its hosts, no more than it has flows.
-    fn hosts(&self) -> &'static [&'static str] {
-        let hosts = (self.hosts.round() as u32).min(self.flows()) as usize;
-        let first = usize::from(self.is_elsewhere());
-        &Self::HOSTS[first..first + hosts]
-    }
-
-    /// In a scenario.
-    fn groups(&self) -> String {
-        let (hosts, flows) = (self.hosts(), self.flows());
-        let bps = (self.rate_kbit * 1e3 / f64::from(flows)).max(100.0);
-        let mut text = String::new();
-        for (n, host) in (0u32..).zip(hosts) {
-            // The first ones have one more.
-            let count = (flows + hosts.len() as u32 - 1 - n) / hosts.len() as u32;
-            let kind = match self.off_ms < Self::ALWAYS_ON {
-                true => "kind = \"cbr\"".into(),
-                false => format!(
-                    "kind = \"on-off\"\non = \"{:.0}ms\"\noff = \"{:.0}ms\"",
-                    self.on_ms, self.off_ms
-                ),
-            };
-            text += &format!(
-                "[flow.attack-{n}]\n{kind}\nfrom = \"web\"\nto = \"{host}\"\nrate = \"{bps:.0}bit\"\npayload = \"{}B\"\ncount = {count}\nstart = \"6s\"\n",
-                self.payload()
-            );
-        }
-        text
-    }
-
-    fn describe(&self) -> String {
-        let times = match self.off_ms < Self::ALWAYS_ON {
-            true => "always on".into(),
-            false => format!("on {:.0} ms, off {:.0} ms", self.on_ms, self.off_ms),
-        };
-        let place = match (self.is_elsewhere(), self.hosts().len()) {
-            (false, 1) => "the victims' host".into(),
-            (false, n) => format!("{n} hosts, the victims' among them"),
-            (true, 1) => "another host".into(),
-            (true, n) => format!("{n} other hosts"),
-        };
-        format!(
-            "{} flows to {place}, {} B, {:.2} Mbit/s while on; {times}",
-            self.flows(),
-            self.payload(),
-            self.rate_kbit / 1e3
-        )
-    }
-}
-
-/// 0 to 1.
-fn unit(rng: &mut Rng) -> f64 {
-    f64::from(rng.next_u32()) / f64::from(u32::MAX)
-}
-
-/// Victims and attack, under FIFO until a discipline is set.
-fn scenario(attack: Option<&Attack>, discipline: Discipline) -> String {
-    let attack = attack.map_or_else(String::new, Attack::groups);
-    format!(
-        r#"title = "An attack on a call, a page and a download"
-duration = "18s"
-warmup = "6s"
-[node.web]
-[node.router]
-[node.client]
-[node.second]
-[node.third]
-[node.fourth]
-[node.fifth]
-[link.web]
-between = ["web", "router"]
-rate = "100mbit"
-delay = "9ms"
-[link.bottleneck]
-between = ["router", "client"]
-rate = "10mbit"
-delay = "1ms"
-queue = {{ at = "router", discipline = "{discipline}", limit = "100 packets" }}
-[link.second]
-between = ["client", "second"]
-rate = "1gbit"
-[link.third]
-between = ["client", "third"]
-rate = "1gbit"
-[link.fourth]
-between = ["client", "fourth"]
-rate = "1gbit"
-[link.fifth]
-between = ["client", "fifth"]
-rate = "1gbit"
-[flow.call]
-kind = "rtp"
-from = "web"
-to = "client"
-trace = "traces/mpeg2-5m.csv"
-rate = "2mbit"
-pace = "frame"
-[flow.page]
-kind = "bulk"
-from = "web"
-to = "client"
-count = 6
-bytes = "40kB"
-think = "2s"
-start = "1s"
-stagger = "300ms"
-[flow.download]
-kind = "bulk"
-from = "web"
-to = "client"
-{attack}"#
-    )
 }
 
 /// Results of the victims in a run, and bytes of the attack.
@@ -482,9 +288,12 @@ fn searched(args: &Adversary, field: &Field<'_>) -> anyhow::Result<Option<Vec<Wo
         };
         field.climb(&search, args.steps)
     };
-    let Some(climbs) = all(cells.len() * starts, jobs, &field.stop, work)? else {
+    let mut climbs = Vec::new();
+    if !each(cells.len() * starts, jobs, &field.stop, work, |_, climb| {
+        climbs.push(climb)
+    })? {
         return Ok(None);
-    };
+    }
     let worst = |climbs: &[(Attack, f64)]| {
         let most = climbs.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         most.map(|(attack, _)| *attack)
@@ -505,9 +314,12 @@ fn searched(args: &Adversary, field: &Field<'_>) -> anyhow::Result<Option<Vec<Wo
             (share, each, outcome.sent * 8.0 / outcome.seconds / 1e6)
         }))
     };
-    let Some(figures) = all(cells.len() * runs, jobs, &field.stop, again)? else {
+    let mut figures = Vec::new();
+    if !each(cells.len() * runs, jobs, &field.stop, again, |_, found| {
+        figures.push(found)
+    })? {
         return Ok(None);
-    };
+    }
     let found = cells.iter().zip(&attacks).zip(figures.chunks(runs));
     let found = found.map(|((&(target, discipline), &attack), figures)| {
         let each = Estimate::of(figures.iter().map(|figure| figure.1));
@@ -523,31 +335,6 @@ fn searched(args: &Adversary, field: &Field<'_>) -> anyhow::Result<Option<Vec<Wo
         }
     });
     Ok(Some(found.collect()))
-}
-
-/// Results of all the work, in order; `None` if it was stopped.
-fn all<T: Send>(
-    count: usize,
-    jobs: usize,
-    stop: &AtomicBool,
-    work: impl Fn(usize) -> anyhow::Result<Option<T>> + Sync,
-) -> anyhow::Result<Option<Vec<T>>> {
-    let (mut results, mut failed) = (Vec::with_capacity(count), None);
-    in_order(count, jobs, stop, work, |result| match result {
-        Ok(Some(result)) => {
-            results.push(result);
-            ControlFlow::Continue(())
-        }
-        Ok(None) => ControlFlow::Break(()),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok((!stop.load(Ordering::Relaxed) && results.len() == count).then_some(results)),
-    }
 }
 
 fn table(found: &[Worst]) -> Table {
@@ -586,35 +373,8 @@ fn table(found: &[Worst]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::attack::tests::attack;
     use super::*;
-
-    fn attack() -> Attack {
-        Attack {
-            flows: 5.0,
-            hosts: 2.0,
-            payload_bytes: 100.0,
-            rate_kbit: 1000.0,
-            on_ms: 50.0,
-            off_ms: 100.0,
-            elsewhere: 1.0,
-        }
-    }
-
-    #[test]
-    fn every_attack_that_a_search_can_draw_is_a_scenario_with_its_number_of_flows() {
-        let folder = tempfile::tempdir().unwrap();
-        builtin::unpack(folder.path()).unwrap();
-        let mut rng = Rng::new(3);
-        let mut attack = Attack::draw(&mut rng);
-        for _ in 0..300 {
-            let text = scenario(Some(&attack), Discipline::Makeway);
-            let read = makeway_scenario::parse(&text, "attack", folder.path(), &[]);
-            let read = read.unwrap_or_else(|error| panic!("{error}\n{text}"));
-            let flows = read.flows.iter().filter(|f| f.group.starts_with("attack-"));
-            assert_eq!(flows.count() as u32, attack.flows());
-            attack = attack.changed(&mut rng);
-        }
-    }
 
     #[test]
     fn harm_is_what_the_victim_lost_and_a_hundredth_is_none() {
@@ -645,18 +405,6 @@ mod tests {
             ..after
         };
         close(little.harm(Target::Call, &before), (0.005, 0.0));
-    }
-
-    #[test]
-    fn an_attack_says_where_it_goes() {
-        assert_eq!(attack().hosts(), ["second", "third"]);
-        let here = Attack {
-            elsewhere: 3.0,
-            flows: 1.0,
-            ..attack()
-        };
-        assert_eq!(here.hosts(), ["client"]);
-        assert!(here.describe().contains("the victims' host, 100 B"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::Course;
 use super::cases::Half;
 use super::sample::{Get, Sample};
-use super::worlds::World;
+use crate::experiment::World;
 
 #[derive(Serialize)]
 pub struct Cell {

@@ -1,68 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worlds of the gauntlet: simulated time, namespaces with the kernel's TCP, and a guest with the kernel's own qdiscs.
 
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
-use makeway::parallel::{cores, in_order};
+use indicatif::ProgressBar;
+use makeway::parallel::cores;
 use makeway::session::{Session, stop_on_signals};
 use makeway::vm::{self, Job};
 use makeway_core::sched::Discipline;
 use makeway_netns::{Backend, LATEST_MS};
+use makeway_report::model::Report;
 use makeway_report::summary;
 
 use super::sample::Sample;
 use super::{Course, Gauntlet};
+use crate::experiment::{World, each, each_in_guests};
 
 /// Time for which a run in real time is made again while the machine stalls, as a multiple of the run's.
 const PATIENCE: u32 = 3;
 
-/// Where the cases run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum World {
-    /// Simulated time, with a model of TCP.
-    Sim,
-    /// Namespaces of this machine, in real time: the kernel's TCP, and our own disciplines over NFQUEUE.
-    Netns,
-    /// A guest of QEMU: the kernel's TCP, our disciplines as BPF qdiscs, and the kernel's own `fq_codel` and `cake`.
-    Vm,
-}
-
-impl World {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sim => "sim",
-            Self::Netns => "netns",
-            Self::Vm => "vm",
-        }
-    }
-
-    /// Why `course` cannot run here under `discipline`.
-    pub fn refusal(self, course: &Course, discipline: Discipline) -> Option<String> {
-        let backend = match self {
-            Self::Sim => return None,
-            Self::Netns => Backend::Nfqueue,
-            Self::Vm => Backend::Kernel,
-        };
-        let (scenario, _) = course.with(discipline);
-        let too_fast = || match self {
-            Self::Vm if !Path::new("/dev/kvm").exists() => vm::too_fast(&scenario),
-            _ => None,
-        };
-        match makeway_netns::check(&scenario, backend) {
-            Err(refusal) => Some(refusal.to_string()),
-            Ok(()) => too_fast(),
-        }
+/// Why `course` cannot run in `world` under `discipline`.
+pub fn refusal(world: World, course: &Course, discipline: Discipline) -> Option<String> {
+    let backend = match world {
+        World::Sim => return None,
+        World::Netns => Backend::Nfqueue,
+        World::Vm => Backend::Kernel,
+    };
+    let (scenario, _) = course.with(discipline);
+    let too_fast = || match world {
+        World::Vm if !Path::new("/dev/kvm").exists() => vm::too_fast(&scenario),
+        _ => None,
+    };
+    match makeway_netns::check(&scenario, backend) {
+        Err(refusal) => Some(refusal.to_string()),
+        Ok(()) => too_fast(),
     }
 }
-
 /// Runs of each cell, case by case, in each the disciplines in their order.
 pub type Samples = Vec<Vec<Sample>>;
 
@@ -113,21 +89,12 @@ impl<'a> Runs<'a> {
         vec![Vec::with_capacity(self.args.runs as usize); self.cells()]
     }
 
-    fn bar(&self) -> anyhow::Result<ProgressBar> {
-        let bar = ProgressBar::new(self.count() as u64);
-        bar.set_style(ProgressStyle::with_template(
-            "{wide_bar} {pos} of {len} runs, {eta} left",
-        )?);
-        Ok(bar)
-    }
-
     fn jobs(&self) -> usize {
         self.args.jobs.map_or_else(cores, |jobs| jobs as usize)
     }
 
     fn simulated(&self) -> anyhow::Result<Option<Samples>> {
         let stop = stop_on_signals()?;
-        let bar = self.bar()?;
         let work = |number: usize| -> anyhow::Result<Option<Sample>> {
             let (course, discipline, replication) = self.at(number);
             let (scenario, _) = course.with(discipline);
@@ -141,25 +108,10 @@ impl<'a> Runs<'a> {
             Ok(report.complete.then(|| Sample::of(&report)))
         };
         let mut samples = self.empty();
-        let (mut taken, mut failed) = (0, None);
-        in_order(self.count(), self.jobs(), &stop, work, |result| {
-            bar.inc(1);
-            match result {
-                Ok(Some(sample)) => samples[self.place(taken).0].push(sample),
-                Ok(None) => return ControlFlow::Break(()),
-                Err(error) => {
-                    failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            taken += 1;
-            ControlFlow::Continue(())
-        });
-        bar.finish_and_clear();
-        match failed {
-            Some(error) => Err(error),
-            None => Ok((taken == self.count()).then_some(samples)),
-        }
+        let all = each(self.count(), self.jobs(), &stop, work, |number, sample| {
+            samples[self.place(number).0].push(sample);
+        })?;
+        Ok(all.then_some(samples))
     }
 
     /// One at a time. A run during which the machine stalled is made again; one that stalled to the end is said, and counts.
@@ -187,26 +139,27 @@ impl<'a> Runs<'a> {
     /// Each guest makes its share of the runs, one after the other.
     fn in_guests(&self) -> anyhow::Result<Option<Samples>> {
         let stop = stop_on_signals()?;
-        let bar = self.bar()?;
-        let guests = self.jobs().min(self.count());
         let found = Mutex::new(vec![None; self.count()]);
-        let ended: Vec<anyhow::Result<bool>> = thread::scope(|scope| {
-            let (stop, bar, found) = (&stop, &bar, &found);
-            let one = |guest| scope.spawn(move || self.in_guest(guest, guests, stop, bar, found));
-            let guests: Vec<_> = (0..guests).map(one).collect();
-            let join = |guest: thread::ScopedJoinHandle<'_, _>| {
-                guest
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            guests.into_iter().map(join).collect()
-        });
-        bar.finish_and_clear();
-        if stop.load(Ordering::Relaxed) {
+        let job = |number: usize| {
+            let (course, discipline, replication) = self.at(number);
+            Job {
+                file: course.file.clone(),
+                set: course.settings(discipline, replication),
+            }
+        };
+        let took = |number: usize, report: Report, bar: &ProgressBar| {
+            let (course, discipline, replication) = self.at(number);
+            for warning in &report.warnings {
+                bar.suspend(|| {
+                    eprintln!("{} {discipline} {replication}: {warning}", course.name);
+                });
+            }
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found[number] = Some(Sample::of(&report));
+            Ok(())
+        };
+        if !each_in_guests(self.count(), self.jobs(), &stop, job, took)? {
             return Ok(None);
-        }
-        for result in ended {
-            result?;
         }
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut samples = self.empty();
@@ -214,41 +167,5 @@ impl<'a> Runs<'a> {
             samples[self.place(number).0].extend(sample);
         }
         Ok(Some(samples))
-    }
-
-    fn in_guest(
-        &self,
-        guest: usize,
-        guests: usize,
-        stop: &AtomicBool,
-        bar: &ProgressBar,
-        found: &Mutex<Vec<Option<Sample>>>,
-    ) -> anyhow::Result<bool> {
-        let share: Vec<usize> = (0..self.count()).skip(guest).step_by(guests).collect();
-        let job = |number: &usize| {
-            let (course, discipline, replication) = self.at(*number);
-            Job {
-                file: course.file.clone(),
-                set: course.settings(discipline, replication),
-            }
-        };
-        let jobs: Vec<Job> = share.iter().map(job).collect();
-        let mut numbers = share.iter();
-        let took = |report: makeway_report::model::Report| {
-            let Some(number) = numbers.next() else {
-                return Ok(());
-            };
-            let (course, discipline, replication) = self.at(*number);
-            for warning in &report.warnings {
-                bar.suspend(|| {
-                    eprintln!("{} {discipline} {replication}: {warning}", course.name);
-                });
-            }
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            found[*number] = Some(Sample::of(&report));
-            bar.inc(1);
-            Ok(())
-        };
-        vm::run(&jobs, false, stop, |_, _, _| {}, took)
     }
 }

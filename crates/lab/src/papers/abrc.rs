@@ -16,8 +16,9 @@ use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::claim::Claim;
-use super::grid::Results;
-use super::paper::{Paper, World};
+use super::paper::Paper;
+use crate::experiment::Results;
+use crate::experiment::World;
 
 /// How it is run again.
 pub const ABRC: Paper = Paper {

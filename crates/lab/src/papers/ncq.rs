@@ -22,8 +22,9 @@ use makeway_report::summary::group;
 
 use super::claim::Claim;
 use super::figures::{Figures, largest, row};
-use super::grid::{Cell, Results};
-use super::paper::{Paper, World};
+use super::paper::Paper;
+use crate::experiment::World;
+use crate::experiment::{Cell, Results};
 
 /// How it is run again.
 pub const NCQ: Paper = Paper {

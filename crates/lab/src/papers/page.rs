@@ -11,9 +11,10 @@ use serde::Serialize;
 
 use super::claim::{Claim, Column, Table, Verdict};
 use super::criteria::{Criteria, Side};
-use super::grid::{Cell, Results};
-use super::paper::{Paper, World};
+use super::paper::Paper;
 use crate::bench::machine;
+use crate::experiment::World;
+use crate::experiment::{Cell, Results};
 
 /// A paper that was run again.
 pub struct Section<'a> {

@@ -3,10 +3,8 @@
 
 use std::path::Path;
 
-use clap::ValueEnum;
-
 use super::claim::Claim;
-use super::grid::{Cell, Results};
+use crate::experiment::{Cell, Results, World};
 
 /// A paper: one module and a folder of scenarios, listed in [`super::PAPERS`] and `builtin.rs`.
 #[derive(Clone, Copy, Debug)]
@@ -33,25 +31,3 @@ pub struct Paper {
 
 /// See [`Paper::beside`].
 pub type Beside = fn(&mut [Claim], &Path, Option<u32>) -> anyhow::Result<()>;
-
-/// Where scenarios run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum World {
-    /// Network namespaces of this machine, with its kernel's TCP.
-    Netns,
-    /// Simulated time, with a model of TCP.
-    Sim,
-    /// A guest with Debian's newest kernel, whose own qdiscs queue.
-    Vm,
-}
-
-impl World {
-    /// As reports have it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Netns => "netns",
-            Self::Sim => "sim",
-            Self::Vm => "vm",
-        }
-    }
-}

@@ -19,8 +19,9 @@ use makeway_report::estimate::Estimate;
 
 use super::claim::{Claim, Column};
 use super::figures::{in_percent, mean, only, percent, share, smallest};
-use super::grid::{self, Results};
-use super::paper::{Paper, World};
+use super::paper::Paper;
+use crate::experiment::Results;
+use crate::experiment::World;
 use figures::{fit, least_utilisation, mean_distance, rates, worst};
 use runs::{
     CHANGE, COLUMNS, FIG5, FIG7, OURS, PAPERS, PROFILES, Setup, TABLES, cells, over_time, rtt,
@@ -417,7 +418,7 @@ fn fig11_12(r: &Results) -> Claim {
 
 /// Tables 7 to 9.
 fn diffserv(name: &str, pps: &Setup, r: &Results) -> Claim {
-    let means = |key: grid::Key| -> Vec<f64> { rates(&r[key]).iter().map(|x| x.mean).collect() };
+    let means = |key: Key| -> Vec<f64> { rates(&r[key]).iter().map(|x| x.mean).collect() };
     let (in_out, ours) = (means(runs::diffserv(name)), means(pps.key(OURS.name)));
     let (id, paper) = match name {
         "table7" => (
@@ -433,7 +434,7 @@ fn diffserv(name: &str, pps: &Setup, r: &Results) -> Claim {
             "Profiles are twice the link: DiffServ is best effort, 0.41, 0.42, 0.37 Mbit/s; PPS 3 : 2 : 1, 0.58, 0.40, 0.21.",
         ),
     };
-    let named = |what: &'static str, key: grid::Key| {
+    let named = |what: &'static str, key: Key| {
         let rates = rates(&r[key]).into_iter();
         let names = ["A", "B", "C"].map(|flow| format!("{what}, {flow}, Mbit/s"));
         names.into_iter().zip(rates).collect::<Vec<_>>()

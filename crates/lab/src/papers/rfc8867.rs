@@ -7,8 +7,9 @@ use makeway_report::model::{ClassReport, FlowReport, Report};
 
 use super::claim::{Claim, Column, Table};
 use super::figures::{in_percent, largest, mean, only, plain, share, smallest};
-use super::grid::{Cell, Key, Results};
-use super::paper::{Paper, World};
+use super::paper::Paper;
+use crate::experiment::World;
+use crate::experiment::{Cell, Key, Results};
 
 /// How it is run again.
 pub const RFC8867: Paper = Paper {

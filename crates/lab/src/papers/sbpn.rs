@@ -15,8 +15,9 @@ use makeway_report::model::Report;
 
 use super::claim::{Claim, Column, Table};
 use super::figures::{Figures, in_percent, only, percent, times, with_intervals};
-use super::grid::Results;
-use super::paper::{Paper, World};
+use super::paper::Paper;
+use crate::experiment::Results;
+use crate::experiment::World;
 use runs::{
     Axis, CHOICES, Gain, KERNEL, LOSS_30, LOSS_80, LOSS_EVICT, LOSS_PRINTED, POLICIES, PRINTED_30,
     PRINTED_32, PRINTED_80, PRINTED_150, QUEUE_32, RESTART, RTT_30, RTT_80, RTT_150, Sweep, cells,

@@ -24,8 +24,9 @@ use super::claim::{Claim, Column, Table};
 use super::figures::{
     Figures, in_percent, largest, least, least_step, mean, ms, only, plain, share, smallest, worst,
 };
-use super::grid::Results;
-use super::paper::{Paper, World};
+use super::paper::Paper;
+use crate::experiment::Results;
+use crate::experiment::World;
 use figures::{at, data, fairness, jitter, jittered, line, loss, of_table, row, testbed};
 use runs::{JITTERED, SLICED, TABLE, cells};
 

@@ -265,12 +265,12 @@ pub fn every_figure_is_refused_when_it_is_wrong(paper: &Paper, world: World, per
 }
 
 /// Cells of a claim that are spoilt together: those whose names have a part in common, then each alone.
-fn groups(r: &Results, from: &[&str]) -> Vec<Vec<grid::Key>> {
-    let of_claim = |key: &&grid::Key| from.iter().any(|from| key.path().starts_with(from));
+fn groups(r: &Results, from: &[&str]) -> Vec<Vec<Key>> {
+    let of_claim = |key: &&Key| from.iter().any(|from| key.path().starts_with(from));
     let keys: Vec<_> = r.keys().filter(of_claim).cloned().collect();
     let parts: BTreeSet<&str> = keys.iter().flat_map(|key| key.path().split('/')).collect();
     let with = |part: &str| {
-        let has = |key: &&grid::Key| key.path().split('/').any(|other| other == part);
+        let has = |key: &&Key| key.path().split('/').any(|other| other == part);
         keys.iter().filter(has).cloned().collect()
     };
     let alone = keys.iter().map(|key| vec![key.clone()]);

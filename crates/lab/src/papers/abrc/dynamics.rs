@@ -8,9 +8,9 @@ use makeway_report::model::{FlowReport, Report};
 
 use super::runs::{self, LOSSES, SENDERS, figure};
 use super::{downloads, stream};
+use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{in_percent, mean, only, plain, share, smallest};
-use crate::papers::grid::Results;
 
 /// Full use is this share of ABRC's rate in the end; chosen by us.
 const FULL: f64 = 0.9;

@@ -7,9 +7,9 @@ use makeway_report::summary::group;
 
 use super::downloads;
 use super::runs::{MANY, OURS, PRINTED, many};
+use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{largest, mean, only, plain, smallest};
-use crate::papers::grid::Results;
 
 /// Of all streams.
 fn betas(ks: &[f64]) -> Vec<f64> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cells of the ABRC paper.
 
-use crate::papers::grid::{Cell, Key};
-use crate::papers::paper::World;
+use crate::experiment::World;
+use crate::experiment::{Cell, Key};
 
 const FILE: &str = "papers/abrc/wlan.toml";
 /// Half a minute of them is not measured; chosen by us.

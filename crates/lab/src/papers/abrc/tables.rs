@@ -7,11 +7,11 @@ use makeway_report::model::Report;
 
 use super::runs::{BUFFERS, EXACT, OURS, PRINTED, ROWS, Row, VARIANTS, buffer_key};
 use super::{downloads, ratio, stream};
+use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{
     in_percent, largest, least, mean, only, percent, plain, share, smallest, with_intervals,
 };
-use crate::papers::grid::Results;
 
 const SETUP: &str = "802.11b at 11 Mbit/s with a long preamble, control frames at 2 Mbit/s; one FIFO of 400 packets at the access point; a stream of packets of 1500 B by ABRC beside downloads (Reno, window 64 KB); five minutes after half a minute";
 

@@ -6,12 +6,12 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 
 use super::{PLAIN, PUSHING, QUEUES, label, queue_on, some};
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{
     Figures, Pairs, average, by_chance, highest, in_pairs, largest, lowest, mean, paired, plain,
     together, with_intervals,
 };
-use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/ftp.toml";
 const SETUP: &str = "dumbbell of Fig. 7, its rates and delays chosen by us: 10 Mbit/s, RTT 60 ms, 50 packets of buffer; NewReno, 1000 B; the short tasks are 10 kB in packets of 120 B";

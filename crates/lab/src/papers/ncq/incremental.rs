@@ -8,11 +8,11 @@ use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::{kbit, r_factor, satisfaction};
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{
     highest, in_percent, largest, lowest, mean, only, paired, percent, plain,
 };
-use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/incremental.toml";
 const SETUP: &str = "four bottlenecks of 10 Mbit/s and 100 packets in a row; 1 to 50 downloads and 1 to 10 calls over all of them, three downloads across each, three the opposite way; 60 s, threshold 3 %; topology and crossing traffic chosen by us";

@@ -7,9 +7,9 @@ use makeway_report::summary::{self, group};
 
 use super::voip::{Sweep, each};
 use super::{PLAIN, PUSHING, QUEUES, kbit, queue_on};
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{self, highest, in_percent, lowest, mean, only, plain, row, share};
-use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/sensors.toml";
 const SECONDS: u64 = 120;
@@ -251,9 +251,9 @@ pub fn claims(r: &Results) -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::World;
     use crate::papers::claim::Verdict;
     use crate::papers::criteria::Criteria;
-    use crate::papers::paper::World;
     use makeway::builtin;
 
     /// Short runs stand for those of all cells, DropTail's for DropTail's, one of NCQ for the others.

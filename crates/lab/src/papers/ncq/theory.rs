@@ -10,9 +10,9 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::group;
 
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{largest, mean, only, percent, smallest};
-use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/analysis.toml";
 const ANALYSIS: &str = "section 4.1: two classes of Poisson packets, 0.5 and 5 ms of service, the first 10 or 20 % of the packets; closed forms, and the simulator (2000 s)";

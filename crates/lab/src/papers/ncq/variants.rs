@@ -6,9 +6,9 @@ use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::{kbit, r_factor};
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{in_percent, largest, mean, ms, paired, plain, share, smallest};
-use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/variants.toml";
 const SETUP: &str = "dumbbell of Fig. 8 with both ways full: 20 downloads, 20 uploads, pages of 20 kB, five calls without pauses, a beacon of one 1000 B packet a second; threshold 5 %";

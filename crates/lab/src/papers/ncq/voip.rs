@@ -8,12 +8,12 @@ use makeway_report::summary::group;
 use makeway_report::estimate::Estimate;
 
 use super::{PLAIN, QUEUES, kbit, label, queue_on, r_factor, satisfaction, some};
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{
     Figures, Pairs, average, by_chance, in_pairs, largest, lowest, mean, paired, plain, share,
     together, with_intervals,
 };
-use crate::papers::grid::{Cell, Key, Results};
 
 const FILE: &str = "papers/ncq/voip.toml";
 const SETUP: &str = "dumbbell of Fig. 7, its rates and delays chosen by us (as for Fig. 8); one call: 80 B every 10 ms and 40 B of headers, on for 1 s and off for 1.35 s, both Pareto of shape 1.5; encoder 10 ms; downloads without end";

@@ -6,9 +6,9 @@ use makeway_report::model::Report;
 
 use super::figures::{self, least_utilisation, mean_distance, rates};
 use super::runs::{FIG5, OURS, PAPERS, Setup, TABLES, VARIANTS};
+use crate::experiment::{Key, Results};
 use crate::papers::claim::Table;
 use crate::papers::figures::{percent, plain, with_intervals};
-use crate::papers::grid::{Key, Results};
 
 /// `0.50, 0.25, 0.25`.
 pub fn list(rates: &[f64]) -> String {

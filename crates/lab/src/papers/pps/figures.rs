@@ -5,8 +5,8 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
 use super::runs::{Setup, TABLES};
+use crate::experiment::Results;
 use crate::papers::figures::{largest, mean, smallest};
-use crate::papers::grid::Results;
 
 /// Mbit/s of each flow in IP packets, as the link carries them: the paper's rates are of the same.
 pub fn rates(runs: &[Report]) -> Vec<Estimate> {

@@ -8,9 +8,9 @@ use super::runs::{
     CHANGE, COLUMNS, FAR, FIG5, FIG7_SET, FIG8_SET, OURS, PAPERS, TABLES, Variant, delays,
 };
 use super::{ALL, MOVED, between, by_distance};
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{in_percent, largest, mean, only, percent, smallest};
-use crate::papers::grid::{Cell, Key, Results};
 
 /// Of the paper's runs.
 const SECONDS: u64 = 600;

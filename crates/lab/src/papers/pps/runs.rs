@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of the PPS paper: its topologies, and what each is run with.
 
-use crate::papers::grid::{Cell, Key};
-use crate::papers::paper::World;
+use crate::experiment::World;
+use crate::experiment::{Cell, Key};
 
 /// A table of the paper, or Fig. 5.
 #[derive(Clone, Copy, Debug)]

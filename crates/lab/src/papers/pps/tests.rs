@@ -4,8 +4,8 @@
 use makeway_report::model::{FlowReport, QueueReport, Report};
 
 use super::*;
+use crate::experiment::Key;
 use crate::papers::claim::Verdict;
-use crate::papers::grid::Key;
 use crate::papers::tests::{all_are, every_figure_is_refused_when_it_is_wrong, judged, made_up};
 use runs::VARIANTS;
 

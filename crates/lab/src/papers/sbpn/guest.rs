@@ -13,10 +13,10 @@ use makeway_vm::VmError;
 
 use super::runs::{CHOICES, GUEST, Gain};
 use super::{SETUP, by_rate, congested, points, told_of};
+use crate::experiment::keep;
+use crate::experiment::{CODE, Cell, Key, Results, place};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{largest, only};
-use crate::papers::grid::{CODE, Cell, Key, Results, place};
-use crate::papers::simulated::keep;
 use makeway::dccp::{CALL, Row, measure};
 use makeway::session::stop_on_signals;
 
@@ -170,9 +170,9 @@ fn gains(rows: &[Row]) -> Vec<Gain> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::World;
     use crate::papers::claim::Verdict;
     use crate::papers::criteria::Criteria;
-    use crate::papers::paper::World;
     use makeway::dccp::Count;
 
     /// Two runs at each rate; shares on time in per cent: audio and video without the policy, then with it.

@@ -5,9 +5,9 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::{ClassReport, Report};
 use makeway_report::summary::group;
 
+use crate::experiment::World;
+use crate::experiment::{Cell, Key, Results};
 use crate::papers::figures::{Figures, mean, paired};
-use crate::papers::grid::{Cell, Key, Results};
-use crate::papers::paper::World;
 use makeway::dccp::CALL;
 
 const FILE: &str = "papers/sbpn/testbed.toml";

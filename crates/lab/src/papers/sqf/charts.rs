@@ -7,9 +7,9 @@ use makeway_report::model::Report;
 use super::PAPER;
 use super::figures::{at, data, fairness, jitter, jittered, line, loss, testbed};
 use super::runs::{JITTERED, TABLE};
+use crate::experiment::Results;
 use crate::papers::claim::Table;
 use crate::papers::figures::{mean, plain, share, with_intervals};
-use crate::papers::grid::Results;
 
 const DISCIPLINES: [&str; 4] = ["fifo", "fq", "pfq", "sqf"];
 

@@ -7,8 +7,8 @@ use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::runs::{self, DELTAS, TABLE, seeds};
+use crate::experiment::Results;
 use crate::papers::figures::{self, Figures, mean};
-use crate::papers::grid::Results;
 
 /// Fig. 3 and 4: 10 Mbit/s of 1250 B packets, 200 packets of buffer.
 pub fn line(downloads: u32) -> Line {

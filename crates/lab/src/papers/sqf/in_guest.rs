@@ -9,9 +9,9 @@ use super::figures::{data, jitter, loss, row, testbed};
 use super::{
     TESTBED, fifo_loss, fq_loss, lost_at_worst, over, printed, runs, sqf_rates, with_jitter,
 };
+use crate::experiment::{Cell, Results};
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{Figures, in_percent, least, mean, ms, only, plain, share, worst};
-use crate::papers::grid::{Cell, Results};
 
 /// Downloads: the ends of Table I and its middle.
 const DOWNLOADS: [u32; 3] = [1, 10, 20];

@@ -2,8 +2,8 @@
 //! The experiments: which scenarios are run, and with what.
 
 use super::in_guest;
-use crate::papers::grid::{Cell, Key};
-use crate::papers::paper::World;
+use crate::experiment::World;
+use crate::experiment::{Cell, Key};
 
 /// Numbers of downloads in Table I.
 pub const TABLE: [u32; 5] = [1, 5, 10, 15, 20];

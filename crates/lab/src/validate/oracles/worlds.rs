@@ -6,10 +6,8 @@ use std::path::Path;
 use makeway_core::measure::{Moments, jain};
 use makeway_report::model::Report;
 
-use crate::papers::grid::{self, Cell, Key};
-use crate::papers::simulated;
+use crate::experiment::{Cell, Grid, Key, Results, World};
 use crate::validate::oracle::{Case, Known, Ours, Question, Stopped};
-use makeway::parallel::cores;
 
 const SOURCE: &str = "the kernel of this machine, in namespaces";
 const HOW: &str = "takes ten minutes of real time: makeway-lab validate --worlds";
@@ -97,10 +95,18 @@ fn answers() -> anyhow::Result<Vec<Ours>> {
             seeds.map(|seed| cell(discipline, control, seed)).collect()
         })
         .collect();
-    let folder = Path::new(FOLDER);
-    let theirs = grid::run(&cells.concat(), folder, JOBS)?.ok_or(Stopped)?;
+    let run = |cells: &[Cell], jobs, world| -> anyhow::Result<Results> {
+        let grid = Grid {
+            cells,
+            folder: Path::new(FOLDER),
+            jobs,
+            runs: OURS,
+        };
+        Ok(grid.run(world)?.ok_or(Stopped)?)
+    };
+    let theirs = run(&cells.concat(), Some(JOBS), World::Netns)?;
     let first: Vec<Cell> = cells.iter().map(|runs| runs[0].clone()).collect();
-    let ours = simulated::run(&first, folder, cores(), OURS)?.ok_or(Stopped)?;
+    let ours = run(&first, None, World::Sim)?;
     let mut answers = Vec::new();
     for runs in &cells {
         let ours = &ours[runs[0].key.clone()];

@@ -1,194 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs many scenarios, some at a time, and keeps what is finished.
-//!
-//! Each run is a process of its own, so that one that fails or is killed disturbs no other.
+//! Runs in the world netns. Each is a process of its own, so that one that fails or is killed disturbs no other.
 
-use std::collections::BTreeMap;
-use std::collections::hash_map::DefaultHasher;
-use std::fmt;
 use std::fs;
-use std::hash::{Hash, Hasher};
-use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use makeway::builtin::{self, FILES};
-use makeway::session::stop_on_signals;
+use makeway::parallel::cores;
 use makeway_netns::{LATEST_MS, lateness};
 use makeway_report::json::from_json;
 use makeway_report::model::Report;
 
-/// A scenario that the program carries, with what it is run with.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    /// Key of its results.
-    pub key: Key,
-    /// Under `scenarios/`: `papers/sqf/testbed.toml`.
-    pub file: &'static str,
-    /// `link.line.queue.discipline=sqf`.
-    pub set: Vec<String>,
-    /// How long its traffic runs.
-    pub seconds: u64,
-    /// How many of the runs at a time it counts for: fast links take more of the processor.
-    pub weight: usize,
-    /// Replications in the world sim, where they are not as many as those of the others.
-    pub runs: Option<usize>,
-    /// Whether what happened over time is kept, in the world sim.
-    pub series: bool,
-}
+use super::{CODE, Cell, Grid, Results, place};
 
-impl Cell {
-    /// A scenario as its file has it, but for its length.
-    pub fn new(key: Key, file: &'static str, seconds: u64) -> Self {
-        Self {
-            key,
-            file,
-            set: Vec::new(),
-            seconds,
-            weight: 1,
-            runs: None,
-            series: false,
-        }
-    }
-
-    /// With `set`, its length is the last.
-    pub fn settings(&self) -> Vec<String> {
-        let length = format!("duration={}s", self.seconds);
-        self.set.iter().cloned().chain([length]).collect()
-    }
-
-    /// Command that runs it again, in the tree: `makeway run scenarios/... --set ...`.
-    pub fn command(&self) -> String {
-        let set = self.settings();
-        let set: Vec<String> = set.iter().map(|set| format!(" --set '{set}'")).collect();
-        format!("makeway run scenarios/{}{}", self.file, set.concat())
-    }
-
-    /// Seconds of one job.
-    fn cost(&self) -> u64 {
-        self.seconds * self.weight as u64
-    }
-}
-
-/// Key of a cell: `testbed/sqf/20`. Each paper makes a form of key in one function, for its cells and for its claims.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key(String);
-
-impl Key {
-    /// `path`, unique in its paper.
-    pub fn new(path: impl Into<String>) -> Self {
-        Self(path.into())
-    }
-
-    /// As files and pages have it.
-    pub fn path(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Finished reports of cells: one in the world netns, one for each replication in sim.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Results(BTreeMap<Key, Vec<Report>>);
-
-impl Results {
-    /// `None` if the cell was not run.
-    pub fn get(&self, key: &Key) -> Option<&[Report]> {
-        self.0.get(key).map(Vec::as_slice)
-    }
-
-    /// Whether the cell was run.
-    pub fn has(&self, key: &Key) -> bool {
-        self.0.contains_key(key)
-    }
-
-    /// Reports of each cell.
-    pub fn runs(&self) -> impl Iterator<Item = &[Report]> {
-        self.0.values().map(Vec::as_slice)
-    }
-
-    /// Adds the report of the next replication.
-    pub fn push(&mut self, key: &Key, report: Report) {
-        self.0.entry(key.clone()).or_default().push(report);
-    }
-
-    /// Keys of all cells.
-    #[cfg(test)]
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.0.keys()
-    }
-
-    /// All reports, for tests that spoil them.
-    #[cfg(test)]
-    pub fn all(&mut self) -> &mut BTreeMap<Key, Vec<Report>> {
-        &mut self.0
-    }
-
-    /// Those of one cell, likewise.
-    #[cfg(test)]
-    pub fn runs_mut(&mut self, path: &str) -> &mut [Report] {
-        self.0.get_mut(&Key::new(path)).unwrap()
-    }
-}
-
-impl Index<Key> for Results {
-    type Output = [Report];
-
-    fn index(&self, key: Key) -> &[Report] {
-        let runs = self.get(&key);
-        runs.unwrap_or_else(|| panic!("the cell {key} was not run"))
-    }
-}
-
-impl FromIterator<(Key, Vec<Report>)> for Results {
-    fn from_iter<I: IntoIterator<Item = (Key, Vec<Report>)>>(all: I) -> Self {
-        Self(all.into_iter().collect())
-    }
-}
-
-/// The code of worlds with a kernel: what another one made is not used.
-pub const CODE: &str = env!("MAKEWAY_CODE_OF_WORLDS");
 /// A run whose sender was late is repeated; the least disturbed of this number is taken if none was calm.
 const ATTEMPTS: usize = 3;
 
 /// Each run has threads that must wake on time: two for each core seldom meet.
-pub fn default_jobs() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    (cores * 2).min(16)
+fn default_jobs() -> usize {
+    (cores() * 2).min(16)
 }
 
-/// Runs what is not in `folder` yet, `jobs` at a time. `None`: a signal stopped it.
-pub fn run(cells: &[Cell], folder: &Path, jobs: usize) -> anyhow::Result<Option<Results>> {
-    let scenarios = folder.join("scenarios");
-    builtin::unpack(&scenarios)?;
-    let stop = stop_on_signals()?;
-    let mut results = Results::default();
-    let mut waiting: Vec<&Cell> = Vec::new();
-    for cell in cells {
-        match kept(cell, folder) {
-            Some(report) => results.push(&cell.key, report),
-            None => waiting.push(cell),
-        }
-    }
+/// Runs what is not kept yet. `None`: `stop` was set.
+pub fn run(
+    grid: &Grid<'_>,
+    scenarios: &Path,
+    stop: &AtomicBool,
+) -> anyhow::Result<Option<Results>> {
+    let (folder, jobs) = (grid.folder, grid.jobs(default_jobs));
+    let (mut results, mut waiting) = grid.split(|cell| kept(cell, folder));
+    let kept_runs = grid.cells.len() - waiting.len();
     // Heavy and long ones first, so that the last is not waited for alone.
     waiting.sort_by_key(|c| (c.weight, c.seconds));
     let mut running: Vec<Running> = Vec::new();
-    let progress = Progress::new(&waiting, cells.len() - waiting.len(), jobs);
+    let progress = Progress::new(&waiting, kept_runs, jobs);
     loop {
         while !stop.load(Ordering::Relaxed) {
             let Some(cell) = next(&mut waiting, &running, jobs) else {
                 break;
             };
-            running.push(Running::start(cell, folder, &scenarios)?);
+            running.push(Running::start(cell, folder, scenarios)?);
         }
         // Those that run are killed when they are dropped; they leave nothing behind.
         if running.is_empty() || stop.load(Ordering::Relaxed) {
@@ -223,20 +77,6 @@ fn next<'a>(waiting: &mut Vec<&'a Cell>, running: &[Running<'_>], jobs: usize) -
     let fits = |c: &&Cell| running.is_empty() || c.weight <= free;
     let at = waiting.iter().rposition(fits)?;
     Some(waiting.remove(at))
-}
-
-/// Where a cell's reports are kept: other scenarios, settings or `code` have other names.
-pub fn place(cell: &Cell, folder: &Path, code: &str) -> PathBuf {
-    let mut hasher = DefaultHasher::new();
-    let texts = FILES
-        .iter()
-        .filter(|(name, _)| name.starts_with("traces/") || *name == cell.file);
-    texts.for_each(|file| file.hash(&mut hasher));
-    (&cell.set, cell.seconds, code).hash(&mut hasher);
-    let name = cell.key.path().replace('/', "-");
-    folder
-        .join("runs")
-        .join(format!("{name}-{:016x}", hasher.finish()))
 }
 
 /// Under another kernel a result is another.
@@ -362,22 +202,5 @@ impl Progress {
 
     fn done(&self, cell: &Cell) {
         self.bar.println(format!("done: {}", cell.key));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn other_settings_or_another_code_have_another_place() {
-        let cell = |set: &str| Cell {
-            set: vec![set.into()],
-            ..Cell::new(Key::new("a/b"), "papers/sqf/testbed.toml", 1)
-        };
-        let place = |set: &str, code: &str| super::place(&cell(set), Path::new("out"), code);
-        assert_eq!(place("x=1", "a"), place("x=1", "a"));
-        assert_ne!(place("x=1", "a"), place("x=2", "a"));
-        assert_ne!(place("x=1", "a"), place("x=1", "b"));
     }
 }
