@@ -8,9 +8,9 @@ use makeway_core::rate::{
 };
 use makeway_core::send::{self, AnyPolicy, Event, Sender};
 use makeway_core::units::{Duration, Instant};
+use makeway_report::delivery::{Came, Class, Errors};
 use makeway_report::flow::{Received, Sent};
 use makeway_report::interval::Interval;
-use makeway_report::media::{Came, Class, Errors};
 use makeway_scenario::departures::{Unit, Units};
 use makeway_scenario::model::{self, Traffic};
 

@@ -107,7 +107,7 @@ pub enum RulesError {
 /// Rules that are in place. They are taken away when this is dropped, on any thread.
 #[derive(Debug)]
 pub struct Rules {
-    place: Place,
+    chain: Chain,
     tool: Tool,
     forgotten: bool,
 }
@@ -125,17 +125,17 @@ impl Rules {
         direction: Direction,
         queue_num: u16,
     ) -> Result<Self, RulesError> {
-        let place = Place::new(interface, direction)?;
+        let chain = Chain::new(interface, direction)?;
         let tools = tools();
         if tools.is_empty() {
             return Err(RulesError::NoTool);
         }
         let mut tried = Vec::new();
         for tool in tools {
-            match tool.install(&place, queue_num) {
+            match tool.install(&chain, queue_num) {
                 Ok(()) => {
                     return Ok(Self {
-                        place,
+                        chain,
                         tool,
                         forgotten: false,
                     });
@@ -165,7 +165,7 @@ impl Rules {
     /// If they are still there.
     pub fn remove(mut self) -> Result<(), RulesError> {
         self.forgotten = true;
-        self.tool.undo(&self.place)
+        self.tool.undo(&self.chain)
     }
 
     /// Leaves the rules where they are, for a namespace that ends with everything in it.
@@ -178,7 +178,7 @@ impl Drop for Rules {
     fn drop(&mut self) {
         if !self.forgotten {
             // Those that stay let everything pass.
-            let _ = self.tool.undo(&self.place);
+            let _ = self.tool.undo(&self.chain);
         }
     }
 }
@@ -189,10 +189,10 @@ impl Drop for Rules {
 /// # Errors
 /// For a name that no rule can have, and if they are still there.
 pub fn remove(interface: &str, direction: Direction) -> Result<bool, RulesError> {
-    let place = Place::new(interface, direction)?;
+    let chain = Chain::new(interface, direction)?;
     let mut found = false;
     for tool in tools() {
-        found |= tool.remove(&place)?;
+        found |= tool.remove(&chain)?;
     }
     Ok(found)
 }
@@ -202,8 +202,8 @@ pub fn remove(interface: &str, direction: Direction) -> Result<bool, RulesError>
 /// # Errors
 /// For a name that no rule can have.
 pub fn installed(interface: &str, direction: Direction) -> Result<bool, RulesError> {
-    let place = Place::new(interface, direction)?;
-    Ok(tools().iter().any(|tool| tool.has(&place)))
+    let chain = Chain::new(interface, direction)?;
+    Ok(tools().iter().any(|tool| tool.has(&chain)))
 }
 
 /// The tools that are installed, the best first.
@@ -211,16 +211,16 @@ pub(crate) fn tool_names() -> Vec<String> {
     tools().iter().map(Tool::name).collect()
 }
 
-/// An interface, a direction, a namespace, and the name that our things have there.
+/// Our chain of rules: its name, and the interface, the direction and the namespace that it is for.
 #[derive(Debug)]
-struct Place {
+struct Chain {
     interface: String,
     direction: Direction,
     name: String,
     namespace: OwnedFd,
 }
 
-impl Place {
+impl Chain {
     fn new(interface: &str, direction: Direction) -> Result<Self, RulesError> {
         let odd = |c: char| matches!(c, '+' | '*' | '"' | '\\' | '/') || c.is_whitespace();
         if interface.is_empty() || interface.len() > 15 || interface.contains(odd) {
@@ -247,8 +247,8 @@ impl Place {
     }
 }
 
-impl Place {
-    /// Whether the calling thread is in the place's namespace; entering another one needs
+impl Chain {
+    /// Whether the calling thread is in the chain's namespace; entering another one needs
     /// CAP_SYS_ADMIN, which a program with file capabilities does not have.
     fn is_here(&self) -> bool {
         let here = std::fs::metadata("/proc/thread-self/ns/net");
@@ -313,30 +313,30 @@ impl Tool {
     }
 
     /// Replaces an old rule by ours. Where it fails nothing is left.
-    fn install(&self, place: &Place, queue_num: u16) -> Result<(), String> {
+    fn install(&self, chain: &Chain, queue_num: u16) -> Result<(), String> {
         match self {
             Self::Nft(nft) => {
-                let done = run(place, nft, &["-f", "-"], &table(place, queue_num));
+                let done = run(chain, nft, &["-f", "-"], &table(chain, queue_num));
                 // All of it or nothing, but for one that was killed: nobody knows how far it came.
                 if done.as_ref().is_err_and(|said| is_late(said)) {
-                    let _ = self.remove(place);
+                    let _ = self.remove(chain);
                 }
                 done
             }
             Self::Iptables(v4, v6) => {
-                let (name, interface) = (&place.name, &place.interface);
-                let letter = place.direction.letter();
-                let hook = place.direction.hook().to_ascii_uppercase();
+                let (name, interface) = (&chain.name, &chain.interface);
+                let letter = chain.direction.letter();
+                let hook = chain.direction.hook().to_ascii_uppercase();
                 let script = format!(
                     "*mangle\n:{name} - [0:0]\n\
                      -A {name} -j NFQUEUE --queue-num {queue_num} --queue-bypass\n\
                      -A {hook} -{letter} {interface} -j {name}\nCOMMIT\n"
                 );
-                self.remove(place).map_err(|error| error.to_string())?;
+                self.remove(chain).map_err(|error| error.to_string())?;
                 for program in [Some(v4), v6.as_ref()].into_iter().flatten() {
-                    if let Err(said) = restore(place, program, &script) {
+                    if let Err(said) = restore(chain, program, &script) {
                         // Of IPv4, where IPv6 failed.
-                        let _ = self.remove(place);
+                        let _ = self.remove(chain);
                         return Err(said);
                     }
                 }
@@ -346,35 +346,35 @@ impl Tool {
     }
 
     /// Removes what [`Self::install`] made: one run of each tool where nobody has changed it since.
-    fn undo(&self, place: &Place) -> Result<(), RulesError> {
+    fn undo(&self, chain: &Chain) -> Result<(), RulesError> {
         if let Self::Iptables(v4, v6) = self {
             let mut programs = [Some(v4), v6.as_ref()].into_iter().flatten();
-            let script = removal(place);
-            match programs.try_for_each(|program| restore(place, program, &script)) {
+            let script = removal(chain);
+            match programs.try_for_each(|program| restore(chain, program, &script)) {
                 Ok(()) => return Ok(()),
-                Err(said) if is_late(&said) => return Err(self.left(place, &said)),
+                Err(said) if is_late(&said) => return Err(self.left(chain, &said)),
                 Err(_) => {}
             }
         }
-        self.remove(place).map(drop)
+        self.remove(chain).map(drop)
     }
 
-    fn left(&self, place: &Place, said: &str) -> RulesError {
+    fn left(&self, chain: &Chain, said: &str) -> RulesError {
         RulesError::Left {
-            interface: place.interface.clone(),
+            interface: chain.interface.clone(),
             said: format!("{}: {said}", self.name()),
         }
     }
 
     /// Removes all that this tool has under our name; whether there was something.
-    fn remove(&self, place: &Place) -> Result<bool, RulesError> {
-        let left = |said: String| self.left(place, &said);
+    fn remove(&self, chain: &Chain) -> Result<bool, RulesError> {
+        let left = |said: String| self.left(chain, &said);
         match self {
             Self::Nft(nft) => {
-                match run(place, nft, &["delete", "table", "inet", &place.name], "") {
+                match run(chain, nft, &["delete", "table", "inet", &chain.name], "") {
                     Ok(()) => Ok(true),
                     Err(said) if said.contains("No such file") => Ok(false),
-                    Err(said) if is_late(&said) || self.has(place) => Err(left(said)),
+                    Err(said) if is_late(&said) || self.has(chain) => Err(left(said)),
                     // It cannot be used here, so it made nothing either.
                     Err(_) => Ok(false),
                 }
@@ -382,62 +382,62 @@ impl Tool {
             Self::Iptables(v4, v6) => {
                 let mut found = false;
                 for program in [Some(v4), v6.as_ref()].into_iter().flatten() {
-                    found |= remove_chain(place, program).map_err(left)?;
+                    found |= remove_chain(chain, program).map_err(left)?;
                 }
                 Ok(found)
             }
         }
     }
 
-    fn has(&self, place: &Place) -> bool {
-        let name = &place.name;
+    fn has(&self, chain: &Chain) -> bool {
+        let name = &chain.name;
         match self {
-            Self::Nft(nft) => run(place, nft, &["list", "table", "inet", name], "").is_ok(),
+            Self::Nft(nft) => run(chain, nft, &["list", "table", "inet", name], "").is_ok(),
             Self::Iptables(v4, v6) => [Some(v4), v6.as_ref()]
                 .into_iter()
                 .flatten()
-                .any(|p| run(place, p, &["-w", "-t", "mangle", "-n", "-L", name], "").is_ok()),
+                .any(|p| run(chain, p, &["-w", "-t", "mangle", "-n", "-L", name], "").is_ok()),
         }
     }
 }
 
 /// Takes our chain of iptables or ip6tables away, and all that leads to it; whether it was there.
-fn remove_chain(place: &Place, program: &Path) -> Result<bool, String> {
+fn remove_chain(chain: &Chain, program: &Path) -> Result<bool, String> {
     let ask = |arguments: &[&str]| {
         let arguments = [&["-w", "-t", "mangle"], arguments].concat();
-        run(place, program, &arguments, "")
+        run(chain, program, &arguments, "")
     };
-    match ask(&["-n", "-L", &place.name]) {
+    match ask(&["-n", "-L", &chain.name]) {
         Ok(()) => {}
         Err(said) if is_late(&said) => return Err(said),
         Err(_) => return Ok(false),
     }
-    match restore(place, program, &removal(place)) {
+    match restore(chain, program, &removal(chain)) {
         Ok(()) => return Ok(true),
         Err(said) if is_late(&said) => return Err(said),
         Err(_) => {}
     }
-    let hook = place.direction.hook().to_ascii_uppercase();
-    let side = format!("-{}", place.direction.letter());
+    let hook = chain.direction.hook().to_ascii_uppercase();
+    let side = format!("-{}", chain.direction.letter());
     // More than one leads to it: each start that was killed may have left another.
     for _ in 0..64 {
-        if ask(&["-D", &hook, &side, &place.interface, "-j", &place.name]).is_err() {
+        if ask(&["-D", &hook, &side, &chain.interface, "-j", &chain.name]).is_err() {
             break;
         }
     }
-    ask(&["-F", &place.name])?;
-    ask(&["-X", &place.name])?;
+    ask(&["-F", &chain.name])?;
+    ask(&["-X", &chain.name])?;
     Ok(true)
 }
 
 /// Commands that replace our table of nftables: adding an old table again is no error, deleting a missing
 /// one is.
-fn table(place: &Place, queue_num: u16) -> String {
-    let Place {
+fn table(chain: &Chain, queue_num: u16) -> String {
+    let Chain {
         name, interface, ..
-    } = place;
-    let hook = place.direction.hook();
-    let side = match place.direction {
+    } = chain;
+    let hook = chain.direction.hook();
+    let side = match chain.direction {
         Direction::Egress => "oifname",
         Direction::Ingress => "iifname",
     };
@@ -451,19 +451,19 @@ fn table(place: &Place, queue_num: u16) -> String {
 }
 
 /// Commands that take our chain of iptables away, and the one rule that leads to it: all of them or none.
-fn removal(place: &Place) -> String {
-    let Place {
+fn removal(chain: &Chain) -> String {
+    let Chain {
         name, interface, ..
-    } = place;
-    let hook = place.direction.hook().to_ascii_uppercase();
-    let letter = place.direction.letter();
+    } = chain;
+    let hook = chain.direction.hook().to_ascii_uppercase();
+    let letter = chain.direction.letter();
     format!("*mangle\n-D {hook} -{letter} {interface} -j {name}\n-F {name}\n-X {name}\nCOMMIT\n")
 }
 
 /// Has the `-restore` of iptables or ip6tables do the commands of `script`.
-fn restore(place: &Place, program: &Path, script: &str) -> Result<(), String> {
+fn restore(chain: &Chain, program: &Path, script: &str) -> Result<(), String> {
     let restore = with_suffix(program, "-restore");
-    run(place, &restore, &["-w", "--noflush"], script)
+    run(chain, &restore, &["-w", "--noflush"], script)
 }
 
 fn with_suffix(program: &Path, suffix: &str) -> PathBuf {
@@ -472,15 +472,15 @@ fn with_suffix(program: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Runs a tool in the place's namespace; what it said if it failed.
-fn run(place: &Place, program: &Path, arguments: &[&str], input: &str) -> Result<(), String> {
-    let namespace = place.namespace.as_raw_fd();
+/// Runs a tool in the chain's namespace; what it said if it failed.
+fn run(chain: &Chain, program: &Path, arguments: &[&str], input: &str) -> Result<(), String> {
+    let namespace = chain.namespace.as_raw_fd();
     let mut command = Command::new(program);
     command.args(arguments);
     if let Some(lock) = lock_file() {
         command.env("XTABLES_LOCKFILE", lock);
     }
-    if !place.is_here() {
+    if !chain.is_here() {
         // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe, and
         // the error is made without allocating.
         unsafe {
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn a_name_that_means_more_than_itself_is_refused() {
         for name in ["eth+", "a b", "\"", "*", "", "sixteen-letters-", "a/b"] {
-            let error = Place::new(name, Direction::Egress).unwrap_err();
+            let error = Chain::new(name, Direction::Egress).unwrap_err();
             assert!(matches!(error, RulesError::Name(_)), "{name}: {error}");
         }
     }
@@ -536,9 +536,9 @@ mod tests {
             return makeway_testing::skip("nft is not installed: install the package nftables");
         };
         for direction in Direction::BOTH {
-            let place = Place::new("wan0.7", direction).unwrap();
+            let chain = Chain::new("wan0.7", direction).unwrap();
             // Checked, and not done. A kernel without queues, and a user who may not, refuse later than this.
-            let said = run(&place, &nft, &["--check", "-f", "-"], &table(&place, 7));
+            let said = run(&chain, &nft, &["--check", "-f", "-"], &table(&chain, 7));
             assert!(!said.is_err_and(|said| said.contains("syntax error")));
         }
     }
@@ -546,9 +546,9 @@ mod tests {
     #[test]
     fn names_of_chains_fit_whatever_the_interface() {
         for name in ["wan0", "fifteen-letters", "ünïcödé", "eth0.100", "a:b@c"] {
-            let place = Place::new(name, Direction::Ingress).unwrap();
-            assert!(place.name.len() <= 28, "{}", place.name);
-            assert!(place.name.is_ascii() && !place.name.contains('@'));
+            let chain = Chain::new(name, Direction::Ingress).unwrap();
+            assert!(chain.name.len() <= 28, "{}", chain.name);
+            assert!(chain.name.is_ascii() && !chain.name.contains('@'));
         }
     }
 }

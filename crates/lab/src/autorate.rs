@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab autorate`: controllers of a shaper's rates before links whose own rates change, beside each other.
 
-mod line;
+mod link;
 mod probes;
 mod rivals;
 mod sample;
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::experiment::each;
 use crate::gauntlet::Figure;
-use line::{LINES, Line};
+use link::{LINKS, VaryingLink};
 use rivals::NAMES;
 use sample::{Sample, sample};
 
@@ -70,7 +70,7 @@ struct Cell {
 
 /// Runs it. Exit status 130 if it was stopped.
 pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
-    let lines = lines(&args.case)?;
+    let links = links(&args.case)?;
     let algorithms: Vec<&str> = match args.algorithm.is_empty() {
         true => NAMES.to_vec(),
         false => args.algorithm.iter().map(String::as_str).collect(),
@@ -78,7 +78,7 @@ pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.series {
         std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     }
-    let Some(samples) = samples(args, &lines, &algorithms)? else {
+    let Some(samples) = samples(args, &links, &algorithms)? else {
         eprintln!("stopped: nothing is reported");
         return Ok(ExitCode::from(130));
     };
@@ -87,7 +87,7 @@ pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
         let figure =
             |get: fn(&Sample) -> Option<f64>| Figure(Estimate::of(runs.iter().filter_map(get)));
         cells.push(Cell {
-            case: lines[number / algorithms.len()].name,
+            case: links[number / algorithms.len()].name,
             algorithm: algorithms[number % algorithms.len()].into(),
             world: "sim",
             added_p99_ms: figure(|s| Some(s.added_p99_ms)),
@@ -105,14 +105,14 @@ pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn lines(names: &[String]) -> anyhow::Result<Vec<&'static Line>> {
+fn links(names: &[String]) -> anyhow::Result<Vec<&'static VaryingLink>> {
     if names.is_empty() {
-        return Ok(LINES.iter().collect());
+        return Ok(LINKS.iter().collect());
     }
-    let named = |name: &String| match LINES.iter().find(|line| line.name == name) {
-        Some(line) => Ok(line),
+    let named = |name: &String| match LINKS.iter().find(|link| link.name == name) {
+        Some(link) => Ok(link),
         None => {
-            let names: Vec<&str> = LINES.iter().map(|line| line.name).collect();
+            let names: Vec<&str> = LINKS.iter().map(|link| link.name).collect();
             bail!("there is no case `{name}`: choose {}", names.join(", "))
         }
     };
@@ -182,22 +182,22 @@ fn verdicts(cells: &[Cell], algorithms: usize) -> Vec<String> {
 /// Runs of each cell, case by case, in each the algorithms in their order. `None`: a signal stopped it.
 fn samples(
     args: &Autorate,
-    lines: &[&Line],
+    links: &[&VaryingLink],
     algorithms: &[&str],
 ) -> anyhow::Result<Option<Vec<Vec<Sample>>>> {
     let stop = stop_on_signals()?;
     let runs = args.runs as usize;
-    let cells = lines.len() * algorithms.len();
+    let cells = links.len() * algorithms.len();
     let work = |number: usize| -> anyhow::Result<Option<Sample>> {
         let (cell, run) = (number / runs, number % runs);
-        let (line, name) = (
-            lines[cell / algorithms.len()],
+        let (link, name) = (
+            links[cell / algorithms.len()],
             algorithms[cell % algorithms.len()],
         );
         let series = args.series.as_deref().filter(|_| run == 0);
-        let file = series.map(|folder: &Path| folder.join(format!("{}-{name}.csv", line.name)));
-        sample(line, name, args.first + run as u64, &stop, file.as_deref())
-            .with_context(|| format!("case {}, {name}", line.name))
+        let file = series.map(|folder: &Path| folder.join(format!("{}-{name}.csv", link.name)));
+        sample(link, name, args.first + run as u64, &stop, file.as_deref())
+            .with_context(|| format!("case {}, {name}", link.name))
     };
     let mut samples = vec![Vec::with_capacity(runs); cells];
     let jobs = args.jobs.map_or_else(cores, |jobs| jobs as usize);
@@ -222,19 +222,19 @@ mod tests {
 
     #[test]
     fn every_case_has_a_name_of_its_own_and_a_scenario_that_reads() {
-        let names: BTreeSet<&str> = LINES.iter().map(|line| line.name).collect();
-        assert_eq!(names.len(), LINES.len());
+        let names: BTreeSet<&str> = LINKS.iter().map(|link| link.name).collect();
+        assert_eq!(names.len(), LINKS.len());
         assert!(names.len() >= 8);
-        for line in LINES {
-            let text = line.scenario(7, line.nominal);
-            let read = makeway_scenario::parse(&text, line.name, Path::new("."), &[]);
+        for link in LINKS {
+            let text = link.scenario(7, link.nominal);
+            let read = makeway_scenario::parse(&text, link.name, Path::new("."), &[]);
             assert!(read.is_ok(), "{:?}\n{text}", read.err());
-            let steps = line.steps(7);
-            assert_eq!(steps, line.steps(7));
+            let steps = link.steps(7);
+            assert_eq!(steps, link.steps(7));
             assert!(
                 steps.windows(2).all(|pair| pair[0].0 < pair[1].0),
                 "{}",
-                line.name
+                link.name
             );
         }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway-lab downloads`: the kernel's own TCP through `makeway up`, in namespaces: shares, silences, and a call beside it.
 
+mod bottleneck;
 mod call;
-mod line;
 mod tcp;
 
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ use makeway_core::sched::Discipline;
 use makeway_core::units::{self, Rate};
 use serde::Serialize;
 
+use bottleneck::Bottleneck;
 use call::Call;
-use line::Line;
 
 /// Downloads over the kernel's TCP through `makeway up`, in real time: how evenly they share, and whether one stands still.
 ///
@@ -141,8 +141,8 @@ pub fn run(args: &Downloads) -> anyhow::Result<ExitCode> {
 
 fn measure(args: &Downloads, rtt: units::Duration, cell: &mut Cell) -> anyhow::Result<()> {
     let time = Duration::from_secs(args.seconds);
-    let line = Line::start(args.rate, cell.discipline, rtt)?;
-    let flows = match tcp::Flows::open(&line, cell.downloads, &cell.tcp) {
+    let bottleneck = Bottleneck::start(args.rate, cell.discipline, rtt)?;
+    let flows = match tcp::Flows::open(&bottleneck, cell.downloads, &cell.tcp) {
         Ok(flows) => flows,
         Err(why) => {
             cell.skipped = Some(why.to_string());
@@ -152,11 +152,11 @@ fn measure(args: &Downloads, rtt: units::Duration, cell: &mut Cell) -> anyhow::R
     // The call is there first, as one that a download disturbs.
     let call = args
         .call
-        .map(|stall| Call::start(&line, time, Duration::from_nanos(stall.as_nanos())));
+        .map(|stall| Call::start(&bottleneck, time, Duration::from_nanos(stall.as_nanos())));
     let call = call.transpose()?;
     let received = flows.run(time)?;
     cell.call = call.map(Call::end).transpose()?;
-    let stats = line.stats()?;
+    let stats = bottleneck.stats()?;
     (cell.late_ms, cell.drops) = (stats.late_max_ms, stats.drops);
     let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / time.as_secs_f64();
     cell.mbps = received.iter().map(|one| mbps(one.bytes)).collect();

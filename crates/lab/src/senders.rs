@@ -94,7 +94,7 @@ const ENCODERS: [(&str, &[&str]); 2] = [
 
 /// Senders compared in one table share it.
 #[derive(Clone, Copy)]
-struct Place {
+struct Setup {
     bottleneck: &'static Bottleneck,
     /// Index in [`ENCODERS`].
     encoder: usize,
@@ -102,20 +102,20 @@ struct Place {
 }
 
 /// TFRC everywhere; CCID 2 with an encoder that follows; ABRC where it belongs, at an access point.
-fn places() -> Vec<Place> {
-    let mut places = Vec::new();
+fn setups() -> Vec<Setup> {
+    let mut setups = Vec::new();
     for bottleneck in &BOTTLENECKS {
-        let place = |(encoder, controller)| Place {
+        let setup = |(encoder, controller)| Setup {
             bottleneck,
             encoder,
             controller,
         };
-        places.extend([(0, "tfrc"), (1, "tfrc"), (0, "ccid2")].map(place));
+        setups.extend([(0, "tfrc"), (1, "tfrc"), (0, "ccid2")].map(setup));
         if bottleneck.name == "access-point" {
-            places.push(place((0, "abrc")));
+            setups.push(setup((0, "abrc")));
         }
     }
-    places
+    setups
 }
 
 /// A policy, and whether it knows which datagrams are one frame.
@@ -190,16 +190,16 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(130));
     };
     let mut rows = Vec::new();
-    for place in places() {
-        let of_place: Vec<Row> = senders()
+    for setup in setups() {
+        let of_setup: Vec<Row> = senders()
             .into_iter()
-            .map(|sender| place.row(sender.name, &results, args.seconds))
+            .map(|sender| setup.row(sender.name, &results, args.seconds))
             .collect();
-        let (title, controller) = (place.bottleneck.title, place.controller);
-        let (encoder, _) = ENCODERS[place.encoder];
-        let table = table(&of_place);
+        let (title, controller) = (setup.bottleneck.title, setup.controller);
+        let (encoder, _) = ENCODERS[setup.encoder];
+        let table = table(&of_setup);
         text::say!("{title}; the encoder {encoder}, {controller}:\n\n{table}\n");
-        rows.extend(of_place);
+        rows.extend(of_setup);
     }
     if let Some(file) = &args.json {
         write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
@@ -208,15 +208,15 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
 }
 
 fn cells(seconds: u64) -> Vec<Cell> {
-    let of_place = |place: Place| {
+    let of_setup = |setup: Setup| {
         senders()
             .into_iter()
-            .map(move |sender| place.cell(&sender, seconds))
+            .map(move |sender| setup.cell(&sender, seconds))
     };
-    places().into_iter().flat_map(of_place).collect()
+    setups().into_iter().flat_map(of_setup).collect()
 }
 
-impl Place {
+impl Setup {
     /// Of a cell.
     fn key(self, sender: &str) -> Key {
         let (encoder, _) = ENCODERS[self.encoder];
@@ -229,14 +229,14 @@ impl Place {
 
     fn cell(self, sender: &Sender, seconds: u64) -> Cell {
         let (_, encodes) = ENCODERS[self.encoder];
-        let of_place = self.bottleneck.set.iter().chain(encodes);
+        let of_setup = self.bottleneck.set.iter().chain(encodes);
         let of_sender = [
             format!("flow.call.policy={}", sender.policy),
             format!("flow.call.rate={}", self.controller),
             format!("flow.call.whole_frames={}", sender.has_frames),
         ];
         Cell {
-            set: of_place.map(|set| (*set).into()).chain(of_sender).collect(),
+            set: of_setup.map(|set| (*set).into()).chain(of_sender).collect(),
             ..Cell::new(self.key(sender.name), self.bottleneck.file, seconds)
         }
     }

@@ -7,10 +7,10 @@
 //! - [`media`]: a real clip instead of a trace.
 
 mod bulk;
+pub mod clip;
 mod clock;
 mod datagram;
 mod egress;
-pub mod media;
 pub mod namespace;
 pub mod network;
 pub mod offload;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use makeway_core::measure::Histogram;
+use makeway_report::delivery::Errors;
 use makeway_report::flow::Tally;
 use makeway_report::interval::Interval;
-use makeway_report::media::Errors;
 use makeway_report::model::{FORMAT, FlowReport, Lateness, Report};
 use makeway_report::summary::asi;
 use makeway_scenario::model::{Flow, Scenario, Source};

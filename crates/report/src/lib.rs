@@ -11,12 +11,12 @@
 
 pub mod chart;
 pub mod csv;
+pub mod delivery;
 pub mod estimate;
 pub mod flow;
 pub mod html;
 pub mod interval;
 pub mod json;
-pub mod media;
 pub mod model;
 pub mod replications;
 #[cfg(test)]

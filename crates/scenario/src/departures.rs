@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When a datagram source sends what: pure, from the scenario and a seed.
 
+mod application;
 mod jitter;
-mod media;
 mod on_off;
 mod paced;
 
@@ -18,7 +18,7 @@ use jitter::jittered;
 use on_off::{Times, on_and_off};
 use paced::Paced;
 
-pub use media::{Unit, Units};
+pub use application::{Unit, Units};
 
 /// Headers of each packet: IPv4 20, UDP 8, RTP 12 bytes.
 pub const HEADERS: u64 = 40;

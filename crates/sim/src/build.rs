@@ -14,7 +14,7 @@ use makeway_report::interval::Interval;
 use makeway_scenario::model::Scenario;
 
 use crate::error::RunError;
-use crate::flow::Flow;
+use crate::flow::Ends;
 use crate::tcp;
 use crate::trace::Trace;
 use crate::world::World;
@@ -55,7 +55,7 @@ pub fn build<T: Trace>(
         let phase = seeds.phase(number);
         let start = Instant::ZERO + flow.start + phase;
         let stop = flow.stop.unwrap_or(scenario.duration) + phase;
-        flows.push(Flow {
+        flows.push(Ends {
             ways: paths.starts[number],
             start,
             ip_bytes: 0,

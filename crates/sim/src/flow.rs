@@ -15,7 +15,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::tcp::{Receiver, Sender};
 
 /// A flow of the scenario.
-pub struct Flow {
+pub struct Ends {
     /// Start of its packets' path in the list of all paths: forth, and back.
     pub ways: [u32; 2],
     /// When it begins.

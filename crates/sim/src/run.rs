@@ -13,7 +13,7 @@ use makeway_scenario::model::{self, Queue, Scenario};
 
 use crate::build::{Options, build};
 use crate::error::RunError;
-use crate::flow::{Flow, Kind};
+use crate::flow::{Ends, Kind};
 use crate::port::{Port, port_number};
 use crate::steer::{Ports, Steered};
 use crate::trace::{Off, Recorder, Trace};
@@ -174,7 +174,7 @@ fn report<T: Trace>(scenario: &Scenario, world: &World<T>, tally: Tally, complet
     }
 }
 
-fn flow_report(flow: &model::Flow, ends: &Flow, tally: Tally) -> FlowReport {
+fn flow_report(flow: &model::Flow, ends: &Ends, tally: Tally) -> FlowReport {
     let mut report = FlowReport {
         name: flow.name.clone(),
         group: flow.group.clone(),

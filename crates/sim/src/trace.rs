@@ -74,7 +74,7 @@ impl Trace for Off {
 /// Why a trace cannot be as it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum PlaceError {
+pub enum TapsError {
     /// There is no such link.
     #[error("there is no link `{name}` in the scenario (links: {links})")]
     Link {
@@ -99,9 +99,9 @@ pub enum PlaceError {
 
 /// Where packets are watched: ends of links, each with what it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place(Vec<(usize, usize)>);
+pub struct Taps(Vec<(usize, usize)>);
 
-impl Place {
+impl Taps {
     /// Both ends of every link.
     pub fn everywhere(scenario: &Scenario) -> Self {
         let links = 0..scenario.links.len();
@@ -112,7 +112,7 @@ impl Place {
     ///
     /// # Errors
     /// The scenario has no such link, or the link no such end.
-    pub fn find(scenario: &Scenario, text: &str) -> Result<Self, PlaceError> {
+    pub fn find(scenario: &Scenario, text: &str) -> Result<Self, TapsError> {
         let (name, node) = match text.split_once(':') {
             Some((name, node)) => (name, Some(node)),
             None => (text, None),
@@ -120,7 +120,7 @@ impl Place {
         let links = &scenario.links;
         let Some(index) = links.iter().position(|link| link.name == name) else {
             let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-            return Err(PlaceError::Link {
+            return Err(TapsError::Link {
                 name: name.into(),
                 links: names.join(", "),
             });
@@ -132,7 +132,7 @@ impl Place {
             None => Ok(Self(vec![(index, 0), (index, 1)])),
             Some(node) => match names.iter().position(|name| *name == node) {
                 Some(end) => Ok(Self(vec![(index, end)])),
-                None => Err(PlaceError::Node {
+                None => Err(TapsError::Node {
                     link: name.into(),
                     node: node.into(),
                     a: names[0].into(),
@@ -220,39 +220,39 @@ impl Recorder {
         }
     }
 
-    /// Writes the packets that are sent at `place` to `out` as pcapng; `name` is for errors.
+    /// Writes the packets that are sent at `taps` to `out` as pcapng; `name` is for errors.
     ///
     /// # Errors
     /// Its head cannot be written.
     pub fn pcapng(
         &mut self,
         scenario: &Scenario,
-        place: &Place,
+        taps: &Taps,
         name: impl Into<String>,
         out: Box<dyn Write + Send>,
     ) -> Result<(), RunError> {
         let name = name.into();
-        match pcapng::PcapNg::new(scenario, &place.0, out) {
-            Ok(file) => self.add(name, place, Box::new(file)),
+        match pcapng::PcapNg::new(scenario, &taps.0, out) {
+            Ok(file) => self.add(name, taps, Box::new(file)),
             Err(error) => return Err(failure(&name, &error)),
         }
         Ok(())
     }
 
-    /// Writes what happens at `place` to `out` as text of ns-2; `name` is for errors.
+    /// Writes what happens at `taps` to `out` as text of ns-2; `name` is for errors.
     pub fn ns2(
         &mut self,
         scenario: &Scenario,
-        place: &Place,
+        taps: &Taps,
         name: impl Into<String>,
         out: Box<dyn Write + Send>,
     ) {
         let file = ns2::Ns2::new(scenario, out);
-        self.add(name.into(), place, Box::new(file));
+        self.add(name.into(), taps, Box::new(file));
     }
 
-    fn add(&mut self, name: String, place: &Place, sink: Box<dyn Sink>) {
-        for (link, end) in &place.0 {
+    fn add(&mut self, name: String, taps: &Taps, sink: Box<dyn Sink>) {
+        for (link, end) in &taps.0 {
             self.told[port_number(*link, *end) as usize].push(self.files.len());
         }
         self.files.push((name, sink));

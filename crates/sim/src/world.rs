@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The network and its traffic, event by event.
 
-mod media;
 mod radio;
+mod senders;
 mod sources;
 
 pub use radio::{Cell, Mesh};
@@ -17,7 +17,7 @@ use makeway_scenario::model::Changes;
 
 use crate::agenda::Agenda;
 use crate::arena::{Arena, Body, Transit};
-use crate::flow::{Flow, Kind};
+use crate::flow::{Ends, Kind};
 use crate::port::Port;
 use crate::step::Step;
 use crate::tcp::Ack;
@@ -41,7 +41,7 @@ pub struct World<T> {
     /// How many ports are those of links.
     wired: u32,
     /// Every flow.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<Ends>,
     interval: Interval,
     now: Instant,
     hash: u64,
@@ -72,7 +72,7 @@ impl<T: Trace> World<T> {
     pub fn new(
         ports: Vec<Port>,
         ways: Vec<Step>,
-        flows: Vec<Flow>,
+        flows: Vec<Ends>,
         cells: Vec<Cell>,
         interval: Interval,
         trace: T,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
 use makeway_report::model::Report;
 use makeway_scenario::Scenario;
-use makeway_sim::trace::{Place, Recorder};
+use makeway_sim::trace::{Recorder, Taps};
 use makeway_sim::{Options, RunError, run_in_full, run_traced};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, PcapBlockOwned, PcapNGSlice};
@@ -87,9 +87,9 @@ fn capture(place: &str) -> (Vec<u8>, Report) {
 
 fn capture_of(scenario: &Scenario, place: &str) -> (Vec<u8>, Report) {
     let (mut recorder, file) = (Recorder::new(scenario), Shared::default());
-    let place = Place::find(scenario, place).unwrap();
+    let taps = Taps::find(scenario, place).unwrap();
     let out = Box::new(file.clone());
-    recorder.pcapng(scenario, &place, "test", out).unwrap();
+    recorder.pcapng(scenario, &taps, "test", out).unwrap();
     let outcome = run_traced(scenario, &Options::default(), recorder, |_| {}).unwrap();
     (file.take(), outcome.report)
 }
@@ -256,9 +256,9 @@ fn bytes_of_each_flow_are_those_of_the_report() {
         [(); 2].map(|()| Shared::default()),
     );
     for (place, file) in ["line:router", "lan:router"].iter().zip(&files) {
-        let place = Place::find(&scenario, place).unwrap();
+        let taps = Taps::find(&scenario, place).unwrap();
         let out = Box::new(file.clone());
-        recorder.pcapng(&scenario, &place, "test", out).unwrap();
+        recorder.pcapng(&scenario, &taps, "test", out).unwrap();
     }
     let report = run_traced(&scenario, &Options::default(), recorder, |_| {})
         .unwrap()
@@ -350,9 +350,9 @@ fn a_traced_run_is_the_same_run() {
 fn a_run_that_is_stopped_ends_its_traces() {
     let scenario = scenario();
     let (mut recorder, file) = (Recorder::new(&scenario), Shared::default());
-    let place = Place::find(&scenario, "line").unwrap();
+    let taps = Taps::find(&scenario, "line").unwrap();
     let out = Box::new(io::BufWriter::with_capacity(1 << 20, file.clone()));
-    recorder.pcapng(&scenario, &place, "test", out).unwrap();
+    recorder.pcapng(&scenario, &taps, "test", out).unwrap();
     let options = Options::default();
     let stop = Arc::clone(&options.stop);
     let outcome = run_traced(&scenario, &options, recorder, |progress| {
@@ -388,10 +388,10 @@ impl Write for Full {
 #[test]
 fn a_full_disk_ends_the_run_with_the_files_name() {
     let scenario = scenario();
-    let place = Place::find(&scenario, "line").unwrap();
+    let taps = Taps::find(&scenario, "line").unwrap();
     for room in [0, 10_000] {
         let mut recorder = Recorder::new(&scenario);
-        let opened = recorder.pcapng(&scenario, &place, "a.pcapng", Box::new(Full(room)));
+        let opened = recorder.pcapng(&scenario, &taps, "a.pcapng", Box::new(Full(room)));
         let error = match opened {
             Err(error) => error,
             Ok(()) => run_traced(&scenario, &Options::default(), recorder, |progress| {
@@ -411,7 +411,7 @@ fn a_full_disk_ends_the_run_with_the_files_name() {
 #[test]
 fn a_place_that_is_not_there_is_told_with_those_that_are() {
     let scenario = scenario();
-    let error = |text| Place::find(&scenario, text).unwrap_err().to_string();
+    let error = |text| Taps::find(&scenario, text).unwrap_err().to_string();
     assert!(error("lane").ends_with("`lane` in the scenario (links: lan, line)"));
     assert!(error("line:server").contains("joins `router` and `client`"));
 }
@@ -420,8 +420,8 @@ fn a_place_that_is_not_there_is_told_with_those_that_are() {
 fn lines() -> (Vec<Vec<String>>, Report) {
     let scenario = scenario();
     let (mut recorder, file) = (Recorder::new(&scenario), Shared::default());
-    let place = Place::everywhere(&scenario);
-    recorder.ns2(&scenario, &place, "test", Box::new(file.clone()));
+    let taps = Taps::everywhere(&scenario);
+    recorder.ns2(&scenario, &taps, "test", Box::new(file.clone()));
     let outcome = run_traced(&scenario, &Options::default(), recorder, |_| {}).unwrap();
     let text = String::from_utf8(file.take()).unwrap();
     let columns = |line: &str| line.split(' ').map(Into::into).collect();
@@ -578,9 +578,9 @@ fn a_capture_that_is_replayed_gives_the_same_packets() {
     let scenario = makeway_scenario::parse(&text, "test.toml", &folder, &[]).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     let (mut recorder, copy) = (Recorder::new(&scenario), Shared::default());
-    let place = Place::find(&scenario, "lan:server").unwrap();
+    let taps = Taps::find(&scenario, "lan:server").unwrap();
     let out = Box::new(copy.clone());
-    recorder.pcapng(&scenario, &place, "test", out).unwrap();
+    recorder.pcapng(&scenario, &taps, "test", out).unwrap();
     run_traced(&scenario, &Options::default(), recorder, |_| {}).unwrap();
     let all = |file: &[u8]| -> Vec<(u64, u16)> {
         let packets = packets(file);

@@ -4,7 +4,7 @@
 //! The first byte says what is wanted. Then each step has a byte for what happens, one for a length, and the options.
 
 use makeway_transport::dccp::Seq;
-use makeway_transport::dccp::feature::{self, Features, Place};
+use makeway_transport::dccp::feature::{self, Features, End};
 use makeway_transport::dccp::option::options;
 
 /// Confirms, and a Change for each feature at each end.
@@ -17,15 +17,15 @@ pub fn run(input: &[u8]) {
     let mut ends = [false, true].map(Features::new);
     for (n, end) in ends.iter_mut().enumerate() {
         let wants = wants >> (4 * n);
-        end.want(feature::CCID, Place::Local, 2 + u64::from(wants & 1));
+        end.want(feature::CCID, End::Local, 2 + u64::from(wants & 1));
         if wants & 2 > 0 {
-            end.want(feature::SEND_ACK_VECTOR, Place::Remote, 1);
+            end.want(feature::SEND_ACK_VECTOR, End::Remote, 1);
         }
         if wants & 4 > 0 {
-            end.want(feature::SEQUENCE_WINDOW, Place::Local, 1000);
+            end.want(feature::SEQUENCE_WINDOW, End::Local, 1000);
         }
         if wants & 8 > 0 {
-            end.want(feature::CCID, Place::Remote, 3);
+            end.want(feature::CCID, End::Remote, 3);
         }
     }
     let mut seq = 1;
@@ -48,7 +48,7 @@ pub fn run(input: &[u8]) {
             bytes.clear();
             end.clone().write(Seq::new(seq), true, &mut bytes);
             assert!(bytes.len() <= MOST_BYTES, "{} bytes", bytes.len());
-            for place in [Place::Local, Place::Remote] {
+            for place in [End::Local, End::Remote] {
                 assert!((2..=3).contains(&end.value(feature::CCID, place)));
                 assert!((32..1 << 46).contains(&end.value(feature::SEQUENCE_WINDOW, place)));
                 assert!(end.value(feature::ACK_RATIO, place) <= 0xffff);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use makeway_netns::media::Clip;
+use makeway_netns::clip::Clip;
 use makeway_report::{html, json, summary, table};
 
 mod viewed;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use clap::{Args, value_parser};
 use comfy_table::{CellAlignment, Table, presets};
-use makeway_core::theory::sqf::Line;
+use makeway_core::theory::sqf::Bottleneck;
 use makeway_core::units::{Bytes, Duration, Rate};
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ impl Plan {
     /// One answer; the streams count as one of the sum of their rates (section IV.B).
     fn answer(&self, downloads: u32) -> Answer {
         let packet_bits = self.packet.get() as f64 * 8.0;
-        let line = Line {
+        let bottleneck = Bottleneck {
             capacity: self.rate.bps() as f64 / packet_bits,
             buffer: self.buffer.into(),
             downloads,
@@ -125,10 +125,10 @@ impl Plan {
         let seconds = self.duration.as_secs_f64();
         Answer {
             downloads,
-            allowance: line.allowance(),
-            risk: line.deprioritised(rate, seconds),
-            mean_time: line.prioritised_time(rate),
-            largest: line.safe_rate(seconds, SMALL) * packet_bits / f64::from(self.streams),
+            allowance: bottleneck.allowance(),
+            risk: bottleneck.deprioritised(rate, seconds),
+            mean_time: bottleneck.prioritised_time(rate),
+            largest: bottleneck.safe_rate(seconds, SMALL) * packet_bits / f64::from(self.streams),
             fair_share: self.rate.bps() as f64 / (f64::from(downloads) + f64::from(self.streams)),
         }
     }
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         plan: Plan,
     }
@@ -346,7 +346,7 @@ mod tests {
     }
 
     fn try_plan(line: &str) -> Result<Plan, clap::Error> {
-        Line::try_parse_from(["plan"].into_iter().chain(line.split_whitespace()))
+        CommandLine::try_parse_from(["plan"].into_iter().chain(line.split_whitespace()))
             .map(|line| line.plan)
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use makeway_scenario::Scenario;
 use makeway_scenario::wire::FIRST_PORT;
-use makeway_sim::trace::{Place, Recorder};
+use makeway_sim::trace::{Recorder, Taps};
 
 /// Ports that flows may have.
 const MOST_PORTS: usize = 65_536 - FIRST_PORT;
@@ -54,20 +54,20 @@ impl Traces {
                 .with_context(|| {
                     format!("--pcap {text}: write a link and a file, like `line=line.pcapng`")
                 })?;
-            let place = Place::find(scenario, place).with_context(|| format!("--pcap {text}"))?;
+            let taps = Taps::find(scenario, place).with_context(|| format!("--pcap {text}"))?;
             let out = create(Path::new(file), &mut files)?;
-            recorder.pcapng(scenario, &place, file, Box::new(out))?;
+            recorder.pcapng(scenario, &taps, file, Box::new(out))?;
         }
         for text in &self.trace {
-            let (place, file) = match text.split_once('=') {
+            let (taps, file) = match text.split_once('=') {
                 Some((place, file)) => (
-                    Place::find(scenario, place).with_context(|| format!("--trace {text}"))?,
+                    Taps::find(scenario, place).with_context(|| format!("--trace {text}"))?,
                     file,
                 ),
-                None => (Place::everywhere(scenario), text.as_str()),
+                None => (Taps::everywhere(scenario), text.as_str()),
             };
             let out = create(Path::new(file), &mut files)?;
-            recorder.ns2(scenario, &place, file, Box::new(out));
+            recorder.ns2(scenario, &taps, file, Box::new(out));
         }
         Ok(Some(recorder))
     }

@@ -374,12 +374,12 @@ mod tests {
     /// `makeway up lo --rate 20mbit ...`, on the loopback interface, which every machine has.
     fn asked(line: &str) -> anyhow::Result<UpConfig> {
         #[derive(clap::Parser)]
-        struct Line {
+        struct CommandLine {
             #[command(flatten)]
             up: Up,
         }
         let line = format!("up lo --rate 20mbit --down 50mbit {line}");
-        let line = <Line as clap::Parser>::try_parse_from(line.split_whitespace())?;
+        let line = <CommandLine as clap::Parser>::try_parse_from(line.split_whitespace())?;
         config(&line.up)
     }
 

@@ -2,7 +2,7 @@
 //! The world `vm`: scenarios in a guest with Debian's newest kernel and its qdiscs.
 //!
 //! The guest has this program, `tc` and the scenarios' files. There `makeway guest` runs one after the other as the world netns does,
-//! in namespaces with real TCP, and writes [`Line`]s.
+//! in namespaces with real TCP, and writes [`Message`]s.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -55,7 +55,7 @@ pub struct Job {
 
 /// A message of the guest.
 #[derive(Debug, Serialize, Deserialize)]
-enum Line {
+enum Message {
     /// How far a run is, in seconds.
     At { elapsed: f64, of: f64 },
     /// A run is finished.
@@ -76,11 +76,11 @@ pub fn guest(args: &Guest) -> anyhow::Result<ExitCode> {
     let jobs: Vec<Job> = serde_json::from_slice(&fs::read(&args.jobs)?)?;
     for job in jobs {
         let line = match in_guest(&job) {
-            Ok(report) => Line::Done(Box::new(report)),
-            Err(error) => Line::Failed(format!("{error:#}")),
+            Ok(report) => Message::Done(Box::new(report)),
+            Err(error) => Message::Failed(format!("{error:#}")),
         };
         say(&line)?;
-        if let Line::Failed(_) = line {
+        if let Message::Failed(_) = line {
             return Ok(ExitCode::FAILURE);
         }
     }
@@ -100,7 +100,7 @@ fn in_guest(job: &Job) -> anyhow::Result<Report> {
         if elapsed as u64 > second {
             second = elapsed as u64;
             // Without a reader the progress is not needed.
-            let _ = say(&Line::At { elapsed, of });
+            let _ = say(&Message::At { elapsed, of });
         }
     })?;
     let idle = before.idle_until(&Ticks::now());
@@ -115,7 +115,7 @@ fn in_guest(job: &Job) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn say(line: &Line) -> anyhow::Result<()> {
+fn say(line: &Message) -> anyhow::Result<()> {
     text::say!("{}", serde_json::to_string(line)?);
     Ok(std::io::stdout().flush()?)
 }
@@ -204,14 +204,14 @@ pub fn run(
     let (mut done, mut failed) = (0, None);
     let ended = guest.follow(&format!("/bin/{name} guest /etc/jobs"), limit, |line| {
         match serde_json::from_str(line) {
-            Ok(Line::At { elapsed, of }) => shown(done, elapsed, of),
-            Ok(Line::Done(report)) => {
+            Ok(Message::At { elapsed, of }) => shown(done, elapsed, of),
+            Ok(Message::Done(report)) => {
                 done += 1;
                 if let Err(error) = took(of_guest(*report, accelerator)) {
                     failed.get_or_insert(error);
                 }
             }
-            Ok(Line::Failed(why)) => {
+            Ok(Message::Failed(why)) => {
                 failed.get_or_insert(anyhow::anyhow!("in the guest: {why}"));
             }
             // Other lines stay in the output.

@@ -149,7 +149,7 @@ pub struct Cake {
     new: Ring,
     old: Ring,
     decaying: Ring,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     /// Bulk flows of each user; empty if users do not matter.
     bulk: Vec<u32>,
     quantum: i64,
@@ -158,7 +158,7 @@ pub struct Cake {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Flow {
+struct FlowState {
     /// Bytes, [`POINT`] bits behind the point.
     deficit: i64,
     set: Set,
@@ -197,7 +197,7 @@ impl Cake {
             new: ring(),
             old: ring(),
             decaying: ring(),
-            flows: vec![Flow::default(); limits.flows as usize],
+            flows: vec![FlowState::default(); limits.flows as usize],
             bulk: vec![0; users as usize],
             quantum: (CakeParams::quantum(env.rate).get() << POINT) as i64,
             law: params.law(env.rate),
@@ -213,7 +213,7 @@ impl Cake {
 
     /// Puts `flow` in `set`, and counts it where that is bulk.
     fn put(&mut self, flow: u32, set: Set) {
-        let Flow { set: old, user, .. } = &mut self.flows[flow as usize];
+        let FlowState { set: old, user, .. } = &mut self.flows[flow as usize];
         let old = core::mem::replace(old, set);
         if let Some(bulk) = self.bulk.get_mut(*user as usize) {
             *bulk += u32::from(set == Set::Bulk);
@@ -249,7 +249,7 @@ impl Cake {
 
     /// `flow`, at the head of `new` or `old` or `decaying`, is empty.
     fn end_turn(&mut self, flow: u32, now: Instant) {
-        let Flow { set, cobalt, .. } = &mut self.flows[flow as usize];
+        let FlowState { set, cobalt, .. } = &mut self.flows[flow as usize];
         let rests = cobalt.empty(now, &self.law);
         match set {
             Set::Sparse => self.new.remove(flow),
@@ -264,12 +264,12 @@ impl Cake {
 
     /// The packet that COBALT lets go from `flow`, which has some.
     fn send(&mut self, flow: u32, now: Instant, drops: &mut Drops) -> Packet {
-        let Flow {
+        let FlowState {
             deficit, cobalt, ..
         } = &mut self.flows[flow as usize];
         loop {
-            let place = self.queues.pool.place(flow);
-            let popped = self.queues.pop(place, DropFrom::Head);
+            let position = self.queues.pool.position(flow);
+            let popped = self.queues.pop(position, DropFrom::Head);
             let mut pkt = popped.packet;
             let why = cobalt.drops(now, &self.law, &mut pkt, &mut self.rng);
             match why {
@@ -300,7 +300,7 @@ impl Scheduler for Cake {
             let Some(dropped) = self.queues.drop_longest(DropFrom::Head) else {
                 break;
             };
-            let Flow { cobalt, .. } = &mut self.flows[dropped.packet.flow.0 as usize];
+            let FlowState { cobalt, .. } = &mut self.flows[dropped.packet.flow.0 as usize];
             cobalt.overflow(now, &self.law);
             drops.push(dropped.packet, DropReason::LongestQueue);
         }

@@ -104,7 +104,7 @@ impl Describe for ConfuciusParams {
 #[derive(Clone, Debug)]
 pub struct Confucius {
     pool: Pool,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     /// The flows that are known, the one that has sent nothing for longest first.
     known: Ring,
     /// The new ones of them, in the order of their next steps.
@@ -132,7 +132,7 @@ struct Queue {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct FlowState {
     born: Instant,
     /// When its last packet came.
     seen: Instant,
@@ -155,7 +155,7 @@ impl Confucius {
         };
         Self {
             pool: Pool::new(limits, 0),
-            flows: vec![Flow::default(); limits.flows as usize],
+            flows: vec![FlowState::default(); limits.flows as usize],
             known: Ring::new(limits.flows),
             growing: Ring::new(limits.flows),
             members: [0; 3],
@@ -191,7 +191,7 @@ impl Confucius {
     /// Forgets flows that are idle.
     fn forget(&mut self, now: Instant) {
         while let Some(other) = self.known.head() {
-            let Flow { seen, queue, .. } = self.flows[other as usize];
+            let FlowState { seen, queue, .. } = self.flows[other as usize];
             if now.saturating_since(seen) <= self.params.memory {
                 break;
             }
@@ -215,12 +215,12 @@ impl Confucius {
         } else {
             self.members[NEW] += 1;
             self.growing.push(flow);
-            self.flows[flow as usize] = Flow {
+            self.flows[flow as usize] = FlowState {
                 queue: NEW,
                 born: now,
                 seen: now,
                 step: now + self.params.doubling,
-                ..Flow::default()
+                ..FlowState::default()
             };
         }
         self.known.push(flow);
@@ -291,7 +291,7 @@ impl Confucius {
 
     /// `flow` has packets.
     fn work(&mut self, flow: u32) {
-        let Flow { queue, epoch, .. } = self.flows[flow as usize];
+        let FlowState { queue, epoch, .. } = self.flows[flow as usize];
         self.queues[queue].busy += 1;
         if queue == NEW {
             self.grown += 1 << epoch;
@@ -300,7 +300,7 @@ impl Confucius {
 
     /// `flow` has packets no more.
     fn rest(&mut self, flow: u32) {
-        let Flow { queue, epoch, .. } = self.flows[flow as usize];
+        let FlowState { queue, epoch, .. } = self.flows[flow as usize];
         self.queues[queue].busy -= 1;
         if queue == NEW {
             self.grown -= 1 << epoch;
@@ -314,7 +314,7 @@ impl Confucius {
             DropFrom::Head => turns.pop_front(),
             DropFrom::Tail => turns.pop_back(),
         }?;
-        let taken = self.pool.pop(self.pool.place(flow), from);
+        let taken = self.pool.pop(self.pool.position(flow), from);
         if taken.new.bytes == 0 {
             self.rest(flow);
         }
@@ -381,14 +381,14 @@ mod tests {
     use crate::units::Bytes;
 
     /// A link that sends a packet of 1000 B each millisecond, and sources that keep a number of packets waiting.
-    struct Line {
+    struct Link {
         confucius: Confucius,
         ms: u64,
         waiting: [u32; 64],
         sent: [u32; 64],
     }
 
-    impl Line {
+    impl Link {
         fn new() -> Self {
             let params = ConfuciusParams::default();
             Self {
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn a_burst_of_flows_gains_its_share_by_doubling() {
         // The old flow weighs 1, ten new ones together 1, 2, 4 and 8; then all are old.
-        let mut line = Line::new();
+        let mut line = Link::new();
         line.run(1000, 0..1, 10);
         for all in [2, 3, 5, 9] {
             let sent = line.run(200, 0..11, 10)[0];
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_single_new_flow_beside_an_old_one_has_half_at_once() {
-        let mut line = Line::new();
+        let mut line = Link::new();
         line.run(1000, 0..1, 10);
         let sent = line.run(100, 0..2, 10);
         assert_eq!(sent[..2], [50, 50]);
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_keeps_little_waiting_does_not_stand_behind_one_that_keeps_much() {
-        let mut line = Line::new();
+        let mut line = Link::new();
         line.run(1000, 0..1, 80);
         // Each twenty milliseconds a packet; the other has 80 waiting.
         let mut waits = Vec::new();
@@ -477,7 +477,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_comes_again_after_a_second_is_new() {
-        let mut line = Line::new();
+        let mut line = Link::new();
         line.run(1000, 0..4, 10);
         assert_eq!(line.confucius.members[NEW], 0);
         line.run(990, 0..3, 10);
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn on_an_idle_line_new_flows_share_at_once() {
-        let sent = Line::new().run(100, 0..10, 10);
+        let sent = Link::new().run(100, 0..10, 10);
         assert_eq!(sent[..10], [10; 10]);
     }
 }

@@ -126,11 +126,11 @@ impl Scheduler for Fq {
                 *deficit += self.quantum;
                 self.granted = true;
             }
-            let place = self.queues.pool.place(flow);
-            let len = u64::from(self.queues.pool.head_len(place));
+            let position = self.queues.pool.position(flow);
+            let len = u64::from(self.queues.pool.head_len(position));
             if len <= *deficit {
                 *deficit -= len;
-                let sent = self.queues.pop(place, DropFrom::Head).packet;
+                let sent = self.queues.pop(position, DropFrom::Head).packet;
                 self.leave_if_empty(flow);
                 return Some(sent);
             }

@@ -86,13 +86,13 @@ pub struct FqCoDel {
     queues: Queues<Buckets>,
     new: Ring,
     old: Ring,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     quantum: i64,
     law: Law,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Flow {
+struct FlowState {
     deficit: i64,
     control: Control,
 }
@@ -104,7 +104,7 @@ impl FqCoDel {
             queues: Queues::new(limits, 0, seed),
             new: Ring::new(limits.flows),
             old: Ring::new(limits.flows),
-            flows: vec![Flow::default(); limits.flows as usize],
+            flows: vec![FlowState::default(); limits.flows as usize],
             quantum: params.quantum.get() as i64,
             law: Law::new(params.codel),
         }
@@ -155,7 +155,7 @@ impl Scheduler for FqCoDel {
                 (None, Some(flow)) => (flow, false),
                 (None, None) => return None,
             };
-            let Flow { deficit, control } = &mut self.flows[flow as usize];
+            let FlowState { deficit, control } = &mut self.flows[flow as usize];
             if *deficit <= 0 {
                 *deficit += self.quantum;
                 self.make_old(flow, is_new);
@@ -163,8 +163,8 @@ impl Scheduler for FqCoDel {
             }
             let queues = &mut self.queues;
             let pop = || {
-                let place = queues.pool.place(flow);
-                let sent = (place.bytes > 0).then(|| queues.pop(place, DropFrom::Head))?;
+                let position = queues.pool.position(flow);
+                let sent = (position.bytes > 0).then(|| queues.pop(position, DropFrom::Head))?;
                 Some((sent.packet, Bytes::new(sent.new.bytes.into())))
             };
             if let Some(pkt) = control.dequeue(now, &mut self.law, pop, drops) {
@@ -306,7 +306,7 @@ mod tests {
                 let len = Bytes::new(len);
                 Packet::new(now, Handle(ms as u32), FlowId(flow), UserId(0), len)
             };
-            while fq.queues.pool.place(0).bytes < 10_000 {
+            while fq.queues.pool.position(0).bytes < 10_000 {
                 fq.enqueue(now, came(0, 1000), &mut drops);
             }
             if ms % 20 == 0 {

@@ -22,7 +22,7 @@
 //! even if another flow of it holds a smaller one. In backlogs a packet counts [`LEAST_COST`] bytes at least. A flow belongs to the user of the packet that made
 //! it active, until it is empty.
 
-use super::order::{Forest, NIL, Nodes, Place, Treap};
+use super::order::{Forest, NIL, Nodes, Position, Treap};
 use super::queues::{LEAST_COST, Moved, Pool};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
@@ -249,13 +249,13 @@ impl Hier {
         self.users[user as usize].deficit = 0;
     }
 
-    fn take(&mut self, place: Place, from: DropFrom) -> Packet {
-        let moved = self.pool.pop(place, from);
+    fn take(&mut self, position: Position, from: DropFrom) -> Packet {
+        let moved = self.pool.pop(position, from);
         self.update(&moved);
         moved.packet
     }
 
-    fn longest(&self) -> Option<Place> {
+    fn longest(&self) -> Option<Position> {
         let user = self.heaviest.last(&self.users[..])?;
         self.flows.longest(&self.users[user as usize].flows)
     }
@@ -289,7 +289,7 @@ impl Scheduler for Hier {
                 state.deficit += self.quantum * u64::from(state.load.weight);
                 self.granted = true;
             }
-            let shortest = self.flows.place(state.flows.first(&self.flows)?);
+            let shortest = self.flows.position(state.flows.first(&self.flows)?);
             let len = u64::from(self.pool.head_len(shortest));
             if len <= state.deficit {
                 state.deficit -= len;

@@ -33,7 +33,7 @@ mod full;
 mod record;
 
 use super::codel::{CoDelParams, Control, Law};
-use super::order::{Buckets, Order, Place};
+use super::order::{Buckets, Order, Position};
 use super::queues::{Moved, Pool};
 use super::spec::{self, Describe, FULL_FRAME};
 use super::standing::{Class, Standing};
@@ -118,7 +118,7 @@ fn order_of(class: Class) -> usize {
 #[derive(Clone, Debug)]
 pub struct Makeway {
     pool: Pool,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     users: Vec<User>,
     /// Flows with packets by size; see [`order_of`].
     orders: [Buckets; 3],
@@ -144,7 +144,7 @@ pub struct Makeway {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Flow {
+struct FlowState {
     record: Record,
     /// In the round of its user; and before its first turn there.
     in_round: bool,
@@ -215,7 +215,7 @@ impl Makeway {
         };
         Self {
             pool: Pool::new(limits, 0),
-            flows: vec![Flow::default(); limits.flows as usize],
+            flows: vec![FlowState::default(); limits.flows as usize],
             users: vec![user; users as usize],
             orders: [order(), order(), order()],
             flow_turns: Turns::new(limits.flows),
@@ -252,12 +252,12 @@ impl Makeway {
         self.users[user.0 as usize].weight = weight;
     }
 
-    /// A flow's place in the order of its class: by bytes, which decide who goes first; of bulk by size, which decides
+    /// A flow's position in the order of its class: by bytes, which decide who goes first; of bulk by size, which decides
     /// who pays.
-    fn ranked(&self, class: Class, place: Place, packets: u32) -> Place {
+    fn ranked(&self, class: Class, position: Position, packets: u32) -> Position {
         match class {
-            Class::Bulk => self.sized(place, packets),
-            _ => place,
+            Class::Bulk => self.sized(position, packets),
+            _ => position,
         }
     }
 
@@ -272,8 +272,8 @@ impl Makeway {
 
     /// The first packet of `flow`, which has one.
     fn take(&mut self, now: Instant, flow: u32) -> Packet {
-        let moved = self.pool.pop(self.pool.place(flow), DropFrom::Head);
-        let Flow { record, user, .. } = &mut self.flows[flow as usize];
+        let moved = self.pool.pop(self.pool.position(flow), DropFrom::Head);
+        let FlowState { record, user, .. } = &mut self.flows[flow as usize];
         record.account(now);
         let before = record.packets;
         record.packets -= 1;
@@ -326,14 +326,14 @@ impl Makeway {
 
     /// `flow` is in another class; its packets change the order.
     fn change(&mut self, flow: u32, from: Class, to: Class) {
-        let Flow { record, user, .. } = &self.flows[flow as usize];
+        let FlowState { record, user, .. } = &self.flows[flow as usize];
         let packets = record.packets;
         if packets == 0 {
             return;
         }
-        let place = self.pool.place(flow);
-        let [old, new] = [from, to].map(|class| self.ranked(class, place, packets));
-        let size = u64::from(self.sized(place, packets).bytes);
+        let position = self.pool.position(flow);
+        let [old, new] = [from, to].map(|class| self.ranked(class, position, packets));
+        let size = u64::from(self.sized(position, packets).bytes);
         let user = &mut self.users[*user as usize];
         match from {
             Class::Standing | Class::Probation => self.standing -= packets,
@@ -356,8 +356,8 @@ impl Makeway {
                 }
             }
         }
-        self.orders[order_of(from)].update(old, Place::NONE);
-        self.orders[order_of(to)].update(Place::NONE, new);
+        self.orders[order_of(from)].update(old, Position::NONE);
+        self.orders[order_of(to)].update(Position::NONE, new);
     }
 
     /// `flow`, which is bulk and has packets, has turns in the round of its user, and that user in the round of users.
@@ -380,11 +380,11 @@ impl Makeway {
 impl Makeway {
     /// The packet of a flow in standing or on probation, or else of a new one.
     fn first(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
-        let place = match self.orders[order_of(Class::Standing)].shortest() {
-            Some(place) => place,
+        let position = match self.orders[order_of(Class::Standing)].shortest() {
+            Some(position) => position,
             None => self.first_new(now)?,
         };
-        let flow = self.pool.flow_at(place.node);
+        let flow = self.pool.flow_at(position.node);
         let record = &self.flows[flow as usize].record;
         let stands = record.class != Class::New && record.stands(now);
         let mut pkt = self.take(now, flow);
@@ -400,7 +400,7 @@ impl Makeway {
 
     /// The new flow with the shortest queue. The one with the longest is judged, since beside others that are kept short it would
     /// not be served at all, and a flow that is not served sends no packet by which it could be judged.
-    fn first_new(&mut self, now: Instant) -> Option<Place> {
+    fn first_new(&mut self, now: Instant) -> Option<Position> {
         let longest = self.orders[order_of(Class::New)].longest()?;
         let flow = self.pool.flow_at(longest.node);
         if self.flows[flow as usize].record.waits_in_vain(now) {
@@ -415,7 +415,7 @@ impl Makeway {
             (self.owed, self.owed_others) = (0, 0);
             return;
         }
-        let Flow { record, user, .. } = &self.flows[pkt.flow.0 as usize];
+        let FlowState { record, user, .. } = &self.flows[pkt.flow.0 as usize];
         let len = u64::from(pkt.len_u32());
         self.owed += len
             * match record.class {

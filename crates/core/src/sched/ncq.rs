@@ -218,13 +218,13 @@ pub struct Ncq {
     shares: Shares,
     outcome: Option<Outcome>,
     bucket: Option<Bucket>,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     counts: Counts,
     rng: Rng,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct FlowState {
     /// Packets in the normal queue.
     waiting: u32,
     /// The first of them that were overtaken by a favoured packet.
@@ -258,7 +258,7 @@ impl Ncq {
                 rate: low.rate,
                 depth: low.burst / low.rate,
             }),
-            flows: vec![Flow::default(); limits.flows as usize],
+            flows: vec![FlowState::default(); limits.flows as usize],
             counts: Counts::default(),
             rng: Rng::new(env.seed),
             params,
@@ -322,7 +322,7 @@ impl Ncq {
     }
 }
 
-impl Flow {
+impl FlowState {
     /// Pours `pkt` in the flow's bucket; whether it fits.
     fn fill(&mut self, now: Instant, pkt: &Packet, bucket: Bucket) -> bool {
         let drained = self.drained.max(now) + pkt.len() / bucket.rate;

@@ -26,19 +26,19 @@ pub(super) use tree::{Forest, Nodes, Treap};
 /// No flow, no packet.
 pub(super) const NIL: u32 = u32::MAX;
 
-/// A flow's place in an order: the number it has there, and its backlog. Without backlog it has no
-/// place, and the number means nothing.
+/// A flow's position in an order: the number it has there, and its backlog. Without backlog it has no
+/// position, and the number means nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(8))]
-pub struct Place {
+pub struct Position {
     /// See [`Order`].
     pub node: u32,
     /// Bytes.
     pub bytes: u32,
 }
 
-impl Place {
-    /// The place of a flow without backlog.
+impl Position {
+    /// The position of a flow without backlog.
     pub const NONE: Self = Self {
         node: NIL,
         bytes: 0,
@@ -56,13 +56,13 @@ pub trait Order {
     fn new(nodes: u32, bytes: u32, seed: u64) -> Self;
 
     /// A flow that was at `old` is now at `new`.
-    fn update(&mut self, old: Place, new: Place);
+    fn update(&mut self, old: Position, new: Position);
 
-    /// The place of the active flow with the least bytes.
-    fn shortest(&self) -> Option<Place>;
+    /// The position of the active flow with the least bytes.
+    fn shortest(&self) -> Option<Position>;
 
-    /// The place of the active flow with the most bytes.
-    fn longest(&self) -> Option<Place>;
+    /// The position of the active flow with the most bytes.
+    fn longest(&self) -> Option<Position>;
 
     /// A guess at which node is the shortest once `shortest` is empty; asks the processor to fetch what the
     /// structure keeps of it.

@@ -25,7 +25,7 @@
 //! Departures from the paper: when the buffer runs empty every flow leaves the list at once, since on
 //! an idle link a round takes no time. For the drop a packet counts [`LEAST_COST`] bytes at least.
 
-use super::order::{Buckets, Place};
+use super::order::{Buckets, Position};
 use super::queues::{LEAST_COST, Moved, Queues};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
@@ -77,7 +77,7 @@ pub struct Pfq {
     /// Slots of the packets that have priority.
     first: Ring,
     active: Ring,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     /// The flow at the head of the list has had its quantum; it has packets waiting.
     granted: bool,
     quantum: i64,
@@ -85,7 +85,7 @@ pub struct Pfq {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct FlowState {
     deficit: i64,
     counted: i64,
     /// Packets that wait for the flow's turn.
@@ -99,15 +99,15 @@ impl Pfq {
             queues: Queues::new(limits, LEAST_COST, seed),
             first: Ring::new(limits.packets + 1),
             active: Ring::new(limits.flows),
-            flows: vec![Flow::default(); limits.flows as usize],
+            flows: vec![FlowState::default(); limits.flows as usize],
             granted: false,
             quantum: quantum.get() as i64,
             drop_from,
         }
     }
 
-    fn take(&mut self, place: Place) -> Packet {
-        let moved = self.queues.pop(place, DropFrom::Head);
+    fn take(&mut self, position: Position) -> Packet {
+        let moved = self.queues.pop(position, DropFrom::Head);
         self.forget(&moved);
         moved.packet
     }
@@ -154,7 +154,7 @@ impl Scheduler for Pfq {
         let state = &mut self.flows[flow as usize];
         if !self.active.contains(flow) {
             self.active.push(flow);
-            *state = Flow::default();
+            *state = FlowState::default();
         }
         state.counted += i64::from(pkt.len_u32());
         let slot = self.queues.push(pkt).slot;
@@ -177,7 +177,7 @@ impl Scheduler for Pfq {
             Some(slot) => {
                 // Within a flow the packets with priority are the oldest.
                 let flow = self.queues.pool.flow_at(slot);
-                let sent = self.take(self.queues.pool.place(flow));
+                let sent = self.take(self.queues.pool.position(flow));
                 self.flows[flow as usize].deficit -= i64::from(sent.len_u32());
                 sent
             }
@@ -210,11 +210,11 @@ impl Pfq {
                 state.deficit += self.quantum;
                 self.granted = true;
             }
-            let place = self.queues.pool.place(flow);
-            let len = i64::from(self.queues.pool.head_len(place));
+            let position = self.queues.pool.position(flow);
+            let len = i64::from(self.queues.pool.head_len(position));
             if len <= state.deficit {
                 state.deficit -= len;
-                return Some(self.take(place));
+                return Some(self.take(position));
             }
             self.next_turn();
         }

@@ -57,7 +57,7 @@ pub struct Prio {
     levels: Vec<Level>,
     /// Each user's level.
     of_user: Vec<u32>,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     slots: Vec<Slot>,
     /// The first of the slots that are free.
     free: u32,
@@ -74,7 +74,7 @@ struct Level {
 
 /// While it has packets, a flow stays in its level.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct FlowState {
     level: u32,
     packets: u32,
 }
@@ -113,7 +113,7 @@ impl Prio {
         Self {
             levels: vec![level; order.len()],
             of_user: weight_of.iter().map(level_of).collect(),
-            flows: vec![Flow::default(); limits.flows as usize],
+            flows: vec![FlowState::default(); limits.flows as usize],
             slots: (1..limits.packets).chain([NIL]).map(slot).collect(),
             free: 0,
             held: Backlog::default(),
@@ -201,8 +201,8 @@ impl Scheduler for Prio {
             return drops.push(pkt, DropReason::TooLarge);
         }
         let level = match self.flows[pkt.flow.0 as usize] {
-            Flow { packets: 0, .. } => self.of_user[pkt.user().0 as usize],
-            Flow { level, .. } => level,
+            FlowState { packets: 0, .. } => self.of_user[pkt.user().0 as usize],
+            FlowState { level, .. } => level,
         };
         if !self.fits(&pkt, Backlog::default()) {
             if !self.fits(&pkt, self.below(level)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A queue of packets for each flow, all in one pool, and the flows' order by backlog.
 
-use super::order::{NIL, Order, Place};
+use super::order::{NIL, Order, Position};
 use super::{Backlog, DropFrom, Limits};
 use crate::fetch::fetch;
 use crate::packet::{FlowId, Handle, Packet, UserId};
@@ -18,11 +18,11 @@ use alloc::vec::Vec;
 pub struct Pool {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The place of each flow: the slot of its last packet, and its bytes.
-    queues: Vec<Place>,
+    /// The position of each flow: the slot of its last packet, and its bytes.
+    queues: Vec<Position>,
     backlog: Backlog,
     limits: Limits,
-    /// Bytes that a packet counts at least in its flow's place.
+    /// Bytes that a packet counts at least in its flow's position.
     least_cost: u32,
 }
 
@@ -42,15 +42,15 @@ struct Slot {
     next: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == 32 && size_of::<Place>() == 8);
+const _: () = assert!(size_of::<Slot>() == 32 && size_of::<Position>() == 8);
 
-/// A packet that went into a pool or came out, and the place of its flow before and after; there its
+/// A packet that went into a pool or came out, and the position of its flow before and after; there its
 /// node is the slot of its last packet.
 pub struct Moved {
     pub slot: u32,
     pub packet: Packet,
-    pub old: Place,
-    pub new: Place,
+    pub old: Position,
+    pub new: Position,
 }
 
 impl Pool {
@@ -74,7 +74,7 @@ impl Pool {
         Self {
             slots: vec![slot; slots as usize],
             free: (0..slots).rev().collect(),
-            queues: vec![Place::NONE; limits.flows as usize],
+            queues: vec![Position::NONE; limits.flows as usize],
             backlog: Backlog::default(),
             limits,
             least_cost: least_cost.min(most_cost(limits)),
@@ -117,14 +117,14 @@ impl Pool {
         self.slots[slot as usize].packet.flow.0
     }
 
-    /// The place of `flow`.
-    pub fn place(&self, flow: u32) -> Place {
+    /// The position of `flow`.
+    pub fn position(&self, flow: u32) -> Position {
         self.queues[flow as usize]
     }
 
-    /// Length of the packet at the head of the flow at `place`.
-    pub fn head_len(&self, place: Place) -> u32 {
-        let head = self.slots[place.node as usize].next;
+    /// Length of the packet at the head of the flow at `position`.
+    pub fn head_len(&self, position: Position) -> u32 {
+        let head = self.slots[position.node as usize].next;
         self.slots[head as usize].packet.len_u32()
     }
 
@@ -139,14 +139,14 @@ impl Pool {
         // A branch and no sum with zero, for the processor's sake: it goes on with a flow that it
         // takes for empty while the queue's cache miss is under way.
         let (old, bytes, head) = if queue.node == NIL {
-            (Place::NONE, cost, slot)
+            (Position::NONE, cost, slot)
         } else {
             // At most the limit and one packet: no overflow, see `Env`.
             let old = *queue;
             let head = core::mem::replace(&mut self.slots[old.node as usize].next, slot);
             (old, old.bytes + cost, head)
         };
-        let new = Place { node: slot, bytes };
+        let new = Position { node: slot, bytes };
         *queue = new;
         self.slots[slot as usize] = Slot {
             packet,
@@ -175,7 +175,7 @@ impl Pool {
 
     /// Takes a packet from an end of the queue of the flow at `old`.
     #[inline(always)]
-    pub fn pop(&mut self, old: Place, from: DropFrom) -> Moved {
+    pub fn pop(&mut self, old: Position, from: DropFrom) -> Moved {
         let tail = old.node;
         let head = self.slots[tail as usize].next;
         let slot = match from {
@@ -184,7 +184,7 @@ impl Pool {
         };
         let Slot { packet, prev, next } = self.slots[slot as usize];
         self.free.push(slot);
-        let mut new = Place {
+        let mut new = Position {
             bytes: old.bytes - self.cost(&packet),
             ..old
         };
@@ -198,7 +198,7 @@ impl Pool {
             DropFrom::Tail => {}
         }
         if new.bytes == 0 {
-            new = Place::NONE;
+            new = Position::NONE;
         }
         // Written and not read: the queue may be far away.
         self.queues[packet.flow.0 as usize] = new;
@@ -255,8 +255,8 @@ impl<O: Order> Queues<O> {
 
     /// See [`Pool::pop`].
     #[inline]
-    pub fn pop(&mut self, place: Place, from: DropFrom) -> Moved {
-        let moved = self.pool.pop(place, from);
+    pub fn pop(&mut self, position: Position, from: DropFrom) -> Moved {
+        let moved = self.pool.pop(position, from);
         self.order.update(moved.old, moved.new);
         moved
     }
@@ -292,13 +292,13 @@ impl<O: Order> Queues<O> {
     }
 
     /// The active flow with the most bytes.
-    pub fn longest(&self) -> Option<Place> {
+    pub fn longest(&self) -> Option<Position> {
         self.order.longest()
     }
 
     /// The active flow with the least bytes.
     #[inline]
-    pub fn shortest(&self) -> Option<Place> {
+    pub fn shortest(&self) -> Option<Position> {
         self.order.shortest()
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An order of waiting datagrams, of which only the two ends are read.
 //!
-//! Blocks, each of places that are all less than those of the next. Only a block that is looked into is sorted: in the others a new place
+//! Blocks, each of positions that are all less than those of the next. Only a block that is looked into is sorted: in the others a new position
 //! goes to the end, so that it touches one cache line of what may be many megabytes. A datagram that goes stays until it comes to an end
 //! or until half as many have gone as there are slots.
 //!
@@ -14,20 +14,20 @@ use super::queue::Slot;
 
 /// A datagram in an order. No two of one order are equal in `major` and `minor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub major: u128,
     pub minor: u64,
     pub slot: Slot,
 }
 
-/// With blocks of at most `B` places, at least 2.
+/// With blocks of at most `B` positions, at least 2.
 #[derive(Clone, Debug)]
 pub(super) struct Order<const B: usize = 128> {
-    /// No place of a block is less than its bound, nor one of the block before it as large.
-    bounds: VecDeque<Place>,
+    /// No position of a block is less than its bound, nor one of the block before it as large.
+    bounds: VecDeque<Position>,
     blocks: VecDeque<Block>,
     spare: Vec<Block>,
-    /// How many of all places are left.
+    /// How many of all positions are left.
     gone: usize,
     /// The most that wait at once.
     slots: usize,
@@ -35,7 +35,7 @@ pub(super) struct Order<const B: usize = 128> {
 
 #[derive(Clone, Debug, Default)]
 struct Block {
-    places: VecDeque<Place>,
+    positions: VecDeque<Position>,
     is_unsorted: bool,
 }
 
@@ -55,13 +55,17 @@ impl<const B: usize> Order<B> {
     /// Makes room for this number of waiting datagrams.
     pub fn reserve(&mut self, slots: usize) {
         self.slots = slots;
-        // One comes to its new place before it has left the old one.
-        let places = slots + slots / 2 + 1;
-        // Of three blocks in a row, those at the ends apart, the places fill one: halves of a block beside what a sweep left.
-        let blocks = if places <= B { 1 } else { 3 * places / B + 4 };
+        // One comes to its new position before it has left the old one.
+        let positions = slots + slots / 2 + 1;
+        // Of three blocks in a row, those at the ends apart, the positions fill one: halves of a block beside what a sweep left.
+        let blocks = if positions <= B {
+            1
+        } else {
+            3 * positions / B + 4
+        };
         let missing = blocks.saturating_sub(self.blocks.len() + self.spare.len());
         self.spare.extend((0..missing).map(|_| Block {
-            places: VecDeque::with_capacity(B),
+            positions: VecDeque::with_capacity(B),
             is_unsorted: false,
         }));
         self.blocks.reserve(self.spare.len());
@@ -70,25 +74,29 @@ impl<const B: usize> Order<B> {
     }
 
     /// Adds a datagram.
-    pub fn push(&mut self, place: Place) {
+    pub fn push(&mut self, position: Position) {
         if self.blocks.is_empty() {
-            self.bounds.push_back(place);
+            self.bounds.push_back(position);
             let block = self.block();
             self.blocks.push_back(block);
         }
         // A key below all bounds goes to the first block.
-        let mut at = self.bounds.partition_point(|bound| *bound <= place).max(1) - 1;
-        if self.blocks[at].places.len() >= B {
+        let mut at = self
+            .bounds
+            .partition_point(|bound| *bound <= position)
+            .max(1)
+            - 1;
+        if self.blocks[at].positions.len() >= B {
             let bound = self.split(at);
-            at += usize::from(bound <= place);
+            at += usize::from(bound <= position);
         }
         let is_end = at == 0 || at + 1 == self.blocks.len();
-        self.bounds[at] = self.bounds[at].min(place);
-        self.blocks[at].push(place, is_end);
+        self.bounds[at] = self.bounds[at].min(position);
+        self.blocks[at].push(position, is_end);
     }
 
-    /// One has left its place: `is_there` says of each whether it is there still.
-    pub fn leave(&mut self, is_there: impl Fn(&Place) -> bool) {
+    /// One has left its position: `is_there` says of each whether it is there still.
+    pub fn leave(&mut self, is_there: impl Fn(&Position) -> bool) {
         self.gone += 1;
         if self.gone > self.slots / 2 {
             self.sweep(is_there);
@@ -96,15 +104,15 @@ impl<const B: usize> Order<B> {
     }
 
     /// The least of those that are there still.
-    pub fn first(&mut self, is_there: impl Fn(&Place) -> bool) -> Option<Slot> {
+    pub fn first(&mut self, is_there: impl Fn(&Position) -> bool) -> Option<Slot> {
         loop {
             let block = self.blocks.front_mut()?;
             block.sort();
-            while let Some(place) = block.places.front() {
-                if is_there(place) {
-                    return Some(place.slot);
+            while let Some(position) = block.positions.front() {
+                if is_there(position) {
+                    return Some(position.slot);
                 }
-                block.places.pop_front();
+                block.positions.pop_front();
                 self.gone -= 1;
             }
             self.bounds.pop_front();
@@ -113,15 +121,15 @@ impl<const B: usize> Order<B> {
     }
 
     /// The largest of those that are there still.
-    pub fn last(&mut self, is_there: impl Fn(&Place) -> bool) -> Option<Slot> {
+    pub fn last(&mut self, is_there: impl Fn(&Position) -> bool) -> Option<Slot> {
         loop {
             let block = self.blocks.back_mut()?;
             block.sort();
-            while let Some(place) = block.places.back() {
-                if is_there(place) {
-                    return Some(place.slot);
+            while let Some(position) = block.positions.back() {
+                if is_there(position) {
+                    return Some(position.slot);
                 }
-                block.places.pop_back();
+                block.positions.pop_back();
                 self.gone -= 1;
             }
             self.bounds.pop_back();
@@ -132,7 +140,7 @@ impl<const B: usize> Order<B> {
     /// Forgets all.
     pub fn clear(&mut self) {
         for mut block in self.blocks.drain(..) {
-            block.places.clear();
+            block.positions.clear();
             self.spare.push(block);
         }
         self.bounds.clear();
@@ -140,13 +148,13 @@ impl<const B: usize> Order<B> {
     }
 
     /// Moves the larger half of a block to a new one behind it, and says its bound.
-    fn split(&mut self, at: usize) -> Place {
+    fn split(&mut self, at: usize) -> Position {
         let mut larger = self.block();
         let block = &mut self.blocks[at];
-        let places = block.places.make_contiguous();
-        let (_, bound, _) = places.select_nth_unstable(B / 2);
+        let positions = block.positions.make_contiguous();
+        let (_, bound, _) = positions.select_nth_unstable(B / 2);
         let bound = *bound;
-        larger.places.extend(block.places.drain(B / 2..));
+        larger.positions.extend(block.positions.drain(B / 2..));
         (block.is_unsorted, larger.is_unsorted) = (true, true);
         self.bounds.insert(at + 1, bound);
         self.blocks.insert(at + 1, larger);
@@ -154,17 +162,17 @@ impl<const B: usize> Order<B> {
     }
 
     /// Takes out what is gone, and makes one of two blocks where it fits.
-    fn sweep(&mut self, is_there: impl Fn(&Place) -> bool) {
+    fn sweep(&mut self, is_there: impl Fn(&Position) -> bool) {
         self.gone = 0;
         for block in &mut self.blocks {
-            block.places.retain(&is_there);
+            block.positions.retain(&is_there);
         }
         let mut kept = 0;
         for at in 1..self.blocks.len() {
             let mut block = core::mem::take(&mut self.blocks[at]);
             let last = &mut self.blocks[kept];
-            if last.places.len() + block.places.len() <= B {
-                last.places.append(&mut block.places);
+            if last.positions.len() + block.positions.len() <= B {
+                last.positions.append(&mut block.positions);
                 last.is_unsorted |= block.is_unsorted;
                 self.spare.push(block);
             } else {
@@ -186,21 +194,24 @@ impl<const B: usize> Order<B> {
 }
 
 impl Block {
-    fn push(&mut self, place: Place, is_looked_into: bool) {
-        let places = &mut self.places;
-        if self.is_unsorted || places.back().is_none_or(|last| *last < place) {
-            places.push_back(place);
+    fn push(&mut self, position: Position, is_looked_into: bool) {
+        let positions = &mut self.positions;
+        if self.is_unsorted || positions.back().is_none_or(|last| *last < position) {
+            positions.push_back(position);
         } else if is_looked_into {
-            places.insert(places.partition_point(|other| *other < place), place);
+            positions.insert(
+                positions.partition_point(|other| *other < position),
+                position,
+            );
         } else {
-            places.push_back(place);
+            positions.push_back(position);
             self.is_unsorted = true;
         }
     }
 
     fn sort(&mut self) {
         if core::mem::take(&mut self.is_unsorted) {
-            self.places.make_contiguous().sort_unstable();
+            self.positions.make_contiguous().sort_unstable();
         }
     }
 }
@@ -244,22 +255,22 @@ mod tests {
                 match op {
                     Op::Push(major) if set.len() < SLOTS => {
                         minor += 1;
-                        let place = Place { major: major.into(), minor, slot: minor as Slot };
-                        set.insert((place.major, minor));
-                        order.push(place);
+                        let position = Position { major: major.into(), minor, slot: minor as Slot };
+                        set.insert((position.major, minor));
+                        order.push(position);
                     }
                     Op::Leave(n) if !set.is_empty() => {
-                        let place = *set.iter().nth(usize::from(n) % set.len()).expect("one of them");
-                        set.remove(&place);
-                        order.leave(|place| set.contains(&(place.major, place.minor)));
+                        let position = *set.iter().nth(usize::from(n) % set.len()).expect("one of them");
+                        set.remove(&position);
+                        order.leave(|position| set.contains(&(position.major, position.minor)));
                     }
                     Op::First => prop_assert_eq!(
-                        order.first(|place| set.contains(&(place.major, place.minor))),
-                        set.first().map(|place| place.1 as Slot)
+                        order.first(|position| set.contains(&(position.major, position.minor))),
+                        set.first().map(|position| position.1 as Slot)
                     ),
                     Op::Last => prop_assert_eq!(
-                        order.last(|place| set.contains(&(place.major, place.minor))),
-                        set.last().map(|place| place.1 as Slot)
+                        order.last(|position| set.contains(&(position.major, position.minor))),
+                        set.last().map(|position| position.1 as Slot)
                     ),
                     Op::Clear => {
                         set.clear();
@@ -268,7 +279,7 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(order.blocks.len() + order.spare.len(), blocks);
-                prop_assert!(order.spare.iter().all(|block| block.places.is_empty() && block.places.capacity() == 4));
+                prop_assert!(order.spare.iter().all(|block| block.positions.is_empty() && block.positions.capacity() == 4));
             }
         }
     }

@@ -8,7 +8,7 @@
 //! Cost: as that of an [`Order`], amortized: one datagram of many pays for all. Making the order of drops is O(n log n).
 
 use super::frames::{Open, WHOLE};
-use super::order::{Order, Place};
+use super::order::{Order, Position};
 use super::{Datagram, Key, Waiting, WhenFull};
 use crate::sched::Backlog;
 use crate::units::{Bytes, Instant};
@@ -371,8 +371,8 @@ impl GivingUp {
                 self.order.push(entry.giving_up(when_full, slot));
             }
         }
-        let place = |entry: &Entry<T>, slot| entry.giving_up(when_full, slot);
-        self.order.first(is_there(slots, place))
+        let position = |entry: &Entry<T>, slot| entry.giving_up(when_full, slot);
+        self.order.first(is_there(slots, position))
     }
 
     /// A datagram came to `others`. As many that came unasked pay for the next time that the order is made.
@@ -392,16 +392,16 @@ impl GivingUp {
     fn leave<T>(&mut self, slots: &[Entry<T>]) {
         if self.is_kept {
             let when_full = self.when_full;
-            let place = |entry: &Entry<T>, slot| entry.giving_up(when_full, slot);
-            self.order.leave(is_there(slots, place));
+            let position = |entry: &Entry<T>, slot| entry.giving_up(when_full, slot);
+            self.order.leave(is_there(slots, position));
         }
     }
 
     fn set_aside<T>(&mut self, slots: &[Entry<T>], slot: Slot) {
         // Lateness does not change with the rank.
         if self.is_kept && self.when_full == WhenFull::EvictOldest {
-            let place = slots[slot as usize].giving_up(self.when_full, slot);
-            self.order.push(place);
+            let position = slots[slot as usize].giving_up(self.when_full, slot);
+            self.order.push(position);
             self.leave(slots);
         }
     }
@@ -417,8 +417,8 @@ impl<T> Entry<T> {
     }
 
     /// By rank, then as they came.
-    fn leaving(&self, slot: Slot) -> Place {
-        Place {
+    fn leaving(&self, slot: Slot) -> Position {
+        Position {
             major: self.rank,
             minor: self.waiting.id.0,
             slot,
@@ -426,12 +426,12 @@ impl<T> Entry<T> {
     }
 
     /// The largest rank first or the earliest deadline, then as they came.
-    fn giving_up(&self, when_full: WhenFull, slot: Slot) -> Place {
+    fn giving_up(&self, when_full: WhenFull, slot: Slot) -> Position {
         let major = match when_full {
             WhenFull::EvictLate => self.waiting.datagram.deadline.as_nanos().into(),
             _ => !self.rank,
         };
-        Place {
+        Position {
             major,
             minor: self.waiting.id.0,
             slot,
@@ -439,14 +439,14 @@ impl<T> Entry<T> {
     }
 }
 
-/// Whether the datagram that had a place in an order has it still.
+/// Whether the datagram that had a position in an order has it still.
 fn is_there<T>(
     slots: &[Entry<T>],
-    of: impl Fn(&Entry<T>, Slot) -> Place,
-) -> impl Fn(&Place) -> bool {
-    move |place| {
-        let entry = &slots[place.slot as usize];
-        entry.waits() && of(entry, place.slot) == *place
+    of: impl Fn(&Entry<T>, Slot) -> Position,
+) -> impl Fn(&Position) -> bool {
+    move |position| {
+        let entry = &slots[position.slot as usize];
+        entry.waits() && of(entry, position.slot) == *position
     }
 }
 

@@ -4,12 +4,12 @@
 //!
 //! | paper | here |
 //! | --- | --- |
-//! | C | [`Line::capacity`], packet/s |
-//! | B | [`Line::buffer`], packets |
-//! | n | [`Line::downloads`] |
+//! | C | [`Bottleneck::capacity`], packet/s |
+//! | B | [`Bottleneck::buffer`], packets |
+//! | n | [`Bottleneck::downloads`] |
 //! | lambda | `rate`, packet/s |
-//! | p(T) | [`Line::deprioritised`] |
-//! | T-bar | [`Line::prioritised_time`] |
+//! | p(T) | [`Bottleneck::deprioritised`] |
+//! | T-bar | [`Bottleneck::prioritised_time`] |
 //!
 //! Departures from the paper: none in `p`. T-bar is found as `1 / r`, where `r` is the rate at which
 //! intervals of the worst length violate eq. (1); it equals the integral of `1 - p(t)` as long as
@@ -23,7 +23,7 @@ use num_traits::Float as _;
 
 /// A bottleneck with `downloads` TCP flows that keep its buffer full.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct Bottleneck {
     /// Packet/s, above 0.
     pub capacity: f64,
     /// Packets, above 0.
@@ -32,7 +32,7 @@ pub struct Line {
     pub downloads: u32,
 }
 
-impl Line {
+impl Bottleneck {
     /// The video may hold fewer packets than this: eq. (1), `B / (n + 1)`.
     pub fn allowance(&self) -> f64 {
         self.buffer / (f64::from(self.downloads) + 1.0)
@@ -98,7 +98,7 @@ impl Line {
 
     /// The mean time in seconds until a Poisson stream of `rate` packet/s, alone at the server that prefers it, has as many
     /// packets in the system as eq. (1) forbids, from an empty one: that of the M/D/1 queue, where the last service counts
-    /// in full. Where it is long, it is as good as exponential: [`Line::hit`].
+    /// in full. Where it is long, it is as good as exponential: [`Bottleneck::hit`].
     pub fn hitting_time(&self, rate: f64) -> f64 {
         let (most, service) = (self.allowance().ceil() as usize, 1.0 / self.capacity);
         if most <= 1 {
@@ -167,8 +167,8 @@ mod tests {
     use super::*;
 
     /// 10 Mbit/s of 1250 B packets and 200 of buffer, as in Fig. 3 and 4.
-    fn paper(downloads: u32) -> Line {
-        Line {
+    fn paper(downloads: u32) -> Bottleneck {
+        Bottleneck {
             capacity: 1000.0,
             buffer: 200.0,
             downloads,
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn the_time_until_a_queue_is_long_is_that_of_a_simulated_one() {
         // Slots of a service; 3 downloads leave 5 of 20 packets, at 600 of 1000 packet/s.
-        let line = Line {
+        let line = Bottleneck {
             capacity: 1000.0,
             buffer: 20.0,
             downloads: 3,
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_summit_far_from_the_first_k_is_found() {
         // 2000 packets to spare: over the first thousand k no float holds the probability.
-        let line = Line {
+        let line = Bottleneck {
             buffer: 12_000.0,
             ..paper(5)
         };

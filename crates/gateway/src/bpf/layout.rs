@@ -110,7 +110,7 @@ pub(super) struct Pool {
 /// `struct flow` of `bpf/pool.h`, without what a discipline adds.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Flow {
+pub(super) struct FlowEntry {
     pub entry_hash: u32,
     entry_chain: u32,
     head: u32,
@@ -229,7 +229,7 @@ mod tests {
                 seen += 1;
             }
             // A discipline's own state follows.
-            let (flow, size) = fields!(Flow: entry_hash entry_chain head tail bytes packets);
+            let (flow, size) = fields!(FlowEntry: entry_hash entry_chain head tail bytes packets);
             let (theirs, _) = of_c("flow");
             assert_eq!(theirs[..flow.len()], flow, "{discipline}");
             assert_eq!(theirs[flow.len()].1, size, "{discipline}");

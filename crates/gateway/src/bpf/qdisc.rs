@@ -16,7 +16,7 @@ use makeway_core::sched::{DropFrom, Env, FqParams, Limits, Spec};
 use makeway_core::ticket::Codec;
 use makeway_core::units::Rate;
 
-use super::layout::{self, Counters, Flow, Keys, Pool, Sojourns, identity};
+use super::layout::{self, Counters, FlowEntry, Keys, Pool, Sojourns, identity};
 use super::params::Params;
 use super::{BpfError, is_supported, program};
 use crate::datapath::DatapathConfig;
@@ -311,17 +311,20 @@ impl Qdisc {
     }
 
     /// The flows that hold packets, in no order.
-    pub(super) fn flows(&self) -> Result<Vec<Flow>, BpfError> {
+    pub(super) fn flows(&self) -> Result<Vec<FlowEntry>, BpfError> {
         let used: Pool = self.read("pool")?;
         let map = self.map("flows")?;
         let mut flows = Vec::new();
         for i in 1..=used.flows_used {
             let found = map.lookup(&i.to_ne_bytes(), MapFlags::ANY);
             let found = found.map_err(|source| self.refused("flows", source))?;
-            let Some(bytes) = found.as_deref().and_then(|b| b.get(..size_of::<Flow>())) else {
+            let Some(bytes) = found
+                .as_deref()
+                .and_then(|b| b.get(..size_of::<FlowEntry>()))
+            else {
                 break;
             };
-            let flow: Flow = pod_read_unaligned(bytes);
+            let flow: FlowEntry = pod_read_unaligned(bytes);
             flows.extend((flow.packets > 0).then_some(flow));
         }
         Ok(flows)

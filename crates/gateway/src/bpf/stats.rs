@@ -3,7 +3,7 @@
 
 use makeway_core::units::Duration;
 
-use super::layout::{Flow, Sojourns};
+use super::layout::{FlowEntry, Sojourns};
 use super::qdisc::Snapshot;
 use super::{BpfError, Qdisc};
 use crate::datapath::sojourn::{BUCKETS, counts_below, quantile};
@@ -56,7 +56,7 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
     })
 }
 
-fn flow(flow: Flow) -> FlowStats {
+fn flow(flow: FlowEntry) -> FlowStats {
     FlowStats {
         flow: format!("hash {:08x}", flow.entry_hash),
         backlog_packets: flow.packets.into(),

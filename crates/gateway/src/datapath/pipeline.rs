@@ -76,7 +76,7 @@ impl Counters {
 }
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct FlowAccount {
     counters: Counters,
     backlog_packets: u32,
     backlog_bytes: u64,
@@ -84,7 +84,7 @@ struct Flow {
     sojourns: Sojourns,
 }
 
-impl Flow {
+impl FlowAccount {
     const fn new() -> Self {
         Self {
             counters: Counters {
@@ -106,7 +106,7 @@ impl Flow {
 #[derive(Clone, Debug)]
 pub(super) struct SeenFlow {
     key: FlowKey,
-    flow: Flow,
+    flow: FlowAccount,
     standing: Option<Standing>,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Pipeline {
     keys: FlowTable<FlowKey>,
     users: Users,
     tags: Tags,
-    flows: Vec<Flow>,
+    flows: Vec<FlowAccount>,
     flows_seen: u64,
     line: DelayLine,
     total: Counters,
@@ -203,8 +203,8 @@ impl Pipeline {
         if held.is_new {
             self.flows_seen += 1;
             match self.flows.get_mut(index) {
-                Some(flow) => *flow = Flow::new(),
-                None => self.flows.push(Flow::new()),
+                Some(flow) => *flow = FlowAccount::new(),
+                None => self.flows.push(FlowAccount::new()),
             }
         }
         let Some(user) = self.users.hold(queued.headers) else {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable, cast_slice};
 use makeway_core::framing::Framing;
-use makeway_core::sched::order::{Buckets, Order, Place};
+use makeway_core::sched::order::{Buckets, Order, Position};
 use makeway_core::units::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -128,8 +128,8 @@ proptest! {
                 continue;
             }
             held[flow as usize] = bytes;
-            let place = |bytes| Place { node: flow, bytes };
-            buckets.update(place(old), place(bytes));
+            let position = |bytes| Position { node: flow, bytes };
+            buckets.update(position(old), position(bytes));
             questions.push(question(What::Update, [flow, old, bytes].map(u64::from)));
             expected.push(0);
             if let (Some(shortest), Some(longest)) = (buckets.shortest(), buckets.longest()) {

@@ -4,7 +4,7 @@
 use makeway_core::random::Rng;
 use makeway_core::units::{Duration, Instant};
 
-use super::line::{PATHS, Probes, uniform};
+use super::link::{PATHS, Probes, uniform};
 
 /// A probe that has returned: one-way delays, of clocks that agree.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use makeway_core::measure::Histogram;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use makeway_sim::{Options, Ports};
 
-use super::line::{JUDGED, Line, SECONDS};
+use super::link::{JUDGED, SECONDS, VaryingLink};
 use super::probes::Prober;
 use super::rivals::{Algorithm, Seen, make};
 
@@ -51,22 +51,22 @@ struct Record {
 
 /// Runs `link` under the algorithm `name`. `None`: it was stopped.
 pub fn sample(
-    line: &Line,
+    link: &VaryingLink,
     name: &str,
     replication: u64,
     stop: &Arc<AtomicBool>,
     series: Option<&Path>,
 ) -> anyhow::Result<Option<Sample>> {
     let seed = makeway_core::random::Rng::new(replication).next_u64();
-    let written = line.nominal.map(|mbit| {
+    let written = link.nominal.map(|mbit| {
         let [first, least, most] = WRITTEN.map(|share| Rate::from_bps((mbit * share * 1e6) as u64));
         Bounds { first, least, most }
     });
     let first = written.map(|bounds| bounds.first.as_mbit_f64());
     let scenario =
-        makeway_scenario::parse(&line.scenario(seed, first), line.name, Path::new("."), &[])?;
+        makeway_scenario::parse(&link.scenario(seed, first), link.name, Path::new("."), &[])?;
     let mut algorithm = make(name, written, seed);
-    let mut prober = Prober::new(line.probes, seed, algorithm.probes());
+    let mut prober = Prober::new(link.probes, seed, algorithm.probes());
     let mut next = Instant::ZERO;
     let mut record = Record {
         added: Histogram::new(),
@@ -86,7 +86,7 @@ pub fn sample(
     makeway_sim::run_steered(&scenario, &options, STEP, |ports| {
         let now = ports.now();
         let wait = LINE.map(|(link, end)| ports.wait(link, end));
-        record.step(line, ports, wait, writes);
+        record.step(link, ports, wait, writes);
         for probe in prober.step(now, wait) {
             algorithm.on_probe(now, probe);
         }
@@ -101,7 +101,7 @@ pub fn sample(
     if let Some(file) = series {
         write(file, &record.series)?;
     }
-    Ok(Some(record.figures(line)))
+    Ok(Some(record.figures(link)))
 }
 
 /// A tick of the algorithm.
@@ -121,7 +121,7 @@ fn steer(algorithm: &mut dyn Algorithm, ports: &mut Ports<'_>) {
 }
 
 impl Record {
-    fn step(&mut self, line: &Line, ports: &Ports<'_>, wait: [Duration; 2], writes: bool) {
+    fn step(&mut self, link: &VaryingLink, ports: &Ports<'_>, wait: [Duration; 2], writes: bool) {
         let at = ports.now().saturating_since(Instant::ZERO).as_secs_f64();
         let seconds = STEP.as_secs_f64();
         let sent = LINE.map(|(link, end)| ports.sent(link, end));
@@ -149,7 +149,7 @@ impl Record {
             return;
         }
         self.added.record(added);
-        if line.is_loaded(at) {
+        if link.is_loaded(at) {
             for n in 0..2 {
                 self.carried[n] += carried[n];
                 self.possible[n] += possible[n];
@@ -157,13 +157,13 @@ impl Record {
         }
     }
 
-    fn figures(&self, line: &Line) -> Sample {
+    fn figures(&self, link: &VaryingLink) -> Sample {
         let share = |n: usize| self.carried[n] / self.possible[n];
-        let events = line.events();
+        let events = link.events();
         let mut times = Vec::new();
         for (n, event) in events.iter().enumerate() {
             let until = events.get(n + 1).copied().unwrap_or(f64::from(SECONDS));
-            times.extend(self.recovery(line, *event, until));
+            times.extend(self.recovery(link, *event, until));
         }
         let count = times.len() as f64;
         Sample {
@@ -174,11 +174,11 @@ impl Record {
     }
 
     /// Time from `event` to the first loaded second of little delay and a used link; at most until `until`.
-    fn recovery(&self, line: &Line, event: f64, until: f64) -> Option<f64> {
+    fn recovery(&self, link: &VaryingLink, event: f64, until: f64) -> Option<f64> {
         let per_second = (1.0 / STEP.as_secs_f64()) as usize;
         let first = (event * per_second as f64) as usize;
         let last = ((until * per_second as f64) as usize).min(self.steps.len());
-        let is_loaded = |step: usize| line.is_loaded(step as f64 / per_second as f64);
+        let is_loaded = |step: usize| link.is_loaded(step as f64 / per_second as f64);
         let begin = (first..last).find(|step| is_loaded(*step))?;
         for from in begin..last.saturating_sub(per_second) {
             let second = &self.steps[from..from + per_second];

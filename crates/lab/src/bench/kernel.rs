@@ -2,7 +2,7 @@
 //! `makeway-lab bench kernel`: instructions that a packet costs in the kernel's qdiscs and in ours.
 
 mod guest;
-mod line;
+mod veth;
 
 use std::process::ExitCode;
 use std::time::Duration;

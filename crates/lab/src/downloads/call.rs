@@ -11,7 +11,7 @@ use rustix::process::{Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use super::line::{self, CLIENT, Line, Process};
+use super::bottleneck::{self, Bottleneck, CLIENT, Process};
 
 const PORT: u16 = 5004;
 /// As the scenario of `makeway demo`.
@@ -67,20 +67,20 @@ struct GotStream {
 
 impl Call {
     /// For `time`; in its middle the sender stands still for `stall`.
-    pub fn start(line: &Line, time: Duration, stall: Duration) -> anyhow::Result<Self> {
+    pub fn start(bottleneck: &Bottleneck, time: Duration, stall: Duration) -> anyhow::Result<Self> {
         let traces = [trace(AUDIO)?, trace(VIDEO)?];
         let [audio, video] = [0, 1].map(|n| traces[n].path().display().to_string());
         let to = node_address(CLIENT);
         let seconds = time.as_secs();
         let until = seconds + 3;
-        let recv = line::start(
-            line.client(),
+        let recv = bottleneck::start(
+            bottleneck.client(),
             &format!("recv {to}:{PORT} --once --for {until}s --json"),
         )?;
         // Until it listens.
         thread::sleep(Duration::from_millis(200));
-        let send = line::start(
-            line.server(),
+        let send = bottleneck::start(
+            bottleneck.server(),
             &format!(
                 "send {to}:{PORT} --trace {audio} --trace {video} --rate {RATE} --policy fifo --queue 2000 --deadline 150ms --for {seconds}s --json"
             ),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use makeway_netns::topology::node_address;
 use rustix::net::sockopt;
 
-use super::line::{CLIENT, Line};
+use super::bottleneck::{Bottleneck, CLIENT};
 
 /// The client listens; the server connects and sends.
 pub struct Flows {
@@ -28,9 +28,9 @@ pub struct Received {
 impl Flows {
     /// # Errors
     /// The kernel does not have the congestion control, and which it has.
-    pub fn open(line: &Line, count: u32, control: &str) -> io::Result<Self> {
+    pub fn open(bottleneck: &Bottleneck, count: u32, control: &str) -> io::Result<Self> {
         let listen = || TcpListener::bind((node_address(CLIENT), 0));
-        let listener = line.client().run(listen)?;
+        let listener = bottleneck.client().run(listen)?;
         listener.set_nonblocking(true)?;
         let open = || {
             use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -46,7 +46,7 @@ impl Flows {
             })?;
             Ok(socket)
         };
-        let servers = line
+        let servers = bottleneck
             .server()
             .run(|| (0..count).map(|_| open()).collect::<io::Result<Vec<_>>>())?;
         Ok(Self { listener, servers })

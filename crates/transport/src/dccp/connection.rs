@@ -24,7 +24,7 @@ use makeway_core::send::{self, Datagram, DatagramId, Policy, Sender};
 use makeway_core::units::{Duration, Instant};
 
 use super::ack_vector::AckVector;
-use super::feature::{self, Features, Place};
+use super::feature::{self, End, Features};
 use super::option::Opt;
 use super::wire::{Coverage, Kind, Packet, Pseudo, Reset};
 use super::{Ccid, Seq};
@@ -251,25 +251,21 @@ impl<P: Policy> Connection<P> {
 
     fn new(config: Config, policy: P, ends: Ends, iss: u64, now: Instant, server: bool) -> Self {
         let mut features = Features::new(server);
-        features.want(feature::CCID, Place::Local, config.ccid.number().into());
+        features.want(feature::CCID, End::Local, config.ccid.number().into());
         if let Some(ccid) = config.their_ccid {
-            features.want(feature::CCID, Place::Remote, ccid.into());
+            features.want(feature::CCID, End::Remote, ccid.into());
         }
         match config.ccid {
             // RFC 4341 §4.
-            Ccid::Two(_) => features.want(feature::SEND_ACK_VECTOR, Place::Remote, 1),
+            Ccid::Two(_) => features.want(feature::SEND_ACK_VECTOR, End::Remote, 1),
             Ccid::Three(_) => {
-                features.want(feature::SEND_LOSS_EVENT_RATE, Place::Remote, 1);
-                features.want(feature::SEND_NDP_COUNT, Place::Local, 1);
+                features.want(feature::SEND_LOSS_EVENT_RATE, End::Remote, 1);
+                features.want(feature::SEND_NDP_COUNT, End::Local, 1);
             }
         }
-        features.want(
-            feature::SEQUENCE_WINDOW,
-            Place::Local,
-            config.sequence_window,
-        );
+        features.want(feature::SEQUENCE_WINDOW, End::Local, config.sequence_window);
         // Marks of ECN do not come up to here.
-        features.want(feature::ECN_INCAPABLE, Place::Local, 1);
+        features.want(feature::ECN_INCAPABLE, End::Local, 1);
         let iss = Seq::new(iss);
         Self {
             config,
@@ -426,7 +422,7 @@ impl<P: Policy> Connection<P> {
             options.extend(&self.cookie);
         }
         if acknowledges {
-            if self.features.value(feature::SEND_ACK_VECTOR, Place::Local) == 1 {
+            if self.features.value(feature::SEND_ACK_VECTOR, End::Local) == 1 {
                 self.vector.write(seq, options);
             }
             self.receiver
@@ -440,7 +436,7 @@ impl<P: Policy> Connection<P> {
         } else if let Some((stamp, came)) = self.echo.take() {
             Opt::TimestampEcho(stamp, now.saturating_since(came)).write(options);
         }
-        if self.features.value(feature::SEND_NDP_COUNT, Place::Local) == 1 && self.ndp > 0 {
+        if self.features.value(feature::SEND_NDP_COUNT, End::Local) == 1 && self.ndp > 0 {
             Opt::NdpCount(self.ndp).write(options);
         }
         self.ndp = if kind.is_data() { 0 } else { self.ndp + 1 };
@@ -532,8 +528,8 @@ impl<P: Policy> Connection<P> {
     }
 
     /// A feature's value now.
-    pub fn feature(&self, number: u8, place: Place) -> u64 {
-        self.features.value(number, place)
+    pub fn feature(&self, number: u8, end: End) -> u64 {
+        self.features.value(number, end)
     }
 
     fn rtt(&self) -> Option<Duration> {

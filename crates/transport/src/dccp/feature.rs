@@ -57,7 +57,7 @@ enum Rule {
 
 /// Where a feature lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum End {
     /// At this end.
     Local,
     /// At the other.
@@ -109,14 +109,14 @@ impl Features {
     }
 
     /// Its value now.
-    pub fn value(&self, number: u8, place: Place) -> u64 {
-        index(number).map_or(0, |at| self.states[place as usize][at].value)
+    pub fn value(&self, number: u8, end: End) -> u64 {
+        index(number).map_or(0, |at| self.states[end as usize][at].value)
     }
 
     /// Asks for a value, unless it has it. Of a number (NN) only where the feature lies.
-    pub fn want(&mut self, number: u8, place: Place, value: u64) {
+    pub fn want(&mut self, number: u8, end: End, value: u64) {
         let Some(at) = index(number) else { return };
-        let state = &mut self.states[place as usize][at];
+        let state = &mut self.states[end as usize][at];
         state.wanted = Some(value);
         if state.value != value {
             state.changing = Some(value);
@@ -140,7 +140,7 @@ impl Features {
         if confirms {
             out.extend(&self.confirms);
         }
-        for (place, states) in [Place::Local, Place::Remote].into_iter().zip(&self.states) {
+        for (end, states) in [End::Local, End::Remote].into_iter().zip(&self.states) {
             for ((number, _, rule), state) in KNOWN.iter().zip(states) {
                 let Some(value) = state.changing else {
                     continue;
@@ -151,7 +151,7 @@ impl Features {
                     Rule::NonNegotiable(length, ..) => *length,
                 };
                 Opt::Change(Feature {
-                    at_sender: place == Place::Local,
+                    at_sender: end == End::Local,
                     number: *number,
                     values: &bytes[8 - length..],
                 })
@@ -203,13 +203,13 @@ impl Features {
     }
 
     fn on_change(&mut self, mandatory: bool, change: Feature<'_>) -> Result<(), Reset> {
-        let place = if change.at_sender {
-            Place::Remote
+        let end = if change.at_sender {
+            End::Remote
         } else {
-            Place::Local
+            End::Local
         };
         let agreed = index(change.number).and_then(|at| {
-            let state = &self.states[place as usize][at];
+            let state = &self.states[end as usize][at];
             match KNOWN[at].2 {
                 Rule::NonNegotiable(length, least, most) => {
                     let value = number(change.values);
@@ -228,22 +228,22 @@ impl Features {
             if mandatory {
                 return Err(Reset::MANDATORY_ERROR);
             }
-            self.confirm(place, change.number, &[]);
+            self.confirm(end, change.number, &[]);
             return Ok(());
         };
-        let state = &mut self.states[place as usize][at];
+        let state = &mut self.states[end as usize][at];
         state.value = value;
         state.changing = None;
         let wanted = state.wanted;
         match KNOWN[at].2 {
-            Rule::NonNegotiable(..) => self.confirm(place, change.number, change.values),
+            Rule::NonNegotiable(..) => self.confirm(end, change.number, change.values),
             Rule::ServerPriority(known) => {
                 let mut values = vec![value as u8];
                 match wanted {
                     Some(wanted) => values.push(wanted as u8),
                     None => values.extend(known),
                 }
-                self.confirm(place, change.number, &values);
+                self.confirm(end, change.number, &values);
             }
         }
         Ok(())
@@ -262,12 +262,12 @@ impl Features {
         shared.map(|&value| value.into())
     }
 
-    fn confirm(&mut self, place: Place, number: u8, values: &[u8]) {
+    fn confirm(&mut self, end: End, number: u8, values: &[u8]) {
         if self.confirms.len() + values.len() + 3 > Self::MOST_CONFIRMS {
             return;
         }
         Opt::Confirm(Feature {
-            at_sender: place == Place::Local,
+            at_sender: end == End::Local,
             number,
             values,
         })
@@ -275,15 +275,15 @@ impl Features {
     }
 
     fn on_confirm(&mut self, confirm: Feature<'_>) -> Result<(), Reset> {
-        let place = if confirm.at_sender {
-            Place::Remote
+        let end = if confirm.at_sender {
+            End::Remote
         } else {
-            Place::Local
+            End::Local
         };
         let Some(at) = index(confirm.number) else {
             return Ok(());
         };
-        let state = &mut self.states[place as usize][at];
+        let state = &mut self.states[end as usize][at];
         let Some(asked) = state.changing else {
             return Ok(());
         };
@@ -337,23 +337,23 @@ mod tests {
     #[test]
     fn both_ends_agree_within_a_handshake() {
         let (mut client, mut server) = (Features::new(false), Features::new(true));
-        client.want(CCID, Place::Local, 3);
-        client.want(SEQUENCE_WINDOW, Place::Local, 1000);
-        client.want(SEND_LOSS_EVENT_RATE, Place::Remote, 1);
-        server.want(SEND_NDP_COUNT, Place::Remote, 1);
+        client.want(CCID, End::Local, 3);
+        client.want(SEQUENCE_WINDOW, End::Local, 1000);
+        client.want(SEND_LOSS_EVENT_RATE, End::Remote, 1);
+        server.want(SEND_NDP_COUNT, End::Remote, 1);
         packet(&mut client, &mut server, 1, 0).unwrap();
         packet(&mut server, &mut client, 2, 1).unwrap();
         packet(&mut client, &mut server, 3, 2).unwrap();
         for (number, local, value) in [
-            (CCID, Place::Local, 3),
-            (SEQUENCE_WINDOW, Place::Local, 1000),
-            (SEND_LOSS_EVENT_RATE, Place::Remote, 1),
-            (SEND_NDP_COUNT, Place::Local, 1),
+            (CCID, End::Local, 3),
+            (SEQUENCE_WINDOW, End::Local, 1000),
+            (SEND_LOSS_EVENT_RATE, End::Remote, 1),
+            (SEND_NDP_COUNT, End::Local, 1),
         ] {
-            let remote = if local == Place::Local {
-                Place::Remote
+            let remote = if local == End::Local {
+                End::Remote
             } else {
-                Place::Local
+                End::Local
             };
             assert_eq!(client.value(number, local), value, "{number}");
             assert_eq!(server.value(number, remote), value, "{number}");
@@ -405,7 +405,7 @@ mod tests {
         server
             .receive(Seq::new(8), None, options(&change(0)))
             .unwrap();
-        assert_eq!(server.value(SEND_NDP_COUNT, Place::Remote), 1);
+        assert_eq!(server.value(SEND_NDP_COUNT, End::Remote), 1);
     }
 
     proptest! {
@@ -415,13 +415,13 @@ mod tests {
             server: bool,
         ) {
             let mut features = Features::new(server);
-            features.want(CCID, Place::Local, 3);
+            features.want(CCID, End::Local, 3);
             for (n, bytes) in packets.iter().enumerate() {
                 let mut hostile = vec![32 + (n % 4) as u8, 5, 1 + (n % 9) as u8];
                 hostile.extend(bytes);
                 let _ = features.receive(Seq::new(n as u64), Some(Seq::new(0)), options(&hostile));
                 prop_assert!(features.confirms.len() <= Features::MOST_CONFIRMS);
-                prop_assert!([2, 3].contains(&features.value(CCID, Place::Local)));
+                prop_assert!([2, 3].contains(&features.value(CCID, End::Local)));
             }
         }
     }

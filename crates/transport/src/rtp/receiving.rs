@@ -80,7 +80,7 @@ pub struct Received {
 
 /// The received packets.
 #[derive(Clone, Debug)]
-struct Line {
+struct Reception {
     received: Received,
     unwrap: Unwrap,
     last_heard: Instant,
@@ -168,7 +168,7 @@ impl Arrivals {
 #[derive(Clone, Debug)]
 pub struct Receiving {
     config: ReceivingConfig,
-    lines: Vec<Line>,
+    lines: Vec<Reception>,
     /// Of TWCC.
     unwrap: Unwrap,
     arrivals: Arrivals,
@@ -310,7 +310,7 @@ impl Receiving {
             }
             self.lines.remove(at);
         }
-        self.lines.push(Line::new(ssrc, now));
+        self.lines.push(Reception::new(ssrc, now));
         Some(self.lines.len() - 1)
     }
 
@@ -478,7 +478,7 @@ impl Receiving {
 /// Jitter is reported in RTP time; of payload types that are agreed on elsewhere the clock is taken to be video's.
 const JITTER_CLOCK: u32 = 90_000;
 
-impl Line {
+impl Reception {
     fn new(ssrc: u32, now: Instant) -> Self {
         Self {
             received: Received {

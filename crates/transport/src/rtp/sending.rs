@@ -136,7 +136,7 @@ pub struct Stats {
 
 /// The state of one stream.
 #[derive(Clone, Debug)]
-struct Line {
+struct StreamState {
     stream: Stream,
     next_rtp: u16,
     first_timestamp: u32,
@@ -156,7 +156,7 @@ pub struct Sending<C, Q, P> {
     sender: Sender<C, P, Media>,
     inbox: Inbox<Q>,
     one_way: OneWay,
-    lines: Vec<Line>,
+    lines: Vec<StreamState>,
     /// The longest payload, by the path and by the configuration.
     largest: usize,
     most: usize,
@@ -183,7 +183,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     ) -> Result<Self, ConfigError> {
         config.check()?;
         let mut rng = Rng::new(config.seed);
-        let line = |stream: &Stream| Line {
+        let line = |stream: &Stream| StreamState {
             stream: *stream,
             next_rtp: rng.next_u64() as u16,
             first_timestamp: rng.next_u64() as u32,
@@ -565,7 +565,7 @@ const LEAST_CUT: usize = 400;
 /// Sender reports that are remembered: one may answer an earlier one while the last is on its way.
 const REPORTS: usize = 4;
 
-impl Line {
+impl StreamState {
     /// RTP time stamp of an instant, by the last of the application if there was one.
     fn timestamp(&self, at: Instant) -> u32 {
         let (zero, first) = self.clock.unwrap_or((Instant::ZERO, self.first_timestamp));

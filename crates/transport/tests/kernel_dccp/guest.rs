@@ -17,7 +17,7 @@ use makeway_core::send::fifo::Fifo;
 use makeway_core::units::{Duration, Instant};
 use makeway_transport::dccp::connection::{Config, State};
 use makeway_transport::dccp::driver::{Clock, Wire, drive, wait};
-use makeway_transport::dccp::feature::{self, Place};
+use makeway_transport::dccp::feature::{self, End};
 use makeway_transport::dccp::kernel::{Dccp, TfrcInfo};
 use makeway_transport::dccp::link::Link;
 use makeway_transport::dccp::tun::Tun;
@@ -70,7 +70,7 @@ impl Ours {
         connection: Connection<Fifo>,
         link: Link<Tun>,
         clock: Clock,
-        (place, ccid): (Place, u8),
+        (place, ccid): (End, u8),
     ) -> Self {
         let mut ours = Self {
             connection,
@@ -198,7 +198,7 @@ fn we_send(ccid: u8, name: &str) {
     });
     let ends = ends(40_000 + u16::from(ccid), PORT);
     let connection = Connection::client(config(ccid), Fifo, ends, 1 << 40, clock.now());
-    let mut ours = Ours::established(connection, link, clock, (Place::Local, ccid));
+    let mut ours = Ours::established(connection, link, clock, (End::Local, ccid));
 
     ours.stream(100, 4);
     let open = ours.connection.state();
@@ -268,7 +268,7 @@ fn the_kernel_sends(ccid: u8, name: &str) {
     let ends = ends(PORT, source);
     let connection =
         Connection::accept(config(ccid), Fifo, ends, 1 << 20, clock.now(), &request).unwrap();
-    let mut ours = Ours::established(connection, link, clock, (Place::Remote, ccid));
+    let mut ours = Ours::established(connection, link, clock, (End::Remote, ccid));
     assert!(ready.recv().unwrap().is_none());
 
     ours.millis(1500);

@@ -3,7 +3,7 @@
 
 use makeway_core::units::Duration;
 use makeway_netns::Outcome;
-use makeway_netns::media::{Clip, FRAME_RATE, MediaError, Viewed};
+use makeway_netns::clip::{Clip, FRAME_RATE, MediaError, Viewed};
 use makeway_scenario::Scenario;
 use maud::{Markup, html};
 

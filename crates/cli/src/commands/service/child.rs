@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn up_understands_every_option_that_is_passed_on() {
         #[derive(clap::Parser)]
-        struct Line {
+        struct CommandLine {
             #[command(subcommand)]
             command: Sub,
         }
@@ -391,7 +391,7 @@ mod tests {
             let line = [OsString::from("makeway")]
                 .into_iter()
                 .chain(arguments(&one(keys)));
-            let parsed = <Line as clap::Parser>::try_parse_from(line);
+            let parsed = <CommandLine as clap::Parser>::try_parse_from(line);
             assert!(parsed.is_ok(), "{keys}: {:?}", parsed.err());
         }
         let mut down = one("download = \"50mbit\"");
@@ -399,6 +399,6 @@ mod tests {
         let line = [OsString::from("makeway")]
             .into_iter()
             .chain(arguments(&down));
-        assert!(<Line as clap::Parser>::try_parse_from(line).is_ok());
+        assert!(<CommandLine as clap::Parser>::try_parse_from(line).is_ok());
     }
 }

@@ -5,32 +5,32 @@
 //! before one with one that is longer than each of them. Each user, and the link, remember the longest and the heaviest that they
 //! have seen as packets came, so that no search is needed; the longest flow of all is known exactly.
 
-use super::{Flow, Makeway, order_of};
-use crate::sched::order::{Order, Place};
+use super::{FlowState, Makeway, order_of};
+use crate::sched::order::{Order, Position};
 use crate::sched::standing::Class;
 
 /// A standing queue counts this part for the drop, while less than 3/4 of the buffer stands.
 const SHIELD: u64 = 16;
 
 impl Makeway {
-    /// A flow's place by its size for the drop.
-    pub(super) fn sized(&self, place: Place, packets: u32) -> Place {
+    /// A flow's position by its size for the drop.
+    pub(super) fn sized(&self, position: Position, packets: u32) -> Position {
         // With all that is held, no more than 2^32; see `Limits::MOST_BYTES`.
-        let bytes = place.bytes.saturating_add(packets * self.slot);
-        Place { bytes, ..place }
+        let bytes = position.bytes.saturating_add(packets * self.slot);
+        Position { bytes, ..position }
     }
 
     /// A flow's size for the drop.
     fn size(&self, flow: u32) -> u64 {
         let packets = self.flows[flow as usize].record.packets;
-        self.sized(self.pool.place(flow), packets).bytes.into()
+        self.sized(self.pool.position(flow), packets).bytes.into()
     }
 
     /// The flow that pays for a full buffer.
     pub(super) fn longest(&self) -> Option<u32> {
         let [new, standing, bulk] = [Class::New, Class::Standing, Class::Bulk].map(|class| {
-            let place = self.orders[order_of(class)].longest()?;
-            Some(self.pool.flow_at(place.node))
+            let position = self.orders[order_of(class)].longest()?;
+            Some(self.pool.flow_at(position.node))
         });
         let size = |flow: Option<u32>| flow.map_or(0, |flow| self.size(flow));
         let other = if size(new) > size(bulk) { new } else { bulk };
@@ -47,7 +47,7 @@ impl Makeway {
     /// Of those that are not in standing, the longest flow of the user that holds most: `other` is the longest of all users.
     fn longest_of_heaviest(&self, other: u32) -> u32 {
         let flow = self.users[self.heaviest as usize].longest;
-        let Flow { record, user, .. } = &self.flows[flow as usize];
+        let FlowState { record, user, .. } = &self.flows[flow as usize];
         let is_valid = *user == self.heaviest && record.packets > 0 && !record.goes_first();
         match self.flows[other as usize].user != self.heaviest && is_valid {
             true => flow,
@@ -59,7 +59,7 @@ impl Makeway {
     pub(super) fn weigh(&mut self, flow: u32) {
         let at = self.flows[flow as usize].user;
         let longest = self.users[at as usize].longest;
-        let Flow { record, user, .. } = &self.flows[longest as usize];
+        let FlowState { record, user, .. } = &self.flows[longest as usize];
         if *user != at || record.goes_first() || self.size(flow) > self.size(longest) {
             self.users[at as usize].longest = flow;
         }

@@ -18,7 +18,7 @@
 
 use super::bitmap::Bitmap;
 use super::tree::{Forest, Treap};
-use super::{Order, Place};
+use super::{Order, Position};
 use crate::fetch::fetch;
 use alloc::vec::Vec;
 
@@ -42,7 +42,7 @@ struct Ring {
 
 impl Buckets {
     #[inline]
-    fn link(&mut self, Place { node, bytes }: Place) {
+    fn link(&mut self, Position { node, bytes }: Position) {
         let node = self.window + node;
         let last = self.rings[bytes as usize].prev;
         self.rings[bytes as usize].prev = node;
@@ -56,8 +56,8 @@ impl Buckets {
 
     /// The first of the list for `bytes`, which is not empty.
     #[inline]
-    fn oldest(&self, bytes: usize) -> Place {
-        Place {
+    fn oldest(&self, bytes: usize) -> Position {
+        Position {
             node: self.rings[bytes].next - self.window,
             // Below the window, 2^18.
             bytes: bytes as u32,
@@ -65,7 +65,7 @@ impl Buckets {
     }
 
     #[inline]
-    fn unlink(&mut self, Place { node, bytes }: Place) {
+    fn unlink(&mut self, Position { node, bytes }: Position) {
         let node = self.window + node;
         let Ring { prev, next } = self.rings[node as usize];
         self.rings[prev as usize].next = next;
@@ -91,7 +91,7 @@ impl Order for Buckets {
     }
 
     #[inline]
-    fn update(&mut self, old: Place, new: Place) {
+    fn update(&mut self, old: Position, new: Position) {
         if old.bytes >= self.window || new.bytes >= self.window {
             return self.update_beyond(old, new);
         }
@@ -104,15 +104,15 @@ impl Order for Buckets {
     }
 
     #[inline]
-    fn shortest(&self) -> Option<Place> {
+    fn shortest(&self) -> Option<Position> {
         match self.occupied.first() {
             Some(bytes) => Some(self.oldest(bytes)),
-            None => Some(self.forest.place(self.beyond.first(&self.forest)?)),
+            None => Some(self.forest.position(self.beyond.first(&self.forest)?)),
         }
     }
 
     #[inline]
-    fn longest(&self) -> Option<Place> {
+    fn longest(&self) -> Option<Position> {
         if !self.beyond.is_empty() {
             return self.forest.longest(&self.beyond);
         }
@@ -130,18 +130,18 @@ impl Order for Buckets {
 
 impl Buckets {
     #[cold]
-    fn update_beyond(&mut self, old: Place, new: Place) {
+    fn update_beyond(&mut self, old: Position, new: Position) {
         let window = self.window;
         if (1..window).contains(&old.bytes) {
             self.unlink(old);
         }
-        let beyond = |place: Place| Place {
-            bytes: if place.bytes >= window {
-                place.bytes
+        let beyond = |position: Position| Position {
+            bytes: if position.bytes >= window {
+                position.bytes
             } else {
                 0
             },
-            ..place
+            ..position
         };
         self.forest
             .update(&mut self.beyond, beyond(old), beyond(new));

@@ -3,7 +3,7 @@
 //!
 //! Cost: O(log n) for each change, O(1) to look.
 
-use super::{Order, Place};
+use super::{Order, Position};
 use crate::heap::Heap;
 use core::cmp::Reverse;
 
@@ -24,7 +24,7 @@ impl Order for Heaps {
         }
     }
 
-    fn update(&mut self, old: Place, new: Place) {
+    fn update(&mut self, old: Position, new: Position) {
         self.changes += 1;
         let least = (new.bytes, self.changes);
         let most = (Reverse(new.bytes), self.changes);
@@ -45,13 +45,13 @@ impl Order for Heaps {
         }
     }
 
-    fn shortest(&self) -> Option<Place> {
+    fn shortest(&self) -> Option<Position> {
         let ((bytes, _), node) = self.least.first()?;
-        Some(Place { node, bytes })
+        Some(Position { node, bytes })
     }
 
-    fn longest(&self) -> Option<Place> {
+    fn longest(&self) -> Option<Position> {
         let ((Reverse(bytes), _), node) = self.most.first()?;
-        Some(Place { node, bytes })
+        Some(Position { node, bytes })
     }
 }

@@ -22,19 +22,19 @@ impl Naive {
 
 fn agrees<O: Order>(limit: u32, ops: &[(u32, u32)]) {
     let (mut order, mut naive) = (O::new(48, limit, 7), Naive::default());
-    let mut places = [0; 16].map(|bytes| Place { node: NIL, bytes });
+    let mut positions = [0; 16].map(|bytes| Position { node: NIL, bytes });
     for (n, &(flow, bytes)) in ops.iter().enumerate() {
         // Each flow has three nodes, of which it takes one or another.
         let node = flow + 16 * (n as u32 % 3);
-        let new = Place { node, bytes };
-        order.update(places[flow as usize], new);
-        places[flow as usize] = new;
+        let new = Position { node, bytes };
+        order.update(positions[flow as usize], new);
+        positions[flow as usize] = new;
         naive.update(flow, bytes);
         let least = naive.0.iter().map(|(_, b)| *b).min();
         let most = naive.0.iter().map(|(_, b)| *b).max();
-        let place = |flow: u32| places[flow as usize];
-        assert_eq!(order.shortest(), naive.first_with(least).map(place));
-        assert_eq!(order.longest(), naive.first_with(most).map(place));
+        let position = |flow: u32| positions[flow as usize];
+        assert_eq!(order.shortest(), naive.first_with(least).map(position));
+        assert_eq!(order.longest(), naive.first_with(most).map(position));
     }
 }
 

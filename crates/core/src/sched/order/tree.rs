@@ -6,7 +6,7 @@
 //! each operation, about 1.4 log2 n nodes deep, for any choice of the keys: no answer of a tree depends on
 //! its shape, so nothing that comes out tells of the priorities, and a changed key has a new one.
 
-use super::{NIL, Order, Place};
+use super::{NIL, Order, Position};
 use crate::random::Rng;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -125,13 +125,13 @@ impl Treap {
 /// Flows with their backlogs, each in one tree at most.
 #[derive(Clone, Debug)]
 pub struct Forest {
-    flows: Vec<Flow>,
+    flows: Vec<Node>,
     changes: u64,
     priorities: Rng,
 }
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct Node {
     bytes: u32,
     priority: u32,
     links: [u32; 2],
@@ -141,7 +141,7 @@ struct Flow {
 impl Nodes for Forest {
     type Key = (u32, u64);
     fn key(&self, node: u32) -> (u32, u64) {
-        let Flow { bytes, since, .. } = self.flows[node as usize];
+        let Node { bytes, since, .. } = self.flows[node as usize];
         (bytes, since)
     }
     fn priority(&self, node: u32) -> u32 {
@@ -158,7 +158,7 @@ impl Nodes for Forest {
 impl Forest {
     /// For nodes below `nodes`, none of them in a tree; `seed` is that of the priorities.
     pub fn new(nodes: u32, seed: u64) -> Self {
-        let flow = Flow {
+        let flow = Node {
             bytes: 0,
             priority: 0,
             links: [NIL; 2],
@@ -172,7 +172,7 @@ impl Forest {
     }
 
     /// As [`Order::update`], of a flow of `tree`.
-    pub fn update(&mut self, tree: &mut Treap, old: Place, new: Place) {
+    pub fn update(&mut self, tree: &mut Treap, old: Position, new: Position) {
         if old.bytes > 0 {
             tree.remove(self, old.node, self.key(old.node));
         }
@@ -182,16 +182,16 @@ impl Forest {
         }
     }
 
-    /// Before a flow goes in at `place`.
-    fn begin(&mut self, place: Place) {
+    /// Before a flow goes in at `position`.
+    fn begin(&mut self, position: Position) {
         self.changes += 1;
-        let flow = &mut self.flows[place.node as usize];
-        (flow.bytes, flow.since) = (place.bytes, self.changes);
+        let flow = &mut self.flows[position.node as usize];
+        (flow.bytes, flow.since) = (position.bytes, self.changes);
         flow.priority = self.priorities.next_u32();
     }
 
     /// Of the flows of `tree` with the most bytes, the one that has had them for longest.
-    pub fn longest(&self, tree: &Treap) -> Option<Place> {
+    pub fn longest(&self, tree: &Treap) -> Option<Position> {
         let (most, _) = self.key(tree.last(self)?);
         let mut at = tree.root;
         let mut found = None;
@@ -203,13 +203,13 @@ impl Forest {
                 at = self.child(at, 0);
             }
         }
-        found.map(|node| self.place(node))
+        found.map(|node| self.position(node))
     }
 
     /// Where `node`, which is in a tree, is.
-    pub fn place(&self, node: u32) -> Place {
+    pub fn position(&self, node: u32) -> Position {
         let (bytes, _) = self.key(node);
-        Place { node, bytes }
+        Position { node, bytes }
     }
 }
 
@@ -228,15 +228,15 @@ impl Order for Tree {
         }
     }
 
-    fn update(&mut self, old: Place, new: Place) {
+    fn update(&mut self, old: Position, new: Position) {
         self.forest.update(&mut self.root, old, new);
     }
 
-    fn shortest(&self) -> Option<Place> {
-        Some(self.forest.place(self.root.first(&self.forest)?))
+    fn shortest(&self) -> Option<Position> {
+        Some(self.forest.position(self.root.first(&self.forest)?))
     }
 
-    fn longest(&self) -> Option<Place> {
+    fn longest(&self) -> Option<Position> {
         self.forest.longest(&self.root)
     }
 }
@@ -280,7 +280,7 @@ mod tests {
         };
         let mut most = 0;
         for (node, &bytes) in (0..).zip(bytes) {
-            counted.forest.begin(Place { node, bytes });
+            counted.forest.begin(Position { node, bytes });
             tree.insert(&mut counted, node);
             most = most.max(counted.followed.take());
         }

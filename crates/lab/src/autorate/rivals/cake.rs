@@ -13,7 +13,7 @@ use makeway_core::autorate::{Bounds, Rates};
 use makeway_core::units::{Duration, Instant};
 
 use super::{Achieved, Algorithm, Seen, rates, within};
-use crate::autorate::line::PATHS;
+use crate::autorate::link::PATHS;
 use crate::autorate::probes::Probe;
 
 const WINDOW: usize = 6;

@@ -12,7 +12,7 @@ use makeway_core::random::Rng;
 use makeway_core::units::{Duration, Instant};
 
 use super::{Achieved, Algorithm, Seen, rates, within};
-use crate::autorate::line::{PATHS, uniform};
+use crate::autorate::link::{PATHS, uniform};
 use crate::autorate::probes::Probe;
 
 const TICK: f64 = 0.5;

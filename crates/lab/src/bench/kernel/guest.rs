@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In the guest, whose clock counts instructions: each qdisc in turn is put on the line and offered packets.
+//! In the guest, whose clock counts instructions: each qdisc in turn is put on the link and offered packets.
 
 use std::process::Command;
 use std::thread::sleep;
@@ -11,7 +11,7 @@ use makeway_core::units::Bytes;
 use makeway_gateway::bpf::{self, Qdisc};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::line::{Line, NEAR, softirqs};
+use super::veth::{NEAR, Veth, softirqs};
 use super::{Case, PATH, Row, Subject};
 use makeway::text;
 
@@ -47,13 +47,13 @@ const FLOWS: u32 = 30_000;
 
 /// Measures and says what it found, a line of JSON for each qdisc.
 pub fn run(only: &[String]) -> anyhow::Result<()> {
-    let mut line = Line::new()?;
+    let mut veth = Veth::new()?;
     // Twice: the first time is for the allocator.
-    Subject::of_path(&mut line)?;
-    let path = Subject::of_path(&mut line)?;
+    Subject::of_path(&mut veth)?;
+    let path = Subject::of_path(&mut veth)?;
     for name in NAMES {
         if only.is_empty() || only.iter().any(|one| one == name) {
-            let subject = Subject::of(name, &mut line).with_context(|| name.to_owned())?;
+            let subject = Subject::of(name, &mut veth).with_context(|| name.to_owned())?;
             text::say!("{}", serde_json::to_string(&subject)?);
         }
     }
@@ -63,12 +63,12 @@ pub fn run(only: &[String]) -> anyhow::Result<()> {
 
 impl Subject {
     /// The path without a qdisc; where a qdisc drops, with a far end that is down, so that the device does.
-    fn of_path(line: &mut Line) -> anyhow::Result<Self> {
+    fn of_path(veth: &mut Veth) -> anyhow::Result<Self> {
         call("tc", &format!("qdisc replace dev {NEAR} root noqueue"))?;
-        let (idle, steady) = (idle(line)?, steady(line, Case::Flood, BATCH)?);
-        line.set_far("down")?;
-        let dropped = excess(line, Case::Flood, 0);
-        line.set_far("up")?;
+        let (idle, steady) = (idle(veth)?, steady(veth, Case::Flood, BATCH)?);
+        veth.set_far("down")?;
+        let dropped = excess(veth, Case::Flood, 0);
+        veth.set_far("up")?;
         let dropped = Some(dropped?);
         let rows = Case::ALL.map(|case| match case {
             Case::Idle => Row {
@@ -88,22 +88,22 @@ impl Subject {
         })
     }
 
-    fn of(name: &str, line: &mut Line) -> anyhow::Result<Self> {
+    fn of(name: &str, veth: &mut Veth) -> anyhow::Result<Self> {
         let mut rows = Vec::new();
         for case in Case::ALL {
             // Room for more than wait: nothing is dropped but what comes to a full buffer.
             let limit = case.flows().max(WAITING);
             let loaded = Loaded::new(name, 2 * limit)?;
             let forwarded = match case {
-                Case::Idle => idle(line)?,
-                _ => steady(line, case, limit)?,
+                Case::Idle => idle(veth)?,
+                _ => steady(veth, case, limit)?,
             };
             drop(loaded);
             let dropped = match case {
                 Case::Idle => None,
                 _ => {
                     let _loaded = Loaded::new(name, limit)?;
-                    Some(excess(line, case, limit)?)
+                    Some(excess(veth, case, limit)?)
                 }
             };
             rows.push(Row {
@@ -138,7 +138,7 @@ impl Case {
     }
 }
 
-/// A qdisc on the line; dropped, it goes.
+/// A qdisc on the link; dropped, it goes.
 struct Loaded {
     _kind: Option<Qdisc>,
 }
@@ -177,14 +177,14 @@ impl Drop for Loaded {
 }
 
 /// Packets that pass one by one.
-fn idle(line: &mut Line) -> anyhow::Result<f64> {
+fn idle(veth: &mut Veth) -> anyhow::Result<f64> {
     let mut costs = Vec::new();
     for _ in 0..ROUNDS {
-        line.drain()?;
-        let (taken, spent) = (line.taken()?, softirqs()?);
-        let sending = send(line, 0..BATCH, |n| Case::Idle.flow(n))?;
-        line.drain()?;
-        let taken = (line.taken()? - taken) as f64;
+        veth.drain()?;
+        let (taken, spent) = (veth.taken()?, softirqs()?);
+        let sending = send(veth, 0..BATCH, |n| Case::Idle.flow(n))?;
+        veth.drain()?;
+        let taken = (veth.taken()? - taken) as f64;
         ensure!(taken >= f64::from(BATCH), "{taken} of {BATCH} packets came");
         costs.push(sending + (softirqs()? - spent) as f64 / taken);
     }
@@ -193,23 +193,23 @@ fn idle(line: &mut Line) -> anyhow::Result<f64> {
 
 /// Packets that come and leave while about `waiting` others are held, here or in the ring. The processor is never idle: what
 /// it does is all for them, but for the looks at how many came, which are the same for every qdisc.
-fn steady(line: &mut Line, case: Case, waiting: u32) -> anyhow::Result<f64> {
-    line.drain()?;
-    let before = line.taken()?;
+fn steady(veth: &mut Veth, case: Case, waiting: u32) -> anyhow::Result<f64> {
+    veth.drain()?;
+    let before = veth.taken()?;
     let mut sent = 0;
-    let fill = |line: &mut Line, sent: &mut u32| -> anyhow::Result<u64> {
-        let taken = line.taken()? - before;
+    let fill = |veth: &mut Veth, sent: &mut u32| -> anyhow::Result<u64> {
+        let taken = veth.taken()? - before;
         while u64::from(*sent) < taken + u64::from(waiting) {
-            line.send(case.flow(*sent))?;
+            veth.send(case.flow(*sent))?;
             *sent += 1;
         }
         Ok(taken)
     };
     let mut costs = Vec::new();
-    let (mut begun, mut came) = (now(), fill(line, &mut sent)?);
+    let (mut begun, mut came) = (now(), fill(veth, &mut sent)?);
     while costs.len() < ROUNDS {
         sleep(TURN);
-        let taken = fill(line, &mut sent)?;
+        let taken = fill(veth, &mut sent)?;
         if taken >= came + u64::from(ROUND) {
             let at = now();
             costs.push((at - begun) as f64 / (taken - came) as f64);
@@ -220,26 +220,26 @@ fn steady(line: &mut Line, case: Case, waiting: u32) -> anyhow::Result<f64> {
 }
 
 /// Packets that come to a full buffer of `limit`.
-fn excess(line: &mut Line, case: Case, limit: u32) -> anyhow::Result<f64> {
-    line.drain()?;
-    send(line, 0..limit + RING, |n| case.flow(n))?;
+fn excess(veth: &mut Veth, case: Case, limit: u32) -> anyhow::Result<f64> {
+    veth.drain()?;
+    send(veth, 0..limit + RING, |n| case.flow(n))?;
     let costs = (0..ROUNDS as u32).map(|round| {
         let from = limit + RING + round * ROUND;
-        send(line, from..from + ROUND, |n| case.flow(n))
+        send(veth, from..from + ROUND, |n| case.flow(n))
     });
     Ok(median(costs.collect::<Result<_, _>>()?))
 }
 
 /// Instructions for each packet sent.
 fn send(
-    line: &mut Line,
+    veth: &mut Veth,
     packets: std::ops::Range<u32>,
     flow: impl Fn(u32) -> u32,
 ) -> anyhow::Result<f64> {
     let n = packets.len() as f64;
     let begun = now();
     for packet in packets {
-        line.send(flow(packet))?;
+        veth.send(flow(packet))?;
     }
     Ok((now() - begun) as f64 / n)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures that the statements are judged by: of one run, and of the set-ups.
 
-use makeway_core::theory::sqf::Line;
+use makeway_core::theory::sqf::Bottleneck;
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::group;
@@ -11,8 +11,8 @@ use crate::experiment::Results;
 use crate::papers::figures::{self, Figures, mean};
 
 /// Fig. 3 and 4: 10 Mbit/s of 1250 B packets, 200 packets of buffer.
-pub fn line(downloads: u32) -> Line {
-    Line {
+pub fn line(downloads: u32) -> Bottleneck {
+    Bottleneck {
         capacity: 1000.0,
         buffer: 200.0,
         downloads,

@@ -7,7 +7,7 @@ use makeway_core::units::{Duration, Instant};
 
 use super::halves::feedback;
 use super::{Connection, Event, State, stray};
-use crate::dccp::feature::{self, Place};
+use crate::dccp::feature::{self, End};
 use crate::dccp::option::{Opt, options};
 use crate::dccp::wire::{Kind, Packet, Reset};
 use crate::dccp::{Seq, ack_vector};
@@ -43,7 +43,7 @@ impl<P: Policy> Connection<P> {
         }
         // Step 6, first half.
         if packet.short {
-            if self.features.value(feature::ALLOW_SHORT, Place::Remote) == 0 {
+            if self.features.value(feature::ALLOW_SHORT, End::Remote) == 0 {
                 self.stats.invalid += 1;
                 return;
             }
@@ -79,7 +79,7 @@ impl<P: Policy> Connection<P> {
 
     /// [SWL, SWH] (§7.5.1).
     fn sequence_window(&self) -> (Seq, Seq) {
-        let width = self.features.value(feature::SEQUENCE_WINDOW, Place::Remote) as i64;
+        let width = self.features.value(feature::SEQUENCE_WINDOW, End::Remote) as i64;
         let low = self.gsr.plus(1 - width / 4);
         let since = self.gsr.since(self.isr);
         let begins = (0..width).contains(&since);
@@ -89,7 +89,7 @@ impl<P: Policy> Connection<P> {
 
     /// [AWL, AWH] (§7.5.1).
     pub(super) fn ack_window(&self) -> (Seq, Seq) {
-        let width = self.features.value(feature::SEQUENCE_WINDOW, Place::Local) as i64;
+        let width = self.features.value(feature::SEQUENCE_WINDOW, End::Local) as i64;
         let low = self.gss.plus(1 - width);
         let begins = (-1..width).contains(&self.gss.since(self.iss));
         (if begins { low.max(self.iss) } else { low }, self.gss)
@@ -201,7 +201,7 @@ impl<P: Policy> Connection<P> {
             Opt::NdpCount(count) => Some(count),
             _ => None,
         });
-        let ratio = self.features.value(feature::ACK_RATIO, Place::Remote);
+        let ratio = self.features.value(feature::ACK_RATIO, End::Remote);
         self.receiver.on_packet(now, packet, ndp, ratio);
         if packet.kind.is_data() {
             if self.events.len() < Self::UNREAD {
@@ -250,11 +250,11 @@ impl<P: Policy> Connection<P> {
 
     /// Features are agreed upon: both halves can begin.
     fn establish(&mut self) {
-        let ours = self.features.value(feature::CCID, Place::Local);
+        let ours = self.features.value(feature::CCID, End::Local);
         if ours != u64::from(self.config.ccid.number()) {
             return self.reset(Reset::OPTION_ERROR, [32, feature::CCID, ours as u8]);
         }
-        let theirs = self.features.value(feature::CCID, Place::Remote);
+        let theirs = self.features.value(feature::CCID, End::Remote);
         self.receiver.establish(theirs as u8);
         if let Some(policy) = self.policy.take() {
             let rate = self.config.ccid.rate().controller();

@@ -161,11 +161,11 @@ fn both_ends_establish_stream_and_close() {
     pair.millis(200);
     assert!(pair.events.iter().all(|e| e[0] == Event::Established));
     assert_eq!(
-        pair.ends[1].feature(feature::SEND_LOSS_EVENT_RATE, Place::Local),
+        pair.ends[1].feature(feature::SEND_LOSS_EVENT_RATE, End::Local),
         1
     );
     assert_eq!(
-        pair.ends[1].feature(feature::SEQUENCE_WINDOW, Place::Remote),
+        pair.ends[1].feature(feature::SEQUENCE_WINDOW, End::Remote),
         1000
     );
 

@@ -7,7 +7,7 @@ use makeway_core::send::{self, ClassStats, DatagramId, FrameId, Policy};
 use makeway_core::units::Instant;
 use thiserror::Error;
 
-use super::{Line, Media, Sending};
+use super::{Media, Sending, StreamState};
 
 /// A frame in packets that the application's packetiser made (RFC 6184 for H.264, RFC 7741 for VP8): they leave as they are, admitted
 /// as a whole ([`send::Sender::enqueue_frame`]).
@@ -120,7 +120,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     }
 
     /// Outcomes of the packets of a stream.
-    pub(super) fn outcomes(&self, line: &Line) -> ClassStats {
+    pub(super) fn outcomes(&self, line: &StreamState) -> ClassStats {
         let mut all = self.sender.stats().class(line.stream.class);
         for class in &line.classes {
             all += self.sender.stats().class(*class);
@@ -129,7 +129,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     }
 }
 
-impl Line {
+impl StreamState {
     fn has_class(&self, class: u8) -> bool {
         self.stream.class == class || self.classes.contains(&class)
     }

@@ -38,7 +38,7 @@ to = "client"
 "#;
 
 /// The network with its `makeway up`.
-pub struct Line {
+pub struct Bottleneck {
     network: Network,
     /// Delays acknowledgements.
     _delay: Option<DatapathHandle>,
@@ -49,7 +49,7 @@ pub struct Line {
 /// A process that is ended when this is dropped.
 pub struct Process(Child);
 
-impl Line {
+impl Bottleneck {
     /// Everything in its place, with no traffic yet.
     pub fn start(rate: Rate, discipline: &str, rtt: units::Duration) -> anyhow::Result<Self> {
         let scenario = makeway_scenario::parse(SCENARIO, "downloads", Path::new(""), &[])?;

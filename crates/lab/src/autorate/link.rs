@@ -16,7 +16,7 @@ pub const PATHS: u16 = 6;
 
 /// One behaviour of a link.
 #[derive(Clone, Copy)]
-pub struct Line {
+pub struct VaryingLink {
     /// For `--case` and the tables.
     pub name: &'static str,
     /// Nominal rates up and down, Mbit/s.
@@ -55,7 +55,7 @@ pub enum Probes {
     Reflector(f64, f64),
 }
 
-const BASE: Line = Line {
+const BASE: VaryingLink = VaryingLink {
     name: "",
     nominal: [8.0, 20.0],
     rates: Course::Constant,
@@ -64,67 +64,67 @@ const BASE: Line = Line {
 };
 
 /// All of them.
-pub const LINES: &[Line] = &[
-    Line {
+pub const LINKS: &[VaryingLink] = &[
+    VaryingLink {
         name: "step",
         rates: Course::Steps(&[(25.0, 0.5, 0.6), (50.0, 1.0, 1.0), (70.0, 0.75, 0.7)]),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "ramp",
         rates: Course::Ramp(&[(15.0, 1.0, 1.0), (45.0, 0.5, 0.5), (75.0, 1.0, 1.0)]),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "reroute",
         probes: Probes::Reroute(40.0),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "jitter",
         probes: Probes::Jitter(4.0),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "one-way",
         rates: Course::Steps(&[(30.0, 0.5, 1.0), (60.0, 1.0, 1.0)]),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "blackout",
         probes: Probes::Blackout(30.0, 55.0),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "burst",
         rates: Course::Steps(&[(30.0, 0.7, 0.7), (62.0, 1.0, 1.0)]),
         load: &[(LOAD, 24), (40, 56), (74, SECONDS)],
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "mobile",
         rates: Course::Mobile,
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "flap",
         rates: Course::Flap(8.0, [1.0, 0.8]),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "slow",
         nominal: [1.0, 6.0],
         rates: Course::Steps(&[(35.0, 0.8, 0.7), (65.0, 1.0, 1.0)]),
         ..BASE
     },
-    Line {
+    VaryingLink {
         name: "reflector",
         probes: Probes::Reflector(30.0, 60.0),
         ..BASE
     },
 ];
 
-impl Line {
+impl VaryingLink {
     /// Shares of the nominal rates from each of these seconds on, up and down; the first is at 0.
     pub fn steps(&self, seed: u64) -> Vec<(f64, [f64; 2])> {
         let mut all = vec![(0.0, [1.0; 2])];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A line that fills at will: a veth whose far end takes packets only while the sender sleeps.
+//! A link that fills at will: a veth whose far end takes packets only while the sender sleeps.
 //!
 //! With segmentation off and GRO on at the far end, packets cross a veth by a ring of 256, which its NAPI empties; when the ring is
 //! full the sender's transmit queue stops (Linux 6.16 and newer) and the qdisc holds what comes. That NAPI is a thread here,
@@ -24,7 +24,7 @@ const LEN: usize = 200;
 const PORT: u16 = 5004;
 const FIRST_PORT: u16 = 1024;
 
-pub struct Line {
+pub struct Veth {
     socket: OwnedFd,
     frame: [u8; LEN],
 }
@@ -33,7 +33,7 @@ pub struct Line {
 pub const NEAR: &str = "near0";
 const FAR: &str = "far0";
 
-impl Line {
+impl Veth {
     pub fn new() -> anyhow::Result<Self> {
         call("ip", &format!("link add {NEAR} type veth peer name {FAR}"))?;
         fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")?;
