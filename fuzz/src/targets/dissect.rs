@@ -3,25 +3,12 @@
 //!
 //! The first two bytes are the identity and the seed; the others follow the addresses of a frame, from its Ethernet type on.
 
-use std::hash::Hasher;
-use std::net::IpAddr;
+#[path = "../../../bpf/native/dissected.rs"]
+mod dissected;
 
-use makeway_core::flow::{FlowKey, Identity};
-use siphasher::sip::SipHasher13;
-
-/// `struct answer` of `native/dissect.c`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[repr(C)]
-struct Answer {
-    src: [u8; 16],
-    dst: [u8; 16],
-    sport: u32,
-    dport: u32,
-    protocol: u32,
-    /// 4, 6, or 0 for what is not IP.
-    family: u32,
-    hash: u64,
-}
+use bytemuck::Zeroable;
+use dissected::{Answer, expected};
+use makeway_core::flow::Identity;
 
 unsafe extern "C" {
     fn makeway_dissect(packet: *const u8, len: u32, ether_type: u32, identity: u32, seed: u64, answer: *mut Answer);
@@ -46,37 +33,10 @@ pub fn run(input: &[u8]) {
     let identity = Identity::ALL[usize::from(*identity) % Identity::ALL.len()];
     let seed = u64::from(*seed);
 
-    let key = FlowKey::from_ethernet(identity, &[&[2; 12][..], &ether_type, packet].concat());
-    let mut expected = Answer {
-        src: octets(key.src()),
-        dst: octets(key.dst()),
-        sport: key.sport().into(),
-        dport: key.dport().into(),
-        protocol: key.protocol().into(),
-        family: key.src().map_or(0, |src| if src.is_ipv4() { 4 } else { 6 }),
-        hash: 0,
-    };
-    let mut hasher = SipHasher13::new_with_keys(seed, 0);
-    hasher.write(&expected.src);
-    hasher.write(&expected.dst);
-    hasher.write(&key.sport().to_le_bytes());
-    hasher.write(&key.dport().to_le_bytes());
-    hasher.write(&[key.protocol(), expected.family as u8]);
-    expected.hash = u64::from(hasher.finish() as u32);
-
-    let mut answer = Answer::default();
+    let expected = expected(identity, &[&ether_type, packet].concat(), seed);
+    let mut answer = Answer::zeroed();
     let ether_type = u16::from_be_bytes(ether_type).into();
     // SAFETY: `packet` is as long as said, and the function writes one answer, which has the layout that it expects.
     unsafe { makeway_dissect(packet.as_ptr(), packet.len() as u32, ether_type, identity as u32, seed, &mut answer) };
     assert_eq!(answer, expected, "{identity}");
-}
-
-fn octets(address: Option<IpAddr>) -> [u8; 16] {
-    let mut octets = [0; 16];
-    match address {
-        Some(IpAddr::V4(address)) => octets[..4].copy_from_slice(&address.octets()),
-        Some(IpAddr::V6(address)) => octets = address.octets(),
-        None => {}
-    }
-    octets
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Keys read from headers against core's, and their hashes against SipHash-1-3 of the crate `siphasher`.
 
-use std::hash::Hasher;
-use std::net::IpAddr;
+#[path = "../../../../bpf/native/dissected.rs"]
+mod dissected;
+
 use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable, bytes_of};
-use makeway_core::flow::{FlowKey, Identity};
+use makeway_core::flow::Identity;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use siphasher::sip::SipHasher13;
 
 use super::Native;
+use dissected::{Answer, expected};
 
 /// `struct question` of `bpf/native/keys.c`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -24,20 +25,6 @@ struct Question {
     identity: u32,
     unused: u32,
     bytes: [u8; 256],
-}
-
-/// `struct answer` there: `struct key` of `bpf/dissect.h`, and its hash.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-#[repr(C)]
-struct Answer {
-    src: [u8; 16],
-    dst: [u8; 16],
-    sport: u32,
-    dport: u32,
-    protocol: u32,
-    /// 4, 6, or 0 for what is not IP.
-    family: u32,
-    hash: u64,
 }
 
 /// TCP, UDP, what has ports beside them, and extension headers, some of which are unknown to core.
@@ -133,38 +120,6 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
             frame
         },
     )
-}
-
-/// Core's dissection.
-fn expected(identity: Identity, frame: &[u8], seed: u64) -> Answer {
-    let key = FlowKey::from_ethernet(identity, &[&[2; 12], frame].concat());
-    let mut answer = Answer {
-        src: octets(key.src()),
-        dst: octets(key.dst()),
-        sport: key.sport().into(),
-        dport: key.dport().into(),
-        protocol: key.protocol().into(),
-        family: key.src().map_or(0, |src| if src.is_ipv4() { 4 } else { 6 }),
-        hash: 0,
-    };
-    let mut hasher = SipHasher13::new_with_keys(seed, 0);
-    hasher.write(&answer.src);
-    hasher.write(&answer.dst);
-    hasher.write(&key.sport().to_le_bytes());
-    hasher.write(&key.dport().to_le_bytes());
-    hasher.write(&[key.protocol(), answer.family as u8]);
-    answer.hash = u64::from(hasher.finish() as u32);
-    answer
-}
-
-fn octets(address: Option<IpAddr>) -> [u8; 16] {
-    let mut octets = [0; 16];
-    match address {
-        Some(IpAddr::V4(address)) => octets[..4].copy_from_slice(&address.octets()),
-        Some(IpAddr::V6(address)) => octets = address.octets(),
-        None => {}
-    }
-    octets
 }
 
 static NATIVE: LazyLock<Native> = LazyLock::new(|| Native::compile("keys", "keys.c", &[]));
