@@ -5,6 +5,7 @@
 //! looking at every packet.
 
 mod cake;
+mod check;
 mod choke;
 mod codel;
 mod confucius;
@@ -12,6 +13,7 @@ mod csfq;
 mod harvest;
 mod ncq;
 mod red;
+mod setup;
 mod tred;
 
 use cake::Cake;
@@ -20,147 +22,17 @@ use codel::CoDel;
 use confucius::Confucius;
 use csfq::Csfq;
 use harvest::Harvest;
-use makeway_core::framing::Framing;
-use makeway_core::packet::{DropReason, FlowId, Handle, Packet, Tag, UserId};
-use makeway_core::sched::{
-    CakeParams, ChokeParams, CoDelParams, ConfuciusParams, CsfqParams, Discipline, DropFrom, Drops,
-    Env, FqCoDelParams, FqParams, HarvestParams, HierParams, Limits, NcqParams, PfqParams,
-    RedParams, RioParams, Scheduler, Spec, SqfParams, TredParams,
-};
-use makeway_core::ticket::Codec;
-use makeway_core::units::{Bytes, Duration, Instant, Rate};
+use makeway_core::packet::{DropReason, Packet, Tag};
+use makeway_core::sched::{Discipline, DropFrom};
+use makeway_core::units::{Bytes, Instant};
 use ncq::Ncq;
 use red::Red;
 use tred::Tred;
 
-/// Operations on a discipline.
-#[derive(Clone, Copy, Debug)]
-pub enum Op {
-    Enqueue {
-        flow: u32,
-        user: u32,
-        len: u32,
-        control: bool,
-        tag: u16,
-    },
-    Dequeue,
-    Advance(Duration),
-}
-
-impl Op {
-    /// Operations from a fuzzer's bytes, five for each.
-    #[allow(dead_code)]
-    pub fn read(bytes: &[u8], config: &Config) -> Vec<Op> {
-        let op = |b: &[u8]| match b[0] % 8 {
-            0..4 => Op::Enqueue {
-                flow: u32::from(b[1]) % config.limits.flows,
-                user: u32::from(b[2]) % config.users,
-                len: (1 + u32::from(b[3]) + u32::from(b[4]) * 7) << (b[0] >> 6 << 2),
-                control: b[1] >= 128,
-                tag: u16::from(b[3]) << (b[0] >> 3 & 7) >> 7,
-            },
-            4..7 => Op::Dequeue,
-            _ => Op::Advance(Duration::from_nanos(u64::from(b[1]) << (b[2] % 32))),
-        };
-        bytes.chunks_exact(5).map(op).collect()
-    }
-}
-
-/// Parameters of every discipline, so that one strategy makes them all.
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub discipline: Discipline,
-    pub limits: Limits,
-    pub drop_from: DropFrom,
-    pub quantum: Bytes,
-    pub users: u32,
-    pub weights: Vec<(UserId, u32)>,
-    pub red: RedParams,
-    /// Its own parameters of RED are not looked at.
-    pub tred: TredParams,
-    pub codec: Codec,
-    pub rio: RioParams,
-    pub csfq: CsfqParams,
-    pub codel: CoDelParams,
-    pub cake: CakeParams,
-    pub ncq: NcqParams,
-    pub confucius: ConfuciusParams,
-    pub rate: Option<Rate>,
-    pub framing: Framing,
-    pub seed: u64,
-}
-
-impl Config {
-    pub fn new(discipline: Discipline, limits: Limits) -> Self {
-        let env = Env::new(limits);
-        Self {
-            discipline,
-            limits,
-            drop_from: DropFrom::default(),
-            quantum: FqParams::default().quantum,
-            users: env.users,
-            weights: Vec::new(),
-            red: RedParams::default(),
-            tred: TredParams::default(),
-            codec: env.codec,
-            rio: RioParams::default(),
-            csfq: CsfqParams::default(),
-            codel: CoDelParams::default(),
-            cake: CakeParams::default(),
-            ncq: NcqParams::default(),
-            confucius: ConfuciusParams::default(),
-            rate: None,
-            framing: Framing::default(),
-            seed: env.seed,
-        }
-    }
-
-    pub fn env(&self) -> Env {
-        Env {
-            users: self.users,
-            weights: self.weights.clone(),
-            rate: self.rate,
-            framing: self.framing,
-            codec: self.codec,
-            seed: self.seed,
-            ..Env::new(self.limits)
-        }
-    }
-
-    pub fn spec(&self) -> Spec {
-        let (quantum, drop_from, red) = (self.quantum, self.drop_from, self.red.clone());
-        match self.discipline {
-            Discipline::Fq => Spec::Fq(FqParams { quantum, drop_from }),
-            Discipline::Pfq => Spec::Pfq(PfqParams { quantum, drop_from }),
-            Discipline::Sqf => Spec::Sqf(SqfParams { drop_from }),
-            Discipline::Hier => Spec::Hier(HierParams { quantum, drop_from }),
-            Discipline::Red => Spec::Red(red),
-            Discipline::CoDel => Spec::CoDel(self.codel),
-            Discipline::FqCoDel => Spec::FqCoDel(FqCoDelParams {
-                quantum,
-                codel: self.codel,
-            }),
-            Discipline::Cake => Spec::Cake(self.cake.clone()),
-            Discipline::Ncq => Spec::Ncq(self.ncq.clone()),
-            Discipline::Tred => Spec::Tred(TredParams {
-                red,
-                ..self.tred.clone()
-            }),
-            Discipline::Rio => Spec::Rio(self.rio.clone()),
-            Discipline::Choke => Spec::Choke(ChokeParams { red }),
-            Discipline::Csfq => Spec::Csfq(self.csfq),
-            Discipline::Harvest => Spec::Harvest(HarvestParams {
-                red,
-                window: self.tred.window,
-            }),
-            Discipline::Confucius => Spec::Confucius(ConfuciusParams {
-                drop_from,
-                ..self.confucius
-            }),
-            other => other.spec(),
-        }
-    }
-}
+pub use check::check;
+#[allow(unused_imports)] // The fuzz targets have a reference for each discipline.
+pub use check::check_alone;
+pub use setup::{Config, Op};
 
 /// One departure or drop.
 pub type Event = (Packet, Option<DropReason>);
@@ -772,127 +644,4 @@ impl Model {
 
 fn len(pkt: &Packet) -> i64 {
     pkt.len().get() as i64
-}
-
-/// Runs `ops` through `scheduler` and through the reference, and holds both to the contract.
-///
-/// # Panics
-/// Where the scheduler breaks it.
-pub fn check(config: &Config, scheduler: Box<dyn Scheduler + Send>, ops: &[Op]) -> Vec<Event> {
-    // The rules of `makeway` are tested by their properties, in tests/makeway.rs.
-    let has_model = !matches!(
-        config.discipline,
-        Discipline::Lifo | Discipline::Makeway | Discipline::DualPi2
-    );
-    let model = has_model.then(|| Model::new(config));
-    run(config, scheduler, model, ops)
-}
-
-/// As [`check`], of a discipline that has no reference.
-#[allow(dead_code)]
-pub fn check_alone(
-    config: &Config,
-    scheduler: Box<dyn Scheduler + Send>,
-    ops: &[Op],
-) -> Vec<Event> {
-    run(config, scheduler, None, ops)
-}
-
-fn run(
-    config: &Config,
-    mut scheduler: Box<dyn Scheduler + Send>,
-    mut model: Option<Model>,
-    ops: &[Op],
-) -> Vec<Event> {
-    let mut drops = Drops::default();
-    let mut now = Instant::ZERO;
-    let (mut trace, mut last_sent) = (Vec::new(), vec![None; config.limits.flows as usize]);
-    let (mut packets, mut bytes) = (0u32, Bytes::ZERO);
-    let keeps_order = !config.spec().needs().reorders;
-    let mut reordered = 0;
-    for (n, op) in ops.iter().enumerate() {
-        match *op {
-            Op::Enqueue {
-                flow,
-                user,
-                len,
-                control,
-                tag,
-            } => {
-                let (handle, len) = (Handle(n as u32), Bytes::new(u64::from(len)));
-                let mut pkt = Packet::new(now, handle, FlowId(flow), UserId(user), len);
-                pkt = pkt.with_tag(Tag(tag));
-                if control {
-                    pkt = pkt.with_control();
-                }
-                scheduler.enqueue(now, pkt, &mut drops);
-                let dropped: Vec<Event> = drops.drain().map(|(p, why)| (p, Some(why))).collect();
-                if let Some(model) = &mut model {
-                    let expected = model.enqueue(now, pkt, &dropped);
-                    assert_eq!(dropped, expected, "drops at step {n}");
-                }
-                packets += 1;
-                bytes += pkt.len();
-                for (pkt, _) in &dropped {
-                    packets -= 1;
-                    bytes -= pkt.len();
-                }
-                trace.extend(dropped);
-            }
-            Op::Dequeue => {
-                let sent = scheduler.dequeue(now, &mut drops);
-                let dropped: Vec<Event> = drops.drain().map(|(p, why)| (p, Some(why))).collect();
-                if let Some(model) = &mut model {
-                    let expected = model.dequeue(now);
-                    assert_eq!(
-                        (&dropped, sent),
-                        (&expected.0, expected.1),
-                        "departure at step {n}"
-                    );
-                }
-                // DualPI2 drops what it takes out, the last packet too (RFC 9332, appendix A); no other leaves a link without one.
-                let dropped_here = match config.discipline {
-                    Discipline::DualPi2 => dropped.len() as u32,
-                    _ => 0,
-                };
-                assert_eq!(
-                    sent.is_none(),
-                    packets == dropped_here,
-                    "work conservation at step {n}"
-                );
-                for pkt in dropped.iter().map(|(p, _)| p).chain(&sent) {
-                    packets -= 1;
-                    bytes -= pkt.len();
-                }
-                trace.extend(dropped);
-                if let Some(pkt) = sent {
-                    // RFC 4737 §3.3
-                    let next_expected = &mut last_sent[pkt.flow.0 as usize];
-                    if *next_expected < Some(pkt.handle) {
-                        *next_expected = Some(pkt.handle);
-                    } else {
-                        assert!(!keeps_order, "order in flow at step {n}");
-                        reordered += 1;
-                    }
-                    trace.push((pkt, None));
-                }
-            }
-            Op::Advance(d) => now += d,
-        }
-        let held = scheduler.backlog();
-        assert_eq!(
-            (held.packets, held.bytes),
-            (packets, bytes),
-            "conservation at step {n}"
-        );
-        assert!(held.packets <= config.limits.packets && held.bytes <= config.limits.bytes);
-        let next = scheduler.next_departure();
-        assert_eq!(next.is_some(), packets > 0, "next departure at step {n}");
-        assert!(next.is_none_or(|t| t <= now), "no packet waits here");
-        if model.is_some() {
-            let counted = scheduler.counts().reordered;
-            assert_eq!(counted, reordered, "reordering at step {n}");
-        }
-    }
-    trace
 }
