@@ -15,7 +15,6 @@ use std::{fmt, fs, io};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use makeway::builtin::{self, FILES};
-use makeway::parallel::cores;
 use makeway::session::stop_on_signals;
 use makeway_report::model::Report;
 

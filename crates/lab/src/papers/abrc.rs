@@ -17,8 +17,7 @@ use makeway_report::summary::group;
 
 use super::claim::Claim;
 use super::paper::Paper;
-use crate::experiment::Results;
-use crate::experiment::World;
+use crate::experiment::{Results, World};
 
 /// How it is run again.
 pub const ABRC: Paper = Paper {

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::claim::{Claim, Column, Verdict};
 use super::figures::NOT_MEASURED;
-use super::paper::World;
+use crate::experiment::World;
 
 /// Criteria of each paper, as text.
 const FILES: [(&str, &str); 6] = [

@@ -23,8 +23,7 @@ use makeway_report::summary::group;
 use super::claim::Claim;
 use super::figures::{Figures, largest, row};
 use super::paper::Paper;
-use crate::experiment::World;
-use crate::experiment::{Cell, Results};
+use crate::experiment::{Cell, Results, World};
 
 /// How it is run again.
 pub const NCQ: Paper = Paper {

@@ -13,8 +13,7 @@ use super::claim::{Claim, Column, Table, Verdict};
 use super::criteria::{Criteria, Side};
 use super::paper::Paper;
 use crate::bench::machine;
-use crate::experiment::World;
-use crate::experiment::{Cell, Results};
+use crate::experiment::{Cell, Results, World};
 
 /// A paper that was run again.
 pub struct Section<'a> {

@@ -20,8 +20,7 @@ use makeway_report::estimate::Estimate;
 use super::claim::{Claim, Column};
 use super::figures::{in_percent, mean, only, percent, share, smallest};
 use super::paper::Paper;
-use crate::experiment::Results;
-use crate::experiment::World;
+use crate::experiment::{Key, Results, World};
 use figures::{fit, least_utilisation, mean_distance, rates, worst};
 use runs::{
     CHANGE, COLUMNS, FIG5, FIG7, OURS, PAPERS, PROFILES, Setup, TABLES, cells, over_time, rtt,

@@ -8,8 +8,7 @@ use makeway_report::model::{ClassReport, FlowReport, Report};
 use super::claim::{Claim, Column, Table};
 use super::figures::{in_percent, largest, mean, only, plain, share, smallest};
 use super::paper::Paper;
-use crate::experiment::World;
-use crate::experiment::{Cell, Key, Results};
+use crate::experiment::{Cell, Key, Results, World};
 
 /// How it is run again.
 pub const RFC8867: Paper = Paper {

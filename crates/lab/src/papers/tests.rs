@@ -9,6 +9,7 @@ use super::criteria::Side;
 use makeway_report::model::{FORMAT, FlowReport, QueueReport, Report};
 
 use super::*;
+use crate::experiment::Key;
 use makeway::builtin;
 
 /// A report of that many seconds in simulated time, from made-up figures.

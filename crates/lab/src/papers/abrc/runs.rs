@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cells of the ABRC paper.
 
-use crate::experiment::World;
-use crate::experiment::{Cell, Key};
+use crate::experiment::{Cell, Key, World};
 
 const FILE: &str = "papers/abrc/wlan.toml";
 /// Half a minute of them is not measured; chosen by us.

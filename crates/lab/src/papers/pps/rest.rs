@@ -26,29 +26,24 @@ pub struct Due {
     pub ideal: &'static [f64],
 }
 
-/// Fig. 3: Fig. 6 the other way round.
-const FIG_3: &[&str] = &[
-    "tags.by=receiver",
-    "flow.A.from=s6",
-    "flow.A.to=s0",
-    "flow.B.from=s6",
-    "flow.B.to=s1",
-    "flow.C.from=s6",
-    "flow.C.to=s2",
-    "link.line.queue.at=s6",
-];
+/// Fig. 3: Fig. 6 the other way round, with `more`.
+macro_rules! fig_3 {
+    ($($more:literal),*) => {
+        &[
+            "tags.by=receiver",
+            "flow.A.from=s6",
+            "flow.A.to=s0",
+            "flow.B.from=s6",
+            "flow.B.to=s1",
+            "flow.C.from=s6",
+            "flow.C.to=s2",
+            "link.line.queue.at=s6",
+            $($more),*
+        ]
+    };
+}
 
-const FIG_3_SLOW: &[&str] = &[
-    "tags.by=receiver",
-    "flow.A.from=s6",
-    "flow.A.to=s0",
-    "flow.B.from=s6",
-    "flow.B.to=s1",
-    "flow.C.from=s6",
-    "flow.C.to=s2",
-    "link.line.queue.at=s6",
-    "link.b.rate=160kbit",
-];
+const FIG_3: &[&str] = fig_3!();
 
 /// Fig. 9 the other way round, with the rates of its last two links.
 macro_rules! bottlenecks {
@@ -102,7 +97,7 @@ const RECEIVER: [Due; 9] = [
         name: "receiver/table2",
         says: "Table 2, B held by its link",
         file: "papers/pps/multi-hop.toml",
-        set: FIG_3_SLOW,
+        set: fig_3!("link.b.rate=160kbit"),
         ideal: TABLES[1].ideal,
         ..BY_RECEIVER
     },

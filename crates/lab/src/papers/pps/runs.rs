@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of the PPS paper: its topologies, and what each is run with.
 
-use crate::experiment::World;
-use crate::experiment::{Cell, Key};
+use crate::experiment::{Cell, Key, World};
 
 /// A table of the paper, or Fig. 5.
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ const KERNEL_SETUP: &str = "two hosts and a router in network namespaces; Ekiga'
 const OVER: f64 = 0.1;
 
 /// A sentence on gains.
-fn told_of(gains: &[Gain]) -> String {
+pub fn told_of(gains: &[Gain]) -> String {
     let fair = gains
         .iter()
         .filter(|gain| -gain.video.mean <= gain.audio.mean)

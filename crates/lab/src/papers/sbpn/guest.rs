@@ -11,10 +11,11 @@ use anyhow::{Context, bail};
 use makeway_report::estimate::Estimate;
 use makeway_vm::VmError;
 
+use super::congestion::{congested, told_of};
 use super::runs::{CHOICES, GUEST, Gain};
-use super::{SETUP, by_rate, congested, points, told_of};
-use crate::experiment::keep;
-use crate::experiment::{CODE, Cell, Key, Results, place};
+use super::tables::by_rate;
+use super::{SETUP, points};
+use crate::experiment::{CODE, Cell, Key, Results, keep, place};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{largest, only};
 use makeway::dccp::{CALL, Row, measure};

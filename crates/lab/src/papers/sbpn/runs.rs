@@ -5,8 +5,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::{ClassReport, Report};
 use makeway_report::summary::group;
 
-use crate::experiment::World;
-use crate::experiment::{Cell, Key, Results};
+use crate::experiment::{Cell, Key, Results, World};
 use crate::papers::figures::{Figures, mean, paired};
 use makeway::dccp::CALL;
 

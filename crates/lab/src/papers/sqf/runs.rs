@@ -2,8 +2,7 @@
 //! The experiments: which scenarios are run, and with what.
 
 use super::in_guest;
-use crate::experiment::World;
-use crate::experiment::{Cell, Key};
+use crate::experiment::{Cell, Key, World};
 
 /// Numbers of downloads in Table I.
 pub const TABLE: [u32; 5] = [1, 5, 10, 15, 20];
