@@ -29,7 +29,7 @@ pub use message::parse as parse_message;
 pub use message::{Message, Queued};
 pub use nfqueue::BindError;
 pub use runner::DatapathHandle;
-pub use stats::{FlowStats, Sojourn, SojournCounts, Stats, TagStats};
+pub use stats::{FlowStats, Sojourn, SojournCounts, Stats, TagStats, reason};
 pub use tags::{Leaving, Rule, Share, TagConfig};
 
 use pipeline::Pipeline;

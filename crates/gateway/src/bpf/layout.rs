@@ -7,6 +7,8 @@ use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::packet::DropReason;
 
+use crate::datapath::reason;
+
 /// `struct config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -89,7 +91,9 @@ impl Counters {
     /// Drops by reason; reasons without a drop are left out.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let reasons = DropReason::ALL.into_iter().map(DropReason::name);
-        let named = reasons.chain(["flows", "reset"]).zip(self.drops);
+        let named = reasons
+            .chain([reason::FLOWS, reason::RESET])
+            .zip(self.drops);
         named.filter(|&(_, n)| n > 0)
     }
 }

@@ -17,6 +17,7 @@ use super::protocol::{Backend, DirectionStatus, Status};
 use super::{offloads, privilege};
 use crate::bpf;
 use crate::datapath::nfqueue::{Copied, Queue};
+use crate::datapath::reason;
 use crate::rules::{self, Direction};
 
 /// Time over which packets are counted.
@@ -459,7 +460,7 @@ fn offloads_of(status: &Status) -> Vec<Finding> {
 /// Packets that the kernel dropped before makeway read them, if they are more than one in a thousand.
 fn losses(one: &DirectionStatus) -> Option<Finding> {
     let of = |reason: &str| one.stats.drops.get(reason).copied().unwrap_or(0);
-    let lost = of("kernel-queue") + of("kernel-socket");
+    let lost = of(reason::KERNEL_QUEUE) + of(reason::KERNEL_SOCKET);
     (lost > one.stats.packets_in / 1000).then(|| {
         Finding::bad(
             "losses",
@@ -564,9 +565,9 @@ mod tests {
     fn packets_lost_in_the_kernel_count_from_one_in_a_thousand() {
         let mut one = DirectionStatus::default();
         one.stats.packets_in = 10_000;
-        one.stats.drops = [("kernel-queue".to_owned(), 10)].into();
+        one.stats.drops = [(reason::KERNEL_QUEUE.to_owned(), 10)].into();
         assert_eq!(losses(&one), None);
-        one.stats.drops.insert("kernel-socket".into(), 1);
+        one.stats.drops.insert(reason::KERNEL_SOCKET.into(), 1);
         assert!(losses(&one).unwrap().found.contains("11 of 10000 egress"));
     }
 }

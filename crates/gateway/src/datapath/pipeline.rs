@@ -20,7 +20,7 @@ use super::impair::{DelayLine, Fate};
 use super::message::Queued;
 use super::nfqueue::{BATCH, Verdicts};
 use super::sojourn::Sojourns;
-use super::stats::{FlowStats, Sojourn, SojournCounts, Stats};
+use super::stats::{FlowStats, Sojourn, SojournCounts, Stats, reason};
 use super::tags::Tags;
 use super::{Change, DatapathConfig, on_a_link};
 use order::Order;
@@ -36,7 +36,7 @@ enum Cause {
 }
 
 impl Cause {
-    const OTHERS: [&str; 3] = ["loss", "delay-line", "flows"];
+    const OTHERS: [&str; 3] = [reason::LOSS, reason::DELAY_LINE, reason::FLOWS];
     const COUNT: usize = DropReason::ALL.len() + Self::OTHERS.len();
 
     /// Its place among the counters.

@@ -20,7 +20,7 @@ use super::Change;
 use super::message::Message;
 use super::nfqueue::{BATCH, Batch, Queue, Verdicts};
 use super::pipeline::{Pipeline, SeenFlow};
-use super::stats::Stats;
+use super::stats::{Stats, reason};
 
 /// Most departures between two looks at what arrives.
 const ROUND: usize = 2 * BATCH;
@@ -472,9 +472,9 @@ impl Runner {
         // socket together, so that one is not full before.
         let kernel = self.queue.kernel_counters();
         let lost = [
-            ("kernel-queue", kernel.map_or(0, |k| k.queue_full)),
+            (reason::KERNEL_QUEUE, kernel.map_or(0, |k| k.queue_full)),
             (
-                "kernel-socket",
+                reason::KERNEL_SOCKET,
                 kernel.map_or(self.missed, |k| k.socket_full),
             ),
         ];

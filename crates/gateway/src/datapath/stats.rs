@@ -33,8 +33,8 @@ pub struct Stats {
     pub packets_out: u64,
     /// Bytes on the wire of the packets sent on.
     pub bytes_out: u64,
-    /// Packets dropped, by reason: `tail`, `longest-queue`, `too-large`, `early` and
-    /// `forced` (RED), `match` (CHOKe), `sojourn` (CoDel), `loss` (asked for), `delay-line` (full), `flows` (more flows than configured), `kernel-queue`, `kernel-socket`.
+    /// Packets dropped, by reason: that of the discipline (`tail`, `longest-queue`, `too-large`, `early` and `forced` of RED, `match` of
+    /// CHOKe, `sojourn` of CoDel), or one of [`reason`].
     pub drops: BTreeMap<String, u64>,
     /// Packets that the discipline holds.
     pub backlog_packets: u64,
@@ -63,6 +63,22 @@ pub struct Stats {
     pub flows_seen: u64,
     /// Flows, the largest backlog first.
     pub flows: Vec<FlowStats>,
+}
+
+/// Reasons of drops that no discipline made.
+pub mod reason {
+    /// Asked for, by an impairment.
+    pub const LOSS: &str = "loss";
+    /// The delay line was full.
+    pub const DELAY_LINE: &str = "delay-line";
+    /// More flows than configured.
+    pub const FLOWS: &str = "flows";
+    /// The kernel reset the qdisc.
+    pub const RESET: &str = "reset";
+    /// The kernel's packet queue was full.
+    pub const KERNEL_QUEUE: &str = "kernel-queue";
+    /// The socket of the packet queue was full.
+    pub const KERNEL_SOCKET: &str = "kernel-socket";
 }
 
 /// Packets by their tickets.

@@ -39,6 +39,7 @@ pub fn refusal(world: World, course: &Course, discipline: Discipline) -> Option<
         Ok(()) => too_fast(),
     }
 }
+
 /// Runs of each cell, case by case, in each the disciplines in their order.
 pub type Samples = Vec<Vec<Sample>>;
 
