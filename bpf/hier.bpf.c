@@ -32,28 +32,7 @@ struct user {
 	u32 weighed;
 };
 
-/* As many as flows. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32);
-	__type(value, struct user);
-} users SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32);
-	__type(value, u32);
-} user_chains SEC(".maps");
-
-/* Of users that have another weight than 1: it by the hash of their key, 1 to 65 536. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} weights SEC(".maps");
+#include "users.h"
 
 struct table known_users;
 
@@ -61,11 +40,6 @@ struct table known_users;
 #define FLOW(i) ((i) << 1)
 #define USER(i) ((i) << 1 | 1)
 #define ALL_USERS USER(0)
-
-inline_always struct user *user_at(u32 i)
-{
-	return bpf_map_lookup_elem(&users, &i);
-}
 
 inline_always struct links *links_at(u32 i)
 {

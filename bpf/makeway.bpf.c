@@ -41,8 +41,6 @@
 #define BURST (256 << 10)
 /* The debt of a user's bulk flows for its new ones, which went first, bytes at most. */
 #define DEBT (64 << 10)
-/* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
-#define SHIELD 16
 
 /* No bulk flow has a turn. */
 #define NOBODY (~0U)
@@ -67,28 +65,7 @@ struct user {
 	bool fresh;
 };
 
-/* As many as flows, and one. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 3);
-	__type(key, u32);
-	__type(value, struct user);
-} users SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32);
-	__type(value, u32);
-} user_chains SEC(".maps");
-
-/* Of users that have another weight than 1: it by the hash of their key, 1 to 65 536. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} weights SEC(".maps");
+#include "users.h"
 
 /* Bytes sent in this window and in the last, all and those in standing. */
 struct meter {
@@ -116,11 +93,6 @@ struct shares {
 	u32 heaviest;
 	struct table users;
 } shares SEC(".bss.shares");
-
-inline_always struct user *user_at(u32 i)
-{
-	return bpf_map_lookup_elem(&users, &i);
-}
 
 /* The ring of those that hold nothing. */
 inline_always struct links *links_at(u32 i)
@@ -216,51 +188,7 @@ verified_apart u32 take(u64 now, u32 at)
 	return at && flow ? take_from(now, at, flow) : 0;
 }
 
-/* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users. */
-inline_always u32 longest_of_heaviest(u32 other)
-{
-	struct user *user = user_at(shares.heaviest);
-	struct flow *flow = flow_at(other), *longest;
-
-	if (!shares.heaviest || !user || !flow || flow->user == shares.heaviest)
-		return other;
-	longest = flow_at(user->longest);
-	if (!longest || longest->user != shares.heaviest || !longest->packets || goes_first(longest->record.class))
-		return other;
-	return user->longest;
-}
-
-/* A packet of `flow`, at `at`, which is not in standing, has come: whether it is its user's longest, and that one the heaviest. */
-inline_always void weigh(u32 at, const struct flow *flow)
-{
-	struct user *user = user_at(flow->user), *heaviest = user_at(shares.heaviest);
-	struct flow *longest;
-
-	if (!user || !heaviest)
-		return;
-	longest = flow_at(user->longest);
-	if (!longest || longest->user != flow->user || goes_first(longest->record.class) || size_of(flow) > size_of(longest))
-		user->longest = at;
-	if (!shares.heaviest || user->held * heaviest->weight > heaviest->held * user->weight)
-		shares.heaviest = flow->user;
-}
-
-/* The flow that pays for a full buffer. */
-inline_always u32 longest(void)
-{
-	u32 at[ORDERS], size[ORDERS], other, shield;
-
-	for (u32 class = NEW; class <= BULK; class++) {
-		struct flow *flow;
-
-		at[class] = order_is_empty(class) ? 0 : order_most(class);
-		flow = flow_at(at[class]);
-		size[class] = at[class] && flow ? size_of(flow) : 0;
-	}
-	other = size[NEW] > size[BULK] ? NEW : BULK;
-	shield = shares.standing > config.limit_packets / 4 * 3 ? 1 : SHIELD;
-	return size[STANDING] > (u64)size[other] * shield ? at[STANDING] : longest_of_heaviest(at[other]);
-}
+#include "full.h"
 
 /* ---- Flows and users. ---- */
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* The flow that pays for a full buffer of makeway.bpf.c. Twin of core/sched/makeway/full.rs. */
+#pragma once
+
+/* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
+#define SHIELD 16
+
+/* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users. */
+inline_always u32 longest_of_heaviest(u32 other)
+{
+	struct user *user = user_at(shares.heaviest);
+	struct flow *flow = flow_at(other), *longest;
+
+	if (!shares.heaviest || !user || !flow || flow->user == shares.heaviest)
+		return other;
+	longest = flow_at(user->longest);
+	if (!longest || longest->user != shares.heaviest || !longest->packets || goes_first(longest->record.class))
+		return other;
+	return user->longest;
+}
+
+/* A packet of `flow`, at `at`, which is not in standing, has come: whether it is its user's longest, and that one the heaviest. */
+inline_always void weigh(u32 at, const struct flow *flow)
+{
+	struct user *user = user_at(flow->user), *heaviest = user_at(shares.heaviest);
+	struct flow *longest;
+
+	if (!user || !heaviest)
+		return;
+	longest = flow_at(user->longest);
+	if (!longest || longest->user != flow->user || goes_first(longest->record.class) || size_of(flow) > size_of(longest))
+		user->longest = at;
+	if (!shares.heaviest || user->held * heaviest->weight > heaviest->held * user->weight)
+		shares.heaviest = flow->user;
+}
+
+/* The flow that pays for a full buffer. */
+inline_always u32 longest(void)
+{
+	u32 at[ORDERS], size[ORDERS], other, shield;
+
+	for (u32 class = NEW; class <= BULK; class++) {
+		struct flow *flow;
+
+		at[class] = order_is_empty(class) ? 0 : order_most(class);
+		flow = flow_at(at[class]);
+		size[class] = at[class] && flow ? size_of(flow) : 0;
+	}
+	other = size[NEW] > size[BULK] ? NEW : BULK;
+	shield = shares.standing > config.limit_packets / 4 * 3 ? 1 : SHIELD;
+	return size[STANDING] > (u64)size[other] * shield ? at[STANDING] : longest_of_heaviest(at[other]);
+}
