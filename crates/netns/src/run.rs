@@ -223,7 +223,12 @@ pub fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
     }
     let routes = routes(scenario);
     for flow in &scenario.flows {
-        let what = not_here(&flow.source).or_else(|| not_written(scenario, flow.share, backend));
+        let port = flow
+            .shared_port
+            .then_some("gives each flow a port: leave `shared_port` out");
+        let what = not_here(&flow.source)
+            .or(port)
+            .or_else(|| not_written(scenario, flow.share, backend));
         if let Some(what) = what {
             return Err(RunError::OnlyModelled {
                 place: flow.place.clone(),
@@ -249,6 +254,7 @@ fn not_here(source: &Source) -> Option<&'static str> {
             Some("has the kernel's TCP: leave all but `mss` and `window` of `tcp` out")
         }
         Source::Bulk { think: Some(_), .. } => Some("repeats no task: leave `think` out"),
+        Source::Bulk { every: Some(_), .. } => Some("repeats no task: leave `every` out"),
         Source::Poisson {
             exponential: true, ..
         } => Some("sends packets of one size: leave `sizes` out"),

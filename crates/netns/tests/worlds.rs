@@ -22,8 +22,8 @@ use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_netns::{Backend, Options, STALL_MS, run};
 use makeway_report::model::{ClassReport, Report};
 use makeway_scenario::model::{
-    Changes, Class, Egress, Flow, Frame, Issue, Link, Media, Node, Pace, Queue, Scenario, Scene,
-    Share, Source, Tcp, Traffic,
+    Changes, Class, Egress, Flow, Frame, Issue, Jitter, Link, Media, Node, Pace, Queue, Scenario,
+    Scene, Share, Source, Tcp, Traffic,
 };
 use makeway_testing::{in_real_time_or, skip};
 use makeway_vm::again;
@@ -155,6 +155,7 @@ fn flow(name: &str, source: Source) -> Flow {
         to: 2,
         start: Duration::ZERO,
         stop: None,
+        shared_port: false,
         share: None,
         source,
         voice: None,
@@ -165,7 +166,7 @@ fn cbr(rate: &str, payload: u64) -> Source {
     Source::Cbr {
         rate: rate.parse().unwrap(),
         payload: Bytes::new(payload),
-        jitter: Duration::ZERO,
+        jitter: Jitter::default(),
     }
 }
 
@@ -174,6 +175,7 @@ fn bulk(congestion_control: &str) -> Source {
         congestion_control: congestion_control.into(),
         bytes: None,
         think: None,
+        every: None,
         tcp: Tcp::default(),
     }
 }
@@ -191,7 +193,7 @@ fn video(pace: Pace) -> Source {
         period: Duration::from_secs(1),
         payload: Bytes::new(1316),
         pace,
-        jitter: Duration::ZERO,
+        jitter: Jitter::default(),
     }
 }
 

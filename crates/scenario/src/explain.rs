@@ -6,7 +6,9 @@ use std::fmt::Write;
 use makeway_core::rate;
 use makeway_core::rate::tfrc::Revision;
 
-use crate::model::{Egress, Flow, Media, Pace, Scenario, Source, Standard, Traffic, Wlan};
+use crate::model::{
+    Egress, Flow, Jitter, Jittered, Media, Pace, Scenario, Source, Standard, Traffic, Wlan,
+};
 use crate::trace::mean_bps;
 use crate::warnings::warnings;
 
@@ -166,14 +168,27 @@ fn egress_words(e: &Egress) -> String {
     words.join(", ")
 }
 
+fn jitter_words(jitter: &Jitter) -> String {
+    let of = match jitter.of {
+        Jittered::Delay => "source jitter",
+        Jittered::Order => "source jitter in order",
+        Jittered::Gap => "jitter of gaps",
+    };
+    format!("{of} {}", jitter.deviation)
+}
+
 fn source_words(source: &Source) -> String {
     match source {
         Source::Bulk {
             congestion_control,
             bytes,
             think,
+            every,
             ..
-        } => match (bytes, think) {
+        } => match (bytes, think.or(*every)) {
+            (Some(bytes), Some(every)) if think.is_none() => {
+                format!("TCP {congestion_control}, writes {bytes} every {every}")
+            }
             (Some(bytes), Some(think)) => {
                 format!("TCP {congestion_control}, tasks of {bytes}, {think} apart on average")
             }
@@ -188,7 +203,7 @@ fn source_words(source: &Source) -> String {
             pace,
             jitter,
         } => format!(
-            "RTP, {:.3} Mbit/s in {} frames of {}, payload {payload}, {}, source jitter {jitter}",
+            "RTP, {:.3} Mbit/s in {} frames of {}, payload {payload}, {}, {}",
             mean_bps(frames, *period) / 1e6,
             frames.len(),
             trace.display(),
@@ -196,13 +211,17 @@ fn source_words(source: &Source) -> String {
                 Pace::Slice(d) => format!("paced in slices of {d}"),
                 Pace::Frame => "paced over each frame".into(),
                 Pace::Burst => "frames sent at once".into(),
-            }
+            },
+            jitter_words(jitter)
         ),
         Source::Cbr {
             rate,
             payload,
             jitter,
-        } => format!("constant {rate}, payload {payload}, source jitter {jitter}"),
+        } => format!(
+            "constant {rate}, payload {payload}, {}",
+            jitter_words(jitter)
+        ),
         Source::Poisson {
             rate,
             payload,

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
 use crate::field::{Field, LARGEST_PAYLOAD, NODE, PAYLOAD, SMALLEST_PAYLOAD, TIME, Values};
-use crate::model::{Flow, Frame, Link, Pace, Source, Voice, Wlan};
+use crate::model::{Flow, Frame, Jitter, Jittered, Link, Pace, Source, Voice, Wlan};
 use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::section::{Section, string};
 use crate::sensor::{self, Phenomenon};
@@ -41,6 +41,7 @@ pub(crate) const COMMON: &[Field] = &[
     Field::new("start", TIME, "0s", "first start, from the start of traffic"),
     Field::new("stagger", TIME, "0s", "delay of each start after the one before"),
     Field::optional("stop", TIME, "the end", "end, from the start of traffic"),
+    Field::new("shared_port", Values::Flag, "false", "all flows of this name and sender have one source port, as a program has that talks with many others. World `sim`"),
 ];
 /// Where sizes are exponential: a hundred-thousandth of them reach what IP carries.
 const LARGEST_MEAN: u64 = 6000;
@@ -54,6 +55,8 @@ const RATE_OF: Field = Field::needed("rate", MEAN_RATE, "\"2mbit\"", "rate of IP
 #[rustfmt::skip]
 const JITTER: Field = Field::new("jitter", TIME, "0s", "standard deviation of a Gaussian delay of each packet at the source");
 #[rustfmt::skip]
+const JITTER_OF: Field = Field::new("jitter_of", Values::OneOf(&["delay", "ordered-delay", "gap"]), "delay", "what `jitter` is of: the delay of each packet, which may overtake; the delay, but order is kept, so that packets leave in bunches; or the time from one packet to the next");
+#[rustfmt::skip]
 const VOICE: Field = Field::optional("voice", Values::Table(CALL), "no call", "it is a call, and the report has its quality (below)");
 /// A packet of 10 ms: as the NCQ paper has it, section 5.2.3.
 #[rustfmt::skip]
@@ -63,12 +66,14 @@ const CALL: &[Field] = &[Field::new(
     "10ms",
     "time to fill a packet and to encode",
 )];
+const EVERY: Values = Values::Time(Duration::from_millis(1), Duration::from_secs(3600));
 #[rustfmt::skip]
 const BULK: &[Field] = &[
     // Those of Linux, then those of a model.
     Field::new("congestion_control", Values::OneOf(&["cubic", "reno", "bbr", "ledbat", "newreno", "sack", "tahoe"]), "cubic", "congestion control; no `bbr` in the world `sim`, the last four only there"),
     Field::optional("bytes", Values::Size(1, 1 << 53), "without end", "size of a task, whose duration is reported"),
     Field::optional("think", TIME, "one task", "mean of the exponential time to the next task on the same connection; needs `bytes`. World `sim`"),
+    Field::optional("every", EVERY, "one task", "tasks begin at multiples of this on the same connection, done or not: an application that writes at a rate of its own; needs `bytes`, in place of `think`. World `sim`"),
     Field::optional("tcp", Values::Table(tcp::FIELDS), "`linux`", "model of TCP in the world `sim`; `mss` and `window` can be set in the world `netns` too"),
 ];
 #[rustfmt::skip]
@@ -80,10 +85,11 @@ const RTP: &[Field] = &[
     // VLC's pacing is about this coarse; chosen by us.
     Field::new("pace", Values::Other("frame, burst, or a time from 1ms to 10s"), "200ms", "packets of a frame evenly until the next frame, at once, or evenly within slices of this time"),
     JITTER,
+    JITTER_OF,
     VOICE,
 ];
 #[rustfmt::skip]
-const CBR: &[Field] = &[RATE_OF, PAYLOAD_OF, JITTER, VOICE];
+const CBR: &[Field] = &[RATE_OF, PAYLOAD_OF, JITTER, JITTER_OF, VOICE];
 #[rustfmt::skip]
 const POISSON: &[Field] = &[
     RATE_OF,
@@ -166,6 +172,7 @@ pub(crate) fn read(
     let last = first + stagger * count.saturating_sub(1);
     times(&s, last, stop, cx)?;
     let share = ticket::share(&s)?;
+    let shared_port: bool = s.value("shared_port")?;
     Ok((0..count)
         .map(|i| Flow {
             name: if count == 1 {
@@ -179,6 +186,7 @@ pub(crate) fn read(
             to,
             start: first + stagger * i,
             stop,
+            shared_port,
             share,
             source: sources[i as usize / each as usize % sources.len()].clone(),
             voice,
@@ -193,7 +201,7 @@ fn source(kind: &str, s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scena
         "cbr" => Source::Cbr {
             rate: s.value("rate")?,
             payload: s.value("payload")?,
-            jitter: s.value("jitter")?,
+            jitter: jitter(s)?,
         },
         "on-off" => on_off(s)?,
         "pcap" => capture(s, cx)?,
@@ -286,10 +294,18 @@ fn bulk(s: &Section<'_>) -> Result<Source, ScenarioError> {
             s.name("think")
         )));
     }
+    let every: Option<Duration> = s.read("every")?;
+    if every.is_some() && (bytes.is_none() || think.is_some()) {
+        return Err(s.at("every").error(format!(
+            "`{}` is the time from one task to the next: write `bytes = \"25kB\"` too, and no `think`",
+            s.name("every")
+        )));
+    }
     Ok(Source::Bulk {
         congestion_control: s.choice("congestion_control")?.into(),
         bytes,
         think,
+        every,
         tcp: tcp::read(s)?,
     })
 }
@@ -348,7 +364,16 @@ fn rtp(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
         period,
         payload: s.value("payload")?,
         pace: pace(s)?,
-        jitter: s.value("jitter")?,
+        jitter: jitter(s)?,
+    })
+}
+
+fn jitter(s: &Section<'_>) -> Result<Jitter, ScenarioError> {
+    let name = s.choice("jitter_of")?;
+    let of = Jittered::NAMES.iter().find(|(other, _)| *other == name);
+    Ok(Jitter {
+        deviation: s.value("jitter")?,
+        of: of.map_or_else(Jittered::default, |(_, of)| *of),
     })
 }
 

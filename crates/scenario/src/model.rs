@@ -14,7 +14,9 @@ use makeway_core::sched::{Env, Limits, Spec};
 use makeway_core::ticket::{Codec, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration, Rate};
 
-pub use source::{Captured, Class, Frame, Media, Pace, Preset, Scene, Source, Tcp, Traffic};
+pub use source::{
+    Captured, Class, Frame, Jitter, Jittered, Media, Pace, Preset, Scene, Source, Tcp, Traffic,
+};
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -318,6 +320,8 @@ pub struct Flow {
     pub start: Duration,
     /// When it stops; `None`: with the scenario.
     pub stop: Option<Duration>,
+    /// Whether all flows of its group and sender have one source port.
+    pub shared_port: bool,
     /// Its share, written on its packets; `None`: nothing is.
     pub share: Option<Share>,
     /// Its traffic.

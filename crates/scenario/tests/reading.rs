@@ -203,6 +203,12 @@ fn errors_say_where_what_and_what_would_be_right() {
             "discipline = \"ncq\", ncq = { low_rate = { rate = \"64kbit\" } }",
         ),
         ("kind = \"bulk\"", "kind = \"bulk\"\nthink = \"1s\""),
+        ("kind = \"bulk\"", "kind = \"bulk\"\nevery = \"1s\""),
+        (
+            "kind = \"bulk\"",
+            "kind = \"bulk\"\nbytes = \"1kB\"\nthink = \"1s\"\nevery = \"1s\"",
+        ),
+        ("kind = \"cbr\"", "kind = \"cbr\"\njitter_of = \"rate\""),
         ("kind = \"bulk\"", "kind = \"bulk\"\nvoice = {}"),
         ("kind = \"cbr\"", "kind = \"cbr\"\nvoice = true"),
         (

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two ends of a flow.
 
+use std::collections::VecDeque;
+
 use makeway_core::measure::Histogram;
 use makeway_core::packet::Tag;
 use makeway_core::ticket::{ACK, Meter, Tagger};
@@ -131,9 +133,7 @@ impl Tcp {
         if let Some(tasks) = &mut self.tasks
             && tasks.next.is_some_and(|at| at <= now)
         {
-            tasks.next = None;
-            tasks.began = now;
-            tasks.end += tasks.bytes;
+            tasks.begin(now);
             self.sender.send(units::Bytes::new(tasks.bytes));
         }
     }
@@ -145,11 +145,13 @@ pub struct Tasks {
     pub bytes: u64,
     /// Mean time from the end of one to the beginning of the next, in ns; nothing where there is one.
     pub think: Option<f64>,
+    /// From the beginning of one to that of the next, whether it is done or not.
+    pub every: Option<Duration>,
     /// Offset behind the last byte of the latest.
     pub end: u64,
-    /// When the latest began.
-    pub began: Instant,
-    /// When the next begins, after the latest has ended.
+    /// For each that began and is not done, the offset behind its last byte, and when it began.
+    pub open: VecDeque<(u64, Instant)>,
+    /// When the next begins.
     pub next: Option<Instant>,
     /// How long they took.
     pub times: Histogram,
@@ -160,16 +162,29 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// The latest has ended, if all of it has been `delivered`.
+    /// The next one begins.
+    fn begin(&mut self, now: Instant) {
+        self.end += self.bytes;
+        self.open.push_back((self.end, now));
+        self.next = self.every.map(|every| now + every);
+    }
+
+    /// Those end that have been `delivered`.
     pub fn deliver(&mut self, now: Instant, delivered: u64, interval: Interval) {
-        if delivered < self.end || self.next.is_some() {
+        let before = self.open.len();
+        while let Some((end, began)) = self.open.front().copied()
+            && end <= delivered
+        {
+            self.open.pop_front();
+            if interval.measures(began.as_nanos()) && interval.measures(now.as_nanos()) {
+                self.times.record(now.saturating_since(began));
+            }
+            if let Some(step) = self.steps.get_mut(interval.step_of(now.as_nanos())) {
+                *step += 1;
+            }
+        }
+        if self.open.len() == before || self.every.is_some() {
             return;
-        }
-        if interval.measures(self.began.as_nanos()) && interval.measures(now.as_nanos()) {
-            self.times.record(now.saturating_since(self.began));
-        }
-        if let Some(step) = self.steps.get_mut(interval.step_of(now.as_nanos())) {
-            *step += 1;
         }
         self.next = Some(match self.think {
             None => Instant::FAR_FUTURE,

@@ -353,6 +353,49 @@ fn tasks_follow_one_another_and_are_timed() {
     assert_eq!(bits.round(), 8e6);
 }
 
+/// 25 kB each 40 ms are 5 Mbit/s, which a link of 8 Mbit/s carries: each takes 26 ms and a part of the round trip of 20 ms.
+#[test]
+fn an_application_writes_at_its_own_rate_over_tcp() {
+    let set = [
+        "flow.download.bytes=25kB",
+        "flow.download.every=40ms",
+        "duration=60s",
+    ];
+    let report = report(ONE_DOWNLOAD, &set);
+    let flow = &report.flows[0];
+    assert!((flow.goodput_bps / 5e6 - 1.0).abs() < 0.01, "{flow:?}");
+    let tasks = flow.tasks.unwrap();
+    assert!((tasks.done as f64 * 0.04 / report.seconds - 1.0).abs() < 0.02);
+    assert!((35.0..60.0).contains(&tasks.completion_ms.p50), "{tasks:?}");
+}
+
+/// Three downloads of one program share a queue where a flow is a source port; beside another download that is half of the link.
+#[test]
+fn flows_of_one_program_are_one_by_source_port() {
+    let other = r#"
+[flow.other]
+kind = "bulk"
+from = "server"
+to = "client"
+congestion_control = "reno"
+"#;
+    let share = |shared: bool| {
+        let set = [
+            "flow.download.count=3",
+            "link.line.queue.discipline=fq",
+            "link.line.queue.flows=src-port",
+            &format!("flow.download.shared_port={shared}"),
+        ];
+        let report = report(&[ONE_DOWNLOAD, other].concat(), &set);
+        let all: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
+        let own = report.flows.iter().find(|flow| flow.name == "other");
+        own.unwrap().goodput_bps / all
+    };
+    let [apart, together] = [false, true].map(share);
+    assert!((apart - 0.25).abs() < 0.02, "{apart}");
+    assert!((together - 0.5).abs() < 0.03, "{together}");
+}
+
 /// Small packets before large ones: 0.1 load of 100 B, 0.7 of 1500 B.
 const TWO_CLASSES: &str = r#"
 title = "two classes"

@@ -125,12 +125,14 @@ fn source(source: &Source) -> Value {
             congestion_control,
             bytes,
             think,
+            every,
             tcp,
         } => json!({
             "kind": "bulk",
             "congestion_control": congestion_control,
             "bytes": bytes.map(|b| b.get()),
             "think_s": think.map(|think| think.as_secs_f64()),
+            "every_s": every.map(|every| every.as_secs_f64()),
             "ecn": tcp.ecn,
         }),
         Source::Rtp {
@@ -152,7 +154,8 @@ fn source(source: &Source) -> Value {
                 Pace::Frame => "frame".into(),
                 Pace::Burst => "burst".into(),
             },
-            "jitter_ms": jitter.as_millis_f64(),
+            "jitter_ms": jitter.deviation.as_millis_f64(),
+            "jitter_of": jitter.of.name(),
         }),
         Source::Cbr {
             rate,
@@ -162,7 +165,8 @@ fn source(source: &Source) -> Value {
             "kind": "cbr",
             "rate_bps": rate.bps(),
             "payload": payload.get(),
-            "jitter_ms": jitter.as_millis_f64(),
+            "jitter_ms": jitter.deviation.as_millis_f64(),
+            "jitter_of": jitter.of.name(),
         }),
         Source::Sensor {
             payload,

@@ -12,6 +12,7 @@
 //! | T_UDP, T_mix | `shortest` of [`Report::Arrivals`], which [`Alone`] and [`Gaps`] say; its `interval` for each packet |
 //! | B_UDP, B_TCP, B_T | [`Abrc::occupancy`], [`Abrc::others`], [`Abrc::target`], in [`Unit`]s |
 //! | BW_i, BW*_(i+1), S_(i+1) | `throughput`, [`Smoothing`], `rate`, in units per second |
+//! | "two UDP packets will be transmitted in succession" | by chance, or [`AbrcParams::pair`] |
 //!
 //! Not defined by the paper, and chosen here:
 //! - **Start.** Equation (8) adds B_T / t an interval to a stream that has an empty queue before it, which takes minutes to fill a
@@ -28,7 +29,7 @@
 use super::gaps::Gaps;
 use super::sent::SentLog;
 use super::{Arrival, Feedback, FeedbackError, RateController, Report, Reporter, Start};
-use crate::param::{Choice, Hundredths, Ranged, Visitor};
+use crate::param::{Choice, Hundredths, Ranged, Visitor, flag};
 use crate::units::{Duration, Fraction, Instant, Rate};
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;
@@ -67,6 +68,8 @@ pub enum Smoothing {
 impl Smoothing {
     /// Intervals that a mean is of, at most.
     pub const MOST: usize = 16;
+    /// A moving average with a weight of a quarter for the last.
+    pub const QUARTER: Self = Self::Exponential(Fraction::ratio(1, 4));
 }
 
 /// The receiver's estimate of T_UDP, the time of a packet that finds no other before it (section 2.2).
@@ -112,6 +115,11 @@ pub struct AbrcParams {
     pub leaving: Leaving,
     /// Unit of occupancies.
     pub unit: Unit,
+    /// Resolution of the sender's timer, at most 1 s: a sender that is late by it makes up for the packets of that time.
+    pub granularity: Duration,
+    /// The first two packets after each report leave at once, so that T_UDP is seen where evenly spaced packets never follow one
+    /// another in the queue.
+    pub pair: bool,
     /// The rate at first, in payload.
     pub first: Rate,
     /// The longest payload of a packet, in bytes, at least 1.
@@ -145,6 +153,8 @@ impl AbrcParams {
         let alone = &[("pairs", Alone::Pairs), ("shortest", Alone::Shortest)];
         let leaving = &[("numbered", Leaving::Numbered), ("received", Leaving::Received)];
         let units = &[("packets", Unit::Packets), ("bytes", Unit::Bytes)];
+        let smoothings = &[("last", Smoothing::Last), ("mean", Smoothing::Mean(4)), ("exponential", Smoothing::QUARTER)];
+        let granularity = Duration::ZERO..=Duration::from_secs(1);
         visit("k", "rate of this stream by that of all others in the same queue", &mut Hundredths(&mut self.share, 1..=10_000));
         visit("interval", "time between reports", &mut Ranged(&mut self.interval, intervals));
         visit("retarget", "reports between updates of the target", &mut Ranged(&mut self.retarget, 1..=1000));
@@ -154,6 +164,9 @@ impl AbrcParams {
         visit("acks", "time that acknowledgements on the same radio add to a packet of TCP; 0 where they take another path", &mut Ranged(&mut self.acks, Fraction::default()..=Fraction::ONE));
         visit("leaving", "whether packets lost behind the queue have left it (`numbered`) or wait there (`received`)", &mut Choice(&mut self.leaving, leaving));
         visit("unit", "unit of occupancies", &mut Choice(&mut self.unit, units));
+        visit("smoothing", "the throughput expected of the next interval: that of the last one, the mean of the last four, or a moving average with a weight of a quarter", &mut Choice(&mut self.smoothing, smoothings));
+        visit("pair", "the first two packets after each report leave at once, for T_UDP", &mut flag(&mut self.pair));
+        visit("granularity", "resolution of the sender's timer: packets of that time are made up for", &mut Ranged(&mut self.granularity, granularity));
     }
 
     /// T_UDP, BW and (7) as the paper prints them; the rest as by default.
@@ -169,6 +182,8 @@ impl AbrcParams {
             most: 1000,
             smoothing: Smoothing::Last,
             unit: Unit::Packets,
+            granularity: Duration::ZERO,
+            pair: false,
             first: Rate::from_bps(1_000_000),
             largest: 1400,
             remembered: 4096,
@@ -233,6 +248,8 @@ pub struct Abrc {
     rtt: Option<Duration>,
     /// When the last packet should have left, and its units.
     nominal: Option<(Instant, f64)>,
+    /// Whether the next packet is the first of a pair, and the units of one that was.
+    pair: (bool, f64),
     timer: Option<Instant>,
 }
 
@@ -258,6 +275,7 @@ impl Abrc {
             passed: (0, 0),
             rtt: None,
             nominal: None,
+            pair: (params.pair, 0.0),
             timer: None,
         };
         let first = params.start.map_or(params.first, |start| start.rate);
@@ -358,12 +376,23 @@ impl RateController for Abrc {
             Unit::Packets => 1.0,
             Unit::Bytes => f64::from(bytes.max(1)),
         };
-        // A sender that is late by less than a packet makes up for it.
-        let least = now - Duration::from_nanos((units / self.rate * 1e9) as u64);
+        // A sender that is late by less than a packet, and its timer's resolution, makes up for it.
+        let packet = Duration::from_nanos((units / self.rate * 1e9) as u64);
+        let least = now - packet - self.params.granularity;
         let nominal = self
             .next_send()
             .map_or(now, |next| next.max(least).min(now));
-        self.nominal = Some((nominal, units));
+        // The second packet of a pair waits for nothing, the one after it for both.
+        self.pair = match self.pair {
+            (true, _) => {
+                self.nominal = Some((nominal, 0.0));
+                (false, units)
+            }
+            (false, owed) => {
+                self.nominal = Some((nominal, units + owed));
+                (false, 0.0)
+            }
+        };
         if self.timer.is_none() {
             self.restart_timer(now, SILENT);
         }
@@ -454,6 +483,7 @@ impl RateController for Abrc {
             (false, _) => asked,
         };
         self.rate = self.rate.max(unit / t);
+        self.pair.0 = self.params.pair;
         // The next packet starts it: without one nothing is owed.
         self.timer = None;
         Ok(())

@@ -123,7 +123,7 @@ impl Scheduler for Choke {
             drops.push(candidate, DropReason::Match);
             return drops.push(pkt, DropReason::Match);
         }
-        if let Some(reason) = self.early.judge(pkt.len(), |p| p)
+        if let Some(reason) = self.early.judge(pkt.len())
             && !self.early.marks(&mut pkt, reason)
         {
             return drops.push(pkt, reason);

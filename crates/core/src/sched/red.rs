@@ -216,9 +216,19 @@ impl Early {
         self.params.is_above(self.average)
     }
 
-    /// Fig. 2, the rest: whether the arriving packet goes. `weigh` is given `p_b`, from 0 to 2^64, and says what it is
-    /// for this packet; what is certain to go goes however short ago the last drop was.
-    pub fn judge(&mut self, len: Bytes, weigh: impl FnOnce(u128) -> u128) -> Option<DropReason> {
+    /// Fig. 2, the rest: whether the arriving packet goes.
+    pub fn judge(&mut self, len: Bytes) -> Option<DropReason> {
+        self.weighed(len, |p_b| p_b, |p_a| p_a)
+    }
+
+    /// The same, where `before` is given `p_b`, from 0 to 2^64, and says what it is for this packet, and `after` likewise `p_a`.
+    /// A packet that is certain to go by the first goes however short ago the last drop was.
+    pub fn weighed(
+        &mut self,
+        len: Bytes,
+        before: impl FnOnce(u128) -> u128,
+        after: impl FnOnce(u128) -> u128,
+    ) -> Option<DropReason> {
         if self.params.is_below(self.average) {
             self.count = None;
             return None;
@@ -229,10 +239,10 @@ impl Early {
         }
         let one = if self.params.by_bytes { len.get() } else { 1 };
         let count = self.count.map_or(0, |count| count.saturating_add(one));
-        let p_b = weigh(self.params.p_b(self.average));
+        let p_b = before(self.params.p_b(self.average));
         let p_a = match p_b {
             ONE.. => ONE,
-            p_b => self.params.p_a(p_b, count, len),
+            p_b => after(self.params.p_a(p_b, count, len)),
         };
         let drop = u128::from(self.rng.next_u64()) < p_a;
         self.count = Some(if drop { 0 } else { count });
@@ -363,20 +373,22 @@ impl Red {
         self.early.average
     }
 
-    /// Takes `pkt`, whose probability to be dropped early, before RED spaces its drops, is what `weigh` makes of RED's.
+    /// Takes `pkt`, whose probability to be dropped early is what `before` makes of RED's before RED spaces its drops, and
+    /// `after` of the one after.
     pub(super) fn offer(
         &mut self,
         now: Instant,
         mut pkt: Packet,
         drops: &mut Drops,
-        weigh: impl FnOnce(u128) -> u128,
+        before: impl FnOnce(u128) -> u128,
+        after: impl FnOnce(u128) -> u128,
     ) {
         let refusal = self.fifo.refusal(&pkt);
         if refusal == Some(DropReason::TooLarge) {
             return drops.push(pkt, DropReason::TooLarge);
         }
         self.early.estimate(now, self.fifo.backlog());
-        if let Some(reason) = self.early.judge(pkt.len(), weigh)
+        if let Some(reason) = self.early.weighed(pkt.len(), before, after)
             && !self.early.marks(&mut pkt, reason)
         {
             return drops.push(pkt, reason);
@@ -391,7 +403,7 @@ impl Red {
 
 impl Scheduler for Red {
     fn enqueue(&mut self, now: Instant, pkt: Packet, drops: &mut Drops) {
-        self.offer(now, pkt, drops, |p| p);
+        self.offer(now, pkt, drops, |p_b| p_b, |p_a| p_a);
     }
 
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops) -> Option<Packet> {

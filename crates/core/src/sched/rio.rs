@@ -125,7 +125,7 @@ impl Scheduler for Rio {
         } else {
             &mut self.outside
         };
-        if let Some(reason) = own.judge(pkt.len(), |p| p)
+        if let Some(reason) = own.judge(pkt.len())
             && !own.marks(&mut pkt, reason)
         {
             return drops.push(pkt, reason);

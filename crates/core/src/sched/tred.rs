@@ -18,7 +18,8 @@
 //! Cost per packet: RED's, and the tag's: four divisions of 128 bits, three of them for a packet that counts for
 //! `ExpectTkt`, one where RED has a probability.
 //!
-//! `p` is RED's `p_b`, weighed before RED spaces its drops. So a packet becomes one to drop `1 / p` packets after the last
+//! `p` is RED's `p_b`, weighed before RED spaces its drops; with `spaced` it is `p_a`, as "calculate probability p as in RED" can
+//! be read too. Weighed before, a packet becomes one to drop `1 / p` packets after the last
 //! drop, by its own `p`: who has the fewest tickets comes first, and begins the count anew for all. That differs
 //! more between flows than their probabilities do (docs/disciplines/tred.md has figures).
 //!
@@ -31,7 +32,7 @@ use super::red::{ONE, Red, RedParams};
 use super::spec::Describe;
 use super::{Backlog, Counts, Drops, Env, Needs, Scheduler};
 use crate::packet::Packet;
-use crate::param::{Hundredths, Ranged, Visitor};
+use crate::param::{Hundredths, Ranged, Visitor, flag};
 use crate::ticket::{Codec, Tickets, Tsw};
 use crate::units::{Bytes, Duration, Instant};
 use alloc::boxed::Box;
@@ -52,6 +53,8 @@ pub struct TredParams {
     pub interval: Duration,
     /// TSW's window for what is expected; 1 ms to an hour.
     pub window: Duration,
+    /// Tickets weigh RED's probability after it has spaced its drops, instead of before.
+    pub spaced: bool,
 }
 
 impl Default for TredParams {
@@ -64,6 +67,7 @@ impl Default for TredParams {
             exponent: 6,
             interval: Duration::from_secs(1),
             window: Duration::from_secs(1),
+            spaced: false,
         }
     }
 }
@@ -109,6 +113,11 @@ impl Describe for TredParams {
             &mut Ranged(&mut self.interval, TIMES),
         );
         window(&mut self.window, visit);
+        visit(
+            "tred.spaced",
+            "tickets weigh the drop probability after RED has spaced its drops, instead of before",
+            &mut flag(&mut self.spaced),
+        );
     }
 
     fn check(&self) -> Result<(), String> {
@@ -142,7 +151,11 @@ impl Scheduler for Tred {
         let tickets = &mut self.tickets;
         let came = tickets.codec.decode(pkt.tag());
         tickets.count(now, came, pkt.len());
-        self.red.offer(now, pkt, drops, |p| tickets.weigh(p, came));
+        let weigh = |p| tickets.weigh(p, came);
+        match tickets.params.spaced {
+            true => self.red.offer(now, pkt, drops, |p_b| p_b, weigh),
+            false => self.red.offer(now, pkt, drops, weigh, |p_a| p_a),
+        }
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
@@ -354,15 +367,15 @@ mod tests {
         assert!(of(9000, 30));
     }
 
-    #[test]
-    fn of_twice_the_tickets_and_an_eighth_of_the_probability_a_flow_is_dropped_more_rarely_still() {
+    /// Drops of a flow and of one with twice its tickets, which come by chance.
+    fn lost_of_two_flows(params: TredParams) -> [usize; 2] {
         let red = RedParams {
             weight: Fraction::ONE,
             wait: false,
             ..RedParams::default()
         };
         let codec = Codec::new(8, Scale::Linear).unwrap();
-        let params = TredParams { red, ..papers() };
+        let params = TredParams { red, ..params };
         let mut env = Env::new(limits(50, 100_000));
         env.codec = codec;
         let mut tred = Tred::new(&env, params);
@@ -385,7 +398,24 @@ mod tests {
                 lost[pkt.flow.0 as usize] += 1;
             }
         }
-        let [poor, rich]: [usize; 2] = lost;
+        lost
+    }
+
+    /// RED's `p_a` is the same for both flows, and the rich flow's an eighth of it; a drop of either begins the count anew.
+    #[test]
+    fn weighed_after_spacing_an_eighth_of_the_probability_is_an_eighth_of_the_drops() {
+        let [poor, rich] = lost_of_two_flows(TredParams {
+            spaced: true,
+            ..papers()
+        });
+        let all = poor + rich;
+        let deviation = (all * 8).isqrt() / 9;
+        assert!(rich.abs_diff(all / 9) < 5 * deviation, "{poor} {rich}");
+    }
+
+    #[test]
+    fn of_twice_the_tickets_and_an_eighth_of_the_probability_a_flow_is_dropped_more_rarely_still() {
+        let [poor, rich] = lost_of_two_flows(papers());
         assert!(poor > 5000, "{poor}");
         // The count since the last drop is one for both. `c` packets after it, where half of them are rich, none was dropped
         // with probability sqrt((1 - c p) (1 - c p / 8)); so of all drops the rich have

@@ -133,6 +133,7 @@ impl Params {
             }
             Spec::Tred(params) => {
                 missing(params.red.ecn, "marking by tred")?;
+                missing(params.spaced, "tred.spaced")?;
                 let (red, tred) = (Red::new(&params.red, env), Tred::from(params));
                 let tickets = tickets(env.codec);
                 Ok(Self {

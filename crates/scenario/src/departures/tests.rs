@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use crate::model::{Frame, Pace};
+use crate::model::{Frame, Jitter, Jittered, Pace};
 
 fn trace() -> Arc<[Frame]> {
     // 25 frames a second; each fifth is ten packets, the others two.
@@ -13,14 +13,18 @@ fn trace() -> Arc<[Frame]> {
         .collect()
 }
 
-fn rtp(pace: Pace, jitter: Duration) -> Vec<Departure> {
+fn rtp(pace: Pace, deviation: Duration) -> Vec<Departure> {
+    jittering(pace, deviation, Jittered::Delay)
+}
+
+fn jittering(pace: Pace, deviation: Duration, of: Jittered) -> Vec<Departure> {
     let source = Source::Rtp {
         trace: "trace".into(),
         frames: trace(),
         period: Duration::from_secs(2),
         payload: Bytes::new(1000),
         pace,
-        jitter,
+        jitter: Jitter { deviation, of },
     };
     departures(&source, 1, 0).unwrap().take(900).collect()
 }
@@ -97,6 +101,39 @@ fn source_jitter_has_its_deviation_and_leaves_in_order_of_time() {
     );
 }
 
+#[test]
+fn packets_that_may_not_overtake_leave_in_bunches() {
+    let packets = jittering(Pace::Frame, Duration::from_millis(20), Jittered::Order);
+    assert!(packets.is_sorted_by_key(|p| (p.at, p.seq)));
+    let together = gaps(&packets).iter().filter(|gap| **gap == 0).count();
+    assert!(together > 400, "{together} of 900");
+    // On average they leave when the latest before them does, at most some deviations late.
+    let plain = rtp(Pace::Frame, Duration::ZERO);
+    let late = packets.iter().zip(&plain).map(|(p, plain)| p.at - plain.at);
+    let mean = late.sum::<u64>() as f64 / 900e6;
+    assert!((80.0..140.0).contains(&mean), "{mean} ms");
+}
+
+/// Packets 4 or 20 ms apart with a deviation of 2 ms; those that are negative count as none, 0.02 ms more on average for 4 ms.
+#[test]
+fn gaussian_gaps_have_the_planned_mean_and_their_deviation() {
+    let plain = rtp(Pace::Frame, Duration::ZERO);
+    let packets = jittering(Pace::Frame, Duration::from_millis(2), Jittered::Gap);
+    assert!(packets.is_sorted_by_key(|p| (p.at, p.seq)));
+    let pairs = gaps(&packets).into_iter().zip(gaps(&plain));
+    let off: Vec<f64> = pairs
+        .map(|(gap, plain)| (gap as f64 - plain as f64) / 1e6)
+        .collect();
+    let mean = off.iter().sum::<f64>() / off.len() as f64;
+    let variance = off.iter().map(|off| (off - mean).powi(2)).sum::<f64>() / off.len() as f64;
+    assert!(mean.abs() < 0.25, "{mean} ms");
+    assert!(
+        (variance.sqrt() - 2.0).abs() < 0.2,
+        "{} ms",
+        variance.sqrt()
+    );
+}
+
 fn replayed(packets: &[(u64, u64)], period: Option<Duration>) -> Vec<(u64, u64, u64)> {
     let packet = |&(ms, bytes): &(u64, u64)| Captured {
         at: Duration::from_millis(ms),
@@ -152,7 +189,7 @@ fn poisson_and_cbr_keep_the_rate_of_ip_packets() {
     let cbr = Source::Cbr {
         rate,
         payload,
-        jitter: Duration::ZERO,
+        jitter: Jitter::default(),
     };
     assert_eq!(
         departures(&cbr, 1, 0).unwrap().nth(500).unwrap().at,

@@ -20,6 +20,8 @@ pub enum Source {
         /// When a task is done, the next one begins after an exponential time of this mean. `None`:
         /// there is one.
         think: Option<Duration>,
+        /// Tasks begin at multiples of this, whether those before are done or not: an application that writes at a rate of its own.
+        every: Option<Duration>,
         /// The rest, where TCP is a model.
         tcp: Tcp,
     },
@@ -35,8 +37,8 @@ pub enum Source {
         payload: Bytes,
         /// How packets are spread.
         pace: Pace,
-        /// Standard deviation of the Gaussian delay of each packet at the source (paper section V.E).
-        jitter: Duration,
+        /// Chance in the times at which packets leave.
+        jitter: Jitter,
     },
     /// Constant bit rate: RTP packets of one size at even spacing.
     Cbr {
@@ -45,7 +47,7 @@ pub enum Source {
         /// Payload of a packet.
         payload: Bytes,
         /// As for `Rtp`.
-        jitter: Duration,
+        jitter: Jitter,
     },
     /// Packets of one size with exponential gaps.
     Poisson {
@@ -104,6 +106,42 @@ impl Source {
             Self::Pcap { .. } => "pcap",
             Self::Media(_) => "media",
         }
+    }
+}
+
+/// Gaussian chance in the times at which packets leave their source (SQF paper, section V.E).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jitter {
+    /// Standard deviation.
+    pub deviation: Duration,
+    /// Its quantity.
+    pub of: Jittered,
+}
+
+/// The Gaussian quantity of a source that jitters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Jittered {
+    /// The delay of each packet, which may overtake others.
+    #[default]
+    Delay,
+    /// The delay of each packet; one that would overtake waits for those before it, so that they leave as a bunch.
+    Order,
+    /// The time from one packet to the next; where it would be negative they leave together.
+    Gap,
+}
+
+impl Jittered {
+    /// Names in files.
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("delay", Self::Delay),
+        ("ordered-delay", Self::Order),
+        ("gap", Self::Gap),
+    ];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        let own = Self::NAMES.iter().find(|(_, other)| *other == self);
+        own.map_or("", |(name, _)| name)
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use makeway_core::flow::Identity;
 use makeway_core::packet::{FlowId, UserId};
 use makeway_core::units::Duration;
-use makeway_scenario::model::{Queue, Scenario, Source};
+use makeway_scenario::model::{Flow, Queue, Scenario, Source};
 use makeway_scenario::routes::{Graph, Hop};
 
 use crate::error::RunError;
@@ -151,6 +151,18 @@ impl Identities {
     }
 }
 
+/// Packets of a flow and direction that have one source port: those of its group and sender, where they share one.
+fn port(scenario: &Scenario, index: usize) -> usize {
+    let flow = &scenario.flows[index / 2];
+    let is_back = index % 2 == 1;
+    if is_back || !flow.shared_port {
+        return index;
+    }
+    let of_port = |other: &Flow| other.group == flow.group && other.from == flow.from;
+    let first = scenario.flows.iter().position(of_port);
+    first.map_or(index, |first| 2 * first)
+}
+
 /// A dense number for each flow and direction, equal where `identity` sees no difference. Both ends
 /// of a flow have a port of their own.
 fn numbers(scenario: &Scenario, identity: Identity) -> Vec<u32> {
@@ -160,7 +172,8 @@ fn numbers(scenario: &Scenario, identity: Identity) -> Vec<u32> {
         [(a, b), (b, a)]
     });
     let mut number = |index: usize, (from, to): (usize, usize)| match identity {
-        Identity::FiveTuple | Identity::SrcPort => index,
+        Identity::FiveTuple => index,
+        Identity::SrcPort => port(scenario, index),
         Identity::SrcHost => from,
         Identity::DstHost => to,
         Identity::HostPair => {

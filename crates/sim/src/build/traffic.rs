@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traffic: senders and receivers of flows, and their tickets.
 
+use std::collections::VecDeque;
+
 use makeway_core::measure::Histogram;
 use makeway_core::ticket::{Meter, Tagger};
 use makeway_core::units::{Duration, Instant};
@@ -30,7 +32,13 @@ pub fn kind(
     seeds: Seeds,
 ) -> Result<Kind, RunError> {
     let flow = &scenario.flows[number];
-    if let Source::Bulk { bytes, think, .. } = &flow.source {
+    if let Source::Bulk {
+        bytes,
+        think,
+        every,
+        ..
+    } = &flow.source
+    {
         let modelled = config(flow)?;
         let config = tcp.copied().unwrap_or(modelled);
         let mut sender = Sender::new(&config);
@@ -41,8 +49,9 @@ pub fn kind(
             Box::new(Tasks {
                 bytes: bytes.get(),
                 think: think.map(|think| think.as_nanos() as f64),
+                every: *every,
                 end: 0,
-                began: Instant::ZERO,
+                open: VecDeque::new(),
                 next: Some(start),
                 times: Histogram::new(),
                 steps: interval.steps(),

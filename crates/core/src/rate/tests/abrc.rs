@@ -227,6 +227,54 @@ fn smoothing_of_the_throughput() {
     }
 }
 
+/// A tick of 10 ms is 4.5 packets long at 450 packets/s; a sender without its timer's resolution makes up for one.
+#[test]
+fn packets_of_a_tick_are_made_up_for() {
+    let per_second = |granularity| {
+        let params = AbrcParams {
+            granularity,
+            first: Rate::from_bps(3_600_000),
+            largest: 1000,
+            ..params(100)
+        };
+        let mut abrc = Abrc::new(params);
+        let mut sequence = 0;
+        for now in (0..100).map(|tick| at(10 * tick)) {
+            while abrc.next_send().is_some_and(|due| due <= now) {
+                abrc.on_sent(now, sequence, 1000);
+                sequence += 1;
+            }
+        }
+        sequence
+    };
+    let [fine, coarse] = [0, 10].map(|ms| per_second(Duration::from_millis(ms)));
+    assert!((198..=201).contains(&fine), "{fine}");
+    assert!((444..=451).contains(&coarse), "{coarse}");
+}
+
+/// After a report two packets leave at once, here the first a packet's time late; then the rate is what it was.
+#[test]
+fn a_pair_follows_each_report() {
+    let mut abrc = sent(
+        AbrcParams {
+            pair: true,
+            ..params(200)
+        },
+        500,
+    );
+    abrc.on_feedback(at(1000), &report(469, 100, 2000)).unwrap();
+    let mut left = Vec::new();
+    for sequence in 500..504 {
+        let due = abrc.next_send().unwrap().max(at(1000));
+        abrc.on_sent(due, sequence, 1000);
+        left.push(due.saturating_since(at(1000)).as_secs_f64() * 310.0);
+    }
+    let expected = [0.0, 0.0, 1.0, 2.0];
+    for (left, expected) in left.iter().zip(expected) {
+        assert!((left - expected).abs() < 1e-3, "{left} {expected}");
+    }
+}
+
 /// A receiver that never answers: half after 3 s, half again each second, to a packet in 64 s.
 #[test]
 fn silence_halves_the_rate() {

@@ -25,9 +25,7 @@ fn red(q: u64, change: fn(&mut RedParams)) -> Red {
 
 /// Fates of `n` packets of `len`.
 fn verdicts(red: &mut Red, n: u32, len: u64) -> Vec<Option<DropReason>> {
-    (0..n)
-        .map(|_| red.early.judge(Bytes::new(len), |p| p))
-        .collect()
+    (0..n).map(|_| red.early.judge(Bytes::new(len))).collect()
 }
 
 /// Arrivals from each drop to the next.
