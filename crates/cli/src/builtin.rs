@@ -20,6 +20,8 @@ pub const FILES: &[(&str, &str)] = &files![
     "papers/sqf/jitter.toml",
     "papers/sqf/streams.toml",
     "papers/sqf/users.toml",
+    "papers/sqf/tcp.toml",
+    "papers/sqf/upload.toml",
     "papers/ncq/analysis.toml",
     "papers/ncq/ftp.toml",
     "papers/ncq/sensors.toml",

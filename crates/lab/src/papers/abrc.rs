@@ -5,10 +5,12 @@
 //! - [`runs`]: the experiments;
 //! - [`tables`]: Tables 1 and 2, with what the estimate of the transmission time and the buffer do;
 //! - [`dynamics`]: Fig. 2 and 3, and loss;
-//! - [`many`]: several streams.
+//! - [`many`]: several streams;
+//! - [`others`]: what the paper says without figures.
 
 mod dynamics;
 mod many;
+mod others;
 mod runs;
 mod tables;
 
@@ -34,7 +36,13 @@ pub const ABRC: Paper = Paper {
 
 /// Every statement, in the order of the paper.
 fn claims(r: &Results) -> Vec<Claim> {
-    [tables::claims(r), dynamics::claims(r), many::claims(r)].concat()
+    [
+        tables::claims(r),
+        dynamics::claims(r),
+        many::claims(r),
+        others::claims(r),
+    ]
+    .concat()
 }
 
 /// The stream's payload in Mbit/s; of several the sum.

@@ -4,12 +4,14 @@
 //!
 //! - [`theory`]: section 4, closed forms beside the simulator;
 //! - [`ftp`], [`sensors`], [`voip`], [`incremental`]: scenarios 1 to 4 of section 5;
+//! - [`search`]: which of the choices that the paper leaves open give its figures;
 //! - [`variants`]: what section 6 leaves open.
 //!
 //! Each has its cells and its claims.
 
 mod ftp;
 mod incremental;
+mod search;
 mod sensors;
 mod theory;
 mod variants;
@@ -52,6 +54,7 @@ fn cells(_full: bool, world: World) -> Vec<Cell> {
         World::Sim | World::Vm => [
             theory::cells(),
             ftp::cells(),
+            search::cells(),
             sensors::cells(),
             voip::cells(),
             incremental::cells(),

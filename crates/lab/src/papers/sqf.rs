@@ -7,9 +7,11 @@
 //! - [`figures`]: what they are judged by;
 //! - [`charts`]: the paper's figures;
 //! - [`theory`]: the statements that need no run;
+//! - [`beyond`]: what the paper says beside its measurements;
 //! - [`in_guest`]: what is run and judged in the world vm;
 //! - here: each statement, theirs and ours.
 
+mod beyond;
 mod charts;
 mod figures;
 mod in_guest;
@@ -20,14 +22,14 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::{bottleneck, group};
 
-use super::claim::{Claim, Column};
+use super::claim::{Claim, Column, Table};
 use super::figures::{
     Figures, in_percent, largest, least, least_step, mean, ms, only, plain, share, smallest, worst,
 };
 use super::paper::Paper;
 use crate::experiment::{Results, World};
 use figures::{at, data, fairness, jitter, jittered, line, loss, of_table, row, testbed};
-use runs::{JITTERED, SLICED, TABLE, cells};
+use runs::{DELTAS, JITTERED, KINDS, SLICED, TABLE, cells};
 use theory::CLOSED_FORMS;
 
 /// How it is run again.
@@ -65,7 +67,8 @@ fn claims(r: &Results) -> Vec<Claim> {
         fig8(r),
         users(r),
     ];
-    CLOSED_FORMS.iter().cloned().chain(of_runs).collect()
+    let closed = CLOSED_FORMS.iter().cloned();
+    closed.chain(of_runs).chain(beyond::claims(r)).collect()
 }
 
 /// The printed column; runs that are shorter than the paper's are not its set-up.
@@ -503,10 +506,43 @@ fn fig8(r: &Results) -> Claim {
             share(&mean(&r[runs::unpaced()], |x| loss(x, "video")))
         ),
         setup: "testbed of section V under SQF, each video packet delayed at the source by a Gaussian time of standard deviation delta, packets overtaking each other",
-        from: &["jitter/", "unpaced"],
+        from: &["jitter/", "jitter-of/", "unpaced"],
         charts: vec![charts::fig8(r)],
+        tables: disturbed(r),
         ..Claim::default()
     }
+}
+
+/// Fig. 8 where jitter keeps the order of packets, and where the times between them are Gaussian.
+fn disturbed(r: &Results) -> Vec<Table> {
+    let row = |name: &str, of: &dyn Fn(u32) -> Option<Estimate>| {
+        let each = DELTAS.map(|delta| of(delta).map_or_else(String::new, |x| share(&x)));
+        [name.to_owned()]
+            .into_iter()
+            .chain(each)
+            .collect::<Vec<_>>()
+    };
+    let mut rows = Vec::new();
+    for mbit in [10, 100] {
+        let overtaking = jittered(r, mbit, FIG8_N);
+        let of = |delta| overtaking.iter().find(|x| x.0 == delta).map(|x| x.1);
+        rows.push(row(&format!("{mbit} Mbit/s, packets overtake"), &of));
+        for (kind, name) in KINDS.into_iter().zip(["order is kept", "Gaussian gaps"]) {
+            let of = |delta| {
+                let runs = r.get(&runs::disturbance(kind, mbit, delta))?;
+                Some(mean(runs, |x| loss(x, "video")))
+            };
+            if of(0).is_some() {
+                rows.push(row(&format!("{mbit} Mbit/s, {name}"), &of));
+            }
+        }
+    }
+    let head = DELTAS.map(|delta| format!("{delta} ms"));
+    vec![Table {
+        title: format!("Video lost by what delta is of, n = {FIG8_N}"),
+        head: [String::new()].into_iter().chain(head).collect(),
+        rows,
+    }]
 }
 
 fn users(r: &Results) -> Claim {

@@ -6,7 +6,7 @@ use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::downloads;
-use super::runs::{MANY, OURS, PRINTED, many};
+use super::runs::{MANY, OURS, PRINTED, SENDERS_OF_MANY, many};
 use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{largest, mean, only, plain, smallest};
@@ -110,6 +110,30 @@ fn table(r: &Results, variant: &str, title: &str) -> Table {
     }
 }
 
+/// A stream's share by its beta, with one change after the other.
+fn senders(r: &Results) -> Table {
+    let rows = SENDERS_OF_MANY.map(|variant| {
+        let of = |ks: &&[f64]| {
+            let (parts, _) = shares(r, variant.name, ks);
+            let of_beta = parts.iter().zip(betas(ks));
+            list(
+                of_beta
+                    .map(|(part, beta)| format!("{:.2}", part.mean / beta))
+                    .collect(),
+            )
+        };
+        let all = MANY.iter().filter(|ks| is_stable(ks)).map(of);
+        [variant.says.to_owned()].into_iter().chain(all).collect()
+    });
+    let head = MANY.iter().filter(|ks| is_stable(ks));
+    let head = head.map(|ks| format!("k_T {}", list(ks.iter().map(f64::to_string).collect())));
+    Table {
+        title: "A stream's share by its beta, where the sum is below 1, with one change to both columns".into(),
+        head: [String::from("with")].into_iter().chain(head).collect(),
+        rows: rows.into(),
+    }
+}
+
 pub fn claims(r: &Results) -> Vec<Claim> {
     let said = |variant: &str| {
         let stable = MANY.into_iter().filter(is_stable).map(|ks| {
@@ -141,6 +165,7 @@ pub fn claims(r: &Results) -> Vec<Claim> {
         tables: vec![
             table(r, PRINTED, "Shares of the payload carried, as printed"),
             table(r, OURS, "Shares of the payload carried, ours"),
+            senders(r),
         ],
         ..Claim::default()
     }]

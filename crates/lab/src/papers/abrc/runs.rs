@@ -57,7 +57,7 @@ pub const VARIANTS: [Variant; 4] = [
     Variant {
         name: "printed",
         says: "as printed, the sender's timer of 10 ms",
-        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\"",
+        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\"",
         ticks: true,
     },
     Variant {
@@ -90,10 +90,143 @@ pub const BUFFERS: [u32; 5] = [50, 100, 200, 300, 800];
 
 /// Shares of data frames that the channel loses, and how often each is tried.
 pub const LOSSES: [(f64, u32); 5] = [(0.0, 7), (0.2, 7), (0.02, 1), (0.05, 1), (0.1, 1)];
-/// Ours; as printed; TFRC of the time, and of today.
-pub const SENDERS: [&str; 4] = ["abrc", "printed", "tfrc", "tfrc-5348"];
+/// Ours; as printed; TFRC of the time, and of today; as printed but for departures, which are counted by sequence numbers.
+pub const SENDERS: [&str; 5] = ["abrc", "printed", "tfrc", "tfrc-5348", "numbered"];
 /// Both columns, by the names of their cells.
 pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[3]];
+
+/// Senders of several streams: both columns, each with one change.
+pub const SENDERS_OF_MANY: [Variant; 6] = [
+    VARIANTS[0],
+    VARIANTS[3],
+    VARIANTS[1],
+    Variant {
+        name: "printed-pair",
+        says: "as printed, two packets at once after each report",
+        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\", pair = true",
+        ticks: true,
+    },
+    Variant {
+        name: "ours-ticks",
+        says: "ours with a sender's timer of 10 ms",
+        keys: ", granularity = \"10ms\"",
+        ticks: true,
+    },
+    Variant {
+        name: "ours-pair",
+        says: "ours, two packets at once after each report",
+        keys: ", pair = true",
+        ticks: false,
+    },
+];
+
+/// A thing that the paper names and has no figures of, changed alone in both columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// As the cells are named.
+    pub name: &'static str,
+    /// For the report.
+    pub says: &'static str,
+    /// Of the controller.
+    keys: &'static str,
+    /// Of the scenario.
+    set: &'static [&'static str],
+}
+
+pub const CHOICES: [Choice; 12] = [
+    choice("none", "nothing changed", "", &[]),
+    choice(
+        "pair",
+        "two packets at once after each report, for T_UDP",
+        ", pair = true",
+        &[],
+    ),
+    choice(
+        "mean",
+        "BW* the mean of the last four (section 2.3)",
+        ", smoothing = \"mean\"",
+        &[],
+    ),
+    choice(
+        "exponential",
+        "BW* a moving average with a weight of a quarter (section 2.3)",
+        ", smoothing = \"exponential\"",
+        &[],
+    ),
+    choice(
+        "interval-500ms",
+        "a report each 0.5 s",
+        ", interval = \"500ms\"",
+        &[],
+    ),
+    choice(
+        "interval-2s",
+        "a report each 2 s",
+        ", interval = \"2s\"",
+        &[],
+    ),
+    choice(
+        "retarget-1",
+        "B_T set with each report",
+        ", retarget = 1",
+        &[],
+    ),
+    choice(
+        "retarget-10",
+        "B_T set with each tenth report",
+        ", retarget = 10",
+        &[],
+    ),
+    choice(
+        "small",
+        "the stream's packets of 768 B, occupancy in packets",
+        "",
+        SMALL,
+    ),
+    choice(
+        BYTES,
+        "the same, occupancy in bytes (footnote 1)",
+        ", unit = \"bytes\"",
+        SMALL,
+    ),
+    choice(
+        REMOTE,
+        "the download from 100 ms away (section 2)",
+        "",
+        &["link.ethernet-ftp.delay=50ms"],
+    ),
+    choice(
+        UDP,
+        "1 Mbit/s of other UDP beside the download (section 3.1)",
+        "",
+        &["flow.udp.count=1"],
+    ),
+];
+pub const BYTES: &str = "bytes";
+pub const REMOTE: &str = "remote";
+pub const UDP: &str = "udp";
+const SMALL: &[&str] = &["flow.stream.stream.payload=732B"];
+/// k_T of [`CHOICES`], beside one download.
+pub const CHOSEN: [f64; 2] = [1.0, 2.0];
+
+const fn choice(
+    name: &'static str,
+    says: &'static str,
+    keys: &'static str,
+    set: &'static [&'static str],
+) -> Choice {
+    Choice {
+        name,
+        says,
+        keys,
+        set,
+    }
+}
+
+/// One of [`CHOICES`] in a column.
+pub fn chosen(column: &str, choice: &str, k: f64) -> Key {
+    Key::new(format!("choice/{column}/{choice}/{k}"))
+}
 
 /// k_T of several streams beside one download.
 pub const MANY: [&[f64]; 6] = [
@@ -165,7 +298,18 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             }
         }
     }
-    for variant in COLUMNS {
+    for column in COLUMNS {
+        for choice in CHOICES {
+            for k in CHOSEN {
+                let keys = [column.keys, choice.keys].concat();
+                let mut set = vec![abrc("stream", k, &keys)];
+                set.extend(column.ticks.then(|| tick("stream")));
+                set.extend(choice.set.iter().map(|set| set.to_string()));
+                cells.push(cell(chosen(column.name, choice.name, k), set));
+            }
+        }
+    }
+    for variant in SENDERS_OF_MANY {
         for ks in MANY {
             let streams = ["stream", "other", "third"].iter().zip(ks);
             let set = streams.flat_map(|(stream, k)| {
@@ -181,7 +325,7 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
     cells
 }
 
-fn senders() -> [(&'static str, Vec<String>); 4] {
+fn senders() -> [(&'static str, Vec<String>); 5] {
     let tfrc = |keys: &str| format!("flow.stream.rate={{ kind = \"tfrc\"{keys} }}");
     let of_2004 = tfrc(", rfc = \"3448\", granularity = \"10ms\"");
     [
@@ -192,6 +336,17 @@ fn senders() -> [(&'static str, Vec<String>); 4] {
         ),
         (SENDERS[2], vec![of_2004, tick("stream")]),
         (SENDERS[3], vec![tfrc("")]),
+        (
+            SENDERS[4],
+            vec![
+                abrc(
+                    "stream",
+                    1.0,
+                    &VARIANTS[0].keys.replace("received", "numbered"),
+                ),
+                tick("stream"),
+            ],
+        ),
     ]
 }
 

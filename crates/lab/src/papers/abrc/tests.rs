@@ -67,6 +67,10 @@ fn perfect_cell(name: &str) -> Report {
             let rates: Vec<f64> = betas.iter().map(|beta| 5.5 * all * beta / sum).collect();
             report(&rates, 5.5 * (1.0 - all))
         }
+        ["choice", _, _, k] => {
+            let k: f64 = k.parse().unwrap();
+            report(&[5.4 * k / (k + 1.0)], 5.4 / (k + 1.0))
+        }
         ["loss", channel, _, sender] => {
             let (p, tries) = channel.split_once('x').unwrap();
             let arrives = 1.0 - p.parse::<f64>().unwrap().powi(tries.parse().unwrap());

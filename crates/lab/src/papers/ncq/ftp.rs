@@ -5,7 +5,7 @@ use makeway_report::chart::{Chart, Series};
 use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 
-use super::{PLAIN, PUSHING, QUEUES, label, queue_on, some};
+use super::{PLAIN, PUSHING, QUEUES, label, queue_on, search, some};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{
@@ -20,7 +20,7 @@ const RUNS: usize = 10;
 /// Flows in all.
 const FLOWS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// When the paper counts its tasks in Fig. 11, s.
-const COUNTED: f64 = 30.5;
+pub const COUNTED: f64 = 30.5;
 /// Choices that are changed to see how much they matter, at 80 flows.
 const CHOICES: [(&str, &str); 14] = [
     ("rate/5", "link.line.rate=5mbit"),
@@ -41,12 +41,12 @@ const CHOICES: [(&str, &str); 14] = [
 
 /// A set-up: what share of the flows is short, in percent, and how much the others send.
 #[derive(Clone, Copy)]
-struct Tasks {
+pub struct Tasks {
     short: u32,
     long: &'static str,
 }
 
-const FIG8: Tasks = Tasks {
+pub const FIG8: Tasks = Tasks {
     short: 10,
     long: "1MB",
 };
@@ -64,7 +64,7 @@ impl Tasks {
         Key::new(format!("ftp/{}/{}/{queue}/{flows}", self.short, self.long))
     }
 
-    fn cell(self, queue: &str, flows: u32) -> Cell {
+    pub fn cell(self, queue: &str, flows: u32) -> Cell {
         let short = flows * self.short / 100;
         Cell {
             set: vec![
@@ -190,7 +190,7 @@ fn mean_of(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The paper's Average Goodput of a group, kbit/s: the mean of each task's data by its time.
-fn goodput(report: &Report, group: &str) -> f64 {
+pub fn goodput(report: &Report, group: &str) -> f64 {
     let bits = tasks(report, group).map(|flow| flow.goodput_bps * report.seconds);
     mean_of(
         bits.zip(times(report, group))
@@ -202,13 +202,22 @@ fn mean_time(report: &Report, group: &str) -> f64 {
     mean_of(times(report, group))
 }
 
-fn worst_time(report: &Report) -> f64 {
+pub fn worst_time(report: &Report) -> f64 {
     largest(times(report, ""))
 }
 
 /// Tasks done within this number of seconds.
-fn done_by(report: &Report, seconds: f64) -> f64 {
+pub fn done_by(report: &Report, seconds: f64) -> f64 {
     times(report, "").filter(|time| *time <= seconds).count() as f64
+}
+
+/// `2, 5 and 10`.
+pub fn list(values: &[u32]) -> String {
+    let values: Vec<String> = values.iter().map(u32::to_string).collect();
+    match values.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => values.concat(),
+    }
 }
 
 fn mean_over(figures: &Figures) -> f64 {
@@ -451,9 +460,13 @@ fn fig11(r: &Results) -> Claim {
             more.map(|more| plain(&more)).join(", ")
         ),
         ideal: "the shortest first: all five non-congestive within a second".into(),
-        why: "How many are done by then with either depends on the link rate, which is chosen by us; NCQ adds the non-congestive ones.".into(),
+        why: format!(
+            "How many are done by then with either depends on the link rate, which is chosen by us; NCQ adds the non-congestive ones. {}",
+            search::says()
+        ),
         setup: SETUP,
-        from: &["ftp/10/1MB/"],
+        from: &["ftp/10/1MB/", "search/"],
+        tables: search::tables(r),
         charts: vec![Chart {
             title: "Fig. 11: tasks done, 50 flows".into(),
             x: "s".into(),

@@ -9,7 +9,7 @@ use makeway_report::estimate::Estimate;
 
 use super::{PLAIN, QUEUES, kbit, label, queue_on, r_factor, satisfaction, some};
 use crate::experiment::{Cell, Key, Results};
-use crate::papers::claim::{Claim, Column};
+use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{
     Figures, Pairs, average, by_chance, in_pairs, largest, lowest, mean, paired, plain, share,
     together, with_intervals,
@@ -21,7 +21,8 @@ const SECONDS: u64 = 120;
 /// A call is on for a second at a time, so that two minutes of it are few.
 const RUNS: usize = 10;
 /// Packets that each other number of calls has among all of them decide how many can be favoured.
-const CALLS: [u32; 3] = [2, 5, 50];
+/// The paper's 50 calls, and its more than 80, may be calls too, not only downloads beside them.
+const CALLS: [u32; 5] = [2, 5, 50, 90, 100];
 /// Other choices, at 50 downloads.
 const CHOICES: [(&str, &[&str]); 5] = [
     ("buffer 30", &["link.line.queue.limit=30 packets"]),
@@ -57,7 +58,7 @@ const KERNEL: Sweep = Sweep {
     from: &["kernel/"],
 };
 
-fn cell(key: Key, queue: &str, downloads: u32, calls: u32) -> Cell {
+pub fn cell(key: Key, queue: &str, downloads: u32, calls: u32) -> Cell {
     Cell {
         set: vec![
             queue_on("line", queue),
@@ -83,6 +84,9 @@ pub fn cells() -> Vec<Cell> {
         for n in CALLS {
             cells.push(cell(calls(n, queue), queue, 50, n));
         }
+    }
+    for n in CALLS {
+        cells.push(cell(calls(n, PLAIN[0]), PLAIN[0], 50, n));
     }
     for (name, set) in CHOICES {
         for queue in ["fifo", "0.01"] {
@@ -317,6 +321,7 @@ impl Sweep {
             why: why17(r),
             setup: self.setup,
             from: self.from,
+            tables: many_calls(r),
             charts: vec![
                 self.chart(r, "Fig. 17a: R-factor of the call", "R", r_factor),
                 self.chart(r, "Fig. 17b: MOS of the call", "MOS", |x| {
@@ -325,6 +330,41 @@ impl Sweep {
             ],
             ..Claim::default()
         }
+    }
+}
+
+/// Share of the calls that are rated poor, R below 60.
+fn poor(report: &Report) -> f64 {
+    let calls = report.flows.iter().filter_map(|flow| flow.voice);
+    let (all, poor) = calls.fold((0, 0), |(all, poor), call| {
+        (all + 1, poor + usize::from(call.r_factor + 1.0 < 60.0))
+    });
+    poor as f64 / all as f64
+}
+
+/// R of many calls, and how many are poor.
+fn many_calls(r: &Results) -> Vec<Table> {
+    let queues = ["fifo", PLAIN[0], "0.01", "0.05"];
+    let row = |n: &u32| {
+        let each = queues.map(|queue| {
+            let runs = r.get(&calls(*n, queue))?;
+            let poor = share(&mean(runs, poor));
+            Some(format!("{}, {poor}", plain(&mean(runs, r_factor))))
+        });
+        let each: Option<Vec<String>> = each.into_iter().collect();
+        Some([n.to_string()].into_iter().chain(each?).collect())
+    };
+    let rows: Vec<Vec<String>> = CALLS.iter().filter_map(row).collect();
+    let head = queues.map(label);
+    let table = Table {
+        title: "R of the calls beside 50 downloads, and the part of them that is poor (below 60)"
+            .into(),
+        head: [String::from("calls")].into_iter().chain(head).collect(),
+        rows,
+    };
+    match table.rows.is_empty() {
+        true => Vec::new(),
+        false => vec![table],
     }
 }
 

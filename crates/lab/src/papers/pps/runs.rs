@@ -162,6 +162,14 @@ const UNPOLICED: Variant = Variant {
     ..PAPERS
 };
 
+/// The same where tickets weigh RED's probability after it has spaced its drops: the other way to read section 2.4.2.
+const SPACED: Variant = Variant {
+    name: "printed-spaced",
+    says: "as printed, tickets weigh RED's probability after spacing",
+    queue: &["tred.exponent=3", "tred.window=60s", "tred.spaced=true"],
+    ..PAPERS
+};
+
 /// A shorter window at sources and links, for Fig. 7.
 const WINDOW_10: Variant = Variant {
     name: "window-10s",
@@ -179,16 +187,22 @@ const OURS_POLICED: Variant = Variant {
 };
 
 /// Those of Fig. 7.
-pub const FIG7: [Variant; 5] = [OURS, PAPERS, UNPOLICED, WINDOW_10, OURS_POLICED];
+pub const FIG7: [Variant; 6] = [OURS, PAPERS, UNPOLICED, SPACED, WINDOW_10, OURS_POLICED];
 /// Both columns.
 pub const COLUMNS: [Variant; 2] = [PAPERS, OURS];
 
 /// Parameters that ours are compared with: one change at a time.
-pub const VARIANTS: [Variant; 16] = [
+pub const VARIANTS: [Variant; 18] = [
     OURS,
     PAPERS,
     UNPOLICED,
+    SPACED,
     OURS_POLICED,
+    queue(
+        "spaced",
+        "tickets weigh RED's probability after spacing",
+        &["tred.spaced=true"],
+    ),
     queue("window", "window of 60 s", &["tred.window=60s"]),
     queue("power-3", "power 3", &["tred.exponent=3"]),
     queue("power-4", "power 4", &["tred.exponent=4"]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments: which scenarios are run, and with what.
 
-use super::in_guest;
+use super::{beyond, in_guest};
 use crate::experiment::{Cell, Key, World};
 
 /// Numbers of downloads in Table I.
@@ -17,6 +17,22 @@ pub fn seeds(mbit: u32, n: u32) -> std::ops::RangeInclusive<u32> {
         (10, 8 | 10) => 1..=3,
         _ => 1..=1,
     }
+}
+
+/// Other jitter than packets that overtake: they wait and leave as a bunch, or the times between them are Gaussian.
+pub const KINDS: [&str; 2] = ["ordered-delay", "gap"];
+/// Downloads beside it.
+pub const DISTURBED_N: u32 = 10;
+
+/// Kinds, line rates in Mbit/s and deltas in ms.
+fn disturbed() -> impl Iterator<Item = (&'static str, u32, u32)> {
+    let rates = |kind| [10, 100].map(|mbit| (kind, mbit));
+    let kinds = KINDS.into_iter().flat_map(rates);
+    kinds.flat_map(|(kind, mbit)| DELTAS.map(|delta| (kind, mbit, delta)))
+}
+
+pub fn disturbance(kind: &str, mbit: u32, delta_ms: u32) -> Key {
+    Key::new(format!("jitter-of/{kind}/{mbit}/{delta_ms}"))
 }
 
 /// Downloads beside a stream that is paced more coarsely, to show what its peak rate does.
@@ -88,6 +104,22 @@ pub fn cells(full: bool, world: World) -> Vec<Cell> {
             "flow.video.pace=200ms".into(),
         ];
         cells.push(cell(slices(n), "papers/sqf/testbed.toml", set));
+    }
+    if replicated {
+        cells.extend(beyond::cells(seconds));
+        for (kind, mbit, delta) in disturbed() {
+            let set = vec![
+                format!("link.line.rate=[\"{mbit}mbit\", \"100mbit\"]"),
+                format!("flow.download.count={DISTURBED_N}"),
+                format!("flow.video.jitter={delta}ms"),
+                format!("flow.video.jitter_of={kind}"),
+            ];
+            cells.push(cell(
+                disturbance(kind, mbit, delta),
+                "papers/sqf/jitter.toml",
+                set,
+            ));
+        }
     }
     let burst = vec!["flow.video.pace=burst".into()];
     cells.push(cell(unpaced(), "papers/sqf/testbed.toml", burst));

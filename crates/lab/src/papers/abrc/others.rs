@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Statements without figures, and choices that the paper leaves open: other UDP beside the stream, downloads from afar, occupancy in
+//! bytes; the interval, the smoothing of BW*, and a pair of packets for T_UDP.
+
+use makeway_report::estimate::Estimate;
+use makeway_report::model::Report;
+use makeway_report::summary::group;
+
+use super::runs::{BYTES, CHOICES, CHOSEN, COLUMNS, OURS, PRINTED, REMOTE, UDP, chosen};
+use super::{downloads, stream};
+use crate::experiment::Results;
+use crate::papers::claim::{Claim, Column, Table};
+use crate::papers::figures::{mean, plain};
+
+/// The stream's payload by that of all others.
+fn ratio(report: &Report) -> f64 {
+    let udp = group(report, "udp").goodput_bps / 1e6;
+    stream(report) / (downloads(report) + udp)
+}
+
+fn figure(r: &Results, column: &str, choice: &str, k: f64) -> Estimate {
+    mean(&r[chosen(column, choice, k)], ratio)
+}
+
+pub fn claims(r: &Results) -> Vec<Claim> {
+    let column = |column: &str, choice: &str| {
+        Column::of(CHOSEN.map(|k| {
+            let name = format!("stream by all others, k_T = {k}");
+            (name, figure(r, column, choice, k))
+        }))
+    };
+    let of = |choice: &str| Claim {
+        printed: column(PRINTED, choice),
+        ours: column(OURS, choice),
+        ideal: "1, 2".into(),
+        from: &["choice/"],
+        ..Claim::default()
+    };
+    vec![
+        Claim {
+            id: "abrc.udp",
+            paper: "k_T is the stream's rate by that of all other traffic together, other UDP too.".into(),
+            setup: "802.11b at 11 Mbit/s, the stream beside one download and 1 Mbit/s of UDP in packets of 1500 B",
+            tables: vec![table(r)],
+            ..of(UDP)
+        },
+        Claim {
+            id: "abrc.remote",
+            paper: "The senders of TCP may be at a distance, within the Internet.".into(),
+            setup: "802.11b at 11 Mbit/s, the stream beside one download whose server is 50 ms away (Reno, window 64 KB)",
+            ..of(REMOTE)
+        },
+        Claim {
+            id: "abrc.bytes",
+            paper: "With occupancies in bytes, packets may differ in length (footnote 1).".into(),
+            why: "A frame of 802.11b takes much time beside its bytes, so bytes are not quite the time that they take.".into(),
+            setup: "802.11b at 11 Mbit/s, the stream in packets of 768 B beside one download in packets of 1500 B",
+            ..of(BYTES)
+        },
+    ]
+}
+
+/// Each choice in both columns.
+fn table(r: &Results) -> Table {
+    let rows = CHOICES.map(|choice| {
+        let of = |column: &str| CHOSEN.map(|k| plain(&figure(r, column, choice.name, k)));
+        let figures = COLUMNS.map(|column| of(column.name));
+        [choice.says.to_owned()]
+            .into_iter()
+            .chain(figures.into_iter().flatten())
+            .collect()
+    });
+    let head = ["as printed", "ours"]
+        .into_iter()
+        .flat_map(|column| CHOSEN.map(|k| format!("{column}, k_T {k}")));
+    Table {
+        title: "The stream's rate by that of all others, one thing changed".into(),
+        head: [String::from("with")].into_iter().chain(head).collect(),
+        rows: rows.into(),
+    }
+}
