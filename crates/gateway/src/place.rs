@@ -137,7 +137,7 @@ impl Place {
             path: path.clone(),
             source,
         };
-        let mut tries = 0;
+        let (mut tries, mut replaced) = (0, 0);
         let lock = loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
@@ -145,7 +145,12 @@ impl Place {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // Its holder may have removed the file between the two calls.
                 Ok(()) if same_file(&file, &path) => break file,
-                Ok(()) => {}
+                Ok(()) if replaced < 100 => replaced += 1,
+                Ok(()) => {
+                    return Err(system(io::Error::other(
+                        "another file comes in its place each time",
+                    )));
+                }
                 // One that only looks whether it is held has it for an instant.
                 Err(Errno::WOULDBLOCK) if tries < 5 => {
                     tries += 1;
@@ -341,9 +346,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path(), "link");
         let precious = folder.path().join("precious");
-        fs::write(&precious, "keep").unwrap();
+        // As strict as any of ours: only the link is wrong.
+        folder::write(&precious, b"keep").unwrap();
         std::os::unix::fs::symlink(&precious, place.lock_file()).unwrap();
-        assert!(place.clone().take().is_err());
+        let refused = place.clone().take().unwrap_err();
+        let PlaceError::System { source, .. } = &refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(source.raw_os_error(), Some(libc::ELOOP), "{refused}");
         assert!(!place.is_held());
         assert_eq!(place.holder(), "");
         place.discard_if_free();

@@ -255,6 +255,8 @@ mod tests {
             waiting = serve(&mut server);
         }
         serve(&mut server);
+        // Within its second: a request that is too long is not waited for.
+        assert_eq!(server.clients.len(), 0);
         assert!(answer(strange).contains("does not know what was asked"));
         assert_eq!(answer(endless), "");
         waiting.unwrap().tell(&Answer::Stopped(Status::default()));
