@@ -21,10 +21,9 @@ pub use layout::Counters;
 pub use qdisc::{Config, Qdisc};
 pub use shaped::{Plan, Shaped};
 
-use std::io;
 use std::sync::OnceLock;
+use std::{fs, io};
 
-use libbpf_rs::btf::{Btf, types};
 use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::Bytes;
 
@@ -157,11 +156,11 @@ pub fn has_program(discipline: Discipline) -> bool {
     program(discipline).is_ok()
 }
 
-/// Loads a qdisc and lets it go: whether one could be had.
+/// Loads a qdisc and lets it go: whether `discipline` could be had.
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn try_one() -> Result<(), BpfError> {
+pub(crate) fn try_one(discipline: Discipline) -> Result<(), BpfError> {
     if !is_supported() {
         return Err(BpfError::Unsupported);
     }
@@ -171,7 +170,7 @@ pub(crate) fn try_one() -> Result<(), BpfError> {
         bytes: Bytes::new(75_000),
         flows: 64,
     };
-    let config = Config::new(Discipline::Makeway.spec(), limits);
+    let config = Config::new(discipline.spec(), limits);
     // A kind of its own: others may be in use.
     Qdisc::load(
         &format!("mwdoctor{}", std::process::id() % 1_000_000),
@@ -188,13 +187,51 @@ pub(crate) fn root_qdisc(index: u32) -> Option<String> {
         .map(|one| one.kind)
 }
 
-/// Whether this kernel has BPF qdiscs. Its types are read once: there are 100 000 of them.
+/// Whether this kernel has BPF qdiscs: whether its types, the file of 5 MB and more, name a function that they alone call.
 pub fn is_supported() -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     *SUPPORTED.get_or_init(|| {
-        Btf::from_vmlinux().is_ok_and(|btf| {
-            btf.type_by_name::<types::Func<'_>>("bpf_qdisc_skb_drop")
-                .is_some()
-        })
+        let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+        names_of(&types).is_some_and(|mut names| names.any(|name| name == b"bpf_qdisc_skb_drop"))
     })
+}
+
+/// The names in a file of types, in BTF (the kernel's Documentation/bpf/btf.rst): libbpf would build a table of all types first.
+/// `None` if it is none, or of the other byte order.
+fn names_of(btf: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
+    let number = |at: usize| {
+        let bytes = btf.get(at..at + 4)?.try_into().ok()?;
+        usize::try_from(u32::from_ne_bytes(bytes)).ok()
+    };
+    let is_btf = btf.get(..2)? == 0xeb9f_u16.to_ne_bytes();
+    // Names end in a zero. Their place is counted from the end of the header.
+    let begin = number(4)?.checked_add(number(16)?)?;
+    let names = btf.get(begin..begin.checked_add(number(20)?)?)?;
+    is_btf.then(|| names.split(|byte| *byte == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_types_are_found_and_a_damaged_file_has_none() {
+        let names = b"\0int\0bpf_qdisc_skb_drop\0";
+        let header = [24, 0, 8, 8, names.len() as u32].map(u32::to_ne_bytes);
+        let start = [
+            &0xeb9f_u16.to_ne_bytes()[..],
+            &[1, 0],
+            header.as_flattened(),
+        ]
+        .concat();
+        let whole = [&start[..], &[7; 8], names].concat();
+        let found: Vec<&[u8]> = names_of(&whole).unwrap().collect();
+        assert_eq!(found, [&b""[..], b"int", b"bpf_qdisc_skb_drop", b""]);
+        for end in 0..whole.len() {
+            assert!(names_of(&whole[..end]).is_none(), "{end}");
+        }
+        let far = [&start[..16], &[255; 8], &whole[24..]].concat();
+        assert!(names_of(&far).is_none());
+        assert!(names_of(&[&[0, 0], &whole[2..]].concat()).is_none());
+    }
 }

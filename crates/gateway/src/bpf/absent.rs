@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 
+use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
 
 use crate::datapath::DatapathConfig;
@@ -16,7 +17,11 @@ use crate::rules::Direction;
 #[error("this makeway was built without qdiscs (--no-default-features): use --backend nfqueue")]
 pub struct BpfError;
 
-pub(crate) fn try_one() -> Result<(), BpfError> {
+pub(crate) fn has_program(_: Discipline) -> bool {
+    false
+}
+
+pub(crate) fn try_one(_: Discipline) -> Result<(), BpfError> {
     Err(BpfError)
 }
 

@@ -143,6 +143,14 @@ impl Wanted {
         }
     }
 
+    /// What the kernel would be asked to do, if it is: where the discipline has no program, whether it takes any.
+    fn in_the_kernel(&self) -> Option<Discipline> {
+        let is_asked = matches!(self.backend, Backend::Auto | Backend::Bpf);
+        let has_program = |discipline: &Discipline| bpf::has_program(*discipline);
+        let discipline = self.discipline.filter(has_program);
+        is_asked.then(|| discipline.unwrap_or(Discipline::Makeway))
+    }
+
     fn rate(&self, direction: Direction) -> Option<Rate> {
         match direction {
             Direction::Egress => self.upload,
@@ -185,7 +193,9 @@ fn machine(all: &[Wanted]) -> Vec<Finding> {
     let wants = |backend| all.iter().any(|one| one.backend == backend);
     let mut found = Vec::new();
     if wants(Backend::Auto) || wants(Backend::Bpf) {
-        let tried = bpf::try_one();
+        let mut disciplines: Vec<_> = all.iter().filter_map(Wanted::in_the_kernel).collect();
+        disciplines.dedup();
+        let tried = disciplines.into_iter().try_for_each(bpf::try_one);
         // Where nothing else is asked for, the packet queue takes its place.
         let state = match wants(Backend::Bpf) {
             true => State::Fault,
