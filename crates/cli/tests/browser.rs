@@ -43,7 +43,7 @@ fn arguments_are_checked_before_anything_starts() {
 fn a_call_stands_beside_four_downloads_under_makeway() {
     let Some(folder) = folder() else { return };
     let program = folder.join("main.js");
-    let line = "--disciplines makeway --rate 4mbit --downloads 4 --seconds 12";
+    let line = "--disciplines makeway --rate 4mbit --downloads 4 --seconds 8";
     let line: Vec<&str> = line.split(' ').collect();
     let out = measured(&program, &line, |told| {
         let call = &told[0]["runs"][0];

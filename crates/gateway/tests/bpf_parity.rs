@@ -9,6 +9,8 @@
 mod frames;
 #[path = "common/guest.rs"]
 mod guest;
+#[path = "bpf_parity/verifier.rs"]
+mod verifier;
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -42,6 +44,7 @@ fn the_kernels_qdiscs_do_what_core_does() {
             let done = format!("{discipline}: {} packets", rounds * PACKETS);
             assert!(text.contains(&done), "Linux {release}: {text}");
         }
+        assert!(verifier::all_are_in(&text), "Linux {release}: {text}");
     }
 }
 
@@ -50,6 +53,7 @@ fn put(interface: &str, kind: &str, config: &Config) -> Qdisc {
     run(&format!("ip link add {interface} type dummy"));
     run(&format!("ip link set {interface} up"));
     let qdisc = Qdisc::load(kind, config).unwrap();
+    verifier::looks_at(config.spec.discipline());
     run(&format!("tc qdisc replace dev {interface} root {kind}"));
     qdisc
 }

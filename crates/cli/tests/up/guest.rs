@@ -93,7 +93,7 @@ fn the_qdiscs_of_the_kernel_pass_the_test_of_all_backends() {
         assert_eq!(tc("qdisc show dev near"), before, "{backend}");
     }
     // One takes over from the other, and it goes on when the process dies.
-    let up = Up::start("up near --rate 8mbit --backend bpf");
+    let up = Up::start("up near --rate 8mbit --backend bpf --discipline fifo");
     drop(up);
     let up = Up::start("up near --rate 7mbit --backend auto --discipline cake");
     let shown = tc("qdisc show dev near");
@@ -266,7 +266,7 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
 
     // The next one takes over.
     let kind = tc("qdisc show dev near");
-    let again = Up::start("up near --discipline sqf --rate 6mbit");
+    let again = Up::start("up near --discipline fifo --rate 6mbit");
     let now = tc("qdisc show dev near");
     assert!(
         kind != now && now.matches("makeway").count() == 1,
@@ -458,7 +458,7 @@ fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
 #[test]
 #[ignore = "runs in a guest"]
 fn the_service_changes_the_kernels_rate_and_replaces_a_process_that_stands_still() {
-    use super::service::{Flow, Service, signal};
+    use super::service::{Flow, Service, counted, signal};
 
     let far = Far::new();
     let text = "[interface.near]\nupload = \"8mbit\"\ndiscipline = \"fifo\"\n";
@@ -473,7 +473,13 @@ fn the_service_changes_the_kernels_rate_and_replaces_a_process_that_stands_still
     flow.goes_on();
     let (sent, arrived) = flow.ends();
     let now = status();
-    assert_eq!(sent, arrived, "{}{now:#}", service.said());
+    assert_eq!(
+        sent,
+        arrived,
+        "{}{now:#}\n{}",
+        service.said(),
+        counted(&far)
+    );
     assert_eq!(now["backend"], "bpf");
 
     // With qdiscs in the kernel no watchdog of its own kills it: the service does.

@@ -220,6 +220,17 @@ impl Flow {
     }
 }
 
+/// What the kernel counts at both ends, to tell where a packet was lost.
+pub fn counted(far: &Far) -> String {
+    let read = || {
+        let files = ["snmp", "softnet_stat", "dev"].map(|name| {
+            fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
+        });
+        files.concat()
+    };
+    format!("here:\n{}there:\n{}", read(), far.run(read))
+}
+
 #[test]
 fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
     if !inside_in_order("service::a_reload_loses_no_packet_and_a_wrong_file_changes_nothing") {
@@ -240,7 +251,7 @@ fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
     }
     flow.goes_on();
     let (sent, arrived) = flow.ends();
-    assert_eq!(sent, arrived, "{}", service.said());
+    assert_eq!(sent, arrived, "{}{}", service.said(), counted(&far));
     println!("three reloads: {arrived} of {sent} packets");
 
     // A change of the file is seen without a signal; one with an error is refused as a whole.
