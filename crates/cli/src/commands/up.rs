@@ -479,7 +479,7 @@ mod tests {
     ];
     const CAPABILITIES: &str = "CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE CAP_BPF CAP_PERFMON";
 
-    /// What is wrong with a unit that starts `command`.
+    /// Faults of a unit that starts `command`.
     fn faults(unit: &str, command: &str) -> Vec<&'static str> {
         let of = |key: &str| {
             let mut lines = unit.lines();

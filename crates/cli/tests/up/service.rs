@@ -220,7 +220,7 @@ impl Flow {
     }
 }
 
-/// What the kernel counts at both ends, to tell where a packet was lost.
+/// Counters of the kernel at both ends, to tell where a packet was lost.
 pub fn counted(far: &Far) -> String {
     let read = || {
         let files = ["snmp", "softnet_stat", "dev"].map(|name| {

@@ -143,7 +143,7 @@ impl Wanted {
         }
     }
 
-    /// What the kernel would be asked to do, if it is: where the discipline has no program, whether it takes any.
+    /// Discipline that the kernel would be asked for, if it is. Makeway, where there is no program of the one wanted.
     fn in_the_kernel(&self) -> Option<Discipline> {
         let is_asked = matches!(self.backend, Backend::Auto | Backend::Bpf);
         let has_program = |discipline: &Discipline| bpf::has_program(*discipline);
