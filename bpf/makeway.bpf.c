@@ -5,8 +5,9 @@
  * docs/disciplines/makeway.md is the specification, record.h its table of classes.
  *
  * The record of a flow stays while it holds nothing, as in core's flow table; the one that has been idle for longest
- * makes way for a new one, which takes nothing over. A user is known as long as a flow of it is. There are no marks: a BPF
- * qdisc may not write to packets. */
+ * makes way for a new one, which takes nothing over. A user is known as long as a flow of it is: one whose
+ * last flow goes over to another user leaves the round at once and begins anew, where core's keeps its turn and its deficit. There
+ * are no marks: a BPF qdisc may not write to packets. */
 #define TIMED
 #define DROPS_LATE
 #define ORDERS 3
