@@ -4,6 +4,7 @@
 mod adversary;
 mod cases;
 mod cell;
+mod ideal;
 mod mobile;
 mod sample;
 mod verdict;
@@ -40,7 +41,11 @@ use crate::experiment::World;
   makeway-lab gauntlet --half judged --runs 10 --json gauntlet.json
   makeway-lab gauntlet --case n100 --case frame --disciplines fifo,fq-codel,cake,makeway
   makeway-lab gauntlet --case my-link.toml --runs 20
+  makeway-lab gauntlet --disciplines fq-codel,cake,makeway,prio
   makeway-lab gauntlet --world vm --case frame --case users --disciplines fifo,fq-codel,cake,makeway --runs 3
+
+`prio` is the ideal: the call's hosts leave first, as if marks were always right. With it, the bars that `makeway` does not
+keep are listed.
 
 A scenario of your own needs a group of flows with the name `call` or `video`. Each of its measured queues on a link with
 a rate gets the discipline instead of its own.")]
@@ -104,15 +109,24 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
     };
     let (mut cells, mut losses) = (Vec::new(), Vec::new());
     let (mut won, mut verdicts) = (0, 0);
+    let (mut kept, mut barred, mut misses) = (0, 0, Vec::new());
     for (course, of_course) in courses.iter().zip(samples.chunks(args.disciplines.len())) {
         let of_each = || args.disciplines.iter().copied().zip(of_course);
-        let (own, rivals): (Vec<_>, Vec<_>) =
-            of_each().partition(|(discipline, _)| *discipline == Discipline::Makeway);
+        let (own, rivals): (Vec<_>, Vec<_>) = (of_each()
+            .filter(|(discipline, _)| *discipline != Discipline::Prio))
+        .partition(|(discipline, _)| *discipline == Discipline::Makeway);
         let reasons = own.first().and_then(|(_, own)| lost(own, &rivals));
         let wins = reasons.as_ref().map(Vec::is_empty);
         for (discipline, runs) in of_each() {
             let wins = wins.filter(|_| discipline == Discipline::Makeway);
             cells.push(Cell::of(course, args.world, discipline, runs, wins));
+        }
+        if let Some(bars) = ideal::missed(&of_each().collect::<Vec<_>>()) {
+            barred += 1;
+            kept += usize::from(bars.is_empty());
+            misses.extend(
+                (!bars.is_empty()).then(|| format!("{}: {}", course.name, bars.join("; "))),
+            );
         }
         verdicts += usize::from(wins.is_some());
         won += usize::from(wins == Some(true));
@@ -126,6 +140,15 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
     text::say!("{verdict}");
     for loss in &losses {
         text::say!("- {loss}");
+    }
+    if barred > 0 {
+        text::say!(
+            "makeway keeps all bars ({}) in {kept} of {barred} cases whose call does not adapt",
+            ideal::SAID
+        );
+        for miss in &misses {
+            text::say!("- {miss}");
+        }
     }
     if let Some(file) = &args.json {
         write(file, &(serde_json::to_string_pretty(&cells)? + "\n"))?;
@@ -224,6 +247,10 @@ impl Course {
             egress.queue.spec = discipline.spec();
             egress.queue.qdisc = None;
             queues += 1;
+        }
+        if discipline == Discipline::Prio {
+            // A case whose call shares its hosts was refused before.
+            let _ = ideal::put_first(&mut scenario);
         }
         (scenario, queues)
     }

@@ -66,7 +66,7 @@ impl Serialize for Figure {
 }
 
 impl Figure {
-    fn of(runs: &[Sample], get: Get) -> Self {
+    pub fn of(runs: &[Sample], get: Get) -> Self {
         Self(Estimate::of(runs.iter().filter_map(get)))
     }
 

@@ -15,6 +15,7 @@ use makeway_netns::{Backend, LATEST_MS};
 use makeway_report::model::Report;
 use makeway_report::summary;
 
+use super::ideal;
 use super::sample::Sample;
 use super::{Course, Gauntlet};
 use crate::experiment::{World, each, each_in_guests};
@@ -24,6 +25,13 @@ const PATIENCE: u32 = 3;
 
 /// Why `course` cannot run in `world` under `discipline`.
 pub fn refusal(world: World, course: &Course, discipline: Discipline) -> Option<String> {
+    if discipline == Discipline::Prio {
+        let here = match world {
+            World::Sim => ideal::put_first(&mut course.scenario.clone()),
+            World::Netns | World::Vm => Err("the ideal runs in `sim` only".into()),
+        };
+        return here.err();
+    }
     let backend = match world {
         World::Sim => return None,
         World::Netns => Backend::Nfqueue,
