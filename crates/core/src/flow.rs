@@ -5,12 +5,14 @@
 //! ICC 2011, section III.A: a flow is the 5-tuple or a part of it, as the link's place asks.
 
 mod control;
+mod ecn;
 mod key;
 mod table;
 mod tag;
 
 use alloc::string::String;
 pub use control::{Sequence, is_control};
+pub use ecn::ecn;
 pub use key::FlowKey;
 pub use table::{FlowTable, Held};
 pub use tag::{set_tag, tag};

@@ -28,7 +28,7 @@ pub use impair::Impairments;
 pub use message::parse as parse_message;
 pub use message::{Message, Queued};
 pub use nfqueue::BindError;
-pub use runner::DatapathHandle;
+pub use runner::{DatapathError, DatapathHandle};
 pub use stats::{FlowStats, Sojourn, SojournCounts, Stats, TagStats, reason};
 pub use tags::{Leaving, Rule, Share, TagConfig};
 
@@ -120,6 +120,11 @@ pub struct Change {
     pub framing: Option<Framing>,
     /// Another rate of tickets that the next hop issues, where the link relabels.
     pub tickets: Option<TicketRate>,
+    /// The fwmark that the rules behind the queue turn into a mark of congestion ([`Rules::marking`]), or none: then what
+    /// would be marked is dropped, as at the start.
+    ///
+    /// [`Rules::marking`]: crate::rules::Rules::marking
+    pub marking: Option<Option<u32>>,
 }
 
 /// Why a datapath could not start.

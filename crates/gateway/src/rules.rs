@@ -20,6 +20,10 @@ use crate::{folder, tool};
 /// How long a tool may take: 5 s, chosen by us. One that waits for another's lock or for a kernel that hangs is killed.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// The fwmark of packets that are to be marked as RFC 3168 says, from their verdict to the rule behind it. Chosen by us:
+/// `mwce` in ASCII. A packet that has a fwmark already is not marked.
+const MARKING: u32 = u32::from_be_bytes(*b"mwce");
+
 /// Which packets of an interface.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -109,7 +113,19 @@ pub enum RulesError {
 pub struct Rules {
     chain: Chain,
     tool: Tool,
+    marks: Marks,
     forgotten: bool,
+}
+
+/// Rules behind the queue's that mark packets as congested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Marks {
+    /// Nothing here can.
+    None,
+    /// They are in the table of the queue's rule.
+    Beside,
+    /// They are in a table of nftables, and the queue's rule is of iptables.
+    Apart(Tool),
 }
 
 impl Rules {
@@ -131,12 +147,22 @@ impl Rules {
             return Err(RulesError::NoTool);
         }
         let mut tried = Vec::new();
-        for tool in tools {
+        for tool in &tools {
             match tool.install(&chain, queue_num) {
-                Ok(()) => {
+                Ok(true) => {
                     return Ok(Self {
                         chain,
-                        tool,
+                        tool: tool.clone(),
+                        marks: Marks::Beside,
+                        forgotten: false,
+                    });
+                }
+                Ok(false) => {
+                    let marks = marks_apart(&chain, tool, &tools);
+                    return Ok(Self {
+                        chain,
+                        tool: tool.clone(),
+                        marks,
                         forgotten: false,
                     });
                 }
@@ -159,13 +185,27 @@ impl Rules {
         self.tool.name()
     }
 
+    /// The fwmark that a verdict gives a packet which these rules mark as congested (RFC 3168 §5), and then take the fwmark
+    /// off; `None` where nftables is not installed, or cannot change headers.
+    pub fn marking(&self) -> Option<u32> {
+        (self.marks != Marks::None).then_some(MARKING)
+    }
+
     /// Takes them away.
     ///
     /// # Errors
     /// If they are still there.
     pub fn remove(mut self) -> Result<(), RulesError> {
         self.forgotten = true;
-        self.tool.undo(&self.chain)
+        self.undo()
+    }
+
+    fn undo(&self) -> Result<(), RulesError> {
+        let marks = match &self.marks {
+            Marks::Apart(nft) => nft.undo(&self.chain),
+            Marks::None | Marks::Beside => Ok(()),
+        };
+        self.tool.undo(&self.chain).and(marks)
     }
 
     /// Leaves the rules where they are, for a namespace that ends with everything in it.
@@ -178,9 +218,22 @@ impl Drop for Rules {
     fn drop(&mut self) {
         if !self.forgotten {
             // Those that stay let everything pass.
-            let _ = self.tool.undo(&self.chain);
+            let _ = self.undo();
         }
     }
+}
+
+/// Rules that mark, where the queue's are of `tool` and cannot.
+fn marks_apart(chain: &Chain, tool: &Tool, tools: &[Tool]) -> Marks {
+    let mut others = tools.iter().filter(|other| *other != tool);
+    let apart = others.find_map(|other| match other {
+        Tool::Nft(nft) => {
+            let done = run(chain, nft, &["-f", "-"], &table(chain, None, true));
+            done.is_ok().then(|| Marks::Apart(other.clone()))
+        }
+        Tool::Iptables(..) => None,
+    });
+    apart.unwrap_or(Marks::None)
 }
 
 /// Takes away what [`Rules::install`] of any process made for `interface` in the network namespace of
@@ -312,16 +365,31 @@ impl Tool {
         version(a) == version(b)
     }
 
-    /// Replaces an old rule by ours. Where it fails nothing is left.
-    fn install(&self, chain: &Chain, queue_num: u16) -> Result<(), String> {
+    /// Replaces an old rule by ours; whether they can mark. Where it fails nothing is left.
+    fn install(&self, chain: &Chain, queue_num: u16) -> Result<bool, String> {
         match self {
             Self::Nft(nft) => {
-                let done = run(chain, nft, &["-f", "-"], &table(chain, queue_num));
+                let mut marks = true;
+                let mut done = run(
+                    chain,
+                    nft,
+                    &["-f", "-"],
+                    &table(chain, Some(queue_num), marks),
+                );
+                if done.as_ref().is_err_and(|said| !is_late(said)) {
+                    marks = false;
+                    done = run(
+                        chain,
+                        nft,
+                        &["-f", "-"],
+                        &table(chain, Some(queue_num), marks),
+                    );
+                }
                 // All of it or nothing, but for one that was killed: nobody knows how far it came.
                 if done.as_ref().is_err_and(|said| is_late(said)) {
                     let _ = self.remove(chain);
                 }
-                done
+                done.map(|()| marks)
             }
             Self::Iptables(v4, v6) => {
                 let (name, interface) = (&chain.name, &chain.interface);
@@ -340,7 +408,7 @@ impl Tool {
                         return Err(said);
                     }
                 }
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -431,8 +499,8 @@ fn remove_chain(chain: &Chain, program: &Path) -> Result<bool, String> {
 }
 
 /// Commands that replace our table of nftables: adding an old table again is no error, deleting a missing
-/// one is.
-fn table(chain: &Chain, queue_num: u16) -> String {
+/// one is. One chain has the queue, one behind it `marks` packets as congested.
+fn table(chain: &Chain, queue_num: Option<u16>, marks: bool) -> String {
     let Chain {
         name, interface, ..
     } = chain;
@@ -441,12 +509,26 @@ fn table(chain: &Chain, queue_num: u16) -> String {
         Direction::Egress => "oifname",
         Direction::Ingress => "iifname",
     };
+    let marking = match marks {
+        true => format!(
+            "chain marks {{\n\
+             type filter hook {hook} priority mangle + 1; policy accept;\n\
+             {side} \"{interface}\" meta mark {MARKING:#x} ip ecn set ce meta mark set 0\n\
+             {side} \"{interface}\" meta mark {MARKING:#x} ip6 ecn set ce meta mark set 0\n}}\n"
+        ),
+        false => String::new(),
+    };
     // `queue` is a word of nft's own.
+    let packets = queue_num.map(|number| {
+        format!(
+            "chain packets {{\n\
+             type filter hook {hook} priority mangle; policy accept;\n\
+             {side} \"{interface}\" queue num {number} bypass\n}}\n"
+        )
+    });
+    let packets = packets.unwrap_or_default();
     format!(
-        "add table inet {name}\ndelete table inet {name}\n\
-         table inet {name} {{\nchain packets {{\n\
-         type filter hook {hook} priority mangle; policy accept;\n\
-         {side} \"{interface}\" queue num {queue_num} bypass\n}}\n}}\n"
+        "add table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n{packets}{marking}}}\n"
     )
 }
 
@@ -538,8 +620,11 @@ mod tests {
         for direction in Direction::BOTH {
             let chain = Chain::new("wan0.7", direction).unwrap();
             // Checked, and not done. A kernel without queues, and a user who may not, refuse later than this.
-            let said = run(&chain, &nft, &["--check", "-f", "-"], &table(&chain, 7));
-            assert!(!said.is_err_and(|said| said.contains("syntax error")));
+            for marks in [false, true] {
+                let table = table(&chain, Some(7), marks);
+                let said = run(&chain, &nft, &["--check", "-f", "-"], &table);
+                assert!(!said.is_err_and(|said| said.contains("syntax error")));
+            }
         }
     }
 

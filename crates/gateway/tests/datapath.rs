@@ -262,3 +262,57 @@ fn a_link_of_no_rate_drops_nothing_and_every_packet_is_counted() {
     assert!(stats.packets_in >= sent, "{sent} {stats:?}");
     assert!(stats.packets_in < sent + 20, "{sent} {stats:?}");
 }
+
+/// A counter of this namespace's `/proc/net/netstat`.
+fn netstat(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let mut lines = text.lines();
+    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
+        let mut pairs = names.split(' ').zip(values.split(' '));
+        if let Some((_, value)) = pairs.find(|(other, _)| *other == name) {
+            return value.parse().unwrap();
+        }
+    }
+    panic!("no counter {name}");
+}
+
+#[test]
+fn tcp_with_ecn_is_marked_instead_of_dropped() {
+    if !inside_in_order("tcp_with_ecn_is_marked_instead_of_dropped", &[]) {
+        return;
+    }
+    let far = Far::new();
+    let understand_marks = || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1").unwrap();
+    understand_marks();
+    far.run(understand_marks);
+    let mut config = config(5, Some(8_000_000));
+    config.spec = Discipline::Makeway.spec();
+    config.limits.packets = 1000;
+    config.limits.bytes = Bytes::new(2_000_000);
+    let handle = Datapath::spawn(config).unwrap();
+    let rules = Rules::install("near", Direction::Egress, 5).unwrap();
+    let Some(_) = rules.marking() else {
+        assert!(
+            !rules.tool().contains("nft") || rules.tool().contains("iptables"),
+            "{}",
+            rules.tool()
+        );
+        return makeway_testing::skip("nft cannot mark here: packets are dropped instead");
+    };
+    handle.mark_by(&rules).unwrap();
+    let listener = far.run(|| TcpListener::bind("10.9.0.2:6000").unwrap());
+    const BYTES: usize = 3 << 20;
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; BYTES];
+        stream.read_exact(&mut buffer).unwrap();
+    });
+    let mut stream = TcpStream::connect("10.9.0.2:6000").unwrap();
+    stream.write_all(&vec![7; BYTES]).unwrap();
+    server.join().unwrap();
+    let stats = handle.snapshot().unwrap();
+    conserved(&stats);
+    // CoDel slows it down, and loses nothing: the kernel's receiver saw each mark.
+    assert!(stats.marked_out > 0 && stats.dropped() == 0, "{stats:?}");
+    assert_eq!(far.run(|| netstat("InCEPkts")), stats.marked_out);
+}

@@ -304,7 +304,7 @@ mod tests {
             unreachable!();
         };
         let courses = possible(&args, courses(&args, folder.path()).unwrap()).unwrap();
-        // Not the page, the chunks and the folders, whose tasks are repeated, and no ECN.
+        // Not the page, the chunks and the folders, whose tasks are repeated.
         assert!(
             (70..CASES.len()).contains(&courses.len()),
             "{}",

@@ -124,6 +124,7 @@ fn datapath(
         let datapath = Datapath::spawn(config).map_err(io::Error::other)?;
         let rules = Rules::install(interface, Direction::Egress, datapath.queue_num())
             .map_err(io::Error::other)?;
+        datapath.mark_by(&rules).map_err(io::Error::other)?;
         let tool = rules.tool();
         // They end with the namespace.
         rules.forget();
@@ -321,7 +322,7 @@ impl Queue {
             utilisation,
             packets_in: total.packets_in,
             packets_out: total.packets_out,
-            marks: 0,
+            marks: total.marked_out.saturating_sub(total.marked_in),
             favoured: total.favoured,
             reordered: total.reordered,
             expected: total.expected,

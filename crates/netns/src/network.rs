@@ -173,6 +173,11 @@ fn sysctl(name: &str, value: &str) -> io::Result<()> {
     fs::write(&path, value).map_err(|e| io::Error::new(e.kind(), format!("{path}: {e}")))
 }
 
+/// Has the connections that the calling thread's namespace opens ask for ECN; all accept it when asked.
+pub(crate) fn ask_for_ecn() -> io::Result<()> {
+    sysctl("ipv4/tcp_ecn", "1")
+}
+
 /// A setting that this kernel does not have needs no value.
 fn absent(error: io::Error) -> io::Result<()> {
     match error.kind() {

@@ -20,7 +20,7 @@ use crate::bulk::{self, Demand, Fetched, Offer};
 use crate::clock::Epoch;
 use crate::datagram::{self, Content, Received, Sent, Stream};
 use crate::egress::{self, QueueError};
-use crate::network::{BuildError, Network};
+use crate::network::{BuildError, Network, ask_for_ecn};
 use crate::results::STALL_MS;
 use crate::sender::{self, Carried, Plan};
 use crate::topology::{MOST, node_address};
@@ -228,7 +228,8 @@ pub fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
             .then_some("gives each flow a port: leave `shared_port` out");
         let what = not_here(&flow.source)
             .or(port)
-            .or_else(|| not_written(scenario, flow.share, backend));
+            .or_else(|| not_written(scenario, flow.share, backend))
+            .or_else(|| not_alike(scenario, flow));
         if let Some(what) = what {
             return Err(RunError::OnlyModelled {
                 place: flow.place.clone(),
@@ -251,7 +252,7 @@ pub fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
 fn not_here(source: &Source) -> Option<&'static str> {
     match source {
         Source::Bulk { tcp, .. } if !is_kernels(tcp) => {
-            Some("has the kernel's TCP: leave all but `mss` and `window` of `tcp` out")
+            Some("has the kernel's TCP: leave all but `mss`, `window` and `ecn` of `tcp` out")
         }
         Source::Bulk { think: Some(_), .. } => Some("repeats no task: leave `think` out"),
         Source::Bulk { every: Some(_), .. } => Some("repeats no task: leave `every` out"),
@@ -264,13 +265,28 @@ fn not_here(source: &Source) -> Option<&'static str> {
 
 /// Whether the kernel's TCP can be made so.
 fn is_kernels(tcp: &Tcp) -> bool {
-    let Tcp { mss, window, .. } = *tcp;
+    let Tcp {
+        mss, window, ecn, ..
+    } = *tcp;
     let made = Tcp {
         mss,
         window,
+        ecn,
         ..Tcp::default()
     };
     *tcp == made
+}
+
+/// ECN of a flow's TCP, if others that end at the same node differ: the kernel asks for it in a whole namespace or not.
+fn not_alike(scenario: &Scenario, flow: &Flow) -> Option<&'static str> {
+    let ecn = |flow: &Flow| match &flow.source {
+        Source::Bulk { tcp, .. } => Some(tcp.ecn),
+        _ => None,
+    };
+    let own = ecn(flow)?;
+    let mut others = scenario.flows.iter().filter(|other| other.to == flow.to);
+    let differs = others.any(|other| ecn(other).is_some_and(|ecn| ecn != own));
+    differs.then_some("has one setting of ECN for all TCP that a node receives: give its flows the same `tcp.ecn`")
 }
 
 /// Tags that this world does not write on packets.
@@ -328,6 +344,9 @@ impl Sockets {
                 ..
             } => {
                 let here = at(flow.from);
+                if tcp.ecn {
+                    to.run(ask_for_ecn)?;
+                }
                 self.offers.push(Offer {
                     listener: from.run(|| bulk::listen(here, congestion_control, tcp))?,
                     stop: flow.stop.unwrap_or(scenario.duration).as_nanos(),

@@ -240,8 +240,10 @@ impl Running {
         config.queue_num = FIRST_QUEUE;
         config.any_queue = true;
         let datapath = Datapath::spawn(config.clone())?;
+        let rules = Rules::install(interface, direction, datapath.queue_num())?;
+        datapath.mark_by(&rules)?;
         Ok(Self {
-            rules: Rules::install(interface, direction, datapath.queue_num())?,
+            rules,
             beat: datapath.beat(),
             missed: 0,
             datapath,

@@ -17,7 +17,7 @@ use super::protocol::{Answer, Backend, DirectionStatus, Request, Status, VERSION
 use super::server::{Server, Waiting};
 use super::watchdog::{LOOK, Watchdog};
 use crate::bpf::BpfError;
-use crate::datapath::{AttachError, DatapathConfig};
+use crate::datapath::{AttachError, DatapathConfig, DatapathError};
 use crate::rules::{Direction, RulesError};
 
 /// Configuration of an instance.
@@ -46,6 +46,9 @@ pub enum UpError {
     /// No datapath.
     #[error(transparent)]
     Attach(#[from] AttachError),
+    /// The datapath ended.
+    #[error(transparent)]
+    Datapath(#[from] DatapathError),
     /// No rules.
     #[error(transparent)]
     Rules(#[from] RulesError),

@@ -32,20 +32,20 @@ pub(super) enum Fate {
     Full,
 }
 
-/// A delay line for packet identifiers.
+/// A delay line for packets, each a `T`.
 #[derive(Debug)]
-pub(super) struct DelayLine {
+pub(super) struct DelayLine<T> {
     impairments: Impairments,
     lossy: LossyLink,
     rng: Rng,
-    held: VecDeque<(Instant, u32)>,
+    held: VecDeque<(Instant, T)>,
     capacity: usize,
 }
 
 /// Most packets on a line whose rate is not limited, or whose rate would allow more; our choice.
 const MOST: u64 = 1 << 16;
 
-impl DelayLine {
+impl<T: Copy> DelayLine<T> {
     /// A line as long as `rate` and delay make it, in packets of 64 bytes, up to 65 536.
     pub fn new(impairments: Impairments, rate: Option<Rate>, seed: u64) -> Self {
         let longest = impairments.delay + impairments.jitter * 6;
@@ -73,7 +73,7 @@ impl DelayLine {
         self.held.len()
     }
 
-    pub fn enter(&mut self, now: Instant, id: u32) -> Fate {
+    pub fn enter(&mut self, now: Instant, packet: T) -> Fate {
         let Impairments { delay, jitter, .. } = self.impairments;
         if self.lossy.loses(|| self.rng.f64()) {
             return Fate::Lost;
@@ -92,18 +92,18 @@ impl DelayLine {
         if let Some(&(last, _)) = self.held.back() {
             due = due.max(last);
         }
-        self.held.push_back((due, id));
+        self.held.push_back((due, packet));
         Fate::Kept
     }
 
     /// The next packet whose delay is over.
-    pub fn leave(&mut self, now: Instant) -> Option<u32> {
-        let &(due, id) = self.held.front()?;
+    pub fn leave(&mut self, now: Instant) -> Option<T> {
+        let &(due, packet) = self.held.front()?;
         if due > now {
             return None;
         }
         self.held.pop_front();
-        Some(id)
+        Some(packet)
     }
 
     /// When the next packet leaves.
@@ -122,7 +122,7 @@ impl DelayLine {
 mod tests {
     use super::*;
 
-    fn line(impairments: Impairments) -> DelayLine {
+    fn line(impairments: Impairments) -> DelayLine<u32> {
         DelayLine::new(impairments, Some(Rate::from_bps(1_000_000_000)), 7)
     }
 

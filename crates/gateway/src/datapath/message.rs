@@ -17,6 +17,7 @@ const NLMSG_ERROR: u16 = 2;
 
 const NFQA_PACKET_HDR: u16 = 1;
 const NFQA_VERDICT_HDR: u16 = 2;
+const NFQA_MARK: u16 = 3;
 const NFQA_PAYLOAD: u16 = 10;
 const NFQA_CAP_LEN: u16 = 13;
 /// The upper two bits of an attribute's type are flags (nested, byte order).
@@ -56,6 +57,8 @@ pub struct Queued<'a> {
     pub ethertype: u16,
     /// Length of the packet from its network header on, in bytes.
     pub len: u32,
+    /// Its fwmark, 0 without one.
+    pub mark: u32,
     /// As much of it as was copied, from the network header on.
     pub headers: &'a [u8],
 }
@@ -79,7 +82,7 @@ fn parse_checked(bytes: &[u8]) -> Option<Message<'_>> {
     }
     let mut rest = message.get(NLMSG_HEADER + GENERIC_HEADER..)?;
     let mut header = None;
-    let mut captured = None;
+    let (mut captured, mut mark) = (None, 0);
     let mut headers: &[u8] = &[];
     while rest.len() >= ATTRIBUTE_HEADER {
         let length = usize::from(u16::from_ne_bytes(array(rest, 0)?));
@@ -92,6 +95,7 @@ fn parse_checked(bytes: &[u8]) -> Option<Message<'_>> {
                 header = Some((id, ethertype));
             }
             NFQA_CAP_LEN => captured = Some(u32::from_be_bytes(array(value, 0)?)),
+            NFQA_MARK => mark = u32::from_be_bytes(array(value, 0)?),
             NFQA_PAYLOAD => headers = value,
             _ => {}
         }
@@ -104,6 +108,7 @@ fn parse_checked(bytes: &[u8]) -> Option<Message<'_>> {
         id,
         ethertype,
         len,
+        mark,
         headers,
     }))
 }
@@ -159,6 +164,17 @@ pub(super) fn verdict(queue: u16, id: u32, verdict: Verdict) -> [u8; VERDICT_BYT
     out
 }
 
+/// Appends the verdict that accepts packet `id` with the fwmark `mark`, by which a rule behind the queue knows it.
+pub(super) fn marked(queue: u16, id: u32, mark: u32, out: &mut Vec<u8>) {
+    const ATTRIBUTE: usize = ATTRIBUTE_HEADER + size_of::<u32>();
+    let begin = out.len();
+    out.extend(verdict(queue, id, Verdict::Accept));
+    out[begin..begin + 4].copy_from_slice(&((VERDICT_BYTES + ATTRIBUTE) as u32).to_ne_bytes());
+    out.extend((ATTRIBUTE as u16).to_ne_bytes());
+    out.extend(NFQA_MARK.to_ne_bytes());
+    out.extend(mark.to_be_bytes());
+}
+
 /// The most bytes that one attribute can have: a packet of more cannot be copied whole, nor rewritten.
 pub(super) const MOST_PAYLOAD: usize = u16::MAX as usize - ATTRIBUTE_HEADER;
 
@@ -175,7 +191,7 @@ pub(super) fn rewrite(queue: u16, id: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.resize(begin + length, 0);
 }
 
-/// Reads what [`verdict`] or [`rewrite`] wrote: the packet, what becomes of it, and what takes its place.
+/// Reads what [`verdict`], [`marked`] or [`rewrite`] wrote: the packet, what becomes of it, and what takes its place or is its fwmark.
 #[cfg(test)]
 pub(super) fn parse_verdict(bytes: &[u8]) -> (u32, Verdict, Option<&[u8]>) {
     let kind = u16::from_ne_bytes(array(bytes, 4).unwrap());
@@ -189,7 +205,8 @@ pub(super) fn parse_verdict(bytes: &[u8]) -> (u32, Verdict, Option<&[u8]>) {
     let payload = bytes.get(VERDICT_BYTES..).filter(|rest| !rest.is_empty());
     let payload = payload.map(|attribute| {
         let length = u16::from_ne_bytes(array(attribute, 0).unwrap());
-        assert_eq!(array(attribute, 2), Some(NFQA_PAYLOAD.to_ne_bytes()));
+        let kind = u16::from_ne_bytes(array(attribute, 2).unwrap());
+        assert!(matches!(kind, NFQA_PAYLOAD | NFQA_MARK), "{kind}");
         &attribute[ATTRIBUTE_HEADER..usize::from(length)]
     });
     let id = u32::from_be_bytes(array(bytes, 28).unwrap());

@@ -437,6 +437,12 @@ impl Verdicts {
         self.ends.push(self.bytes.len());
     }
 
+    /// Lets the packet go on with the fwmark `mark`.
+    pub fn accept_marked(&mut self, id: u32, mark: u32) {
+        message::marked(self.queue, id, mark, &mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
     /// Forgets those that wait.
     pub fn clear(&mut self) {
         self.bytes.clear();

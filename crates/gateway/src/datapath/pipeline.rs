@@ -8,10 +8,10 @@ mod users;
 use std::collections::BTreeMap;
 use std::mem;
 
-use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
+use makeway_core::flow::{FlowKey, FlowTable, Identity, ecn, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::measure::Histogram;
-use makeway_core::packet::{DropReason, FlowId, Packet, UserId};
+use makeway_core::packet::{DropReason, Ecn, FlowId, Packet, UserId};
 use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, SpecError, Standing};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
@@ -62,7 +62,16 @@ struct Counters {
     bytes_in: u64,
     packets_out: u64,
     bytes_out: u64,
+    marked_in: u64,
+    marked_out: u64,
     drops: [u64; Cause::COUNT],
+}
+
+/// A packet behind the scheduler.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    handle: u32,
+    is_marked: bool,
 }
 
 impl Counters {
@@ -92,6 +101,8 @@ impl FlowAccount {
                 bytes_in: 0,
                 packets_out: 0,
                 bytes_out: 0,
+                marked_in: 0,
+                marked_out: 0,
                 drops: [0; Cause::COUNT],
             },
             backlog_packets: 0,
@@ -132,7 +143,9 @@ pub(super) struct Pipeline {
     tags: Tags,
     flows: Vec<FlowAccount>,
     flows_seen: u64,
-    line: DelayLine,
+    line: DelayLine<Sent>,
+    /// The fwmark that a rule behind the queue turns into a mark of congestion.
+    marking: Option<u32>,
     total: Counters,
     sojourns: Histogram,
     recent: Recent,
@@ -170,6 +183,7 @@ impl Pipeline {
             flows: Vec::with_capacity(flows as usize),
             flows_seen: 0,
             line,
+            marking: None,
             total: Counters::default(),
             sojourns: Histogram::new(),
             recent: Recent {
@@ -218,7 +232,11 @@ impl Pipeline {
         flow.backlog_bytes += bytes.get();
         flow.last_seen = now;
         let (handle, tag) = self.tags.arrive(now, queued, bytes, self.needs.reads_tags);
-        let mut packet = Packet::new(now, handle, held.id, user, bytes).with_tag(tag);
+        let ecn = self.ecn(queued);
+        self.total.marked_in += u64::from(ecn == Ecn::Marked);
+        let mut packet = Packet::new(now, handle, held.id, user, bytes)
+            .with_tag(tag)
+            .with_ecn(ecn);
         // Nobody else asks, and it is a second look at the headers.
         if self.needs.control && is_control(queued.headers) {
             packet = packet.with_control();
@@ -242,9 +260,9 @@ impl Pipeline {
         if !self.drops.is_empty() {
             self.give_up(verdicts);
         }
-        while let Some(handle) = self.line.leave(now) {
+        while let Some(sent) = self.line.leave(now) {
             n += 1;
-            self.accept(handle, verdicts);
+            self.accept(sent, verdicts);
         }
         n
     }
@@ -277,8 +295,8 @@ impl Pipeline {
     pub fn drain(&mut self, now: Instant, verdicts: &mut Verdicts) {
         self.shaper.set_rate(now, None);
         while self.depart(now, usize::MAX, verdicts) > 0 {}
-        while let Some(handle) = self.line.leave(Instant::FAR_FUTURE) {
-            self.accept(handle, verdicts);
+        while let Some(sent) = self.line.leave(Instant::FAR_FUTURE) {
+            self.accept(sent, verdicts);
         }
     }
 
@@ -326,6 +344,9 @@ impl Pipeline {
         }
         if let Some(tickets) = change.tickets {
             self.tags.issue(tickets);
+        }
+        if let Some(marking) = change.marking {
+            self.marking = marking;
         }
         Ok(())
     }
@@ -387,6 +408,8 @@ impl Pipeline {
             backlog_bytes: backlog.bytes.get(),
             delayed_packets: self.line.len() as u64,
             verdicts_refused: self.refused,
+            marked_in: self.total.marked_in,
+            marked_out: self.total.marked_out,
             favoured: counts.favoured,
             reordered: counts.reordered,
             expected: counts.expected,
@@ -409,12 +432,17 @@ impl Pipeline {
         flow.backlog_bytes -= bytes;
         flow.sojourns.record(sojourn);
         self.tags.leave(now, packet);
-        let fate = self.line.enter(now, packet.handle.0);
+        let sent = Sent {
+            handle: packet.handle.0,
+            is_marked: packet.ecn() == Ecn::Marked,
+        };
+        let fate = self.line.enter(now, sent);
         let cause = match fate {
             Fate::Now | Fate::Kept => {
                 flow.counters.packets_out += 1;
                 flow.counters.bytes_out += bytes;
                 self.total.bytes_out += bytes;
+                self.total.marked_out += u64::from(sent.is_marked);
                 None
             }
             Fate::Lost => Some(Cause::Loss),
@@ -426,7 +454,7 @@ impl Pipeline {
         }
         self.release(packet.flow, packet.user());
         match fate {
-            Fate::Now => self.accept(packet.handle.0, verdicts),
+            Fate::Now => self.accept(sent, verdicts),
             Fate::Kept => {}
             Fate::Lost | Fate::Full => self.discard(packet.handle.0, verdicts),
         }
@@ -457,9 +485,24 @@ impl Pipeline {
         verdicts.drop(id);
     }
 
-    fn accept(&mut self, handle: u32, verdicts: &mut Verdicts) {
+    /// What a packet's ECN field says, if a mark of ours would reach it: without a fwmark of its own, which would be lost, and
+    /// where no verdict changes it.
+    fn ecn(&self, queued: &Queued<'_>) -> Ecn {
+        let can_be_marked = self.marking.is_some() && queued.mark == 0 && !self.tags.writes_any();
+        match can_be_marked {
+            true => ecn(queued.headers),
+            false => Ecn::NotCapable,
+        }
+    }
+
+    fn accept(&mut self, sent: Sent, verdicts: &mut Verdicts) {
         self.total.packets_out += 1;
-        match self.tags.release(handle) {
+        let mark = self.marking.filter(|_| sent.is_marked);
+        match self.tags.release(sent.handle) {
+            (id, None) if let Some(mark) = mark => {
+                self.order.changed(id);
+                verdicts.accept_marked(id, mark);
+            }
             (id, None) => {
                 self.order.accepted(id);
                 verdicts.accept(id);

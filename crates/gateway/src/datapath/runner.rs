@@ -21,6 +21,7 @@ use super::message::Message;
 use super::nfqueue::{BATCH, Batch, Queue, Verdicts};
 use super::pipeline::{Pipeline, SeenFlow};
 use super::stats::{Stats, reason};
+use crate::rules::Rules;
 
 /// Most departures between two looks at what arrives.
 const ROUND: usize = 2 * BATCH;
@@ -172,6 +173,17 @@ impl DatapathHandle {
         let (answer, answers) = mpsc::channel();
         self.send(Command::Change(change, answer));
         Ok(answers.recv_timeout(PATIENCE)??)
+    }
+
+    /// Marks as the rules behind the queue can, instead of dropping, what understands marks (RFC 3168).
+    ///
+    /// # Errors
+    /// If the datapath has ended.
+    pub fn mark_by(&self, rules: &Rules) -> Result<(), DatapathError> {
+        self.set(Change {
+            marking: Some(rules.marking()),
+            ..Change::default()
+        })
     }
 
     /// Whether it still runs.

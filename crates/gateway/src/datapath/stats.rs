@@ -45,6 +45,10 @@ pub struct Stats {
     /// Verdicts that the kernel refused: packets that it had dropped already, as it does when the
     /// interface goes away.
     pub verdicts_refused: u64,
+    /// Packets that came with a mark of congestion (RFC 3168).
+    pub marked_in: u64,
+    /// Packets that left with one: those beyond `marked_in` were marked here, instead of dropped.
+    pub marked_out: u64,
     /// Packets that were given priority (NCQ).
     pub favoured: u64,
     /// Packets that left behind a later one of their flow (NCQ).

@@ -255,6 +255,11 @@ impl Tags {
     }
 
     /// Whether packets leave with what the discipline makes of their tags.
+    /// Whether verdicts may change packets.
+    pub fn writes_any(&self) -> bool {
+        self.config.writes()
+    }
+
     pub fn writes_as_scheduled(&self) -> bool {
         self.config.leaving == Leaving::AsScheduled
     }

@@ -69,6 +69,7 @@ fn behind_the_queue(config: &DatapathConfig) -> Vec<(u32, bool)> {
             id,
             ethertype: 0x0800,
             len,
+            mark: 0,
             headers: &headers,
         };
         pipeline.depart(now, 1, &mut verdicts);

@@ -34,6 +34,7 @@ fn arrive(pipeline: &mut Pipeline, now: Instant, id: u32, flow: u16, verdicts: &
         id,
         ethertype: 0x0800,
         len: 1000,
+        mark: 0,
         headers: &headers(flow),
     };
     pipeline.arrive(now, &queued, verdicts);
@@ -202,6 +203,7 @@ fn hosts_share_under_cake_however_many_flows_they_have() {
             id,
             ethertype: 0x0800,
             len: 1000,
+            mark: 0,
             headers: &headers,
         };
         pipeline.arrive(now, &queued, &mut verdicts);
@@ -313,4 +315,60 @@ proptest! {
             verdicts.clear();
         }
     }
+}
+
+/// The counters, and the packets with the fwmark 77, of 100 packets of a flow that come every 10 ms over a link that sends one in 20 ms.
+fn congested(marking: Option<u32>, ecn: u8, mark: u32) -> (Stats, u64) {
+    let mut config = config(1000, Some(Rate::from_bps(400_000)));
+    config.spec = Discipline::FqCoDel.spec();
+    let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
+    let mut verdicts = Verdicts::new(1, 256);
+    let change = Change {
+        marking: Some(marking),
+        ..Change::default()
+    };
+    pipeline
+        .change(Instant::ZERO, &change, &mut verdicts)
+        .unwrap();
+    for id in 1..=100 {
+        let now = Instant::ZERO + Duration::from_millis(10 * u64::from(id));
+        let mut headers = headers(1);
+        headers[1] |= ecn;
+        let queued = Queued {
+            id,
+            ethertype: 0x0800,
+            len: 1000,
+            mark,
+            headers: &headers,
+        };
+        pipeline.arrive(now, &queued, &mut verdicts);
+    }
+    let fwmark = 77_u32.to_be_bytes();
+    let marked = verdicts
+        .iter()
+        .filter(|(_, _, rest)| *rest == Some(&fwmark[..]));
+    let marked = marked.count() as u64;
+    (
+        pipeline.stats(Instant::ZERO + Duration::from_secs(1)),
+        marked,
+    )
+}
+
+#[test]
+fn what_understands_marks_is_marked_where_rules_can_and_dropped_elsewhere() {
+    // ECT(0) behind rules that mark.
+    let (stats, fwmarks) = congested(Some(77), 0b10, 0);
+    assert!(stats.marked_out > 0 && stats.dropped() == 0, "{stats:?}");
+    assert_eq!((stats.marked_in, fwmarks), (0, stats.marked_out));
+    assert!(conserved(&stats));
+    // Without such rules, without ECN, and with a fwmark of its own.
+    for (marking, ecn, mark) in [(None, 0b10, 0), (Some(77), 0, 0), (Some(77), 0b10, 5)] {
+        let (stats, fwmarks) = congested(marking, ecn, mark);
+        assert!(stats.dropped() > 0, "{marking:?} {ecn} {mark}: {stats:?}");
+        assert_eq!((stats.marked_out, fwmarks), (0, 0));
+    }
+    // One that came with a mark keeps it.
+    let (stats, _) = congested(Some(77), 0b11, 0);
+    assert_eq!((stats.marked_in, stats.dropped()), (100, 0));
+    assert_eq!(stats.marked_out, stats.packets_out);
 }

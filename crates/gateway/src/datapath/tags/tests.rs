@@ -55,6 +55,7 @@ fn queued(id: u32, bytes: &[u8]) -> Queued<'_> {
         id,
         ethertype: 0x0800,
         len: bytes.len() as u32,
+        mark: 0,
         headers: bytes,
     }
 }
