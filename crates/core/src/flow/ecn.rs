@@ -3,7 +3,7 @@
 
 use crate::packet::Ecn;
 
-/// The ECN field of an IP packet of which `bytes` is a beginning. What is not IP, or too short to tell, understands no marks.
+/// The ECN field of an IP packet of which `bytes` is a beginning. A packet that is not IP, or too short to tell, understands no marks.
 pub fn ecn(bytes: &[u8]) -> Ecn {
     let field = match *bytes {
         [first, second, ..] if first >> 4 == 4 => second,

@@ -485,7 +485,7 @@ impl Pipeline {
         verdicts.drop(id);
     }
 
-    /// What a packet's ECN field says, if a mark of ours would reach it: without a fwmark of its own, which would be lost, and
+    /// The ECN field of a packet, if a mark of ours would reach it: without a fwmark of its own, which would be lost, and
     /// where no verdict changes it.
     fn ecn(&self, queued: &Queued<'_>) -> Ecn {
         let can_be_marked = self.marking.is_some() && queued.mark == 0 && !self.tags.writes_any();
