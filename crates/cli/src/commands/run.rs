@@ -11,6 +11,7 @@ use maud::Markup;
 
 use super::replicate::Replicate;
 use super::session::{self, Session};
+use super::sweep::Sweep;
 use super::traces::Traces;
 use super::vm;
 use crate::text;
@@ -26,6 +27,8 @@ use crate::text;
   makeway run FILE --world sim --runs 20
   makeway run FILE --world sim --precision 0.05
   makeway run FILE --world sim --runs 10 --compare link.line.queue.discipline=fifo,sqf
+  makeway run FILE --world sim --sweep sweep.toml --store out/sweep
+  makeway run FILE --world sim --sweep sweep.toml --store out/sweep --shard 1/4
   makeway run FILE --world sim --pcap line=line.pcapng
   makeway run FILE --world sim --pcap line:router=down.pcapng --pcap backbone=backbone.pcapng
   makeway run FILE --world sim --trace all.tr")]
@@ -50,6 +53,8 @@ pub struct Run {
     #[command(flatten)]
     replicate: Replicate,
     #[command(flatten)]
+    sweep: Sweep,
+    #[command(flatten)]
     traces: Traces,
 }
 
@@ -63,8 +68,11 @@ enum World {
     Vm,
 }
 
-/// Runs it. Exit status 1 if the scenario is refused, 130 if the run was cut short.
+/// Runs it. Exit status 1 if the scenario is refused or a run of a sweep failed, 130 if it was cut short.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
+    if args.sweep.wanted() {
+        return sweep(args);
+    }
     if args.replicate.wanted() {
         return replicate(args);
     }
@@ -127,6 +135,28 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     Ok(session::exit_code(
         reports.iter().all(|report| report.complete),
     ))
+}
+
+/// A sweep instead of one run.
+fn sweep(args: &Run) -> anyhow::Result<ExitCode> {
+    ensure!(
+        args.world == [World::Sim],
+        "`--sweep` runs scenarios in simulated time: add `--world sim`"
+    );
+    ensure!(
+        args.traces.is_empty() && args.out.is_none(),
+        "the results of a sweep are in its store: leave out `--out`, `--pcap` and `--trace`"
+    );
+    let found = args.sweep.run(&args.file, &args.set, &args.replicate)?;
+    if args.json {
+        text::say!("{}", found.json.trim_end());
+    } else {
+        text::say!("{}", found.table);
+    }
+    Ok(match found.failed {
+        true => ExitCode::FAILURE,
+        false => session::exit_code(found.complete),
+    })
 }
 
 /// Several runs instead of one.

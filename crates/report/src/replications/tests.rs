@@ -218,3 +218,10 @@ fn pages_have_whiskers_and_load_nothing_from_elsewhere() {
         );
     }
 }
+
+#[test]
+fn the_key_of_a_figure_is_its_name_in_json() {
+    for measure in Measure::ALL {
+        assert_eq!(serde_json::to_value(measure).unwrap(), measure.key());
+    }
+}

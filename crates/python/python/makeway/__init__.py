@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Scenarios of networks in simulated time, sweeps over them, and their results as Arrow.
+
+    import makeway as mw
+
+    call = mw.Scenario("scenarios/call-and-downloads.toml")
+    run = call.set({"duration": "20s", "flow.download.count": 5}).run(replication=1)
+    run.flows                                # polars, pandas, pyarrow and DuckDB take it
+    sweep = call.sweep({"link.line.queue.discipline": ["fifo", "sqf"]}, replications=20)
+    store = sweep.run("out/sweep")           # only the runs that it lacks
+    store.estimates()
+
+Documentation: docs/python.md.
+"""
+
+from typing import TYPE_CHECKING
+
+from makeway._executors import Cluster, dask
+from makeway._makeway import (
+    SIMULATOR,
+    RunError,
+    ScenarioError,
+    SimulatorPanic,
+    StoreError,
+    Table,
+    __version__,
+)
+from makeway._parts import Scheduler, Sender
+from makeway._scenario import Run, Scenario, Setting
+from makeway._sweep import Store, Summary, Sweep, geom, lin
+
+if TYPE_CHECKING:
+    from makeway import plot
+
+__all__ = [
+    "SIMULATOR",
+    "Cluster",
+    "Run",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "Scheduler",
+    "Sender",
+    "Setting",
+    "SimulatorPanic",
+    "Store",
+    "StoreError",
+    "Summary",
+    "Sweep",
+    "Table",
+    "__version__",
+    "dask",
+    "geom",
+    "lin",
+    "plot",
+]
+
+
+def __getattr__(name: str) -> object:
+    """`makeway.plot` needs matplotlib, so it is imported at its first use."""
+    if name == "plot":
+        import importlib
+
+        return importlib.import_module("makeway.plot")
+    raise AttributeError(f"module 'makeway' has no attribute {name!r}")

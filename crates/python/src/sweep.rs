@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plans, stores, and the runs of a worker elsewhere.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use makeway_sim::Options;
+use makeway_store::part::{Part, Reader, Status};
+use makeway_store::plan::{Axis, Job, Shard, Source};
+use makeway_store::query::{self, Found};
+use makeway_store::sweep::{How, Summary};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::errors::{StoreError, guarded, store as refused};
+use crate::signals::Signals;
+use crate::table::Table;
+
+/// A sweep whose points have been read and checked.
+#[pyclass(frozen, module = "makeway._makeway")]
+pub struct Plan {
+    inner: makeway_store::plan::Plan,
+}
+
+impl Plan {
+    pub fn new(source: Source, axes: Vec<Axis>, replications: u64) -> PyResult<Self> {
+        let inner = makeway_store::plan::Plan::new(source, axes, replications).map_err(refused)?;
+        Ok(Self { inner })
+    }
+}
+
+#[pymethods]
+impl Plan {
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        let inner = makeway_store::plan::Plan::from_json(text).map_err(refused)?;
+        Ok(Self { inner })
+    }
+
+    fn json(&self) -> String {
+        self.inner.json()
+    }
+
+    #[getter]
+    fn id(&self) -> String {
+        self.inner.id()
+    }
+
+    #[getter]
+    fn title(&self) -> &str {
+        &self.inner.title
+    }
+
+    #[getter]
+    fn axes(&self) -> Vec<(String, Vec<String>)> {
+        let axes = self.inner.axes.iter();
+        axes.map(|axis| (axis.key.clone(), axis.values.clone()))
+            .collect()
+    }
+
+    #[getter]
+    fn replications(&self) -> u64 {
+        self.inner.replications
+    }
+
+    #[getter]
+    fn points(&self) -> usize {
+        self.inner.points()
+    }
+
+    #[getter]
+    fn runs(&self) -> u64 {
+        self.inner.runs()
+    }
+}
+
+/// Point and replication.
+type Pair = (usize, u64);
+
+/// Runs that nobody has taken yet.
+#[pyclass(frozen, module = "makeway._makeway")]
+pub struct Queue {
+    inner: Mutex<makeway_store::queue::Queue>,
+}
+
+#[pymethods]
+impl Queue {
+    #[new]
+    fn new(jobs: Vec<Pair>) -> Self {
+        let jobs = jobs
+            .into_iter()
+            .map(|(point, replication)| Job { point, replication });
+        Self {
+            inner: Mutex::new(makeway_store::queue::Queue::new(jobs.collect())),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        lock(&self.inner).len()
+    }
+
+    fn chunk(&self, seconds: f64) -> Vec<Pair> {
+        let jobs = lock(&self.inner).chunk(Duration::from_secs_f64(seconds.max(0.0)));
+        jobs.iter()
+            .map(|job| (job.point, job.replication))
+            .collect()
+    }
+
+    fn measure(&self, point: usize, seconds: f64) {
+        lock(&self.inner).measure(point, Duration::from_secs_f64(seconds.max(0.0)));
+    }
+
+    fn left(&self) -> f64 {
+        lock(&self.inner).left().as_secs_f64()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A folder of finished runs.
+#[pyclass(frozen, module = "makeway._makeway")]
+pub struct Store {
+    inner: Mutex<makeway_store::store::Store>,
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let inner =
+            py.detach(|| guarded(|| makeway_store::store::Store::open(&path).map_err(refused)))?;
+        Ok(Self {
+            inner: Mutex::new(inner),
+        })
+    }
+
+    #[getter]
+    fn path(&self) -> PyResult<PathBuf> {
+        Ok(self.locked()?.folder().to_owned())
+    }
+
+    #[getter]
+    fn damaged(&self) -> PyResult<Vec<String>> {
+        Ok(self.locked()?.damaged().to_vec())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.locked()?.len())
+    }
+
+    fn scan(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| guarded(|| self.locked()?.scan().map_err(refused)))
+    }
+
+    fn begin(&self, plan: &Plan) -> PyResult<()> {
+        self.locked()?.begin(&plan.inner).map_err(refused)
+    }
+
+    fn last(&self) -> PyResult<Plan> {
+        let inner = self.locked()?.last().map_err(refused)?;
+        Ok(Plan { inner })
+    }
+
+    fn missing(&self, plan: &Plan, shard: &str, again: bool) -> PyResult<Vec<Pair>> {
+        let jobs = self.locked()?.missing(&plan.inner, parse(shard)?, again);
+        Ok(jobs
+            .iter()
+            .map(|job| (job.point, job.replication))
+            .collect())
+    }
+
+    fn commit(&self, py: Python<'_>, runs: &[u8], figures: &[u8]) -> PyResult<()> {
+        let part = Part {
+            runs: runs.to_vec().into(),
+            figures: figures.to_vec().into(),
+        };
+        py.detach(|| guarded(|| self.locked()?.commit(&part).map_err(refused)))
+    }
+
+    /// Makes the missing runs on threads; `progress` is called with what [`counts`] gives.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        plan: &Plan,
+        workers: Option<usize>,
+        shard: &str,
+        again: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let mut how = How {
+            shard: parse(shard)?,
+            again,
+            ..How::default()
+        };
+        how.workers = workers.unwrap_or(how.workers);
+        let summary = py.detach(|| {
+            let mut signals = Signals::new();
+            let result = guarded(|| {
+                let mut store = self.locked()?;
+                let go_on = |summary: &Summary| {
+                    signals.go_on(|py| match &progress {
+                        Some(progress) => progress.call1(py, (counts(py, summary)?,)).map(drop),
+                        None => Ok(()),
+                    })
+                };
+                makeway_store::sweep::run(&mut store, &plan.inner, &how, go_on).map_err(refused)
+            });
+            // Ctrl-C is why the sweep ended, not another error.
+            signals.result().and(result)
+        })?;
+        counts(py, &summary)
+    }
+
+    fn figures(&self, py: Python<'_>, plan: &Plan) -> PyResult<Table> {
+        self.query(py, plan, |found| Ok(found.figures()))
+    }
+
+    fn estimates(&self, py: Python<'_>, plan: &Plan, by: Vec<String>) -> PyResult<Table> {
+        self.query(py, plan, |found| found.estimates(&by))
+    }
+
+    fn differences(&self, py: Python<'_>, plan: &Plan, key: &str, base: &str) -> PyResult<Table> {
+        self.query(py, plan, |found| found.differences(key, base))
+    }
+
+    fn runs(&self, py: Python<'_>, plan: &Plan) -> PyResult<Table> {
+        py.detach(|| {
+            guarded(|| {
+                query::runs(&*self.locked()?, &plan.inner)
+                    .map(Table::from)
+                    .map_err(refused)
+            })
+        })
+    }
+}
+
+type Result<T> = std::result::Result<T, makeway_store::StoreError>;
+
+impl Store {
+    /// An error instead of a wait: the one that holds it may be waiting for the interpreter's lock.
+    fn locked(&self) -> PyResult<MutexGuard<'_, makeway_store::store::Store>> {
+        match self.inner.try_lock() {
+            Ok(store) => Ok(store),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(StoreError::new_err(
+                "the store is in use by a sweep or a query of this process: wait for its end, or open the folder a second time",
+            )),
+        }
+    }
+
+    fn query(
+        &self,
+        py: Python<'_>,
+        plan: &Plan,
+        ask: impl FnOnce(&Found<'_>) -> Result<makeway_store::table::Table> + Send,
+    ) -> PyResult<Table> {
+        py.detach(|| {
+            guarded(|| {
+                let found = Found::new(&*self.locked()?, &plan.inner).map_err(refused)?;
+                ask(&found).map(Table::from).map_err(refused)
+            })
+        })
+    }
+}
+
+fn parse(shard: &str) -> PyResult<Shard> {
+    shard
+        .parse()
+        .map_err(|error: String| StoreError::new_err(error))
+}
+
+fn counts<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
+    let counts = PyDict::new(py);
+    counts.set_item("runs", summary.runs)?;
+    counts.set_item("kept", summary.kept)?;
+    counts.set_item("made", summary.made)?;
+    counts.set_item("failed", summary.failed)?;
+    counts.set_item("busy_s", summary.busy.as_secs_f64())?;
+    counts.set_item("elapsed_s", summary.elapsed.as_secs_f64())?;
+    counts.set_item("workers", summary.workers)?;
+    Ok(counts)
+}
+
+/// Makes `jobs` of the plan in `json` one after the other: both files of a part, seconds of the runs of each point, and how many failed.
+/// For workers in other processes and on other machines, whose simulator must be that of the plan.
+#[pyfunction]
+#[allow(clippy::type_complexity)] // a tuple of Python's
+pub fn run_chunk<'py>(
+    py: Python<'py>,
+    json: &str,
+    jobs: Vec<Pair>,
+) -> PyResult<(
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Vec<(usize, f64)>,
+    u64,
+)> {
+    let mut times = Vec::new();
+    let mut failed = 0;
+    let part = py.detach(|| {
+        let mut signals = Signals::new();
+        let options = Options {
+            stop: Arc::default(),
+            ..Options::default()
+        };
+        let part = guarded(|| {
+            let plan = makeway_store::plan::Plan::from_json(json).map_err(refused)?;
+            let mut reader = Reader::new(&plan);
+            let mut runs = Vec::with_capacity(jobs.len());
+            for (point, replication) in jobs {
+                if !signals.go_on(|_| Ok(())) {
+                    break;
+                }
+                let job = Job { point, replication };
+                if let Some(run) = reader.run(job, &options).map_err(refused)? {
+                    times.push((point, run.cpu.as_secs_f64()));
+                    failed += u64::from(run.status != Status::Ok);
+                    runs.push(run);
+                }
+            }
+            Part::new(&runs, makeway_store::CODE).map_err(refused)
+        })?;
+        signals.result().map(|()| part)
+    })?;
+    Ok((
+        PyBytes::new(py, &part.runs),
+        PyBytes::new(py, &part.figures),
+        times,
+        failed,
+    ))
+}

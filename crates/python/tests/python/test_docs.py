@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The book's page and its notebook run as they are printed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+from conftest import ROOT
+from nbclient import NotebookClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.M | re.S)
+    assert len(blocks) == 2
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    shown = capsys.readouterr().out.splitlines()
+    # The call's MOS, under two disciplines, at three rates.
+    assert len(shown) == 6
+    assert (tmp_path / "out/delay.png").stat().st_size > 1000
+    assert len(names["store"]) == 45
+
+
+def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    notebook = nbformat.read(ROOT / "docs/notebooks/call-beside-downloads.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    kinds = {kind for output in outputs for kind in output.get("data", {})}
+    assert {"text/html", "image/png"} <= kinds
+    assert not [output for output in outputs if output.output_type == "error"]
+    clean = nbformat.read(ROOT / "docs/notebooks/call-beside-downloads.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in clean.cells), "results are not kept in the tree"

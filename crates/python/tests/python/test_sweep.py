@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Sweeps, stores and executors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import makeway as mw
+import polars as pl
+import pytest
+from conftest import DISCIPLINE, TEXT
+from makeway import _executors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_sweep_runs_only_what_is_missing(call: mw.Scenario, sweep: mw.Sweep, tmp_path: Path) -> None:
+    store = sweep.run(tmp_path / "store", workers=2)
+    assert (len(sweep), len(store), sweep.summary.made, sweep.summary.kept) == (12, 12, 12, 0)
+    assert sweep.summary.complete
+    more = call.sweep({DISCIPLINE: ["fifo", "sqf", "makeway"], "link.line.rate": ["1mbit", "2mbit"]}, replications=4)
+    more.run(mw.Store(tmp_path / "store"))
+    assert (more.summary.made, more.summary.kept) == (12, 12)
+    again = mw.Store(tmp_path / "store")
+    assert len(again) == 24
+    # Of the sweep that was run last, or of another.
+    assert set(again.figures()[DISCIPLINE]) == {"fifo", "sqf", "makeway"}
+    assert set(again.figures(sweep)[DISCIPLINE]) == {"fifo", "sqf"}
+    assert set(again.runs()["status"]) == {"ok"}
+
+
+def test_a_sweeps_run_is_the_run_of_the_scenario(call: mw.Scenario, sweep: mw.Sweep, tmp_path: Path) -> None:
+    store = sweep.run(tmp_path)
+    row = next(row for row in store.runs().rows() if row[DISCIPLINE] == "sqf" and row["replication"] == 2)
+    run = call.set({DISCIPLINE: "sqf", "link.line.rate": row["link.line.rate"]}).run(replication=2)
+    assert row["fingerprint"] == run.fingerprint
+    of_store = [
+        (r["of"], r["figure"], r["value"])
+        for r in store.figures().rows()
+        if (r[DISCIPLINE], r["link.line.rate"], r["replication"]) == ("sqf", row["link.line.rate"], 2)
+    ]
+    assert of_store == [(r["of"], r["figure"], r["value"]) for r in run.figures.rows()]
+
+
+def test_statistics_are_over_replications(sweep: mw.Sweep, tmp_path: Path) -> None:
+    store = sweep.run(tmp_path)
+    figures = pl.DataFrame(store.figures())
+    mean = figures.group_by(DISCIPLINE, "link.line.rate", "of", "figure").agg(pl.col("value").mean())
+    estimates = pl.DataFrame(store.estimates())
+    both = estimates.join(mean, on=[DISCIPLINE, "link.line.rate", "of", "figure"])
+    assert both.height == estimates.height > 40
+    known = both.drop_nulls(["mean", "value"])
+    assert known["mean"].to_list() == pytest.approx(known["value"].to_list(), rel=1e-12)
+    differences = store.differences(DISCIPLINE, base="fifo")
+    row = next(r for r in differences.rows() if (r["of"], r["figure"]) == ("call", "delay_mean_ms"))
+    assert row["than"] == "fifo"
+    assert row["mean"] < -10
+    assert row["certain"]
+    with pytest.raises(mw.StoreError, match="its keys are"):
+        store.estimates(by=["seed"])
+
+
+def test_a_failed_run_is_a_row_and_not_the_end(call: mw.Scenario, tmp_path: Path) -> None:
+    sweep = call.sweep({"flow.download.congestion_control": ["cubic", "bbr"]}, replications=2)
+    for place, on in [("threads", None), ("pool", ThreadPoolExecutor(1))]:
+        store = sweep.run(tmp_path / place, on=on)
+        assert (sweep.summary.failed, sweep.summary.complete) == (2, True)
+        assert store.runs()["status"] == ["ok", "ok", "error", "error"]
+        assert "bbr" in store.runs()["error"][3]
+
+
+def test_shards_and_executors_make_the_same_table(sweep: mw.Sweep, tmp_path: Path) -> None:
+    serial = sweep.run(tmp_path / "serial", workers=1).figures()
+    for shard in ("1/3", "3/3", "2/3"):
+        sweep.run(tmp_path / "shards", shard=shard)
+    assert sweep.summary.kept + sweep.summary.made == 4
+    with ProcessPoolExecutor(2) as pool:
+        sweep.run(tmp_path / "pool", on=pool)
+    assert sweep.summary.made == 12
+    for place in ("shards", "pool"):
+        assert mw.Store(tmp_path / place).figures().rows() == serial.rows()
+
+
+def test_dask_makes_the_same_table(sweep: mw.Sweep, tmp_path: Path) -> None:
+    serial = sweep.run(tmp_path / "serial").figures()
+    cluster = mw.dask(workers=2)
+    try:
+        store = sweep.run(tmp_path / "dask", on=cluster)
+    finally:
+        cluster.close()
+    assert sweep.summary.workers == 2
+    assert store.figures().rows() == serial.rows()
+
+
+class Broken(Executor):
+    """The first results of some chunks do not come."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self.failures:
+            self.failures -= 1
+            future.set_exception(ConnectionError("the worker is gone"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_a_chunk_whose_worker_is_gone_is_made_again(sweep: mw.Sweep, tmp_path: Path) -> None:
+    store = sweep.run(tmp_path / "a", on=Broken(_executors.TRIES - 1), workers=1)
+    assert len(store) == 12
+    with pytest.raises(ConnectionError):
+        sweep.run(tmp_path / "b", on=Broken(10**6), workers=1)
+
+
+class OtherVersion(Executor):
+    """Its workers have another simulator."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            plan, chunk = args
+            future.set_result(fn(plan.replace(mw.SIMULATOR, "0" * 32), chunk))
+        except mw.StoreError as error:
+            future.set_exception(error)
+        return future
+
+
+def test_a_worker_with_another_simulator_is_refused(sweep: mw.Sweep, tmp_path: Path) -> None:
+    with pytest.raises(mw.StoreError, match="install the same build of makeway on every machine"):
+        sweep.run(tmp_path, on=OtherVersion(), workers=1)
+    assert len(mw.Store(tmp_path)) == 0
+
+
+DRIVER = """
+import sys
+import makeway as mw
+sweep = mw.Scenario(sys.argv[1]).set({"duration": "20s"}).sweep({"link.line.rate": ["1mbit", "2mbit"]}, replications=400)
+print("begun", flush=True)
+sweep.run(sys.argv[2], workers=2, progress=False)
+"""
+
+
+def test_a_killed_driver_loses_one_part_at_most(tmp_path: Path) -> None:
+    """SIGKILL in the middle; what was committed stays, and the finished table is the serial one."""
+    folder = tmp_path / "store"
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, TEXT, str(folder)], stdout=subprocess.PIPE)
+    assert driver.stdout is not None
+    driver.stdout.readline()
+    deadline = time.monotonic() + 60
+    while not list((folder / "runs").glob("*.parquet")) and driver.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    driver.stdout.close()
+    kept = len(mw.Store(folder))
+    assert kept > 0
+    # Fewer replications, so that the test ends soon: runs of the first ones are there already.
+    short = mw.Scenario(TEXT).set({"duration": "20s"}).sweep({"link.line.rate": ["1mbit", "2mbit"]}, replications=5)
+    short.run(folder)
+    serial = short.run(tmp_path / "serial", workers=1)
+    assert mw.Store(folder).figures(short).rows() == serial.figures().rows()
+
+
+def test_a_damaged_part_is_made_again(sweep: mw.Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = sweep.run(tmp_path).figures().rows()
+    part = next((tmp_path / "figures").glob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-100])
+    store = mw.Store(tmp_path)
+    assert "1 damaged parts were moved aside" in capsys.readouterr().err
+    sweep.run(store)
+    assert sweep.summary.made == 12
+    assert store.figures().rows() == expected
+
+
+def test_a_full_disk_is_an_error_and_the_store_stays_whole(sweep: mw.Sweep, tmp_path: Path) -> None:
+    import resource
+
+    store = mw.Store(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="large"):
+            sweep.run(store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, old)
+    assert len(store) == 0
+    assert not list(tmp_path.glob("*/*.parquet"))
+    sweep.run(store)
+    assert len(mw.Store(tmp_path)) == 12
+
+
+def test_duckdb_reads_the_files_of_a_store(sweep: mw.Sweep, tmp_path: Path) -> None:
+    store = sweep.run(tmp_path)
+    runs, figures = (f"'{tmp_path}/{kind}/*.parquet'" for kind in ("runs", "figures"))
+    query = f"SELECT count(*), count(DISTINCT key) FROM {runs} JOIN {figures} USING (key)"
+    assert duckdb.sql(query).fetchall() == [(len(store.figures()), 12)]  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_bar_shows_how_far_it_is(call: mw.Scenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = call.set({"duration": "100s"}).sweep({}, replications=8)
+    sweep.run(tmp_path, progress=True, workers=2)
+    assert " of 8 runs" in capsys.readouterr().err

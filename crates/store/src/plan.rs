@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A sweep: a scenario, the values that keys of it take, and replications. Its points are all combinations of the values; the first key
+//! changes slowest.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use makeway_scenario::Scenario;
+use serde::{Deserialize, Serialize};
+
+use crate::CODE;
+use crate::error::StoreError;
+
+/// Version of the plan's JSON and of the tables; it is a part of each run's key.
+pub const FORMAT: u32 = 1;
+/// Runs of a sweep at most; chosen by us, so that a mistyped range is no full memory.
+pub const MOST_RUNS: u64 = 100_000_000;
+
+/// Values of one key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// As `--set` takes it: `link.line.rate`.
+    pub key: String,
+    /// As `--set` takes them.
+    pub values: Vec<String>,
+}
+
+/// A scenario as text, before it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Name in errors, of which the title is made where the text has none.
+    pub file: String,
+    /// Traces are named from here.
+    pub folder: PathBuf,
+    /// TOML.
+    pub text: String,
+    /// `KEY=VALUE`, put in before those of a point.
+    pub set: Vec<String>,
+}
+
+impl Source {
+    /// The file at `path`.
+    ///
+    /// # Errors
+    /// It is no scenario.
+    pub fn load(path: &Path, set: &[String]) -> Result<Self, StoreError> {
+        // For its errors: of a file that is missing or too large.
+        makeway_scenario::load(path, set)?;
+        let text = std::fs::read_to_string(path).map_err(|error| StoreError::file(path, error))?;
+        let path = std::path::absolute(path).map_err(|error| StoreError::file(path, error))?;
+        Ok(Self {
+            file: path.display().to_string(),
+            folder: path.parent().unwrap_or(Path::new("/")).into(),
+            text,
+            set: set.to_vec(),
+        })
+    }
+
+    /// The scenario with `more` settings.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line or setting.
+    pub fn read(&self, more: &[String]) -> Result<Scenario, StoreError> {
+        let set: Vec<String> = self.set.iter().chain(more).cloned().collect();
+        let scenario = makeway_scenario::parse(&self.text, &self.file, &self.folder, &set)?;
+        Ok(scenario)
+    }
+}
+
+/// A sweep whose points have been read and checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    format: u32,
+    /// Of the scenario.
+    pub title: String,
+    /// The scenario.
+    pub source: Source,
+    /// Keys that change, with their values.
+    pub axes: Vec<Axis>,
+    /// Of each point, numbered from 1 as `makeway run --runs` numbers them.
+    pub replications: u64,
+    /// Fingerprint of the simulator that read it.
+    pub code: String,
+    /// Of each point's scenario.
+    digests: Vec<String>,
+}
+
+/// One run of a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Job {
+    /// Number of the point, from 0.
+    pub point: usize,
+    /// From 1.
+    pub replication: u64,
+}
+
+/// A part of all runs, for one of several machines: `1/4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1.
+    number: u64,
+    of: u64,
+}
+
+impl Shard {
+    /// Every run.
+    pub const ALL: Self = Self { number: 1, of: 1 };
+
+    fn has(self, run: u64) -> bool {
+        run % self.of == self.number - 1
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text
+            .split_once('/')
+            .and_then(|(number, of)| Some((number.trim().parse().ok()?, of.trim().parse().ok()?)));
+        match numbers {
+            Some((number, of)) if number >= 1 && number <= of => Ok(Self { number, of }),
+            _ => Err(format!(
+                "`{text}` is no shard: write NUMBER/COUNT with 1 <= NUMBER <= COUNT, like 1/4"
+            )),
+        }
+    }
+}
+
+impl Plan {
+    /// Reads and checks the scenario of every point.
+    ///
+    /// # Errors
+    /// A scenario is refused; or a key is there twice, has no value, or has one twice; or there are too many runs.
+    pub fn new(source: Source, axes: Vec<Axis>, replications: u64) -> Result<Self, StoreError> {
+        if replications == 0 {
+            return Err(StoreError::refused("0 replications: ask for 1 at least"));
+        }
+        for (place, axis) in axes.iter().enumerate() {
+            let key = &axis.key;
+            if axes[..place].iter().any(|other| other.key == *key) {
+                return Err(StoreError::refused(format!(
+                    "`{key}` is there twice: give its values in one list"
+                )));
+            }
+            if axis.values.is_empty() {
+                return Err(StoreError::refused(format!(
+                    "`{key}` has no value: give one at least"
+                )));
+            }
+            let twice = |n: usize| axis.values[..n].contains(&axis.values[n]);
+            if let Some(n) = (1..axis.values.len()).find(|n| twice(*n)) {
+                let value = &axis.values[n];
+                return Err(StoreError::refused(format!(
+                    "`{key}` has the value `{value}` twice"
+                )));
+            }
+        }
+        let points = axes.iter().map(|axis| axis.values.len() as u64);
+        let runs = points.chain([replications]).try_fold(1, u64::checked_mul);
+        let Some(runs) = runs.filter(|runs| *runs <= MOST_RUNS) else {
+            return Err(StoreError::refused(format!(
+                "a sweep of more than {MOST_RUNS} runs: give fewer values or replications"
+            )));
+        };
+        let title = source.read(&[])?.title;
+        let mut plan = Self {
+            format: FORMAT,
+            title,
+            source,
+            axes,
+            replications,
+            code: CODE.into(),
+            digests: Vec::new(),
+        };
+        for point in 0..(runs / replications) as usize {
+            let scenario = plan.source.read(&plan.settings(point))?;
+            plan.digests.push(digest(&scenario));
+        }
+        Ok(plan)
+    }
+
+    /// As [`Plan::json`] wrote it.
+    ///
+    /// # Errors
+    /// It is none, or of another format.
+    pub fn from_json(text: &str) -> Result<Self, StoreError> {
+        let plan: Self = serde_json::from_str(text)
+            .map_err(|error| StoreError::refused(format!("this is no plan of a sweep: {error}")))?;
+        if plan.format != FORMAT {
+            return Err(StoreError::refused(format!(
+                "a plan of format {}, and this program has {FORMAT}",
+                plan.format
+            )));
+        }
+        Ok(plan)
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("it holds only plain values")
+    }
+
+    /// Name of the sweep: the same for the same scenarios and keys, however many replications.
+    pub fn id(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        let parts = serde_json::to_vec(&(&self.axes, &self.digests, &self.code));
+        hasher.update(&parts.expect("it holds only plain values"));
+        short(&hasher)
+    }
+
+    /// Number of points.
+    pub fn points(&self) -> usize {
+        self.digests.len()
+    }
+
+    /// Number of runs.
+    pub fn runs(&self) -> u64 {
+        self.points() as u64 * self.replications
+    }
+
+    /// All runs of `shard`, point by point.
+    pub fn jobs(&self, shard: Shard) -> impl Iterator<Item = Job> + '_ {
+        let runs = (0..self.runs()).filter(move |run| shard.has(*run));
+        runs.map(|run| Job {
+            point: (run / self.replications) as usize,
+            replication: run % self.replications + 1,
+        })
+    }
+
+    /// Place of each axis's value at a point.
+    pub fn places(&self, point: usize) -> Vec<usize> {
+        let mut left = point;
+        let mut places: Vec<usize> = Vec::with_capacity(self.axes.len());
+        for axis in self.axes.iter().rev() {
+            places.push(left % axis.values.len());
+            left /= axis.values.len();
+        }
+        places.reverse();
+        places
+    }
+
+    /// Number of the point with these places.
+    pub fn point(&self, places: &[usize]) -> usize {
+        let axes = self.axes.iter().zip(places);
+        axes.fold(0, |point, (axis, place)| point * axis.values.len() + place)
+    }
+
+    /// `KEY=VALUE` of each axis at a point.
+    pub fn settings(&self, point: usize) -> Vec<String> {
+        let axes = self.axes.iter().zip(self.places(point));
+        axes.map(|(axis, place)| format!("{}={}", axis.key, axis.values[place]))
+            .collect()
+    }
+
+    /// The scenario of a point, as it was when the sweep was planned.
+    ///
+    /// # Errors
+    /// Another simulator planned it, or a file that it names differs here.
+    pub fn scenario(&self, point: usize) -> Result<Scenario, StoreError> {
+        if self.code != CODE {
+            return Err(StoreError::OtherCode {
+                planned: self.code.clone(),
+                here: CODE.into(),
+            });
+        }
+        let scenario = self.source.read(&self.settings(point))?;
+        if self.digests.get(point) != Some(&digest(&scenario)) {
+            return Err(StoreError::OtherScenario {
+                file: self.source.file.clone(),
+                point,
+                folder: self.source.folder.display().to_string(),
+            });
+        }
+        Ok(scenario)
+    }
+
+    /// Key of a run: of the scenario as it was read, without its title, with the content of the files that it names; the seed, which is in
+    /// it; the replication, the world, the simulator's code and the format.
+    pub fn key(&self, job: Job) -> String {
+        let mut hasher = blake3::Hasher::new();
+        let (digest, replication, code) = (&self.digests[job.point], job.replication, &self.code);
+        hasher.update(format!("run {FORMAT} sim {digest} {replication} {code}").as_bytes());
+        short(&hasher)
+    }
+
+    /// Settings of a point beside the file's, as JSON.
+    pub(crate) fn settings_json(&self, scenario: &Scenario) -> String {
+        let set: &BTreeMap<String, String> = &scenario.set;
+        serde_json::to_string(set).expect("it holds only text")
+    }
+}
+
+/// Of a scenario as it was read: its numbers, and the content of the files that it names; not its title, nor where a value was written.
+/// Two files that mean the same have the same digest: `10mbit` and `10000kbit`.
+pub fn digest(scenario: &Scenario) -> String {
+    let mut plain = scenario.clone();
+    plain.title.clear();
+    plain.set.clear();
+    plain.flows.iter_mut().for_each(|flow| flow.place.clear());
+    let mut hasher = Hashed(blake3::Hasher::new());
+    // Every number of the model is written exactly, and its maps are in order.
+    write!(hasher, "{plain:?}").expect("a hash takes everything");
+    short(&hasher.0)
+}
+
+/// Text that goes into a hash and not into memory.
+struct Hashed(blake3::Hasher);
+
+impl Write for Hashed {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
+
+fn short(hasher: &blake3::Hasher) -> String {
+    hasher.finalize().to_hex()[..32].to_owned()
+}
+
+#[cfg(test)]
+mod tests;

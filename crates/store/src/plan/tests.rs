@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+use crate::sample::{axis, source};
+
+fn plan(axes: Vec<Axis>) -> Result<Plan, StoreError> {
+    Plan::new(source(), axes, 3)
+}
+
+fn disciplines() -> Axis {
+    axis("link.line.queue.discipline", &["fifo", "sqf", "makeway"])
+}
+
+#[test]
+fn points_are_all_combinations_and_the_first_key_changes_slowest() {
+    let plan = plan(vec![
+        disciplines(),
+        axis("link.line.rate", &["1mbit", "2mbit"]),
+    ])
+    .unwrap();
+    assert_eq!((plan.points(), plan.runs()), (6, 18));
+    assert_eq!(
+        plan.settings(0),
+        ["link.line.queue.discipline=fifo", "link.line.rate=1mbit"]
+    );
+    assert_eq!(
+        plan.settings(1),
+        ["link.line.queue.discipline=fifo", "link.line.rate=2mbit"]
+    );
+    assert_eq!(
+        plan.settings(5),
+        ["link.line.queue.discipline=makeway", "link.line.rate=2mbit"]
+    );
+    for point in 0..6 {
+        assert_eq!(plan.point(&plan.places(point)), point);
+    }
+    let jobs: Vec<Job> = plan.jobs(Shard::ALL).collect();
+    assert_eq!(jobs.len(), 18);
+    assert_eq!(
+        jobs[4],
+        Job {
+            point: 1,
+            replication: 2
+        }
+    );
+}
+
+#[test]
+fn shards_together_are_every_run_once() {
+    let plan = plan(vec![disciplines()]).unwrap();
+    let mut all: Vec<Job> = Vec::new();
+    for shard in ["1/4", "2/4", "3/4", "4/4"] {
+        all.extend(plan.jobs(shard.parse().unwrap()));
+    }
+    all.sort();
+    assert_eq!(all, plan.jobs(Shard::ALL).collect::<Vec<_>>());
+    for text in ["0/4", "5/4", "1", "a/b", "1/0"] {
+        assert!(
+            text.parse::<Shard>().unwrap_err().contains("like 1/4"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_key_is_of_what_the_scenario_means_and_not_of_its_words() {
+    let key = |set: &[&str], change: fn(&str) -> String, replication| {
+        let mut source = source();
+        source.text = change(&source.text);
+        source.set = set.iter().map(|&set| set.to_owned()).collect();
+        Plan::new(source, Vec::new(), 5).unwrap().key(Job {
+            point: 0,
+            replication,
+        })
+    };
+    let same = |text: &str| text.to_owned();
+    let first = key(&[], same, 1);
+    assert_eq!(first, key(&["title=another"], same, 1));
+    assert_eq!(first, key(&["link.line.rate=2000kbit"], same, 1));
+    assert_eq!(first, key(&[], |text| format!("# a comment\n\n{text}"), 1));
+    let others = [
+        key(&[], same, 2),
+        key(&["seed=2"], same, 1),
+        key(&["link.line.rate=2001kbit"], same, 1),
+        key(&["link.line.queue.discipline=sqf"], same, 1),
+        key(&["duration=3s"], same, 1),
+    ];
+    for other in &others {
+        assert_ne!(first, *other);
+    }
+}
+
+#[test]
+fn the_key_is_of_the_content_of_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut source = source();
+    source.folder = folder.path().into();
+    source.set = vec![r#"link.line.changes={ at = "server", file = "rates.csv" }"#.into()];
+    let key = |rates: &str| {
+        std::fs::write(folder.path().join("rates.csv"), rates).unwrap();
+        Plan::new(source.clone(), Vec::new(), 1).map(|plan| {
+            plan.key(Job {
+                point: 0,
+                replication: 1,
+            })
+        })
+    };
+    let one = key("time_s,mbit\n0,5\n1,2\n").unwrap();
+    assert_eq!(one, key("time_s,mbit\n0,5\n1,2\n").unwrap());
+    assert_ne!(one, key("time_s,mbit\n0,5\n1,3\n").unwrap());
+}
+
+#[test]
+fn a_worker_refuses_another_simulator_and_another_trace() {
+    let plan = plan(vec![disciplines()]).unwrap();
+    assert!(plan.scenario(2).is_ok());
+    let other = Plan {
+        code: "other".into(),
+        ..plan.clone()
+    };
+    let error = other.scenario(0).unwrap_err().to_string();
+    assert!(error.contains("install the same build"), "{error}");
+    let mut moved = plan;
+    moved.source.set.push("seed=9".into());
+    let error = moved.scenario(1).unwrap_err().to_string();
+    assert!(error.contains("point 1 reads otherwise"), "{error}");
+}
+
+#[test]
+fn a_plan_is_its_json() {
+    let plan = plan(vec![disciplines()]).unwrap();
+    assert_eq!(Plan::from_json(&plan.json()).unwrap(), plan);
+    let newer = plan.json().replacen("\"format\":1", "\"format\":99", 1);
+    assert!(
+        Plan::from_json(&newer)
+            .unwrap_err()
+            .to_string()
+            .contains("format 99")
+    );
+}
+
+#[test]
+fn a_mistake_in_a_sweep_is_named() {
+    for (axes, words) in [
+        (
+            vec![disciplines(), disciplines()],
+            "twice: give its values in one list",
+        ),
+        (vec![axis("seed", &[])], "`seed` has no value"),
+        (
+            vec![axis("seed", &["1", "1"])],
+            "`seed` has the value `1` twice",
+        ),
+        (
+            vec![axis("link.lin.rate", &["1mbit"])],
+            "did you mean `line`?",
+        ),
+        (
+            vec![axis("link.line.rate", &["1mbit", "fast"])],
+            "--set link.line.rate=fast",
+        ),
+    ] {
+        let error = plan(axes).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

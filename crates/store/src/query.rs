@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures of a sweep's runs, and their statistics: those of `makeway run --runs` and `--compare`, over the same values in the same order.
+
+use std::collections::{BTreeMap, HashMap};
+
+use makeway_report::estimate::Estimate;
+
+use crate::error::StoreError;
+use crate::plan::{Job, Plan, Shard};
+use crate::store::{Store, text};
+use crate::table::{Column, Table, Text};
+
+/// Finished runs of a sweep with their figures, in the order of the plan.
+pub struct Found<'a> {
+    plan: &'a Plan,
+    /// Names of groups, queues and figures.
+    words: Text,
+    runs: Vec<Run>,
+}
+
+struct Run {
+    job: Job,
+    /// Numbers of both words, and the value.
+    figures: Vec<(Name, Option<f64>)>,
+}
+
+/// Group or queue, and figure.
+type Name = (u32, u32);
+
+/// Values of one figure by replication.
+type Values = BTreeMap<u64, f64>;
+
+impl<'a> Found<'a> {
+    /// Reads the figures of all finished runs of `plan`.
+    ///
+    /// # Errors
+    /// A part is gone or damaged.
+    pub fn new(store: &Store, plan: &'a Plan) -> Result<Self, StoreError> {
+        let mut wanted: BTreeMap<usize, HashMap<String, usize>> = BTreeMap::new();
+        let (mut runs, mut words) = (Vec::new(), Text::default());
+        for job in plan.jobs(Shard::ALL) {
+            let key = plan.key(job);
+            let Some(entry) = store.entry(&key) else {
+                continue;
+            };
+            if entry.fingerprint.is_some() {
+                wanted
+                    .entry(entry.part)
+                    .or_default()
+                    .insert(key, runs.len());
+                runs.push(Run {
+                    job,
+                    figures: Vec::new(),
+                });
+            }
+        }
+        for (part, keys) in wanted {
+            let [_, figures] = store.tables(part)?;
+            let (key, of, figure) = (
+                text(&figures, "key")?,
+                text(&figures, "of")?,
+                text(&figures, "figure")?,
+            );
+            let Some(Column::Real(values)) = figures.column("value") else {
+                return Err(StoreError::Table("no number `value`".into()));
+            };
+            let runs_of: Vec<Option<usize>> = key
+                .words()
+                .iter()
+                .map(|key| keys.get(key).copied())
+                .collect();
+            let mut number = |text: &Text| {
+                text.words()
+                    .iter()
+                    .map(|word| words.number(word))
+                    .collect::<Vec<u32>>()
+            };
+            let (ofs, names) = (number(of), number(figure));
+            for (row, value) in values.iter().enumerate() {
+                let place = |ids: &[u32]| ids[row] as usize;
+                if let Some(Some(run)) = runs_of.get(place(key.ids())) {
+                    let name = (ofs[place(of.ids())], names[place(figure.ids())]);
+                    runs[*run].figures.push((name, *value));
+                }
+            }
+        }
+        Ok(Self { plan, words, runs })
+    }
+
+    /// A row for each figure of each run: the axes, `replication`, `of`, `figure`, `value`.
+    pub fn figures(&self) -> Table {
+        let rows = || {
+            self.runs
+                .iter()
+                .flat_map(|run| run.figures.iter().map(move |row| (run.job, row)))
+        };
+        let points: Vec<usize> = rows().map(|(job, _)| job.point).collect();
+        let axes: Vec<usize> = (0..self.plan.axes.len()).collect();
+        axes_of(self.plan, &axes, &points)
+            .with(
+                "replication",
+                Column::Whole(
+                    rows()
+                        .map(|(job, _)| Some(job.replication as i64))
+                        .collect(),
+                ),
+            )
+            .with(
+                "of",
+                rows().map(|(_, row)| self.words.word(row.0.0)).collect(),
+            )
+            .with(
+                "figure",
+                rows().map(|(_, row)| self.words.word(row.0.1)).collect(),
+            )
+            .with(
+                "value",
+                Column::Real(rows().map(|(_, row)| row.1).collect()),
+            )
+    }
+
+    /// A mean with its 95 % interval for each figure and each combination of the values of the axes `by`. Over the axes that are left out
+    /// the figure is averaged within each replication first, since points share their random numbers.
+    ///
+    /// # Errors
+    /// `by` names no axis.
+    pub fn estimates(&self, by: &[String]) -> Result<Table, StoreError> {
+        let axes: Vec<usize> = by
+            .iter()
+            .map(|key| self.axis(key))
+            .collect::<Result<_, _>>()?;
+        let groups = self.groups(&axes);
+        let (mut points, mut rows) = (Vec::new(), Rows::default());
+        for (point, figures) in &groups {
+            for (name, values) in figures {
+                points.push(*point);
+                rows.push(&self.words, *name, Estimate::of(values.values().copied()));
+            }
+        }
+        Ok(rows.table(axes_of(self.plan, &axes, &points)))
+    }
+
+    /// By how much each figure is larger with each other value of `key` than with `base`: the mean of the differences within pairs of runs
+    /// with the same random numbers, and its interval; for each combination of the values of the other axes.
+    ///
+    /// # Errors
+    /// `key` is no axis, or does not take the value `base`.
+    pub fn differences(&self, key: &str, base: &str) -> Result<Table, StoreError> {
+        let axis = self.axis(key)?;
+        let values = &self.plan.axes[axis].values;
+        let Some(base_place) = values.iter().position(|value| value == base) else {
+            let values = values.join(", ");
+            return Err(StoreError::refused(format!(
+                "`{key}` does not take the value `{base}` in this sweep: it takes {values}"
+            )));
+        };
+        let axes: Vec<usize> = (0..self.plan.axes.len()).collect();
+        let groups = self.groups(&axes);
+        let groups: BTreeMap<usize, _> = groups.into_iter().collect();
+        let (mut points, mut rows, mut certain) = (Vec::new(), Rows::default(), Vec::new());
+        for (point, figures) in &groups {
+            let mut places = self.plan.places(*point);
+            if places[axis] == base_place {
+                continue;
+            }
+            places[axis] = base_place;
+            let Some(of_base) = groups.get(&self.plan.point(&places)) else {
+                continue;
+            };
+            for (name, ours) in figures {
+                let Some((_, theirs)) = of_base.iter().find(|(known, _)| known == name) else {
+                    continue;
+                };
+                let pairs = theirs
+                    .iter()
+                    .filter_map(|(replication, value)| Some(ours.get(replication)? - value));
+                let estimate = Estimate::of(pairs);
+                points.push(*point);
+                certain.push(Some(estimate.certain()));
+                rows.push(&self.words, *name, estimate);
+            }
+        }
+        let than = points.iter().map(|_| Some(base)).collect();
+        let table = axes_of(self.plan, &axes, &points).with("than", than);
+        Ok(rows.table(table).with("certain", Column::Flag(certain)))
+    }
+
+    fn axis(&self, key: &str) -> Result<usize, StoreError> {
+        let axes = &self.plan.axes;
+        axes.iter().position(|axis| axis.key == key).ok_or_else(|| {
+            let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
+            let keys = if keys.is_empty() {
+                "none".into()
+            } else {
+                keys.join(", ")
+            };
+            StoreError::refused(format!(
+                "the sweep does not change `{key}`: its keys are {keys}"
+            ))
+        })
+    }
+
+    /// Values of each figure for each combination of values of `axes`, by the first of its points; figures in the order of their runs.
+    fn groups(&self, axes: &[usize]) -> Vec<(usize, Vec<(Name, Values)>)> {
+        /// Sum and number of values by replication.
+        type Sums = BTreeMap<u64, (f64, u64)>;
+        /// The first point, figures in order, and their places.
+        type Group = (usize, Vec<(Name, Sums)>, HashMap<Name, usize>);
+        let mut groups: BTreeMap<Vec<usize>, Group> = BTreeMap::new();
+        for run in &self.runs {
+            let places = self.plan.places(run.job.point);
+            let places = axes.iter().map(|axis| places[*axis]).collect();
+            let (_, figures, known) = groups
+                .entry(places)
+                .or_insert_with(|| (run.job.point, Vec::new(), HashMap::new()));
+            for (name, value) in &run.figures {
+                let place = *known.entry(*name).or_insert_with(|| {
+                    figures.push((*name, Sums::new()));
+                    figures.len() - 1
+                });
+                if let Some(value) = value {
+                    let (sum, count) = figures[place]
+                        .1
+                        .entry(run.job.replication)
+                        .or_insert((0.0, 0));
+                    *sum += value;
+                    *count += 1;
+                }
+            }
+        }
+        let mean =
+            |(replication, (sum, count)): (u64, (f64, u64))| (replication, sum / count as f64);
+        let means = |(name, sums): (Name, Sums)| (name, sums.into_iter().map(mean).collect());
+        groups
+            .into_values()
+            .map(|(point, figures, _)| (point, figures.into_iter().map(means).collect()))
+            .collect()
+    }
+}
+
+/// Columns of estimates.
+#[derive(Default)]
+struct Rows {
+    of: Text,
+    figure: Text,
+    mean: Vec<Option<f64>>,
+    half_width: Vec<Option<f64>>,
+    runs: Vec<Option<i64>>,
+}
+
+impl Rows {
+    fn push(&mut self, words: &Text, name: Name, estimate: Estimate) {
+        self.of.push(words.word(name.0));
+        self.figure.push(words.word(name.1));
+        self.mean.push((estimate.runs > 0).then_some(estimate.mean));
+        self.half_width.push(estimate.half_width);
+        self.runs.push(Some(estimate.runs as i64));
+    }
+
+    fn table(self, axes: Table) -> Table {
+        axes.with("of", Column::Text(self.of))
+            .with("figure", Column::Text(self.figure))
+            .with("mean", Column::Real(self.mean))
+            .with("half_width", Column::Real(self.half_width))
+            .with("runs", Column::Whole(self.runs))
+    }
+}
+
+/// Columns with the values of `axes` at `points`.
+fn axes_of(plan: &Plan, axes: &[usize], points: &[usize]) -> Table {
+    let mut table = Table::default();
+    for axis in axes {
+        let axis_values = &plan.axes[*axis].values;
+        let values = points
+            .iter()
+            .map(|point| Some(axis_values[plan.places(*point)[*axis]].as_str()));
+        table = table.with(plan.axes[*axis].key.as_str(), Column::typed(values));
+    }
+    table
+}
+
+/// A row for each finished run of `plan`: the axes, then the columns of the store.
+///
+/// # Errors
+/// A part is gone or damaged.
+pub fn runs(store: &Store, plan: &Plan) -> Result<Table, StoreError> {
+    let mut parts: HashMap<usize, Table> = HashMap::new();
+    let mut rows: Vec<(usize, usize, usize)> = Vec::new();
+    for job in plan.jobs(Shard::ALL) {
+        if let Some(entry) = store.entry(&plan.key(job)) {
+            if let std::collections::hash_map::Entry::Vacant(vacant) = parts.entry(entry.part) {
+                let [runs, _] = store.tables(entry.part)?;
+                vacant.insert(runs);
+            }
+            rows.push((job.point, entry.part, entry.row));
+        }
+    }
+    let points: Vec<usize> = rows.iter().map(|(point, ..)| *point).collect();
+    let axes: Vec<usize> = (0..plan.axes.len()).collect();
+    let mut table = axes_of(plan, &axes, &points);
+    let cells = || rows.iter().map(|(_, part, row)| (&parts[part], *row));
+    for name in [
+        "replication",
+        "seed",
+        "status",
+        "error",
+        "fingerprint",
+        "hops",
+        "cpu_ns",
+        "key",
+        "world",
+        "code",
+        "host",
+    ] {
+        let texts = cells().map(|(part, row)| match part.column(name) {
+            Some(Column::Text(text)) => text.get(row),
+            _ => None,
+        });
+        let whole = cells().map(|(part, row)| match part.column(name) {
+            Some(Column::Whole(values)) => values[row],
+            _ => None,
+        });
+        let column = match name {
+            "replication" | "seed" | "hops" | "cpu_ns" => Column::Whole(whole.collect()),
+            _ => texts.collect(),
+        };
+        table = table.with(name, column);
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests;

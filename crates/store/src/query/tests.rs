@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The statistics of a store are those of the replications that `makeway run --runs` and `--compare` make.
+
+use makeway_report::replications::{Comparison, Figure, Replications};
+use makeway_sim::Options;
+
+use super::*;
+use crate::sample::{axis, source};
+use crate::sweep::{How, run};
+
+const DISCIPLINE: &str = "link.line.queue.discipline";
+const RUNS: u64 = 4;
+
+fn swept(axes: Vec<crate::plan::Axis>) -> (tempfile::TempDir, Store, Plan) {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan::new(source(), axes, RUNS).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    run(&mut store, &plan, &How::default(), |_| true).unwrap();
+    (folder, store, plan)
+}
+
+/// As the program makes them.
+fn replications(set: &str) -> Replications {
+    let scenario = source().read(&[set.to_owned()]).unwrap();
+    let report = |replication| {
+        let options = Options {
+            replication,
+            ..Options::default()
+        };
+        makeway_sim::run(&scenario, &options, |_| {}).unwrap()
+    };
+    let mut all = Replications::new(&report(1));
+    (2..=RUNS).for_each(|replication| all.add(&report(replication)));
+    all
+}
+
+fn real(table: &Table, name: &str, row: usize) -> Option<f64> {
+    match table.column(name) {
+        Some(Column::Real(values)) => values[row],
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn word<'t>(table: &'t Table, name: &str, row: usize) -> &'t str {
+    text(table, name).unwrap().get(row).unwrap()
+}
+
+/// The rows of `table` where `key` has `value`, against figures of the program.
+fn assert_same(table: &Table, value: &str, figures: &[Figure]) {
+    let rows: Vec<usize> = (0..table.len())
+        .filter(|row| word(table, DISCIPLINE, *row) == value)
+        .collect();
+    assert_eq!(rows.len(), figures.len());
+    for (row, figure) in rows.into_iter().zip(figures) {
+        let name = (word(table, "of", row), word(table, "figure", row));
+        assert_eq!(name, (figure.of.as_str(), figure.figure.key()));
+        let mean = (figure.estimate.runs > 0).then_some(figure.estimate.mean);
+        assert_eq!(real(table, "mean", row), mean, "{name:?}");
+        assert_eq!(
+            real(table, "half_width", row),
+            figure.estimate.half_width,
+            "{name:?}"
+        );
+    }
+}
+
+#[test]
+fn estimates_and_differences_are_those_of_the_program_to_the_bit() {
+    let (_folder, store, plan) = swept(vec![axis(DISCIPLINE, &["fifo", "sqf"])]);
+    let found = Found::new(&store, &plan).unwrap();
+    let [fifo, sqf] = ["fifo", "sqf"].map(|value| replications(&format!("{DISCIPLINE}={value}")));
+    let estimates = found.estimates(&[DISCIPLINE.into()]).unwrap();
+    assert_same(&estimates, "fifo", &fifo.figures);
+    assert_same(&estimates, "sqf", &sqf.figures);
+    let compared = Comparison::new(
+        DISCIPLINE.into(),
+        vec!["fifo".into(), "sqf".into()],
+        vec![fifo, sqf],
+    );
+    let differences = found.differences(DISCIPLINE, "fifo").unwrap();
+    assert_same(&differences, "sqf", &compared.differences[0].figures);
+    assert_eq!(word(&differences, "than", 0), "fifo");
+}
+
+#[test]
+fn an_axis_that_is_left_out_is_averaged_within_each_replication() {
+    let rate = axis("link.line.rate", &["1mbit", "3mbit"]);
+    let (_folder, store, plan) = swept(vec![axis(DISCIPLINE, &["fifo", "sqf"]), rate]);
+    let found = Found::new(&store, &plan).unwrap();
+    let estimates = found.estimates(&[DISCIPLINE.into()]).unwrap();
+    let row = (0..estimates.len()).find(|row| {
+        word(&estimates, "figure", *row) == "goodput_bps"
+            && word(&estimates, "of", *row) == "download"
+    });
+    let figures = found.figures();
+    let value = |rate: &str, replication: i64| {
+        let Some(Column::Whole(replications)) = figures.column("replication") else {
+            panic!()
+        };
+        let row = (0..figures.len()).find(|row| {
+            word(&figures, DISCIPLINE, *row) == "fifo"
+                && word(&figures, "link.line.rate", *row) == rate
+                && replications[*row] == Some(replication)
+                && word(&figures, "figure", *row) == "goodput_bps"
+                && word(&figures, "of", *row) == "download"
+        });
+        real(&figures, "value", row.unwrap()).unwrap()
+    };
+    let means = (1..=RUNS as i64).map(|n| (value("1mbit", n) + value("3mbit", n)) / 2.0);
+    let expected = Estimate::of(means);
+    assert_eq!(real(&estimates, "mean", row.unwrap()), Some(expected.mean));
+    assert_eq!(
+        real(&estimates, "half_width", row.unwrap()),
+        expected.half_width
+    );
+    assert!(
+        expected.mean > 1e6 && expected.half_width.unwrap() < 1e5,
+        "{expected:?}"
+    );
+}
+
+#[test]
+fn a_query_for_what_is_not_there_says_what_is() {
+    let (_folder, store, plan) = swept(vec![axis(DISCIPLINE, &["fifo"])]);
+    let found = Found::new(&store, &plan).unwrap();
+    let error = found.estimates(&["seed".into()]).unwrap_err().to_string();
+    assert!(
+        error.contains("its keys are link.line.queue.discipline"),
+        "{error}"
+    );
+    let error = found
+        .differences(DISCIPLINE, "lifo")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("does not take the value `lifo`") && error.contains("it takes fifo"),
+        "{error}"
+    );
+}

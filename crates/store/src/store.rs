@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A folder of finished runs.
+//!
+//! - `plans/ID.json`: sweeps that were begun; `plan.json`: the last of them;
+//! - `runs/PART.parquet`, `figures/PART.parquet`: finished runs;
+//! - `damaged/`: parts that could not be read, whose runs are made again.
+//!
+//! A part is written whole: its figures, then its runs, each to a file of another name that is synchronised and renamed. PART is the hash
+//! of the runs' file, which names the hash of the figures' file, so a part that is damaged in any way is noticed when the store is opened.
+//! Several processes may write to one store, since the files that they write have different names.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+use crate::part::Part;
+use crate::plan::{Job, Plan, Shard};
+use crate::table::{Column, Table, Text};
+
+/// A folder of finished runs, and an index of them.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    index: HashMap<String, Entry>,
+    parts: Vec<String>,
+    damaged: Vec<String>,
+}
+
+/// A finished run of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub part: usize,
+    pub row: usize,
+    /// None of a run that failed.
+    pub fingerprint: Option<String>,
+}
+
+impl Store {
+    /// Opens the store in `folder`, which is made where it is missing. Damaged parts are moved aside.
+    ///
+    /// # Errors
+    /// The system's, and [`StoreError::TwoResults`].
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        for name in ["plans", "runs", "figures"] {
+            let inner = folder.join(name);
+            fs::create_dir_all(&inner).map_err(|error| StoreError::file(&inner, error))?;
+        }
+        let mut store = Self {
+            folder: folder.into(),
+            index: HashMap::new(),
+            parts: Vec::new(),
+            damaged: Vec::new(),
+        };
+        store.scan()?;
+        Ok(store)
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Finished runs of all sweeps, failed ones included.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// Names of parts that were moved aside when it was opened.
+    pub fn damaged(&self) -> &[String] {
+        &self.damaged
+    }
+
+    /// Takes parts in that other processes have written since.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn scan(&mut self) -> Result<(), StoreError> {
+        let folder = self.folder.join("runs");
+        let entries = fs::read_dir(&folder).map_err(|error| StoreError::file(&folder, error))?;
+        let names = entries.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            Some(name.strip_suffix(".parquet")?.to_owned())
+        });
+        let mut names: Vec<String> = names.filter(|name| !self.parts.contains(name)).collect();
+        names.sort();
+        for name in names {
+            let part = self.part(&name)?;
+            match part
+                .filter(|part| part.name() == name)
+                .map(|part| part.tables())
+            {
+                Some(Ok([runs, _])) => {
+                    let new = self.new_in(&runs)?;
+                    self.add(name, new);
+                }
+                _ => self.set_aside(name)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The part `name`; `None` if one of its files is missing.
+    fn part(&self, name: &str) -> Result<Option<Part>, StoreError> {
+        let read = |kind: &str| {
+            let path = self.path(kind, name);
+            match fs::read(&path) {
+                Ok(bytes) => Ok(Some(bytes.into())),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(StoreError::file(&path, error)),
+            }
+        };
+        let both = (read("runs")?, read("figures")?);
+        Ok(match both {
+            (Some(runs), Some(figures)) => Some(Part { runs, figures }),
+            _ => None,
+        })
+    }
+
+    fn path(&self, kind: &str, name: &str) -> PathBuf {
+        self.folder.join(kind).join(format!("{name}.parquet"))
+    }
+
+    /// Its runs are missing then, and are made again.
+    fn set_aside(&mut self, name: String) -> Result<(), StoreError> {
+        let folder = self.folder.join("damaged");
+        fs::create_dir_all(&folder).map_err(|error| StoreError::file(&folder, error))?;
+        for kind in ["runs", "figures"] {
+            let path = self.path(kind, &name);
+            match fs::rename(&path, folder.join(format!("{name}.{kind}.parquet"))) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(StoreError::file(&path, error));
+                }
+                _ => {}
+            }
+        }
+        self.damaged.push(name);
+        Ok(())
+    }
+
+    /// Runs of the next part that the index does not have.
+    fn new_in(&self, runs: &Table) -> Result<Vec<(String, Entry)>, StoreError> {
+        let (keys, fingerprints) = (text(runs, "key")?, text(runs, "fingerprint")?);
+        let mut new = Vec::new();
+        for (row, (key, fingerprint)) in keys.iter().zip(fingerprints.iter()).enumerate() {
+            let key = key.unwrap_or_default();
+            let known = self.index.get(key);
+            let known = known.and_then(|known| known.fingerprint.as_deref());
+            if let (Some(one), Some(other)) = (known, fingerprint)
+                && one != other
+            {
+                return Err(StoreError::TwoResults {
+                    key: key.into(),
+                    one: one.into(),
+                    other: other.into(),
+                });
+            }
+            // A result stays, even if it fails later.
+            if known.is_none() {
+                let entry = Entry {
+                    part: self.parts.len(),
+                    row,
+                    fingerprint: fingerprint.map(str::to_owned),
+                };
+                new.push((key.to_owned(), entry));
+            }
+        }
+        Ok(new)
+    }
+
+    fn add(&mut self, name: String, new: Vec<(String, Entry)>) {
+        self.index.extend(new);
+        self.parts.push(name);
+    }
+
+    /// Writes a part: when this returns, it is on the disk whole.
+    ///
+    /// # Errors
+    /// The system's, after which nothing of the part is left; [`StoreError::TwoResults`]; that the part is damaged.
+    pub fn commit(&mut self, part: &Part) -> Result<(), StoreError> {
+        let name = part.name();
+        if self.parts.contains(&name) {
+            return Ok(());
+        }
+        let [runs, _] = part.tables()?;
+        let new = self.new_in(&runs)?;
+        // In this order: runs that are seen have their figures.
+        let figures = self.path("figures", &name);
+        write_whole(&figures, &part.figures)?;
+        if let Err(error) = write_whole(&self.path("runs", &name), &part.runs) {
+            let _ = fs::remove_file(&figures);
+            return Err(error);
+        }
+        self.add(name, new);
+        Ok(())
+    }
+
+    /// Keeps the plan of a sweep that begins.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin(&self, plan: &Plan) -> Result<(), StoreError> {
+        let text = plan.json();
+        let path = self
+            .folder
+            .join("plans")
+            .join(format!("{}.json", plan.id()));
+        write_whole(&path, text.as_bytes())?;
+        write_whole(&self.folder.join("plan.json"), text.as_bytes())
+    }
+
+    /// The plan of the sweep that began last.
+    ///
+    /// # Errors
+    /// None has begun, or the file is damaged.
+    pub fn last(&self) -> Result<Plan, StoreError> {
+        let path = self.folder.join("plan.json");
+        match fs::read_to_string(&path) {
+            Ok(text) => Plan::from_json(&text),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::refused(format!(
+                "no sweep has been run with the store {}: run one first",
+                self.folder.display()
+            ))),
+            Err(error) => Err(StoreError::file(&path, error)),
+        }
+    }
+
+    /// Runs of `plan` that are not in the store. Those that failed count as missing if `again`.
+    pub fn missing(&self, plan: &Plan, shard: Shard, again: bool) -> Vec<Job> {
+        let jobs = plan.jobs(shard);
+        let done = |job: &Job| match self.index.get(&plan.key(*job)) {
+            Some(entry) => !again || entry.fingerprint.is_some(),
+            None => false,
+        };
+        jobs.filter(|job| !done(job)).collect()
+    }
+
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.index.get(key)
+    }
+
+    /// Both tables of a part of the index.
+    pub(crate) fn tables(&self, part: usize) -> Result<[Table; 2], StoreError> {
+        let name = &self.parts[part];
+        let found = self.part(name)?;
+        let found = found.ok_or_else(|| {
+            StoreError::refused(format!("the part {name} is gone: open the store again"))
+        })?;
+        found.tables()
+    }
+}
+
+/// A column of text.
+pub(crate) fn text<'t>(table: &'t Table, name: &str) -> Result<&'t Text, StoreError> {
+    match table.column(name) {
+        Some(Column::Text(text)) => Ok(text),
+        _ => Err(StoreError::Table(format!("no text `{name}`"))),
+    }
+}
+
+/// Either the whole file is there under its name, or none.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let refuse = |error| StoreError::file(path, error);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".new-")
+        .tempfile_in(folder)
+        .map_err(refuse)?;
+    // Of the file itself, for errors with their number.
+    file.as_file_mut().write_all(bytes).map_err(refuse)?;
+    file.as_file().sync_all().map_err(refuse)?;
+    file.persist(path).map_err(|error| refuse(error.error))?;
+    // The name itself.
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(refuse)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A store in the hands of crashes and bad disks.
+
+use makeway_sim::Options;
+
+use super::*;
+use crate::CODE;
+use crate::part::{Finished, Reader};
+use crate::query::Found;
+use crate::sample::source;
+use crate::sweep::{How, run};
+
+fn plan() -> Plan {
+    Plan::new(source(), Vec::new(), 4).unwrap()
+}
+
+fn finished(plan: &Plan, replication: u64) -> Finished {
+    let job = Job {
+        point: 0,
+        replication,
+    };
+    Reader::new(plan)
+        .run(job, &Options::default())
+        .unwrap()
+        .unwrap()
+}
+
+fn part(plan: &Plan, replication: u64) -> Part {
+    Part::new(&[finished(plan, replication)], CODE).unwrap()
+}
+
+/// A store of four parts.
+fn filled(folder: &Path) -> Plan {
+    let plan = plan();
+    let mut store = Store::open(folder).unwrap();
+    store.begin(&plan).unwrap();
+    (1..=4).for_each(|n| store.commit(&part(&plan, n)).unwrap());
+    plan
+}
+
+#[test]
+fn damage_of_any_kind_costs_one_part_and_its_runs_are_made_again() {
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 5] = [
+        ("truncated", |path| {
+            let bytes = fs::read(path).unwrap();
+            fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("empty", |path| fs::write(path, "").unwrap()),
+        ("gone", |path| fs::remove_file(path).unwrap()),
+        ("a bit", |path| {
+            let mut bytes = fs::read(path).unwrap();
+            let middle = bytes.len() / 3;
+            bytes[middle] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }),
+        ("longer", |path| {
+            let mut bytes = fs::read(path).unwrap();
+            bytes.push(0);
+            fs::write(path, bytes).unwrap();
+        }),
+    ];
+    let whole = tempfile::tempdir().unwrap();
+    let plan = filled(whole.path());
+    let figures = |store: &Store| Found::new(store, &plan).unwrap().figures();
+    let expected = figures(&Store::open(whole.path()).unwrap());
+    for (name, damage) in damages {
+        for kind in ["runs", "figures"] {
+            if (name, kind) == ("gone", "runs") {
+                continue; // A crash between the two files: no run, and no damage.
+            }
+            let folder = tempfile::tempdir().unwrap();
+            filled(folder.path());
+            let victim = Store::open(folder.path()).unwrap().parts[1].clone();
+            damage(&folder.path().join(kind).join(format!("{victim}.parquet")));
+            let mut store = Store::open(folder.path()).unwrap();
+            assert_eq!(store.damaged(), [victim], "{kind} {name}");
+            assert_eq!(store.len(), 3, "{kind} {name}");
+            let summary = run(&mut store, &plan, &How::default(), |_| true).unwrap();
+            assert_eq!(summary.made, 1, "{kind} {name}");
+            let store = Store::open(folder.path()).unwrap();
+            assert!(store.damaged().is_empty());
+            assert_eq!(figures(&store), expected, "{kind} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_between_the_two_files_of_a_part_loses_that_part_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = filled(folder.path());
+    let name = Store::open(folder.path()).unwrap().parts[0].clone();
+    fs::remove_file(folder.path().join(format!("runs/{name}.parquet"))).unwrap();
+    fs::write(folder.path().join("runs/.new-half"), "PAR1").unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!((store.len(), store.damaged().len()), (3, 0));
+    assert_eq!(
+        run(&mut store, &plan, &How::default(), |_| true)
+            .unwrap()
+            .made,
+        1
+    );
+}
+
+#[test]
+fn another_result_of_the_same_run_stops_loudly() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = filled(folder.path());
+    let mut other = finished(&plan, 3);
+    other.fingerprint = Some(1);
+    let other = Part::new(&[other], CODE).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let files = || fs::read_dir(folder.path().join("runs")).unwrap().count();
+    let before = files();
+    let error = store.commit(&other).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::TwoResults { other, .. } if other == "0000000000000001"),
+        "{error}"
+    );
+    assert_eq!(files(), before);
+    // Written by another process at the same time: noticed when the store is opened.
+    for (kind, bytes) in [("runs", &other.runs), ("figures", &other.figures)] {
+        fs::write(
+            folder
+                .path()
+                .join(format!("{kind}/{}.parquet", other.name())),
+            bytes,
+        )
+        .unwrap();
+    }
+    let error = Store::open(folder.path()).unwrap_err();
+    assert!(
+        error.to_string().contains("Report this as a bug"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_same_run_twice_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = filled(folder.path());
+    let mut store = Store::open(folder.path()).unwrap();
+    let again = part(&plan, 1);
+    store.commit(&again).unwrap();
+    store.commit(&again).unwrap();
+    assert_eq!(store.len(), 4);
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(store.len(), 4);
+    assert_eq!(Found::new(&store, &plan).unwrap().figures().len() % 4, 0);
+}
+
+#[test]
+fn a_result_stays_when_the_run_fails_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = filled(folder.path());
+    let mut store = Store::open(folder.path()).unwrap();
+    let mut failed = finished(&plan, 1);
+    failed.fingerprint = None;
+    failed.status = crate::part::Status::Panic;
+    failed.figures.clear();
+    store.commit(&Part::new(&[failed], CODE).unwrap()).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    assert!(store.missing(&plan, Shard::ALL, true).is_empty());
+}
+
+#[test]
+fn a_store_without_a_sweep_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let error = store.last().unwrap_err().to_string();
+    assert!(error.contains("run one first"), "{error}");
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(Store::open(&file).unwrap_err().to_string().contains("file"));
+}

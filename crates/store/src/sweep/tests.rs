@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+use crate::plan::Axis;
+use crate::query::Found;
+use crate::sample::{axis, source};
+use crate::table::{Column, Table};
+
+fn axes() -> Vec<Axis> {
+    vec![
+        axis("link.line.queue.discipline", &["fifo", "sqf"]),
+        axis("link.line.rate", &["1mbit", "2mbit"]),
+    ]
+}
+
+fn plan(replications: u64) -> Plan {
+    Plan::new(source(), axes(), replications).unwrap()
+}
+
+fn figures(store: &Store, plan: &Plan) -> Table {
+    Found::new(store, plan).unwrap().figures()
+}
+
+fn how(workers: usize) -> How {
+    How {
+        workers,
+        ..How::default()
+    }
+}
+
+#[test]
+fn figures_do_not_depend_on_threads_shards_or_what_was_there() {
+    let plan = plan(3);
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [mut one, mut four, mut parts] = folders
+        .each_ref()
+        .map(|folder| Store::open(folder.path()).unwrap());
+    let summary = run(&mut one, &plan, &how(1), |_| true).unwrap();
+    assert_eq!((summary.made, summary.kept, summary.failed), (12, 0, 0));
+    assert!(summary.complete());
+    run(&mut four, &plan, &how(4), |_| true).unwrap();
+    let shorter = Plan::new(source(), axes(), 1).unwrap();
+    run(&mut parts, &shorter, &how(2), |_| true).unwrap();
+    for shard in ["2/2", "1/2"] {
+        let how = How {
+            shard: shard.parse().unwrap(),
+            ..how(2)
+        };
+        let summary = run(&mut parts, &plan, &how, |_| true).unwrap();
+        assert_eq!(summary.runs, 6, "{shard}");
+        assert_eq!(summary.kept, 2, "{shard}");
+    }
+    let serial = figures(&one, &plan);
+    assert!(serial.len() > 100, "{}", serial.len());
+    assert_eq!(serial, figures(&four, &plan));
+    assert_eq!(serial, figures(&parts, &plan));
+}
+
+#[test]
+fn a_sweep_that_is_there_is_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(1);
+    run(
+        &mut Store::open(folder.path()).unwrap(),
+        &plan,
+        &how(2),
+        |_| true,
+    )
+    .unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!(store.len(), 4);
+    assert_eq!(store.last().unwrap(), plan);
+    let summary = run(&mut store, &plan, &how(2), |_| true).unwrap();
+    assert_eq!((summary.made, summary.kept), (0, 4));
+}
+
+#[test]
+fn a_run_that_the_simulator_refuses_is_a_failed_row_and_is_made_again_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let axis = axis("flow.download.congestion_control", &["cubic", "bbr"]);
+    let plan = Plan::new(source(), vec![axis], 2).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let summary = run(&mut store, &plan, &how(2), |_| true).unwrap();
+    assert_eq!((summary.made, summary.failed), (4, 2));
+    let runs = crate::query::runs(&store, &plan).unwrap();
+    let Some(Column::Text(status)) = runs.column("status") else {
+        panic!("{runs:?}")
+    };
+    assert_eq!(
+        status.iter().flatten().collect::<Vec<_>>(),
+        ["ok", "ok", "error", "error"]
+    );
+    let Some(Column::Text(error)) = runs.column("error") else {
+        panic!("{runs:?}")
+    };
+    assert!(
+        error
+            .get(2)
+            .unwrap()
+            .contains("no congestion control `bbr`")
+    );
+    assert_eq!(run(&mut store, &plan, &how(2), |_| true).unwrap().made, 0);
+    let again = How {
+        again: true,
+        ..how(2)
+    };
+    assert_eq!(run(&mut store, &plan, &again, |_| true).unwrap().made, 2);
+}
+
+#[test]
+fn a_sweep_that_is_stopped_keeps_what_is_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(50);
+    let mut store = Store::open(folder.path()).unwrap();
+    let summary = run(&mut store, &plan, &how(2), |summary| summary.made < 5).unwrap();
+    assert!(!summary.complete());
+    assert!((5..50).contains(&summary.made), "{summary:?}");
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(store.len() as u64, summary.made);
+}
