@@ -98,7 +98,10 @@ pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[3]];
 /// Senders of several streams: both columns, each with one change.
 pub const SENDERS_OF_MANY: [Variant; 6] = [
     VARIANTS[0],
-    VARIANTS[3],
+    Variant {
+        says: "ours",
+        ..VARIANTS[3]
+    },
     VARIANTS[1],
     Variant {
         name: "printed-pair",
