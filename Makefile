@@ -4,11 +4,12 @@
 # make browser a call between two real browsers beside downloads: make browser ARGS='--help'
 # make webtransport a live video to a real browser by WebTransport, beside downloads: make webtransport ARGS='--help'
 # make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it
+# make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask: out/sweep.json; after make python
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser webtransport package python test check fuzz
+.PHONY: demo browser webtransport package python bench-sweep test check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
@@ -80,6 +81,10 @@ python:
 	@mkdir -p out && cp docs/notebooks/call-beside-downloads.ipynb out/
 	@target/venv/bin/jupyter-execute --inplace out/call-beside-downloads.ipynb
 	@echo 'the notebook with its results is out/call-beside-downloads.ipynb; the module is in target/venv/bin/python'
+
+bench-sweep:
+	@test -x target/venv/bin/maturin || $(MAKE) --no-print-directory python
+	@target/venv/bin/python crates/python/bench/sweep.py --out out/sweep.json $(ARGS)
 
 check:
 	cargo clippy --locked -p makeway-core --all-targets -- -D warnings
