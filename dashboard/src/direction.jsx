@@ -23,6 +23,8 @@ function drops(one) {
   return now.length ? now.map(([reason, rate]) => `${reason} ${rate.toFixed(1)}/s`).join(', ') : `${one.dropped} in all`;
 }
 
+/** States of autorate. */
+const STATES = { hold: 'rate stays', search: 'rate rises', drain: 'rate falls' };
 const RATE = [
   { label: 'Served', colour: 'served', fill: true },
   { label: 'Setting', colour: 'setting', dash: [6, 4] },
@@ -52,6 +54,11 @@ export function Direction({ one, points, range }) {
         <Figure label="Backlog" value={size(one.backlog_bytes)}>
           <span class="soft">{one.backlog_packets} packets</span>
         </Figure>
+        {one.autorate && (
+          <Figure label="Before the link" value={one.autorate.standing_ms === null ? '–' : time(one.autorate.standing_ms)}>
+            <span class="soft">{STATES[one.autorate.state]}, {rate(one.autorate.least_bps)} to {rate(one.autorate.most_bps)}</span>
+          </Figure>
+        )}
         <Figure label="Drops" value={`${perSecond.toFixed(1)}/s`}>
           <span class="soft">{drops(one)}</span>
         </Figure>

@@ -145,17 +145,22 @@ impl Autorate {
 
     /// The route of `path`, or of all, is another one from now on: baselines begin anew, rates stay.
     pub fn on_route_change(&mut self, path: Option<u16>) {
-        match path {
-            Some(path) => {
-                if let Some(own) = self.paths.get_mut(usize::from(path)) {
-                    *own = Path::default();
-                }
-            }
-            None => self.paths.clear(),
+        let Some(path) = path else {
+            self.paths.clear();
+            self.sides.iter_mut().for_each(Side::forget_samples);
+            return;
+        };
+        if let Some(own) = self.paths.get_mut(usize::from(path)) {
+            *own = Path::default();
         }
         for side in &mut self.sides {
-            side.forget_samples();
+            side.forget_samples_of(path);
         }
+    }
+
+    /// Somebody else sets the rate of a direction: the search goes on from there. Bounds hold.
+    pub fn set_rate(&mut self, direction: Direction, rate: Rate) {
+        self.sides[direction as usize].set_rate(rate);
     }
 
     /// The rates from now on.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The router on real Linux: NFQUEUE datapath, shaper, rules, control.
 //!
+//! - [`autorate`]: sets the rates of an instance by the delay that the link shows;
 //! - `bpf`: disciplines in the kernel, as BPF qdiscs;
 //! - [`control`]: one running instance for each interface, and how others talk to it;
 //! - [`datapath`]: takes packets from the kernel's packet queue and gives them back in our order;
@@ -8,6 +9,7 @@
 //! - [`protocol`]: the JSON lines between an instance and its clients;
 //! - [`rules`]: the rules of nftables or iptables that send packets there.
 
+pub mod autorate;
 #[cfg(feature = "bpf")]
 pub mod bpf;
 #[cfg(not(feature = "bpf"))]

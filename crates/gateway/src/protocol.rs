@@ -10,6 +10,7 @@ use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
 use serde::{Deserialize, Serialize};
 
+use crate::autorate::status::Autorated;
 use crate::datapath::Stats;
 use crate::rules::Direction;
 use crate::text;
@@ -165,6 +166,8 @@ pub struct Status {
     pub rules: String,
     /// Each direction that is shaped, egress first.
     pub directions: Vec<DirectionStatus>,
+    /// The controller of the rates, where there is one.
+    pub autorate: Option<Autorated>,
 }
 
 /// One direction of an instance.

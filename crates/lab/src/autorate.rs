@@ -22,7 +22,7 @@ use crate::experiment::each;
 use crate::gauntlet::Figure;
 use link::{LINKS, VaryingLink};
 use rivals::NAMES;
-use sample::{Sample, sample};
+use sample::{Sample, World, sample};
 
 /// Runs controllers of a shaper's rates before links whose own rates change.
 ///
@@ -32,7 +32,8 @@ use sample::{Sample, sample};
 #[command(after_help = "Examples:
   makeway-lab autorate
   makeway-lab autorate --runs 20 --json autorate.json
-  makeway-lab autorate --case step --case mobile --algorithm makeway")]
+  makeway-lab autorate --case step --case mobile --algorithm makeway
+  makeway-lab autorate --world netns --case step --runs 3")]
 pub struct Autorate {
     /// Replications of each cell.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -46,6 +47,9 @@ pub struct Autorate {
     /// Number of the first replication. Constants of `makeway` were chosen on replications from 1 on.
     #[arg(long, value_name = "N", default_value_t = 101)]
     first: u64,
+    /// Simulated time, or namespaces with the kernel's TCP (90 s each; probes wait there as the queues say).
+    #[arg(long, value_name = "WORLD", default_value = "sim")]
+    world: World,
     /// Writes the cells as JSON: an array of case, algorithm, world, figures.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -71,6 +75,9 @@ struct Cell {
 /// Runs it. Exit status 130 if it was stopped.
 pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
     let links = links(&args.case)?;
+    if args.world == World::Netns {
+        makeway_netns::enter_user_namespace()?;
+    }
     let algorithms: Vec<&str> = match args.algorithm.is_empty() {
         true => NAMES.to_vec(),
         false => args.algorithm.iter().map(String::as_str).collect(),
@@ -89,7 +96,7 @@ pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
         cells.push(Cell {
             case: links[number / algorithms.len()].name,
             algorithm: algorithms[number % algorithms.len()].into(),
-            world: "sim",
+            world: args.world.name(),
             added_p99_ms: figure(|s| Some(s.added_p99_ms)),
             used_share: figure(|s| Some(s.used_share)),
             recovery_s: figure(|s| s.recovery_s),
@@ -196,11 +203,16 @@ fn samples(
         );
         let series = args.series.as_deref().filter(|_| run == 0);
         let file = series.map(|folder: &Path| folder.join(format!("{}-{name}.csv", link.name)));
-        sample(link, name, args.first + run as u64, &stop, file.as_deref())
+        let replication = args.first + run as u64;
+        sample(args.world, link, name, replication, &stop, file.as_deref())
             .with_context(|| format!("case {}, {name}", link.name))
     };
     let mut samples = vec![Vec::with_capacity(runs); cells];
-    let jobs = args.jobs.map_or_else(cores, |jobs| jobs as usize);
+    // In real time a run has a processor for its senders and one for its queues.
+    let jobs = match args.world {
+        World::Sim => args.jobs.map_or_else(cores, |jobs| jobs as usize),
+        World::Netns => args.jobs.map_or(1, |jobs| jobs as usize),
+    };
     let all = each(cells * runs, jobs, &stop, work, |number, sample| {
         samples[number / runs].push(sample);
     })?;

@@ -6,7 +6,8 @@ use std::io;
 use std::net::IpAddr;
 
 use makeway_core::sched::Env;
-use makeway_core::units::Duration;
+use makeway_core::ticket::TicketRate;
+use makeway_core::units::{Duration, Rate};
 use makeway_gateway::datapath::{
     Change, Datapath, DatapathConfig, DatapathHandle, Impairments, Stats, TagConfig,
 };
@@ -37,6 +38,10 @@ pub struct QueueError {
 #[derive(Debug)]
 pub(crate) struct Queue {
     name: String,
+    /// Number of the link, and of its end.
+    place: (usize, usize),
+    /// Rate that it has now.
+    rate: Option<Rate>,
     egress: Egress,
     carrier: Carrier,
     backlog: Vec<f64>,
@@ -100,6 +105,8 @@ pub(crate) fn start(
             };
             queues.push(Queue {
                 name,
+                place: (index, end),
+                rate: egress.rate,
                 egress: egress.clone(),
                 carrier,
                 backlog: Vec::new(),
@@ -249,6 +256,40 @@ impl Queue {
         if due.is_none() && tickets.is_none() {
             return Ok(());
         }
+        self.rate = due.or(self.rate);
+        self.change(due, tickets)
+    }
+
+    /// Number of the link, and of its end.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        self.place
+    }
+
+    /// Rate now; `None`: not limited.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+
+    /// Bytes that have left, and that wait, at little cost.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        match &self.carrier {
+            Carrier::Datapath(datapath) => {
+                let traffic = datapath.traffic(Direction::Egress);
+                (traffic.bytes_out, traffic.backlog)
+            }
+            Carrier::Kernel(qdisc) => {
+                let stats = qdisc.stats().unwrap_or_default();
+                (stats.bytes_out, stats.backlog_bytes)
+            }
+        }
+    }
+
+    pub(crate) fn set_rate(&mut self, rate: Rate) -> Result<(), QueueError> {
+        self.rate = Some(rate);
+        self.change(Some(rate), None)
+    }
+
+    fn change(&mut self, due: Option<Rate>, tickets: Option<TicketRate>) -> Result<(), QueueError> {
         let change = Change {
             rate: due.map(Some),
             tickets,

@@ -19,6 +19,7 @@ mod qdisc;
 mod results;
 mod run;
 mod sender;
+mod steer;
 mod tags;
 pub mod topology;
 
@@ -28,4 +29,7 @@ pub use makeway_report::interval::Progress;
 pub use namespace::{UserNamespaceError, enter_user_namespace};
 pub use qdisc::kinds;
 pub use results::{LATEST_MS, STALL_MS, lateness};
-pub use run::{Arrivals, Backend, Options, Outcome, RunError, check, run, run_in_full};
+pub use run::{
+    Arrivals, Backend, Options, Outcome, RunError, check, run, run_in_full, run_steered,
+};
+pub use steer::Ports;

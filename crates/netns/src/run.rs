@@ -23,6 +23,7 @@ use crate::egress::{self, QueueError};
 use crate::network::{BuildError, Network, ask_for_ecn};
 use crate::results::STALL_MS;
 use crate::sender::{self, Carried, Plan};
+use crate::steer::Ports;
 use crate::topology::{MOST, node_address};
 use crate::{qdisc, results};
 
@@ -175,13 +176,47 @@ pub fn run_in_full(
     options: Options,
     progress: impl FnMut(Progress),
 ) -> Result<Outcome, RunError> {
+    run_with(scenario, options, progress, None)
+}
+
+/// Called every so often with the queues.
+type Steer<'s> = Option<(Duration, &'s mut dyn FnMut(&mut Ports<'_>))>;
+
+fn run_with(
+    scenario: &Scenario,
+    options: Options,
+    progress: impl FnMut(Progress),
+    steer: Steer<'_>,
+) -> Result<Outcome, RunError> {
     check(scenario, options.backend)?;
     let network = Network::build(scenario)?;
     let sockets = Sockets::open(scenario, &network)?;
     let mut queues = egress::start(scenario, &network, options.backend)?;
     let interval = Interval::new(scenario.warmup, scenario.duration);
-    let traffic = carry(scenario, sockets, &mut queues, interval, &options, progress)?;
+    let traffic = carry(
+        scenario,
+        sockets,
+        &mut queues,
+        interval,
+        &options,
+        progress,
+        steer,
+    )?;
     results::outcome(scenario, traffic, queues, interval, &options)
+}
+
+/// As [`run`], and calls `each` every `step` with the queues, whose rates it may set.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_steered(
+    scenario: &Scenario,
+    options: Options,
+    step: Duration,
+    mut each: impl FnMut(&mut Ports<'_>),
+) -> Result<Report, RunError> {
+    let steer = Some((step, &mut each as &mut dyn FnMut(&mut Ports<'_>)));
+    run_with(scenario, options, |_| {}, steer).map(|outcome| outcome.report)
 }
 
 /// Whether `scenario` can run here, its queues by `backend`; builds nothing.
@@ -414,6 +449,7 @@ fn carry(
     interval: Interval,
     options: &Options,
     progress: impl FnMut(Progress),
+    steer: Steer<'_>,
 ) -> Result<Traffic, RunError> {
     let halt = AtomicBool::new(false);
     let until = AtomicU64::new(u64::MAX);
@@ -456,7 +492,7 @@ fn carry(
                 }))
             })
             .collect();
-        let watched = watch(queues, epoch, interval, options, late, progress);
+        let watched = watch(queues, epoch, interval, options, late, progress, steer);
         halt.store(true, Ordering::Relaxed);
         let ended = epoch.elapsed().min(interval.to());
         let drain = (egress::longest_way(scenario) + DRAIN_SPARE).min(DRAIN_MOST);
@@ -506,17 +542,32 @@ fn watch(
     options: &Options,
     late: &Latest,
     mut progress: impl FnMut(Progress),
+    mut steer: Steer<'_>,
 ) -> Result<bool, QueueError> {
     const TICK: u64 = 100_000_000;
     let step = interval.step().as_nanos();
     let mut began = false;
-    let mut tick = 0;
+    let mut at = 0;
+    let pace = steer
+        .as_ref()
+        .map_or(TICK, |(step, _)| step.as_nanos().clamp(1, TICK));
     loop {
-        let at = (tick * TICK).min(interval.to());
         let queues_ms = queues.iter().map(egress::Queue::late_ms);
         let worst = queues_ms.fold(late.get().as_millis_f64(), f64::max);
         let is_in_vain = options.only_calm && worst > options.bears_ms.unwrap_or(STALL_MS);
         let awake = !is_in_vain && epoch.sleep_until(at, &options.stop);
+        if let (true, Some((_, each))) = (awake, &mut steer) {
+            let mut failed = None;
+            let now = Instant::from_nanos(epoch.elapsed());
+            each(&mut Ports::new(queues, now, &mut failed));
+            failed.map_or(Ok(()), Err)?;
+        }
+        if awake && at < interval.to() && !at.is_multiple_of(TICK) {
+            at = (at + pace)
+                .min(at.next_multiple_of(TICK))
+                .min(interval.to());
+            continue;
+        }
         if !began && (at >= interval.from() || !awake) {
             began = true;
             queues.iter_mut().try_for_each(egress::Queue::begin)?;
@@ -533,6 +584,6 @@ fn watch(
             elapsed: Duration::from_nanos(at),
             duration: Duration::from_nanos(interval.to()),
         });
-        tick += 1;
+        at = (at + pace).min(interval.to());
     }
 }

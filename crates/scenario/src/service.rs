@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway.toml`: the interfaces that `makeway service` shapes, read and checked as scenarios are.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::sched::{Discipline, Spec};
 use makeway_core::units::Rate;
 
-use crate::document::{self, Entry, Value};
+use crate::document::{self, Entry, Item, Value};
 use crate::error::{Origin, ScenarioError, list};
 use crate::field::{Field, RATE, Values};
 use crate::section::{Section, text};
@@ -38,6 +38,8 @@ const PRESET_NAMES: [&str; PRESETS.len()] = {
     }
     names
 };
+/// Most reflectors of a file: with them there are places left for connections.
+const MOST_REFLECTORS: usize = 16;
 const IDENTITIES: [&str; 5] = ["5-tuple", "src-port", "src-host", "dst-host", "host-pair"];
 
 /// The file itself.
@@ -70,6 +72,26 @@ pub const FIELDS: &[Field] = &[
     Field::optional("weights", Values::Other("a table: `{ \"192.168.1.7\" = 2 }`"), "1 each", "shares of users, by address; 1 to 65536"),
     Field::optional("limit", Values::Other("`\"100 packets\"` or `\"150kB\"`"), "200 ms of packets", "queue limit"),
     Field::new("backend", Values::OneOf(&["auto", "bpf", "cake", "nfqueue"]), "auto", "holder of the packets: the kernel (`bpf`; its own `cake`), or makeway; `auto`: the kernel where it can"),
+    Field::optional("autorate", Values::Table(AUTORATE), "rates stay", "rates follow the link, from `upload` and `download` on (docs/autorate.md)"),
+];
+
+/// Keys of `[interface.NAME.autorate]`.
+#[rustfmt::skip]
+pub const AUTORATE: &[Field] = &[
+    Field::optional("upload", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most egress rate"),
+    Field::optional("download", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most ingress rate"),
+    Field::optional("reflectors", Values::Other("addresses: `[\"192.0.2.1\"]`; `[]`: none"), "six resolvers of three operators", "hosts that answer probes of ICMP; six are asked at a time, and others stand by"),
+    Field::new("tcp", Values::Flag, "true", "reads the timestamps of TCP connections that pass"),
+];
+
+/// Resolvers that answer from many places: 1.1.1.1, 9.9.9.9, 8.8.8.8 and the second address of each.
+pub const REFLECTORS: [IpAddr; 6] = [
+    IpAddr::V4(Ipv4Addr::new(1, 1, 1, 1)),
+    IpAddr::V4(Ipv4Addr::new(9, 9, 9, 9)),
+    IpAddr::V4(Ipv4Addr::new(8, 8, 8, 8)),
+    IpAddr::V4(Ipv4Addr::new(1, 0, 0, 1)),
+    IpAddr::V4(Ipv4Addr::new(149, 112, 112, 112)),
+    IpAddr::V4(Ipv4Addr::new(8, 8, 4, 4)),
 ];
 
 /// Contents of the file.
@@ -113,6 +135,21 @@ pub struct Shaped {
     pub limit: Option<String>,
     /// `auto`, `bpf`, `cake` or `nfqueue`.
     pub backend: String,
+    /// Rates follow the link.
+    pub autorate: Option<Autorate>,
+}
+
+/// Bounds of rates that follow the link, and the sources of its delay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Autorate {
+    /// Least and most egress rate, if the file says so.
+    pub upload: Option<(Rate, Rate)>,
+    /// Least and most ingress rate, if the file says so.
+    pub download: Option<(Rate, Rate)>,
+    /// Hosts that are probed.
+    pub reflectors: Vec<IpAddr>,
+    /// Whether timestamps of TCP are read.
+    pub tcp: bool,
 }
 
 /// Reads the file's `text`; `file` is its name in errors.
@@ -215,7 +252,95 @@ fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
         weights,
         limit: limit(&s)?,
         backend: s.choice("backend")?.into(),
+        autorate: s
+            .inner("autorate")?
+            .map(|section| autorate(&section, upload, download))
+            .transpose()?,
     })
+}
+
+fn autorate(
+    s: &Section<'_>,
+    upload: Option<Rate>,
+    download: Option<Rate>,
+) -> Result<Autorate, ScenarioError> {
+    let tcp = s.value::<bool>("tcp")?;
+    let reflectors = match s.given("reflectors")? {
+        None => REFLECTORS.to_vec(),
+        Some(item) => {
+            let one = |item: &Item| {
+                let address = text(item).and_then(|text| text.parse().ok());
+                address.ok_or_else(|| {
+                    item.origin.error(format!(
+                        "`{}` should be addresses: write [\"192.0.2.1\", \"2001:db8::1\"]",
+                        s.name("reflectors")
+                    ))
+                })
+            };
+            item.one_or_more()
+                .iter()
+                .map(one)
+                .collect::<Result<_, _>>()?
+        }
+    };
+    if reflectors.len() > MOST_REFLECTORS {
+        return Err(s.at("reflectors").error(format!(
+            "`{}` has {} addresses: write {MOST_REFLECTORS} at most",
+            s.name("reflectors"),
+            reflectors.len()
+        )));
+    }
+    if reflectors.is_empty() && !tcp {
+        return Err(s.origin.error(format!(
+            "[{}] has no source of delay: name `reflectors`, or write `tcp = true`",
+            s.path
+        )));
+    }
+    Ok(Autorate {
+        upload: range(s, "upload", upload)?,
+        download: range(s, "download", download)?,
+        reflectors,
+        tcp,
+    })
+}
+
+/// Least and most of a rate; the first lies between them.
+fn range(
+    s: &Section<'_>,
+    key: &str,
+    first: Option<Rate>,
+) -> Result<Option<(Rate, Rate)>, ScenarioError> {
+    let Some(item) = s.given(key)? else {
+        return Ok(None);
+    };
+    let wrong = |why: &str| {
+        item.origin.error(format!(
+            "`{}` {why}: write the least and the most, [\"5mbit\", \"40mbit\"]",
+            s.name(key)
+        ))
+    };
+    let Some(first) = first else {
+        return Err(wrong(&format!("bounds the {key}, which is not shaped")));
+    };
+    let rate = |item: &Item| {
+        text(item)?
+            .parse()
+            .ok()
+            .filter(|rate: &Rate| rate.bps() >= 1000)
+    };
+    let (least, most) = match item.one_or_more() {
+        [least, most] => match (rate(least), rate(most)) {
+            (Some(least), Some(most)) if least <= most => (least, most),
+            _ => return Err(wrong("is no range of rates from 1kbit on")),
+        },
+        _ => return Err(wrong("is not two rates")),
+    };
+    match (least..=most).contains(&first) {
+        true => Ok(Some((least, most))),
+        false => Err(wrong(&format!(
+            "does not hold {first}, the rate to begin with"
+        ))),
+    }
 }
 
 fn framing(s: &Section<'_>) -> Result<Option<Framing>, ScenarioError> {
@@ -387,6 +512,50 @@ mod tests {
             ),
         ] {
             assert_eq!(read(text).web.map(|web| web.listen), listen.parse().ok());
+        }
+    }
+
+    #[test]
+    fn autorate_needs_a_line_and_takes_bounds_and_sources() {
+        let with = |keys: &str| {
+            read(&format!(
+                "[interface.wan0]\nupload = \"20mbit\"\n[interface.wan0.autorate]\n{keys}"
+            ))
+            .interfaces[0]
+                .autorate
+                .clone()
+        };
+        assert_eq!(
+            read("[interface.wan0]\nupload = \"20mbit\"\n").interfaces[0].autorate,
+            None
+        );
+        let bare = with("").unwrap();
+        assert_eq!((bare.upload, bare.tcp), (None, true));
+        assert_eq!(bare.reflectors, REFLECTORS);
+        let all = with("upload = [\"4mbit\", \"40mbit\"]\nreflectors = [\"192.0.2.1\", \"2001:db8::1\"]\ntcp = false\n").unwrap();
+        let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000);
+        assert_eq!(all.upload, Some((mbit(4), mbit(40))));
+        assert_eq!((all.reflectors.len(), all.tcp), (2, false));
+        assert!(with("reflectors = []\n").unwrap().reflectors.is_empty());
+        for (keys, said) in [
+            ("reflectors = [\"one\"]\n", "2001:db8::1"),
+            ("reflectors = []\ntcp = false\n", "no source of delay"),
+            ("upload = \"4mbit\"\n", "is not two rates"),
+            ("upload = [\"40mbit\", \"4mbit\"]\n", "no range of rates"),
+            (
+                "upload = [\"30mbit\", \"40mbit\"]\n",
+                "does not hold 20mbit",
+            ),
+            ("download = [\"30mbit\", \"40mbit\"]\n", "not shaped"),
+            (
+                "uplaod = [\"30mbit\", \"40mbit\"]\n",
+                "did you mean `upload`",
+            ),
+        ] {
+            let text =
+                format!("[interface.wan0]\nupload = \"20mbit\"\n[interface.wan0.autorate]\n{keys}");
+            let error = parse(&text, "makeway.toml").unwrap_err();
+            assert!(error.to_string().contains(said), "{error}\n{keys}");
         }
     }
 

@@ -185,6 +185,7 @@ fn the_tables_are_those_of_the_fields() {
         "service.md",
         vec![
             ("interface", keys(&[("interface", service::FIELDS)])),
+            ("autorate", keys(&[("autorate", service::AUTORATE)])),
             ("web", keys(&[("web", service::WEB)])),
         ],
     );

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use makeway_gateway::autorate::status::Steered;
 use makeway_gateway::control::protocol::{DirectionStatus, Status};
 use makeway_gateway::datapath::{FlowStats, Stats};
 use makeway_gateway::rules::Direction;
@@ -59,6 +60,8 @@ pub struct LiveDirection {
     pub flows: Vec<LiveFlow>,
     /// Flows besides those.
     pub more_flows: usize,
+    /// The controller of the rate, where there is one.
+    pub autorate: Option<Steered>,
 }
 
 /// A flow.
@@ -114,7 +117,11 @@ fn directions(old: Option<&Status>, now: &Status) -> Vec<LiveDirection> {
             let mut all = old.directions.iter();
             all.find(|other| other.direction == one.direction)
         });
-        direction(old.map(|old| &old.stats), one)
+        let mut steered = now.autorate.iter().flat_map(|one| &one.directions);
+        LiveDirection {
+            autorate: steered.find(|own| own.direction == one.direction).cloned(),
+            ..direction(old.map(|old| &old.stats), one)
+        }
     });
     each.collect()
 }
@@ -172,6 +179,7 @@ fn direction(old: Option<&Stats>, one: &DirectionStatus) -> LiveDirection {
         drops_per_s: drops.collect(),
         flows: shown.collect(),
         more_flows: flows.len().saturating_sub(MOST_FLOWS),
+        autorate: None,
     }
 }
 

@@ -164,6 +164,56 @@ impl Snapshotted {
     }
 }
 
+impl Snapshotted {
+    /// Of the interfaces whose rates follow the link.
+    fn encode_autorate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let steered = || {
+            let statuses = self.0.snapshot.interfaces.iter();
+            let statuses = statuses.filter_map(|(_, one)| one.as_ref());
+            statuses.filter_map(|one| Some((one.interface.as_str(), one.autorate.as_ref()?)))
+        };
+        if steered().next().is_none() {
+            return Ok(());
+        }
+        let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
+        let help = "Samples of delay, of reflectors and of TCP.";
+        let mut all = encoder.encode_descriptor("makeway_autorate_samples", help, None, counter)?;
+        for (interface, one) in steered() {
+            let labels = [("interface", interface)];
+            let mut metric = all.encode_family(&labels)?;
+            metric.encode_counter::<NoLabelSet, _, u64>(&one.samples, None)?;
+        }
+        let help = "Falls of the rate, each for a queue before the link.";
+        let mut all = encoder.encode_descriptor("makeway_autorate_cuts", help, None, counter)?;
+        for (interface, one) in steered() {
+            for side in &one.directions {
+                let labels = [
+                    ("interface", interface),
+                    ("direction", side.direction.name()),
+                ];
+                let mut metric = all.encode_family(&labels)?;
+                metric.encode_counter::<NoLabelSet, _, u64>(&side.cuts, None)?;
+            }
+        }
+        let help = "Delay that stands before the link; no series without samples of late.";
+        let name = "makeway_autorate_standing_seconds";
+        let mut all = encoder.encode_descriptor(name, help, None, gauge)?;
+        for (interface, one) in steered() {
+            for side in &one.directions {
+                // Without samples of late there is none.
+                let Some(ms) = side.standing_ms else { continue };
+                let labels = [
+                    ("interface", interface),
+                    ("direction", side.direction.name()),
+                ];
+                let mut metric = all.encode_family(&labels)?;
+                metric.encode_gauge(&(ms / 1e3))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 fn labels<'s>(status: &'s Status, one: &'s DirectionStatus) -> [(&'s str, &'s str); 3] {
     let discipline = one
         .stats
@@ -224,6 +274,7 @@ impl Collector for Snapshotted {
             let metric = encoder.encode_descriptor(&name, help, None, gauge)?;
             self.each(metric, |mut metric, one| metric.encode_gauge(&read(one)))?;
         }
+        self.encode_autorate(&mut encoder)?;
         let help =
             "Time in the queue of the packets that left it, or of those of them that are samples.";
         let name = "makeway_sojourn_seconds";
@@ -257,6 +308,7 @@ mod tests {
     use crate::Interface;
     use crate::sampler::Snapshot;
     use makeway_core::sched::Discipline;
+    use makeway_gateway::autorate::status::{Autorated, Steered};
     use makeway_gateway::control::Backend;
     use makeway_gateway::datapath::{FlowStats, Stats};
 
@@ -332,6 +384,35 @@ mod tests {
         // Twelve figures and two reasons of the one direction, the histogram, and three lines of interfaces.
         let series = told.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(series, 3 + COUNTERS.len() + 2 + GAUGES.len() + 2 + 19);
+    }
+
+    #[test]
+    fn rates_that_follow_the_link_have_figures_of_their_own() {
+        assert!(!encode(round(), Format::OpenMetrics).contains("autorate"));
+        let mut round = Arc::unwrap_or_clone(round());
+        let status = round.snapshot.interfaces[0].1.as_mut().unwrap();
+        status.autorate = Some(Autorated {
+            samples: 31,
+            directions: vec![Steered {
+                cuts: 4,
+                standing_ms: Some(12.5),
+                ..Steered::default()
+            }],
+            ..Autorated::default()
+        });
+        let told = encode(Arc::new(round), Format::OpenMetrics);
+        let labels = r#"interface="wan\"0",direction="egress""#;
+        for line in [
+            r#"makeway_autorate_samples_total{interface="wan\"0"} 31"#.to_owned(),
+            format!("makeway_autorate_cuts_total{{{labels}}} 4"),
+            format!("makeway_autorate_standing_seconds{{{labels}}} 0.0125"),
+        ] {
+            assert_eq!(
+                told.lines().filter(|one| **one == line).count(),
+                1,
+                "{line}\n{told}"
+            );
+        }
     }
 
     #[test]

@@ -54,6 +54,15 @@ struct Told {
     ends: bool,
 }
 
+impl Told {
+    fn add(&mut self, event: Event) {
+        if self.events.len() == MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+}
+
 /// A thread that asks each second.
 #[derive(Debug)]
 pub struct Sampler {
@@ -95,15 +104,12 @@ impl Sampler {
             let mut before = Snapshot::default();
             loop {
                 let began = Instant::now();
-                let (interfaces, events) = {
+                let interfaces = {
                     let told = locked(&asks);
                     if told.ends {
                         return;
                     }
-                    (
-                        told.interfaces.clone(),
-                        told.events.iter().cloned().collect(),
-                    )
+                    told.interfaces.clone()
                 };
                 // One that cannot be asked is down, as one that does not run.
                 let ask = |one: Interface| {
@@ -113,6 +119,13 @@ impl Sampler {
                 let snapshot = Snapshot {
                     interfaces: interfaces.into_iter().map(ask).collect(),
                     at_ms: now_ms(),
+                };
+                let events = {
+                    let mut told = locked(&asks);
+                    for event in rate_events(&before, &snapshot) {
+                        told.add(event);
+                    }
+                    told.events.iter().cloned().collect()
                 };
                 let shown = live(&before, &snapshot, events);
                 let dropped = drops_since(&before, &shown);
@@ -159,11 +172,7 @@ impl Sampler {
     }
 
     pub fn tell(&self, event: Event) {
-        let mut told = locked(&self.told);
-        if told.events.len() == MOST_EVENTS {
-            told.events.pop_front();
-        }
-        told.events.push_back(event);
+        locked(&self.told).add(event);
     }
 
     fn wake(&self) {
@@ -179,6 +188,33 @@ impl Drop for Sampler {
         // It may be waiting for an instance that stands still, for seconds; it ends after that.
         self.wake();
     }
+}
+
+/// Changes of rates by autorate since the snapshot before.
+fn rate_events(before: &Snapshot, now: &Snapshot) -> Vec<Event> {
+    let last = |name: &str, pid: u32| {
+        let mut all = before.interfaces.iter();
+        let (_, status) = all.find(|(own, _)| own.name == name)?;
+        let status = status.as_ref().filter(|status| status.pid == pid)?;
+        status
+            .autorate
+            .as_ref()?
+            .events
+            .last()
+            .map(|last| last.number)
+    };
+    let mut events = Vec::new();
+    for (interface, status) in &now.interfaces {
+        let Some(status) = status else { continue };
+        let seen = last(&interface.name, status.pid).unwrap_or(0);
+        let all = status.autorate.iter().flat_map(|one| &one.events);
+        events.extend(all.filter(|event| event.number > seen).map(|event| Event {
+            at_ms: event.at_ms,
+            interface: interface.name.clone(),
+            text: event.to_string(),
+        }));
+    }
+    events
 }
 
 /// Packets dropped since the snapshot before, by interface and direction.
@@ -205,4 +241,59 @@ fn drops_since(before: &Snapshot, now: &Live) -> HashMap<(String, &'static str),
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use makeway_gateway::autorate::status::{Autorated, RateEvent};
+
+    fn snapshot(pid: u32, numbers: std::ops::RangeInclusive<u64>) -> Snapshot {
+        let event = |number| RateEvent {
+            number,
+            direction: Some(makeway_gateway::rules::Direction::Ingress),
+            from_bps: 40_000_000,
+            to_bps: 30_000_000,
+            why: format!("reason {number}"),
+            ..RateEvent::default()
+        };
+        let status = Status {
+            pid,
+            autorate: Some(Autorated {
+                events: numbers.map(event).collect(),
+                ..Autorated::default()
+            }),
+            ..Status::default()
+        };
+        let asked = Interface {
+            name: "wan0".into(),
+            ..Interface::default()
+        };
+        Snapshot {
+            interfaces: vec![(asked, Some(status))],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn each_change_of_a_rate_is_told_once_also_of_another_process() {
+        let texts = |before: &Snapshot, now: &Snapshot| -> Vec<String> {
+            rate_events(before, now)
+                .into_iter()
+                .map(|one| one.text)
+                .collect()
+        };
+        let first = snapshot(1, 1..=2);
+        let told = texts(&Snapshot::default(), &first);
+        assert_eq!(
+            told,
+            [
+                "download 30.0 Mbit/s, was 40.0 Mbit/s: reason 1",
+                "download 30.0 Mbit/s, was 40.0 Mbit/s: reason 2"
+            ]
+        );
+        assert!(texts(&first, &first).is_empty());
+        assert_eq!(texts(&first, &snapshot(1, 2..=4)).len(), 2);
+        assert_eq!(texts(&first, &snapshot(2, 1..=1)).len(), 1);
+    }
 }

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use makeway_core::framing::Cells;
 use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
+use makeway_gateway::autorate::status::Autorated;
 use makeway_gateway::control::protocol::{DirectionStatus, Status};
 use makeway_gateway::datapath::FlowStats;
 use makeway_gateway::rules::Direction;
@@ -116,6 +117,38 @@ pub fn standing(flow: &FlowStats) -> String {
     flow.standing.map_or_else(String::new, |class| {
         format!("{class} for {}: {}", text::span(flow.since_s), flow.reason)
     })
+}
+
+/// The controller of the rates, in lines.
+pub fn autorate(one: &Autorated) -> String {
+    let silent = one.reflectors.iter().filter(|one| one.is_silent).count();
+    let asked = one.reflectors.len() - silent;
+    let last = match one.last_sample_s {
+        None => "no sample yet: rates stay".into(),
+        Some(s) if s > 2.0 => format!("no sample for {}: rates stay", text::span(s)),
+        Some(_) => format!("{} samples", text::count(one.samples)),
+    };
+    let mut out = format!(
+        "{asked} reflectors answer, {silent} do not; {} TCP connections; {last}\n",
+        text::count(one.connections)
+    );
+    for side in &one.directions {
+        let standing = side.standing_ms.map_or("unknown".into(), text::millis);
+        let _ = writeln!(
+            out,
+            "{} {} of {} to {}: {}, delay before the link {standing}, {} cuts",
+            load(side.direction),
+            text::rate(side.rate_bps as f64),
+            text::rate(side.least_bps as f64),
+            text::rate(side.most_bps as f64),
+            side.state,
+            text::count(side.cuts)
+        );
+    }
+    if let Some(last) = one.events.last() {
+        let _ = writeln!(out, "last change: {}", last);
+    }
+    out
 }
 
 /// Cleanup of an ended instance, in words.

@@ -106,7 +106,10 @@ pub fn stay(config: UpConfig) -> anyhow::Result<ExitCode> {
     text::say!("{}", started(&status).trim_end());
     notify("READY=1");
     let is_watched = std::env::var_os("WATCHDOG_USEC").is_some();
-    let outcome = instance.run(&quit, || {
+    let outcome = instance.run(&quit, |events| {
+        for event in events {
+            text::say!("{interface}: {}", event);
+        }
         if is_watched {
             notify("WATCHDOG=1");
         }

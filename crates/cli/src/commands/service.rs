@@ -232,10 +232,14 @@ fn settings_of(interface: &Shaped) -> String {
         None => format!("{what} unshaped"),
     };
     format!(
-        "{}, {} by {}",
+        "{}, {} by {}{}",
         rate("upload", interface.upload),
         rate("download", interface.download),
-        interface.discipline
+        interface.discipline,
+        interface
+            .autorate
+            .as_ref()
+            .map_or("", |_| ", by autorate from there on")
     )
 }
 

@@ -12,7 +12,7 @@ use makeway_gateway::control::protocol::{DirectionStatus, Status as Instance};
 use makeway_gateway::datapath::{FlowStats, TagStats};
 use serde_json::json;
 
-use super::describe::{carrier, drops, headline, standing};
+use super::describe::{autorate, carrier, drops, headline, standing};
 use crate::text;
 
 const EXAMPLES: &str = "\
@@ -90,6 +90,12 @@ fn instance(found: &Found, flows: usize) -> String {
     );
     for warning in &status.warnings {
         let _ = writeln!(out, "  warning: {warning}");
+    }
+    if let Some(one) = &status.autorate {
+        let _ = writeln!(out, "\n  autorate:");
+        for line in autorate(one).lines() {
+            let _ = writeln!(out, "    {line}");
+        }
     }
     for one in &status.directions {
         out.push('\n');

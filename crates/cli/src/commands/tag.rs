@@ -80,6 +80,7 @@ pub fn run(args: &Tag) -> anyhow::Result<ExitCode> {
         // The kernel writes nothing on packets.
         backend: Backend::Nfqueue,
         directions: vec![(direction, config(args)?)],
+        autorate: None,
     };
     stay(config)
 }

@@ -11,6 +11,7 @@ use makeway_core::framing::{Cells, Framing};
 use makeway_core::sched::{Discipline, Limits, Spec};
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::{Bytes, Duration, Fraction, Rate};
+use makeway_gateway::autorate;
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::Settings;
 use makeway_gateway::control::{Backend, Instance, UpConfig, client};
@@ -35,6 +36,8 @@ Examples:
   sudo makeway up wan0 --rate 20mbit --discipline tred --tickets 900
       drops by the tickets on packets (see makeway tag), and trades them for 900 tickets/s
       of the next hop's
+  sudo makeway up wan0 --rate 8mbit --down 40mbit --autorate --down-range 10mbit..90mbit --reflector 9.9.9.9
+      rates follow a link that changes, by the delay that it adds
   sudo makeway up wan0 --set rate=15mbit --set discipline=fq
       changes the one that runs, without losing a packet
 
@@ -103,16 +106,34 @@ pub struct Up {
     /// Removes tags at egress: the domain ends here.
     #[arg(long, conflicts_with = "tickets")]
     strip_tags: bool,
+    /// Follows the rate of a link that changes, by the delay before it; --rate and --down are the first rates.
+    #[arg(long)]
+    autorate: bool,
+    /// Bounds of the egress rate under --autorate [default: a fifth of --rate, and twice].
+    #[arg(long, value_name = "LEAST..MOST", value_parser = range, requires_all = ["autorate", "rate"])]
+    rate_range: Option<Range>,
+    /// Bounds of the ingress rate under --autorate [default: a fifth of --down, and twice].
+    #[arg(long, value_name = "LEAST..MOST", value_parser = range, requires_all = ["autorate", "down"])]
+    down_range: Option<Range>,
+    /// Host that answers probes of ICMP, by its address; may be repeated: six are asked at a time, and others stand by.
+    #[arg(long, value_name = "ADDRESS", requires = "autorate")]
+    reflector: Vec<IpAddr>,
+    /// Reads no timestamps of TCP connections under --autorate.
+    #[arg(long, requires_all = ["autorate", "reflector"])]
+    no_tcp: bool,
     #[command(flatten)]
     domain: Domain,
     /// Changes the running makeway: rate=20mbit, down=50mbit, discipline=fq, tickets=600. May be
     /// repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
         "rate", "down", "discipline", "param", "threshold", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
-        "ptm", "tickets", "strip_tags", "backend", "detach", "tag_bits", "tag_scale", "tag_window", "policing",
+        "ptm", "tickets", "strip_tags", "backend", "detach", "autorate", "tag_bits", "tag_scale", "tag_window", "policing",
     ])]
     set: Vec<Setting>,
 }
+
+/// Bounds of a rate.
+type Range = (Rate, Rate);
 
 /// A limit of `--limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +158,9 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     }
     end_with_service();
     let mut config = config(args)?;
+    if args.detach && args.autorate {
+        bail!("--autorate needs a process, and --detach leaves none: choose one of them");
+    }
     if !args.detach {
         return stay(config);
     }
@@ -246,7 +270,37 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
         interface: args.interface.clone(),
         backend: args.backend,
         directions: egress.into_iter().chain(ingress).collect(),
+        autorate: autorate(args)?,
     })
+}
+
+/// Bounds and sources of autorate, if it was asked for.
+fn autorate(args: &Up) -> anyhow::Result<Option<autorate::Config>> {
+    if !args.autorate {
+        return Ok(None);
+    }
+    let bounds = |first: Option<Rate>, asked: Option<Range>, key: &str| {
+        let Some(first) = first else { return Ok(None) };
+        let (least, most) = asked.unwrap_or_else(|| default_range(first));
+        if !(least..=most).contains(&first) {
+            bail!(
+                "--{key} {first} is not within {least}..{most}: the first rate is one of the range"
+            );
+        }
+        Ok(Some((least, most)))
+    };
+    Ok(Some(autorate::Config {
+        upload: bounds(args.rate, args.rate_range, "rate")?,
+        download: bounds(args.down, args.down_range, "down")?,
+        reflectors: args.reflector.clone(),
+        tcp: !args.no_tcp,
+    }))
+}
+
+/// Bounds of a rate where none are given: a link that changes more has them in its file.
+pub fn default_range(first: Rate) -> Range {
+    let least = Rate::from_bps((first.bps() / 5).max(1));
+    (least, Rate::from_bps(first.bps().saturating_mul(2)))
 }
 
 /// The discipline with its parameters.
@@ -321,6 +375,16 @@ fn rate(text: &str) -> Result<Rate, String> {
     match rate.bps() {
         0 => Err("a rate must exceed 0: write 20mbit".into()),
         _ => Ok(rate),
+    }
+}
+
+fn range(text: &str) -> Result<Range, String> {
+    let wrong = || format!("`{text}` is not LEAST..MOST: write 5mbit..40mbit");
+    let (least, most) = text.split_once("..").ok_or_else(wrong)?;
+    let (least, most) = (rate(least)?, rate(most)?);
+    match least <= most {
+        true => Ok((least, most)),
+        false => Err(wrong()),
     }
 }
 
@@ -437,6 +501,33 @@ mod tests {
             (ncq.threshold, ncq.push_out),
             (Fraction::ratio(3, 100), true)
         );
+    }
+
+    #[test]
+    fn autorate_has_bounds_around_the_first_rates() {
+        let config = asked("--autorate --down-range 30mbit..60mbit --reflector 192.0.2.1").unwrap();
+        let config = config.autorate.unwrap();
+        let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000);
+        assert_eq!(config.upload, Some((mbit(4), mbit(40))));
+        assert_eq!(config.download, Some((mbit(30), mbit(60))));
+        assert!(config.tcp && config.reflectors.len() == 1);
+        assert_eq!(asked("").unwrap().autorate, None);
+        for (line, said) in [
+            (
+                "--autorate --down-range 60mbit..90mbit",
+                "--down 50mbit is not within 60mbit..90mbit",
+            ),
+            (
+                "--autorate --rate-range 30mbit..20mbit",
+                "write 5mbit..40mbit",
+            ),
+            ("--autorate --rate-range 30mbit", "write 5mbit..40mbit"),
+            ("--rate-range 3mbit..30mbit", "--autorate"),
+            ("--autorate --no-tcp", "--reflector"),
+        ] {
+            let error = asked(line).unwrap_err().to_string();
+            assert!(error.contains(said), "{line}: {error}");
+        }
     }
 
     fn default_packets(rate: &str) -> u32 {

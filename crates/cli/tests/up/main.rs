@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
+mod autorate;
 mod backends;
 #[path = "../../../gateway/tests/common/mod.rs"]
 mod common;

@@ -22,7 +22,9 @@ const LOADED: Duration = Duration::from_millis(1500);
 /// So is one that carries this share of its rate, in millionths: the queue of a link that is slower than the rate is
 /// not ours, and ours is empty then.
 const LOAD: u64 = 250_000;
-/// Window of that share.
+/// Nor does a queue limit the search that holds a burst now and then, but passes less than this share of the rate.
+const USED: u64 = 500_000;
+/// Window of those shares.
 const LOAD_WINDOW: Duration = Duration::from_millis(500);
 /// After so long without load the search begins anew.
 const FORGET: Duration = Duration::from_secs(10);
@@ -210,6 +212,23 @@ impl Side {
         self.pair = [self.clear; 2];
     }
 
+    /// Samples of the others stay.
+    pub fn forget_samples_of(&mut self, path: u16) {
+        for samples in &mut self.samples {
+            for sample in samples.iter_mut() {
+                sample.take_if(|sample| sample.path == path);
+            }
+        }
+    }
+
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.rate = self.bounds.clamp(rate);
+        self.delivered = self.rate;
+        self.searched = self.returns;
+        self.cut = None;
+        self.state = State::Hold;
+    }
+
     /// The samples that count now: of one direction where there are any.
     fn fresh(&self, now: Instant) -> impl Iterator<Item = Sample> + '_ {
         let has_one_way = self
@@ -275,7 +294,8 @@ impl Side {
     }
 
     fn search(&mut self, standing: Duration, threshold: Duration, since: Duration) {
-        if !self.backlogged_within(LIMITED) {
+        let is_used = self.meter.over(LOAD_WINDOW) >= scale(self.rate, USED);
+        if !self.backlogged_within(LIMITED) || !is_used {
             self.state = State::Hold;
             if !self.backlogged_within(FORGET) {
                 // The link may be another one now: back to its last known rate, without a start from below.

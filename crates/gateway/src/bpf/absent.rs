@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
 
+use crate::autorate::Traffic;
 use crate::datapath::DatapathConfig;
 use crate::interface::Interface;
 use crate::place::Place;
@@ -70,6 +71,10 @@ impl Shaped {
     }
 
     pub fn directions(&self) -> Result<Vec<DirectionStatus>, BpfError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn traffic(&self) -> Result<Vec<Traffic>, BpfError> {
         match self.0 {}
     }
 

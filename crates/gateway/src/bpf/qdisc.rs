@@ -19,7 +19,9 @@ use makeway_core::units::Rate;
 use super::layout::{self, Counters, FlowEntry, Keys, Pool, Sojourns, identity};
 use super::params::Params;
 use super::{BpfError, is_supported, program};
+use crate::autorate::Traffic;
 use crate::datapath::DatapathConfig;
+use crate::rules::Direction;
 
 /// `MOST_PACKETS` of `bpf/pool.h`.
 const MOST_PACKETS: u32 = 1 << 17;
@@ -308,6 +310,20 @@ impl Qdisc {
                 return Ok(snapshot);
             }
         }
+    }
+
+    /// Traffic so far.
+    pub(super) fn traffic(&self, direction: Direction) -> Result<Traffic, BpfError> {
+        let config: layout::Config = self.read("config")?;
+        let counters = self.counters()?;
+        let backlog: Pool = self.read("pool")?;
+        Ok(Traffic {
+            direction,
+            rate: Rate::from_bps(config.rate),
+            bytes_in: counters.bytes_in,
+            bytes_out: counters.bytes_out,
+            backlog: backlog.bytes.into(),
+        })
     }
 
     /// The flows that hold packets, in no order.

@@ -14,6 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::netlink::{self, Found, ROOT};
 use super::record::{Half, KIND, PINS, Record, VERSION, is_ours};
 use super::{BpfError, Cake, Config, Qdisc, cake, stats};
+use crate::autorate::Traffic;
 use crate::datapath::{DatapathConfig, Stats};
 use crate::folder;
 use crate::interface::{self, Interface};
@@ -277,6 +278,31 @@ impl Shaped {
                 ..stats
             };
             Ok(status)
+        });
+        each.collect()
+    }
+
+    /// Traffic of each direction so far.
+    pub(crate) fn traffic(&self) -> Result<Vec<Traffic>, BpfError> {
+        let halves = self.record.directions.iter().zip(&self.qdiscs);
+        let each = halves.map(|(half, qdisc)| {
+            let direction = half.status.direction;
+            match qdisc {
+                Held::Bpf(qdisc) => qdisc.traffic(direction),
+                Held::Cake => {
+                    let what = "the counters of cake";
+                    let counted = netlink::counted(half.index, cake::KIND, cake::HANDLE);
+                    let counted = counted.map_err(|source| BpfError::System { what, source })?;
+                    let stats = cake::stats(&counted.unwrap_or_default());
+                    Ok(Traffic {
+                        direction,
+                        rate: Rate::from_bps(stats.rate_bps.unwrap_or(1)),
+                        bytes_in: stats.bytes_in,
+                        bytes_out: stats.bytes_out,
+                        backlog: stats.backlog_bytes,
+                    })
+                }
+            }
         });
         each.collect()
     }

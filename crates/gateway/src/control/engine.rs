@@ -9,6 +9,7 @@ use super::place::Place;
 use super::protocol::{Backend, DirectionStatus, Settings};
 use super::watchdog::MOST_MISSED;
 use super::{UpConfig, UpError};
+use crate::autorate::Traffic;
 use crate::bpf::{BpfError, Plan, Shaped};
 use crate::datapath::{Change, Datapath, DatapathConfig, DatapathHandle, Leaving};
 use crate::rules::{self, Direction, Rules};
@@ -121,6 +122,19 @@ impl Engine {
         match self {
             Self::Kernel(shaped) => shaped.directions().map_err(|error| error.to_string()),
             Self::Queues { running, .. } => running.iter().map(Running::status).collect(),
+        }
+    }
+
+    /// Traffic of each direction so far, at little cost.
+    pub fn traffic(&self) -> Result<Vec<Traffic>, String> {
+        match self {
+            Self::Kernel(shaped) => shaped.traffic().map_err(|error| error.to_string()),
+            Self::Queues { running, .. } => {
+                let each = running.iter();
+                Ok(each
+                    .map(|one| one.datapath.traffic(one.direction))
+                    .collect())
+            }
         }
     }
 

@@ -16,6 +16,8 @@ use super::privilege::{self, NotPermitted};
 use super::protocol::{Answer, Backend, DirectionStatus, Request, Status, VERSION};
 use super::server::{Server, Waiting};
 use super::watchdog::{LOOK, Watchdog};
+use crate::autorate::status::RateEvent;
+use crate::autorate::{self, Steering};
 use crate::bpf::BpfError;
 use crate::datapath::{AttachError, DatapathConfig, DatapathError};
 use crate::rules::{Direction, RulesError};
@@ -29,6 +31,8 @@ pub struct UpConfig {
     pub backend: Backend,
     /// Each direction that is shaped; the numbers of the queues are chosen here.
     pub directions: Vec<(Direction, DatapathConfig)>,
+    /// Rates follow the link, from those of the directions on.
+    pub autorate: Option<autorate::Config>,
 }
 
 /// Why an instance could not start. Then nothing has changed.
@@ -66,6 +70,9 @@ pub enum UpError {
     /// No process to watch this one.
     #[error("the watchdog could not start: {0}")]
     Watchdog(io::Error),
+    /// No sources of delay.
+    #[error("{0}; shape without `autorate`, or start it with that privilege")]
+    Autorate(io::Error),
     /// No socket.
     #[error("cannot listen at {path}: {source}")]
     Socket {
@@ -104,6 +111,7 @@ pub struct Outcome {
 pub struct Instance {
     server: Server,
     engine: Engine,
+    steering: Option<Steering>,
     warnings: RefCell<Warnings>,
     index: u32,
     sight: OwnedFd,
@@ -135,10 +143,24 @@ impl Instance {
         // Last what changes the interface.
         let server = Server::new(&socket).map_err(failed)?;
         let sight = interface::socket().map_err(failed)?;
+        let asked = config.autorate.clone();
         let engine = Engine::start(config, &interface, &taken.place)?;
+        let steering = asked.map(|asked| -> Result<_, UpError> {
+            let traffic = engine.traffic();
+            let traffic = traffic.map_err(|why| UpError::Autorate(io::Error::other(why)))?;
+            Steering::start(&asked, &interface, &traffic).map_err(UpError::Autorate)
+        });
+        let steering = match steering.transpose() {
+            Ok(steering) => steering,
+            Err(error) => {
+                engine.end();
+                return Err(error);
+            }
+        };
         Ok(Self {
             server,
             engine,
+            steering,
             warnings: RefCell::default(),
             index: interface.index,
             sight,
@@ -154,6 +176,7 @@ impl Instance {
         status(
             &self.taken.place,
             &self.engine,
+            self.steering.as_ref(),
             &mut self.warnings.borrow_mut(),
         )
     }
@@ -169,20 +192,24 @@ impl Instance {
     }
 
     /// Runs until somebody asks it to stop, `quit` becomes readable, or it cannot go on. `alive` is called some times a second,
-    /// as long as every thread is at work.
+    /// as long as every thread is at work, with the changes of rates since the last time.
     ///
     /// Where packets wait for this process, another is started that kills it if it stands still for 2 s.
     ///
     /// # Errors
     /// If the other process cannot be started; then everything is taken away again.
-    pub fn run(mut self, quit: impl AsFd, mut alive: impl FnMut()) -> Result<Outcome, UpError> {
+    pub fn run(
+        mut self,
+        quit: impl AsFd,
+        mut alive: impl FnMut(&[RateEvent]),
+    ) -> Result<Outcome, UpError> {
         let watchdog = match self.engine {
             Engine::Kernel(_) => None,
             Engine::Queues { .. } => Some(Watchdog::start().map_err(UpError::Watchdog)?),
         };
-        let (ending, waiting) = self.attend(quit.as_fd(), || {
+        let (ending, waiting) = self.attend(quit.as_fd(), |events| {
             watchdog.as_ref().inspect(|dog| dog.feed());
-            alive();
+            alive(events);
         });
         // From here on nothing comes to wait for this process.
         drop(watchdog);
@@ -193,18 +220,29 @@ impl Instance {
     fn attend(
         &mut self,
         quit: std::os::fd::BorrowedFd<'_>,
-        mut alive: impl FnMut(),
+        mut alive: impl FnMut(&[RateEvent]),
     ) -> (Ending, Option<Waiting>) {
         let mut next = Instant::now();
+        let mut told = 0;
         loop {
-            let left = next.saturating_duration_since(Instant::now());
+            let mut left = next.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 if let Some(ending) = self.look() {
                     return (ending, None);
                 }
-                alive();
+                let events = self.steering.iter().flat_map(|one| one.events_after(told));
+                let events: Vec<_> = events.cloned().collect();
+                told = events.last().map_or(told, |last| last.number);
+                alive(&events);
                 next = Instant::now() + LOOK;
             }
+            if let Some(ending) = self.steer() {
+                return (ending, None);
+            }
+            left = self
+                .steering
+                .as_ref()
+                .map_or(left, |one| left.min(one.left()));
             let is_asked = {
                 let mut fds = vec![PollFd::from_borrowed_fd(quit, PollFlags::IN)];
                 let asks = self.server.waits_for();
@@ -235,22 +273,42 @@ impl Instance {
         self.engine.check().err().map(Ending::Failed)
     }
 
+    /// Sets the rates that autorate asks for, when it is time; why it cannot go on, if it cannot.
+    fn steer(&mut self) -> Option<Ending> {
+        let steering = self.steering.as_mut().filter(|one| one.left().is_zero())?;
+        let set = self.engine.traffic().and_then(|traffic| {
+            let settings = steering.tick(&traffic);
+            settings.map_or(Ok(()), |new| {
+                self.engine.set(&self.taken.place.interface, &new)
+            })
+        });
+        set.err().map(Ending::Failed)
+    }
+
     /// Answers requests; returns the client that asks for the end.
     fn serve(&mut self) -> Option<Waiting> {
         let Self {
             server,
             engine,
+            steering,
             taken,
             warnings,
             ..
         } = self;
         server.serve(|request| {
             let done = match request {
-                Request::Set(settings) => engine.set(&taken.place.interface, &settings),
+                Request::Set(settings) => {
+                    let done = engine.set(&taken.place.interface, &settings);
+                    if let (Ok(()), Some(steering)) = (&done, &mut *steering) {
+                        steering.set(&settings);
+                    }
+                    done
+                }
                 _ => Ok(()),
             };
-            let answer =
-                done.and_then(|()| status(&taken.place, engine, &mut warnings.borrow_mut()));
+            let steering = steering.as_ref();
+            let answer = done
+                .and_then(|()| status(&taken.place, engine, steering, &mut warnings.borrow_mut()));
             answer.map_or_else(Answer::Error, Answer::Status)
         })
     }
@@ -297,9 +355,15 @@ fn timespec(time: Duration) -> Timespec {
 }
 
 /// Counters so far.
-fn status(place: &Place, engine: &Engine, warnings: &mut Warnings) -> Result<Status, String> {
+fn status(
+    place: &Place,
+    engine: &Engine,
+    steering: Option<&Steering>,
+    warnings: &mut Warnings,
+) -> Result<Status, String> {
     let directions = engine.directions()?;
     let mut status = header(place, engine);
+    status.autorate = steering.map(Steering::status);
     if matches!(engine, Engine::Kernel(_)) {
         status.warnings = warnings.of(&place.interface, &directions);
     }
@@ -338,5 +402,6 @@ fn header(place: &Place, engine: &Engine) -> Status {
         warnings: Vec::new(),
         rules: engine.rules(),
         directions: Vec::new(),
+        autorate: None,
     }
 }

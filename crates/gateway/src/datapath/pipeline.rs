@@ -372,6 +372,13 @@ impl Pipeline {
         seen.collect()
     }
 
+    /// Rate, bytes that arrived, bytes that left, and bytes that wait, at next to no cost.
+    pub fn traffic(&self) -> [u64; 4] {
+        let rate = self.shaper.rate().map_or(0, Rate::bps);
+        let backlog = self.shaper.backlog().bytes.get();
+        [rate, self.total.bytes_in, self.total.bytes_out, backlog]
+    }
+
     /// Counters so far.
     pub fn stats(&self, now: Instant) -> Stats {
         let mut flows = self.seen_flows(0, usize::MAX);

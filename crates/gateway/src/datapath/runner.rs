@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration as StdDuration;
 
 use makeway_core::sched::SpecError;
-use makeway_core::units::{Duration, Instant};
+use makeway_core::units::{Duration, Instant, Rate};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,7 +21,8 @@ use super::message::Message;
 use super::nfqueue::{BATCH, Batch, Queue, Verdicts};
 use super::pipeline::{Pipeline, SeenFlow};
 use super::stats::{Stats, reason};
-use crate::rules::Rules;
+use crate::autorate::Traffic;
+use crate::rules::{Direction, Rules};
 
 /// Most departures between two looks at what arrives.
 const ROUND: usize = 2 * BATCH;
@@ -97,9 +98,33 @@ pub enum DatapathError {
 pub struct DatapathHandle {
     commands: Sender<Command>,
     wake: OwnedFd,
-    beat: Arc<AtomicU64>,
+    pulse: Arc<Pulse>,
     thread: Option<JoinHandle<io::Result<Stats>>>,
     queue_num: u16,
+}
+
+/// Signs of life of the thread, for others to read at any time.
+#[derive(Debug, Default)]
+struct Pulse {
+    beat: AtomicU64,
+    rate: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    backlog: AtomicU64,
+}
+
+impl Pulse {
+    fn beat(&self) {
+        self.beat.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn tell(&self, pipeline: &Pipeline) {
+        let traffic = pipeline.traffic();
+        let pairs = [&self.rate, &self.bytes_in, &self.bytes_out, &self.backlog];
+        for (place, value) in pairs.into_iter().zip(traffic) {
+            place.store(value, Ordering::Relaxed);
+        }
+    }
 }
 
 impl DatapathHandle {
@@ -107,19 +132,20 @@ impl DatapathHandle {
         let (commands, receiver) = mpsc::channel();
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let woken = wake.try_clone()?;
-        let beat = Arc::new(AtomicU64::new(0));
-        let beats = Arc::clone(&beat);
+        let pulse = Arc::new(Pulse::default());
+        let shown = Arc::clone(&pulse);
         let queue_num = queue.number();
+        pulse.tell(&pipeline);
         let thread = thread::Builder::new()
             .name(format!("datapath-{queue_num}"))
             .spawn(move || {
                 let stint = hurry().then(Stint::begin);
-                Runner::new(queue, pipeline, receiver, woken, beats).run(stint)
+                Runner::new(queue, pipeline, receiver, woken, shown).run(stint)
             })?;
         Ok(Self {
             commands,
             wake,
-            beat,
+            pulse,
             thread: Some(thread),
             queue_num,
         })
@@ -193,7 +219,19 @@ impl DatapathHandle {
 
     /// Counts up as long as it is at work, some times a second at least.
     pub fn beat(&self) -> u64 {
-        self.beat.load(Ordering::Relaxed)
+        self.pulse.beat.load(Ordering::Relaxed)
+    }
+
+    /// Traffic so far, as of the thread's last round; without asking it.
+    pub fn traffic(&self, direction: Direction) -> Traffic {
+        let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        Traffic {
+            direction,
+            rate: Rate::from_bps(read(&self.pulse.rate)),
+            bytes_in: read(&self.pulse.bytes_in),
+            bytes_out: read(&self.pulse.bytes_out),
+            backlog: read(&self.pulse.backlog),
+        }
     }
 
     /// Ends it: all packets that it holds depart at once. Take the rules away first, so that nothing new
@@ -315,7 +353,7 @@ struct Runner {
     pipeline: Pipeline,
     commands: Receiver<Command>,
     wake: OwnedFd,
-    beat: Arc<AtomicU64>,
+    pulse: Arc<Pulse>,
     /// Clients that are told flows, and the next flow.
     asks: Vec<(Sender<Part>, u32)>,
     batch: Batch,
@@ -335,7 +373,7 @@ impl Runner {
         pipeline: Pipeline,
         commands: Receiver<Command>,
         wake: OwnedFd,
-        beat: Arc<AtomicU64>,
+        pulse: Arc<Pulse>,
     ) -> Self {
         let verdicts = Verdicts::new(queue.number(), 2 * ROUND + 2 * BATCH);
         Self {
@@ -344,7 +382,7 @@ impl Runner {
             pipeline,
             commands,
             wake,
-            beat,
+            pulse,
             asks: Vec::new(),
             verdicts,
             next_id: 1,
@@ -357,7 +395,7 @@ impl Runner {
     fn run(mut self, mut stint: Option<Stint>) -> io::Result<Stats> {
         let mut readable = true;
         loop {
-            self.beat.fetch_add(1, Ordering::Relaxed);
+            self.pulse.beat();
             self.pipeline.begin_round(&self.verdicts);
             let more = readable && self.receive()? == BATCH;
             let time = now();
@@ -367,6 +405,7 @@ impl Runner {
             let departed = self.pipeline.depart(time, ROUND, &mut self.verdicts);
             self.pipeline.finish_round(&mut self.verdicts);
             self.flush()?;
+            self.pulse.tell(&self.pipeline);
             let is_busy = more || departed >= ROUND;
             readable = is_busy || self.wait()?;
             // In each round: a flood must not keep anybody from being heard.
@@ -505,7 +544,7 @@ impl Runner {
                 break;
             }
             self.flush()?;
-            self.beat.fetch_add(1, Ordering::Relaxed);
+            self.pulse.beat();
         }
         self.pipeline.drain(now(), &mut self.verdicts);
         // Nothing is lost by trying for a moment, packets are by ending.

@@ -10,7 +10,7 @@ use makeway::session::write;
 use makeway_core::autorate::Bounds;
 use makeway_core::measure::Histogram;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
-use makeway_sim::{Options, Ports};
+use makeway_scenario::Scenario;
 
 use super::link::{JUDGED, SECONDS, VaryingLink};
 use super::probes::Prober;
@@ -46,11 +46,112 @@ struct Record {
     /// Of each step of the run: wait in ms, bits carried and possible.
     steps: Vec<(f64, [f64; 2], [f64; 2])>,
     sent: [Bytes; 2],
+    /// Time of the last step in s.
+    at: f64,
     series: String,
+}
+
+/// Where the links run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum World {
+    /// Simulated time and TCP.
+    Sim,
+    /// Namespaces of this machine, with the kernel's TCP, in real time.
+    Netns,
+}
+
+impl World {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Netns => "netns",
+        }
+    }
+}
+
+/// Queues of a world, by link and end.
+trait Ports {
+    fn now(&self) -> Instant;
+    fn sent(&self, at: (usize, usize)) -> Bytes;
+    fn backlog(&self, at: (usize, usize)) -> Bytes;
+    fn wait(&self, at: (usize, usize)) -> Duration;
+    fn rate(&self, at: (usize, usize)) -> Option<Rate>;
+    fn set_rate(&mut self, at: (usize, usize), rate: Rate);
+}
+
+impl Ports for makeway_sim::Ports<'_> {
+    fn now(&self) -> Instant {
+        self.now()
+    }
+    fn sent(&self, (link, end): (usize, usize)) -> Bytes {
+        self.sent(link, end)
+    }
+    fn backlog(&self, (link, end): (usize, usize)) -> Bytes {
+        self.backlog(link, end).bytes
+    }
+    fn wait(&self, (link, end): (usize, usize)) -> Duration {
+        self.wait(link, end)
+    }
+    fn rate(&self, (link, end): (usize, usize)) -> Option<Rate> {
+        self.rate(link, end)
+    }
+    fn set_rate(&mut self, (link, end): (usize, usize), rate: Rate) {
+        self.set_rate(link, end, rate);
+    }
+}
+
+impl Ports for makeway_netns::Ports<'_> {
+    fn now(&self) -> Instant {
+        self.now()
+    }
+    fn sent(&self, (link, end): (usize, usize)) -> Bytes {
+        self.sent(link, end)
+    }
+    fn backlog(&self, (link, end): (usize, usize)) -> Bytes {
+        self.backlog(link, end)
+    }
+    fn wait(&self, (link, end): (usize, usize)) -> Duration {
+        self.wait(link, end)
+    }
+    fn rate(&self, (link, end): (usize, usize)) -> Option<Rate> {
+        self.rate(link, end)
+    }
+    fn set_rate(&mut self, (link, end): (usize, usize), rate: Rate) {
+        self.set_rate(link, end, rate);
+    }
+}
+
+/// Runs `scenario`, and calls `each` every [`STEP`].
+fn steer_in(
+    world: World,
+    scenario: &Scenario,
+    replication: u64,
+    stop: &Arc<AtomicBool>,
+    mut each: impl FnMut(&mut dyn Ports),
+) -> anyhow::Result<()> {
+    match world {
+        World::Sim => {
+            let options = makeway_sim::Options {
+                stop: Arc::clone(stop),
+                replication,
+                ..makeway_sim::Options::default()
+            };
+            makeway_sim::run_steered(scenario, &options, STEP, |ports| each(ports))?;
+        }
+        World::Netns => {
+            let options = makeway_netns::Options {
+                stop: Arc::clone(stop),
+                ..makeway_netns::Options::default()
+            };
+            makeway_netns::run_steered(scenario, options, STEP, |ports| each(ports))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs `link` under the algorithm `name`. `None`: it was stopped.
 pub fn sample(
+    world: World,
     link: &VaryingLink,
     name: &str,
     replication: u64,
@@ -74,18 +175,14 @@ pub fn sample(
         possible: [0.0; 2],
         steps: Vec::new(),
         sent: [Bytes::ZERO; 2],
+        at: 0.0,
         series: "time_s,wait_up_ms,wait_down_ms,line_up_mbit,line_down_mbit,up_mbit,down_mbit\n"
             .into(),
     };
-    let options = Options {
-        stop: Arc::clone(stop),
-        replication,
-        ..Options::default()
-    };
     let writes = series.is_some();
-    makeway_sim::run_steered(&scenario, &options, STEP, |ports| {
+    steer_in(world, &scenario, replication, stop, |ports| {
         let now = ports.now();
-        let wait = LINE.map(|(link, end)| ports.wait(link, end));
+        let wait = LINE.map(|place| ports.wait(place));
         record.step(link, ports, wait, writes);
         for probe in prober.step(now, wait) {
             algorithm.on_probe(now, probe);
@@ -105,34 +202,34 @@ pub fn sample(
 }
 
 /// A tick of the algorithm.
-fn steer(algorithm: &mut dyn Algorithm, ports: &mut Ports<'_>) {
-    let [(up, up_end), (_, _)] = SHAPER;
+fn steer(algorithm: &mut dyn Algorithm, ports: &mut dyn Ports) {
     let seen = Seen {
         // Upwards what our shaper sent, downwards what came over the link.
-        bytes: [ports.sent(up, up_end), ports.sent(LINE[1].0, LINE[1].1)],
-        backlog: SHAPER.map(|(link, end)| ports.backlog(link, end).bytes),
+        bytes: [ports.sent(SHAPER[0]), ports.sent(LINE[1])],
+        backlog: SHAPER.map(|place| ports.backlog(place)),
     };
     let rates = algorithm.tick(ports.now(), seen);
-    for ((link, end), rate) in SHAPER.into_iter().zip([rates.up, rates.down]) {
-        if ports.rate(link, end) != Some(rate) {
-            ports.set_rate(link, end, rate);
+    for (place, rate) in SHAPER.into_iter().zip([rates.up, rates.down]) {
+        if ports.rate(place) != Some(rate) {
+            ports.set_rate(place, rate);
         }
     }
 }
 
 impl Record {
-    fn step(&mut self, link: &VaryingLink, ports: &Ports<'_>, wait: [Duration; 2], writes: bool) {
+    fn step(&mut self, link: &VaryingLink, ports: &dyn Ports, wait: [Duration; 2], writes: bool) {
         let at = ports.now().saturating_since(Instant::ZERO).as_secs_f64();
-        let seconds = STEP.as_secs_f64();
-        let sent = LINE.map(|(link, end)| ports.sent(link, end));
+        // Of real time a step may be longer, and the next one shorter.
+        let seconds = at - std::mem::replace(&mut self.at, at);
+        let sent = LINE.map(|place| ports.sent(place));
         let carried = [0, 1].map(|n| (sent[n] - self.sent[n]).get() as f64 * 8.0);
         self.sent = sent;
-        let rate = LINE.map(|(link, end)| ports.rate(link, end).unwrap_or_default());
+        let rate = LINE.map(|place| ports.rate(place).unwrap_or_default());
         let possible = rate.map(|rate| rate.bps() as f64 * seconds);
         let added = wait[0] + wait[1];
         self.steps.push((added.as_millis_f64(), carried, possible));
         if writes && self.steps.len().is_multiple_of(5) {
-            let own = SHAPER.map(|(link, end)| ports.rate(link, end).unwrap_or_default());
+            let own = SHAPER.map(|place| ports.rate(place).unwrap_or_default());
             // Writing to a string cannot fail.
             let _ = writeln!(
                 self.series,

@@ -330,6 +330,25 @@ fn arguments(want: &Shaped) -> Vec<OsString> {
             Cells::None => {}
         }
     }
+    if let Some(autorate) = &want.autorate {
+        let ranges = [
+            ("rate-range", autorate.upload),
+            ("down-range", autorate.download),
+        ];
+        for (key, range) in ranges {
+            if let Some((least, most)) = range {
+                all.push(format!("--{key}={}bit..{}bit", least.bps(), most.bps()));
+            }
+        }
+        all.extend(
+            autorate
+                .reflectors
+                .iter()
+                .map(|one| format!("--reflector={one}")),
+        );
+        all.extend((!autorate.tcp).then(|| "--no-tcp".into()));
+        all.push("--autorate".into());
+    }
     // An interface may be called like an option.
     all.extend(["--".into(), want.name.clone()]);
     all.into_iter().map(OsString::from).collect()
@@ -386,6 +405,7 @@ mod tests {
             "",
             "download = \"50mbit\"\nlink = \"pppoe-vdsl2\"\nlimit = \"60 packets\"\nbackend = \"nfqueue\"",
             "overhead = -4\nmpu = 64\ncells = \"atm\"\ndiscipline = \"codel\"\nparameters = { \"codel.target\" = \"9ms\" }",
+            "download = \"50mbit\"\n[interface.wan0.autorate]\ndownload = [\"9mbit\", \"60mbit\"]\ntcp = false",
             "discipline = \"hier\"\nusers = \"src-host\"\nweights = { \"2001:db8::1\" = 3 }\nflows = \"host-pair\"",
         ] {
             let line = [OsString::from("makeway")]

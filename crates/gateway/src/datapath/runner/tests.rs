@@ -116,18 +116,18 @@ fn flows_are_told_in_parts() {
     let (commands, receiver) = mpsc::channel();
     let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
     let woken = wake.try_clone().unwrap();
-    let beat = Arc::default();
+    let pulse = Arc::default();
     let runner = Runner::new(
         Queue::over(ours.into()),
         pipeline,
         receiver,
         woken,
-        Arc::clone(&beat),
+        Arc::clone(&pulse),
     );
     let handle = DatapathHandle {
         commands,
         wake,
-        beat,
+        pulse,
         thread: Some(thread::spawn(move || runner.run(None))),
         queue_num: 1,
     };

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sources of delay of an interface: the tap, and what it sees of TCP and of reflectors.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use makeway_core::autorate::MOST_PATHS;
+use makeway_core::units::{Duration, Instant};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
+
+use super::packet::{self, DAY_MS, Seen};
+use super::reflectors::{Due, Kind, Reflectors};
+use super::set_option;
+use super::tap::Tap;
+use super::tcp::Tcp;
+use super::time::{now, offset};
+use crate::interface::Interface;
+
+/// A step of CLOCK_REALTIME; slower changes are of the drift that baselines follow.
+const CLOCK_STEP_NS: i64 = 3_000_000;
+
+/// Delays of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Number of the path: reflectors first.
+    pub path: u16,
+    /// Up and down, each up to a constant of the path.
+    pub one_way: [Option<Duration>; 2],
+    /// There and back.
+    pub both: Option<Duration>,
+}
+
+/// News of the sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A delay.
+    Sample(Sample),
+    /// Former delays of a path mean nothing from now on; `None`: of all.
+    Anew(Option<u16>),
+    /// A probe could not be sent, and why.
+    Refused(String),
+}
+
+/// The sources.
+#[derive(Debug)]
+pub struct Sources {
+    tap: Tap,
+    pub(super) tcp: Option<Tcp>,
+    pub(super) reflectors: Reflectors,
+    /// For probes over IPv4, and over IPv6.
+    sockets: [Option<OwnedFd>; 2],
+    identifier: u16,
+    /// CLOCK_REALTIME less CLOCK_MONOTONIC, in ns.
+    offset: i64,
+}
+
+impl Sources {
+    /// Of an interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW.
+    pub fn new(interface: &Interface, reflectors: &[IpAddr], tcp: bool) -> io::Result<Self> {
+        let identifier = fastrand::u16(1..);
+        let refused = |what: &'static str| {
+            move |error: io::Error| io::Error::other(format!("{what} needs CAP_NET_RAW: {error}"))
+        };
+        let socket = |is_v6: bool| -> io::Result<Option<OwnedFd>> {
+            let any = reflectors.iter().any(|one| one.is_ipv6() == is_v6);
+            any.then(|| prober(is_v6, &interface.name)).transpose()
+        };
+        let places = usize::from(MOST_PATHS).saturating_sub(reflectors.len());
+        Ok(Self {
+            tap: Tap::new(interface.index, identifier)
+                .map_err(refused("a look at the interface"))?,
+            tcp: tcp.then(|| Tcp::new(places)),
+            reflectors: Reflectors::new(now(), reflectors),
+            sockets: [
+                socket(false).map_err(refused("a probe"))?,
+                socket(true).map_err(refused("a probe"))?,
+            ],
+            identifier,
+            offset: offset(),
+        })
+    }
+
+    /// Reads what has come, and sends the probes that are due. `is_busy`: the link carries traffic.
+    pub fn look(&mut self, is_busy: bool, mut each: impl FnMut(News)) {
+        let now = now();
+        self.follow_clock(&mut each);
+        self.listen(now, &mut each);
+        for due in self.reflectors.due(now, is_busy) {
+            let Err(error) = self.send(due) else { continue };
+            each(News::Refused(match error.raw_os_error() {
+                // systemd.resource-control(5).
+                Some(libc::EPERM) => format!(
+                    "probes of {to} are refused: `systemctl edit makeway` with [Service] and IPAddressAllow={to}, if it runs under systemd",
+                    to = due.to
+                ),
+                _ => format!("probes of {} cannot be sent: {error}", due.to),
+            }));
+        }
+    }
+
+    /// The kernel's stamps are of CLOCK_REALTIME; after a step of it former ones mean nothing.
+    fn follow_clock(&mut self, each: &mut impl FnMut(News)) {
+        let offset = offset();
+        if (offset - self.offset).abs() > CLOCK_STEP_NS {
+            if let Some(tcp) = &mut self.tcp {
+                tcp.clear();
+            }
+            each(News::Anew(None));
+        }
+        self.offset = offset;
+    }
+
+    /// Packets that have passed since the last look.
+    fn listen(&mut self, now: Instant, each: &mut impl FnMut(News)) {
+        let Self {
+            tap,
+            tcp,
+            reflectors,
+            offset,
+            ..
+        } = self;
+        let first_tcp = reflectors.all.len() as u16;
+        tap.read(|tapped| {
+            let Some(seen) = packet::parse(tapped.bytes, tapped.is_outgoing) else {
+                return;
+            };
+            let at = Instant::from_nanos(u64::try_from(tapped.at - *offset).unwrap_or(0));
+            let day_ns = tapped.at.rem_euclid(i64::from(DAY_MS) * 1_000_000);
+            match seen {
+                Seen::Tcp {
+                    connection,
+                    value,
+                    echo,
+                    has_data,
+                } => {
+                    let Some(tcp) = tcp else { return };
+                    match tapped.is_outgoing {
+                        true => tcp.departed(at, connection, value),
+                        false => {
+                            let echo = (!has_data).then_some(echo);
+                            tcp.arrived(at, connection, value, echo);
+                        }
+                    }
+                }
+                Seen::Probe { to, number } => reflectors.departed(to, number, at, day_ns),
+                Seen::Answer {
+                    from,
+                    number,
+                    stamps,
+                } => {
+                    let told = reflectors.answered(from, number, stamps, at, day_ns);
+                    if let Some(sample) = told {
+                        each(News::Sample(sample));
+                    }
+                }
+            }
+        });
+        let Some(tcp) = tcp else { return };
+        let mut gone = Vec::new();
+        let sampled = |sample: Sample| {
+            each(News::Sample(Sample {
+                path: first_tcp + sample.path,
+                ..sample
+            }));
+        };
+        tcp.tick(now, sampled, |place| gone.push(place));
+        for place in gone {
+            each(News::Anew(Some(first_tcp + place as u16)));
+        }
+    }
+
+    fn send(&self, due: Due) -> io::Result<()> {
+        let day_ns =
+            (self.offset + now().as_nanos() as i64).rem_euclid(i64::from(DAY_MS) * 1_000_000);
+        let stamp = (due.kind == Kind::Timestamp).then_some((day_ns / 1_000_000) as u32);
+        let bytes = packet::probe(due.to, self.identifier, due.number, stamp);
+        let socket = self.sockets[usize::from(due.to.is_ipv6())].as_ref();
+        let socket = socket.ok_or(io::ErrorKind::NotConnected)?;
+        let to = std::net::SocketAddr::new(due.to, 0);
+        rustix::net::sendto(socket, &bytes, rustix::net::SendFlags::DONTWAIT, &to)?;
+        Ok(())
+    }
+}
+
+/// A raw socket that only sends, by the interface alone.
+fn prober(is_v6: bool, interface: &str) -> io::Result<OwnedFd> {
+    /// linux/icmp.h, linux/icmpv6.h.
+    const FILTER: libc::c_int = 1;
+    let (family, protocol) = match is_v6 {
+        false => (AddressFamily::INET, ipproto::ICMP),
+        true => (AddressFamily::INET6, ipproto::ICMPV6),
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::RAW, flags, Some(protocol))?;
+    // The tap sees the answers.
+    match is_v6 {
+        false => set_option(&socket, libc::SOL_RAW, FILTER, &u32::MAX)?,
+        true => set_option(&socket, libc::SOL_ICMPV6, FILTER, &[u32::MAX; 8])?,
+    }
+    let name = interface.as_bytes();
+    // SAFETY: pointer and length are those of `name`, which outlives the call.
+    let bound = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
+    match bound {
+        0 => Ok(socket),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
