@@ -558,7 +558,7 @@ mod tests {
         ("RemoveIPC", "yes"),
         (
             "RestrictAddressFamilies",
-            "AF_UNIX AF_NETLINK AF_INET AF_INET6",
+            "AF_UNIX AF_NETLINK AF_INET AF_INET6 AF_PACKET",
         ),
         ("RestrictNamespaces", "yes"),
         ("RestrictSUIDSGID", "yes"),
