@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer that dissected.h should give: core's dissection of the same frame, and SipHash-1-3 of the crate `siphasher`. Tests and fuzz targets
 //! include this file.
 

@@ -22,6 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use makeway_core::autorate::{Autorate, Bounds, Direction as Way, State, TICK, Way as Over};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
+use crate::datapath::Traffic;
 use crate::interface::Interface;
 use crate::protocol::Settings;
 use crate::rules::Direction;
@@ -58,21 +59,6 @@ pub struct Config {
     pub reflectors: Vec<IpAddr>,
     /// Whether TCP timestamps are read.
     pub tcp: bool,
-}
-
-/// Traffic of a direction so far, as its queue counts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traffic {
-    /// The direction.
-    pub direction: Direction,
-    /// Rate that is set.
-    pub rate: Rate,
-    /// Bytes that arrived.
-    pub bytes_in: u64,
-    /// Bytes that left.
-    pub bytes_out: u64,
-    /// Bytes that wait.
-    pub backlog: u64,
 }
 
 /// A direction as the controller has it.

@@ -29,7 +29,7 @@ pub use message::parse as parse_message;
 pub use message::{Message, Queued};
 pub use nfqueue::BindError;
 pub use runner::{DatapathError, DatapathHandle};
-pub use stats::{FlowStats, Sojourn, SojournCounts, Stats, TagStats, reason};
+pub use stats::{FlowStats, Sojourn, SojournCounts, Stats, TagStats, Traffic, reason};
 pub use tags::{Leaving, Rule, Share, TagConfig};
 
 use pipeline::Pipeline;

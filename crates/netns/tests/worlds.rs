@@ -500,7 +500,7 @@ fn what_only_a_model_can_do_is_refused() {
     let mut scenario = scenario(egress(Some("8mbit"), 2), 2);
     let mut modelled = bulk("cubic");
     if let Source::Bulk { tcp, .. } = &mut modelled {
-        tcp.ecn = true;
+        tcp.initial_window = Some(20);
     }
     scenario.flows.push(flow("download", modelled));
     let error = run(&scenario, Options::default(), |_| {}).unwrap_err();

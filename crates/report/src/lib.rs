@@ -3,7 +3,7 @@
 //! # Modules
 //!
 //! - [`model`]: the report as a value;
-//! - [`interval`], [`flow`], [`media`]: what every world counts;
+//! - [`interval`], [`flow`], [`delivery`]: what every world counts;
 //! - [`replications`]: many runs of one scenario; [`estimate`]: a mean with its interval;
 //! - [`summary`]: a row per group of flows, and a sentence;
 //! - [`table`], [`json`], [`html`], [`csv`]: the forms;

@@ -6,8 +6,8 @@ use std::convert::Infallible;
 use makeway_core::sched::Discipline;
 use makeway_core::units::Rate;
 
-use crate::autorate::Traffic;
 use crate::datapath::DatapathConfig;
+use crate::datapath::Traffic;
 use crate::interface::Interface;
 use crate::place::Place;
 use crate::protocol::{Backend, DirectionStatus};

@@ -19,8 +19,8 @@ use makeway_core::units::Rate;
 use super::layout::{self, Counters, FlowEntry, Keys, Pool, Sojourns, identity};
 use super::params::Params;
 use super::{BpfError, is_supported, program};
-use crate::autorate::Traffic;
 use crate::datapath::DatapathConfig;
+use crate::datapath::Traffic;
 use crate::rules::Direction;
 
 /// `MOST_PACKETS` of `bpf/pool.h`.

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::netlink::{self, Found, ROOT};
 use super::record::{Half, KIND, PINS, Record, VERSION, is_ours};
 use super::{BpfError, Cake, Config, Qdisc, cake, stats};
-use crate::autorate::Traffic;
+use crate::datapath::Traffic;
 use crate::datapath::{DatapathConfig, Stats};
 use crate::folder;
 use crate::interface::{self, Interface};

@@ -9,8 +9,8 @@ use super::place::Place;
 use super::protocol::{Backend, DirectionStatus, Settings};
 use super::watchdog::MOST_MISSED;
 use super::{UpConfig, UpError};
-use crate::autorate::Traffic;
 use crate::bpf::{BpfError, Plan, Shaped};
+use crate::datapath::Traffic;
 use crate::datapath::{Change, Datapath, DatapathConfig, DatapathHandle, Leaving};
 use crate::rules::{self, Direction, Rules};
 

@@ -20,8 +20,7 @@ use super::Change;
 use super::message::Message;
 use super::nfqueue::{BATCH, Batch, Queue, Verdicts};
 use super::pipeline::{Pipeline, SeenFlow};
-use super::stats::{Stats, reason};
-use crate::autorate::Traffic;
+use super::stats::{Stats, Traffic, reason};
 use crate::rules::{Direction, Rules};
 
 /// Most departures between two looks at what arrives.

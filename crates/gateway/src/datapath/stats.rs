@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use makeway_core::sched::{Class, Discipline};
+use makeway_core::units::Rate;
 use serde::{Deserialize, Serialize};
 
+use crate::rules::Direction;
 use crate::text;
 
 /// One queue. `packets_in = packets_out + drops + backlog_packets + delayed_packets`, always.
@@ -83,6 +85,21 @@ pub mod reason {
     pub const KERNEL_QUEUE: &str = "kernel-queue";
     /// The socket of the packet queue was full.
     pub const KERNEL_SOCKET: &str = "kernel-socket";
+}
+
+/// Traffic of a direction so far, as its queue counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// The direction.
+    pub direction: Direction,
+    /// Rate that is set.
+    pub rate: Rate,
+    /// Bytes that arrived.
+    pub bytes_in: u64,
+    /// Bytes that left.
+    pub bytes_out: u64,
+    /// Bytes that wait.
+    pub backlog: u64,
 }
 
 /// Packets by their tickets.

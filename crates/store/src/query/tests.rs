@@ -129,11 +129,11 @@ fn a_query_for_what_is_not_there_says_what_is() {
         "{error}"
     );
     let error = found
-        .differences(DISCIPLINE, "lifo")
+        .differences(DISCIPLINE, "newest-first")
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("does not take the value `lifo`") && error.contains("it takes fifo"),
+        error.contains("does not take the value `newest-first`") && error.contains("it takes fifo"),
         "{error}"
     );
 }
