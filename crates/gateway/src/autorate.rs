@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use makeway_core::autorate::{Autorate, Bounds, Direction as Way, State, TICK, Way as Over};
+use makeway_core::autorate::{self as control, Autorate, Bounds, State, TICK};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
 use crate::datapath::Traffic;
@@ -30,7 +30,7 @@ use status::{Autorated, RateEvent, ReflectorStatus, Steered};
 use tcp::Tcp;
 use time::{cpu_seconds, now};
 
-pub use sources::{News, Sample, Sources};
+use sources::{News, Sources};
 
 /// A rate that differs by less than one part in this is not set anew.
 const STEP: u64 = 200;
@@ -289,14 +289,14 @@ impl Steering {
             News::Sample(sample) => {
                 count += 1;
                 let mut any = false;
-                for (direction, delay) in Way::BOTH.into_iter().zip(sample.one_way) {
+                for (direction, delay) in control::Direction::BOTH.into_iter().zip(sample.one_way) {
                     if let Some(delay) = delay {
                         any = true;
-                        autorate.on_delay(now, sample.path, Over::One(direction), delay);
+                        autorate.on_delay(now, sample.path, control::Way::One(direction), delay);
                     }
                 }
                 if let (false, Some(delay)) = (any, sample.both) {
-                    autorate.on_delay(now, sample.path, Over::Both, delay);
+                    autorate.on_delay(now, sample.path, control::Way::Both, delay);
                 }
             }
             News::Anew(path) => autorate.on_route_change(path),
@@ -417,9 +417,9 @@ fn set_option<T>(
     }
 }
 
-fn way(direction: Direction) -> Way {
+fn way(direction: Direction) -> control::Direction {
     match direction {
-        Direction::Egress => Way::Up,
-        Direction::Ingress => Way::Down,
+        Direction::Egress => control::Direction::Up,
+        Direction::Ingress => control::Direction::Down,
     }
 }

@@ -121,16 +121,6 @@ pub fn names() -> Vec<String> {
     lines.filter_map(name).collect()
 }
 
-/// Bytes that an interface of this network namespace has received and sent, as its driver counts them.
-pub fn traffic(name: &str) -> Option<(u64, u64)> {
-    let table = fs::read_to_string("/proc/thread-self/net/dev").ok()?;
-    let mut lines = table.lines().skip(2);
-    let (_, counters) =
-        lines.find_map(|line| line.rsplit_once(':').filter(|(own, _)| own.trim() == name))?;
-    let mut counters = counters.split_whitespace().map(str::parse);
-    Some((counters.next()?.ok()?, counters.nth(7)?.ok()?))
-}
-
 fn choices(names: &[String]) -> String {
     match names {
         [] => "none, this network namespace is empty".into(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on a sender, and a controller that does as it is told.
+//! Operations on a sender, and a controller whose rate, RTT and next send time a test sets.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -65,7 +65,7 @@ impl Op {
     }
 }
 
-/// A controller that does as it is told, and counts how often it is told that there is nothing to send.
+/// A controller whose rate, RTT and next send time a test sets; it counts reports of an empty queue.
 #[derive(Clone, Debug, Default)]
 pub struct Script(Rc<Told>);
 
