@@ -200,12 +200,14 @@ impl Rules {
         self.undo()
     }
 
+    /// The queue's rule first: until then verdicts give fwmarks.
     fn undo(&self) -> Result<(), RulesError> {
+        let queue = self.tool.undo(&self.chain);
         let marks = match &self.marks {
             Marks::Apart(nft) => nft.undo(&self.chain),
             Marks::None | Marks::Beside => Ok(()),
         };
-        self.tool.undo(&self.chain).and(marks)
+        queue.and(marks)
     }
 
     /// Leaves the rules where they are, for a namespace that ends with everything in it.
