@@ -71,7 +71,7 @@ pub struct Up {
     /// User key, for a discipline with users [default: src-host for egress, dst-host for ingress].
     #[arg(long, value_name = "IDENTITY")]
     users: Option<Identity>,
-    /// Share of a user of hier or csfq, level of one of prio, 1 to 65536; 1 by default. May be repeated.
+    /// Share of a user of makeway, hier or csfq, level of one of prio, 1 to 65536; 1 by default. May be repeated.
     #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
     weight: Vec<(IpAddr, u32)>,
     /// Queue limit: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
