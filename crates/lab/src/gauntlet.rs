@@ -95,12 +95,7 @@ struct Course {
 
 /// Runs it. Exit status 130 if it was stopped; a case that `makeway` does not win is no failure.
 pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
-    for (n, discipline) in args.disciplines.iter().enumerate() {
-        ensure!(
-            !args.disciplines[..n].contains(discipline),
-            "`{discipline}` is twice in `--disciplines`: name each once"
-        );
-    }
+    each_once(&args.disciplines)?;
     let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
     let courses = possible(args, courses(args, folder.path())?)?;
     let Some(samples) = worlds::samples(args, &courses)? else {
@@ -157,6 +152,16 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
         write(file, &page(&cells, &verdict, &losses))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn each_once(disciplines: &[Discipline]) -> anyhow::Result<()> {
+    for (n, discipline) in disciplines.iter().enumerate() {
+        ensure!(
+            !disciplines[..n].contains(discipline),
+            "`{discipline}` is twice in `--disciplines`: name each once"
+        );
+    }
+    Ok(())
 }
 
 /// The cases that were asked for, as files in `folder`.

@@ -27,34 +27,15 @@ import makeway as mw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TEXT = """
-title = "A call beside a download"
-duration = "60s"
-warmup = "1s"
-[node.server]
-[node.client]
-[link.line]
-between = ["server", "client"]
-rate = "10mbit"
-delay = "10ms"
-queue = { at = "server", discipline = "fifo", limit = "100 packets" }
-[flow.call]
-kind = "poisson"
-from = "server"
-to = "client"
-rate = "80kbit"
-[flow.download]
-kind = "bulk"
-from = "server"
-to = "client"
-"""
+SAMPLE = Path(__file__).parents[2] / "store/src/sample.toml"
+WIDER = {"duration": "60s", "warmup": "1s", "link.line.rate": "10mbit", "link.line.queue.limit": "100 packets"}
 RUN_S = 0.02
 POINTS = 20
 
 
 def scenario() -> mw.Scenario:
     """Of such a length that a run takes about 20 ms here."""
-    base = mw.Scenario(TEXT)
+    base = mw.Scenario(SAMPLE).set(WIDER)
     base.run()
     began = time.process_time()
     for replication in range(5):

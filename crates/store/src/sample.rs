@@ -1,33 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A short scenario for tests.
+//! A short scenario for tests, which those in Python read too.
 
 use crate::plan::{Axis, Source};
 
-const TEXT: &str = r#"
-title = "A call beside a download"
-duration = "2s"
-warmup = "500ms"
-
-[node.server]
-[node.client]
-
-[link.line]
-between = ["server", "client"]
-rate = "2mbit"
-delay = "10ms"
-queue = { at = "server", discipline = "fifo", limit = "50 packets" }
-
-[flow.call]
-kind = "poisson"
-from = "server"
-to = "client"
-rate = "80kbit"
-
-[flow.download]
-kind = "bulk"
-from = "server"
-to = "client"
-"#;
+const TEXT: &str = include_str!("sample.toml");
 
 pub(crate) fn source() -> Source {
     Source {

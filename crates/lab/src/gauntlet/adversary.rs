@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use clap::Args;
 use comfy_table::{Table, presets};
 use makeway::builtin;
@@ -235,12 +235,7 @@ struct Worst {
 
 /// Runs it. Exit status 130 if it was stopped.
 pub fn run(args: &Adversary) -> anyhow::Result<ExitCode> {
-    for (n, discipline) in args.disciplines.iter().enumerate() {
-        ensure!(
-            !args.disciplines[..n].contains(discipline),
-            "`{discipline}` is twice in `--disciplines`: name each once"
-        );
-    }
+    super::each_once(&args.disciplines)?;
     let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
     builtin::unpack(folder.path())?;
     let field = Field {

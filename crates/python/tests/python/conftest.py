@@ -10,31 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[4]
 
-TEXT = """
-title = "A call beside a download"
-duration = "2s"
-warmup = "500ms"
-
-[node.server]
-[node.client]
-
-[link.line]
-between = ["server", "client"]
-rate = "2mbit"
-delay = "10ms"
-queue = { at = "server", discipline = "fifo", limit = "50 packets" }
-
-[flow.call]
-kind = "poisson"
-from = "server"
-to = "client"
-rate = "80kbit"
-
-[flow.download]
-kind = "bulk"
-from = "server"
-to = "client"
-"""
+TEXT = (ROOT / "crates/store/src/sample.toml").read_text()
 
 DISCIPLINE = "link.line.queue.discipline"
 
