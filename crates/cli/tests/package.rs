@@ -186,3 +186,92 @@ fn the_package_is_installed_upgraded_removed_and_purged() {
         .collect();
     assert_eq!(left, [""; 0]);
 }
+
+/// Lines that each unit must have.
+const SHUT_IN: [(&str, &str); 27] = [
+    ("AmbientCapabilities", CAPABILITIES),
+    ("CapabilityBoundingSet", CAPABILITIES),
+    ("DevicePolicy", "closed"),
+    ("IPAddressDeny", "any"),
+    ("LockPersonality", "yes"),
+    ("MemoryDenyWriteExecute", "yes"),
+    ("NoNewPrivileges", "yes"),
+    ("PrivateDevices", "yes"),
+    ("PrivateTmp", "yes"),
+    ("ProtectClock", "yes"),
+    ("ProtectControlGroups", "yes"),
+    ("ProtectHome", "yes"),
+    ("ProtectHostname", "yes"),
+    ("ProtectKernelLogs", "yes"),
+    ("ProtectKernelModules", "yes"),
+    ("ProtectProc", "invisible"),
+    ("ProtectSystem", "strict"),
+    ("ReadWritePaths", "-/sys/fs/bpf -/run/xtables.lock"),
+    ("RemoveIPC", "yes"),
+    (
+        "RestrictAddressFamilies",
+        "AF_UNIX AF_NETLINK AF_INET AF_INET6 AF_PACKET",
+    ),
+    ("RestrictNamespaces", "yes"),
+    ("RestrictSUIDSGID", "yes"),
+    ("SystemCallArchitectures", "native"),
+    ("SystemCallErrorNumber", "EPERM"),
+    ("SystemCallFilter", "@system-service bpf"),
+    ("UMask", "0077"),
+    ("WatchdogSignal", "SIGKILL"),
+];
+const CAPABILITIES: &str = "CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE CAP_BPF CAP_PERFMON";
+
+/// Faults of a unit that starts `command`.
+fn faults(unit: &str, command: &str) -> Vec<&'static str> {
+    let of = |key: &str| {
+        let mut lines = unit.lines();
+        let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        value.unwrap_or_default()
+    };
+    let watchdog = of("WatchdogSec").parse::<u64>();
+    let others = [
+        ("ExecStart", of("ExecStart").ends_with(command)),
+        ("WatchdogSec", watchdog.is_ok_and(|seconds| seconds > 2)),
+        (
+            "ReadOnlyPaths",
+            of("ReadOnlyPaths").starts_with("-/sys -/proc/sys "),
+        ),
+        // It would make the pins read-only too.
+        (
+            "ProtectKernelTunables",
+            of("ProtectKernelTunables").is_empty(),
+        ),
+        // It makes br/lan of br-lan, and `..-..` a way out of /etc/makeway.
+        ("%I", !unit.contains("%I")),
+    ];
+    let shut_in = SHUT_IN.map(|(key, value)| (key, of(key) == value));
+    let all = shut_in.into_iter().chain(others);
+    all.filter_map(|(key, is_right)| (!is_right).then_some(key))
+        .collect()
+}
+
+#[test]
+fn the_units_take_names_as_they_are_are_watched_and_shut_in() {
+    let one = include_str!("../../../packaging/systemd/makeway@.service");
+    let all = include_str!("../../../packaging/systemd/makeway.service");
+    // An interface may be called like an option.
+    for (unit, command) in [(one, " up $MAKEWAY -- %i"), (all, " service")] {
+        assert_eq!(faults(unit, command), [""; 0]);
+        // Each line is missed, and so is its value.
+        let keys = SHUT_IN.iter().map(|(key, _)| *key);
+        for key in keys.chain(["ExecStart", "WatchdogSec", "ReadOnlyPaths"]) {
+            let line = unit
+                .lines()
+                .find(|line| line.starts_with(&format!("{key}=")));
+            let line = line.unwrap();
+            for other in [String::new(), format!("{key}=2")] {
+                assert_eq!(faults(&unit.replace(line, &other), command), [key]);
+            }
+        }
+        let open = format!("{unit}ProtectKernelTunables=yes\n");
+        assert_eq!(faults(&open, command), ["ProtectKernelTunables"]);
+    }
+    let elsewhere = one.replace("/etc/makeway/%i", "/etc/makeway/%I");
+    assert_eq!(faults(&elsewhere, " up $MAKEWAY -- %i"), ["%I"]);
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway up`: shapes an interface until it is ended.
 
+mod values;
+
 use std::net::IpAddr;
 use std::process::ExitCode;
 
@@ -22,6 +24,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use super::describe::directions;
 use super::instance::{Domain, secret_seed, started, stay, tickets};
 use crate::text;
+use values::{Limit, Range, Setting, limit, param, range, rate, setting, weight};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -130,25 +133,6 @@ pub struct Up {
         "ptm", "tickets", "strip_tags", "backend", "detach", "autorate", "tag_bits", "tag_scale", "tag_window", "policing",
     ])]
     set: Vec<Setting>,
-}
-
-/// Bounds of a rate.
-type Range = (Rate, Rate);
-
-/// A limit of `--limit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Limit {
-    Packets(u32),
-    Bytes(Bytes),
-}
-
-/// A change of `--set`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Setting {
-    Rate(Rate),
-    Down(Rate),
-    Discipline(Discipline),
-    Tickets(TicketRate),
 }
 
 /// Starts, says so, and stays until it is ended. Exit status 1 if it could not start or go on.
@@ -332,13 +316,6 @@ fn disciplines() -> String {
     )
 }
 
-fn param(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => Err("write KEY=VALUE, like codel.target=10ms".into()),
-    }
-}
-
 /// The limits asked for, or those that the rate gives: T. Bonald, L. Muscariello, N. Ostallo, ICC 2011,
 /// section III.B, names 50 to 200 full packets. 200 ms of the rate lie in that range for 3 to 12 Mbit/s:
 /// a deep buffer keeps a stream that stalls for a moment below the downloads. Above 240 Mbit/s 200 packets
@@ -367,67 +344,6 @@ fn limits(asked: &[Limit], rate: Rate, framing: Framing, mtu: u32) -> Limits {
         packets,
         bytes: bytes.unwrap_or(Bytes::new(all.min(u64::from(u32::MAX)))),
         flows: FLOWS,
-    }
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
-    match rate.bps() {
-        0 => Err("a rate must exceed 0: write 20mbit".into()),
-        _ => Ok(rate),
-    }
-}
-
-fn range(text: &str) -> Result<Range, String> {
-    let wrong = || format!("`{text}` is not LEAST..MOST: write 5mbit..40mbit");
-    let (least, most) = text.split_once("..").ok_or_else(wrong)?;
-    let (least, most) = (rate(least)?, rate(most)?);
-    match least <= most {
-        true => Ok((least, most)),
-        false => Err(wrong()),
-    }
-}
-
-fn weight(text: &str) -> Result<(IpAddr, u32), String> {
-    let wrong = || format!("`{text}` is not ADDRESS=N with N from 1 to 65536: write 192.168.1.7=2");
-    let (address, share) = text.split_once('=').ok_or_else(wrong)?;
-    let address = address.parse().map_err(|_| wrong())?;
-    let share = share.parse().map_err(|_| wrong())?;
-    match share {
-        1..=65_536 => Ok((address, share)),
-        _ => Err(wrong()),
-    }
-}
-
-fn limit(text: &str) -> Result<Limit, String> {
-    let wrong = || format!("`{text}` is not a limit above 0: write '100 packets' or 150kB");
-    let number = text.strip_suffix("packets").or(text.strip_suffix("packet"));
-    let limit = match number {
-        Some(number) => Limit::Packets(number.trim().parse().map_err(|_| wrong())?),
-        None => Limit::Bytes(text.parse().map_err(|_| wrong())?),
-    };
-    match limit {
-        Limit::Packets(0) | Limit::Bytes(Bytes::ZERO) => Err(wrong()),
-        other => Ok(other),
-    }
-}
-
-fn setting(text: &str) -> Result<Setting, String> {
-    let wrong = || {
-        format!(
-            "`{text}` cannot be set while makeway runs: write rate=20mbit, down=50mbit, discipline=fq or tickets=600"
-        )
-    };
-    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
-    match key {
-        "rate" => rate(value).map(Setting::Rate),
-        "down" => rate(value).map(Setting::Down),
-        "tickets" => tickets(value).map(Setting::Tickets),
-        "discipline" => match value.parse() {
-            Ok(discipline) => Ok(Setting::Discipline(discipline)),
-            Err(error) => Err(format!("{error}")),
-        },
-        _ => Err(wrong()),
     }
 }
 
@@ -535,95 +451,6 @@ mod tests {
         limits(&[], rate, Framing::default(), 1500).packets
     }
 
-    /// Lines that each unit must have.
-    const SHUT_IN: [(&str, &str); 27] = [
-        ("AmbientCapabilities", CAPABILITIES),
-        ("CapabilityBoundingSet", CAPABILITIES),
-        ("DevicePolicy", "closed"),
-        ("IPAddressDeny", "any"),
-        ("LockPersonality", "yes"),
-        ("MemoryDenyWriteExecute", "yes"),
-        ("NoNewPrivileges", "yes"),
-        ("PrivateDevices", "yes"),
-        ("PrivateTmp", "yes"),
-        ("ProtectClock", "yes"),
-        ("ProtectControlGroups", "yes"),
-        ("ProtectHome", "yes"),
-        ("ProtectHostname", "yes"),
-        ("ProtectKernelLogs", "yes"),
-        ("ProtectKernelModules", "yes"),
-        ("ProtectProc", "invisible"),
-        ("ProtectSystem", "strict"),
-        ("ReadWritePaths", "-/sys/fs/bpf -/run/xtables.lock"),
-        ("RemoveIPC", "yes"),
-        (
-            "RestrictAddressFamilies",
-            "AF_UNIX AF_NETLINK AF_INET AF_INET6 AF_PACKET",
-        ),
-        ("RestrictNamespaces", "yes"),
-        ("RestrictSUIDSGID", "yes"),
-        ("SystemCallArchitectures", "native"),
-        ("SystemCallErrorNumber", "EPERM"),
-        ("SystemCallFilter", "@system-service bpf"),
-        ("UMask", "0077"),
-        ("WatchdogSignal", "SIGKILL"),
-    ];
-    const CAPABILITIES: &str = "CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE CAP_BPF CAP_PERFMON";
-
-    /// Faults of a unit that starts `command`.
-    fn faults(unit: &str, command: &str) -> Vec<&'static str> {
-        let of = |key: &str| {
-            let mut lines = unit.lines();
-            let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-            value.unwrap_or_default()
-        };
-        let watchdog = of("WatchdogSec").parse::<u64>();
-        let others = [
-            ("ExecStart", of("ExecStart").ends_with(command)),
-            ("WatchdogSec", watchdog.is_ok_and(|seconds| seconds > 2)),
-            (
-                "ReadOnlyPaths",
-                of("ReadOnlyPaths").starts_with("-/sys -/proc/sys "),
-            ),
-            // It would make the pins read-only too.
-            (
-                "ProtectKernelTunables",
-                of("ProtectKernelTunables").is_empty(),
-            ),
-            // It makes br/lan of br-lan, and `..-..` a way out of /etc/makeway.
-            ("%I", !unit.contains("%I")),
-        ];
-        let shut_in = SHUT_IN.map(|(key, value)| (key, of(key) == value));
-        let all = shut_in.into_iter().chain(others);
-        all.filter_map(|(key, is_right)| (!is_right).then_some(key))
-            .collect()
-    }
-
-    #[test]
-    fn the_units_take_names_as_they_are_are_watched_and_shut_in() {
-        let one = include_str!("../../../../packaging/systemd/makeway@.service");
-        let all = include_str!("../../../../packaging/systemd/makeway.service");
-        // An interface may be called like an option.
-        for (unit, command) in [(one, " up $MAKEWAY -- %i"), (all, " service")] {
-            assert_eq!(faults(unit, command), [""; 0]);
-            // Each line is missed, and so is its value.
-            let keys = SHUT_IN.iter().map(|(key, _)| *key);
-            for key in keys.chain(["ExecStart", "WatchdogSec", "ReadOnlyPaths"]) {
-                let line = unit
-                    .lines()
-                    .find(|line| line.starts_with(&format!("{key}=")));
-                let line = line.unwrap();
-                for other in [String::new(), format!("{key}=2")] {
-                    assert_eq!(faults(&unit.replace(line, &other), command), [key]);
-                }
-            }
-            let open = format!("{unit}ProtectKernelTunables=yes\n");
-            assert_eq!(faults(&open, command), ["ProtectKernelTunables"]);
-        }
-        let elsewhere = one.replace("/etc/makeway/%i", "/etc/makeway/%I");
-        assert_eq!(faults(&elsewhere, " up $MAKEWAY -- %i"), ["%I"]);
-    }
-
     #[test]
     fn the_default_limit_follows_the_rate_between_50_and_200_packets() {
         assert_eq!(default_packets("640kbit"), 50);
@@ -643,32 +470,5 @@ mod tests {
         assert_eq!(of(ask(&[limit("64kB").unwrap()])), (1000, 64_000));
         let both = [limit("64kB").unwrap(), limit("7 packets").unwrap()];
         assert_eq!(of(ask(&both)), (7, 64_000));
-    }
-
-    #[test]
-    fn what_cannot_be_is_refused_with_what_could() {
-        assert!(rate("0mbit").unwrap_err().contains("20mbit"));
-        assert!(rate("20").unwrap_err().contains("20mbit"));
-        for text in ["0 packets", "0B", "100", "-1 packets", "many"] {
-            assert!(limit(text).unwrap_err().contains("150kB"), "{text}");
-        }
-        for text in ["5%", "1.1", "-0.1", "NaN"] {
-            let error = text.parse::<Fraction>().unwrap_err().to_string();
-            assert!(error.contains("0.05"), "{text}");
-        }
-        assert_eq!("0.03".parse(), Ok(Fraction::ratio(3, 100)));
-        for text in ["10.0.0.1", "10.0.0.1=0", "10.0.0.1=65537", "host=2"] {
-            assert!(
-                weight(text).unwrap_err().contains("192.168.1.7=2"),
-                "{text}"
-            );
-        }
-        assert!(
-            setting("flows=5-tuple")
-                .unwrap_err()
-                .contains("discipline=fq")
-        );
-        assert!(setting("discipline=sfq").unwrap_err().contains("sqf"));
-        assert!(setting("rate=0bit").unwrap_err().contains("20mbit"));
     }
 }

@@ -166,13 +166,13 @@ fn a_process_that_dies_or_stands_still_is_replaced() {
 }
 
 /// Packets of 1000 B to the far end, `WINDOW` under way at a time: one that is lost is missed for ever, however late the others are.
-pub struct Flow {
+pub struct Load {
     stop: Arc<AtomicBool>,
     arrived: Arc<AtomicU64>,
     thread: thread::JoinHandle<u64>,
 }
 
-impl Flow {
+impl Load {
     const WINDOW: u64 = 20;
 
     pub fn start(far: &Far) -> Self {
@@ -240,17 +240,17 @@ fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
     let mut service = Service::start(NEAR);
     let pid = service.shapes("near", 8_000_000);
 
-    let flow = Flow::start(&far);
+    let load = Load::start(&far);
     for (n, discipline) in ["fq", "sqf", "makeway"].into_iter().enumerate() {
-        flow.goes_on();
+        load.goes_on();
         let rate = 9 + n as u64;
         let text = NEAR.replace("8mbit", &format!("{rate}mbit"));
         service.reads(&format!("{text}discipline = \"{discipline}\"\n"));
         signal(service.child.id() as i32, libc::SIGHUP);
         assert_eq!(service.shapes("near", rate * 1_000_000), pid);
     }
-    flow.goes_on();
-    let (sent, arrived) = flow.ends();
+    load.goes_on();
+    let (sent, arrived) = load.ends();
     assert_eq!(sent, arrived, "{}{}", service.said(), counted(&far));
     println!("three reloads: {arrived} of {sent} packets");
 

@@ -30,15 +30,20 @@
 //!   at once until a report comes. The draft (§8) has a minimum rate, and no rule.
 //! - Clocks that drift are not compensated.
 
+mod delay;
+mod params;
+
 use super::packets::{PacketArrival, PacketReport};
 use super::rto::{Rto, RtoParams};
 use super::sent::SentLog;
-use super::{Feedback, FeedbackError, RateController, Report, Start};
-use crate::param::{self, Hundredths, Ranged, Visitor};
+use super::{Feedback, FeedbackError, RateController, Report};
 use crate::units::{Duration, Instant, Rate};
 use alloc::collections::VecDeque;
+use delay::{Base, Norms};
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;
+
+pub use params::ScreamParams;
 
 /// QDELAY_TARGET_LO and QDELAY_TARGET_HI (§4.2.2), seconds.
 const TARGET: (f64, f64) = (0.06, 0.4);
@@ -73,51 +78,6 @@ const LOSS_GAIN: f64 = 0.02;
 const UNKNOWN_RTT: f64 = 0.1;
 /// Granularity of a sender's timers.
 const LATENESS: Duration = Duration::from_millis(1);
-
-/// Parameters of SCReAMv2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScreamParams {
-    /// The longest payload of a packet, in bytes, at least 1.
-    pub largest: u32,
-    /// Whether marks are those of L4S (RFC 9331); otherwise a mark counts as one of RFC 3168.
-    pub l4s: bool,
-    /// Window by which bytes in flight may exceed the reference window, in hundredths of that.
-    pub overhead: u32,
-    /// The least target of an encoder.
-    pub least: Rate,
-    /// The largest target of an encoder.
-    pub most: Rate,
-    /// Packets that the sender remembers at first: see [`SentLog`].
-    pub remembered: u32,
-    /// Knowledge of the path: the window is `rate` for `rtt`, and at least the least one.
-    pub start: Option<Start>,
-}
-
-impl Default for ScreamParams {
-    /// The draft's constants; an encoder of 50 kbit/s to 100 Mbit/s.
-    fn default() -> Self {
-        Self {
-            largest: 1400,
-            l4s: false,
-            overhead: 500,
-            least: Rate::from_bps(50_000),
-            most: Rate::from_bps(100_000_000),
-            remembered: 4096,
-            start: None,
-        }
-    }
-}
-
-impl ScreamParams {
-    #[rustfmt::skip]
-    pub(super) fn fields(&mut self, visit: &mut Visitor<'_>) {
-        let rates = Rate::from_bps(1000)..=Rate::from_bps(1_000_000_000_000);
-        visit("l4s", "whether marks are those of L4S (RFC 9331), instead of those of RFC 3168", &mut param::flag(&mut self.l4s));
-        visit("overhead", "bytes in flight at most, by the reference window", &mut Hundredths(&mut self.overhead, 100..=1000));
-        visit("least", "least target of an encoder", &mut Ranged(&mut self.least, rates.clone()));
-        visit("most", "largest target of an encoder", &mut Ranged(&mut self.most, rates));
-    }
-}
 
 /// A packet from the lowest outstanding one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,60 +131,6 @@ pub struct Scream {
     next: Instant,
 }
 
-/// The least delay of each of the last ten minutes, in ns (RFC 6817 §3.4.2, BASE_HISTORY).
-#[derive(Clone, Copy, Debug)]
-struct Base {
-    minutes: [i64; 10],
-    began: Instant,
-}
-
-/// The last 200 delays, by QDELAY_TARGET_LO.
-#[derive(Clone, Debug)]
-struct Norms {
-    ring: [f32; Self::ALL],
-    count: usize,
-}
-
-impl Base {
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    /// Notes a delay; how far it is above the least.
-    fn note(&mut self, now: Instant, delay: i64) -> f64 {
-        if now.saturating_since(self.began) >= Self::MINUTE {
-            self.began = now;
-            self.minutes.rotate_right(1);
-            self.minutes[0] = delay;
-        }
-        self.minutes[0] = self.minutes[0].min(delay);
-        let least = self.minutes.iter().copied().min().unwrap_or(delay);
-        delay.saturating_sub(least) as f64 / 1e9
-    }
-}
-
-impl Norms {
-    const ALL: usize = 200;
-    const LATEST: usize = 50;
-
-    fn push(&mut self, norm: f64) {
-        self.ring[self.count % Self::ALL] = norm as f32;
-        self.count += 1;
-    }
-
-    fn mean(&self, latest: usize) -> f64 {
-        let n = latest.min(self.count);
-        let last = (self.count - n)..self.count;
-        let sum: f64 = last.map(|at| f64::from(self.ring[at % Self::ALL])).sum();
-        sum / n.max(1) as f64
-    }
-
-    fn variance(&self) -> f64 {
-        let n = Self::ALL.min(self.count);
-        let mean = self.mean(Self::ALL);
-        let all = self.ring[..n].iter().map(|norm| f64::from(*norm) - mean);
-        all.map(|off| off * off).sum::<f64>() / n.max(1) as f64
-    }
-}
-
 impl Scream {
     /// Nothing sent yet.
     pub fn new(params: ScreamParams) -> Self {
@@ -247,18 +153,12 @@ impl Scream {
             inflection: 1.0,
             most_in_flight: [0.0; 2],
             round_began: Instant::ZERO,
-            base: Base {
-                minutes: [i64::MAX; 10],
-                began: Instant::ZERO,
-            },
+            base: Base::new(),
             qdelay: 0.0,
             qdelay_avg: 0.0,
             qdelay_avg_at: Instant::ZERO,
             qdelay_target: TARGET.0,
-            norms: Norms {
-                ring: [0.0; Norms::ALL],
-                count: 0,
-            },
+            norms: Norms::new(),
             norm_at: Instant::ZERO,
             alpha: 0.0,
             alpha_at: Instant::ZERO,

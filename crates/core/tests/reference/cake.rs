@@ -14,12 +14,12 @@ pub struct Cake {
     new: Vec<u32>,
     old: Vec<u32>,
     decaying: Vec<u32>,
-    flows: Vec<Flow>,
+    flows: Vec<FlowState>,
     rng: Rng,
 }
 
 #[derive(Clone, Default)]
-struct Flow {
+struct FlowState {
     /// In 2^-16 B.
     deficit: i128,
     user: u32,
@@ -48,7 +48,7 @@ impl Cake {
             new: Vec::new(),
             old: Vec::new(),
             decaying: Vec::new(),
-            flows: vec![Flow::default(); config.limits.flows as usize],
+            flows: vec![FlowState::default(); config.limits.flows as usize],
             rng: Rng::new(config.seed),
         }
     }

@@ -4,6 +4,8 @@
 //! Nothing of it needs a process. The qdiscs and their maps are pinned below [`PINS`]; a [`Record`] says what belongs to the
 //! interface and what it had before, so that a later process can ask, change and restore.
 
+mod former;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use makeway_core::units::Rate;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::netlink::{self, Found, ROOT};
-use super::record::{Half, KIND, PINS, Record, VERSION, is_ours};
+use super::record::{Half, KIND, PINS, Record, VERSION};
 use super::{BpfError, Cake, Config, Qdisc, cake, stats};
 use crate::datapath::Traffic;
 use crate::datapath::{DatapathConfig, Stats};
@@ -21,25 +23,7 @@ use crate::interface::{self, Interface};
 use crate::place::Place;
 use crate::protocol::{Backend, DirectionStatus};
 use crate::rules::Direction;
-
-/// Kinds that are made again as they were: without classes, and told with everything that makes them.
-const RESTORABLE: [&str; 15] = [
-    "bfifo",
-    "cake",
-    "codel",
-    "fq",
-    "fq_codel",
-    "fq_pie",
-    "hhf",
-    "mq",
-    "netem",
-    "noqueue",
-    "pfifo",
-    "pfifo_fast",
-    "pie",
-    "sfq",
-    "tbf",
-];
+use former::restore;
 
 /// An interface that the kernel shapes, with or without this process.
 #[derive(Debug)]
@@ -495,48 +479,6 @@ impl Shaped {
     }
 }
 
-impl Found {
-    fn is_ours(&self) -> bool {
-        is_ours(&self.kind) || (self.kind == cake::KIND && self.handle == cake::HANDLE)
-    }
-
-    /// Whether it is beside the root, for filters.
-    fn is_aside(&self) -> bool {
-        ["clsact", "ingress"].contains(&self.kind.as_str())
-    }
-
-    pub(super) fn is_restorable(&self) -> bool {
-        // The kernel makes its own again; clsact and ingress stay in place.
-        let by_kernel = self.handle == 0;
-        by_kernel || self.is_aside() || RESTORABLE.contains(&self.kind.as_str())
-    }
-}
-
-/// Puts back what was at the root, and below it, if what is there is ours, or if somebody was killed while he did that.
-fn restore(index: u32, before: &[Found], resumed: bool) -> io::Result<()> {
-    let now = netlink::qdiscs(index)?;
-    let Some(root) = now.first().filter(|first| first.is_root()) else {
-        return Ok(());
-    };
-    // The kernel makes its own again; clsact and ingress are not below the root.
-    let made = |one: &&Found| one.handle != 0 && (one.is_root() || one.parent >> 16 != 0xffff);
-    let made: Vec<&Found> = before.iter().filter(made).collect();
-    let first = made.first().filter(|first| first.is_root());
-    let is_back =
-        first.is_some_and(|first| (&first.kind, first.handle) == (&root.kind, root.handle));
-    let is_half_done = resumed && is_back;
-    if !root.is_ours() && !is_half_done {
-        return Ok(());
-    }
-    match first {
-        // Children are listed behind their parents.
-        Some(_) => made
-            .into_iter()
-            .try_for_each(|one| netlink::attach(index, one)),
-        _ => netlink::detach(index, ROOT),
-    }
-}
-
 /// A missing object needs no removal.
 fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
     match done {
@@ -579,35 +521,4 @@ pub(super) fn check_pins() -> Result<(), BpfError> {
 fn now() -> u64 {
     let t = clock_gettime(ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(kind: &str, handle: u32) -> Found {
-        let mut found = Found::new(kind, ROOT);
-        found.handle = handle;
-        found
-    }
-
-    #[test]
-    fn ours_are_known_by_their_kind() {
-        assert!(found("makeway2", 0x8001_0000).is_ours());
-        assert!(!found("makeway_other", 0).is_ours());
-        assert!(!found("makeway", 0).is_ours());
-        assert!(!found("fq", 0).is_ours());
-        assert!(found("cake", cake::HANDLE).is_ours());
-        assert!(!found("cake", 0x8001_0000).is_ours());
-    }
-
-    #[test]
-    fn what_has_classes_is_not_replaced_unless_the_kernel_made_it() {
-        assert!(!found("htb", 0x1_0000).is_restorable());
-        assert!(found("mq", 0).is_restorable());
-        assert!(found("fq_codel", 0x1_0000).is_restorable());
-        let mut clsact = found("clsact", 0xffff_0000);
-        clsact.parent = 0xffff_fff1;
-        assert!(clsact.is_restorable());
-    }
 }

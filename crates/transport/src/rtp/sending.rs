@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sender's side of a call, without a socket: media in, RTP and RTCP out, feedback in.
 
+mod config;
 mod packets;
 
 use std::collections::VecDeque;
@@ -10,12 +11,11 @@ use makeway_core::measure::Histogram;
 use makeway_core::random::Rng;
 use makeway_core::rate::{FeedbackError, RateController, Reporter};
 use makeway_core::sched::Backlog;
-use makeway_core::send::{self, ClassStats, Datagram, DatagramId, Event, Policy, Sender};
+use makeway_core::send::{ClassStats, Datagram, DatagramId, Event, Policy, Sender};
 use makeway_core::units::{Bytes as Size, Duration, Instant, Rate};
 use rtcp_types::prelude::FciParser;
 use rtcp_types::{Fir, Nack, Packet, Pli, ReportBlock, SenderReport, Twcc};
 use rtp_types::RtpPacketBuilder;
-use thiserror::Error;
 
 use super::ccfb;
 use super::extension::{Extensions, PROFILE};
@@ -23,36 +23,8 @@ use super::feedback::{Arrived, Inbox, Rejected};
 use super::history::Sent;
 use super::one_way::OneWay;
 use super::rtcp::{self, NtpEpoch, Timer, from_compact};
+pub use config::{ConfigError, SendingConfig, Stream};
 pub use packets::{PacketFrame, PacketFrameError};
-
-/// One RTP stream of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
-    /// SSRC: different for each stream (RFC 3550 §3).
-    pub ssrc: u32,
-    /// 0 to 127, but not 64 to 95 (RFC 5761 §4).
-    pub payload_type: u8,
-    /// Of RTP time stamps, in Hz.
-    pub clock_rate: u32,
-    /// Of its datagrams; 0 is the most important.
-    pub class: u8,
-}
-
-/// Configuration of a [`Sending`] session, beside its controller and its policy.
-#[derive(Clone, Debug)]
-pub struct SendingConfig {
-    /// 1 to 31, as many as one SDES names (RFC 3550 §6.5); each has a class of its own.
-    pub streams: Vec<Stream>,
-    /// Bounds of the queue. `largest` is the longest RTP payload, 1400 by default: with headers and extensions it is 1460
-    /// bytes over IPv4.
-    pub queue: send::Config,
-    /// Canonical name, `user@host`, at most 255 bytes (RFC 3550 §6.5.1).
-    pub cname: String,
-    /// NTP time of [`Instant::ZERO`].
-    pub ntp: NtpEpoch,
-    /// Of first sequence numbers, first time stamps and RTCP's times.
-    pub seed: u64,
-}
 
 /// A frame of media.
 #[derive(Clone, Debug)]
@@ -575,48 +547,5 @@ impl StreamState {
         };
         let after = first.wrapping_add(ticks(at.saturating_since(zero)));
         after.wrapping_sub(ticks(zero.saturating_since(at)))
-    }
-}
-
-/// Reason why a configuration is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// There are none, or too many.
-    #[error("a call has 1 to 31 streams, not {0}")]
-    Streams(usize),
-    /// Two streams have the same SSRC or class.
-    #[error("two streams have the {0} {1}")]
-    Twice(&'static str, u32),
-    /// A payload type that RTP cannot have beside RTCP.
-    #[error("payload type {0} is not one of 0 to 63 and 96 to 127")]
-    PayloadType(u8),
-    /// A name that SDES cannot carry.
-    #[error("a CNAME of {0} bytes, at most 255 may be")]
-    Cname(usize),
-}
-
-impl SendingConfig {
-    fn check(&self) -> Result<(), ConfigError> {
-        if !(1..=31).contains(&self.streams.len()) {
-            return Err(ConfigError::Streams(self.streams.len()));
-        }
-        if self.cname.len() > 255 {
-            return Err(ConfigError::Cname(self.cname.len()));
-        }
-        for (n, stream) in self.streams.iter().enumerate() {
-            if !matches!(stream.payload_type, 0..=63 | 96..=127) {
-                return Err(ConfigError::PayloadType(stream.payload_type));
-            }
-            for other in &self.streams[..n] {
-                if other.ssrc == stream.ssrc {
-                    return Err(ConfigError::Twice("SSRC", stream.ssrc));
-                }
-                if other.class == stream.class {
-                    return Err(ConfigError::Twice("class", stream.class.into()));
-                }
-            }
-        }
-        Ok(())
     }
 }

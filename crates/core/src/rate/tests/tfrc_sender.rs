@@ -20,12 +20,12 @@ fn plain(revision: Revision) -> TfrcParams {
 }
 
 /// A sender, and what it has sent.
-struct Flow {
+struct Sender {
     tfrc: Tfrc,
     sent: u64,
 }
 
-impl Flow {
+impl Sender {
     fn new(params: TfrcParams) -> Self {
         Self {
             tfrc: Tfrc::new(params),
@@ -73,12 +73,12 @@ impl Flow {
 }
 
 /// One packet answered after 100 ms, then ten more, 10 ms apart, of which the last is answered at 300 ms.
-fn started(params: TfrcParams) -> Flow {
-    let mut flow = Flow::new(params);
-    flow.send(0, 1, 1);
-    flow.hears(100, 0, 0.0, 0.0);
-    flow.send(110, 201, 10);
-    flow
+fn started(params: TfrcParams) -> Sender {
+    let mut sender = Sender::new(params);
+    sender.send(0, 1, 1);
+    sender.hears(100, 0, 0.0, 0.0);
+    sender.send(110, 201, 10);
+    sender
 }
 
 #[test]
@@ -90,48 +90,51 @@ fn rfc_5348_4_2_initial_rate() {
         (2190, 4380.0),
         (3000, 6000.0),
     ] {
-        let mut flow = Flow::new(TfrcParams {
+        let mut sender = Sender::new(TfrcParams {
             largest: mss,
             ..TfrcParams::default()
         });
-        flow.send_at(at(0), mss);
-        flow.hears(100, 0, 0.0, 0.0);
-        flow.is(window / 0.1);
+        sender.send_at(at(0), mss);
+        sender.hears(100, 0, 0.0, 0.0);
+        sender.is(window / 0.1);
     }
 }
 
 #[test]
 fn rfc_3448_4_3_one_packet_per_rtt_at_first() {
-    let mut flow = Flow::new(plain(Revision::Rfc3448));
-    flow.send(0, 1, 1);
-    flow.hears(100, 0, 0.0, 0.0);
-    flow.is(10_000.0);
+    let mut sender = Sender::new(plain(Revision::Rfc3448));
+    sender.send(0, 1, 1);
+    sender.hears(100, 0, 0.0, 0.0);
+    sender.is(10_000.0);
 }
 
 /// One packet in a second, and the nofeedback timer after 2 s, for any size of the first packet.
 #[test]
 fn rfc_5348_4_2_before_the_first_rtt() {
     for bytes in [100, 1000] {
-        let mut flow = Flow::new(plain(Revision::Rfc5348));
-        assert!(flow.tfrc.next_send().unwrap() <= at(5));
-        flow.send_at(at(5), bytes);
-        assert_eq!(flow.tfrc.next_send(), Some(at(1005)));
-        assert_eq!(flow.tfrc.next_timeout(), Some(at(2005)));
+        let mut sender = Sender::new(plain(Revision::Rfc5348));
+        assert!(sender.tfrc.next_send().unwrap() <= at(5));
+        sender.send_at(at(5), bytes);
+        assert_eq!(sender.tfrc.next_send(), Some(at(1005)));
+        assert_eq!(sender.tfrc.next_timeout(), Some(at(2005)));
     }
 }
 
 /// A receiver that never answers: halved at 2 s and then after each 2 s / X, to a packet in 64 s.
 #[test]
 fn rfc_5348_4_4_a_receiver_that_never_answers_stops_the_sender() {
-    let mut flow = Flow::new(plain(Revision::Rfc5348));
+    let mut sender = Sender::new(plain(Revision::Rfc5348));
     let mut halved = Vec::new();
     while halved.len() < 8 {
-        let (send, timer) = (flow.tfrc.next_send().unwrap(), flow.tfrc.next_timeout());
+        let (send, timer) = (sender.tfrc.next_send().unwrap(), sender.tfrc.next_timeout());
         if timer.is_none_or(|timer| send <= timer) {
-            flow.send_at(send, 1000);
+            sender.send_at(send, 1000);
         } else {
-            flow.tfrc.on_timeout(timer.unwrap());
-            halved.push((timer.unwrap().as_nanos() / 1_000_000_000, 1000.0 / flow.x()));
+            sender.tfrc.on_timeout(timer.unwrap());
+            halved.push((
+                timer.unwrap().as_nanos() / 1_000_000_000,
+                1000.0 / sender.x(),
+            ));
         }
     }
     let expected = [
@@ -148,24 +151,24 @@ fn rfc_5348_4_4_a_receiver_that_never_answers_stops_the_sender() {
         assert_eq!(*time, expected_time);
         assert!((seconds - expected_seconds).abs() < 0.1, "{seconds}");
     }
-    assert!(flow.sent < 20, "{}", flow.sent);
+    assert!(sender.sent < 20, "{}", sender.sent);
 }
 
 /// R = 0.9 R + 0.1 R_sample.
 #[test]
 fn rfc_5348_4_3_rtt() {
-    let mut flow = started(plain(Revision::Rfc5348));
-    assert_eq!(flow.tfrc.rtt(), Some(Duration::from_millis(100)));
-    flow.hears(400, 0, 0.0, 10_000.0);
-    let rtt = flow.tfrc.rtt().unwrap().as_secs_f64();
+    let mut sender = started(plain(Revision::Rfc5348));
+    assert_eq!(sender.tfrc.rtt(), Some(Duration::from_millis(100)));
+    sender.hears(400, 0, 0.0, 10_000.0);
+    let rtt = sender.tfrc.rtt().unwrap().as_secs_f64();
     assert!((rtt - 0.11).abs() < 1e-6, "{rtt}");
 }
 
 /// The time that the receiver held the packet does not count.
 #[test]
 fn rfc_5348_4_3_t_delay() {
-    let mut flow = Flow::new(plain(Revision::Rfc5348));
-    flow.send(0, 1, 1);
+    let mut sender = Sender::new(plain(Revision::Rfc5348));
+    sender.send(0, 1, 1);
     let report = Report::LossEvents {
         rate: 0.0,
         received: Rate::from_bps(0),
@@ -175,28 +178,28 @@ fn rfc_5348_4_3_t_delay() {
         held: Duration::from_millis(30),
         report,
     };
-    flow.tfrc.on_feedback(at(100), &feedback).unwrap();
-    assert_eq!(flow.tfrc.rtt(), Some(Duration::from_millis(70)));
+    sender.tfrc.on_feedback(at(100), &feedback).unwrap();
+    assert_eq!(sender.tfrc.rtt(), Some(Duration::from_millis(70)));
 }
 
 /// Doubled once in an RTT: twice the initial 40 kB/s, and no more within the RTT.
 #[test]
 fn rfc_5348_4_3_slow_start() {
-    let mut flow = started(plain(Revision::Rfc5348));
-    flow.is(40_000.0);
-    flow.hears(210, 5, 0.0, 100_000.0);
-    flow.is(80_000.0);
-    flow.hears(250, 0, 0.0, 100_000.0);
-    flow.is(80_000.0);
+    let mut sender = started(plain(Revision::Rfc5348));
+    sender.is(40_000.0);
+    sender.hears(210, 5, 0.0, 100_000.0);
+    sender.is(80_000.0);
+    sender.hears(250, 0, 0.0, 100_000.0);
+    sender.is(80_000.0);
 }
 
 /// Slow start goes to twice the receive rate, but not below the initial rate.
 #[test]
 fn rfc_5348_4_3_slow_start_follows_the_receive_rate() {
     for (received, x) in [(30_000.0, 60_000.0), (1000.0, 40_000.0)] {
-        let mut flow = started(plain(Revision::Rfc5348));
-        flow.hears(300, 0, 0.0, received);
-        flow.is(x);
+        let mut sender = started(plain(Revision::Rfc5348));
+        sender.hears(300, 0, 0.0, received);
+        sender.is(x);
     }
 }
 
@@ -211,10 +214,10 @@ fn rfc_5348_4_3_congestion_avoidance() {
             (1.0, 0.0, 15.625),
         ];
         for (p, received, x) in cases {
-            let mut flow = started(plain(revision));
-            flow.hears(300, 0, p, received);
+            let mut sender = started(plain(revision));
+            sender.hears(300, 0, p, received);
             // All data of the interval were sent as soon as they might: not limited by them.
-            flow.is(x);
+            sender.is(x);
         }
     }
 }
@@ -227,26 +230,26 @@ fn rfc_5348_4_3_a_data_limited_sender_keeps_its_rate() {
         (Revision::Rfc4342, 20_000.0),
         (Revision::Rfc5348, 80_000.0),
     ] {
-        let mut flow = Flow::new(TfrcParams {
+        let mut sender = Sender::new(TfrcParams {
             credit: true,
             ..plain(revision)
         });
-        flow.send(0, 1, 1);
-        flow.hears(100, 0, 0.0, 0.0);
+        sender.send(0, 1, 1);
+        sender.hears(100, 0, 0.0, 0.0);
         // As fast as it may, then one packet in 100 ms.
         for ms in 101..1001 {
-            while flow.tfrc.next_send().unwrap() <= at(ms) {
-                flow.send_at(at(ms), 1000);
+            while sender.tfrc.next_send().unwrap() <= at(ms) {
+                sender.send_at(at(ms), 1000);
             }
             if ms % 100 == 0 && ms > 500 {
-                flow.hears(ms, 3, if ms == 1000 { 0.001 } else { 0.0 }, 40_000.0);
+                sender.hears(ms, 3, if ms == 1000 { 0.001 } else { 0.0 }, 40_000.0);
             }
         }
         for ms in (1010..5000).step_by(100) {
-            flow.send_at(at(ms), 1000);
-            flow.hears(ms + 99, 0, 0.001, 10_000.0);
+            sender.send_at(at(ms), 1000);
+            sender.hears(ms + 99, 0, 0.001, 10_000.0);
         }
-        flow.is(x);
+        sender.is(x);
     }
 }
 
@@ -254,18 +257,18 @@ fn rfc_5348_4_3_a_data_limited_sender_keeps_its_rate() {
 #[test]
 fn rfc_5348_4_3_a_loss_in_a_data_limited_interval() {
     for (received, x) in [(10_000.0, 20_000.0), (30_000.0, 25_500.0)] {
-        let mut flow = Flow::new(TfrcParams {
+        let mut sender = Sender::new(TfrcParams {
             credit: true,
             ..plain(Revision::Rfc5348)
         });
-        flow.send(0, 1, 1);
-        flow.hears(100, 0, 0.0, 0.0);
-        flow.send(110, 400, 1);
-        flow.hears(400, 100, 0.001, 40_000.0);
-        flow.is(80_000.0);
-        flow.send(30_000, 30_001, 1);
-        flow.hears(30_100, 0, 0.002, received);
-        flow.is(x);
+        sender.send(0, 1, 1);
+        sender.hears(100, 0, 0.0, 0.0);
+        sender.send(110, 400, 1);
+        sender.hears(400, 100, 0.001, 40_000.0);
+        sender.is(80_000.0);
+        sender.send(30_000, 30_001, 1);
+        sender.hears(30_100, 0, 0.002, received);
+        sender.is(x);
     }
 }
 
@@ -278,24 +281,24 @@ fn rfc_5348_4_4_halved_without_feedback() {
         (0.0, 30_000.0, 60_000.0),
     ] {
         for revision in [Revision::Rfc3448, Revision::Rfc5348] {
-            let mut flow = started(plain(revision));
-            flow.hears(300, 0, p, received);
-            flow.is(if revision == Revision::Rfc3448 && p == 0.0 {
+            let mut sender = started(plain(revision));
+            sender.hears(300, 0, p, received);
+            sender.is(if revision == Revision::Rfc3448 && p == 0.0 {
                 20_000.0
             } else {
                 x
             });
-            let x = flow.x();
-            flow.send(310, 320, 1);
-            let due = flow.tfrc.next_timeout().unwrap();
+            let x = sender.x();
+            sender.send(310, 320, 1);
+            let due = sender.tfrc.next_timeout().unwrap();
             assert_eq!(due, at(700));
-            flow.tfrc.on_timeout(due);
+            sender.tfrc.on_timeout(due);
             if revision == Revision::Rfc3448 && p == 0.0 {
                 // X_recv is halved, to 15 kB/s, and min(2 X, 2 X_recv) is more than X: one more lets it down.
-                flow.is(30_000.0);
+                sender.is(30_000.0);
                 continue;
             }
-            flow.is(x / 2.0);
+            sender.is(x / 2.0);
         }
     }
 }
@@ -309,15 +312,15 @@ fn rfc_5348_4_4_an_idle_sender_keeps_the_initial_rate() {
         (Revision::Rfc5348, false, 40_000.0),
         (Revision::Rfc5348, true, 80_000.0),
     ] {
-        let mut flow = Flow::new(TfrcParams {
+        let mut sender = Sender::new(TfrcParams {
             faster_restart,
             ..plain(revision)
         });
-        flow.send(0, 1, 1);
-        flow.hears(100, 0, 0.0, 0.0);
+        sender.send(0, 1, 1);
+        sender.hears(100, 0, 0.0, 0.0);
         for i in 0..5 {
-            flow.send(110 + 200 * i, 200 + 200 * i, 1);
-            flow.hears(
+            sender.send(110 + 200 * i, 200 + 200 * i, 1);
+            sender.hears(
                 299 + 200 * i,
                 0,
                 if i == 4 { 0.0001 } else { 0.0 },
@@ -325,14 +328,14 @@ fn rfc_5348_4_4_an_idle_sender_keeps_the_initial_rate() {
             );
         }
         for _ in 0..30 {
-            let due = flow.tfrc.next_timeout().unwrap();
-            flow.tfrc.on_timeout(due);
+            let due = sender.tfrc.next_timeout().unwrap();
+            sender.tfrc.on_timeout(due);
         }
         let (low, high) = (x / 2.0, x);
         assert!(
-            (low..=high * 1.001).contains(&flow.x()),
+            (low..=high * 1.001).contains(&sender.x()),
             "{revision:?}: {}",
-            flow.x()
+            sender.x()
         );
     }
 }
@@ -340,32 +343,32 @@ fn rfc_5348_4_4_an_idle_sender_keeps_the_initial_rate() {
 /// A sample of 200 ms after 100 ms: X times (0.9 sqrt(0.1) + 0.1 sqrt(0.2)) / sqrt(0.2).
 #[test]
 fn rfc_5348_4_5_a_longer_rtt_lowers_the_rate() {
-    let mut flow = started(TfrcParams {
+    let mut sender = started(TfrcParams {
         damping: true,
         ..plain(Revision::Rfc5348)
     });
-    flow.hears(400, 0, 0.1, 100_000.0);
+    sender.hears(400, 0, 0.1, 100_000.0);
     let x = equation::throughput(1000.0, 0.11, 0.1);
-    flow.is(x * (0.9 * 0.1_f64.sqrt() + 0.1 * 0.2_f64.sqrt()) / 0.2_f64.sqrt());
+    sender.is(x * (0.9 * 0.1_f64.sqrt() + 0.1 * 0.2_f64.sqrt()) / 0.2_f64.sqrt());
 }
 
 /// After a pause no more than an RTT's worth: 4 packets at 40 kB/s; without credit 1.
 #[test]
 fn rfc_5348_4_6_bursts_are_an_rtt_at_most() {
     for (credit, packets) in [(true, 4), (false, 1)] {
-        let mut flow = Flow::new(TfrcParams {
+        let mut sender = Sender::new(TfrcParams {
             credit,
             granularity: Duration::ZERO,
             ..plain(Revision::Rfc5348)
         });
-        flow.send(0, 1, 1);
-        flow.hears(100, 0, 0.0, 0.0);
-        flow.send(110, 111, 1);
-        let before = flow.sent;
-        while flow.tfrc.next_send().unwrap() <= at(300) {
-            flow.send_at(at(300), 1000);
+        sender.send(0, 1, 1);
+        sender.hears(100, 0, 0.0, 0.0);
+        sender.send(110, 111, 1);
+        let before = sender.sent;
+        while sender.tfrc.next_send().unwrap() <= at(300) {
+            sender.send_at(at(300), 1000);
         }
-        assert_eq!(flow.sent - before, packets);
+        assert_eq!(sender.sent - before, packets);
     }
 }
 
@@ -374,15 +377,15 @@ fn rfc_5348_4_6_bursts_are_an_rtt_at_most() {
 fn rfc_5348_8_3_a_packet_may_leave_early() {
     for (granularity, early) in [(1000, 12_500), (10, 5000), (1, 500)] {
         let granularity = Duration::from_millis(granularity);
-        let mut flow = Flow::new(TfrcParams {
+        let mut sender = Sender::new(TfrcParams {
             granularity,
             ..plain(Revision::Rfc5348)
         });
-        flow.send(0, 1, 1);
-        flow.hears(100, 0, 0.0, 0.0);
-        flow.send(200, 201, 1);
+        sender.send(0, 1, 1);
+        sender.hears(100, 0, 0.0, 0.0);
+        sender.send(200, 201, 1);
         assert_eq!(
-            flow.tfrc.next_send(),
+            sender.tfrc.next_send(),
             Some(at(225) - Duration::from_micros(early))
         );
     }
@@ -391,18 +394,18 @@ fn rfc_5348_8_3_a_packet_may_leave_early() {
 /// RFC 4342 §5.3: with the largest size for s, packets of 200 bytes count as 1000, and so does what is received of them.
 #[test]
 fn rfc_4342_5_3_each_packet_counts_as_one() {
-    let mut small = Flow::new(TfrcParams {
+    let mut small = Sender::new(TfrcParams {
         segment: SegmentSize::Largest,
         ..plain(Revision::Rfc5348)
     });
-    let mut large = Flow::new(plain(Revision::Rfc5348));
-    for (flow, bytes) in [(&mut small, 200), (&mut large, 1000)] {
-        flow.send_at(at(0), bytes);
-        flow.hears(100, 0, 0.0, 0.0);
+    let mut large = Sender::new(plain(Revision::Rfc5348));
+    for (sender, bytes) in [(&mut small, 200), (&mut large, 1000)] {
+        sender.send_at(at(0), bytes);
+        sender.hears(100, 0, 0.0, 0.0);
         for ms in (110..200).step_by(10) {
-            flow.send_at(at(ms), bytes);
+            sender.send_at(at(ms), bytes);
         }
-        flow.hears(300, 0, 0.01, 20.0 * f64::from(bytes));
+        sender.hears(300, 0, 0.01, 20.0 * f64::from(bytes));
     }
     assert_eq!(small.tfrc.next_send(), large.tfrc.next_send());
     assert!((small.x() * 5.0 / large.x() - 1.0).abs() < 1e-3);
@@ -411,10 +414,10 @@ fn rfc_4342_5_3_each_packet_counts_as_one() {
 /// One feedback packet can say what it will: at most twice as fast, from the initial rate up; and X_inst at most twice X.
 #[test]
 fn one_feedback_packet_doubles_the_rate_at_most() {
-    let mut flow = started(plain(Revision::Rfc5348));
-    flow.hears(300, 0, 1e-300, 200_000.0);
-    flow.is(80_000.0);
-    let mut flow = started(TfrcParams {
+    let mut sender = started(plain(Revision::Rfc5348));
+    sender.hears(300, 0, 1e-300, 200_000.0);
+    sender.is(80_000.0);
+    let mut sender = started(TfrcParams {
         damping: true,
         ..plain(Revision::Rfc5348)
     });
@@ -425,7 +428,8 @@ fn one_feedback_packet_doubles_the_rate_at_most() {
             received: Rate::from_bps(1_600_000),
         },
     );
-    flow.tfrc
+    sender
+        .tfrc
         .on_feedback(
             at(300),
             &Feedback {
@@ -437,7 +441,7 @@ fn one_feedback_packet_doubles_the_rate_at_most() {
         .unwrap();
     // The RTT counts as 50 ms, half of what the report took.
     let sqmean = 0.9 * 0.1_f64.sqrt() + 0.1 * 0.05_f64.sqrt();
-    flow.is(2.0 * 4000.0 / 0.095 * sqmean / 0.05_f64.sqrt());
+    sender.is(2.0 * 4000.0 / 0.095 * sqmean / 0.05_f64.sqrt());
 }
 
 /// X allows packets, each as one of s. Where they become shorter than the mean of those before, as when video ends and audio goes

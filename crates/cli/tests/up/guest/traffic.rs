@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Traffic of the tests in a guest: downloads, a call, single packets.
+
+use super::*;
+
+/// TCP to the far end that does not stop; what came.
+pub fn download(far: &Far, port: u16) -> Arc<AtomicU64> {
+    let listener = far.run(move || TcpListener::bind(("10.9.0.2", port)).unwrap());
+    let got = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&got);
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 65_536];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            counter.fetch_add(n as u64, Ordering::Relaxed);
+        }
+    });
+    thread::spawn(move || {
+        let mut stream = TcpStream::connect(("10.9.0.2", port)).unwrap();
+        let chunk = vec![7; 65_536];
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    got
+}
+
+/// Mbit/s of all of them over three seconds.
+pub fn rate(downloads: &[Arc<AtomicU64>]) -> f64 {
+    let sum = || {
+        downloads
+            .iter()
+            .map(|got| got.load(Ordering::Relaxed))
+            .sum::<u64>()
+    };
+    let (begin, since) = (sum(), Instant::now());
+    thread::sleep(Duration::from_secs(3));
+    (sum() - begin) as f64 * 8e-6 / since.elapsed().as_secs_f64()
+}
+
+/// A call of 50 packets a second for three seconds: its delays in ms, in order of size; a lost packet has none.
+pub fn call(far: &Far) -> Vec<f64> {
+    const PACKETS: usize = 150;
+    let receiver = far.udp(4000);
+    receiver
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let epoch = Instant::now();
+    let received = thread::spawn(move || {
+        let mut delays = Vec::new();
+        let mut packet = [0; 200];
+        while delays.len() < PACKETS && receiver.recv(&mut packet).is_ok() {
+            let sent = u64::from_be_bytes(packet[..8].try_into().unwrap());
+            delays.push((epoch.elapsed().as_micros() as u64 - sent) as f64 / 1e3);
+        }
+        delays
+    });
+    let sender = UdpSocket::bind("10.9.0.1:0").unwrap();
+    for _ in 0..PACKETS {
+        let mut packet = [0; 200];
+        packet[..8].copy_from_slice(&(epoch.elapsed().as_micros() as u64).to_be_bytes());
+        sender.send_to(&packet, "10.9.0.2:4000").unwrap();
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut delays = received.join().unwrap();
+    delays.sort_by(f64::total_cmp);
+    delays
+}
+
+/// Whether a packet comes in by `near`.
+pub fn comes_in(far: &Far) -> bool {
+    let receiver = UdpSocket::bind("10.9.0.1:4002").unwrap();
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    let sender = far.run(|| UdpSocket::bind("10.9.0.2:0").unwrap());
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        sender.send_to(b"mark", "10.9.0.1:4002").unwrap();
+        if receiver.recv(&mut [0; 8]).is_ok() {
+            return true;
+        }
+    }
+    false
+}
