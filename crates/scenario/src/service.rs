@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway.toml`: the interfaces that `makeway service` shapes, read and checked as scenarios are.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
@@ -80,18 +80,8 @@ pub const FIELDS: &[Field] = &[
 pub const AUTORATE: &[Field] = &[
     Field::optional("upload", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most egress rate"),
     Field::optional("download", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most ingress rate"),
-    Field::optional("reflectors", Values::Other("addresses: `[\"192.0.2.1\"]`; `[]`: none"), "six resolvers of three operators", "hosts that answer probes of ICMP; six are asked at a time, and others stand by"),
+    Field::optional("reflectors", Values::Other("addresses: `[\"192.0.2.1\"]`"), "none", "hosts that are probed by ICMP, of those who agree to it; six are asked at a time, and others stand by"),
     Field::new("tcp", Values::Flag, "true", "reads the timestamps of TCP connections that pass"),
-];
-
-/// Resolvers that answer from many places: 1.1.1.1, 9.9.9.9, 8.8.8.8 and the second address of each.
-pub const REFLECTORS: [IpAddr; 6] = [
-    IpAddr::V4(Ipv4Addr::new(1, 1, 1, 1)),
-    IpAddr::V4(Ipv4Addr::new(9, 9, 9, 9)),
-    IpAddr::V4(Ipv4Addr::new(8, 8, 8, 8)),
-    IpAddr::V4(Ipv4Addr::new(1, 0, 0, 1)),
-    IpAddr::V4(Ipv4Addr::new(149, 112, 112, 112)),
-    IpAddr::V4(Ipv4Addr::new(8, 8, 4, 4)),
 ];
 
 /// Contents of the file.
@@ -266,7 +256,8 @@ fn autorate(
 ) -> Result<Autorate, ScenarioError> {
     let tcp = s.value::<bool>("tcp")?;
     let reflectors = match s.given("reflectors")? {
-        None => REFLECTORS.to_vec(),
+        // No host is probed unasked.
+        None => Vec::new(),
         Some(item) => {
             let one = |item: &Item| {
                 let address = text(item).and_then(|text| text.parse().ok());
@@ -531,7 +522,7 @@ mod tests {
         );
         let bare = with("").unwrap();
         assert_eq!((bare.upload, bare.tcp), (None, true));
-        assert_eq!(bare.reflectors, REFLECTORS);
+        assert!(bare.reflectors.is_empty());
         let all = with("upload = [\"4mbit\", \"40mbit\"]\nreflectors = [\"192.0.2.1\", \"2001:db8::1\"]\ntcp = false\n").unwrap();
         let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000);
         assert_eq!(all.upload, Some((mbit(4), mbit(40))));
@@ -540,6 +531,7 @@ mod tests {
         for (keys, said) in [
             ("reflectors = [\"one\"]\n", "2001:db8::1"),
             ("reflectors = []\ntcp = false\n", "no source of delay"),
+            ("tcp = false\n", "no source of delay"),
             ("upload = \"4mbit\"\n", "is not two rates"),
             ("upload = [\"40mbit\", \"4mbit\"]\n", "no range of rates"),
             (

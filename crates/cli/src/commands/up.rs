@@ -39,7 +39,7 @@ Examples:
   sudo makeway up wan0 --rate 20mbit --discipline tred --tickets 900
       drops by the tickets on packets (see makeway tag), and trades them for 900 tickets/s
       of the next hop's
-  sudo makeway up wan0 --rate 8mbit --down 40mbit --autorate --down-range 10mbit..90mbit --reflector 9.9.9.9
+  sudo makeway up wan0 --rate 8mbit --down 40mbit --autorate --down-range 10mbit..90mbit
       rates follow a link that changes, by the delay that it adds
   sudo makeway up wan0 --set rate=15mbit --set discipline=fq
       changes the one that runs, without losing a packet
@@ -118,7 +118,7 @@ pub struct Up {
     /// Bounds of the ingress rate under --autorate [default: a fifth of --down, and twice].
     #[arg(long, value_name = "LEAST..MOST", value_parser = range, requires_all = ["autorate", "down"])]
     down_range: Option<Range>,
-    /// Host that answers probes of ICMP, by its address; may be repeated: six are asked at a time, and others stand by.
+    /// Host that is probed by ICMP, of those who agree to it; may be repeated: six are asked at a time, and others stand by [default: none].
     #[arg(long, value_name = "ADDRESS", requires = "autorate")]
     reflector: Vec<IpAddr>,
     /// Reads no timestamps of TCP connections under --autorate.

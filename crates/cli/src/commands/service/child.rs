@@ -405,7 +405,7 @@ mod tests {
             "",
             "download = \"50mbit\"\nlink = \"pppoe-vdsl2\"\nlimit = \"60 packets\"\nbackend = \"nfqueue\"",
             "overhead = -4\nmpu = 64\ncells = \"atm\"\ndiscipline = \"codel\"\nparameters = { \"codel.target\" = \"9ms\" }",
-            "download = \"50mbit\"\n[interface.wan0.autorate]\ndownload = [\"9mbit\", \"60mbit\"]\ntcp = false",
+            "download = \"50mbit\"\n[interface.wan0.autorate]\ndownload = [\"9mbit\", \"60mbit\"]\nreflectors = [\"192.0.2.1\"]\ntcp = false",
             "discipline = \"hier\"\nusers = \"src-host\"\nweights = { \"2001:db8::1\" = 3 }\nflows = \"host-pair\"",
         ] {
             let line = [OsString::from("makeway")]
