@@ -133,7 +133,7 @@ fn sink(mut stream: TcpStream) {
     while stream.read(&mut [0; 65_536]).is_ok_and(|n| n > 0) {}
 }
 
-fn tc(line: &str) {
+pub fn tc(line: &str) {
     let status = Command::new("tc").args(line.split(' ')).status();
     assert!(status.expect("tc runs").success(), "tc {line}");
 }
@@ -179,7 +179,10 @@ fn file(keys: &str) -> String {
     )
 }
 
-/// Downloads and an upload before a link that has its rate, and half of it then.
+/// Shares of the link's rate.
+const NEAR_THE_LINKS: std::ops::RangeInclusive<f64> = 0.85..=1.05;
+
+/// Downloads and an upload before a link that has its rate, less than half of it then, and its rate again.
 fn follows_a_link(keys: &str, directions: &[usize]) -> (Line, Service) {
     let line = Line::new(8, 24);
     let service = Service::start(&file(keys));
@@ -189,19 +192,26 @@ fn follows_a_link(keys: &str, directions: &[usize]) -> (Line, Service) {
         directions,
         "the rates rise to the link's",
         [8.0, 24.0],
-        0.75..=1.1,
+        NEAR_THE_LINKS,
     );
     line.set(4, 10);
     let down = follows(
         directions,
         "the rates fall below the link's",
         [4.0, 10.0],
-        0.6..=1.02,
+        NEAR_THE_LINKS,
+    );
+    line.set(8, 24);
+    let again = follows(
+        directions,
+        "the rates rise to the link's again",
+        [8.0, 24.0],
+        NEAR_THE_LINKS,
     );
     let told = autorate();
     let [cpu, seconds] = ["cpu_seconds", "seconds"].map(|key| told[key].as_f64().unwrap());
     println!(
-        "autorate {keys:?}: up {up:.1?}, down {down:.1?}; {:.2} % of a processor, {} samples, {} of TCP",
+        "autorate {keys:?}: up {up:.1?}, down {down:.1?}, up again {again:.1?}; {:.2} % of a processor, {} samples, {} of TCP",
         cpu / seconds * 100.0,
         told["samples"],
         told["tcp_samples"]
