@@ -11,7 +11,7 @@ use super::{Kernel, Vm, VmError, cache, file, find};
 /// The longest time without a line: on a machine with ten other programs, a guest takes ten times as long as on a quiet one.
 const LIMIT: Duration = Duration::from_secs(900);
 /// For packet queues, for links and for the qdiscs of scenarios.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
     "veth",
     "tun",
     "nf_tables",
@@ -24,6 +24,7 @@ const MODULES: [&str; 12] = [
     "act_mirred",
     "sch_netem",
     "sch_tbf",
+    "sch_htb",
 ];
 const TOOLS: [(&str, &str); 3] = [("nft", "nftables"), ("ip", "iproute2"), ("tc", "iproute2")];
 

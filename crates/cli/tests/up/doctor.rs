@@ -8,6 +8,7 @@ use makeway_gateway::interface::Interface;
 use makeway_gateway::rules::{self, Direction};
 use makeway_testing::skip;
 
+use super::autorate::tc;
 use super::traced::{self, Act};
 use super::*;
 
@@ -142,6 +143,10 @@ fn faults_of_the_file_and_the_interface_are_found() {
     doctor.finds("shaper", "sqm-scripts", "systemctl disable --now sqm@near");
     ip("link del ifb4near");
 
+    tc("qdisc replace dev near root htb");
+    doctor.finds("shaper", "the root qdisc htb", "tc qdisc del dev near root");
+    tc("qdisc del dev near root");
+
     // Flushed by somebody.
     assert!(rules::remove("near", Direction::Egress).unwrap());
     doctor.finds("rules", "egress rule is gone", "systemctl restart makeway");
@@ -199,6 +204,34 @@ fn packets_that_makeway_does_not_see_are_found() {
         "counters",
         "of them seen by makeway",
         "the ppp interface over PPPoE",
+    );
+}
+
+#[test]
+fn packets_that_the_kernel_drops_before_makeway_reads_them_are_found() {
+    if !inside_in_order("doctor::packets_that_the_kernel_drops_before_makeway_reads_them_are_found")
+    {
+        return;
+    }
+    let far = Far::new();
+    let _receiver = far.udp(4000);
+    let up = Up::start("up near --rate 8mbit --backend nfqueue");
+    // A machine that does not keep up: nobody reads the packet queue while more come than it holds.
+    up.signal(libc::SIGSTOP);
+    // A socket has room for some hundred packets under way.
+    let senders: Vec<_> = (0..200)
+        .map(|_| UdpSocket::bind("10.9.0.1:0").unwrap())
+        .collect();
+    for sender in &senders {
+        sender.set_nonblocking(true).unwrap();
+        let mut sent = (0..400).map(|_| sender.send_to(&[0; 100], "10.9.0.2:4000"));
+        sent.all(|one| one.is_ok());
+    }
+    up.signal(libc::SIGCONT);
+    Doctor::of(NEAR).finds(
+        "losses",
+        "egress packets before makeway read them",
+        "backend = \"bpf\"",
     );
 }
 
