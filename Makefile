@@ -3,13 +3,14 @@
 # make test    format, lints as errors, all tests
 # make browser a call between two real browsers beside downloads: make browser ARGS='--help'
 # make webtransport a live video to a real browser by WebTransport, beside downloads: make webtransport ARGS='--help'
+# make papers  the papers' experiments in simulated time, each as long as the paper's, ten replications: out/papers; goes on where it was stopped
 # make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it
 # make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask: out/sweep.json; after make python
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser webtransport package python bench-sweep test peers test-binaries check fuzz
+.PHONY: demo browser webtransport papers package python bench-sweep test peers test-binaries check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
@@ -73,6 +74,11 @@ webtransport:
 	@$(PLAYWRIGHT)
 	@cargo build --locked --bin makeway --example webtransport --example delay
 	@node browser/webtransport.js $(ARGS)
+
+papers:
+	@scripts/setup cargo=cargo iptables=iptables $(QDISCS) qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod
+	@cargo build --locked --release --bin makeway-lab
+	@target/release/makeway-lab papers --world sim --full --out out/papers --json out/papers/verdicts.json $(ARGS)
 
 package:
 	@scripts/setup cargo=cargo iptables=iptables dpkg-shlibdeps=dpkg-dev strip=binutils $(QDISCS)

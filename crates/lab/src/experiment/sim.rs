@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs in simulated time, on threads of this process; each replication is kept when it is done.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -35,12 +36,14 @@ pub fn run(
     for place in &places {
         fs::create_dir_all(place).with_context(|| format!("{} cannot be made", place.display()))?;
     }
-    let pieces: Vec<(usize, u64)> = (cells.iter().enumerate())
+    let mut pieces: Vec<(usize, u64)> = (cells.iter().enumerate())
         .flat_map(|(n, cell)| {
             let runs = cell.runs.unwrap_or(grid.runs) as u64;
             (1..=runs).map(move |replication| (n, replication))
         })
         .collect();
+    // The long ones first, so that the last is not waited for alone; replications of a cell stay in their order.
+    pieces.sort_by_key(|(n, _)| Reverse(cells[*n].cost()));
     let work = |number: usize| -> anyhow::Result<Option<Report>> {
         let (n, replication) = pieces[number];
         let file = places[n].join(format!("{replication}.json"));

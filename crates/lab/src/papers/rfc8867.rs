@@ -31,6 +31,8 @@ struct Case {
     seconds: u64,
     /// Groups of flows that are calls.
     calls: &'static [&'static str],
+    /// Buffers behind which no packet of audio waits beyond its deadline; none where those of the case are such.
+    short: &'static [&'static str],
 }
 
 const fn case(
@@ -39,6 +41,7 @@ const fn case(
     says: &'static str,
     seconds: u64,
     calls: &'static [&'static str],
+    short: &'static [&'static str],
 ) -> Case {
     Case {
         id,
@@ -46,6 +49,7 @@ const fn case(
         says,
         seconds,
         calls,
+        short,
     }
 }
 
@@ -57,6 +61,7 @@ const CASES: [Case; 8] = [
         "one call over 1, 2.5, 0.6, 1 Mbit/s",
         100,
         &["call"],
+        &["link.line.queue.limit=22500B"],
     ),
     case(
         "rfc8867.5_2",
@@ -64,6 +69,7 @@ const CASES: [Case; 8] = [
         "two calls over 4, 2, 3.5, 1, 2 Mbit/s",
         125,
         &["call"],
+        &["link.line.queue.limit=37500B"],
     ),
     case(
         "rfc8867.5_3",
@@ -71,6 +77,10 @@ const CASES: [Case; 8] = [
         "a call in both directions, both rates change",
         100,
         &["call", "answer"],
+        &[
+            "link.line.queue.0.limit=18750B",
+            "link.line.queue.1.limit=18750B",
+        ],
     ),
     case(
         "rfc8867.5_4",
@@ -78,6 +88,7 @@ const CASES: [Case; 8] = [
         "three calls begin 20 s apart, 3.5 Mbit/s",
         120,
         &["call"],
+        &[],
     ),
     case(
         "rfc8867.5_5",
@@ -85,6 +96,7 @@ const CASES: [Case; 8] = [
         "five calls over 10 to 150 ms, 4 Mbit/s",
         300,
         &BY_DELAY,
+        &["link.line.queue.limit=100000B"],
     ),
     case(
         "rfc8867.5_6",
@@ -92,6 +104,7 @@ const CASES: [Case; 8] = [
         "a call beside a long download, 2 Mbit/s",
         120,
         &["call"],
+        &[],
     ),
     case(
         "rfc8867.5_7",
@@ -99,6 +112,7 @@ const CASES: [Case; 8] = [
         "two calls beside ten short downloads, 2 Mbit/s",
         300,
         &["call"],
+        &[],
     ),
     case(
         "rfc8867.5_8",
@@ -106,11 +120,99 @@ const CASES: [Case; 8] = [
         "three calls, one is silent from 40 to 60 s, 3.5 Mbit/s",
         120,
         &["call", "pausing"],
+        &[],
     ),
 ];
 const CONTROLLERS: [&str; 2] = ["tfrc", "abrc"];
 const POLICIES: [&str; 2] = ["sbpn2", "fifo"];
-const RUNS: usize = 5;
+const RUNS: usize = 10;
+
+/// A thing that is changed alone, with SBPN2.
+struct Change {
+    /// As the cells are named.
+    name: &'static str,
+    says: &'static str,
+    controller: &'static str,
+    /// Of the controller.
+    keys: &'static str,
+    /// Whether the case's short buffers are taken.
+    short: bool,
+}
+
+const fn of_abrc(name: &'static str, says: &'static str, keys: &'static str) -> Change {
+    Change {
+        name,
+        says,
+        controller: "abrc",
+        keys,
+        short: false,
+    }
+}
+
+const CHANGES: [Change; 7] = [
+    Change {
+        controller: "tfrc",
+        ..SHORT
+    },
+    SHORT,
+    of_abrc(
+        "bytes",
+        "ABRC, occupancy in bytes (footnote 1)",
+        ", unit = \"bytes\"",
+    ),
+    of_abrc(
+        "shortest",
+        "ABRC, T_UDP the shortest",
+        ", t_udp = \"shortest\"",
+    ),
+    of_abrc(
+        "k-0.2",
+        "ABRC, k_T = 0.2: the sum of beta is below 1",
+        ", k = 0.2",
+    ),
+    of_abrc(
+        "bytes-0.2",
+        "ABRC, both: bytes, k_T = 0.2",
+        ", unit = \"bytes\", k = 0.2",
+    ),
+    of_abrc(
+        "interval",
+        "ABRC, a report each 0.2 s",
+        ", interval = \"200ms\"",
+    ),
+];
+const SHORT: Change = Change {
+    short: true,
+    ..of_abrc(
+        "short",
+        "the network's buffers shorter than the audio's deadline",
+        "",
+    )
+};
+
+impl Change {
+    fn applies(&self, case: &Case) -> bool {
+        !self.short || !case.short.is_empty()
+    }
+
+    fn key(&self, case: &Case) -> Key {
+        Key::new(format!(
+            "{}/changed/{}/{}",
+            case.id, self.controller, self.name
+        ))
+    }
+
+    fn set(&self, case: &Case) -> Vec<String> {
+        let (kind, keys) = (self.controller, self.keys);
+        let rate = |call: &&str| format!("flow.{call}.rate={{ kind = \"{kind}\"{keys} }}");
+        let buffers = case.short.iter().filter(|_| self.short);
+        case.calls
+            .iter()
+            .map(rate)
+            .chain(buffers.map(|set| (*set).to_owned()))
+            .collect()
+    }
+}
 
 impl Case {
     fn key(&self, controller: &str, policy: &str) -> Key {
@@ -146,6 +248,43 @@ impl Case {
             .flows(report)
             .filter_map(|flow| flow.datagrams.as_ref());
         largest(delays.map(|datagrams| datagrams.delay_ms.p99))
+    }
+
+    /// Each change beside the case as it is.
+    fn changed(&self, r: &Results) -> Table {
+        let row = |says: String, runs: &[Report]| {
+            vec![
+                says,
+                plain(&mean(runs, |run| self.mbit(run))),
+                share(&mean(runs, |run| self.on_time(run, "audio"))),
+                share(&mean(runs, |run| self.on_time(run, "video"))),
+                format!("{:.0}", mean(runs, |run| self.p99(run)).mean),
+            ]
+        };
+        let none = CONTROLLERS.map(|controller| {
+            let says = format!("{}, nothing changed", controller.to_uppercase());
+            row(says, &r[self.key(controller, "sbpn2")])
+        });
+        let changes = CHANGES.iter().filter(|change| change.applies(self));
+        let changes = changes.map(|change| {
+            let says = match change.short {
+                true => format!("{}, {}", change.controller.to_uppercase(), change.says),
+                false => change.says.into(),
+            };
+            row(says, &r[change.key(self)])
+        });
+        let head = [
+            "with SBPN2 and",
+            "calls, Mbit/s",
+            "audio on time",
+            "video on time",
+            "p99 in the network, ms",
+        ];
+        Table {
+            title: "With one thing changed".into(),
+            head: head.map(String::from).into(),
+            rows: none.into_iter().chain(changes).collect(),
+        }
     }
 
     fn claim(&self, r: &Results) -> Claim {
@@ -213,11 +352,14 @@ impl Case {
             why: "No sender's queue can mend the network's queue.".into(),
             setup: "one way 50 ms where nothing else is said, a FIFO of 300 ms; audio 64 kbit/s beside a video encoder that follows the target from 0.15 to 1.5 Mbit/s; in time is within 400 ms",
             from: &["rfc8867."],
-            tables: vec![Table {
-                title: self.says.into(),
-                head: head.map(String::from).into(),
-                rows: rows.collect(),
-            }],
+            tables: vec![
+                Table {
+                    title: self.says.into(),
+                    head: head.map(String::from).into(),
+                    rows: rows.collect(),
+                },
+                self.changed(r),
+            ],
             ..Claim::default()
         }
     }
@@ -240,6 +382,19 @@ fn cells(_full: bool, _world: World) -> Vec<Cell> {
                     ..Cell::new(case.key(controller, policy), case.file, case.seconds)
                 });
             }
+        }
+        for change in CHANGES.iter().filter(|change| change.applies(case)) {
+            let mut set = change.set(case);
+            set.extend(
+                case.calls
+                    .iter()
+                    .map(|call| format!("flow.{call}.policy=sbpn2")),
+            );
+            cells.push(Cell {
+                set,
+                runs: Some(RUNS),
+                ..Cell::new(change.key(case), case.file, case.seconds)
+            });
         }
     }
     cells
@@ -291,6 +446,9 @@ mod tests {
                 for policy in POLICIES {
                     r.push(&case.key(controller, policy), report(case, policy));
                 }
+            }
+            for change in CHANGES.iter().filter(|change| change.applies(case)) {
+                r.push(&change.key(case), report(case, "sbpn2"));
             }
         }
         r

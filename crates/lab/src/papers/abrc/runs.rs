@@ -96,7 +96,7 @@ pub const SENDERS: [&str; 5] = ["abrc", "printed", "tfrc", "tfrc-5348", "numbere
 pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[3]];
 
 /// Senders of several streams: both columns, each with one change.
-pub const SENDERS_OF_MANY: [Variant; 6] = [
+pub const SENDERS_OF_MANY: [Variant; 7] = [
     VARIANTS[0],
     Variant {
         says: "ours",
@@ -121,6 +121,12 @@ pub const SENDERS_OF_MANY: [Variant; 6] = [
         keys: ", pair = true",
         ticks: false,
     },
+    Variant {
+        name: "ours-shortest",
+        says: "ours, T_UDP the shortest time between two packets so far",
+        keys: ", t_udp = \"shortest\"",
+        ticks: false,
+    },
 ];
 
 /// A thing that the paper names and has no figures of, changed alone in both columns.
@@ -136,7 +142,7 @@ pub struct Choice {
     set: &'static [&'static str],
 }
 
-pub const CHOICES: [Choice; 12] = [
+pub const CHOICES: [Choice; 14] = [
     choice("none", "nothing changed", "", &[]),
     choice(
         "pair",
@@ -191,6 +197,18 @@ pub const CHOICES: [Choice; 12] = [
         "the same, occupancy in bytes (footnote 1)",
         ", unit = \"bytes\"",
         SMALL,
+    ),
+    choice(
+        "bytes-1500",
+        "occupancy in bytes, the stream's packets as long as the download's",
+        ", unit = \"bytes\"",
+        &[],
+    ),
+    choice(
+        "bytes-slow",
+        "in bytes, packets of 768 B, a radio of 1 Mbit/s, where a frame takes little time beside its bytes",
+        ", unit = \"bytes\"",
+        &["flow.stream.stream.payload=732B", "wlan.cell.rate=1mbit"],
     ),
     choice(
         REMOTE,
