@@ -69,6 +69,8 @@ fn perfect() -> Results {
         let key = runs::over_time("fig7", variant.name);
         r.push(&key, over_time(both, all));
     }
+    let key = rest::receiver_over_time("fig7", &runs::WINDOW_10);
+    r.push(&key, over_time(both, all));
     for variant in COLUMNS {
         let key = runs::over_time("fig8", variant.name);
         r.push(&key, over_time(all, MOVED));
