@@ -19,15 +19,43 @@ pub fn seeds(mbit: u32, n: u32) -> std::ops::RangeInclusive<u32> {
     }
 }
 
-/// Other jitter than packets that overtake: they wait and leave as a bunch, or the times between them are Gaussian.
-pub const KINDS: [&str; 2] = ["ordered-delay", "gap"];
+/// Fig. 8 with one thing changed: as cells are named, for the report, the setting, and the line rates in Mbit/s. Packets wait and leave
+/// as a bunch, or the times between them are Gaussian; more buffer; downloads whose round trip is not nothing.
+pub const KINDS: [(&str, &str, &str, &[u32]); 4] = [
+    (
+        "ordered-delay",
+        "order is kept",
+        "flow.video.jitter_of=ordered-delay",
+        &[10, 100],
+    ),
+    (
+        "gap",
+        "Gaussian gaps",
+        "flow.video.jitter_of=gap",
+        &[10, 100],
+    ),
+    (
+        "buffer-200",
+        "packets overtake, a buffer of 200 packets",
+        "link.line.queue.limit=200 packets",
+        &[10],
+    ),
+    (
+        "far",
+        "packets overtake, downloads from 25 ms away",
+        "link.web.delay=25ms",
+        &[10],
+    ),
+];
 /// Downloads beside it.
 pub const DISTURBED_N: u32 = 10;
 
-/// Kinds, line rates in Mbit/s and deltas in ms.
-fn disturbed() -> impl Iterator<Item = (&'static str, u32, u32)> {
-    let rates = |kind| [10, 100].map(|mbit| (kind, mbit));
-    let kinds = KINDS.into_iter().flat_map(rates);
+/// Kinds, their settings, line rates in Mbit/s and deltas in ms.
+fn disturbed() -> impl Iterator<Item = ([&'static str; 2], u32, u32)> {
+    let kinds = KINDS.into_iter().flat_map(|(kind, _, set, rates)| {
+        let of_rate = move |mbit: &u32| ([kind, set], *mbit);
+        rates.iter().map(of_rate)
+    });
     kinds.flat_map(|(kind, mbit)| DELTAS.map(|delta| (kind, mbit, delta)))
 }
 
@@ -107,12 +135,12 @@ pub fn cells(full: bool, world: World) -> Vec<Cell> {
     }
     if replicated {
         cells.extend(beyond::cells(seconds));
-        for (kind, mbit, delta) in disturbed() {
+        for ([kind, change], mbit, delta) in disturbed() {
             let set = vec![
                 format!("link.line.rate=[\"{mbit}mbit\", \"100mbit\"]"),
                 format!("flow.download.count={DISTURBED_N}"),
                 format!("flow.video.jitter={delta}ms"),
-                format!("flow.video.jitter_of={kind}"),
+                change.to_owned(),
             ];
             cells.push(cell(
                 disturbance(kind, mbit, delta),
