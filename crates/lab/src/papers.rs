@@ -193,7 +193,12 @@ fn chosen(args: &Papers) -> anyhow::Result<Vec<(&'static Paper, World)>> {
 
 fn results(args: &Papers, cells: &mut [Cell], world: World) -> anyhow::Result<Option<Results>> {
     if args.runs.is_some() {
-        cells.iter_mut().for_each(|cell| cell.runs = None);
+        // Those of one run differ by seeds of their own.
+        let replicated = |cell: &&mut Cell| cell.runs != Some(1);
+        cells
+            .iter_mut()
+            .filter(replicated)
+            .for_each(|cell| cell.runs = None);
     }
     let default = if args.full { 10 } else { 3 };
     let grid = Grid {

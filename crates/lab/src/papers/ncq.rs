@@ -33,7 +33,7 @@ pub const NCQ: Paper = Paper {
     title: "Non-congestive queuing, run again",
     source: "L. Mamatas, V. Tsaoussidis, IEEE Transactions on Computers 58(5), 2009",
     worlds: &[World::Sim, World::Netns],
-    shortened: "All of the paper's set-ups, each as long as the paper's where it says; --full runs more replications.",
+    shortened: "All of the paper's set-ups, each as long as the paper's where it says; --full searches rate, delay and buffer besides.",
     full: "All of the paper's set-ups, each as long as the paper's where it says.",
     cells,
     claims,
@@ -48,13 +48,17 @@ const PUSHING: [&str; 3] = ["0.01", "0.03", "0.05"];
 /// They only go first, as the paper has it.
 const PLAIN: [&str; 3] = ["plain-0.01", "plain-0.03", "plain-0.05"];
 
-fn cells(_full: bool, world: World) -> Vec<Cell> {
+fn cells(full: bool, world: World) -> Vec<Cell> {
+    let search = || match full {
+        true => search::cells(),
+        false => Vec::new(),
+    };
     match world {
         World::Netns => voip::kernel_cells(),
         World::Sim | World::Vm => [
             theory::cells(),
             ftp::cells(),
-            search::cells(),
+            search(),
             sensors::cells(),
             voip::cells(),
             incremental::cells(),

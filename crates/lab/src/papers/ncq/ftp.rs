@@ -462,7 +462,7 @@ fn fig11(r: &Results) -> Claim {
         ideal: "the shortest first: all five non-congestive within a second".into(),
         why: format!(
             "How many are done by then with either depends on the link rate, which is chosen by us; NCQ adds the non-congestive ones. {}",
-            search::says()
+            search::says(r)
         ),
         setup: SETUP,
         from: &["ftp/10/1MB/", "search/"],

@@ -128,16 +128,13 @@ fn met(figures: &[Estimate; 6]) -> usize {
         .count()
 }
 
+fn is_run(r: &Results) -> bool {
+    points().all(|point| r.has(&point.key(LOADS[0], "fifo")))
+}
+
 /// For each form of NCQ the points that meet most, and how many points meet each figure.
 pub fn tables(r: &Results) -> Vec<Table> {
-    if !r.has(
-        &Point {
-            rate: RATES[0],
-            delay: DELAYS[0],
-            buffer: BUFFERS[0],
-        }
-        .key(LOADS[0], "fifo"),
-    ) {
+    if !is_run(r) {
         return Vec::new();
     }
     FORMS.map(|(name, form)| table(r, name, form)).into()
@@ -180,8 +177,11 @@ fn table(r: &Results, name: &str, form: &str) -> Table {
     }
 }
 
-/// The search in a sentence.
-pub fn says() -> String {
+/// The search in a sentence, where it was run.
+pub fn says(r: &Results) -> String {
+    if !is_run(r) {
+        return String::new();
+    }
     format!(
         "Rate, delay and buffer of the bottleneck were searched jointly, {} Mbit/s, {} ms and {} packets, {RUNS} replications each, {} points: the tables have those that meet most of the text's figures.",
         ftp::list(&RATES),
