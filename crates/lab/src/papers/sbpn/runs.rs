@@ -54,7 +54,7 @@ const CONGESTED: f64 = 0.95;
 pub struct Choice {
     /// Its name in tables.
     pub name: &'static str,
-    sweep: Sweep,
+    pub sweep: Sweep,
 }
 
 const fn loss(prefix: &'static str, set: &'static [&'static str]) -> Sweep {
@@ -111,6 +111,53 @@ pub const PRINTED_32: Sweep = congestion("printed/80-32", &[SLOTS, "flow.call.qu
 pub const PRINTED_30: Sweep = congestion("printed/30", &[SLOTS, "link.line.delay=15ms"]);
 /// See [`PRINTED_30`].
 pub const PRINTED_150: Sweep = congestion("printed/150", &[SLOTS, "link.line.delay=75ms"]);
+const fn loss_choice(
+    name: &'static str,
+    prefix: &'static str,
+    set: &'static [&'static str],
+) -> Choice {
+    Choice {
+        name,
+        sweep: Sweep {
+            runs: 10,
+            ..loss(prefix, set)
+        },
+    }
+}
+
+/// Fig. 1 and 2 with one thing changed.
+pub const LOSS_CHOICES: [Choice; 6] = [
+    loss_choice(
+        "RFC 5348: no cap where data limits",
+        "loss/5348",
+        &["flow.call.rate.rfc=\"5348\""],
+    ),
+    loss_choice(
+        "RFC 3448: no initial window after a pause",
+        "loss/3448",
+        &["flow.call.rate.rfc=\"3448\""],
+    ),
+    loss_choice(
+        "no credit for unused send times",
+        "loss/credit",
+        &["flow.call.rate.credit=false"],
+    ),
+    loss_choice(
+        "sender's timer of 1 ms",
+        "loss/fine",
+        &["flow.call.tick=1ms", "flow.call.rate.granularity=1ms"],
+    ),
+    loss_choice(
+        "deadline of 1 s",
+        "loss/deadline",
+        &["flow.call.deadline=1s"],
+    ),
+    loss_choice(
+        "as printed, deadline of 1 s",
+        "loss/printed-deadline",
+        &[SLOTS, "flow.call.deadline=1s"],
+    ),
+];
 /// Fig. 4.
 pub const RTT_80: Sweep = congestion("congestion/80", &[]);
 /// Fig. 5.
@@ -231,6 +278,9 @@ pub fn cells(_full: bool, world: World) -> Vec<Cell> {
         cells.extend(sweep.cells(&["fifo", "sbpn1", "sbpn2"]));
     }
     cells.extend(LOSS_EVICT.cells(&["sbpn1", "sbpn2"]));
+    for choice in &LOSS_CHOICES {
+        cells.extend(choice.sweep.cells(&["fifo", "sbpn1", "sbpn2"]));
+    }
     // The unmodified queue drops nothing: it is the same in both columns.
     cells.extend(LOSS_PRINTED.cells(&["sbpn1", "sbpn2"]));
     for sweep in [PRINTED_80, PRINTED_32, PRINTED_30, PRINTED_150] {

@@ -4,11 +4,14 @@
 use makeway_report::chart::Chart;
 use makeway_report::estimate::Estimate;
 
-use super::runs::{Axis, CHOICES, Gain, LOSS_80, LOSS_PRINTED, POLICIES, Sweep, on_time, received};
+use super::runs::{
+    Axis, CHOICES, Gain, LOSS_30, LOSS_80, LOSS_CHOICES, LOSS_EVICT, LOSS_PRINTED, POLICIES, Sweep,
+    on_time, received,
+};
 use super::{at_loss, points};
 use crate::experiment::Results;
 use crate::papers::claim::Table;
-use crate::papers::figures::{Figures, with_intervals};
+use crate::papers::figures::{Figures, in_percent, plain, with_intervals};
 
 /// Gains over the unmodified queue rate by rate, where an expired packet leaves its send time to the next, and where it uses it.
 pub fn signs(r: &Results) -> Table {
@@ -42,6 +45,60 @@ pub fn signs(r: &Results) -> Table {
         title: "Audio and video on time less those of the unmodified queue, in % of the datagrams, RTT 80 ms; as printed an expired packet uses its send time".into(),
         head: head.map(str::to_owned).into(),
         rows: rows.collect(),
+    }
+}
+
+/// The means over all rates of loss, with one thing changed.
+pub fn changed(r: &Results) -> Table {
+    let row = |name: &str, sweep: &Sweep, unmodified: &Sweep| {
+        let gain = |policy, other: (&Sweep, &str), class| {
+            plain(&in_percent(sweep.whole_gain(
+                r,
+                policy,
+                other,
+                on_time(class),
+            )))
+        };
+        let of = |policy, other| {
+            ["audio", "video"]
+                .map(|class| gain(policy, other, class))
+                .join(", ")
+        };
+        vec![
+            name.to_owned(),
+            of("sbpn1", (unmodified, "fifo")),
+            of("sbpn2", (unmodified, "fifo")),
+            of("sbpn2", (sweep, "sbpn1")),
+        ]
+    };
+    let own = |name, sweep| row(name, sweep, sweep);
+    let first = [
+        own("nothing", &LOSS_80),
+        row(
+            "an expired packet uses its send time (as printed)",
+            &LOSS_PRINTED,
+            &LOSS_80,
+        ),
+        own("RTT 30 ms", &LOSS_30),
+        row(
+            "audio replaces video in a full queue",
+            &LOSS_EVICT,
+            &LOSS_80,
+        ),
+    ];
+    let choices = LOSS_CHOICES
+        .iter()
+        .map(|choice| own(choice.name, &choice.sweep));
+    let head = [
+        "changed",
+        "SBPN1 less unmodified",
+        "SBPN2 less unmodified",
+        "SBPN2 less SBPN1",
+    ];
+    Table {
+        title: "Audio and video on time over all rates of loss, in points of the datagrams, with one thing changed".into(),
+        head: head.map(str::to_owned).into(),
+        rows: first.into_iter().chain(choices).collect(),
     }
 }
 
