@@ -89,7 +89,8 @@ impl Agenda {
             false => (far.0, far.1 + self.near.keys.len() as u32),
         };
         // Idle is later than any end.
-        (time(key) < end).then(|| (time(key), source))
+        let due = time(key);
+        (due < end).then_some((due, source))
     }
 
     #[inline]
@@ -106,6 +107,7 @@ impl Agenda {
     }
 }
 
+#[inline(always)]
 fn time(key: Key) -> Instant {
     Instant::from_nanos((key >> 64) as u64)
 }
