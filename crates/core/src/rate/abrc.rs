@@ -80,7 +80,8 @@ impl Smoothing {
 pub enum Alone {
     /// The shortest time between two packets so far, as the paper has it. Where stations draw a backoff it is that of the luckiest.
     Shortest,
-    /// The mean of the times of two packets in succession ([`Gaps`]): the recent ones, and not those that only few are as short as.
+    /// The mean of the times of two packets in succession ([`Gaps`](super::gaps::Gaps)): the recent ones, and not those that only
+    /// few are as short as.
     #[default]
     Pairs,
 }
