@@ -7,10 +7,11 @@
 # make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it
 # make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask: out/sweep.json; after make python
 # make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
+# make installed the Debian package in a guest of Debian's packages, from its installation to its purge, traffic counted; root, some minutes
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser webtransport papers package python bench-sweep test peers test-binaries check fuzz
+.PHONY: demo browser webtransport papers package installed python bench-sweep test peers test-binaries check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
@@ -84,6 +85,11 @@ package:
 	@scripts/setup cargo=cargo iptables=iptables dpkg-shlibdeps=dpkg-dev strip=binutils $(QDISCS)
 	@cargo build --locked --release --workspace --bin makeway
 	@scripts/package target/release/makeway
+
+installed:
+	@scripts/setup cargo=cargo iptables=iptables dpkg-shlibdeps=dpkg-dev strip=binutils qemu-system-x86_64=qemu-system-x86 busybox=busybox-static \
+		modprobe=kmod mmdebstrap=mmdebstrap mke2fs=e2fsprogs $(QDISCS)
+	@cargo test --locked --workspace --test installed -- --ignored --exact --nocapture traffic_goes_on_from_the_installation_to_the_purge
 
 python:
 	@scripts/setup cargo=cargo python3=python3 pip3=python3-pip

@@ -3,21 +3,14 @@
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
+mod deb;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use deb::{package, run};
 use makeway_testing::skip;
-
-const MAKEWAY: &str = env!("CARGO_BIN_EXE_makeway");
-
-/// Runs it to its end; its output.
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(output.status.success(), "{command:?}: {out}{err}");
-    out.into_owned()
-}
 
 fn is_there(program: &str) -> bool {
     let mut command = Command::new(program);
@@ -80,18 +73,6 @@ fn files(folder: &Path) -> Vec<String> {
     }
     found.sort();
     found
-}
-
-fn package(version: &str, folder: &Path) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/package");
-    let mut command = Command::new(script);
-    command.arg(MAKEWAY).arg(folder);
-    command
-        .env("MAKEWAY_VERSION", version)
-        .env("SOURCE_DATE_EPOCH", "1700000000");
-    // A quarter of the time.
-    command.env("DPKG_DEB_COMPRESSOR_TYPE", "none");
-    run(&mut command).trim().to_owned()
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Apt {
 }
 
 /// Of the suites that the machine's apt has from Debian, in either form of its sources.
-fn mirror() -> Result<String, VmError> {
+pub fn mirror() -> Result<String, VmError> {
     let mut targets = Command::new(find("apt-get", "apt")?);
     targets.args([
         "indextargets",

@@ -19,6 +19,18 @@ port() {
         [ "$(cat "$entry/name")" = "$1" ] && echo "/dev/${entry##*/}"
     done
 }
+if [ -e /etc/system ]; then
+    # The disk's own system takes over. What it is to run, once it has come up, lies in /run and not on the disk.
+    mkdir /system && mount /dev/vda /system && mount -t tmpfs -o mode=755 tmpfs /run || poweroff -f
+    mkdir -p /run/guest /run/systemd/system/graphical.target.wants
+    cp /etc/guest.sh /etc/command $(cat /etc/programs) /run/guest
+    cp /etc/guest.service /run/systemd/system
+    ln -s ../guest.service /run/systemd/system/graphical.target.wants
+    umount /sys/kernel/debug /sys/fs/bpf /sys /proc /dev/pts
+    mount -o move /dev /system/dev
+    mount -o move /run /system/run
+    exec switch_root /system /sbin/init
+fi
 # From here on an end is the command's, not the boot's.
 echo begun >"$(port status)"
 sh /etc/command </dev/null >"$(port output)" 2>&1

@@ -3,7 +3,8 @@
 //!
 //! [`Kernel::newest`] and [`Kernel::with_bpf_qdiscs`] find the package by apt, and unpack it without installing it. [`Vm::run`] makes an initramfs of the programs
 //! that are wanted, with their libraries and the kernel's modules, boots it, runs a shell command in it, and brings output
-//! and exit status back. Nothing is shared with the guest, no disk and no network; it needs no privilege.
+//! and exit status back. Nothing is shared with the guest, no disk and no network; it needs no privilege. With [`Vm::disk`] it
+//! boots a whole system of Debian's instead ([`system`]).
 //!
 //! It runs on the processor's own virtual machines where they work, see [`Accelerator`]; else QEMU translates, with which a guest
 //! boots in some seconds everywhere.
@@ -13,6 +14,7 @@ mod again;
 mod apt;
 mod initramfs;
 mod kernel;
+pub mod system;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -144,6 +146,7 @@ pub struct Vm<'a> {
     arguments: Vec<OsString>,
     accelerator: Option<Accelerator>,
     stop: Option<&'a AtomicBool>,
+    disk: Option<PathBuf>,
     boots: usize,
     boot: Duration,
 }
@@ -168,6 +171,7 @@ impl<'a> Vm<'a> {
             arguments: Vec::new(),
             accelerator: None,
             stop: None,
+            disk: None,
             boots: Self::BOOTS,
             boot: Self::BOOT,
         }
@@ -232,6 +236,13 @@ impl<'a> Vm<'a> {
         self
     }
 
+    /// Boots the system of a disk, an image of [`system::debian`], by its own systemd, and runs the command once all of it has come up. The
+    /// disk keeps what is written; programs of this machine are in the command's path there, and take that system's libraries.
+    pub fn disk(mut self, image: &Path) -> Self {
+        self.disk = Some(image.into());
+        self.module("virtio_blk").module("ext4")
+    }
+
     /// Boots once, and no longer than `limit`.
     pub(crate) fn boots_once(mut self, limit: Duration) -> Self {
         (self.boots, self.boot) = (1, limit);
@@ -270,7 +281,12 @@ impl<'a> Vm<'a> {
 
         // On a busy host the timer of a translated guest is too late for the kernel's check of it. The tests of its own ciphers are a
         // third of a boot's instructions.
-        let kernel = "console=ttyS0 panic=-1 loglevel=5 no_timer_check cryptomgr.notests=1";
+        let mut kernel =
+            String::from("console=ttyS0 panic=-1 loglevel=5 no_timer_check cryptomgr.notests=1");
+        if self.disk.is_some() {
+            // Nobody logs in, and the console is for complaints. Without udev its device is waited for in vain.
+            kernel += " systemd.show_status=no systemd.mask=getty-static.service systemd.mask=serial-getty@ttyS0.service";
+        }
         let processor = match accelerator {
             Accelerator::Kvm => "max",
             // Of a processor that has ERMS the kernel clears pages byte by byte, which QEMU translates as it stands.
@@ -284,13 +300,17 @@ impl<'a> Vm<'a> {
             .args(["-m", &format!("{}M", self.memory_mib)])
             .args(["-kernel".as_ref(), self.kernel.image().as_os_str()])
             .args(["-initrd".as_ref(), at("initramfs").as_os_str()])
-            .args(["-append", kernel])
+            .args(["-append", &kernel])
             .args(["-chardev".into(), saved("console", &at("console"))])
             .args(["-serial", "chardev:console", "-device", "virtio-serial-pci"])
             .args(["-chardev".into(), saved("output", &at("output"))])
             .args(["-device", "virtserialport,chardev=output,name=output"])
             .args(["-chardev".into(), saved("status", &at("status"))])
             .args(["-device", "virtserialport,chardev=status,name=status"])
+            .args(self.disk.iter().flat_map(|image| {
+                let drive = escaped("if=virtio,format=raw,cache=unsafe,file=", image);
+                ["-drive".into(), drive]
+            }))
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -408,6 +428,15 @@ impl<'a> Vm<'a> {
         for (path, content) in &self.files {
             archive.add(path, content.clone(), false);
         }
+        if self.disk.is_some() {
+            let programs = self.programs.iter().filter_map(|path| path.file_name());
+            let names = programs.map(|name| format!("/bin/{}\n", name.to_string_lossy()));
+            archive.add("etc/system", Vec::new(), false);
+            archive.add("etc/programs", names.collect::<String>().into(), false);
+            archive.add("etc/guest.sh", include_bytes!("guest.sh").to_vec(), false);
+            let unit = include_bytes!("guest.service").to_vec();
+            archive.add("etc/guest.service", unit, false);
+        }
         let mut modules = String::new();
         for path in self.kernel.modules(&self.modules)? {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -465,9 +494,14 @@ impl Lines {
     }
 }
 
-/// A file that QEMU writes, as an option, in which a comma of the path is doubled.
+/// A file that QEMU writes, as an option.
 fn saved(id: &str, path: &Path) -> OsString {
-    let mut argument = format!("file,id={id},path=").into_bytes();
+    escaped(&format!("file,id={id},path="), path)
+}
+
+/// The end of an option, in which a comma of the path is doubled.
+fn escaped(begin: &str, path: &Path) -> OsString {
+    let mut argument = begin.as_bytes().to_vec();
     for &byte in path.as_os_str().as_bytes() {
         argument.extend([byte; 2].iter().take(1 + usize::from(byte == b',')));
     }
