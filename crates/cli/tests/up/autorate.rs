@@ -70,7 +70,7 @@ impl Line {
         });
     }
 
-    pub fn at_server<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
+    fn at_server<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
         let (answer, answers) = mpsc::channel();
         let job = move || {
             answer.send(f()).ok();
@@ -80,7 +80,7 @@ impl Line {
     }
 
     /// Two downloads and an upload without end, of the kernel's TCP; they end with the process.
-    pub fn load(&self) {
+    fn load(&self) {
         let address: SocketAddr = "10.9.1.2:5001".parse().unwrap();
         let listener = self.at_server(move || TcpListener::bind(address).unwrap());
         loss_based(&listener);
@@ -110,7 +110,7 @@ impl Line {
 }
 
 /// A socket that fills the queue before a link, as CUBIC does; those that it accepts do likewise.
-pub fn loss_based(socket: &impl AsRawFd) {
+fn loss_based(socket: &impl AsRawFd) {
     let name = b"cubic";
     // SAFETY: pointer and length are those of `name`, which outlives the call.
     let done = unsafe {
