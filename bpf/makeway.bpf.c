@@ -12,10 +12,13 @@
 #define DROPS_LATE
 #define ORDERS 3
 #define FLOW_STATE                                                                                                     \
+	/* Sent, for its owner to read. */                                                                             \
+	u64 bytes_out;                                                                                                 \
+	u64 packets_out;                                                                                               \
+	struct record record;                                                                                          \
 	/* Among those that hold nothing, and in the round of its user. */                                             \
 	struct links idle;                                                                                             \
 	struct links turns;                                                                                            \
-	struct record record;                                                                                          \
 	struct codel codel;                                                                                            \
 	s64 deficit;                                                                                                   \
 	u32 user;                                                                                                      \
@@ -67,6 +70,14 @@ struct user {
 };
 
 #include "users.h"
+
+/* Keys of flows, each at its flow's place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct key);
+} names SEC(".maps");
 
 /* Bytes sent in this window and in the last, all and those in standing. */
 struct meter {
@@ -267,12 +278,28 @@ verified_apart u32 user_of(u32 hash)
 	return i;
 }
 
+/* The key of flow `at`, for its owner to read. */
+verified_apart int name_flow(struct sk_buff *skb __arg_trusted, u32 at)
+{
+	struct key *name = bpf_map_lookup_elem(&names, &at), key = {};
+	struct bytes bytes;
+
+	if (!name)
+		return 0;
+	if (bytes_of(&bytes, skb))
+		dissect(&key, &bytes, __builtin_bswap16(skb->protocol), keys.flows_by);
+	*name = key;
+	return 0;
+}
+
 /* A flow belongs to the user of the packet that made it active. */
 inline_always void belong(struct sk_buff *skb, u32 at, struct flow *flow)
 {
 	u32 i = user_of(skb_key_hash(skb, keys.users_by));
 	struct user *user = user_at(i);
 
+	if (!flow->user)
+		name_flow(skb, at);
 	if (!i || !user || i == flow->user)
 		return;
 	user->flows++;
@@ -440,6 +467,8 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 {
 	struct meter *meter = &shares.meter;
 
+	flow->bytes_out += slot->len;
+	flow->packets_out++;
 	record_departure(&flow->record, since(now, slot->arrived));
 	meter_turn(meter, window_of(now));
 	meter->now[0] += slot->len;
@@ -482,7 +511,7 @@ inline_always u32 first_new(u64 now)
 	at = order_most(NEW);
 	flow = flow_at(at);
 	if (flow && record_stands(&flow->record, flow->packets, now)) {
-		record_change(&flow->record, now, BULK);
+		record_change(&flow->record, now, BULK, STANDING_QUEUE);
 		change(at, flow, NEW);
 	}
 	return order_is_empty(NEW) ? 0 : order_least(NEW);

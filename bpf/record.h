@@ -52,6 +52,18 @@ enum question {
 	AFTER,
 };
 
+/* Why a flow is in its class, for its owner to read; nothing follows from it. In the order of core's `Reason`. */
+enum why {
+	BEGINS,
+	RELEASED,
+	NO_QUEUE,
+	STARVED,
+	STANDING_QUEUE,
+	RESPONDS_TO_LOSS,
+	GREW,
+	UNPROVEN,
+};
+
 /* Bytes that the link sent in the last whole window, of all and of flows in standing; whether bulk has packets waiting. */
 struct link {
 	u64 sent;
@@ -62,6 +74,8 @@ struct link {
 struct record {
 	/* Since when it is in its class, or has a demerit less. */
 	u64 since;
+	/* Since when it is in its class. */
+	u64 entered;
 	/* When it last lost a packet to a queue, or had a queue that stood. */
 	u64 offence;
 	/* Since when it has had packets waiting. */
@@ -83,9 +97,12 @@ struct record {
 	u32 last;
 	/* Bytes of the window that was compared, if it fell by an eighth. */
 	u32 fell;
+	/* Ms for which its queue stood, where that is why. */
+	u32 stood;
 	/* `enum class` and `enum question`. */
 	u8 class;
 	u8 question;
+	u8 why;
 	u8 demerits;
 	u8 starved;
 	/* How often it grew on probation, at most GREW_MOST. */
@@ -136,6 +153,7 @@ inline_always void record_begin(struct record *record, u64 now)
 		.known = true,
 		.demerits = demerits,
 		.since = now,
+		.entered = now,
 		.offence = now,
 		.busy = now,
 		.seen = now,
@@ -207,8 +225,11 @@ inline_always bool record_is_asked(struct record *record, u32 len)
 	return true;
 }
 
-inline_always void record_change(struct record *record, u64 now, enum class class)
+inline_always void record_change(struct record *record, u64 now, enum class class, enum why why)
 {
+	record->entered = now;
+	record->why = why;
+	record->stood = why == STANDING_QUEUE ? since(now, record->busy) / MS : 0;
 	if (class == BULK) {
 		if (record->demerits < DEMERITS_MOST)
 			record->demerits++;
@@ -261,6 +282,20 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 	return BULK;
 }
 
+/* Why `record_by_queue` says so. */
+inline_always enum why record_why(const struct record *record, enum class to, u32 packets, u64 now)
+{
+	if (record->class == PROBATION && to == STANDING)
+		return STARVED;
+	if (to == NEW)
+		return RELEASED;
+	if (to == STANDING)
+		return NO_QUEUE;
+	if (record->class == NEW && !record_stands(record, packets, now))
+		return UNPROVEN;
+	return STANDING_QUEUE;
+}
+
 /* It brings more than NO_TCP times what TCP would at its loss and its RTT (Floyd and Fall 1999), squared. */
 inline_always bool record_is_no_tcp(const struct record *record)
 {
@@ -272,6 +307,13 @@ inline_always bool record_is_no_tcp(const struct record *record)
 	bool loses = record->arrivals >= PACKETS && record->losses * 4 >= record->arrivals;
 
 	return drowns || (loses && product * 100 > windows * windows * 149);
+}
+
+/* It is bulk by what it brought. */
+inline_always enum class record_falls(struct record *record, enum why why)
+{
+	record->why = why;
+	return BULK;
 }
 
 /* The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held back,
@@ -293,7 +335,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 	case NOT_ASKED:
 		if (is_due && record->hogs && came > record->proven && link->contended) {
 			if (record->class == STANDING && link->standing * 4 > link->sent * 3)
-				return BULK;
+				return record_falls(record, GREW);
 			record->question = ASKED;
 			record->before = came;
 			record->due = ASKED_OF - 1;
@@ -301,17 +343,17 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		return UNDECIDED;
 	case ASKED:
 		if (came < before / 2)
-			return BULK;
+			return record_falls(record, RESPONDS_TO_LOSS);
 		record->question = WAITS;
 		if (came > record->before)
 			record->before = came;
 		return UNDECIDED;
 	}
 	if (came / 4 > record->before / 3)
-		return BULK;
+		return record_falls(record, GREW);
 	if (record->question == WAITS) {
 		if ((u64)came * 16 < (u64)before * 11)
-			return BULK;
+			return record_falls(record, RESPONDS_TO_LOSS);
 		record->question = AFTER;
 		record->fell = (u64)came * 8 < (u64)record->before * 7 ? came : ~0U;
 		shown = came > record->before ? came : record->before;
@@ -319,7 +361,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		return UNDECIDED;
 	}
 	if ((u64)record->fell * 16 < (u64)came * 11)
-		return BULK;
+		return record_falls(record, RESPONDS_TO_LOSS);
 	record->question = NOT_ASKED;
 	return UNDECIDED;
 }
@@ -344,7 +386,7 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 			return UNDECIDED;
 		if (record->grew < GREW_MOST)
 			record->grew++;
-		return BULK;
+		return record_falls(record, GREW);
 	}
 	whole = at == record->window + 1;
 	/* TCP that overshot falls; a stream goes on. */
@@ -371,6 +413,7 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	if (record->starved < windows || (link->standing + came) * 10 > link->sent * 9)
 		return UNDECIDED;
 	record->proven = sum_of(came, came / 2);
+	record->why = STARVED;
 	return PROBATION;
 }
 
@@ -378,10 +421,13 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 inline_always enum class record_judge(struct record *record, u32 packets, u64 now, const struct link *link)
 {
 	enum class verdict = record_turn_window(record, now, link);
+	enum why why = record->why;
 
-	if (verdict == UNDECIDED)
+	if (verdict == UNDECIDED) {
 		verdict = record_by_queue(record, packets, now);
+		why = record_why(record, verdict, packets, now);
+	}
 	if (verdict != record->class)
-		record_change(record, now, verdict);
+		record_change(record, now, verdict, why);
 	return verdict;
 }

@@ -86,6 +86,10 @@ enum told {
 	TOLD_NCQ,
 	/* One operation of a tree looked at `value` nodes, and none at more. */
 	TOLD_STEPS,
+	/* The flow of the packet is in a class, and for a reason (8 bits up), since `value`. */
+	TOLD_STANDING,
+	/* Its queue stood for `value` ms, where that is why. */
+	TOLD_STOOD,
 };
 
 struct event {
@@ -212,6 +216,20 @@ static struct sk_buff *packet_of(struct op *op)
 	return &held->skb;
 }
 
+#ifdef HAS_RECORD
+static void tell_standing(u32 hash)
+{
+	for (u32 at = 1; at <= pool.flows.used; at++) {
+		struct flow *flow = flow_at(at);
+
+		if (!flow || flow->entry.hash != hash || !flow->record.known)
+			continue;
+		tell(TOLD_STANDING, flow->record.class | flow->record.why << 8, flow->record.entered);
+		tell(TOLD_STOOD, 0, flow->record.stood);
+	}
+}
+#endif
+
 #ifdef HAS_USERS
 static struct pair weight_pairs[HOSTS];
 #endif
@@ -239,6 +257,9 @@ static bool prepare(struct setup *setup)
 	}
 	map_pairs(&weights, HOSTS, weight_pairs);
 #endif
+#ifdef HAS_RECORD
+	map_size(&names, setup->flows);
+#endif
 #ifdef HAS_NODES
 	map_size(&nodes, 2 * setup->slots);
 #endif
@@ -257,6 +278,9 @@ int main(void)
 	struct sk_buff *skb;
 	struct setup setup;
 	struct op op;
+#ifdef HAS_RECORD
+	u32 hash;
+#endif
 	int answer;
 
 	if (fread(&setup, sizeof(setup), 1, stdin) != 1 || !prepare(&setup)) {
@@ -271,8 +295,14 @@ int main(void)
 		switch (op.what) {
 		case DO_ENQUEUE:
 			skb = packet_of(&op);
+#ifdef HAS_RECORD
+			hash = flow_hash(skb);
+#endif
 			answer = ((int (*)(u64 *))OPS.enqueue)((u64[]){ (u64)skb, (u64)&qdisc, 0 });
 			tell(TOLD_ANSWER, op.packet, answer);
+#ifdef HAS_RECORD
+			tell_standing(hash);
+#endif
 			break;
 		case DO_DEQUEUE:
 			skb = ((struct sk_buff *(*)(u64 *))OPS.dequeue)((u64[]){ (u64)&qdisc });

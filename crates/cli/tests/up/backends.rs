@@ -32,6 +32,27 @@ fn takes(from: &UdpSocket, to: &UdpSocket, address: &str, least: f64) {
     });
 }
 
+/// The bursts' flow has its name, what it sent, its standing, and why.
+fn judges_flows_by_name() {
+    let egress = &status()["directions"][0];
+    let flows = egress["flows"].as_array().unwrap();
+    let name = "udp 10.9.0.1:4001 > 10.9.0.2:4001";
+    let flow = flows.iter().find(|flow| flow["flow"] == name);
+    let flow = flow.unwrap_or_else(|| panic!("{name}: {egress:#}"));
+    let (packets, bytes) = (&flow["packets_out"], &flow["bytes_out"]);
+    let packets = packets.as_u64().unwrap();
+    assert!(packets >= BURST as u64, "{flow:#}");
+    assert_eq!(bytes.as_u64(), Some(packets * 1020), "{flow:#}");
+    let class = flow["standing"].as_str().unwrap();
+    let why = match class {
+        "new" => "has just begun",
+        _ => "no standing queue",
+    };
+    assert_eq!(flow["reason"], why, "{flow:#}");
+    assert!(["new", "standing"].contains(&class), "{flow:#}");
+    assert!(flow["since_s"].as_f64().unwrap() > 0.0, "{flow:#}");
+}
+
 /// Shapes both directions, says so, changes a rate amid packets, and ends.
 pub fn lives(far: &Far, backend: &str, discipline: &str) {
     let line =
@@ -64,6 +85,9 @@ pub fn lives(far: &Far, backend: &str, discipline: &str) {
         let drops: u64 = drops.map(|count| count.as_u64().unwrap()).sum();
         let held = count("packets_out") + count("backlog_packets") + drops;
         assert_eq!(count("packets_in"), held, "{one:#}");
+    }
+    if discipline == "makeway" {
+        judges_flows_by_name();
     }
 
     // Half of the rate, with no packet lost.

@@ -123,6 +123,58 @@ pub(super) struct FlowEntry {
     pub packets: u32,
 }
 
+/// `struct flow` of `bpf/makeway.bpf.c`, as far as it is for its owner to read. Times in ns of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct JudgedFlow {
+    pub entry: FlowEntry,
+    cost: u32,
+    gap: u32,
+    pub bytes_out: u64,
+    pub packets_out: u64,
+    pub record: Record,
+}
+
+/// `struct record` of `bpf/record.h`, as far as its class.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Record {
+    since: u64,
+    pub entered: u64,
+    offence: u64,
+    busy: u64,
+    pub seen: u64,
+    credit: i64,
+    window: [u32; 9],
+    /// Ms for which its queue stood, where that is why.
+    pub stood: u32,
+    /// The place in [`Class::ALL`](makeway_core::sched::Class::ALL).
+    pub class: u8,
+    question: u8,
+    /// `enum why`.
+    pub why: u8,
+    demerits: u8,
+    starved: u8,
+    grew: u8,
+    due: u8,
+    /// 0 before its first packet.
+    pub known: u8,
+}
+
+/// `struct key` of `bpf/dissect.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Key {
+    /// As they lie in the packet; IPv4 has the first four bytes.
+    pub src: [u8; 16],
+    pub dst: [u8; 16],
+    pub sport: u32,
+    pub dport: u32,
+    pub protocol: u32,
+    /// 4, 6, or 0.
+    pub family: u32,
+}
+
 /// `struct sojourns` of `bpf/sojourn.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -233,6 +285,33 @@ mod tests {
                 seen += 1;
             }
             // A discipline's own state follows.
+            if discipline == Discipline::Makeway {
+                let (theirs, _) = of_c("flow");
+                let ours = [
+                    ("bytes_out", offset_of!(JudgedFlow, bytes_out)),
+                    ("packets_out", offset_of!(JudgedFlow, packets_out)),
+                ];
+                let record = [
+                    ("entered", offset_of!(Record, entered)),
+                    ("seen", offset_of!(Record, seen)),
+                    ("stood", offset_of!(Record, stood)),
+                    ("class", offset_of!(Record, class)),
+                    ("why", offset_of!(Record, why)),
+                    ("known", offset_of!(Record, known)),
+                ]
+                .map(|(field, at)| {
+                    (
+                        format!("record_{field}"),
+                        offset_of!(JudgedFlow, record) + at,
+                    )
+                });
+                let ours = ours.map(|(field, at)| (field.to_owned(), at));
+                for field in ours.into_iter().chain(record) {
+                    assert!(theirs.contains(&field), "{field:?}: {theirs:?}");
+                }
+                let key = fields!(Key: src dst sport dport protocol family);
+                assert_eq!(of_c("key"), key);
+            }
             let (flow, size) = fields!(FlowEntry: entry_hash entry_chain head tail bytes packets);
             let (theirs, _) = of_c("flow");
             assert_eq!(theirs[..flow.len()], flow, "{discipline}");

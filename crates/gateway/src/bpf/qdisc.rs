@@ -16,7 +16,7 @@ use makeway_core::sched::{DropFrom, Env, FqParams, Limits, Spec};
 use makeway_core::ticket::Codec;
 use makeway_core::units::Rate;
 
-use super::layout::{self, Counters, FlowEntry, Keys, Pool, Sojourns, identity};
+use super::layout::{self, Counters, FlowEntry, JudgedFlow, Key, Keys, Pool, Sojourns, identity};
 use super::params::Params;
 use super::{BpfError, is_supported, program};
 use crate::datapath::DatapathConfig;
@@ -328,22 +328,45 @@ impl Qdisc {
 
     /// The flows that hold packets, in no order.
     pub(super) fn flows(&self) -> Result<Vec<FlowEntry>, BpfError> {
+        let all = self.entries::<FlowEntry>()?;
+        let all = all.into_iter().map(|(_, flow)| flow);
+        Ok(all.filter(|flow| flow.packets > 0).collect())
+    }
+
+    /// The flows that are known to a discipline that judges them, and their places, in no order; `None` if this one does not, or is
+    /// of a version that told no names.
+    pub(super) fn judged(&self) -> Result<Option<Vec<(u32, JudgedFlow)>>, BpfError> {
+        if self.map("names").is_err() {
+            return Ok(None);
+        }
+        let mut all = self.entries::<JudgedFlow>()?;
+        all.retain(|(_, flow)| flow.record.known > 0);
+        Ok(Some(all))
+    }
+
+    /// The key of the flow at `place`.
+    pub(super) fn key(&self, place: u32) -> Result<Key, BpfError> {
+        let found = self
+            .map("names")?
+            .lookup(&place.to_ne_bytes(), MapFlags::ANY);
+        let found = found.map_err(|source| self.refused("names", source))?;
+        Ok(found.map_or_else(Key::default, |bytes| pod_read_unaligned(&bytes)))
+    }
+
+    /// Entries of the map of flows that were ever used, each as far as `T` goes.
+    fn entries<T: Pod>(&self) -> Result<Vec<(u32, T)>, BpfError> {
         let used: Pool = self.read("pool")?;
         let map = self.map("flows")?;
-        let mut flows = Vec::new();
-        for i in 1..=used.flows_used {
-            let found = map.lookup(&i.to_ne_bytes(), MapFlags::ANY);
+        let mut entries = Vec::new();
+        for place in 1..=used.flows_used {
+            let found = map.lookup(&place.to_ne_bytes(), MapFlags::ANY);
             let found = found.map_err(|source| self.refused("flows", source))?;
-            let Some(bytes) = found
-                .as_deref()
-                .and_then(|b| b.get(..size_of::<FlowEntry>()))
-            else {
+            let Some(bytes) = found.as_deref().and_then(|b| b.get(..size_of::<T>())) else {
                 break;
             };
-            let flow: FlowEntry = pod_read_unaligned(bytes);
-            flows.extend((flow.packets > 0).then_some(flow));
+            entries.push((place, pod_read_unaligned(bytes)));
         }
-        Ok(flows)
+        Ok(entries)
     }
 
     /// Changes the rate, from the next packet on.
@@ -383,13 +406,14 @@ impl Qdisc {
 }
 
 /// The maps that are read or written while the qdisc runs: their section or own name, and the name that they are pinned by.
-const KEPT: [(&str, &str); 7] = [
+const KEPT: [(&str, &str); 8] = [
     (".data.config", "config"),
     (".bss.counters", "counters"),
     (".bss.pool", "pool"),
     (".bss.shaper", "shaper"),
     (".bss.sojourns", "sojourns"),
     ("flows", "flows"),
+    ("names", "names"),
     ("slots", "slots"),
 ];
 
@@ -415,7 +439,7 @@ fn prepare(
     let name = map.name().to_string_lossy().into_owned();
     match name.as_str() {
         "slots" => map.set_max_entries(slots)?,
-        "flows" => map.set_max_entries(flows)?,
+        "flows" | "names" => map.set_max_entries(flows)?,
         // A flow can leave its user for a new one.
         "users" => map.set_max_entries(flows + 1)?,
         // One of a flow, one of a user.

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Stats`] of what a qdisc counted.
 
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+use makeway_core::flow::{FlowKey, Identity};
+use makeway_core::sched::{Class, Reason};
 use makeway_core::units::Duration;
 
-use super::layout::{FlowEntry, Sojourns};
+use super::layout::{FlowEntry, JudgedFlow, Key, Record, Sojourns};
 use super::qdisc::Snapshot;
 use super::{BpfError, Qdisc};
 use crate::datapath::sojourn::{BUCKETS, counts_below, quantile};
@@ -11,6 +16,8 @@ use crate::datapath::{FlowStats, Sojourn, SojournCounts, Stats};
 
 /// Most flows that are told, the largest backlogs.
 const MOST_FLOWS: usize = 1024;
+/// How long a flow without packets is told, in ns: as long as it keeps its standing.
+const REMEMBERED: u64 = 30_000_000_000;
 
 /// Counters of a qdisc at `now`, in ns of CLOCK_MONOTONIC. The packet that the kernel handles at this moment counts as held.
 pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
@@ -28,9 +35,15 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
     let since = [two_seconds, one_second]
         .into_iter()
         .find(|copy| now.saturating_sub(copy.at) < 3_000_000_000);
-    let mut flows = qdisc.flows()?;
-    flows.sort_by_key(|flow| (std::cmp::Reverse(flow.bytes), flow.entry_hash));
-    flows.truncate(MOST_FLOWS);
+    let flows = match qdisc.judged()? {
+        Some(all) => judged(qdisc, all, now)?,
+        None => {
+            let mut flows = qdisc.flows()?;
+            flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.entry_hash));
+            flows.truncate(MOST_FLOWS);
+            flows.into_iter().map(flow).collect()
+        }
+    };
     Ok(Stats {
         rate_bps: Some(config.rate).filter(|rate| *rate > 0),
         packets_in: counters.packets_in,
@@ -51,9 +64,71 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
         sojourn_counts: counts(&all),
         sojourn_recent: since.map_or_else(Sojourn::default, |since| sojourn(&all, Some(&since))),
         flows_seen: flows.len() as u64,
-        flows: flows.into_iter().map(flow).collect(),
+        flows,
         ..Stats::default()
     })
+}
+
+/// Of flows under `makeway`: those with packets, and those of the last while, by their names.
+fn judged(
+    qdisc: &Qdisc,
+    mut all: Vec<(u32, JudgedFlow)>,
+    now: u64,
+) -> Result<Vec<FlowStats>, BpfError> {
+    let idle = |flow: &JudgedFlow| now.saturating_sub(flow.record.seen);
+    all.retain(|(_, flow)| flow.entry.packets > 0 || idle(flow) < REMEMBERED);
+    all.sort_by_key(|(place, flow)| (Reverse((flow.entry.bytes, flow.bytes_out)), *place));
+    all.truncate(MOST_FLOWS);
+    let told = |(place, flow): (u32, JudgedFlow)| {
+        let record = flow.record;
+        let key = qdisc.key(place)?;
+        Ok(FlowStats {
+            flow: name(&key).to_string(),
+            packets_out: flow.packets_out,
+            bytes_out: flow.bytes_out,
+            backlog_packets: flow.entry.packets.into(),
+            backlog_bytes: flow.entry.bytes.into(),
+            idle_s: idle(&flow) as f64 / 1e9,
+            standing: Class::ALL.get(usize::from(record.class)).copied(),
+            reason: reason(&record).to_string(),
+            since_s: now.saturating_sub(record.entered) as f64 / 1e9,
+            ..FlowStats::default()
+        })
+    };
+    all.into_iter().map(told).collect()
+}
+
+/// By `enum why` of `bpf/record.h`.
+fn reason(record: &Record) -> Reason {
+    match record.why {
+        1 => Reason::Released,
+        2 => Reason::NoQueue,
+        3 => Reason::Starved,
+        4 => Reason::StandingQueue(record.stood),
+        5 => Reason::RespondsToLoss,
+        6 => Reason::Grew,
+        7 => Reason::Unproven,
+        _ => Reason::Begins,
+    }
+}
+
+fn name(key: &Key) -> FlowKey {
+    let address = |bytes: [u8; 16]| match key.family {
+        4 => IpAddr::from(*bytes.first_chunk::<4>().unwrap_or(&[0; 4])),
+        _ => IpAddr::from(bytes),
+    };
+    match key.family {
+        0 => FlowKey::OTHER,
+        // Fields outside the identity are zero already.
+        _ => FlowKey::new(
+            Identity::FiveTuple,
+            address(key.src),
+            address(key.dst),
+            key.protocol as u8,
+            key.sport as u16,
+            key.dport as u16,
+        ),
+    }
 }
 
 fn flow(flow: FlowEntry) -> FlowStats {

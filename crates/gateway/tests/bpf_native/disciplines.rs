@@ -9,8 +9,8 @@ use makeway_core::flow::{FlowKey, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{
-    Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, MakewayParams, NcqParams,
-    Scheduler, Spec, SqfParams, build,
+    Class, Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, MakewayParams,
+    NcqParams, Reason, Scheduler, Spec, SqfParams, Standing, build,
 };
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Fraction, Instant, Rate};
@@ -81,6 +81,8 @@ const WATCHDOG: u32 = 6;
 const DROPS: u32 = 7;
 const NCQ: u32 = 8;
 const STEPS: u32 = 9;
+const STANDING: u32 = 10;
+const STOOD: u32 = 11;
 
 /// As in `bpf/qdisc.h`: a new rate is seen within 100 ms.
 const WAKE: u64 = 100_000_000;
@@ -125,7 +127,7 @@ impl Native {
             macros.extend(["HAS_USERS", "HAS_NODES", "HAS_RANDOM"].map(String::from));
         }
         if name == "makeway" {
-            macros.push("HAS_USERS".into());
+            macros.extend(["HAS_USERS", "HAS_RECORD"].map(String::from));
         }
         Self::compile(&format!("drive-{name}"), "drive.c", &macros)
     }
@@ -221,6 +223,27 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
             let reason = REASONS.iter().position(|one| *one == reason).unwrap();
             tell(DROPPED, packet.handle.0, reason as u64);
             dropped += 1;
+        }
+        let judged = (op.what == ENQUEUE).then(|| shaper.standing(FlowId(op.flow)));
+        if let Some(Standing {
+            class,
+            reason,
+            since,
+        }) = judged.flatten()
+        {
+            let class = Class::ALL.iter().position(|one| *one == class).unwrap();
+            let (why, stood) = match reason {
+                Reason::Begins => (0, 0),
+                Reason::Released => (1, 0),
+                Reason::NoQueue => (2, 0),
+                Reason::Starved => (3, 0),
+                Reason::StandingQueue(ms) => (4, ms),
+                Reason::RespondsToLoss => (5, 0),
+                Reason::Grew => (6, 0),
+                Reason::Unproven => (7, 0),
+            };
+            tell(STANDING, class as u32 | why << 8, since.as_nanos());
+            tell(STOOD, 0, stood.into());
         }
         if let Some(packet) = left {
             tell(LEFT, packet.handle.0, 0);
@@ -485,7 +508,7 @@ fn ops(operations: &[(u64, Do)]) -> Vec<Op> {
 
 /// Events of both sides.
 fn common(events: &[Event]) -> Vec<Event> {
-    let of_core = [LEFT, DROPPED, HELD, DROPS, NCQ, BUSY];
+    let of_core = [LEFT, DROPPED, HELD, DROPS, NCQ, BUSY, STANDING, STOOD];
     let common = events.iter().filter(|event| of_core.contains(&event.told));
     common.copied().collect()
 }
