@@ -80,8 +80,8 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
     let disk = folder.path().join("disk");
     let [first, second] = ["1.0-1", "1.0-2"].map(|version| package(version, folder.path()));
     let files = [
-        (Path::new(&first), "/root/first.deb"),
-        (Path::new(&second), "/root/second.deb"),
+        (Path::new(&first), "/first.deb"),
+        (Path::new(&second), "/second.deb"),
     ];
     system::copy(&image, &disk, &files).unwrap();
     let test = std::env::current_exe().unwrap();
@@ -103,7 +103,7 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
 #[test]
 #[ignore = "runs in the guest"]
 fn is_installed() {
-    shell("apt-get install -q -y /root/first.deb");
+    shell("apt-get install -q -y /first.deb");
     assert_eq!(property("ActiveState"), "active", "it waits for the file");
     fs::write("/etc/line", LINE).unwrap();
     fs::write("/etc/systemd/system/line.service", LINE_UNIT).unwrap();
@@ -199,7 +199,7 @@ fn shapes_and_goes_on() {
     let third = pid(&shapes(8_500_000, 9_000_000, second));
     done("the device again", LONGEST);
 
-    shell("dpkg -i /root/second.deb");
+    shell("dpkg -i /second.deb");
     assert!(shell("dpkg -s makeway").contains("Version: 1.0-2\n"));
     let fourth = pid(&shapes(8_500_000, 9_000_000, third));
     done("the upgrade", LONGEST);
