@@ -9,8 +9,8 @@ use makeway_core::flow::{FlowKey, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{
-    Class, Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, MakewayParams,
-    NcqParams, Reason, Scheduler, Spec, SqfParams, Standing, build,
+    Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, MakewayParams, NcqParams,
+    Scheduler, Spec, SqfParams, build,
 };
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Fraction, Instant, Rate};
@@ -225,25 +225,8 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
             dropped += 1;
         }
         let judged = (op.what == ENQUEUE).then(|| shaper.standing(FlowId(op.flow)));
-        if let Some(Standing {
-            class,
-            reason,
-            since,
-        }) = judged.flatten()
-        {
-            let class = Class::ALL.iter().position(|one| *one == class).unwrap();
-            let (why, stood) = match reason {
-                Reason::Begins => (0, 0),
-                Reason::Released => (1, 0),
-                Reason::NoQueue => (2, 0),
-                Reason::Starved => (3, 0),
-                Reason::StandingQueue(ms) => (4, ms),
-                Reason::RespondsToLoss => (5, 0),
-                Reason::Grew => (6, 0),
-                Reason::Unproven => (7, 0),
-            };
-            tell(STANDING, class as u32 | why << 8, since.as_nanos());
-            tell(STOOD, 0, stood.into());
+        for (told, packet, value) in judged.flatten().map(makeway::told).into_iter().flatten() {
+            tell(told, packet, value);
         }
         if let Some(packet) = left {
             tell(LEFT, packet.handle.0, 0);

@@ -2,7 +2,34 @@
 //! `makeway`: operations at random as for the others, and a minute of sources whose behaviour changes, so that flows go
 //! through all classes.
 
+use makeway_core::sched::{Class, Reason, Standing};
+
 use super::*;
+
+/// The events of `struct record` that say the same: why in the order of `enum why`.
+pub fn told(
+    Standing {
+        class,
+        reason,
+        since,
+    }: Standing,
+) -> [(u32, u32, u64); 2] {
+    let class = Class::ALL.iter().position(|one| *one == class).unwrap();
+    let (why, stood) = match reason {
+        Reason::Begins => (0, 0),
+        Reason::Released => (1, 0),
+        Reason::NoQueue => (2, 0),
+        Reason::Starved => (3, 0),
+        Reason::StandingQueue(ms) => (4, ms),
+        Reason::RespondsToLoss => (5, 0),
+        Reason::Grew => (6, 0),
+        Reason::Unproven => (7, 0),
+    };
+    [
+        (STANDING, class as u32 | why << 8, since.as_nanos()),
+        (STOOD, 0, stood.into()),
+    ]
+}
 
 static MAKEWAY: LazyLock<Native> = LazyLock::new(|| Native::discipline("makeway"));
 
