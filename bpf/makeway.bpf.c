@@ -34,6 +34,10 @@
 
 /* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
 #define DEADLINE (75 * MS)
+/* On a slow link the time of so many full frames, and no longer than this. */
+#define DEADLINE_FRAMES 16
+#define DEADLINE_MOST (125 * MS)
+#define FULL_FRAME 1538ULL
 /* Of a download's own queue. */
 #define TARGET (20 * MS)
 #define INTERVAL (100 * MS)
@@ -79,14 +83,18 @@ struct {
 	__type(value, struct key);
 } names SEC(".maps");
 
-/* Bytes sent in this window and in the last, all and those in standing. */
+/* Bytes sent in this window and in the last: all, those in standing, and those of new flows. */
 struct meter {
-	u64 now[2];
-	u64 last[2];
+	u64 now[3];
+	u64 last[3];
 	u32 window;
-	/* Whether nothing waited at some time. */
+	/* Time that a full frame took in the last window in which the link was busy, ns. */
+	u64 frame;
+	/* Whether nothing waited at some time, and whether bulk did. */
 	bool idled;
 	bool idled_last;
+	bool bulk;
+	bool bulk_last;
 };
 
 struct shares {
@@ -356,13 +364,17 @@ inline_always void meter_turn(struct meter *meter, u32 at)
 
 	if (at == meter->window)
 		return;
-	for (int n = 0; n < 2; n++) {
+	for (int n = 0; n < 3; n++) {
 		meter->last[n] = next ? meter->now[n] : 0;
 		meter->now[n] = 0;
 	}
 	meter->idled_last = meter->idled || !next;
+	meter->bulk_last = meter->bulk;
 	meter->idled = false;
+	meter->bulk = false;
 	meter->window = at;
+	if (meter->last[0] && !meter->idled_last)
+		meter->frame = (FULL_FRAME << WINDOW_BITS) / meter->last[0];
 }
 
 /* The class of flow `at`, as a packet of it comes. */
@@ -379,7 +391,13 @@ verified_apart int meet(u64 now, u32 at)
 		record_begin(&flow->record, now);
 	record_account(&flow->record, flow->packets, now);
 	meter_turn(meter, window_of(now));
-	link = (struct link){ meter->last[0], meter->last[1], shares.waiting && !meter->idled_last };
+	link = (struct link){
+		.sent = meter->last[0],
+		.standing = meter->last[1],
+		.new = meter->last[2],
+		.contended = shares.waiting && !meter->idled_last,
+		.quiet = meter->idled_last && !meter->bulk_last,
+	};
 	was = flow->record.class;
 	class = record_judge(&flow->record, flow->packets, now, &link);
 	if (class != was)
@@ -469,12 +487,15 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 
 	flow->bytes_out += slot->len;
 	flow->packets_out++;
-	record_departure(&flow->record, since(now, slot->arrived));
 	meter_turn(meter, window_of(now));
+	record_departure(&flow->record, now, since(now, slot->arrived), meter->frame);
 	meter->now[0] += slot->len;
 	meter->idled |= !pool.packets;
+	meter->bulk |= shares.waiting || flow->record.class == BULK;
 	if (goes_first(flow->record.class))
 		meter->now[1] += slot->len;
+	else if (flow->record.class == NEW)
+		meter->now[2] += slot->len;
 }
 
 /* Adds the debt to bulk for a packet of `flow`, which goes before it. */
@@ -521,6 +542,7 @@ inline_always u32 first_new(u64 now)
 verified_apart u32 first(u64 now)
 {
 	u32 at = order_is_empty(STANDING) ? first_new(now) : order_least(STANDING), i;
+	u64 deadline = shares.meter.frame * DEADLINE_FRAMES;
 	struct flow *flow = flow_at(at);
 	struct slot *slot;
 	bool stands;
@@ -528,12 +550,16 @@ verified_apart u32 first(u64 now)
 
 	if (!at || !flow)
 		return 0;
+	if (deadline < DEADLINE)
+		deadline = DEADLINE;
+	if (deadline > DEADLINE_MOST)
+		deadline = DEADLINE_MOST;
 	stands = flow->record.class != NEW && record_stands(&flow->record, flow->packets, now);
 	i = take_from(now, at, flow);
 	if (stands) {
 		bpf_for(n, 0, MOST_PACKETS) {
 			slot = slot_at(i);
-			if (!slot || !flow->packets || since(now, slot->arrived) <= DEADLINE)
+			if (!slot || !flow->packets || since(now, slot->arrived) <= deadline)
 				break;
 			record_loss(&flow->record, now, 1);
 			give_up_late(slot, SOJOURN);

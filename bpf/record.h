@@ -10,9 +10,10 @@
 
 #define TRIAL (2 * SECOND)
 #define STANDS (250 * MS)
+#define SHORT 4
 #define CREDIT ((s64)(500 * MS))
 #define CREDIT_STARVED ((s64)(2 * SECOND))
-#define CREDIT_MOST ((s64)(4 * SECOND))
+#define CREDIT_MOST ((s64)(8 * SECOND))
 #define EARNS 4
 #define REDEEMS (8 * SECOND)
 #define DEMERITS 2
@@ -64,11 +65,15 @@ enum why {
 	UNPROVEN,
 };
 
-/* Bytes that the link sent in the last whole window, of all and of flows in standing; whether bulk has packets waiting. */
+/* Bytes that the link sent in the last whole window: of all, of flows in standing and of new ones. */
 struct link {
 	u64 sent;
 	u64 standing;
+	u64 new;
+	/* Bulk has packets waiting, and the buffer was never empty in that window. */
 	bool contended;
+	/* It was, and bulk had no packets waiting. */
+	bool quiet;
 };
 
 struct record {
@@ -84,6 +89,8 @@ struct record {
 	u64 seen;
 	/* Ns for which its queue may still stand. */
 	s64 credit;
+	/* Bytes of all that went first in the window of `own`. */
+	u64 beside;
 	/* The window, and what came in it: bytes, packets, those lost, the shortest wait in units of 2^16 ns. */
 	u32 window;
 	u32 came;
@@ -92,6 +99,8 @@ struct record {
 	u32 wait;
 	/* Bytes of a window above which the flow is asked. */
 	u32 proven;
+	/* The most bytes that it brought in each of two windows in a row while it could have brought more. */
+	u32 own;
 	/* Bytes of the window in which it was asked last, and of the window before this one. */
 	u32 before;
 	u32 last;
@@ -128,6 +137,12 @@ inline_always u32 window_of(u64 now)
 inline_always u32 sum_of(u32 a, u32 b)
 {
 	return a + b < a ? ~0U : a + b;
+}
+
+/* Half as much again. */
+inline_always u32 half_more(u32 bytes)
+{
+	return sum_of(bytes, bytes / 2);
 }
 
 /* In standing, or on probation. */
@@ -198,9 +213,11 @@ inline_always void record_arrival(struct record *record, u32 len)
 	record->arrivals++;
 }
 
-/* A packet that waited for `wait` leaves. */
-inline_always void record_departure(struct record *record, u64 wait)
+/* A packet that waited for `wait` leaves, on a link on which a full frame takes `frame` ns. */
+inline_always void record_departure(struct record *record, u64 now, u64 wait, u64 frame)
 {
+	if (goes_first(record->class) && wait < frame * SHORT)
+		record->busy = now;
 	wait >>= 16;
 	if (wait > WAIT_MOST)
 		wait = WAIT_MOST;
@@ -277,7 +294,9 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 		return STANDING;
 	}
 	sentence = SECOND << (record->demerits & 7);
-	if ((clean > sentence && !record->hogs) || (record->demerits <= PAROLE && age > sentence))
+	if (clean > sentence && (!record->hogs || record->last <= half_more(record->own)))
+		return NEW;
+	if (record->demerits <= PAROLE && age > sentence)
 		return NEW;
 	return BULK;
 }
@@ -316,11 +335,17 @@ inline_always enum class record_falls(struct record *record, enum why why)
 	return BULK;
 }
 
+/* Flows that go before bulk leave half to it, and could have more. */
+inline_always bool has_room(const struct link *link)
+{
+	return (link->standing + link->new) * 2 <= link->sent;
+}
+
 /* The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held back,
  * and less after it. */
 inline_always enum class record_answer(struct record *record, bool whole, u32 came, bool resumes, const struct link *link)
 {
-	bool is_due = record->class == NEW || !resumes;
+	bool is_due = record->class == NEW || !resumes, had_room;
 	u32 before = record->before, shown = record->proven / 3 * 2;
 
 	/* After a burst, a stream falls back to what it has shown, which is no response. */
@@ -333,7 +358,16 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 	}
 	switch (record->question) {
 	case NOT_ASKED:
-		if (is_due && record->hogs && came > record->proven && link->contended) {
+		had_room = record->beside * 16 <= link->sent * 15;
+		shown = half_more(record->own);
+		if (link->contended && had_room && came <= shown && shown > record->proven)
+			record->proven = shown;
+		if (came <= record->proven)
+			return UNDECIDED;
+		/* TCP that begins has lost a packet by now, or takes more than half. */
+		if (has_room(link) && (record->class == STANDING || record->offence == record->since))
+			return UNDECIDED;
+		if (is_due && record->hogs && link->contended) {
 			if (record->class == STANDING && link->standing * 4 > link->sent * 3)
 				return record_falls(record, GREW);
 			record->question = ASKED;
@@ -357,7 +391,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		record->question = AFTER;
 		record->fell = (u64)came * 8 < (u64)record->before * 7 ? came : ~0U;
 		shown = came > record->before ? came : record->before;
-		record->proven = sum_of(shown, shown / 2);
+		record->proven = half_more(shown);
 		return UNDECIDED;
 	}
 	if ((u64)record->fell * 16 < (u64)came * 11)
@@ -378,7 +412,7 @@ inline_always bool record_grows(const struct record *record, const struct link *
 /* By what it brought in the window that ended. */
 inline_always enum class record_turn_window(struct record *record, u64 now, const struct link *link)
 {
-	u32 at = window_of(now), came = record->came, windows;
+	u32 at = window_of(now), came = record->came, brought, windows;
 	bool whole, steady, starves, resumes;
 
 	if (at == record->window) {
@@ -393,6 +427,13 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
 	starves = whole && steady && record_is_no_tcp(record);
 	resumes = !record->last;
+	if (whole && (link->quiet || has_room(link)) && (record->class == NEW || record->class == STANDING)) {
+		brought = came < record->last ? came : record->last;
+		if (brought >= record->own) {
+			record->own = brought;
+			record->beside = link->standing + link->new;
+		}
+	}
 	record->last = whole ? came : 0;
 	record->hogs = whole && (u64)came * HOG >= link->sent;
 	record->starved = starves ? record->starved + 1 : 0;
@@ -412,7 +453,7 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 		record->starved = windows;
 	if (record->starved < windows || (link->standing + came) * 10 > link->sent * 9)
 		return UNDECIDED;
-	record->proven = sum_of(came, came / 2);
+	record->proven = half_more(came);
 	record->why = STARVED;
 	return PROBATION;
 }

@@ -13,16 +13,19 @@
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
-//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it was asked and went on |
-//! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it was asked and went on |
-//! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 4 s |
-//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and half as much again as it has shown before, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is what grows by a third all the same, or in standing until those in standing have 3/4 of the link |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it has shown its rate |
+//! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it has shown its rate |
+//! | standing | bulk | its queue stood for longer than it has earned: 0.5 s, and one in four in which it did not, up to 8 s |
+//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and more than it has shown, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is what grows by a third all the same and takes the link, or in standing takes it until those in standing have 3/4 |
 //! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
 //! | probation | standing | after 4 s |
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
-//! | bulk | new | `2^d` s without a loss or a queue that stood; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
+//! | bulk | new | `2^d` s without a loss or a queue that stood, with less than an eighth of the link or no more than it has shown to be its own; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
 //!
-//! A packet of a flow in standing whose queue stands is dropped at 75 ms if another is behind it. While bulk waits it gets a tenth
+//! A flow has shown half as much again as it brought while it could have had more: while no bulk waited and the buffer was empty at times,
+//! or those that go first left half of the link; and as it brought when it was asked and went on.
+//!
+//! A packet of a flow in standing whose queue stands is dropped at 75 ms, later on a slow link, if another is behind it. While bulk waits it gets a tenth
 //! of the link, 3/8 where it is other users', a quarter beside new flows. A full buffer takes from the longest queue of the user that holds
 //! most, from one in standing if it is 16 times longer; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
 //! many small packets are no small queue.
@@ -45,11 +48,15 @@ use crate::units::{Bytes, Duration, Instant};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use record::{Link, Record, window};
+use record::{Link, Record, WINDOW_BITS, window};
 
 /// A packet in standing that waited longer is late wherever it goes, if its queue stands.
 /// At 2 Mbit/s one frame of a call takes 40 ms; with 50 ms a browser saw no delay to respond to, but loss (docs/browser.md).
 const DEADLINE: Duration = Duration::from_millis(75);
+/// On a slow link it is the time of so many full frames, and no longer than this: a burst takes its time there, and congestion control that
+/// responds to delay has to see some.
+const DEADLINE_FRAMES: u64 = 16;
+const DEADLINE_MOST: Duration = Duration::from_millis(125);
 /// Of a download's own queue.
 const TARGET: Duration = Duration::from_millis(20);
 /// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
@@ -168,15 +175,19 @@ struct User {
     longest: u32,
 }
 
-/// Bytes sent in this window and in the last, all and those in standing.
+/// Bytes sent in this window and in the last: all, those in standing, and those of new flows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     window: u32,
-    now: [u64; 2],
-    last: [u64; 2],
-    /// Whether nothing waited at some time.
+    now: [u64; 3],
+    last: [u64; 3],
+    /// Whether nothing waited at some time, and whether bulk did.
     idled: bool,
     idled_last: bool,
+    bulk: bool,
+    bulk_last: bool,
+    /// Time that a full frame took in the last window in which the link was busy.
+    frame: Duration,
 }
 
 impl Meter {
@@ -185,10 +196,14 @@ impl Meter {
             self.last = if at == self.window + 1 {
                 self.now
             } else {
-                [0; 2]
+                [0; 3]
             };
             self.idled_last = self.idled || at != self.window + 1;
-            (self.window, self.now, self.idled) = (at, [0; 2], false);
+            self.bulk_last = self.bulk;
+            if self.last[0] > 0 && !self.idled_last {
+                self.frame = Duration::from_nanos((FULL_FRAME.get() << WINDOW_BITS) / self.last[0]);
+            }
+            (self.window, self.now, self.idled, self.bulk) = (at, [0; 3], false, false);
         }
     }
 }
@@ -315,7 +330,9 @@ impl Makeway {
         let link = Link {
             sent: self.meter.last[0],
             standing: self.meter.last[1],
+            new: self.meter.last[2],
             contended: self.waiting > 0 && !self.meter.idled_last,
+            quiet: self.meter.idled_last && !self.meter.bulk_last,
         };
         let was = state.record.class;
         let class = state.record.judge(now, link);
@@ -387,9 +404,10 @@ impl Makeway {
         let flow = self.pool.flow_at(position.node);
         let record = &self.flows[flow as usize].record;
         let stands = record.class != Class::New && record.stands(now);
+        let deadline = (self.meter.frame * DEADLINE_FRAMES).clamp(DEADLINE, DEADLINE_MOST);
         let mut pkt = self.take(now, flow);
         while stands
-            && now.saturating_since(pkt.arrived) > DEADLINE
+            && now.saturating_since(pkt.arrived) > deadline
             && self.flows[flow as usize].record.packets > 0
         {
             self.give_up(now, pkt, DropReason::Sojourn, drops);
@@ -564,12 +582,15 @@ impl Scheduler for Makeway {
         };
         let len = u64::from(pkt.len_u32());
         let record = &mut self.flows[pkt.flow.0 as usize].record;
-        record.on_departure(now.saturating_since(pkt.arrived));
         self.meter.turn(window(now));
+        record.on_departure(now, now.saturating_since(pkt.arrived), self.meter.frame);
         self.meter.now[0] += len;
         self.meter.idled |= self.pool.backlog().packets == 0;
-        if record.goes_first() {
-            self.meter.now[1] += len;
+        self.meter.bulk |= self.waiting > 0 || record.class == Class::Bulk;
+        match record.class {
+            Class::Standing | Class::Probation => self.meter.now[1] += len,
+            Class::New => self.meter.now[2] += len,
+            Class::Bulk => {}
         }
         Some(pkt)
     }

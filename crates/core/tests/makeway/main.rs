@@ -188,17 +188,25 @@ fn the_class_of_a_flow_its_reason_and_its_time_can_be_read() {
     assert_eq!(link.scheduler.standing(FlowId(4096)), None);
 }
 
-/// The class of a flow with these packets in its windows, and why, beside four downloads; with 447 packets the link is full.
+/// The class of a flow with these packets in its windows, and why, beside four downloads and a stream with which it has more than
+/// half of the link, so that it is asked; with 447 packets the link is full.
 fn judged(packets: &'static [u64], windows: u64) -> (Class, Reason) {
     let mut link = Link::new(200, &MBIT10);
     let flow = link.flow(0, Source::Windows(packets));
+    link.flow(0, Source::Windows(&[150]));
     for _ in 0..4 {
-        link.flow(1, download(40));
+        link.flow(0, download(40));
     }
     link.run((windows << WINDOW_BITS) + 50 * MS);
     let standing = link.scheduler.standing(FlowId(link.flows[flow].id));
     let standing = standing.unwrap();
     (standing.class, standing.reason)
+}
+
+/// Packets of a flow that were dropped or wait.
+fn missing(link: &Link, flow: usize) -> usize {
+    let came = link.flows[flow].came.iter();
+    came.filter(|(_, delay)| delay.is_none()).count()
 }
 
 #[test]
@@ -233,9 +241,114 @@ fn a_flow_that_grows_while_it_is_asked_is_bulk() {
     assert_eq!(judged(&[100, 100, 105, 150], 4), bulk);
     assert_eq!(judged(&[100, 100, 110, 130, 160], 5), bulk);
     // In standing it takes the link.
-    const TAKES: &[u64] = &[100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 380];
+    const TAKES: &[u64] = &[100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 230];
     assert_eq!(judged(TAKES, 10).0, Class::Standing);
     assert_eq!(judged(TAKES, 12), bulk);
+}
+
+#[test]
+fn a_flow_that_leaves_half_of_the_link_to_bulk_is_not_asked_however_it_grows() {
+    const GROWS: &[u64] = &[2, 2, 2, 2, 30, 60, 80, 110, 150, 200];
+    let mut link = Link::new(200, &MBIT10);
+    let flow = link.flow(0, Source::Windows(GROWS));
+    for _ in 0..4 {
+        link.flow(0, download(40));
+    }
+    link.run(16 << WINDOW_BITS);
+    assert!(missing(&link, flow) <= 1, "{} lost", missing(&link, flow));
+    let standing = link.scheduler.standing(FlowId(link.flows[flow].id));
+    assert_eq!(standing.unwrap().class, Class::Standing);
+}
+
+/// Packets lost of a flow that has a link for itself for 8 s, until downloads begin, and its class 4 s later.
+fn beside_downloads(packets: &'static [u64]) -> (usize, Class) {
+    let mut link = Link::new(200, &MBIT10);
+    let flow = link.flow(0, Source::Windows(packets));
+    for _ in 0..4 {
+        let from = 8 * SECOND;
+        let (rtt, packets) = (40 * MS, u32::MAX);
+        link.flow(0, Source::Download { rtt, from, packets });
+    }
+    link.run(12 * SECOND);
+    let standing = link.scheduler.standing(FlowId(link.flows[flow].id));
+    (missing(&link, flow), standing.unwrap().class)
+}
+
+#[test]
+fn a_stream_that_did_not_fill_an_idle_link_is_not_asked_when_downloads_begin() {
+    let (lost, class) = beside_downloads(&[330]);
+    assert!(lost <= 2 && class == Class::Standing, "{lost}, {class:?}");
+    // BBR fills it, and builds no queue.
+    let (lost, _) = beside_downloads(&[446]);
+    assert!(lost > 100, "{lost}");
+    // More than half as much again as it has shown, and the link is full.
+    const TAKES: &[u64] = &[
+        220, 220, 220, 220, 220, 220, 220, 220, 220, 220, 220, 220, 220, 220, 220, 220, 360,
+    ];
+    let (lost, _) = beside_downloads(TAKES);
+    assert!(lost > 100, "{lost}");
+}
+
+/// Frames that need 86 % of a link of 2 Mbit/s, beside downloads: the queue is never empty between them, and never long.
+#[test]
+fn a_queue_that_is_short_between_frames_does_not_stand() {
+    let mut link = Link::new(200, &[(0, 2_000_000)]);
+    let burst = 6;
+    let stream = Source::Stream {
+        burst,
+        len: 1200,
+        period: 33 * MS,
+        from: 0,
+        to: u64::MAX,
+    };
+    let stream = link.flow(0, stream);
+    for _ in 0..10 {
+        let (rtt, packets) = (40 * MS, u32::MAX);
+        let from = 6 * SECOND;
+        link.flow(0, Source::Download { rtt, from, packets });
+    }
+    link.run(40 * SECOND);
+    let on_time = link.on_time(stream, 6 * SECOND, 39 * SECOND, 100 * MS);
+    assert!(on_time > 0.99, "{on_time}");
+}
+
+/// The longest delay of a stream in standing that brings a tenth more than the link carries for a second, beside a flood.
+fn longest_delay(rate: u64, packets: &'static [u64]) -> u64 {
+    let mut link = Link::new(400, &[(0, rate)]);
+    let stream = link.flow(0, Source::Windows(packets));
+    let flood = Source::Stream {
+        burst: 1,
+        len: LEN,
+        period: u64::from(LEN) * 8 * SECOND / rate,
+        from: 5 * SECOND,
+        to: u64::MAX,
+    };
+    link.flow(0, flood);
+    link.run(14 << WINDOW_BITS);
+    let standing = link.scheduler.standing(FlowId(link.flows[stream].id));
+    assert_eq!(standing.unwrap().class, Class::Standing);
+    let delays = link.flows[stream].came.iter();
+    delays.filter_map(|(_, delay)| *delay).max().unwrap()
+}
+
+#[test]
+fn the_deadline_of_a_packet_in_standing_is_longer_on_a_slow_link() {
+    const FAST: &[u64] = &[
+        330, 330, 330, 330, 330, 330, 330, 330, 330, 330, 330, 330, 490,
+    ];
+    const SLOW: &[u64] = &[66, 66, 66, 66, 66, 66, 66, 66, 66, 66, 66, 66, 98];
+    const SLOWER: &[u64] = &[33, 33, 33, 33, 33, 33, 33, 33, 33, 33, 33, 33, 49];
+    for (rate, packets, deadline) in [
+        (10_000_000, FAST, 75.0),
+        (2_000_000, SLOW, 98.4),
+        (1_000_000, SLOWER, 125.0),
+    ] {
+        let delay = longest_delay(rate, packets) as f64 / 1e6;
+        assert!(
+            (0.9 * deadline..=1.01 * deadline).contains(&delay),
+            "{rate}: {delay} ms"
+        );
+    }
 }
 
 /// The classes of a flow that starves beside eight downloads, and brings twice as much in the windows after those in which it

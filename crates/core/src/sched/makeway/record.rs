@@ -10,10 +10,12 @@ use crate::units::{Duration, Instant};
 const TRIAL: Duration = Duration::from_secs(2);
 /// A queue that has not been empty for longer stands.
 const STANDS: Duration = Duration::from_millis(250);
+/// A queue in standing that lets a packet go after less than the time of so many full frames does not stand.
+const SHORT: u64 = 4;
 /// Time for which the queue of a flow may stand: where it begins, where a flow begins that was starved, and the most.
 const CREDIT: i64 = Duration::from_millis(500).as_nanos() as i64;
 const CREDIT_STARVED: i64 = Duration::from_secs(2).as_nanos() as i64;
-const CREDIT_MOST: i64 = Duration::from_secs(4).as_nanos() as i64;
+const CREDIT_MOST: i64 = Duration::from_secs(8).as_nanos() as i64;
 /// Seconds in which the queue does not stand that earn one in which it may.
 const EARNS: u64 = 4;
 /// Seconds of good standing that take a demerit away.
@@ -27,7 +29,7 @@ const PAROLE: u8 = 2;
 const FORGOTTEN: Duration = Duration::from_secs(3);
 const FORGOTTEN_STANDING: Duration = Duration::from_secs(30);
 /// Windows in which a flow's bytes are counted are of 2^29 ns, half a second.
-const WINDOW_BITS: u32 = 29;
+pub const WINDOW_BITS: u32 = 29;
 /// TCP's rate (Floyd and Fall 1999) that many times over is no TCP's.
 const NO_TCP: u64 = 8;
 /// The least RTT that is believed, and the longest wait that counts, in units of 2^16 ns: 20 ms and 500 ms.
@@ -49,10 +51,20 @@ const HOG: u64 = 8;
 pub struct Link {
     /// Bytes.
     pub sent: u64,
-    /// Of those, of flows in good standing.
+    /// Of those, of flows in good standing, and of new ones.
     pub standing: u64,
-    /// Whether bulk flows have packets waiting.
+    pub new: u64,
+    /// Whether bulk flows have packets waiting, and the buffer was never empty in that window.
     pub contended: bool,
+    /// Whether it was, and no bulk flow had packets waiting.
+    pub quiet: bool,
+}
+
+impl Link {
+    /// Flows that go before bulk leave half to it, and could have more.
+    fn has_room(&self) -> bool {
+        (self.standing + self.new) * 2 <= self.sent
+    }
 }
 
 /// A question to a flow that goes first: does it respond to loss?
@@ -103,6 +115,9 @@ pub struct Record {
     wait: u32,
     /// Bytes of a window above which the flow is asked: half as much again as it has shown.
     proven: u32,
+    /// The most bytes that it brought in each of two windows in a row while it could have brought more, and all that went first then.
+    own: u32,
+    beside: u64,
     /// Bytes of the window in which it was asked last.
     before: u32,
     /// Bytes of the window that was compared, if it fell by an eighth.
@@ -117,6 +132,11 @@ pub struct Record {
 pub fn window(now: Instant) -> u32 {
     // 2^61 ns are 73 years.
     (now.as_nanos() >> WINDOW_BITS) as u32
+}
+
+/// Half as much again.
+fn half_more(bytes: u32) -> u32 {
+    bytes.saturating_add(bytes / 2)
 }
 
 impl Record {
@@ -186,8 +206,11 @@ impl Record {
         self.packets += 1;
     }
 
-    /// A packet that waited for `wait` leaves.
-    pub fn on_departure(&mut self, wait: Duration) {
+    /// A packet that waited for `wait` leaves, on a link on which a full frame takes `frame`.
+    pub fn on_departure(&mut self, now: Instant, wait: Duration, frame: Duration) {
+        if self.goes_first() && wait < frame * SHORT {
+            self.busy = now;
+        }
         let wait = (wait.as_nanos() >> 16).min(WAIT_MOST) as u32;
         self.wait = self.wait.min(wait);
     }
@@ -279,7 +302,8 @@ impl Record {
             Class::Bulk => {
                 let sentence = Duration::from_secs(1 << self.demerits);
                 let parole = self.demerits <= PAROLE && age > sentence;
-                match clean > sentence && !self.hogs || parole {
+                let is_its_own = !self.hogs || self.last <= half_more(self.own);
+                match clean > sentence && is_its_own || parole {
                     true => Class::New,
                     false => Class::Bulk,
                 }
@@ -303,6 +327,13 @@ impl Record {
         let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
         let starves = whole && steady && self.is_no_tcp();
         let resumes = self.last == 0;
+        let has_room = link.quiet || link.has_room();
+        if whole && has_room && matches!(self.class, Class::New | Class::Standing) {
+            let brought = came.min(self.last);
+            if brought >= self.own {
+                (self.own, self.beside) = (brought, link.standing + link.new);
+            }
+        }
         self.last = if whole { came } else { 0 };
         self.hogs = whole && u64::from(came) * HOG >= link.sent;
         self.starved = if starves { self.starved + 1 } else { 0 };
@@ -319,7 +350,7 @@ impl Record {
             let fits = (link.standing + u64::from(came)) * 10 <= link.sent * 9;
             let rises = self.starved == windows && fits;
             return rises.then(|| {
-                self.proven = came.saturating_add(came / 2);
+                self.proven = half_more(came);
                 (Class::Probation, Reason::Starved)
             });
         }
@@ -362,7 +393,14 @@ impl Record {
             _ if !whole => self.question = Question::None,
             Question::None => {
                 let is_due = self.class == Class::New || !resumes;
-                if is_due && self.hogs && came > self.proven && link.contended {
+                let had_room = self.beside * 16 <= link.sent * 15;
+                if link.contended && had_room && came <= half_more(self.own) {
+                    self.proven = self.proven.max(half_more(self.own));
+                }
+                // TCP that begins has lost a packet by now, or takes more than half.
+                let is_clean = self.class == Class::Standing || self.offence == self.since;
+                let is_known = came <= self.proven || is_clean && link.has_room();
+                if is_due && self.hogs && !is_known && link.contended {
                     // Those who have the link can't grow by the third that would tell.
                     let fills = link.standing * 4 > link.sent * 3;
                     if fills && self.class == Class::Standing {
@@ -392,7 +430,7 @@ impl Record {
                 let fell = u64::from(came) * 8 < u64::from(self.before) * 7;
                 self.fell = if fell { came } else { u32::MAX };
                 let shown = came.max(self.before);
-                self.proven = shown.saturating_add(shown / 2);
+                self.proven = half_more(shown);
             }
             Question::After if u64::from(self.fell) * 16 < u64::from(came) * 11 => {
                 return Some(Reason::RespondsToLoss);
