@@ -34,7 +34,7 @@
 
 /* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
 #define DEADLINE (75 * MS)
-/* On a slow link the time of so many full frames, and no longer than this. */
+/* On a slow link the time of DEADLINE_FRAMES full frames, and no longer than this. */
 #define DEADLINE_FRAMES 16
 #define DEADLINE_MOST (125 * MS)
 #define FULL_FRAME 1538ULL

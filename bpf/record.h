@@ -101,6 +101,8 @@ struct record {
 	u32 proven;
 	/* The most bytes that it brought in each of two windows in a row while it could have brought more. */
 	u32 own;
+	/* The most that `own` grows to in standing beside bulk. */
+	u32 own_most;
 	/* Bytes of the window in which it was asked last, and of the window before this one. */
 	u32 before;
 	u32 last;
@@ -244,6 +246,8 @@ inline_always bool record_is_asked(struct record *record, u32 len)
 
 inline_always void record_change(struct record *record, u64 now, enum class class, enum why why)
 {
+	u32 shown;
+
 	record->entered = now;
 	record->why = why;
 	record->stood = why == STANDING_QUEUE ? since(now, record->busy) / MS : 0;
@@ -254,6 +258,10 @@ inline_always void record_change(struct record *record, u64 now, enum class clas
 	}
 	if (record->class != PROBATION || class != STANDING)
 		record->credit = class == PROBATION ? CREDIT_STARVED : CREDIT;
+	if (class == STANDING) {
+		shown = record->own > record->last ? record->own : record->last;
+		record->own_most = sum_of(shown, shown);
+	}
 	record->class = class;
 	record->since = now;
 	record->offence = now;
@@ -365,7 +373,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		if (came <= record->proven)
 			return UNDECIDED;
 		/* TCP that begins has lost a packet by now, or takes more than half. */
-		if (has_room(link) && (record->class == STANDING || record->offence == record->since))
+		if (record->class == NEW && record->offence == record->since && has_room(link))
 			return UNDECIDED;
 		if (is_due && record->hogs && link->contended) {
 			if (record->class == STANDING && link->standing * 4 > link->sent * 3)
@@ -429,6 +437,8 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	resumes = !record->last;
 	if (whole && (link->quiet || has_room(link)) && (record->class == NEW || record->class == STANDING)) {
 		brought = came < record->last ? came : record->last;
+		if (record->class == STANDING && !link->quiet && brought > record->own_most)
+			brought = record->own_most;
 		if (brought >= record->own) {
 			record->own = brought;
 			record->beside = link->standing + link->new;

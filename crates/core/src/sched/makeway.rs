@@ -53,7 +53,7 @@ use record::{Link, Record, WINDOW_BITS, window};
 /// A packet in standing that waited longer is late wherever it goes, if its queue stands.
 /// At 2 Mbit/s one frame of a call takes 40 ms; with 50 ms a browser saw no delay to respond to, but loss (docs/browser.md).
 const DEADLINE: Duration = Duration::from_millis(75);
-/// On a slow link it is the time of so many full frames, and no longer than this: a burst takes its time there, and congestion control that
+/// On a slow link it is the time of `DEADLINE_FRAMES` full frames, and no longer than `DEADLINE_MOST`: a burst takes its time there, and congestion control that
 /// responds to delay has to see some.
 const DEADLINE_FRAMES: u64 = 16;
 const DEADLINE_MOST: Duration = Duration::from_millis(125);

@@ -246,18 +246,52 @@ fn a_flow_that_grows_while_it_is_asked_is_bulk() {
     assert_eq!(judged(TAKES, 12), bulk);
 }
 
-#[test]
-fn a_flow_that_leaves_half_of_the_link_to_bulk_is_not_asked_however_it_grows() {
-    const GROWS: &[u64] = &[2, 2, 2, 2, 30, 60, 80, 110, 150, 200];
+/// Packets lost of a flow that begins at 4 s beside four downloads, with these rates in Mbit/s, each for half a second but the last.
+fn lost_while_it_grows(rates: &[f64]) -> (usize, Class) {
     let mut link = Link::new(200, &MBIT10);
-    let flow = link.flow(0, Source::Windows(GROWS));
     for _ in 0..4 {
         link.flow(0, download(40));
     }
-    link.run(16 << WINDOW_BITS);
-    assert!(missing(&link, flow) <= 1, "{} lost", missing(&link, flow));
-    let standing = link.scheduler.standing(FlowId(link.flows[flow].id));
-    assert_eq!(standing.unwrap().class, Class::Standing);
+    let half = SECOND / 2;
+    let parts: Vec<usize> = (0u64..)
+        .zip(rates)
+        .map(|(n, rate)| {
+            let stream = Source::Stream {
+                burst: 1,
+                len: LEN,
+                period: (12_000.0 / rate * 1000.0) as u64,
+                from: 4 * SECOND + n * half,
+                to: 4 * SECOND
+                    + if n + 1 == rates.len() as u64 {
+                        100 * half
+                    } else {
+                        (n + 1) * half
+                    },
+            };
+            link.flow(0, stream)
+        })
+        .collect();
+    for part in &parts {
+        link.flows[*part].id = link.flows[parts[0]].id;
+    }
+    link.run(19 * SECOND);
+    let lost = parts.iter().map(|part| missing(&link, *part)).sum();
+    let standing = link.scheduler.standing(FlowId(link.flows[parts[0]].id));
+    (lost, standing.unwrap().class)
+}
+
+#[test]
+fn a_flow_that_leaves_half_of_the_link_to_bulk_is_not_asked_as_it_begins() {
+    let (lost, class) = lost_while_it_grows(&[0.8, 1.6, 3.0, 4.0, 4.5]);
+    assert!(lost <= 1 && class == Class::Standing, "{lost}, {class:?}");
+}
+
+#[test]
+fn a_flow_that_goes_on_growing_in_standing_is_asked() {
+    // TCP adds a packet in each round trip.
+    let grows: Vec<f64> = (0..28).map(|n| 0.5 + f64::from(n) * 0.15).collect();
+    let (lost, _) = lost_while_it_grows(&grows);
+    assert!(lost > 5, "{lost}");
 }
 
 /// Packets lost of a flow that has a link for itself for 8 s, until downloads begin, and its class in time.

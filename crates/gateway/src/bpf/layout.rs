@@ -145,7 +145,8 @@ pub(super) struct Record {
     busy: u64,
     pub seen: u64,
     credit: i64,
-    window: [u32; 9],
+    beside: u64,
+    window: [u32; 11],
     /// Ms for which its queue stood, where that is why.
     pub stood: u32,
     /// The place in [`Class::ALL`](makeway_core::sched::Class::ALL).

@@ -10,7 +10,7 @@ use crate::units::{Duration, Instant};
 const TRIAL: Duration = Duration::from_secs(2);
 /// A queue that has not been empty for longer stands.
 const STANDS: Duration = Duration::from_millis(250);
-/// A queue in standing that lets a packet go after less than the time of so many full frames does not stand.
+/// A queue in standing that lets a packet go after less than the time of `SHORT` full frames does not stand.
 const SHORT: u64 = 4;
 /// Time for which the queue of a flow may stand: where it begins, where a flow begins that was starved, and the most.
 const CREDIT: i64 = Duration::from_millis(500).as_nanos() as i64;
@@ -118,6 +118,8 @@ pub struct Record {
     /// The most bytes that it brought in each of two windows in a row while it could have brought more, and all that went first then.
     own: u32,
     beside: u64,
+    /// The most that `own` grows to in standing beside bulk: twice what it was at first. TCP goes on growing.
+    own_most: u32,
     /// Bytes of the window in which it was asked last.
     before: u32,
     /// Bytes of the window that was compared, if it fell by an eighth.
@@ -329,7 +331,11 @@ impl Record {
         let resumes = self.last == 0;
         let has_room = link.quiet || link.has_room();
         if whole && has_room && matches!(self.class, Class::New | Class::Standing) {
-            let brought = came.min(self.last);
+            let most = match self.class {
+                Class::Standing if !link.quiet => self.own_most,
+                _ => u32::MAX,
+            };
+            let brought = came.min(self.last).min(most);
             if brought >= self.own {
                 (self.own, self.beside) = (brought, link.standing + link.new);
             }
@@ -398,7 +404,7 @@ impl Record {
                     self.proven = self.proven.max(half_more(self.own));
                 }
                 // TCP that begins has lost a packet by now, or takes more than half.
-                let is_clean = self.class == Class::Standing || self.offence == self.since;
+                let is_clean = self.class == Class::New && self.offence == self.since;
                 let is_known = came <= self.proven || is_clean && link.has_room();
                 if is_due && self.hogs && !is_known && link.contended {
                     // Those who have the link can't grow by the third that would tell.
@@ -450,6 +456,9 @@ impl Record {
             (Class::Probation, Class::Standing) => self.credit,
             _ => CREDIT,
         };
+        if class == Class::Standing {
+            self.own_most = self.own.max(self.last).saturating_mul(2);
+        }
         (self.class, self.since, self.offence, self.starved) = (class, now, now, 0);
         (self.entered, self.reason) = (now, reason);
     }
