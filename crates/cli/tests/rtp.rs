@@ -123,7 +123,7 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         ("send 127.0.0.1:9 --policy sbpn", "sbpn1"),
         (
             "send 127.0.0.1:9 --rate fast",
-            "write tfrc, ccid2, abrc, scream, or a rate",
+            "write tfrc, ccid2, abrc, scream, gcc, or a rate",
         ),
         ("send 127.0.0.1:9 --deadline 0ms", "1ms to 40s"),
         (

@@ -10,6 +10,7 @@ mod config;
 pub mod external;
 pub mod fixed;
 pub mod gaps;
+pub mod gcc;
 pub mod packets;
 pub mod rto;
 pub mod scream;
@@ -147,7 +148,7 @@ pub enum Report {
         /// `None` while there is none.
         shortest: Option<Duration>,
     },
-    /// SCReAMv2: single packets, with times of arrival and marks.
+    /// SCReAMv2 and GCC: single packets, with times of arrival and marks.
     Packets(packets::PacketReport),
 }
 

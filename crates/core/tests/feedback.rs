@@ -6,6 +6,7 @@ mod reference;
 
 use makeway_core::rate::abrc::AbrcParams;
 use makeway_core::rate::ccid2::Ccid2Params;
+use makeway_core::rate::gcc::GccParams;
 use makeway_core::rate::scream::ScreamParams;
 use makeway_core::rate::tfrc::TfrcParams;
 use makeway_core::rate::{AckRanges, Config, Report};
@@ -23,6 +24,7 @@ fn controllers() -> Vec<Config> {
             ..AbrcParams::default()
         }),
         Config::Scream(ScreamParams::default()),
+        Config::Gcc(GccParams::default()),
     ]
 }
 

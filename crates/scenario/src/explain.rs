@@ -324,5 +324,6 @@ fn rate_words(rate: &rate::Config) -> String {
             format!("by ABRC with k = {}", f64::from(params.share) / 100.0)
         }
         rate::Config::Scream(_) => "by SCReAMv2".into(),
+        rate::Config::Gcc(_) => "by Google congestion control".into(),
     }
 }

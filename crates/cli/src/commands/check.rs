@@ -116,6 +116,16 @@ fn controller(rate: &Config) -> Value {
             "least_bps": params.least.bps(),
             "most_bps": params.most.bps(),
         }),
+        Config::Gcc(params) => json!({
+            "kind": "gcc",
+            "first_bps": params.first.bps(),
+            "pacing": f64::from(params.pacing) / 100.0,
+            "gain": params.gain,
+            "probes": params.probes,
+            "losses": params.losses,
+            "least_bps": params.least.bps(),
+            "most_bps": params.most.bps(),
+        }),
     }
 }
 

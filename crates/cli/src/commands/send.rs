@@ -59,7 +59,7 @@ pub struct Send {
     /// Order of service: fifo, prio, sbpn1, sbpn2, weighted, when-full, late-last.
     #[arg(long, default_value = "weighted")]
     policy: AnyPolicy,
-    /// Rate: tfrc, ccid2, abrc, scream, or a constant one like 2mbit. ABRC needs a receiver that reports by TWCC.
+    /// Rate: tfrc, ccid2, abrc, scream, gcc, or a constant one like 2mbit. ABRC needs a receiver that reports by TWCC.
     #[arg(long, default_value = "tfrc", value_parser = rate)]
     rate: Config,
     /// Queue limit in packets, 1 to 100000.

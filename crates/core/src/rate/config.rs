@@ -8,6 +8,7 @@ use core::str::FromStr;
 use super::abrc::{Abrc, AbrcParams, AbrcReceiver};
 use super::ccid2::{Ccid2, Ccid2Params, Ccid2Receiver};
 use super::fixed::Fixed;
+use super::gcc::{Gcc, GccParams};
 use super::packets::PacketsReceiver;
 use super::scream::{Scream, ScreamParams};
 use super::tfrc::{Tfrc, TfrcParams, TfrcReceiver};
@@ -28,11 +29,13 @@ pub enum Config {
     Abrc(AbrcParams),
     /// SCReAMv2: a window from losses, marks and delay.
     Scream(ScreamParams),
+    /// Google congestion control: delay gradient and losses.
+    Gcc(GccParams),
 }
 
 impl Config {
     /// Names of the controllers that have parameters.
-    pub const NAMES: [&str; 4] = ["tfrc", "ccid2", "abrc", "scream"];
+    pub const NAMES: [&str; 5] = ["tfrc", "ccid2", "abrc", "scream", "gcc"];
     /// The least rate that stays: one packet in some seconds.
     pub const LEAST: Rate = Rate::from_bps(1000);
 
@@ -43,6 +46,7 @@ impl Config {
             Self::Tfrc(params) => params.fields(visit),
             Self::Abrc(params) => params.fields(visit),
             Self::Scream(params) => params.fields(visit),
+            Self::Gcc(params) => params.fields(visit),
         }
     }
 
@@ -72,6 +76,7 @@ impl Config {
             Self::Ccid2(params) => params.largest = bytes,
             Self::Abrc(params) => params.largest = bytes,
             Self::Scream(params) => params.largest = bytes,
+            Self::Gcc(params) => params.largest = bytes,
         }
         self
     }
@@ -85,6 +90,7 @@ impl Config {
             Self::Ccid2(params) => params.start = Some(start),
             Self::Abrc(params) => params.start = Some(start),
             Self::Scream(params) => params.start = Some(start),
+            Self::Gcc(params) => params.start = Some(start),
         }
         self
     }
@@ -97,6 +103,7 @@ impl Config {
             Self::Ccid2(params) => AnyController::Ccid2(Ccid2::new(params)),
             Self::Abrc(params) => AnyController::Abrc(Abrc::new(params)),
             Self::Scream(params) => AnyController::Scream(Scream::new(params)),
+            Self::Gcc(params) => AnyController::Gcc(Gcc::new(params)),
         }
     }
 
@@ -107,7 +114,7 @@ impl Config {
             Self::Tfrc(params) => AnyReporter::Tfrc(TfrcReceiver::new(params.discounting)),
             Self::Ccid2(_) => AnyReporter::Ccid2(Ccid2Receiver::default()),
             Self::Abrc(params) => AnyReporter::Abrc(AbrcReceiver::new(params)),
-            Self::Scream(_) => AnyReporter::Packets(PacketsReceiver::default()),
+            Self::Scream(_) | Self::Gcc(_) => AnyReporter::Packets(PacketsReceiver::default()),
         }
     }
 }
@@ -115,7 +122,7 @@ impl Config {
 /// Neither a controller nor a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a controller or a rate: write tfrc, ccid2, abrc, scream, or a rate of 1kbit or more, like 2mbit"
+    "`{0}` is not a controller or a rate: write tfrc, ccid2, abrc, scream, gcc, or a rate of 1kbit or more, like 2mbit"
 )]
 pub struct ParseConfigError(String);
 
@@ -128,6 +135,7 @@ impl FromStr for Config {
             "ccid2" => Self::Ccid2(Ccid2Params::default()),
             "abrc" => Self::Abrc(AbrcParams::default()),
             "scream" => Self::Scream(ScreamParams::default()),
+            "gcc" => Self::Gcc(GccParams::default()),
             other => match other.parse() {
                 Ok(rate) if rate >= Self::LEAST => Self::Fixed(rate),
                 _ => return Err(ParseConfigError(other.into())),
@@ -144,6 +152,7 @@ impl fmt::Display for Config {
             Self::Ccid2(_) => f.write_str("ccid2"),
             Self::Abrc(_) => f.write_str("abrc"),
             Self::Scream(_) => f.write_str("scream"),
+            Self::Gcc(_) => f.write_str("gcc"),
         }
     }
 }
@@ -162,6 +171,8 @@ pub enum AnyController {
     Abrc(Abrc),
     /// SCReAMv2: a window from losses, marks and delay.
     Scream(Scream),
+    /// Google congestion control: delay gradient and losses.
+    Gcc(Gcc),
 }
 
 /// Any of the reporters.
@@ -189,6 +200,7 @@ macro_rules! each {
             Self::Ccid2($it) => $call,
             Self::Abrc($it) => $call,
             Self::Scream($it) => $call,
+            Self::Gcc($it) => $call,
         }
     };
 }

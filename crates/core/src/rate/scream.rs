@@ -30,7 +30,7 @@
 //!   at once until a report comes. The draft (§8) has a minimum rate, and no rule.
 //! - Clocks that drift are not compensated.
 
-mod delay;
+pub(in crate::rate) mod delay;
 mod params;
 
 use super::packets::{PacketArrival, PacketReport};

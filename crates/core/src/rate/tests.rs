@@ -5,6 +5,8 @@ mod abrc;
 mod application;
 mod ccid2;
 mod forged;
+mod gcc;
+mod link;
 mod motive;
 mod ns2;
 mod path;

@@ -4,11 +4,12 @@
 use super::*;
 use crate::rate::abrc::AbrcParams;
 use crate::rate::ccid2::Ccid2Params;
+use crate::rate::gcc::GccParams;
 use crate::rate::packets::{PacketArrival, PacketReport};
 use crate::rate::scream::ScreamParams;
 use proptest::prelude::*;
 
-fn configs() -> [Config; 7] {
+fn configs() -> [Config; 8] {
     [
         Config::Tfrc(TfrcParams::default()),
         Config::Tfrc(TfrcParams::rfc3448()),
@@ -23,6 +24,7 @@ fn configs() -> [Config; 7] {
             ..AbrcParams::default()
         }),
         Config::Scream(ScreamParams::default()),
+        Config::Gcc(GccParams::default()),
     ]
 }
 
@@ -295,7 +297,7 @@ proptest! {
     /// Any feedback: no panic; an error changes nothing; possible feedback raises TFRC's rate as one feedback packet may, CCID 2's
     /// window by a packet, ABRC's rate to what it asks of one interval.
     #[test]
-    fn nothing_that_is_made_up_raises_the_rate_beyond_bounds(which in 0usize..7, lies in proptest::collection::vec(lie(), 1..40)) {
+    fn nothing_that_is_made_up_raises_the_rate_beyond_bounds(which in 0usize..8, lies in proptest::collection::vec(lie(), 1..40)) {
         let mut config = configs()[which];
         let mut raise = 2;
         if let Config::Tfrc(params) = &mut config {

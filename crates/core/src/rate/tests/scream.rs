@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! SCReAMv2 by the sections of its draft, and an encoder that follows it over a link with a queue.
 
+use super::link::Link;
 use super::*;
-use crate::rate::packets::PacketsReceiver;
 use crate::rate::scream::{Scream, ScreamParams};
-use crate::rate::{Arrival, Reporter};
-use std::collections::VecDeque;
 
 fn of(path: &Path) -> &Scream {
     match &path.controller {
@@ -20,6 +18,10 @@ fn path(l4s: bool) -> Path {
         ..ScreamParams::default()
     };
     Path::new(Config::Scream(params), Duration::from_millis(50))
+}
+
+fn link(mbit: f64) -> Link<Scream> {
+    Link::new(mbit, Scream::new(ScreamParams::default()))
 }
 
 /// Falls of the window by more than 3 % in two seconds, each as a factor.
@@ -81,134 +83,11 @@ fn a_silent_receiver_gets_a_packet_after_each_timeout() {
     assert_eq!(at, [1, 3, 7, 15, 31, 63, 123]);
 }
 
-/// A link, its queue, and an encoder that makes the target in frames of 40 ms.
-struct Link {
-    scream: Scream,
-    reporter: PacketsReceiver,
-    ms: u64,
-    bps: f64,
-    /// One way, without the queue; the longest queue; a queue of others.
-    delay: f64,
-    longest: f64,
-    others: f64,
-    /// Which packets and reports are lost.
-    loses: fn(u64) -> bool,
-    loses_report: fn(u64) -> bool,
-    /// When the link is free, s.
-    free: f64,
-    encoded: f64,
-    sent: u64,
-    reports: u64,
-    there: VecDeque<(f64, Arrival)>,
-    back: VecDeque<(f64, Feedback)>,
-    queued: Vec<f64>,
-    delivered: f64,
-}
-
-impl Link {
-    fn new(mbit: f64) -> Self {
-        Self {
-            scream: Scream::new(ScreamParams::default()),
-            reporter: PacketsReceiver::default(),
-            ms: 0,
-            bps: mbit * 1e6,
-            delay: 0.03,
-            longest: 1.0,
-            others: 0.0,
-            loses: |_| false,
-            loses_report: |_| false,
-            free: 0.0,
-            encoded: 0.0,
-            sent: 0,
-            reports: 0,
-            there: VecDeque::new(),
-            back: VecDeque::new(),
-            queued: Vec::new(),
-            delivered: 0.0,
-        }
-    }
-
-    /// Until then; mean and 99th percentile of the queue's delay in ms, and the share of the link that was used.
-    fn until(&mut self, seconds: u64) -> (f64, f64, f64) {
-        let from = self.ms;
-        self.queued.clear();
-        self.delivered = 0.0;
-        while self.ms < seconds * 1000 {
-            self.step();
-        }
-        self.queued.sort_by(f64::total_cmp);
-        let mean = self.queued.iter().sum::<f64>() / self.queued.len() as f64;
-        let p99 = self.queued[self.queued.len() * 99 / 100];
-        let span = (self.ms - from) as f64 / 1000.0;
-        (
-            mean * 1000.0,
-            p99 * 1000.0,
-            self.delivered / span / self.bps,
-        )
-    }
-
-    fn step(&mut self) {
-        self.ms += 1;
-        let s = self.ms as f64 / 1000.0;
-        let at = |s: f64| Instant::from_nanos((s * 1e9) as u64);
-        let now = at(s);
-        if self.ms.is_multiple_of(40) {
-            let frame = self.scream.target_rate().bps() as f64 * 0.04 / 8.0;
-            // An encoder drops frames before it is a second behind.
-            if self.encoded < frame * 25.0 {
-                self.encoded += frame;
-            }
-        }
-        while self.encoded >= 1.0 && self.scream.next_send().is_some_and(|due| due <= now) {
-            let bytes = self.encoded.min(1000.0) as u32;
-            self.encoded -= f64::from(bytes);
-            self.scream.on_sent(now, self.sent, bytes);
-            self.free = self.free.max(s + self.others);
-            let queued = self.free - s;
-            if queued <= self.longest && !(self.loses)(self.sent) {
-                self.free += f64::from(bytes) * 8.0 / self.bps;
-                self.queued.push(queued);
-                self.delivered += f64::from(bytes) * 8.0;
-                let arrival = Arrival {
-                    sequence: self.sent,
-                    bytes,
-                    rtt: None,
-                    window: None,
-                    marked: false,
-                };
-                self.there.push_back((self.free + self.delay, arrival));
-            }
-            self.sent += 1;
-        }
-        while let Some((came, arrival)) = self.there.pop_front_if(|(came, _)| *came <= s) {
-            self.reporter.on_arrival(at(came), arrival);
-            self.report(came);
-        }
-        self.report(s);
-        while let Some((_, feedback)) = self.back.pop_front_if(|(came, _)| *came <= s) {
-            self.scream.on_feedback(now, &feedback).expect("it is true");
-        }
-        if self.scream.next_timeout().is_some_and(|due| due <= now) {
-            self.scream.on_timeout(now);
-        }
-    }
-
-    fn report(&mut self, s: f64) {
-        let now = Instant::from_nanos((s * 1e9) as u64);
-        if let Some(feedback) = self.reporter.poll_feedback(now) {
-            self.reports += 1;
-            if !(self.loses_report)(self.reports) {
-                self.back.push_back((s + self.delay, feedback));
-            }
-        }
-    }
-}
-
 /// §4.2.1.4: the window falls where the queue is above half of 60 ms, so it stands at about that.
 #[test]
 fn a_queue_stands_at_the_target_of_the_delay_and_the_link_is_used() {
     for mbit in [0.5, 1.0, 2.0, 10.0] {
-        let mut link = Link::new(mbit);
+        let mut link = link(mbit);
         link.until(30);
         let (mean, p99, used) = link.until(90);
         assert!(
@@ -221,7 +100,7 @@ fn a_queue_stands_at_the_target_of_the_delay_and_the_link_is_used() {
 
 #[test]
 fn a_link_that_becomes_slower_or_faster_is_followed() {
-    let mut link = Link::new(2.0);
+    let mut link = link(2.0);
     link.until(30);
     link.bps = 500_000.0;
     link.until(35);
@@ -236,7 +115,7 @@ fn a_link_that_becomes_slower_or_faster_is_followed() {
 /// Each packet is in several reports, so half of those may be lost.
 #[test]
 fn a_lost_report_is_no_lost_packet() {
-    let mut link = Link::new(2.0);
+    let mut link = link(2.0);
     link.loses_report = |report| report % 2 == 0;
     link.until(30);
     let (mean, _, used) = link.until(60);
@@ -251,17 +130,17 @@ fn a_queue_of_others_raises_the_target_of_the_delay() {
         ((|_| false) as fn(u64) -> bool, 145, 215),
         (|sequence| sequence % 100 == 99, 215, 330),
     ] {
-        let mut link = Link::new(2.0);
+        let mut link = link(2.0);
         link.until(20);
-        assert_eq!(link.scream.delay_target(), Duration::from_millis(60));
+        assert_eq!(link.controller.delay_target(), Duration::from_millis(60));
         (link.others, link.loses) = (0.15, loses);
         link.until(90);
-        let target = link.scream.delay_target();
+        let target = link.controller.delay_target();
         let range = Duration::from_millis(least)..=Duration::from_millis(most);
         assert!(range.contains(&target), "{target}");
         (link.others, link.loses) = (0.0, |_| false);
         link.until(120);
-        assert_eq!(link.scream.delay_target(), Duration::from_millis(60));
+        assert_eq!(link.controller.delay_target(), Duration::from_millis(60));
         let (mean, _, used) = link.until(150);
         assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
     }
