@@ -69,7 +69,7 @@ fn spoils() -> Vec<Spoil> {
         }
     }
     for flow in [None, Some(0), Some(1), Some(2), Some(8)] {
-        for factor in [0.3, 0.7, 1.4, 4.0] {
+        for factor in [0.1, 0.3, 0.7, 1.4, 4.0] {
             spoils.push(Box::new(move |report| {
                 let flows = report.flows.iter_mut().enumerate();
                 flows
@@ -99,6 +99,7 @@ fn spoils() -> Vec<Spoil> {
             {
                 datagrams.ipdv_ms.mean *= factor;
                 datagrams.delay_ms.mean *= factor;
+                datagrams.delay_ms.p99 *= factor;
             }
         }));
         spoils.push(Box::new(move |report| {
