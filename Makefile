@@ -18,7 +18,9 @@ QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h
 # What tests run beside our own programs. Without root their tests are skipped, and counted.
 PEERS = valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-system-x86_64=qemu-system-x86 busybox=busybox-static \
 	modprobe=kmod tc=iproute2 setpriv=util-linux /usr/lib/systemd/systemd=systemd tshark=tshark tcpdump=tcpdump ns=ns2 \
-	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0 dpkg-shlibdeps=dpkg-dev $(CALL)
+	gst-launch-1.0=gstreamer1.0-tools,gstreamer1.0-plugins-good,python3-gst-1.0 \
+	/usr/share/doc/gstreamer1.0-plugins-ugly/copyright=gstreamer1.0-plugins-ugly \
+	/usr/share/doc/gstreamer1.0-libav/copyright=gstreamer1.0-libav dpkg-shlibdeps=dpkg-dev $(CALL)
 # The browser's call, and what drives the browsers.
 CALL = chromium=chromium node=nodejs npm=npm ffmpeg=ffmpeg tc=iproute2 unshare=util-linux sysctl=procps
 # uv, mdbook and cargo-deny.

@@ -23,6 +23,7 @@ pub use feedback::Rejected;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 pub use rtcp::NtpEpoch;
+pub use rtp_types::RtpPacket;
 pub use sending::{
     ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
     Stream, StreamStats,

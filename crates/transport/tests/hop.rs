@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call over a router with a link of 1400 B, which says so by ICMP, and which prohibits the call for a while.
+//! A call over a router with a link of 1400 B, which says so by ICMP, and which prohibits the call for a while or loses its reports.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
 mod common;
+#[path = "hop/h264.rs"]
+mod h264;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;

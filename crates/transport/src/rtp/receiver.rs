@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use makeway_core::measure::Histogram;
 use makeway_core::units::{Duration, Instant};
+use rtp_types::RtpPacket;
 
 use super::driver::{Clock, Driver, Session};
 use super::receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
@@ -38,8 +39,8 @@ struct Driven {
     pacing: Histogram,
 }
 
-/// Consumer of packets: called with the stream and a packet's payload.
-type Take = Box<dyn FnMut(&Received, &[u8]) + Send>;
+/// Consumer of packets: called with the stream and a packet of it.
+type Take = Box<dyn FnMut(&Received, &RtpPacket<'_>) + Send>;
 
 impl std::fmt::Debug for Driven {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,7 +52,7 @@ impl Session for Driven {
     fn handle(&mut self, now: Instant, datagram: &[u8], ecn: u8) -> bool {
         let taken = self.receiving.handle(now, datagram, ecn);
         if let Some((received, packet)) = &taken {
-            (self.take)(received, packet.payload());
+            (self.take)(received, packet);
         }
         taken.is_some()
     }
@@ -72,14 +73,28 @@ impl Session for Driven {
 }
 
 impl Receiver {
-    /// Listens at `address`; `take` is called, from the receiver's own thread, with each packet that is new.
+    /// Listens at `address`; `take` is called, from the receiver's own thread, with the payload of each packet that is new.
     ///
     /// # Errors
     /// The system's error.
     pub fn bind(
         address: SocketAddr,
         config: ReceiverConfig,
-        take: impl FnMut(&Received, &[u8]) + Send + 'static,
+        mut take: impl FnMut(&Received, &[u8]) + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::bind_packets(address, config, move |received, packet| {
+            take(received, packet.payload())
+        })
+    }
+
+    /// As [`Receiver::bind`], with whole packets: a depacketiser needs their numbers, time stamps and markers.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn bind_packets(
+        address: SocketAddr,
+        config: ReceiverConfig,
+        take: impl FnMut(&Received, &RtpPacket<'_>) + Send + 'static,
     ) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let address = socket.local_addr()?;
