@@ -169,7 +169,7 @@ const BARS: [Bars; 8] = [
     Bars {
         case: "rfc8867.5_7",
         id: "rfc8867.bars_5_7",
-        why: "SCReAMv2 gives way to the delay of the queue that the pages fill: with a quarter of the buffer, or a queue for each flow, it holds the bar. Beside ABRC the pages have less than half of their demand because both share one queue: with a queue for each flow they have 0.32 Mbit/s.",
+        why: "SCReAMv2 falls with the delay of the queue that the pages fill: with a quarter of the buffer, or a queue for each flow, it holds the bar. Beside ABRC the pages have less than half of their demand because both share one queue: with a queue for each flow they have 0.32 Mbit/s.",
         changes: &[quarter(&["link.line.queue.limit=18750B"]), APART],
     },
     Bars {
