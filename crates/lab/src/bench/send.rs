@@ -3,12 +3,15 @@
 
 mod paced;
 
+use std::collections::VecDeque;
+use std::hint::black_box;
 use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use makeway_core::send::AnyPolicy;
+use makeway_core::send::{AnyPolicy, Datagram};
+use makeway_core::units::Instant;
 use makeway_core::workload::{SendBench, SendCase};
 use serde::Serialize;
 
@@ -17,8 +20,8 @@ use super::{Origin, Output};
 use makeway::text;
 use paced::Paced;
 
-/// Measures the sender's half: ns for each datagram that comes and ends, by policy and by how many wait; the pace of a sender over UDP
-/// on the loopback
+/// Measures the sender's half: ns for each datagram that comes and ends, by policy and by how many wait, beside a bare ring; the pace of
+/// a sender over UDP on the loopback, beside a bare loop
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  makeway-lab bench send\n  makeway-lab bench send --json send.json"
@@ -57,7 +60,12 @@ struct Row {
     /// For each datagram.
     #[serde(flatten)]
     cost: Cost,
+    /// The median, by that of the ring in the same rounds.
+    ratio: f64,
 }
+
+/// A ring of as many datagrams: one comes in, the oldest leaves.
+const RING: &str = "ring";
 
 #[derive(Serialize)]
 struct Target {
@@ -66,6 +74,8 @@ struct Target {
     target: f64,
     measured: f64,
     met: bool,
+    /// By the bare ring, or the bare loop, where it is a time.
+    ratio: Option<f64>,
 }
 
 /// How many wait, and the most that a datagram may cost in `pairs` under any policy, in ns.
@@ -111,6 +121,10 @@ pub fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
 fn measure(args: &SendArgs, case: SendCase, waiting: u32) -> Vec<Row> {
     let policies = AnyPolicy::all().into_iter();
     let policies = policies.filter(|policy| args.only.is_none_or(|only| only == *policy));
+    let ring = Subject {
+        name: RING,
+        work: Box::new(ring(waiting)),
+    };
     let subjects = policies.map(|policy| {
         let mut bench = SendBench::new(case, policy, waiting, 1);
         Subject {
@@ -123,27 +137,49 @@ fn measure(args: &SendArgs, case: SendCase, waiting: u32) -> Vec<Row> {
     } else {
         (15, 200_000)
     };
-    let costs = rounds::measure(subjects.collect(), rounds, work);
-    let row = |(policy, cost)| Row {
+    let subjects = std::iter::once(ring).chain(subjects).collect();
+    let costs = rounds::measure(subjects, rounds, work);
+    let least = costs[0].1.median;
+    let row = |(policy, cost): (_, Cost)| Row {
         case: case.name(),
         policy,
         waiting,
         cost,
+        ratio: cost.median / least,
     };
     costs.into_iter().map(row).collect()
+}
+
+fn ring(waiting: u32) -> impl FnMut(u64) -> u64 {
+    let datagram = |deadline| Datagram {
+        class: 1,
+        len: 1000,
+        deadline: Instant::from_nanos(deadline),
+        frame: None,
+    };
+    let mut ring: VecDeque<Datagram> = (0..waiting.into()).map(datagram).collect();
+    move |datagrams| {
+        for deadline in 0..datagrams {
+            ring.push_back(black_box(datagram(deadline)));
+            black_box(ring.pop_front());
+        }
+        datagrams
+    }
 }
 
 fn targets(rows: &[Row], paced: &Paced) -> Vec<Target> {
     let costs = COSTS.into_iter().filter_map(|(waiting, target)| {
         let pairs = |row: &&Row| row.case == SendCase::Pairs.name() && row.waiting == waiting;
-        let costs = rows.iter().filter(pairs).map(|row| row.cost.median);
-        let measured = costs.max_by(f64::total_cmp)?;
+        let by_cost = |a: &&Row, b: &&Row| a.cost.median.total_cmp(&b.cost.median);
+        let row = rows.iter().filter(pairs).max_by(by_cost)?;
+        let measured = row.cost.median;
         Some(Target {
             name: format!("the dearest policy, {waiting} waiting, at most"),
             unit: "ns",
             target,
             measured,
             met: measured <= target,
+            ratio: Some(row.ratio),
         })
     });
     let pace = [
@@ -154,6 +190,7 @@ fn targets(rows: &[Row], paced: &Paced) -> Vec<Target> {
             measured: paced.rate,
             // The effect of the clock's last packet.
             met: paced.rate >= paced.wanted * 0.9999,
+            ratio: None,
         },
         Target {
             name: "processor time of its thread, at most".into(),
@@ -161,6 +198,7 @@ fn targets(rows: &[Row], paced: &Paced) -> Vec<Target> {
             target: 100.0,
             measured: paced.core_percent,
             met: paced.core_percent <= 100.0,
+            ratio: Some(paced.ratio.core),
         },
         Target {
             name: "pacing error p99, at most".into(),
@@ -168,6 +206,7 @@ fn targets(rows: &[Row], paced: &Paced) -> Vec<Target> {
             target: 1.0,
             measured: paced.error_ms.p99,
             met: paced.error_ms.p99 <= 1.0,
+            ratio: Some(paced.ratio.p99),
         },
     ];
     costs.chain(pace).collect()
@@ -177,12 +216,14 @@ fn print_end(report: &Report) {
     text::say!("{}", report.paced);
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_header(["target", "wanted", "measured", ""]);
+    table.set_header(["target", "wanted", "measured", "", "by a bare one"]);
     for target in &report.targets {
         let [wanted, measured] =
             [target.target, target.measured].map(|x| format!("{x:.2} {}", target.unit));
         let met = if target.met { "met" } else { "missed" };
-        table.add_row([target.name.clone(), wanted, measured, met.into()]);
+        let ratio = target.ratio.map(|ratio| format!("{ratio:.2}"));
+        let ratio = ratio.unwrap_or_default();
+        table.add_row([target.name.clone(), wanted, measured, met.into(), ratio]);
     }
     text::say!("{table}");
     text::say!("{}", report.origin);
