@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Bundles the page into crates/web/assets, or into the folder given. The result depends on the sources and the lock file alone.
+// Bundles the page into crates/web/assets, or into the folder given. The result depends on the sources, the document of the service's API
+// (crates/web/openapi.json) and the lock file alone.
 
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,6 +21,37 @@ function licence(name) {
 const banner = (names) =>
   `/*\nSPDX-License-Identifier: MIT OR Apache-2.0\nMade by dashboard/build.js of dashboard/src, and of:\n\n${names.map(licence).join('\n\n')}\n*/`;
 
+/** The module `makeway:api`: a function for each request of the document, called by its parameters in the order of the path, then its body.
+ *  A stream takes two functions instead: one for each event, one for the loss of the connection. */
+function client() {
+  const { paths } = JSON.parse(readFileSync(join(here, '../crates/web/openapi.json'), 'utf8'));
+  const all = ["import { ask, follow } from './src/api.js';"];
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const [method, { operationId, requestBody, responses }] of Object.entries(methods)) {
+      const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      const address = `\`${path.replace(/\{(\w+)\}/g, '${encodeURIComponent($1)}')}\``;
+      const gives = Object.keys(responses[200].content)[0];
+      if (gives === 'text/event-stream') {
+        all.push(`export const ${operationId} = (${[...names, 'event', 'lost'].join(', ')}) => follow(${address}, event, lost);`);
+      } else if (gives === 'application/json') {
+        const asks = JSON.stringify(method.toUpperCase());
+        const body = requestBody ? ['body'] : [];
+        all.push(`export const ${operationId} = (${[...names, ...body].join(', ')}) => ask(${[asks, address, ...body].join(', ')});`);
+      }
+    }
+  }
+  return all.join('\n');
+}
+
+/** A request that the document lacks is a name that the module lacks, and so an error of the build. */
+const api = {
+  name: 'api',
+  setup(build) {
+    build.onResolve({ filter: /^makeway:api$/ }, ({ path }) => ({ path, namespace: 'api' }));
+    build.onLoad({ filter: /.*/, namespace: 'api' }, () => ({ contents: client(), resolveDir: here }));
+  },
+};
+
 await build({
   absWorkingDir: here,
   entryPoints: { app: 'src/app.jsx' },
@@ -30,6 +62,8 @@ await build({
   jsx: 'automatic',
   jsxImportSource: 'preact',
   legalComments: 'none',
+  plugins: [api],
+  logOverride: { 'import-is-undefined': 'error' },
   banner: { js: banner(['preact', 'uplot']), css: banner(['uplot']) },
   outdir: process.argv[2] ?? join(here, '../crates/web/assets'),
   logLevel: 'warning',

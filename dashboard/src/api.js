@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The HTTP API of the service.
+// Requests of the HTTP API, which `makeway:api` (build.js) makes of the service's document.
 
 /** Answer in JSON; an error has the server's own words. */
-export async function ask(path, { method = 'GET', body } = {}) {
+export async function ask(method, path, body) {
   const response = await fetch(path, {
     method,
     headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
@@ -19,10 +19,10 @@ export async function ask(path, { method = 'GET', body } = {}) {
   return told;
 }
 
-/** Calls `live` with each state, and `lost` when there are none. */
-export function follow(live, lost) {
-  const source = new EventSource('/api/live');
-  source.onmessage = (event) => live(JSON.parse(event.data));
+/** Calls `event` with each event of a stream, and `lost` when there are none. */
+export function follow(path, event, lost) {
+  const source = new EventSource(path);
+  source.onmessage = (message) => event(JSON.parse(message.data));
   source.onerror = lost;
   return () => source.close();
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The page of makeway service.
 
+import * as api from 'makeway:api';
 import { render } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
-import { ask, follow } from './api.js';
 import { Controls, line } from './controls.jsx';
 import { Direction } from './direction.jsx';
 import { clock } from './format.js';
@@ -56,7 +56,7 @@ function useLive() {
   const [state, setState] = useState({ live: null, points: new Map(), lost: false });
   useEffect(
     () =>
-      follow(
+      api.live(
         (live) => setState((old) => ({ live, points: remember(old.points, live), lost: false })),
         () => setState((old) => ({ ...old, lost: true })),
       ),
@@ -74,7 +74,7 @@ function useHistory(span) {
       return undefined;
     }
     let gone = false;
-    const look = () => ask(`/api/history/${span}`).then((told) => gone || setHistory(told)).catch(() => {});
+    const look = () => api.history(span).then((told) => gone || setHistory(told)).catch(() => {});
     look();
     const timer = setInterval(look, 10_000);
     return () => {
@@ -91,7 +91,7 @@ function App() {
   const [chosen, choose] = useState(location.hash.slice(1));
   const [span, setSpan] = useState('live');
   const history = useHistory(span);
-  const look = () => ask('/api/about').then(setAbout).catch(() => {});
+  const look = () => api.about().then(setAbout).catch(() => {});
   useEffect(() => void look(), []);
 
   const one = live?.interfaces.find((each) => each.name === chosen) ?? live?.interfaces[0];
@@ -126,7 +126,7 @@ function App() {
           {lost ? 'No connection to the service' : live ? 'Live' : 'Connecting'}
         </p>
         {about?.may_change && (
-          <button type="button" class="quiet" onClick={() => ask('/api/session', { method: 'DELETE' }).then(look)}>Lock</button>
+          <button type="button" class="quiet" onClick={() => api.closeSession().then(look)}>Lock</button>
         )}
       </header>
       <main>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Changes of rate, discipline and weights, for those who have the token.
 
+import * as api from 'makeway:api';
 import { useEffect, useState } from 'preact/hooks';
 
-import { ask } from './api.js';
 import { rate } from './format.js';
 
 const mbit = (bps) => (bps === null ? '' : String(bps / 1e6));
@@ -47,11 +47,11 @@ export function Controls({ about, asked, signIn, signedOut }) {
   const takesWeights = about.disciplines.find((one) => one.name === form.discipline)?.weights;
   const set = (name) => (event) => setForm({ ...form, [name]: event.currentTarget.value });
 
-  async function send(path, body, done) {
+  async function send(request, done) {
     setBusy(true);
     say('');
     try {
-      await ask(path, { method: 'POST', body });
+      await request;
       say(done);
     } catch (error) {
       say(error.message);
@@ -86,7 +86,7 @@ export function Controls({ about, asked, signIn, signedOut }) {
       say('nothing to change');
       return;
     }
-    send(`/api/interfaces/${encodeURIComponent(asked.name)}`, change, 'changed');
+    send(api.changeInterface(asked.name, change), 'changed');
   }
 
   const field = (name, bps, label) =>
@@ -123,7 +123,7 @@ export function Controls({ about, asked, signIn, signedOut }) {
             <button
               type="button"
               disabled={busy || asked.undo === 0}
-              onClick={() => send(`/api/interfaces/${encodeURIComponent(asked.name)}/undo`, {}, 'undone')}
+              onClick={() => send(api.undoChange(asked.name), 'undone')}
             >
               Undo
             </button>
@@ -148,7 +148,7 @@ function SignIn({ about, signIn }) {
   async function open(event) {
     event.preventDefault();
     try {
-      await ask('/api/session', { method: 'POST', body: { token } });
+      await api.openSession({ token });
       setToken('');
       signIn();
     } catch (error) {

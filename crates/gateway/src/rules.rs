@@ -24,6 +24,7 @@ const MARKING: u32 = u32::from_be_bytes(*b"mwce");
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Direction {
     /// Those that leave by it: POSTROUTING.
     #[default]

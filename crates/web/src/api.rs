@@ -12,13 +12,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response, Sse, sse};
 use futures_util::stream;
 use makeway_core::sched::Discipline;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
+use utoipa::ToSchema;
 
-use crate::history::Span;
+use crate::history::{Answer as History, Span};
+use crate::live::Live;
 use crate::sampler::now_ms;
 use crate::server::Shared;
 use crate::session::is_same_origin;
@@ -34,12 +35,44 @@ const PATIENCE: Duration = Duration::from_secs(20);
 type State_ = State<Arc<Shared>>;
 type Answer = Result<Response, Refusal>;
 
-/// `{"error": "..."}`.
+/// The service refuses, or cannot.
 pub struct Refusal(StatusCode, String);
+
+/// Answer with a status of 4xx or 5xx.
+#[derive(Serialize, ToSchema)]
+pub struct Error {
+    /// One line for people.
+    error: String,
+}
+
+/// Nothing to tell: it was done.
+#[derive(Serialize, ToSchema)]
+pub struct Done {}
+
+/// The service and its visitor.
+#[derive(Serialize, ToSchema)]
+pub struct About {
+    version: &'static str,
+    /// Whether this session may change what runs.
+    may_change: bool,
+    /// Where the token can be read, on the machine itself.
+    token_file: String,
+    disciplines: Vec<OneDiscipline>,
+}
+
+/// A discipline that an interface can have.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Discipline)]
+struct OneDiscipline {
+    name: &'static str,
+    about: &'static str,
+    /// Whether it takes shares of users.
+    weights: bool,
+}
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.0, in_json(&json!({ "error": self.1 }))).into_response()
+        (self.0, in_json(&Error { error: self.1 })).into_response()
     }
 }
 
@@ -62,6 +95,10 @@ impl Drop for OpenPage {
 }
 
 /// The state now and each time that it changes, as server-sent events.
+#[utoipa::path(get, path = "/api/live", operation_id = "live", responses(
+    (status = 200, body = Live, content_type = "text/event-stream", description = "Each event's `data` is one state in JSON"),
+    (status = 503, body = Error, description = "Too many pages are open"),
+))]
 pub async fn live(State(shared): State_) -> Answer {
     let page = OpenPage::new(&shared).ok_or(Refusal(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -84,19 +121,27 @@ pub async fn live(State(shared): State_) -> Answer {
 }
 
 /// Version and disciplines, and whether this session may change what runs.
+#[utoipa::path(get, path = "/api/about", operation_id = "about", responses((status = 200, body = About, description = "Version and disciplines")))]
 pub async fn about(State(shared): State_, headers: HeaderMap) -> Response {
-    let disciplines = Discipline::ALL.map(|one| {
-        json!({ "name": one.name(), "about": one.about(), "weights": one.spec().needs().weights })
+    let disciplines = Discipline::ALL.map(|one| OneDiscipline {
+        name: one.name(),
+        about: one.about(),
+        weights: one.spec().needs().weights,
     });
-    in_json(&json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "may_change": shared.sessions.is_open(&headers),
-        "token_file": shared.token_file,
-        "disciplines": disciplines,
-    }))
+    in_json(&About {
+        version: env!("CARGO_PKG_VERSION"),
+        may_change: shared.sessions.is_open(&headers),
+        token_file: shared.token_file.clone(),
+        disciplines: disciplines.into(),
+    })
 }
 
 /// All directions over `hour`, `day` or `month`.
+#[utoipa::path(get, path = "/api/history/{span}", operation_id = "history", params(("span" = Span, Path)), responses(
+    (status = 200, body = History, description = "A point is as long as `step_s`"),
+    (status = 404, body = Error, description = "No such span"),
+    (status = 500, body = Error, description = "The database fails"),
+))]
 pub async fn history(State(shared): State_, Path(span): Path<String>) -> Answer {
     let span = Span::named(&span).ok_or(Refusal(
         StatusCode::NOT_FOUND,
@@ -109,18 +154,25 @@ pub async fn history(State(shared): State_, Path(span): Path<String>) -> Answer 
     });
     let failed = |why: String| Refusal(StatusCode::INTERNAL_SERVER_ERROR, why);
     let told = asked.await.map_err(|error| failed(error.to_string()))?;
-    Ok(in_json(&json!(
-        told.map_err(|error| failed(error.to_string()))?
-    )))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SignIn {
-    token: String,
+    let told = told.map_err(|error| failed(error.to_string()))?;
+    Ok(in_json(&told))
 }
 
 /// Opens a session.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignIn {
+    /// Content of the `token_file` of `/api/about`.
+    token: String,
+}
+
+/// Opens a session, which may change what runs.
+#[utoipa::path(post, path = "/api/session", operation_id = "openSession", request_body = SignIn, responses(
+    (status = 200, body = Done, description = "Sets the cookie of the session"),
+    (status = 400, body = Error, description = "Not such a request"),
+    (status = 401, body = Error, description = "Not the token"),
+    (status = 403, body = Error, description = "Another site has sent it"),
+))]
 pub async fn open(State(shared): State_, headers: HeaderMap, body: Bytes) -> Answer {
     is_ours(&headers)?;
     let asked: SignIn = parsed(&body)?;
@@ -133,13 +185,26 @@ pub async fn open(State(shared): State_, headers: HeaderMap, body: Bytes) -> Ans
     Ok(with_cookie(&cookie))
 }
 
-/// Ends it.
+/// Ends the session.
+#[utoipa::path(delete, path = "/api/session", operation_id = "closeSession", responses(
+    (status = 200, body = Done, description = "Takes the cookie away"),
+    (status = 403, body = Error, description = "Another site has sent it"),
+))]
 pub async fn close(State(shared): State_, headers: HeaderMap) -> Answer {
     is_ours(&headers)?;
     Ok(with_cookie(&shared.sessions.close(&headers)))
 }
 
 /// Changes an interface.
+#[utoipa::path(post, path = "/api/interfaces/{name}", operation_id = "changeInterface", params(("name" = String, Path)),
+    request_body = Change, security(("session" = [])), responses(
+    (status = 200, body = Done, description = "The change is made"),
+    (status = 400, body = Error, description = "Not such a request"),
+    (status = 401, body = Error, description = "No session is open"),
+    (status = 403, body = Error, description = "Another site has sent it"),
+    (status = 422, body = Error, description = "Not such an interface, or a change that it cannot make"),
+    (status = 503, body = Error, description = "The service does not answer"),
+))]
 pub async fn change(
     State(shared): State_,
     Path(interface): Path<String>,
@@ -151,6 +216,14 @@ pub async fn change(
 }
 
 /// Takes the last change of an interface back.
+#[utoipa::path(post, path = "/api/interfaces/{name}/undo", operation_id = "undoChange", params(("name" = String, Path)),
+    security(("session" = [])), responses(
+    (status = 200, body = Done, description = "The change is taken back"),
+    (status = 401, body = Error, description = "No session is open"),
+    (status = 403, body = Error, description = "Another site has sent it"),
+    (status = 422, body = Error, description = "Not such an interface, or nothing to undo"),
+    (status = 503, body = Error, description = "The service does not answer"),
+))]
 pub async fn undo(
     State(shared): State_,
     Path(interface): Path<String>,
@@ -168,7 +241,7 @@ async fn ask(shared: &Shared, interface: String, change: Option<Change>) -> Answ
         answer: tell,
     });
     match timeout(PATIENCE, told).await {
-        Ok(Ok(Ok(()))) => Ok(in_json(&json!({}))),
+        Ok(Ok(Ok(()))) => Ok(in_json(&Done {})),
         Ok(Ok(Err(why))) => Err(Refusal(StatusCode::UNPROCESSABLE_ENTITY, why)),
         Ok(Err(_)) | Err(_) => Err(Refusal(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -203,13 +276,17 @@ fn parsed<T: for<'de> Deserialize<'de>>(body: &Bytes) -> Result<T, Refusal> {
         .map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the request: {error}")))
 }
 
-fn in_json(value: &Value) -> Response {
+pub fn in_json(value: &impl Serialize) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/json")];
-    (headers, Body::from(value.to_string())).into_response()
+    match serde_json::to_vec(value) {
+        Ok(text) => (headers, Body::from(text)).into_response(),
+        // Only keys that are no text cannot be written.
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 fn with_cookie(cookie: &str) -> Response {
-    let mut response = in_json(&json!({}));
+    let mut response = in_json(&Done {});
     if let Ok(value) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }

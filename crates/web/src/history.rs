@@ -10,6 +10,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, params};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::live::{Live, LiveDirection};
 
@@ -21,7 +22,8 @@ const TOGETHER: u64 = 5;
 const MOST_WAITING: usize = 1000;
 
 /// A span of time that can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[schema(rename_all = "lowercase")]
 pub enum Span {
     Hour,
     Day,
@@ -49,7 +51,7 @@ impl Span {
 }
 
 /// A direction over a span; all lists are as long as `t`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Series {
     pub interface: String,
     pub direction: String,
@@ -68,7 +70,8 @@ pub struct Series {
 }
 
 /// All directions over a span.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = History)]
 pub struct Answer {
     /// Seconds of a point.
     pub step_s: u64,

@@ -8,9 +8,11 @@
 //! - `sampler`: the last answers, and what follows from two of them (`live`);
 //! - `history`: the last hour, day and month;
 //! - `metrics`: the last answers as OpenMetrics;
-//! - `server`: paths, and headers against other sites; `api`: answers in JSON; `session`: who may change what runs.
+//! - `server`: paths, and headers against other sites; `api`: answers in JSON; `document`: all of it as OpenAPI; `session`: who may
+//!   change what runs.
 
 mod api;
+mod document;
 mod history;
 mod live;
 mod metrics;
@@ -29,6 +31,7 @@ use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use utoipa::ToSchema;
 
 use sampler::Sampler;
 use session::Sessions;
@@ -59,7 +62,7 @@ impl fmt::Debug for Config {
 }
 
 /// An interface of the service, as it is to be.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Interface {
     /// Its name.
     pub name: String,
@@ -78,7 +81,7 @@ pub struct Interface {
 }
 
 /// A change that a session asks for; what is `None` stays.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Change {
     /// Rate of the egress direction in bit/s.
@@ -103,7 +106,7 @@ pub struct Request {
 }
 
 /// Something that happened to an interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Event {
     /// Milliseconds since 1970.
     pub at_ms: u64,

@@ -8,6 +8,7 @@ use makeway_gateway::control::protocol::{DirectionStatus, Status};
 use makeway_gateway::datapath::{FlowStats, Stats};
 use makeway_gateway::rules::Direction;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::sampler::Snapshot;
 use crate::{Event, Interface};
@@ -16,7 +17,7 @@ use crate::{Event, Interface};
 const MOST_FLOWS: usize = 12;
 
 /// All that the page shows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Live {
     /// Milliseconds since 1970.
     pub at_ms: u64,
@@ -26,7 +27,7 @@ pub struct Live {
 }
 
 /// An interface of the file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct LiveInterface {
     #[serde(flatten)]
     pub asked: Interface,
@@ -40,7 +41,7 @@ pub struct LiveInterface {
 }
 
 /// A direction that is shaped.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct LiveDirection {
     pub direction: Direction,
     pub discipline: String,
@@ -65,7 +66,7 @@ pub struct LiveDirection {
 }
 
 /// A flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct LiveFlow {
     /// Its key in words.
     pub flow: String,

@@ -10,9 +10,9 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 
-use crate::api;
+use crate::document;
 use crate::metrics::{self, Format};
 use crate::sampler::{Latest, SharedHistory};
 use crate::session::Sessions;
@@ -70,26 +70,28 @@ pub struct Shared {
     pub pages: AtomicUsize,
 }
 
-/// All paths.
-pub fn router(shared: Arc<Shared>) -> Router {
-    let mut router = Router::new()
-        .route("/metrics", get(scrape))
-        .route("/api/live", get(api::live))
-        .route("/api/about", get(api::about))
-        .route("/api/history/{span}", get(api::history))
-        .route("/api/session", post(api::open).delete(api::close))
-        .route("/api/interfaces/{name}", post(api::change))
-        .route("/api/interfaces/{name}/undo", post(api::undo));
+/// All paths, without what is done for each of them.
+pub fn paths() -> Router<Arc<Shared>> {
+    let (mut router, _) = document::routes().split_for_parts();
     for (path, kind, content) in ASSETS {
         router = router.route(path, get(([(header::CONTENT_TYPE, kind)], content)));
     }
     router
+}
+
+/// The service.
+pub fn router(shared: Arc<Shared>) -> Router {
+    paths()
         .layer(DefaultBodyLimit::max(LONGEST))
         .layer(middleware::from_fn(guard))
         .with_state(shared)
 }
 
-async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {
+/// The last counters of each interface, as OpenMetrics where the request accepts it.
+#[utoipa::path(get, path = "/metrics", operation_id = "metrics", responses(
+    (status = 200, description = "All counters", content((String = "text/plain"), (String = "application/openmetrics-text"))),
+))]
+pub async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|one| one.to_str().ok());
@@ -126,6 +128,12 @@ fn is_address(host: &str) -> bool {
     };
     let inner = bare.strip_prefix('[').and_then(|one| one.strip_suffix(']'));
     bare == "localhost" || inner.unwrap_or(bare).parse::<IpAddr>().is_ok()
+}
+
+/// Paths of the page's files.
+#[cfg(test)]
+pub fn files() -> [&'static str; ASSETS.len()] {
+    ASSETS.map(|(path, _, _)| path)
 }
 
 #[cfg(test)]

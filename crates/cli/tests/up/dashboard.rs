@@ -89,9 +89,7 @@ fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
     service.shapes("near", 8_000_000);
     service.says("page: http://127.0.0.1:8480/");
     serve_downloads(&far);
-    let said = service.said();
-    let token = said.split("take the token in ").nth(1).unwrap();
-    let token = std::fs::read_to_string(token.lines().next().unwrap()).unwrap();
+    let token = token(&service);
     let pictures = tempfile::tempdir().unwrap();
     let picture = pictures.path().join("dashboard.png");
 
@@ -99,7 +97,7 @@ fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
     let in_time = (0..3).any(|_| {
         let mut page = Command::new("node");
         page.arg(folder("dashboard/test/page.js"))
-            .args(["http://127.0.0.1:8480/", token.trim(), "near", "10.9.0.2"])
+            .args(["http://127.0.0.1:8480/", &token, "near", "10.9.0.2"])
             .arg(&picture);
         let told = page.output().unwrap();
         let why = String::from_utf8_lossy(&told.stderr);
@@ -122,6 +120,43 @@ fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
     let (head, _) = get("127.0.0.1:8480", "/", &[]).unwrap();
     assert!(head.contains("script-src 'self'"), "{head}");
     assert!(state.path().join("history.db").exists());
+}
+
+/// Token of a service that has told where it is.
+fn token(service: &Service) -> String {
+    service.says("take the token in ");
+    let said = service.said();
+    let file = said.split("take the token in ").nth(1).unwrap();
+    let token = std::fs::read_to_string(file.lines().next().unwrap()).unwrap();
+    token.trim().into()
+}
+
+#[test]
+fn answers_of_the_service_are_those_of_its_document() {
+    if !has_node() || !inside("dashboard::answers_of_the_service_are_those_of_its_document") {
+        return;
+    }
+    let far = Far::new();
+    let text = "[web]\n[interface.near]\nupload = \"8mbit\"\ndownload = \"9mbit\"\nbackend = \"nfqueue\"\n";
+    let service = Service::start(text);
+    service.shapes("near", 8_000_000);
+    let receiver = far.udp(4000);
+    let sender = UdpSocket::bind("10.9.0.1:4001").unwrap();
+    sender.send_to(b"a flow", "10.9.0.2:4000").unwrap();
+    receiver.recv(&mut [0; 8]).unwrap();
+    until("points that are written", points);
+    let mut asks = Command::new("node");
+    asks.arg(folder("dashboard/test/api.js")).args([
+        "http://127.0.0.1:8480/",
+        &token(&service),
+        "near",
+    ]);
+    let told = asks.output().unwrap();
+    let why = String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success(), "{why}\n{}", service.said());
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    println!("answers: {told}");
+    assert_eq!(told["changeInterface"].as_array().unwrap().len(), 5);
 }
 
 /// Begin of each point of the last hour of the egress.

@@ -34,6 +34,7 @@ pub struct Autorated {
 /// A direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Steered {
     /// `egress` or `ingress`.
     pub direction: Direction,
