@@ -21,6 +21,7 @@ mod status;
 mod sweep;
 mod tag;
 mod traces;
+mod tune;
 pub mod up;
 pub mod vm;
 mod watch;
@@ -45,6 +46,7 @@ enum Command {
     Down(down::Down),
     Service(service::ServiceArgs),
     Doctor(doctor::Doctor),
+    Tune(tune::Tune),
     Tag(tag::Tag),
     Status(status::Status),
     Watch(watch::Watch),
@@ -92,6 +94,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Down(args) => down::run(&args),
         Command::Service(args) => service::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Tag(args) => tag::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Watch(args) => watch::run(&args),

@@ -70,7 +70,7 @@ impl Line {
         });
     }
 
-    fn at_server<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
+    pub fn at_server<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
         let (answer, answers) = mpsc::channel();
         let job = move || {
             answer.send(f()).ok();

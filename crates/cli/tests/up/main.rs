@@ -18,6 +18,7 @@ mod overload;
 mod service;
 mod tags;
 mod traced;
+mod tune;
 mod unit;
 
 use std::io::{Read, Write};

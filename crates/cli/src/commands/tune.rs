@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `makeway tune`: measures a line, proposes rates, tries them, and keeps them or takes them back.
+
+mod shaping;
+mod words;
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use makeway_gateway::control::client::{self, AskError};
+use makeway_gateway::control::interface::Interface;
+use makeway_line::{
+    Bounds, Lifted, Measured, Plan, Proposal, Stage, address, measure, propose, serve, token,
+};
+use serde_json::json;
+
+use super::session::stop_on_signals;
+use crate::text;
+use shaping::Shaping;
+
+/// Rates that are kept carry at least this share of what the line carried without them, in each direction: the margins take 10 % at most.
+const LEAST_CARRIED: f64 = 0.8;
+
+const EXAMPLES: &str = "\
+Examples:
+  makeway tune --serve 0.0.0.0:8482 --token-file line-token
+      on a machine behind the link, for example a rented one: the other end. It makes the file with a
+      new token if there is none; copy it to the router
+  sudo makeway tune wan0 --server 198.51.100.7 --token-file line-token
+      measures wan0 for half a minute at full load, proposes rates, asks, tries them, asks whether to keep them
+  sudo makeway tune wan0 --server 198.51.100.7 --token-file line-token --json < /dev/null
+      measures and proposes, and changes nothing
+
+docs/guide/which-rate.md explains the figures.";
+
+/// Measures a line, proposes rates, tries them, and keeps them or takes them back.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Tune {
+    /// The interface of the link.
+    #[arg(required_unless_present = "serve", requires = "server")]
+    interface: Option<String>,
+    /// Host behind the link that runs `makeway tune --serve`, with its port if that is not 8482.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    server: Option<String>,
+    /// File with the token that both ends know.
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// Is the other end of a line, at this address, until Ctrl-C.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["interface", "server"])]
+    serve: Option<SocketAddr>,
+    /// Seconds of the download, and of the upload, 2 to 15.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(2..=15))]
+    seconds: u64,
+    /// Answers both questions with yes.
+    #[arg(long)]
+    yes: bool,
+    /// Figures and outcome as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it. Exit status 1 if the line was not measured, or the rates were taken back.
+pub fn run(args: &Tune) -> anyhow::Result<ExitCode> {
+    if let Some(address) = args.serve {
+        return serve_at(address, &args.token_file);
+    }
+    let (Some(name), Some(server)) = (&args.interface, &args.server) else {
+        bail!("name an interface, and the server behind its line by --server");
+    };
+    let stop = stop_on_signals()?;
+    let interface = Interface::find(name)?;
+    let server = address(server)?;
+    let plan = Plan {
+        interface: Some(name.clone()),
+        load: Duration::from_secs(args.seconds),
+        ..Plan::new(server, token(&args.token_file)?)
+    };
+    let status = match client::status(name) {
+        Ok(status) => Some(status),
+        Err(AskError::NotRunning { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+
+    let unshaped = {
+        // The rates come back at the end of this block.
+        let _lifted = status.as_ref().map(|_| Lifted::new(name)).transpose()?;
+        say(args, &format!("{name} without makeway's rates:"));
+        let unshaped = measure(&plan, &stop, |stage| progress(args, stage))?;
+        say(args, &words::table(&unshaped));
+        unshaped
+    };
+    let line = words::Line::of(&unshaped, &interface, status.as_ref(), server.is_ipv6());
+    let Some(proposal) = propose(line.upload_bps, line.download_bps) else {
+        bail!("the line carries less than 1 kbit/s: there is nothing to shape");
+    };
+    say(args, &words::proposal(&line, proposal));
+    let mut told = json!({
+        "interface": name,
+        "server": server.to_string(),
+        "line": { "upload_bps": line.upload_bps, "download_bps": line.download_bps },
+        "proposed": { "upload_bps": proposal.upload.bps(), "download_bps": proposal.download.bps() },
+        "unshaped": unshaped,
+        "shaped": null,
+        "outcome": "proposed",
+        "why": "",
+    });
+    if !asked(args, "Set these rates, and measure again?") {
+        say(args, &words::file(name, proposal));
+        return ended(args, &told, true);
+    }
+    let (shaped, why, kept) = tried(args, &plan, &stop, proposal, status.is_some(), &unshaped)?;
+    told["shaped"] = json!(shaped);
+    told["outcome"] = json!(if kept.is_some() {
+        "kept"
+    } else {
+        "rolled-back"
+    });
+    told["why"] = json!(why);
+    if kept.is_some() {
+        say(args, &words::file(name, proposal));
+    } else {
+        say(args, &format!("The rates are as before: {why}."));
+    }
+    let code = ended(args, &told, kept.is_some())?;
+    if let Some(shaping) = kept {
+        shaping.stay(&stop)?;
+    }
+    Ok(code)
+}
+
+/// Sets the rates and measures with them. They are kept, in the third place, unless they are worse or nobody wants them.
+fn tried(
+    args: &Tune,
+    plan: &Plan,
+    stop: &AtomicBool,
+    proposal: Proposal,
+    runs: bool,
+    unshaped: &Measured,
+) -> anyhow::Result<(Measured, String, Option<Shaping>)> {
+    let name = plan.interface.as_deref().unwrap_or_default();
+    // Dropped on every way out but the last one, it takes them back.
+    let shaping = Shaping::start(name, proposal, runs)?;
+    say(args, &format!("{name} with makeway:"));
+    let shaped = measure(plan, stop, |stage| progress(args, stage))?;
+    say(args, &words::table(&shaped));
+    let why = match worse(unshaped, &shaped) {
+        Some(why) => why,
+        None if asked(args, "Keep these rates?") => {
+            return Ok((shaped, String::new(), Some(shaping)));
+        }
+        None => "nobody wanted to keep the new ones".into(),
+    };
+    Ok((shaped, why, None))
+}
+
+/// Why a line is worse with its rates than without.
+fn worse(without: &Measured, with: &Measured) -> Option<String> {
+    let pairs = [
+        ("download", &without.download, &with.download),
+        ("upload", &without.upload, &with.upload),
+    ];
+    pairs.into_iter().find_map(|(name, without, with)| {
+        let share = with.payload_bps / without.payload_bps.max(1.0);
+        if share < LEAST_CARRIED {
+            let percent = share * 100.0;
+            return Some(format!("the {name} carries {percent:.0} % of what it did"));
+        }
+        (with.letter > without.letter).then(|| {
+            let (now, before) = (with.letter, without.letter);
+            format!("latency under the {name} is of grade {now}, and was of grade {before}")
+        })
+    })
+}
+
+fn serve_at(at: SocketAddr, file: &Path) -> anyhow::Result<ExitCode> {
+    if !file.exists() {
+        let token = makeway_line::secret()?;
+        write_secret(file, &token).with_context(|| file.display().to_string())?;
+    }
+    let token = token(file)?;
+    let listener = TcpListener::bind(at).with_context(|| format!("cannot listen on {at}"))?;
+    let address = listener.local_addr()?;
+    text::say!("ready on {address}; the token is in {}", file.display());
+    serve(&listener, &token, Bounds::default())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A file that this user alone can read.
+fn write_secret(file: &Path, secret: &str) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut open = fs::OpenOptions::new();
+    let mut file = open.write(true).create_new(true).mode(0o600).open(file)?;
+    writeln!(file, "{secret}")
+}
+
+/// For people: on the standard error where the output is JSON.
+fn say(args: &Tune, line: &str) {
+    match args.json {
+        true => eprintln!("{line}"),
+        false => text::say!("{line}"),
+    }
+}
+
+fn progress(args: &Tune, stage: Stage) {
+    say(args, &words::stage(stage));
+}
+
+/// Whether the answer is yes; without a terminal it is no.
+fn asked(args: &Tune, question: &str) -> bool {
+    if args.yes {
+        return true;
+    }
+    if !io::stdin().is_terminal() {
+        return false;
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    // Ctrl-D is no.
+    let read = io::stdin().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+fn ended(args: &Tune, told: &serde_json::Value, good: bool) -> anyhow::Result<ExitCode> {
+    if args.json {
+        text::say!("{}", serde_json::to_string_pretty(told)?);
+    }
+    Ok(match good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `makeway tune` before a modem with a deep buffer, against its own server behind it, with the kernel's TCP.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use super::autorate::Line;
+use super::common::inside_in_real_time;
+use super::service::signal;
+use super::*;
+
+/// A link of 8 Mbit/s up and 24 down, with 300 ms of buffer, and a server behind it.
+pub struct Measured {
+    pub line: Line,
+    pub token: PathBuf,
+    _server: Up,
+    _folder: tempfile::TempDir,
+}
+
+impl Measured {
+    pub fn new() -> Self {
+        let line = Line::new(8, 24);
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        let mut serve = makeway("tune --serve 10.9.1.2:8482 --token-file");
+        serve.arg(&token).stdout(Stdio::piped());
+        let server = line.at_server(move || Up(serve.spawn().unwrap()));
+        until("the server's token", || token.exists().then_some(()));
+        Self {
+            line,
+            token,
+            _server: server,
+            _folder: folder,
+        }
+    }
+
+    fn tune(&self, more: &str) -> Command {
+        let mut command = makeway("tune near --server 10.9.1.2 --seconds 4 --json --token-file");
+        command.arg(&self.token);
+        command.args(more.split_whitespace());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// The one JSON object of an output.
+fn figures(said: &str) -> Value {
+    let json = &said[said.find('{').expect(said)..=said.rfind('}').expect(said)];
+    serde_json::from_str(json).unwrap()
+}
+
+fn is_within(told: &Value, link_bps: f64, shares: RangeInclusive<f64>) {
+    let share = told.as_f64().unwrap() / link_bps;
+    assert!(shares.contains(&share), "{share:.3} of {link_bps}");
+}
+
+/// Each probe is a flow: the answer is longer than a pipe holds, so it is read as it comes.
+pub fn rates() -> [u64; 2] {
+    let output = makeway("status near --json").output().unwrap();
+    let all = figures(&String::from_utf8_lossy(&output.stdout))["instances"][0].clone();
+    [0, 1].map(|n| all["directions"][n]["rate_bps"].as_u64().unwrap())
+}
+
+/// Shares of the link's rate that a measurement may tell.
+const TRUE_RATE: RangeInclusive<f64> = 0.95..=1.02;
+
+fn letters(measured: &Value) -> [&str; 2] {
+    ["download", "upload"].map(|name| measured[name]["letter"].as_str().unwrap())
+}
+
+#[test]
+fn tune_proposes_by_the_rate_that_arrives_and_keeps_what_is_better_alone() {
+    const NAME: &str =
+        "tune::tune_proposes_by_the_rate_that_arrives_and_keeps_what_is_better_alone";
+    if !inside_in_real_time(NAME, &[Path::new(MAKEWAY)]) {
+        return;
+    }
+    let rig = Measured::new();
+    let _up = Up::start("up near --rate 5mbit --down 6mbit --backend nfqueue");
+
+    // Nobody to ask: it proposes, and the rates are as before.
+    let output = rig.tune("").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let told = figures(&said);
+    println!("line: {} proposed: {}", told["line"], told["proposed"]);
+    is_within(&told["line"]["upload_bps"], 8e6, TRUE_RATE);
+    is_within(&told["line"]["download_bps"], 24e6, TRUE_RATE);
+    assert_eq!(told["outcome"], "proposed");
+    for letter in letters(&told["unshaped"]) {
+        assert!(["C", "D", "F"].contains(&letter), "{told:#}");
+    }
+    assert_eq!(rates(), [5_000_000, 6_000_000]);
+
+    // With a yes to both questions: latency is low, nearly all of the rate is there, and the rates stay.
+    let output = rig.tune("--yes").output().unwrap();
+    let told = figures(&String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{told:#}");
+    assert_eq!(told["outcome"], "kept");
+    for letter in letters(&told["shaped"]) {
+        assert!(["A+", "A"].contains(&letter), "{told:#}");
+    }
+    let kept = rates();
+    let proposed =
+        ["upload_bps", "download_bps"].map(|key| told["proposed"][key].as_u64().unwrap());
+    assert_eq!(kept, proposed);
+    for name in ["download", "upload"] {
+        let rpm = |when: &str| told[when][name]["latency"]["rpm"].as_f64().unwrap();
+        println!(
+            "{name}: RPM {:.0}, then {:.0}",
+            rpm("unshaped"),
+            rpm("shaped")
+        );
+        assert!(rpm("shaped") > 2.0 * rpm("unshaped"), "{told:#}");
+    }
+
+    // A line that carries less by then: the rates of before come back.
+    let mut child = rig.tune("--yes").spawn().unwrap();
+    let mut errors = child.stderr.take().unwrap();
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains("near with makeway") {
+        let mut byte = [0];
+        assert_eq!(errors.read(&mut byte).unwrap(), 1);
+        said.extend(byte);
+    }
+    rig.line.set(3, 8);
+    let rest = thread::spawn(move || errors.read_to_end(&mut Vec::new()));
+    let output = child.wait_with_output().unwrap();
+    rest.join().unwrap().unwrap();
+    let told = figures(&String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{told:#}");
+    assert_eq!(told["outcome"], "rolled-back");
+    assert!(
+        told["why"].as_str().unwrap().contains("carries"),
+        "{told:#}"
+    );
+    assert_eq!(rates(), kept);
+}
+
+#[test]
+fn without_a_makeway_tune_starts_one_until_ctrl_c() {
+    const NAME: &str = "tune::without_a_makeway_tune_starts_one_until_ctrl_c";
+    if !inside_in_real_time(NAME, &[Path::new(MAKEWAY)]) {
+        return;
+    }
+    let rig = Measured::new();
+    let (ok, said) = ended({
+        let mut command = makeway("tune near --server 10.9.1.9 --token-file");
+        command.arg(&rig.token);
+        command
+    });
+    assert!(!ok && said.contains("cannot be reached"), "{said}");
+    assert!(!rules());
+    let mut tune = Up(rig.tune("--yes").spawn().unwrap());
+    until("a makeway with the proposed rates", || {
+        tune.0
+            .try_wait()
+            .unwrap()
+            .is_some()
+            .then_some(())
+            .or_else(|| rules().then_some(()))
+    });
+    let out = tune.0.stdout.as_mut().unwrap();
+    let mut said = Vec::new();
+    while !said.ends_with(b"\n}\n") {
+        let mut byte = [0];
+        assert_eq!(
+            out.read(&mut byte).unwrap(),
+            1,
+            "{}",
+            String::from_utf8_lossy(&said)
+        );
+        said.extend(byte);
+    }
+    let told = figures(&String::from_utf8_lossy(&said));
+    assert_eq!(told["outcome"], "kept", "{told:#}");
+    assert_eq!(rates()[0], told["proposed"]["upload_bps"]);
+    signal(tune.0.id() as i32, libc::SIGINT);
+    let (status, said) = tune.end();
+    assert!(status.success(), "{said}");
+    assert!(!rules());
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measures: idle, a download, an upload, with probes all the time.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_linger;
+
+use crate::request::{Count, OK, Word, read_line};
+use crate::result::{Latency, Measured, Phase, Probe, latency, load, rate_of};
+use crate::server::COUNTS;
+use crate::socket::connected;
+
+/// Threads that probe, and the time from one's probe to its next: 20 probes in a second at most, about 80 kbit/s.
+const PROBERS: u32 = 4;
+const PERIOD: Duration = Duration::from_millis(200);
+/// A probe without an answer is lost after so long, as is the first connection.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Share of a phase with load before its probes count.
+const RAMP: f64 = 0.25;
+/// For the queue of a phase to drain before the next.
+const MOST_DRAIN: Duration = Duration::from_secs(8);
+
+/// How a line is measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The server behind the line.
+    pub server: SocketAddr,
+    /// Its token.
+    pub token: String,
+    /// Interface of the line, where routes would choose another.
+    pub interface: Option<String>,
+    /// Duration without load.
+    pub idle: Duration,
+    /// Duration of the download, and of the upload.
+    pub load: Duration,
+    /// Connections of the load.
+    pub connections: u32,
+    /// Bytes of a direction: it ends early after so many.
+    pub most_bytes: u64,
+}
+
+impl Plan {
+    /// The usual one: 3 s and twice 8 s, four connections, 1 GB in each direction at most.
+    pub fn new(server: SocketAddr, token: String) -> Self {
+        Self {
+            server,
+            token,
+            interface: None,
+            idle: Duration::from_secs(3),
+            load: Duration::from_secs(8),
+            connections: 4,
+            most_bytes: 1_000_000_000,
+        }
+    }
+}
+
+/// Progress of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// The phase that begins.
+    pub phase: Phase,
+    /// Its duration.
+    pub duration: Duration,
+}
+
+/// Why a line was not measured.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// No connection.
+    #[error(
+        "the server {server} cannot be reached: {source}; start it there by `makeway tune --serve 0.0.0.0:8482`"
+    )]
+    Unreachable {
+        /// Its address.
+        server: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// It refuses.
+    #[error("the server {server} refuses: {why}")]
+    Refused {
+        /// Its address.
+        server: SocketAddr,
+        /// Its words.
+        why: String,
+    },
+    /// The load broke off.
+    #[error("the {phase} broke off: {source}", phase = if *upload { "upload" } else { "download" })]
+    Broken {
+        /// Which.
+        upload: bool,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Nothing arrived.
+    #[error("nothing arrived in the {0}: is the interface the one that leads to the server?")]
+    Nothing(&'static str),
+    /// No such host.
+    #[error("`{0}` is no host: write 198.51.100.7, or example.net:8482")]
+    NoHost(String),
+    /// No token.
+    #[error("{file}: {why}")]
+    Token {
+        /// Its file.
+        file: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It was asked to end.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// What all threads of a measurement share.
+struct Shared<'p> {
+    plan: &'p Plan,
+    began: Instant,
+    /// 0 to 2: the phase now; a probe belongs to the one in which it began.
+    phase: AtomicU64,
+    ends: AtomicBool,
+    probes: Mutex<Vec<Probe>>,
+}
+
+const PHASES: [Phase; 3] = [Phase::Idle, Phase::Download, Phase::Upload];
+
+impl Shared<'_> {
+    fn phase(&self) -> Phase {
+        PHASES[self.phase.load(Ordering::Relaxed) as usize % PHASES.len()]
+    }
+
+    fn now_s(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Probes that began from `from_s` on, in order.
+    fn since(&self, from_s: f64) -> Vec<Probe> {
+        let probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<Probe> = (probes.iter())
+            .filter(|one| one.at_s >= from_s)
+            .copied()
+            .collect();
+        found.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        found
+    }
+}
+
+/// Opens a connection for `word`.
+fn open(plan: &Plan, word: Word) -> Result<TcpStream, LineError> {
+    let server = plan.server;
+    let unreachable = |source| LineError::Unreachable { server, source };
+    let mut stream = connected(server, plan.interface.as_deref(), PATIENCE).map_err(unreachable)?;
+    stream
+        .write_all(word.line(&plan.token).as_bytes())
+        .map_err(unreachable)?;
+    let why = read_line(&mut stream).map_err(unreachable)?;
+    match why == OK.trim_end() {
+        true => Ok(stream),
+        false => Err(LineError::Refused { server, why }),
+    }
+}
+
+/// Mean of two round trips in ms.
+fn probe(plan: &Plan) -> Option<f64> {
+    let began = Instant::now();
+    let mut stream = connected(plan.server, plan.interface.as_deref(), PATIENCE).ok()?;
+    let line = Word::Ping.line(&plan.token);
+    stream.write_all(line.as_bytes()).ok()?;
+    read_line(&mut stream).ok()?;
+    Some(began.elapsed().as_secs_f64() * 1e3 / 2.0)
+}
+
+fn prober(shared: &Shared<'_>, number: u32) {
+    let mut due = shared.began + PERIOD * number / PROBERS;
+    while !shared.ends.load(Ordering::Relaxed) {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let (at_s, phase) = (shared.now_s(), shared.phase());
+        let ms = probe(shared.plan);
+        let mut probes = shared.probes.lock().unwrap_or_else(PoisonError::into_inner);
+        probes.push(Probe { at_s, phase, ms });
+        drop(probes);
+        due += PERIOD;
+        // One that took longer is followed by the next at its next turn.
+        while due < Instant::now() {
+            due += PERIOD;
+        }
+    }
+}
+
+/// Reads what arrives until the connection ends.
+fn receive(stream: &mut TcpStream, counter: &AtomicU64) -> io::Result<()> {
+    let mut chunk = vec![0; 65_536];
+    loop {
+        match stream.read(&mut chunk)? {
+            0 => return Ok(()),
+            bytes => counter.fetch_add(bytes as u64, Ordering::Relaxed),
+        };
+    }
+}
+
+/// Reads what the server has counted until the connection ends.
+fn counted(stream: &mut TcpStream, counter: &AtomicU64, counts: &Counts) -> io::Result<()> {
+    let mut before = 0;
+    let mut message = [0; 16];
+    loop {
+        stream.read_exact(&mut message)?;
+        let Count { bytes, at } = Count::parse(message);
+        counter.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
+        before = bytes;
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.push((at, bytes));
+    }
+}
+
+/// Times and bytes so far.
+type Counts = Mutex<Vec<(Duration, u64)>>;
+
+fn fill(stream: &mut TcpStream) -> io::Result<()> {
+    let chunk = [0; 16_384];
+    loop {
+        stream.write_all(&chunk)?;
+    }
+}
+
+/// A download or an upload; payload in bit/s.
+fn run_load(shared: &Shared<'_>, word: Word, stop: &AtomicBool) -> Result<f64, LineError> {
+    let plan = shared.plan;
+    let streams: Vec<TcpStream> = (0..plan.connections)
+        .map(|_| open(plan, word))
+        .collect::<Result<_, _>>()?;
+    let upload = word == Word::Up;
+    let broken = |source| LineError::Broken { upload, source };
+    let counter = AtomicU64::new(0);
+    let of_server: Vec<Counts> = streams.iter().map(|_| Counts::default()).collect();
+    let ending = AtomicBool::new(false);
+    let failed = Mutex::new(None);
+    let began = Instant::now();
+    let mut counts = vec![(Duration::ZERO, 0)];
+    thread::scope(|scope| {
+        for (stream, of_server) in streams.iter().zip(&of_server) {
+            let told = |done: io::Result<()>| {
+                // At the end each of them breaks off.
+                if let (Err(error), false) = (done, ending.load(Ordering::Relaxed)) {
+                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    failed.get_or_insert(error);
+                }
+            };
+            let (reads, counter) = (stream.try_clone(), &counter);
+            scope.spawn(move || {
+                told(reads.and_then(|mut stream| match upload {
+                    true => counted(&mut stream, counter, of_server),
+                    false => receive(&mut stream, counter),
+                }));
+            });
+            if upload {
+                let writes = stream.try_clone();
+                scope.spawn(move || told(writes.and_then(|mut stream| fill(&mut stream))));
+            }
+        }
+        while began.elapsed() < plan.load && !stop.load(Ordering::Relaxed) {
+            thread::sleep(COUNTS);
+            let bytes = counter.load(Ordering::Relaxed);
+            counts.push((began.elapsed(), bytes));
+            let failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if bytes > plan.most_bytes || failed.is_some() {
+                break;
+            }
+        }
+        ending.store(true, Ordering::Relaxed);
+        for stream in &streams {
+            // Packets that wait here are dropped: those that wait in the line are enough to drain.
+            let _ = set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    });
+    if stop.load(Ordering::Relaxed) {
+        return Err(LineError::Stopped);
+    }
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(broken(error));
+    }
+    let bps = match upload {
+        false => rate_of(&counts),
+        // By the server's clock, each connection by itself.
+        true => (of_server.into_iter())
+            .map(|one| rate_of(&one.into_inner().unwrap_or_else(PoisonError::into_inner)))
+            .sum(),
+    };
+    match bps {
+        bps if bps > 0.0 => Ok(bps),
+        _ if upload => Err(LineError::Nothing("upload")),
+        _ => Err(LineError::Nothing("download")),
+    }
+}
+
+/// Waits until the queue of a load has drained: two probes near the idle ones.
+fn drain(shared: &Shared<'_>, idle: &Latency, stop: &AtomicBool) {
+    let end = Instant::now() + MOST_DRAIN;
+    let near = idle.p90_ms * 1.5 + 5.0;
+    let mut good = 0;
+    while good < 2 && Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        good = match probe(shared.plan) {
+            Some(ms) if ms < near => good + 1,
+            _ => 0,
+        };
+    }
+}
+
+fn rest(time: Duration, stop: &AtomicBool) -> Result<(), LineError> {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        if stop.load(Ordering::Relaxed) {
+            return Err(LineError::Stopped);
+        }
+        thread::sleep(COUNTS.min(end.saturating_duration_since(Instant::now())));
+    }
+    Ok(())
+}
+
+/// Measures a line; `told` hears of each phase as it begins.
+///
+/// # Errors
+/// The server cannot be reached, refuses or breaks off; `stop` was set.
+pub fn measure(
+    plan: &Plan,
+    stop: &AtomicBool,
+    mut told: impl FnMut(Stage),
+) -> Result<Measured, LineError> {
+    // Says at once what is wrong.
+    drop(open(plan, Word::Ping)?);
+    let shared = Shared {
+        plan,
+        began: Instant::now(),
+        phase: AtomicU64::new(0),
+        ends: AtomicBool::new(false),
+        probes: Mutex::default(),
+    };
+    let mut measured = thread::scope(|scope| {
+        for number in 0..PROBERS {
+            let shared = &shared;
+            scope.spawn(move || prober(shared, number));
+        }
+        let measured = phases(&shared, stop, &mut told);
+        shared.ends.store(true, Ordering::Relaxed);
+        measured
+    })?;
+    measured.probes = shared.since(0.0);
+    Ok(measured)
+}
+
+fn phases(
+    shared: &Shared<'_>,
+    stop: &AtomicBool,
+    told: &mut impl FnMut(Stage),
+) -> Result<Measured, LineError> {
+    let plan = shared.plan;
+    told(Stage {
+        phase: Phase::Idle,
+        duration: plan.idle,
+    });
+    rest(plan.idle, stop)?;
+    let idle = latency(&shared.since(0.0));
+    let mut loads = [Default::default(); 2];
+    for (n, word) in [Word::Down, Word::Up].into_iter().enumerate() {
+        let phase = PHASES[n + 1];
+        told(Stage {
+            phase,
+            duration: plan.load,
+        });
+        shared.phase.store(n as u64 + 1, Ordering::Relaxed);
+        let from_s = shared.now_s();
+        let bps = run_load(shared, word, stop)?;
+        let to_s = shared.now_s();
+        // Those that began under load are answered meanwhile; those that begin now see a queue that drains: they are shown, and do not count.
+        drain(shared, &idle, stop);
+        let mut probes = shared.since(from_s + RAMP * (to_s - from_s));
+        probes.retain(|one| one.at_s < to_s);
+        loads[n] = load(bps, &probes, &idle);
+    }
+    let [download, upload] = loads;
+    Ok(Measured {
+        idle,
+        download,
+        upload,
+        probes: Vec::new(),
+    })
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rates of a running makeway, off for a while.
+
+use makeway_gateway::control::client::{self, AskError};
+use makeway_gateway::control::protocol::{Settings, Status};
+use makeway_gateway::rules::Direction;
+
+/// In the place of no limit, which a shaper cannot keep: more than any line that needs one.
+const OPEN_BPS: u64 = 10_000_000_000;
+
+/// Why rates stay as they are.
+#[derive(Debug, thiserror::Error)]
+pub enum LiftError {
+    /// The instance could not be asked, or refuses.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// Its controller would set them again.
+    #[error(
+        "{0} has autorate, which sets the rates itself: measure it as it is, or take autorate out of its part of the file"
+    )]
+    Autorate(String),
+}
+
+/// An interface whose makeway lets everything pass until this is dropped.
+#[derive(Debug)]
+pub struct Lifted {
+    interface: String,
+    before: Settings,
+}
+
+/// Rates of the directions that an instance shapes.
+pub fn rates(status: &Status) -> Settings {
+    let of = |direction| {
+        let mut all = status.directions.iter();
+        all.find(|one| one.direction == direction)
+            .and_then(|one| one.stats.rate_bps)
+    };
+    Settings {
+        rate_bps: of(Direction::Egress),
+        down_bps: of(Direction::Ingress),
+        ..Settings::default()
+    }
+}
+
+impl Lifted {
+    /// Takes the rates of the makeway on `interface` off.
+    ///
+    /// # Errors
+    /// None runs there; it refuses; it has autorate.
+    pub fn new(interface: &str) -> Result<Self, LiftError> {
+        let status = client::status(interface)?;
+        if status.autorate.is_some() {
+            return Err(LiftError::Autorate(interface.into()));
+        }
+        let before = rates(&status);
+        let open = Settings {
+            rate_bps: before.rate_bps.map(|_| OPEN_BPS),
+            down_bps: before.down_bps.map(|_| OPEN_BPS),
+            ..Settings::default()
+        };
+        // Made first: if the change fails half-way, the rates come back.
+        let lifted = Self {
+            interface: interface.into(),
+            before,
+        };
+        client::set(interface, open)?;
+        Ok(lifted)
+    }
+}
+
+impl Drop for Lifted {
+    fn drop(&mut self) {
+        // An instance that has ended since has no rates.
+        let _ = client::set(&self.interface, self.before.clone());
+    }
+}

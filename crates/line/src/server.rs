@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The other end of a line: answers probes, sends downloads, counts uploads, for those who have the token.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::request::{Count, OK, Word, read_line};
+use crate::socket;
+
+/// Between two counts of an upload.
+pub const COUNTS: Duration = Duration::from_millis(100);
+/// A client that says nothing for so long has gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Refusals: whoever has not the token learns nothing else.
+const NOT_ALLOWED: &str = "not the token\n";
+const BUSY: &str = "busy\n";
+
+/// Bounds of what all clients together may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Downloads and uploads among them.
+    pub loads: usize,
+    /// Bytes of a download or an upload.
+    pub bytes: u64,
+    /// Duration of a download or an upload.
+    pub time: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            loads: 16,
+            bytes: 2_000_000_000,
+            time: Duration::from_secs(20),
+        }
+    }
+}
+
+/// 128 random bits as text.
+///
+/// # Errors
+/// If the system has none.
+pub fn secret() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    let got = getrandom(&mut bytes, GetRandomFlags::empty())?;
+    if got < bytes.len() {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// One of a bounded number, as long as it lives.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn of(all: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        // Counted again when this is dropped, also if there are too many.
+        let place = Self(Arc::clone(all));
+        let before = all.fetch_add(1, Ordering::Relaxed);
+        (before < most).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Serves clients until the listener fails.
+///
+/// # Errors
+/// Of the listener.
+pub fn serve(listener: &TcpListener, token: &str, bounds: Bounds) -> io::Result<()> {
+    let (connections, loads) = (Arc::default(), Arc::default());
+    loop {
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            // A client that went away since, or no descriptor left for it.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(error),
+            Err(_) => {
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+        };
+        let Some(place) = Place::of(&connections, bounds.connections) else {
+            continue;
+        };
+        let (token, loads) = (token.to_owned(), Arc::clone(&loads));
+        let answer = move || {
+            let _place = place;
+            // A client that breaks off tells its user itself.
+            let _ = answer(socket::prepared(stream), &token, &loads, bounds);
+        };
+        // Without a thread it is closed.
+        let _ = thread::Builder::new().name("line".into()).spawn(answer);
+    }
+}
+
+fn answer(
+    mut stream: TcpStream,
+    token: &str,
+    loads: &Arc<AtomicUsize>,
+    bounds: Bounds,
+) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let line = read_line(&mut stream)?;
+    let word = match Word::parse(&line) {
+        Some((word, given)) if is_same(given, token) => word,
+        _ => return stream.write_all(NOT_ALLOWED.as_bytes()),
+    };
+    if word == Word::Ping {
+        return stream.write_all(OK.as_bytes());
+    }
+    let Some(_load) = Place::of(loads, bounds.loads) else {
+        return stream.write_all(BUSY.as_bytes());
+    };
+    stream.write_all(OK.as_bytes())?;
+    match word {
+        Word::Down => send(&mut stream, bounds),
+        _ => count(&mut stream, bounds),
+    }
+}
+
+fn send(stream: &mut TcpStream, bounds: Bounds) -> io::Result<()> {
+    let chunk = [0; 16_384];
+    let (end, mut sent) = (Instant::now() + bounds.time, 0);
+    while Instant::now() < end && sent < bounds.bytes {
+        sent += stream.write(&chunk)? as u64;
+    }
+    Ok(())
+}
+
+fn count(stream: &mut TcpStream, bounds: Bounds) -> io::Result<()> {
+    let mut chunk = vec![0; 65_536];
+    stream.set_read_timeout(Some(COUNTS))?;
+    let (began, mut told, mut read) = (Instant::now(), Instant::now(), 0_u64);
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => read += bytes as u64,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        if told.elapsed() >= COUNTS {
+            told = Instant::now();
+            let (bytes, at) = (read, began.elapsed());
+            stream.write_all(&Count { bytes, at }.message())?;
+        }
+        if read > bounds.bytes || began.elapsed() > bounds.time {
+            return Ok(());
+        }
+    }
+}
+
+/// In a time that does not depend on the first difference.
+fn is_same(a: &str, b: &str) -> bool {
+    let pairs = a.bytes().zip(b.bytes());
+    let differ = pairs.fold(0, |all, (a, b)| all | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(differ) == 0
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! TCP sockets of one interface.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_congestion, set_tcp_nodelay};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+
+/// Connects through `interface`, whatever the routes say, if there is one.
+///
+/// # Errors
+/// Of the system; after `patience` without an answer too.
+pub fn connected(
+    to: SocketAddr,
+    interface: Option<&str>,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let family = match to {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    if let Some(name) = interface {
+        // SAFETY: pointer and length are those of `name`, which outlives the call.
+        let bound = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_BINDTODEVICE,
+                name.as_ptr().cast(),
+                name.len() as libc::socklen_t,
+            )
+        };
+        if bound != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // Of connect(2) as well (socket(7)).
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(patience))?;
+    connect(&socket, &to)?;
+    Ok(prepared(socket.into()))
+}
+
+/// Sends small messages at once, and fills a buffer as most hosts do: BBR would leave most of it empty.
+pub fn prepared(stream: TcpStream) -> TcpStream {
+    // Both are refinements: a kernel without CUBIC still measures the line.
+    let _ = set_tcp_nodelay(&stream, true);
+    let _ = set_tcp_congestion(&stream, "cubic");
+    stream
+}
