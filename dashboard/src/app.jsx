@@ -10,6 +10,7 @@ import './style.css';
 import { Controls, line } from './controls.jsx';
 import { Direction } from './direction.jsx';
 import { clock } from './format.js';
+import { Measurement } from './measurement.jsx';
 
 /** Seconds of the live charts. */
 const LIVE = 120;
@@ -157,6 +158,7 @@ function App() {
         {live && (
           <div class="bottom">
             {one && about && <Controls about={about} asked={one} signIn={look} signedOut={look} />}
+            {one && about && <Measurement about={about} name={one.name} />}
             <section aria-labelledby="events">
               <h2 id="events">Events</h2>
               <ol class="events">

@@ -81,10 +81,15 @@ for (const span of ['hour', 'day', 'month']) {
 await ask('history', { path: { span: 'week' }, status: 404 });
 await ask('changeInterface', { ...here, body: change(5e6), status: 401 });
 await ask('undoChange', { ...here, status: 401 });
+await ask('measure', { ...here, body: '{"compare": false}', status: 401 });
+assert.equal((await ask('measurement')).state, 'none');
 await ask('openSession', { body: '{}', status: 400 });
 await ask('openSession', { body: '{"token": "wrong"}', status: 401 });
 await ask('openSession', { body: JSON.stringify({ token }) });
 assert.equal((await ask('about')).may_change, true);
+await ask('measure', { ...here, body: '{}', status: 400 });
+// The file names no server: test/measurement.js has one.
+await ask('measure', { ...here, body: '{"compare": false}', status: 422 });
 await ask('changeInterface', { ...here, body: '{"upload": 5}', status: 400 });
 await ask('changeInterface', { ...here, body: change(1), status: 422 });
 await ask('changeInterface', { path: { name: 'none' }, body: change(5e6), status: 422 });

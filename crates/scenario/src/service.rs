@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway.toml`: the interfaces that `makeway service` shapes, read and checked as scenarios are.
 
-use std::net::{IpAddr, SocketAddr};
+mod web;
+
+use std::net::IpAddr;
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
@@ -12,6 +14,8 @@ use crate::document::{self, Entry, Item, Value};
 use crate::error::{Origin, ScenarioError, list};
 use crate::field::{Field, RATE, Values};
 use crate::section::{Section, text};
+
+pub use web::{LineServer, WEB, Web};
 
 /// Names of framings; those of tc-cake(8) and two of our own for VDSL2.
 #[rustfmt::skip]
@@ -49,13 +53,6 @@ const TOP: &[Field] = &[
     Field::optional("web", Values::Table(WEB), "no page", "page and metrics"),
 ];
 
-/// Keys of `[web]`.
-#[rustfmt::skip]
-pub const WEB: &[Field] = &[
-    Field::new("listen", Values::Other("an address with a port: `\"[::1]:8480\"`"), "127.0.0.1:8480", "address of the page and of the metrics; loopback, unless `public` is set"),
-    Field::new("public", Values::Flag, "false", "allows another address than loopback; there is no TLS: put a proxy in front of it, or a tunnel"),
-];
-
 /// Keys of `[interface.NAME]`.
 #[rustfmt::skip]
 pub const FIELDS: &[Field] = &[
@@ -91,13 +88,6 @@ pub struct Service {
     pub interfaces: Vec<Shaped>,
     /// Page and metrics, if the file has `[web]`.
     pub web: Option<Web>,
-}
-
-/// Page and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Web {
-    /// A loopback address, unless the file says `public = true`.
-    pub listen: SocketAddr,
 }
 
 /// An interface that is shaped.
@@ -161,28 +151,11 @@ pub fn parse(text: &str, file: &str) -> Result<Service, ScenarioError> {
             interfaces.push(interface(entry)?);
         }
     }
-    let web = top.inner("web")?.map(|section| web(&section)).transpose()?;
+    let web = top
+        .inner("web")?
+        .map(|section| web::read(&section))
+        .transpose()?;
     Ok(Service { interfaces, web })
-}
-
-fn web(s: &Section<'_>) -> Result<Web, ScenarioError> {
-    const EXAMPLE: &str = "write \"127.0.0.1:8480\" or \"[::1]:8480\"";
-    let origin = s.at("listen");
-    let text = s
-        .string("listen")?
-        .map_or("127.0.0.1:8480", |(text, _)| text);
-    let listen: SocketAddr = text.parse().map_err(|_| {
-        origin.error(format!(
-            "`web.listen` is \"{text}\", no address with a port: {EXAMPLE}"
-        ))
-    })?;
-    if !listen.ip().is_loopback() && !s.value::<bool>("public")? {
-        return Err(origin.error(format!(
-            "`web.listen` is {listen}, where other hosts see all flows, and passwords pass unencrypted: {EXAMPLE}, or `public = true` beside it"
-        )));
-    }
-    s.value::<bool>("public")?;
-    Ok(Web { listen })
 }
 
 fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
@@ -622,6 +595,16 @@ mod tests {
                 "true or false",
             ),
             ("[web]\nport = 80\n", ":2", "no key `port`"),
+            (
+                "[web]\nline_server = \"192.0.2.1\"\n",
+                ":2",
+                "`web.line_token_file`",
+            ),
+            (
+                "[web]\nline_server = \"192.0.2.1\"\nline_token_file = \"token\"\n",
+                ":3",
+                "/etc/makeway/line-token",
+            ),
             ("[interface.\"a/b\"]\nupload = \"20mbit\"\n", ":1", "wan0"),
             ("[wan0]\nupload = \"20mbit\"\n", ":1", "interface"),
             ("[interface.wan0\n", ":1", ""),

@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 
 use crate::history::{Answer as History, Span};
 use crate::live::Live;
+use crate::measurement::{Measurement, Wanted};
 use crate::sampler::now_ms;
 use crate::server::Shared;
 use crate::session::is_same_origin;
@@ -58,6 +59,8 @@ pub struct About {
     /// Where the token can be read, on the machine itself.
     token_file: String,
     disciplines: Vec<OneDiscipline>,
+    /// The other end of measurements, if the file names one.
+    line_server: Option<String>,
 }
 
 /// A discipline that an interface can have.
@@ -133,6 +136,7 @@ pub async fn about(State(shared): State_, headers: HeaderMap) -> Response {
         may_change: shared.sessions.is_open(&headers),
         token_file: shared.token_file.clone(),
         disciplines: disciplines.into(),
+        line_server: shared.measurements.host().map(Into::into),
     })
 }
 
@@ -202,6 +206,7 @@ pub async fn close(State(shared): State_, headers: HeaderMap) -> Answer {
     (status = 400, body = Error, description = "Not such a request"),
     (status = 401, body = Error, description = "No session is open"),
     (status = 403, body = Error, description = "Another site has sent it"),
+    (status = 409, body = Error, description = "A measurement runs there"),
     (status = 422, body = Error, description = "Not such an interface, or a change that it cannot make"),
     (status = 503, body = Error, description = "The service does not answer"),
 ))]
@@ -212,6 +217,7 @@ pub async fn change(
     body: Bytes,
 ) -> Answer {
     may_change(&shared, &headers)?;
+    is_quiet(&shared, &interface)?;
     ask(&shared, interface, Some(parsed(&body)?)).await
 }
 
@@ -221,6 +227,7 @@ pub async fn change(
     (status = 200, body = Done, description = "The change is taken back"),
     (status = 401, body = Error, description = "No session is open"),
     (status = 403, body = Error, description = "Another site has sent it"),
+    (status = 409, body = Error, description = "A measurement runs there"),
     (status = 422, body = Error, description = "Not such an interface, or nothing to undo"),
     (status = 503, body = Error, description = "The service does not answer"),
 ))]
@@ -230,7 +237,65 @@ pub async fn undo(
     headers: HeaderMap,
 ) -> Answer {
     may_change(&shared, &headers)?;
+    is_quiet(&shared, &interface)?;
     ask(&shared, interface, None).await
+}
+
+/// The measurement that runs, or the last one.
+#[utoipa::path(get, path = "/api/measurement", operation_id = "measurement", responses(
+    (status = 200, body = Measurement, description = "State and figures"),
+))]
+pub async fn measurement(State(shared): State_) -> Response {
+    in_json(&shared.measurements.now())
+}
+
+/// Measures latency under load between an interface and the server that the file names.
+#[utoipa::path(post, path = "/api/interfaces/{name}/measurement", operation_id = "measure", params(("name" = String, Path)),
+    request_body = Wanted, security(("session" = [])), responses(
+    (status = 200, body = Done, description = "It has begun"),
+    (status = 400, body = Error, description = "Not such a request"),
+    (status = 401, body = Error, description = "No session is open"),
+    (status = 403, body = Error, description = "Another site has sent it"),
+    (status = 409, body = Error, description = "Another one runs"),
+    (status = 422, body = Error, description = "Not such an interface, or the file names no server"),
+))]
+pub async fn measure(
+    State(shared): State_,
+    Path(interface): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answer {
+    may_change(&shared, &headers)?;
+    let wanted = parsed(&body)?;
+    let cannot = |why: String| Refusal(StatusCode::UNPROCESSABLE_ENTITY, why);
+    if shared.measurements.host().is_none() {
+        return Err(cannot(
+            "the file names no server: write `line_server` and `line_token_file` into [web]".into(),
+        ));
+    }
+    let round = Arc::clone(&shared.latest.borrow());
+    let mut all = round.snapshot.interfaces.iter();
+    if !all.any(|(one, status)| one.name == interface && status.is_some()) {
+        return Err(cannot(format!("{interface} is not shaped now")));
+    }
+    match shared.measurements.start(&interface, wanted) {
+        true => Ok(in_json(&Done {})),
+        false => Err(Refusal(
+            StatusCode::CONFLICT,
+            "a measurement runs: wait for its end".into(),
+        )),
+    }
+}
+
+/// Rates that a measurement has taken off are its own to set.
+fn is_quiet(shared: &Shared, interface: &str) -> Result<(), Refusal> {
+    match shared.measurements.is_on(interface) {
+        false => Ok(()),
+        true => Err(Refusal(
+            StatusCode::CONFLICT,
+            "a measurement runs: wait for its end".into(),
+        )),
+    }
 }
 
 async fn ask(shared: &Shared, interface: String, change: Option<Change>) -> Answer {

@@ -46,6 +46,8 @@ pub fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(api::open, api::close))
         .routes(routes!(api::change))
         .routes(routes!(api::undo))
+        .routes(routes!(api::measurement))
+        .routes(routes!(api::measure))
 }
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {

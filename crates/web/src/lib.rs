@@ -7,6 +7,7 @@
 //! - [`Web`]: the threads;
 //! - `sampler`: the last answers, and what follows from two of them (`live`);
 //! - `history`: the last hour, day and month;
+//! - `measurement`: latency under load of a line, with and without makeway;
 //! - `metrics`: the last answers as OpenMetrics;
 //! - `server`: paths, and headers against other sites; `api`: answers in JSON; `document`: all of it as OpenAPI; `session`: who may
 //!   change what runs.
@@ -15,6 +16,7 @@ mod api;
 mod document;
 mod history;
 mod live;
+mod measurement;
 mod metrics;
 mod sampler;
 mod server;
@@ -33,9 +35,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
+use measurement::Measurements;
 use sampler::Sampler;
 use session::Sessions;
 
+pub use measurement::LineServer;
 pub use session::secret;
 
 /// Configuration of a server.
@@ -48,6 +52,8 @@ pub struct Config {
     pub token_file: String,
     /// File of the history; `None`: in memory.
     pub history: Option<PathBuf>,
+    /// The other end of measurements.
+    pub line: Option<LineServer>,
     /// Takes what a session asks for.
     pub commands: Box<dyn Fn(Request) + Send + Sync>,
 }
@@ -143,6 +149,7 @@ impl Web {
             commands: config.commands,
             token_file: config.token_file,
             pages: AtomicUsize::new(0),
+            measurements: Measurements::new(config.line),
         }));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::document;
+use crate::measurement::Measurements;
 use crate::metrics::{self, Format};
 use crate::sampler::{Latest, SharedHistory};
 use crate::session::Sessions;
@@ -68,6 +69,7 @@ pub struct Shared {
     pub token_file: String,
     /// Pages that are open.
     pub pages: AtomicUsize,
+    pub measurements: Measurements,
 }
 
 /// All paths, without what is done for each of them.

@@ -159,6 +159,69 @@ fn answers_of_the_service_are_those_of_its_document() {
     assert_eq!(told["changeInterface"].as_array().unwrap().len(), 5);
 }
 
+#[test]
+fn the_page_measures_latency_under_load_with_makeway_and_without() {
+    const NAME: &str = "dashboard::the_page_measures_latency_under_load_with_makeway_and_without";
+    if !has_node() {
+        return;
+    }
+    if !Path::new("/usr/bin/chromium").exists() {
+        return skip("no chromium: apt-get install chromium");
+    }
+    if !common::inside_in_real_time(NAME, &[Path::new(MAKEWAY)]) {
+        return;
+    }
+    let rig = super::tune::Measured::new();
+    let text = format!(
+        "[web]\nline_server = \"10.9.1.2\"\nline_token_file = \"{}\"\n\
+         [interface.near]\nupload = \"7600kbit\"\ndownload = \"21600kbit\"\nbackend = \"nfqueue\"\n",
+        rig.token.display()
+    );
+    let service = Service::start(&text);
+    service.shapes("near", 7_600_000);
+    let pictures = tempfile::tempdir().unwrap();
+    let picture = pictures.path().join("latency.png");
+    let mut page = Command::new("node");
+    page.arg(folder("dashboard/test/measurement.js"))
+        .args(["http://127.0.0.1:8480/", &token(&service), "near"])
+        .arg(&picture);
+    let output = page.output().unwrap();
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{why}\n{}", service.said());
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    println!("page: {all}");
+    let told = &all["told"];
+    for name in ["download", "upload"] {
+        let letter = |when: &str| told[when][name]["letter"].as_str().unwrap();
+        assert!(["C", "D", "F"].contains(&letter("without")), "{told:#}");
+        assert!(["A+", "A"].contains(&letter("with")), "{told:#}");
+        let of = |when: &str, key: &str| told[when][name][key].as_f64().unwrap();
+        let kept = of("with", "payload_bps") / of("without", "payload_bps");
+        assert!(kept > 0.8, "{name}: {kept}");
+        let rpm = |when: &str| told[when][name]["latency"]["rpm"].as_f64().unwrap();
+        assert!(rpm("with") > 2.0 * rpm("without"), "{told:#}");
+    }
+    let letters: Vec<&str> = all["letters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one.as_str().unwrap())
+        .collect();
+    assert!(
+        letters.len() == 2 && "CDF".contains(letters[0]) && "A+".contains(letters[1]),
+        "{letters:?}"
+    );
+    assert_eq!(all["width_at_360"], 360);
+    for key in ["faults", "wrong"] {
+        assert_eq!(all[key], Value::Array(Vec::new()), "{all:#}");
+    }
+    // Its rates are those of the file again.
+    assert_eq!(super::tune::rates(), [7_600_000, 21_600_000]);
+    if std::env::var_os("MAKEWAY_WRITE_DOCS").is_some() {
+        std::fs::copy(&picture, folder("docs/images/latency.png")).unwrap();
+    }
+}
+
 /// Begin of each point of the last hour of the egress.
 fn points() -> Option<Vec<Value>> {
     let (_, body) = get("127.0.0.1:8480", "/api/history/hour", &[])?;

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use makeway_gateway::control::secret;
 use makeway_scenario::service::Web as Asked;
-use makeway_web::{Config, Event, Interface, Request, Web};
+use makeway_web::{Config, Event, Interface, LineServer, Request, Web};
 
 use super::Kept;
 use crate::text;
@@ -94,14 +93,14 @@ impl Page {
 
     /// Tries again to have the address, where another program had it.
     pub fn look(&mut self) {
-        let Some(asked) = self.asked.filter(|_| self.running.is_none()) else {
+        let Some(asked) = self.asked.clone().filter(|_| self.running.is_none()) else {
             return;
         };
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {
             return;
         }
-        match self.start(asked.listen) {
+        match self.start(&asked) {
             Ok(web) => self.running = Some(web),
             Err(error) => {
                 // The first time only: it may take days.
@@ -116,11 +115,15 @@ impl Page {
         }
     }
 
-    fn start(&self, listen: SocketAddr) -> io::Result<Web> {
+    fn start(&self, asked: &Asked) -> io::Result<Web> {
         let (file, token) = secret("web-token", makeway_web::secret)?;
         let (sender, wake) = (self.sender.clone(), self.wake.try_clone()?);
         let config = Config {
-            listen,
+            listen: asked.listen,
+            line: asked.line.as_ref().map(|line| LineServer {
+                host: line.host.clone(),
+                token_file: line.token_file.clone(),
+            }),
             token,
             token_file: file.display().to_string(),
             history: history_file(),
