@@ -302,9 +302,13 @@ mod tests {
         assert!(error.contains("already"), "{error}");
         assert!(error.contains(&std::process::id().to_string()), "{error}");
         drop(taken);
-        assert!(!place.is_held());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        place.take().unwrap();
+        // A process that another test starts has copies of the lock and of the socket until its exec.
+        let mut tries = (0..200).map(|_| {
+            thread::sleep(Duration::from_millis(10));
+            !place.is_held() && place.clone().take().is_ok()
+        });
+        assert!(tries.any(|free| free));
     }
 
     #[test]
