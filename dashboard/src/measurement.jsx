@@ -54,22 +54,24 @@ function Picture({ without, with: shaped }) {
         {without && <span class="key without">without makeway</span>}
         {shaped && <span class="key with">with makeway</span>}
       </figcaption>
-      <svg viewBox={`0 0 ${WIDE} ${HIGH}`} role="img" aria-label={`Latency under a download: ${words.filter(Boolean).join(', ')}`}>
-        {TICKS.map((ms) => (
-          <g key={ms} class="tick">
-            <line x1={LEFT} x2={WIDE} y1={height(ms)} y2={height(ms)} />
-            <text x={LEFT - 6} y={height(ms) + 4} text-anchor="end">{ms < 1000 ? `${ms} ms` : '1 s'}</text>
-          </g>
-        ))}
-        {Object.values(PHASES).map((name, n) => (
-          <g key={name} class="panel">
-            <rect x={LEFT + n * PANEL} y={TOP} width={PANEL} height={HIGH - BOTTOM - TOP} />
-            <text x={LEFT + (n + 0.5) * PANEL} y={HIGH - 5} text-anchor="middle">{name}</text>
-          </g>
-        ))}
-        {without && <Trace measured={without} kind="without" />}
-        {shaped && <Trace measured={shaped} kind="with" />}
-      </svg>
+      <div class="scroll" tabindex="0" role="region" aria-label="Picture of the measurement">
+        <svg viewBox={`0 0 ${WIDE} ${HIGH}`} role="img" aria-label={`Latency under a download: ${words.filter(Boolean).join(', ')}`}>
+          {TICKS.map((ms) => (
+            <g key={ms} class="tick">
+              <line x1={LEFT} x2={WIDE} y1={height(ms)} y2={height(ms)} />
+              <text x={LEFT - 6} y={height(ms) + 4} text-anchor="end">{ms < 1000 ? `${ms} ms` : '1 s'}</text>
+            </g>
+          ))}
+          {Object.values(PHASES).map((name, n) => (
+            <g key={name} class="panel">
+              <rect x={LEFT + n * PANEL} y={TOP} width={PANEL} height={HIGH - BOTTOM - TOP} />
+              <text x={LEFT + (n + 0.5) * PANEL} y={HIGH - 5} text-anchor="middle">{name}</text>
+            </g>
+          ))}
+          {without && <Trace measured={without} kind="without" />}
+          {shaped && <Trace measured={shaped} kind="with" />}
+        </svg>
+      </div>
     </figure>
   );
 }
