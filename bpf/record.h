@@ -11,8 +11,7 @@
 #define TRIAL (2 * SECOND)
 #define STANDS (250 * MS)
 #define SHORT 4
-#define CREDIT ((s64)(500 * MS))
-#define CREDIT_STARVED ((s64)(2 * SECOND))
+#define CREDIT ((s64)(2 * SECOND))
 #define CREDIT_MOST ((s64)(8 * SECOND))
 #define EARNS 4
 #define REDEEMS (8 * SECOND)
@@ -257,7 +256,7 @@ inline_always void record_change(struct record *record, u64 now, enum class clas
 		record->question = NOT_ASKED;
 	}
 	if (record->class != PROBATION || class != STANDING)
-		record->credit = class == PROBATION ? CREDIT_STARVED : CREDIT;
+		record->credit = CREDIT;
 	if (class == STANDING) {
 		shown = record->own > record->last ? record->own : record->last;
 		record->own_most = sum_of(shown, shown);

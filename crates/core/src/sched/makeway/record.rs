@@ -12,9 +12,8 @@ const TRIAL: Duration = Duration::from_secs(2);
 const STANDS: Duration = Duration::from_millis(250);
 /// A queue in standing that lets a packet go after less than the time of `SHORT` full frames does not stand.
 const SHORT: u64 = 4;
-/// Time for which the queue of a flow may stand: where it begins, where a flow begins that was starved, and the most.
-const CREDIT: i64 = Duration::from_millis(500).as_nanos() as i64;
-const CREDIT_STARVED: i64 = Duration::from_secs(2).as_nanos() as i64;
+/// Time for which the queue of a flow may stand: at first, which congestion control that responds to delay needs, and the most.
+const CREDIT: i64 = Duration::from_secs(2).as_nanos() as i64;
 const CREDIT_MOST: i64 = Duration::from_secs(8).as_nanos() as i64;
 /// Seconds in which the queue does not stand that earn one in which it may.
 const EARNS: u64 = 4;
@@ -451,11 +450,9 @@ impl Record {
             self.demerits = (self.demerits + 1).min(DEMERITS_MOST);
             self.question = Question::None;
         }
-        self.credit = match (self.class, class) {
-            (Class::Bulk, Class::Probation) => CREDIT_STARVED,
-            (Class::Probation, Class::Standing) => self.credit,
-            _ => CREDIT,
-        };
+        if (self.class, class) != (Class::Probation, Class::Standing) {
+            self.credit = CREDIT;
+        }
         if class == Class::Standing {
             self.own_most = self.own.max(self.last).saturating_mul(2);
         }
