@@ -88,7 +88,7 @@ struct record {
 	u64 seen;
 	/* Ns for which its queue may still stand. */
 	s64 credit;
-	/* Bytes of all that went first in the window of `own`. */
+	/* Bytes of all that went first in such windows, of which each counts twice as much as the one before. */
 	u64 beside;
 	/* The window, and what came in it: bytes, packets, those lost, the shortest wait in units of 2^16 ns. */
 	u32 window;
@@ -438,10 +438,9 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 		brought = came < record->last ? came : record->last;
 		if (record->class == STANDING && !link->quiet && brought > record->own_most)
 			brought = record->own_most;
-		if (brought >= record->own) {
+		if (brought > record->own)
 			record->own = brought;
-			record->beside = link->standing + link->new;
-		}
+		record->beside = (record->beside + link->standing + link->new) / 2;
 	}
 	record->last = whole ? came : 0;
 	record->hogs = whole && (u64)came * HOG >= link->sent;

@@ -114,7 +114,8 @@ pub struct Record {
     wait: u32,
     /// Bytes of a window above which the flow is asked: half as much again as it has shown.
     proven: u32,
-    /// The most bytes that it brought in each of two windows in a row while it could have brought more, and all that went first then.
+    /// The most bytes that it brought in each of two windows in a row while it could have brought more; all that went first in such
+    /// windows, of which each counts twice as much as the one before.
     own: u32,
     beside: u64,
     /// The most that `own` grows to in standing beside bulk: twice what it was at first. TCP goes on growing.
@@ -335,9 +336,8 @@ impl Record {
                 _ => u32::MAX,
             };
             let brought = came.min(self.last).min(most);
-            if brought >= self.own {
-                (self.own, self.beside) = (brought, link.standing + link.new);
-            }
+            self.own = self.own.max(brought);
+            self.beside = self.beside.midpoint(link.standing + link.new);
         }
         self.last = if whole { came } else { 0 };
         self.hogs = whole && u64::from(came) * HOG >= link.sent;
