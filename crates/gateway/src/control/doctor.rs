@@ -501,7 +501,11 @@ impl Counted {
         let seen = Direction::BOTH.map(|direction| {
             let mut all = status.directions.iter();
             let one = all.find(|one| one.direction == direction)?;
-            Some(one.stats.packets_in)
+            // A device counts what leaves a backlog as it leaves.
+            Some(match direction {
+                Direction::Egress => one.stats.packets_out,
+                Direction::Ingress => one.stats.packets_in,
+            })
         });
         Some(Self { device, seen })
     }
