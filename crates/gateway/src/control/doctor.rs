@@ -501,7 +501,7 @@ impl Counted {
         let seen = Direction::BOTH.map(|direction| {
             let mut all = status.directions.iter();
             let one = all.find(|one| one.direction == direction)?;
-            // A device counts what leaves a backlog as it leaves.
+            // A packet of a backlog counts on the device as it departs.
             Some(match direction {
                 Direction::Egress => one.stats.packets_out,
                 Direction::Ingress => one.stats.packets_in,
