@@ -5,7 +5,7 @@ use makeway_gateway::control::client::{self, AskError};
 use makeway_gateway::control::protocol::{Settings, Status};
 use makeway_gateway::rules::Direction;
 
-/// In the place of no limit, which a shaper cannot keep: more than any line that needs one.
+/// Rate that stands for "no limit", which a shaper cannot express: above any line that needs one.
 const OPEN_BPS: u64 = 10_000_000_000;
 
 /// Why rates stay as they are.

@@ -16,7 +16,7 @@
 //! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it has shown its rate |
 //! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it has shown its rate |
 //! | standing | bulk | its queue stood for longer than it has earned: 2 s, and one in four in which it did not, up to 8 s |
-//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and more than it has shown, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is what grows by a third all the same and takes the link, or in standing takes it until those in standing have 3/4 |
+//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and more than it has shown, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is a flow that grows by a third all the same, or in standing brings more than it has shown when those in standing have 3/4 of the link |
 //! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
 //! | probation | standing | after 4 s |
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
