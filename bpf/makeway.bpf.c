@@ -2,7 +2,7 @@
 /* Makeway: priority that a flow earns by its behaviour. Flows in good standing or on probation leave first and then new
  * ones, the shortest queue first; then bulk flows, by turns of users and of the flows of each, with CoDel in each flow.
  * When the buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
- * docs/disciplines/makeway.md is the specification, record.h its table of classes.
+ * docs/disciplines/makeway.md is the specification, record.h its table of classes, meter.h the link's rate.
  *
  * The record of a flow stays while it holds nothing, as in core's flow table; the one that has been idle for longest
  * makes way for a new one, which takes nothing over. A user is known as long as a flow of it is: one whose
@@ -27,17 +27,12 @@
 	bool fresh;
 
 #include "record.h"
+#include "meter.h"
 #include "codel.h"
 #include "round.h"
 #include "qdisc.h"
 #include "order.h"
 
-/* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
-#define DEADLINE (75 * MS)
-/* On a slow link the time of DEADLINE_FRAMES full frames, and no longer than this. */
-#define DEADLINE_FRAMES 16
-#define DEADLINE_MOST (125 * MS)
-#define FULL_FRAME 1538ULL
 /* Of a download's own queue. */
 #define TARGET (20 * MS)
 #define INTERVAL (100 * MS)
@@ -82,20 +77,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct key);
 } names SEC(".maps");
-
-/* Bytes sent in this window and in the last: all, those in standing, and those of new flows. */
-struct meter {
-	u64 now[3];
-	u64 last[3];
-	u32 window;
-	/* Time that a full frame took in the last window in which the link was busy, ns. */
-	u64 frame;
-	/* Whether nothing waited at some time, and whether bulk did. */
-	bool idled;
-	bool idled_last;
-	bool bulk;
-	bool bulk_last;
-};
 
 struct shares {
 	struct meter meter;
@@ -358,30 +339,10 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 	place(at, flow);
 }
 
-inline_always void meter_turn(struct meter *meter, u32 at)
-{
-	bool next = at == meter->window + 1;
-
-	if (at == meter->window)
-		return;
-	for (int n = 0; n < 3; n++) {
-		meter->last[n] = next ? meter->now[n] : 0;
-		meter->now[n] = 0;
-	}
-	meter->idled_last = meter->idled || !next;
-	meter->bulk_last = meter->bulk;
-	meter->idled = false;
-	meter->bulk = false;
-	meter->window = at;
-	if (meter->last[0] && !meter->idled_last)
-		meter->frame = (FULL_FRAME << WINDOW_BITS) / meter->last[0];
-}
-
 /* The class of flow `at`, as a packet of it comes. */
 verified_apart int meet(u64 now, u32 at)
 {
 	struct flow *flow = flow_at(at);
-	struct meter *meter = &shares.meter;
 	enum class was, class;
 	struct link link;
 
@@ -390,14 +351,8 @@ verified_apart int meet(u64 now, u32 at)
 	if (record_is_forgotten(&flow->record, flow->packets, now))
 		record_begin(&flow->record, now);
 	record_account(&flow->record, flow->packets, now);
-	meter_turn(meter, window_of(now));
-	link = (struct link){
-		.sent = meter->last[0],
-		.standing = meter->last[1],
-		.new = meter->last[2],
-		.contended = shares.waiting && !meter->idled_last,
-		.quiet = meter->idled_last && !meter->bulk_last,
-	};
+	meter_turn(&shares.meter, now);
+	link = meter_link(&shares.meter, shares.waiting);
 	was = flow->record.class;
 	class = record_judge(&flow->record, flow->packets, now, &link);
 	if (class != was)
@@ -487,15 +442,9 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 
 	flow->bytes_out += slot->len;
 	flow->packets_out++;
-	meter_turn(meter, window_of(now));
-	record_departure(&flow->record, now, since(now, slot->arrived), meter->frame);
-	meter->now[0] += slot->len;
-	meter->idled |= !pool.packets;
-	meter->bulk |= shares.waiting || flow->record.class == BULK;
-	if (goes_first(flow->record.class))
-		meter->now[1] += slot->len;
-	else if (flow->record.class == NEW)
-		meter->now[2] += slot->len;
+	meter_turn(meter, now);
+	record_departure(&flow->record, now, since(now, slot->arrived), meter_short(meter));
+	meter_departure(meter, flow->record.class, slot->len, !pool.packets, shares.waiting);
 }
 
 /* Adds the debt to bulk for a packet of `flow`, which goes before it. */
@@ -542,21 +491,18 @@ inline_always u32 first_new(u64 now)
 verified_apart u32 first(u64 now)
 {
 	u32 at = order_is_empty(STANDING) ? first_new(now) : order_least(STANDING), i;
-	u64 deadline = shares.meter.frame * DEADLINE_FRAMES;
 	struct flow *flow = flow_at(at);
 	struct slot *slot;
+	u64 deadline;
 	bool stands;
 	int n;
 
 	if (!at || !flow)
 		return 0;
-	if (deadline < DEADLINE)
-		deadline = DEADLINE;
-	if (deadline > DEADLINE_MOST)
-		deadline = DEADLINE_MOST;
 	stands = flow->record.class != NEW && record_stands(&flow->record, flow->packets, now);
 	i = take_from(now, at, flow);
 	if (stands) {
+		deadline = meter_deadline(&shares.meter);
 		bpf_for(n, 0, MOST_PACKETS) {
 			slot = slot_at(i);
 			if (!slot || !flow->packets || since(now, slot->arrived) <= deadline)

@@ -10,7 +10,6 @@
 
 #define TRIAL (2 * SECOND)
 #define STANDS (250 * MS)
-#define SHORT 4
 #define CREDIT ((s64)(2 * SECOND))
 #define CREDIT_MOST ((s64)(8 * SECOND))
 #define EARNS 4
@@ -214,10 +213,10 @@ inline_always void record_arrival(struct record *record, u32 len)
 	record->arrivals++;
 }
 
-/* A packet that waited for `wait` leaves, on a link on which a full frame takes `frame` ns. */
-inline_always void record_departure(struct record *record, u64 now, u64 wait, u64 frame)
+/* A packet that waited for `wait` leaves; in standing, its queue does not stand if that is less than `short_wait`, ns. */
+inline_always void record_departure(struct record *record, u64 now, u64 wait, u64 short_wait)
 {
-	if (goes_first(record->class) && wait < frame * SHORT)
+	if (goes_first(record->class) && wait < short_wait)
 		record->busy = now;
 	wait >>= 16;
 	if (wait > WAIT_MOST)

@@ -33,6 +33,7 @@
 //! Cost per packet: O(1) amortised, as for `fq-codel`; nothing looks at flows that the packet is not of.
 
 mod full;
+mod meter;
 mod record;
 
 use super::codel::{CoDelParams, Control, Law};
@@ -48,15 +49,9 @@ use crate::units::{Bytes, Duration, Instant};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use record::{Link, Record, WINDOW_BITS, window};
+use meter::Meter;
+use record::Record;
 
-/// A packet in standing that waited longer is late wherever it goes, if its queue stands.
-/// At 2 Mbit/s one frame of a call takes 40 ms; with 50 ms a browser saw no delay to respond to, but loss (docs/browser.md).
-const DEADLINE: Duration = Duration::from_millis(75);
-/// On a slow link it is the time of `DEADLINE_FRAMES` full frames, and no longer than `DEADLINE_MOST`: a burst takes its time there, and congestion control that
-/// responds to delay has to see some.
-const DEADLINE_FRAMES: u64 = 16;
-const DEADLINE_MOST: Duration = Duration::from_millis(125);
 /// Of a download's own queue.
 const TARGET: Duration = Duration::from_millis(20);
 /// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
@@ -173,39 +168,6 @@ struct User {
     /// The size of its new and bulk flows for the drop, and the longest of them, of those that had a packet since.
     held: u64,
     longest: u32,
-}
-
-/// Bytes sent in this window and in the last: all, those in standing, and those of new flows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Meter {
-    window: u32,
-    now: [u64; 3],
-    last: [u64; 3],
-    /// Whether nothing waited at some time, and whether bulk did.
-    idled: bool,
-    idled_last: bool,
-    bulk: bool,
-    bulk_last: bool,
-    /// Time that a full frame took in the last window in which the link was busy.
-    frame: Duration,
-}
-
-impl Meter {
-    fn turn(&mut self, at: u32) {
-        if at != self.window {
-            self.last = if at == self.window + 1 {
-                self.now
-            } else {
-                [0; 3]
-            };
-            self.idled_last = self.idled || at != self.window + 1;
-            self.bulk_last = self.bulk;
-            if self.last[0] > 0 && !self.idled_last {
-                self.frame = Duration::from_nanos((FULL_FRAME.get() << WINDOW_BITS) / self.last[0]);
-            }
-            (self.window, self.now, self.idled, self.bulk) = (at, [0; 3], false, false);
-        }
-    }
 }
 
 impl Makeway {
@@ -326,14 +288,8 @@ impl Makeway {
             state.user = user;
         }
         state.record.account(now);
-        self.meter.turn(window(now));
-        let link = Link {
-            sent: self.meter.last[0],
-            standing: self.meter.last[1],
-            new: self.meter.last[2],
-            contended: self.waiting > 0 && !self.meter.idled_last,
-            quiet: self.meter.idled_last && !self.meter.bulk_last,
-        };
+        self.meter.turn(now);
+        let link = self.meter.link(self.waiting > 0);
         let was = state.record.class;
         let class = state.record.judge(now, link);
         if class != was {
@@ -404,10 +360,12 @@ impl Makeway {
         let flow = self.pool.flow_at(position.node);
         let record = &self.flows[flow as usize].record;
         let stands = record.class != Class::New && record.stands(now);
-        let deadline = (self.meter.frame * DEADLINE_FRAMES).clamp(DEADLINE, DEADLINE_MOST);
         let mut pkt = self.take(now, flow);
-        while stands
-            && now.saturating_since(pkt.arrived) > deadline
+        if !stands {
+            return Some(pkt);
+        }
+        let deadline = self.meter.deadline();
+        while now.saturating_since(pkt.arrived) > deadline
             && self.flows[flow as usize].record.packets > 0
         {
             self.give_up(now, pkt, DropReason::Sojourn, drops);
@@ -580,18 +538,14 @@ impl Scheduler for Makeway {
             }
             None => self.bulk(now, drops)?,
         };
-        let len = u64::from(pkt.len_u32());
         let record = &mut self.flows[pkt.flow.0 as usize].record;
-        self.meter.turn(window(now));
-        record.on_departure(now, now.saturating_since(pkt.arrived), self.meter.frame);
-        self.meter.now[0] += len;
-        self.meter.idled |= self.pool.backlog().packets == 0;
-        self.meter.bulk |= self.waiting > 0 || record.class == Class::Bulk;
-        match record.class {
-            Class::Standing | Class::Probation => self.meter.now[1] += len,
-            Class::New => self.meter.now[2] += len,
-            Class::Bulk => {}
-        }
+        self.meter.turn(now);
+        let waited = now.saturating_since(pkt.arrived);
+        record.on_departure(now, waited, self.meter.short());
+        let is_last = self.pool.backlog().packets == 0;
+        let len = pkt.len_u32().into();
+        self.meter
+            .on_departure(record.class, len, is_last, self.waiting > 0);
         Some(pkt)
     }
 

@@ -10,8 +10,6 @@ use crate::units::{Duration, Instant};
 const TRIAL: Duration = Duration::from_secs(2);
 /// A queue that has not been empty for longer stands.
 const STANDS: Duration = Duration::from_millis(250);
-/// A queue in standing that lets a packet go after less than the time of `SHORT` full frames does not stand.
-const SHORT: u64 = 4;
 /// Time for which the queue of a flow may stand: at first, which congestion control that responds to delay needs, and the most.
 const CREDIT: i64 = Duration::from_secs(2).as_nanos() as i64;
 const CREDIT_MOST: i64 = Duration::from_secs(8).as_nanos() as i64;
@@ -208,9 +206,9 @@ impl Record {
         self.packets += 1;
     }
 
-    /// A packet that waited for `wait` leaves, on a link on which a full frame takes `frame`.
-    pub fn on_departure(&mut self, now: Instant, wait: Duration, frame: Duration) {
-        if self.goes_first() && wait < frame * SHORT {
+    /// A packet that waited for `wait` leaves; in standing, its queue does not stand if that is less than `short`.
+    pub fn on_departure(&mut self, now: Instant, wait: Duration, short: Duration) {
+        if self.goes_first() && wait < short {
             self.busy = now;
         }
         let wait = (wait.as_nanos() >> 16).min(WAIT_MOST) as u32;

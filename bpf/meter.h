@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
+/* The link's departures in windows of half a second, and the waits that its rate excuses. Twin of core/sched/makeway/meter.rs. */
+#pragma once
+
+#include "record.h"
+
+/* A packet in standing that waited longer is late wherever it goes, if its queue stands. */
+#define DEADLINE (75 * MS)
+/* On a slow link the time of DEADLINE_FRAMES full frames, and no longer than this. */
+#define DEADLINE_FRAMES 16
+#define DEADLINE_MOST (125 * MS)
+/* A queue in standing that lets a packet go after less than the time of SHORT full frames, DEADLINE_MOST at most, does not stand. */
+#define SHORT 4
+#define FULL_FRAME 1538ULL
+
+/* Bytes sent in this window and in the last: all, those in standing, and those of new flows. */
+struct meter {
+	u64 now[3];
+	u64 last[3];
+	u32 window;
+	/* Time that a full frame took in the last window in which the link was busy, ns. */
+	u64 frame;
+	/* Whether nothing waited at some time, and whether bulk did. */
+	bool idled;
+	bool idled_last;
+	bool bulk;
+	bool bulk_last;
+};
+
+/* A packet comes or goes. */
+inline_always void meter_turn(struct meter *meter, u64 now)
+{
+	u32 at = window_of(now);
+	bool next = at == meter->window + 1;
+
+	if (at == meter->window)
+		return;
+	for (int n = 0; n < 3; n++) {
+		meter->last[n] = next ? meter->now[n] : 0;
+		meter->now[n] = 0;
+	}
+	meter->idled_last = meter->idled || !next;
+	meter->bulk_last = meter->bulk;
+	meter->idled = false;
+	meter->bulk = false;
+	meter->window = at;
+	if (meter->last[0] && !meter->idled_last)
+		meter->frame = (FULL_FRAME << WINDOW_BITS) / meter->last[0];
+}
+
+/* A packet of `len` bytes of a flow in `class` left; nothing waits behind it if `is_last`, and of bulk something if `bulk_waits`. */
+inline_always void meter_departure(struct meter *meter, enum class class, u32 len, bool is_last, bool bulk_waits)
+{
+	meter->now[0] += len;
+	meter->idled |= is_last;
+	meter->bulk |= bulk_waits || class == BULK;
+	if (goes_first(class))
+		meter->now[1] += len;
+	else if (class == NEW)
+		meter->now[2] += len;
+}
+
+/* The link as a flow is judged by it. */
+inline_always struct link meter_link(const struct meter *meter, bool bulk_waits)
+{
+	return (struct link){
+		.sent = meter->last[0],
+		.standing = meter->last[1],
+		.new = meter->last[2],
+		.contended = bulk_waits && !meter->idled_last,
+		.quiet = meter->idled_last && !meter->bulk_last,
+	};
+}
+
+/* The longest that a packet in standing waits in a queue that stands, ns: 75 to 125 ms. */
+inline_always u64 meter_deadline(const struct meter *meter)
+{
+	u64 deadline = meter->frame * DEADLINE_FRAMES;
+
+	if (deadline < DEADLINE)
+		return DEADLINE;
+	return deadline < DEADLINE_MOST ? deadline : DEADLINE_MOST;
+}
+
+/* A queue in standing that lets a packet go sooner does not stand, ns. */
+inline_always u64 meter_short(const struct meter *meter)
+{
+	u64 time = meter->frame * SHORT;
+
+	return time < DEADLINE_MOST ? time : DEADLINE_MOST;
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The link's departures in windows of half a second, and the waits that its rate excuses.
+
+use super::super::spec::FULL_FRAME;
+use super::super::standing::Class;
+use super::record::{Link, WINDOW_BITS, window};
+use crate::units::{Duration, Instant};
+
+/// A packet in standing that waited longer is late wherever it goes, if its queue stands.
+/// At 2 Mbit/s one frame of a call takes 40 ms; with 50 ms a browser saw no delay to respond to, but loss (docs/browser.md).
+const DEADLINE: Duration = Duration::from_millis(75);
+/// On a slow link it is the time of `DEADLINE_FRAMES` full frames, and no longer than `DEADLINE_MOST`: a burst takes its time there, and congestion control that
+/// responds to delay has to see some.
+const DEADLINE_FRAMES: u64 = 16;
+const DEADLINE_MOST: Duration = Duration::from_millis(125);
+/// A queue in standing that lets a packet go after less than the time of `SHORT` full frames, `DEADLINE_MOST` at most, does not stand.
+const SHORT: u64 = 4;
+
+/// Bytes sent in this window and in the last: all, those in standing, and those of new flows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meter {
+    window: u32,
+    now: [u64; 3],
+    last: [u64; 3],
+    /// Whether nothing waited at some time, and whether bulk did.
+    idled: bool,
+    idled_last: bool,
+    bulk: bool,
+    bulk_last: bool,
+    /// Time that a full frame took in the last window in which the link was busy.
+    frame: Duration,
+}
+
+impl Meter {
+    /// A packet comes or goes.
+    pub fn turn(&mut self, now: Instant) {
+        let at = window(now);
+        if at == self.window {
+            return;
+        }
+        let next = at == self.window + 1;
+        self.last = if next { self.now } else { [0; 3] };
+        self.idled_last = self.idled || !next;
+        self.bulk_last = self.bulk;
+        if self.last[0] > 0 && !self.idled_last {
+            self.frame = Duration::from_nanos((FULL_FRAME.get() << WINDOW_BITS) / self.last[0]);
+        }
+        (self.window, self.now, self.idled, self.bulk) = (at, [0; 3], false, false);
+    }
+
+    /// A packet of `len` bytes of a flow in `class` left; nothing waits behind it if `is_last`, and of bulk something if `bulk_waits`.
+    pub fn on_departure(&mut self, class: Class, len: u64, is_last: bool, bulk_waits: bool) {
+        self.now[0] += len;
+        self.idled |= is_last;
+        self.bulk |= bulk_waits || class == Class::Bulk;
+        match class {
+            Class::Standing | Class::Probation => self.now[1] += len,
+            Class::New => self.now[2] += len,
+            Class::Bulk => {}
+        }
+    }
+
+    /// The link as a flow is judged by it.
+    pub fn link(&self, bulk_waits: bool) -> Link {
+        let [sent, standing, new] = self.last;
+        Link {
+            sent,
+            standing,
+            new,
+            contended: bulk_waits && !self.idled_last,
+            quiet: self.idled_last && !self.bulk_last,
+        }
+    }
+
+    /// The longest that a packet in standing waits in a queue that stands: 75 to 125 ms.
+    pub fn deadline(&self) -> Duration {
+        (self.frame * DEADLINE_FRAMES).clamp(DEADLINE, DEADLINE_MOST)
+    }
+
+    /// A queue in standing that lets a packet go sooner does not stand: 125 ms at most, however slow the link is or a stall made it.
+    pub fn short(&self) -> Duration {
+        (self.frame * SHORT).min(DEADLINE_MOST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A meter after a window of departures at `bit_per_s`.
+    fn busy(bit_per_s: u64) -> Meter {
+        let mut meter = Meter::default();
+        let len = (bit_per_s << WINDOW_BITS) / 8_000_000_000;
+        meter.on_departure(Class::Standing, len, false, true);
+        meter.turn(Instant::from_nanos(1 << WINDOW_BITS));
+        meter
+    }
+
+    #[test]
+    fn waits_that_are_excused_have_bounds_on_every_link() {
+        let table = [
+            (100_000, 125, 125),
+            (390_000, 125, 125),
+            (1_000_000, 125, 49),
+            (2_000_000, 98, 24),
+            (10_000_000, 75, 4),
+            (1_000_000_000, 75, 0),
+        ];
+        for (rate, deadline, short) in table {
+            let meter = busy(rate);
+            let waits = [meter.deadline(), meter.short()].map(|wait| wait.as_nanos() / 1_000_000);
+            assert_eq!(waits, [deadline, short], "at {rate} bit/s");
+        }
+    }
+
+    #[test]
+    fn a_window_in_which_nothing_waited_says_nothing_of_the_rate() {
+        let mut meter = busy(10_000_000);
+        let short = meter.short();
+        meter.on_departure(Class::New, 1500, true, false);
+        meter.turn(Instant::from_nanos(2 << WINDOW_BITS));
+        assert_eq!(meter.short(), short);
+        assert!(meter.link(false).quiet && !meter.link(true).contended);
+    }
+}
