@@ -454,7 +454,6 @@ inline_always void owe(const struct flow *flow, u32 len)
 
 	if (!shares.waiting) {
 		shares.owed = 0;
-		shares.owed_others = 0;
 		return;
 	}
 	shares.owed += (u64)len * (flow->record.class == NEW ? OWED_NEW : OWED_STANDING);

@@ -388,7 +388,7 @@ impl Makeway {
     /// Adds the debt to bulk for `pkt`, which goes before it.
     fn owe(&mut self, pkt: &Packet) {
         if self.waiting == 0 {
-            (self.owed, self.owed_others) = (0, 0);
+            self.owed = 0;
             return;
         }
         let FlowState { record, user, .. } = &self.flows[pkt.flow.0 as usize];

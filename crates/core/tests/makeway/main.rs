@@ -146,6 +146,29 @@ fn a_host_gains_nothing_by_more_downloads_and_little_by_short_ones() {
     assert!(short > 0.36 * 10_000_000.0, "{short}");
 }
 
+/// A download's queue is empty now and then; what goes before it fills the link.
+#[test]
+fn a_host_is_owed_its_part_also_by_those_that_send_more_than_the_link_carries() {
+    for flows in [5, 20] {
+        let mut link = Link::new(200, &MBIT10);
+        let one = link.flow(1, download(40));
+        for flow in 0..flows {
+            let flood = Source::Stream {
+                burst: 1,
+                len: 1000,
+                period: flows * 8_000 * SECOND / 12_000_000,
+                from: flow * MS,
+                to: u64::MAX,
+            };
+            link.flow(2, flood);
+        }
+        link.run(12 * SECOND);
+        let rate = link.goodput(one, 2 * SECOND, 12 * SECOND) / 1e6;
+        // More than half of its 3/8 of the link: such a window leaves a part of it.
+        assert!(rate > 2.0, "{rate} Mbit/s beside {flows} flows");
+    }
+}
+
 #[test]
 fn the_class_of_a_flow_its_reason_and_its_time_can_be_read() {
     let mut link = Link::new(100, &MBIT10);
