@@ -177,3 +177,29 @@ fn cargo_deny_agrees() {
         String::from_utf8_lossy(&told.stderr)
     );
 }
+
+/// `make fuzz` is no part of the tests, and was without its profile for a day.
+#[test]
+fn profiles_that_scripts_build_with_are_defined() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let is_defined = |name: &str| {
+        ["release", "dev", "test"].contains(&name)
+            || manifest.contains(&format!("[profile.{name}]\n"))
+    };
+    let mut named = 0;
+    for script in fs::read_dir(root().join("scripts")).unwrap().flatten() {
+        let Ok(text) = fs::read_to_string(script.path()) else {
+            continue;
+        };
+        for rest in text.split("--profile ").skip(1) {
+            let name = rest.split_whitespace().next().unwrap();
+            assert!(
+                is_defined(name),
+                "{}: no profile {name} in Cargo.toml",
+                script.path().display()
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 0, "no script names a profile any more");
+}
