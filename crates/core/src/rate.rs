@@ -11,11 +11,13 @@ pub mod external;
 pub mod fixed;
 pub mod gaps;
 pub mod gcc;
+mod observed;
 pub mod packets;
 pub mod rto;
 pub mod scream;
 pub mod sent;
 pub mod tfrc;
+mod timer;
 
 pub use config::{AnyController, AnyReporter, Config, ParseConfigError};
 

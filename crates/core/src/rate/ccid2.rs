@@ -14,17 +14,15 @@
 //! Departures: the Ack Ratio is 1, and acknowledgements are not controlled; marks are not reported. Packets are paced
 //! ([`Ccid2::interval`]). The window is bounded by what the sender remembers at most.
 
-use super::rto::{Rto, RtoParams};
+use super::rto::RtoParams;
 use super::sent::SentLog;
+use super::timer::{Pacer, Timeout};
 use super::{AckRanges, Arrival, Feedback, FeedbackError, RateController, Report, Reporter, Start};
 use crate::units::{Duration, Instant, Rate};
 use alloc::collections::VecDeque;
 
 /// Later packets that must be acknowledged before one counts as lost (RFC 4341 §5).
 const NUMDUPACK: u32 = 3;
-
-/// Granularity of a sender's timers.
-const LATENESS: Duration = Duration::from_millis(1);
 
 /// Parameters of CCID 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +77,8 @@ pub struct Ccid2 {
     credit: u32,
     /// Losses below it belong to a window that was halved already.
     window_end: u64,
-    rto: Rto,
-    timer: Option<Instant>,
-    /// When the next packet may leave, if the window allows one.
-    next: Instant,
+    timeout: Timeout,
+    pacer: Pacer,
     /// RFC 2861.
     used: u32,
     full: bool,
@@ -112,9 +108,8 @@ impl Ccid2 {
             pipe: 0,
             credit: 0,
             window_end: 0,
-            rto: Rto::new(params.rto),
-            timer: None,
-            next: Instant::ZERO,
+            timeout: Timeout::new(params.rto),
+            pacer: Pacer::new(),
             used: 0,
             full: false,
             full_at: Instant::ZERO,
@@ -213,7 +208,7 @@ impl Ccid2 {
 
     /// RFC 2861 §3.1, before a packet leaves: halved for each RTO without any, down to the initial window.
     fn validate_idle(&mut self, now: Instant) {
-        let rto = self.rto.value();
+        let rto = self.timeout.rto().value();
         if self.sent.next() == 0 || self.pipe > 0 {
             return;
         }
@@ -237,7 +232,7 @@ impl Ccid2 {
             return;
         }
         self.used = self.used.max(self.pipe);
-        if now.saturating_since(self.full_at) >= self.rto.value() {
+        if now.saturating_since(self.full_at) >= self.timeout.rto().value() {
             self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3 + self.cwnd % 4 * 3 / 4);
             self.cwnd = self.cwnd.midpoint(self.used).max(1);
             self.used = 0;
@@ -249,7 +244,7 @@ impl Ccid2 {
 impl RateController for Ccid2 {
     fn next_send(&self) -> Option<Instant> {
         let remembered = self.fates.len() < SentLog::MOST as usize;
-        (self.pipe < self.cwnd && remembered).then_some(self.next)
+        (self.pipe < self.cwnd && remembered).then_some(self.pacer.next())
     }
 
     fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32) {
@@ -261,15 +256,12 @@ impl RateController for Ccid2 {
         self.validate_idle(now);
         self.sent.push(now, bytes);
         self.fates.push_back(Fate::Outstanding);
-        // A sender that is late makes up for a millisecond of it.
-        self.next = self.next.max(now - LATENESS) + self.interval();
+        self.pacer.on_sent(now, self.interval());
         self.mean += (f64::from(bytes) - self.mean) / 16.0;
         self.pipe += 1;
         self.sent_at = now;
         self.validate_used(now);
-        if self.timer.is_none() {
-            self.timer = Some(now + self.rto.value());
-        }
+        self.timeout.on_sent(now);
     }
 
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {
@@ -289,7 +281,7 @@ impl RateController for Ccid2 {
         }
         if newest {
             self.sent.note_report(now, packet);
-            self.rto.sample(now - sample, now);
+            self.timeout.sample(now, sample);
             self.acknowledged = feedback.highest + 1;
         }
         if self.detect_losses(self.acknowledged - 1) {
@@ -297,16 +289,16 @@ impl RateController for Ccid2 {
         } else if full {
             self.grow(newly);
         }
-        self.timer = (self.pipe > 0).then(|| now + self.rto.value());
+        self.timeout.on_report(now, self.pipe > 0);
         Ok(())
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.timer
+        self.timeout.at()
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.timer.is_none_or(|at| at > now) {
+        if !self.timeout.expires(now) {
             return;
         }
         // RFC 4341 §5: as TCP's retransmission timeout.
@@ -317,8 +309,6 @@ impl RateController for Ccid2 {
         self.cwnd = 1;
         self.credit = 0;
         self.window_end = self.sent.next();
-        self.rto.back_off();
-        self.timer = None;
     }
 
     /// The window in an RTT; in a second while there is none.
@@ -329,7 +319,7 @@ impl RateController for Ccid2 {
 
     fn rtt(&self) -> Option<Duration> {
         let start = self.params.start.map(|start| start.rtt);
-        self.rto.srtt().or(start)
+        self.timeout.rto().srtt().or(start)
     }
 }
 

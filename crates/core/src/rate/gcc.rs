@@ -38,11 +38,10 @@ mod overuse;
 mod params;
 mod received;
 
+use super::observed::Observed;
 use super::packets::PacketReport;
-use super::rto::{Rto, RtoParams};
-use super::scream::delay::Base;
-use super::sent::{SentLog, SentPacket};
-use super::{Feedback, FeedbackError, RateController, Report};
+use super::timer::Pacer;
+use super::{Feedback, FeedbackError, RateController};
 use crate::units::{Duration, Instant, Rate};
 use arrival::{Filter, Groups};
 use control::{ByDelay, by_losses};
@@ -59,23 +58,17 @@ const JUDGED: u64 = 20;
 const PROBE: Duration = Duration::from_secs(5);
 /// Pace of a probe, by that of other packets; ours.
 const PROBE_GAIN: f64 = 2.0;
-/// Granularity of a sender's timers.
-const LATENESS: Duration = Duration::from_millis(1);
 
 /// The sender's half.
 #[derive(Clone, Debug)]
 pub struct Gcc {
     params: GccParams,
-    sent: SentLog,
+    path: Observed,
     /// The highest packet that arrived; bit k: whether the one k below it did.
     highest: Option<u64>,
     arrived: u128,
-    rto: Rto,
-    timer: Option<Instant>,
     /// No report before a timeout: packets from this one on.
     silent: Option<u64>,
-    base: Base,
-    qdelay: f64,
     groups: Groups,
     filter: Filter,
     detector: Detector,
@@ -90,7 +83,7 @@ pub struct Gcc {
     counted: u64,
     judged_at: Instant,
     updated_at: Option<Instant>,
-    next: Instant,
+    pacer: Pacer,
 }
 
 impl Gcc {
@@ -99,14 +92,10 @@ impl Gcc {
         let first = params.start.map_or(params.first, |known| known.rate);
         let mut gcc = Self {
             params,
-            sent: SentLog::new(params.remembered),
+            path: Observed::new(params.remembered, params.start),
             highest: None,
             arrived: 0,
-            rto: Rto::new(RtoParams::default()),
-            timer: None,
             silent: None,
-            base: Base::new(),
-            qdelay: 0.0,
             groups: Groups::default(),
             filter: Filter::new(),
             detector: Detector::new(),
@@ -119,7 +108,7 @@ impl Gcc {
             counted: 0,
             judged_at: Instant::ZERO,
             updated_at: None,
-            next: Instant::ZERO,
+            pacer: Pacer::new(),
         };
         gcc.by_delay.rate = gcc.bounded(first.bps() as f64);
         gcc
@@ -127,7 +116,7 @@ impl Gcc {
 
     /// Delay of the queue on the path there, by the last report.
     pub fn queue_delay(&self) -> Duration {
-        Duration::from_nanos((self.qdelay * 1e9) as u64)
+        self.path.queue_delay()
     }
 
     /// A_hat, the rate by delay.
@@ -180,36 +169,6 @@ impl Gcc {
         }
     }
 
-    /// A report's packets, checked; whether one of them is new.
-    fn check(&self, feedback: &Feedback, report: &PacketReport) -> Result<bool, FeedbackError> {
-        if report.at.as_nanos() > i64::MAX as u64 / 2 {
-            return Err(FeedbackError::OutOfRange("time of arrival"));
-        }
-        let mut packets = report.packets().iter();
-        if !packets.any(|packet| packet.back == 0 && packet.before_us == 0) {
-            return Err(FeedbackError::OutOfRange("set of packets received"));
-        }
-        let mut is_new = false;
-        for packet in report.packets() {
-            let sequence = feedback.highest.checked_sub(packet.back.into());
-            let sequence = sequence.ok_or(FeedbackError::OutOfRange("packet received"))?;
-            is_new |= self.is_new(sequence);
-        }
-        Ok(is_new)
-    }
-
-    /// Payload of a packet, the longest where the one before it is forgotten.
-    fn len(&self, sequence: u64, packet: SentPacket) -> u64 {
-        let before = sequence
-            .checked_sub(1)
-            .map(|before| self.sent.packet(before));
-        match before {
-            None => packet.total,
-            Some(Ok(before)) => packet.total - before.total,
-            Some(Err(_)) => self.params.largest.into(),
-        }
-    }
-
     /// Packets of a report, in the order of arrival; over-use if a group showed it, else the last group's signal.
     fn arrive(&mut self, now: Instant, highest: u64, report: &PacketReport) -> Option<Signal> {
         let mut signal = None;
@@ -220,11 +179,13 @@ impl Gcc {
             }
             self.note(sequence);
             self.counted += 1;
-            let Ok(packet) = self.sent.packet(sequence) else {
+            let Ok(packet) = self.path.sent.packet(sequence) else {
                 continue;
             };
             let came = report.arrival(of);
-            let bytes = self.len(sequence, packet);
+            // The longest, where the packet before is forgotten.
+            let payload = self.path.sent.payload(sequence);
+            let bytes = payload.unwrap_or(self.params.largest.into());
             self.received.packet(came, bytes);
             let left = packet.at.as_nanos() as f64;
             let at = (left / 1e9, came as f64 / 1e9);
@@ -286,66 +247,50 @@ impl Gcc {
 
 impl RateController for Gcc {
     fn next_send(&self) -> Option<Instant> {
-        let may = self.silent.is_none_or(|from| from == self.sent.next());
-        may.then_some(self.next)
+        let may = self.silent.is_none_or(|from| from == self.path.sent.next());
+        may.then_some(self.pacer.next())
     }
 
     fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32) {
-        debug_assert_eq!(sequence, self.sent.next());
-        self.sent.push(now, bytes);
+        self.path.on_sent(now, sequence, bytes);
         if sequence == 0 && self.params.start.is_some() {
             self.probe_from = Some(now + PROBE);
         }
-        // A sender that is late makes up for a millisecond of it.
         let faster = if self.may_probe(now) { PROBE_GAIN } else { 1.0 };
         let pace = f64::from(bytes) * 8.0 / (self.pace() * faster);
-        self.next = self.next.max(now - LATENESS) + Duration::from_nanos((pace * 1e9) as u64);
-        if self.timer.is_none() {
-            self.timer = Some(now + self.rto.value());
-        }
+        let interval = Duration::from_nanos((pace * 1e9) as u64);
+        self.pacer.on_sent(now, interval);
     }
 
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {
-        let Report::Packets(report) = &feedback.report else {
-            return Err(FeedbackError::WrongKind);
-        };
-        let packet = self.sent.packet(feedback.highest)?;
-        let is_new = self.check(feedback, report)?;
-        let sample = self.sent.rtt(now, packet, feedback.held)?;
-        if !is_new {
-            return Err(FeedbackError::Stale);
-        }
+        let is_new = |sequence| self.is_new(sequence);
+        let checked = self.path.check(now, feedback, is_new)?;
         self.silent = None;
         if self
             .highest
             .is_none_or(|highest| feedback.highest > highest)
         {
-            self.sent.note_report(now, packet);
-            self.rto.sample(now - sample, now);
-            let delay = report.at.as_nanos() as i64 - packet.at.as_nanos() as i64;
-            self.qdelay = self.base.note(now, delay);
+            self.path.measure(now, &checked);
         }
-        if let Some(signal) = self.arrive(now, feedback.highest, report) {
+        if let Some(signal) = self.arrive(now, feedback.highest, checked.report) {
             self.update(now, signal);
         }
         self.judge(now);
-        let waits = self.sent.next() > self.highest.map_or(0, |highest| highest + 1);
-        self.timer = waits.then(|| now + self.rto.value());
+        let waits = self.path.sent.next() > self.highest.map_or(0, |highest| highest + 1);
+        self.path.timeout.on_report(now, waits);
         Ok(())
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.timer
+        self.path.timeout.at()
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.timer.is_none_or(|at| at > now) {
+        if !self.path.timeout.expires(now) {
             return;
         }
-        self.silent = Some(self.sent.next());
+        self.silent = Some(self.path.sent.next());
         self.by_delay.rate = self.bounded(self.by_delay.rate / 2.0);
-        self.rto.back_off();
-        self.timer = None;
     }
 
     /// The pacing rate: a larger frame leaves at it.
@@ -358,12 +303,10 @@ impl RateController for Gcc {
     }
 
     fn rtt(&self) -> Option<Duration> {
-        self.rto.srtt().or(self.params.start.map(|start| start.rtt))
+        self.path.rtt()
     }
 
-    /// Half of the RTT without the queue, and the queue, which is on the path to the receiver.
     fn one_way(&self) -> Option<Duration> {
-        let rtt = self.rtt()?;
-        Some((rtt + self.queue_delay().min(rtt)) / 2)
+        self.path.one_way()
     }
 }

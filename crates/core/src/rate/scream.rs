@@ -8,7 +8,7 @@
 //! | draft | here |
 //! | --- | --- |
 //! | ref_wnd, ref_wnd_i | `window`, `inflection`, in bytes |
-//! | s_rtt | `rto` |
+//! | s_rtt | `path` |
 //! | qdelay, qdelay_avg, qdelay_target | `qdelay`, `qdelay_avg`, `qdelay_target`, in seconds |
 //! | l4s_alpha | `alpha` |
 //! | max_bytes_in_flight, max_bytes_in_flight_prev | `most_in_flight`: this round trip, the one before |
@@ -30,16 +30,17 @@
 //!   at once until a report comes. The draft (§8) has a minimum rate, and no rule.
 //! - Clocks that drift are not compensated.
 
-pub(in crate::rate) mod delay;
+mod delay;
 mod params;
 
-use super::packets::{PacketArrival, PacketReport};
-use super::rto::{Rto, RtoParams};
+use super::observed::Observed;
+use super::packets::PacketReport;
 use super::sent::SentLog;
-use super::{Feedback, FeedbackError, RateController, Report};
+use super::timer::Pacer;
+use super::{Feedback, FeedbackError, RateController};
 use crate::units::{Duration, Instant, Rate};
 use alloc::collections::VecDeque;
-use delay::{Base, Norms};
+use delay::Norms;
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;
 
@@ -76,8 +77,6 @@ const SAMPLE: Duration = Duration::from_millis(50);
 const LOSS_GAIN: f64 = 0.02;
 /// RTT before a measurement; ours.
 const UNKNOWN_RTT: f64 = 0.1;
-/// Granularity of a sender's timers.
-const LATENESS: Duration = Duration::from_millis(1);
 
 /// A packet from the lowest outstanding one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +93,7 @@ enum Fate {
 #[derive(Clone, Debug)]
 pub struct Scream {
     params: ScreamParams,
-    sent: SentLog,
+    path: Observed,
     fates: VecDeque<Fate>,
     /// Everything below has arrived or is lost for good.
     low: u64,
@@ -102,14 +101,11 @@ pub struct Scream {
     acked: Option<u64>,
     acked_total: u64,
     reordering: Duration,
-    rto: Rto,
-    timer: Option<Instant>,
     is_silent: bool,
     window: f64,
     inflection: f64,
     most_in_flight: [f64; 2],
     round_began: Instant,
-    base: Base,
     qdelay: f64,
     qdelay_avg: f64,
     qdelay_avg_at: Instant,
@@ -128,7 +124,7 @@ pub struct Scream {
     reacted_at: Instant,
     inflection_at: Option<Instant>,
     target: f64,
-    next: Instant,
+    pacer: Pacer,
 }
 
 impl Scream {
@@ -140,20 +136,17 @@ impl Scream {
         });
         let mut scream = Self {
             params,
-            sent: SentLog::new(params.remembered),
+            path: Observed::new(params.remembered, known),
             fates: VecDeque::with_capacity(params.remembered.min(SentLog::MOST) as usize),
             low: 0,
             acked: None,
             acked_total: 0,
             reordering: Duration::ZERO,
-            rto: Rto::new(RtoParams::default()),
-            timer: None,
             is_silent: false,
             window: window.max(LEAST_WINDOW),
             inflection: 1.0,
             most_in_flight: [0.0; 2],
             round_began: Instant::ZERO,
-            base: Base::new(),
             qdelay: 0.0,
             qdelay_avg: 0.0,
             qdelay_avg_at: Instant::ZERO,
@@ -171,7 +164,7 @@ impl Scream {
             reacted_at: Instant::ZERO,
             inflection_at: None,
             target: 0.0,
-            next: Instant::ZERO,
+            pacer: Pacer::new(),
         };
         scream.target = match known {
             Some(known) => known.rate.bps() as f64,
@@ -187,7 +180,7 @@ impl Scream {
 
     /// Delay of the queue on the path there, by the last report.
     pub fn queue_delay(&self) -> Duration {
-        Duration::from_nanos((self.qdelay * 1e9) as u64)
+        self.path.queue_delay()
     }
 
     /// The delay of the queue at which the window falls as at a mark of each packet (§4.2.1.4).
@@ -210,32 +203,12 @@ impl Scream {
 
     /// §4.1.1: from the last one sent down to the highest that arrived.
     fn in_flight(&self) -> f64 {
-        (self.sent.total() - self.acked_total) as f64
+        (self.path.sent.total() - self.acked_total) as f64
     }
 
     fn pace_bitrate(&self) -> f64 {
         let headroom = if self.acked.is_some() { PACING.1 } else { 1.0 };
         self.target.max(PACING.0) * headroom
-    }
-
-    /// A report's packets, checked.
-    fn check(&self, feedback: &Feedback, report: &PacketReport) -> Result<bool, FeedbackError> {
-        if report.at.as_nanos() > i64::MAX as u64 / 2 {
-            return Err(FeedbackError::OutOfRange("time of arrival"));
-        }
-        let has_highest = |p: &PacketArrival| p.back == 0 && p.before_us == 0;
-        if !report.packets().iter().any(has_highest) {
-            return Err(FeedbackError::OutOfRange("set of packets received"));
-        }
-        let mut is_new = false;
-        for packet in report.packets() {
-            let sequence = feedback.highest.checked_sub(packet.back.into());
-            let sequence = sequence.ok_or(FeedbackError::OutOfRange("packet received"))?;
-            is_new |= self
-                .place(sequence)
-                .is_some_and(|at| self.fates[at] != Fate::Arrived);
-        }
-        Ok(is_new)
     }
 
     fn place(&self, sequence: u64) -> Option<usize> {
@@ -263,20 +236,11 @@ impl Scream {
             if packet.marked {
                 self.delivered[1] += 1;
                 self.marked = true;
-                marked += self.len(sequence);
+                let payload = self.path.sent.payload(sequence);
+                marked += payload.map_or(self.mss(), |bytes| bytes as f64);
             }
         }
         marked
-    }
-
-    /// Payload of a packet, the longest where the one before it is forgotten.
-    fn len(&self, sequence: u64) -> f64 {
-        let until = |sequence| self.sent.packet(sequence).map(|packet| packet.total);
-        match (sequence.checked_sub(1).map(until), until(sequence)) {
-            (None, Ok(total)) => total as f64,
-            (Some(Ok(before)), Ok(total)) => (total - before) as f64,
-            _ => self.mss(),
-        }
     }
 
     /// §4.2.1.1. A lost packet may still arrive for a while, so it is kept until as many have followed as a report may tell of.
@@ -468,46 +432,36 @@ impl RateController for Scream {
         } else {
             self.in_flight() < limit
         };
-        (may && remembered).then_some(self.next)
+        (may && remembered).then_some(self.pacer.next())
     }
 
     fn on_sent(&mut self, now: Instant, sequence: u64, bytes: u32) {
-        debug_assert_eq!(sequence, self.sent.next());
-        self.sent.push(now, bytes);
+        self.path.on_sent(now, sequence, bytes);
         self.fates.push_back(Fate::Outstanding);
         self.note_in_flight(now);
-        // §4.3.3: t_pace. A sender that is late makes up for a millisecond of it.
+        // §4.3.3: t_pace.
         let pace = f64::from(bytes) * 8.0 / self.pace_bitrate();
-        self.next = self.next.max(now - LATENESS) + Duration::from_nanos((pace * 1e9) as u64);
-        if self.timer.is_none() {
-            self.timer = Some(now + self.rto.value());
-        }
+        let interval = Duration::from_nanos((pace * 1e9) as u64);
+        self.pacer.on_sent(now, interval);
     }
 
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {
-        let Report::Packets(report) = &feedback.report else {
-            return Err(FeedbackError::WrongKind);
+        let is_new = |sequence| {
+            self.place(sequence)
+                .is_some_and(|at| self.fates[at] != Fate::Arrived)
         };
-        let packet = self.sent.packet(feedback.highest)?;
-        let is_new = self.check(feedback, report)?;
-        let sample = self.sent.rtt(now, packet, feedback.held)?;
-        if !is_new {
-            return Err(FeedbackError::Stale);
-        }
+        let checked = self.path.check(now, feedback, is_new)?;
         self.is_silent = false;
         let in_flight_ratio = self.in_flight() / self.window;
         self.note_in_flight(now);
-        let marked = self.arrive(now, feedback.highest, report);
+        let marked = self.arrive(now, feedback.highest, checked.report);
         let is_newest = self.acked.is_none_or(|acked| feedback.highest > acked);
         let mut acked = 0.0;
         if is_newest {
-            acked = packet.total.saturating_sub(self.acked_total) as f64;
+            acked = checked.packet.total.saturating_sub(self.acked_total) as f64;
             self.acked = Some(feedback.highest);
-            self.acked_total = self.acked_total.max(packet.total);
-            self.sent.note_report(now, packet);
-            self.rto.sample(now - sample, now);
-            let delay = report.at.as_nanos() as i64 - packet.at.as_nanos() as i64;
-            let qdelay = self.base.note(now, delay);
+            self.acked_total = self.acked_total.max(checked.packet.total);
+            let qdelay = self.path.measure(now, &checked);
             self.update_qdelay(now, qdelay);
         }
         self.detect_losses(now);
@@ -515,28 +469,26 @@ impl RateController for Scream {
         let near = self.reduce(now);
         self.increase(now, (acked - marked).max(0.0), near);
         self.update_target(in_flight_ratio);
-        let waits = self.sent.total() > self.acked_total;
-        self.timer = waits.then(|| now + self.rto.value());
+        let waits = self.path.sent.total() > self.acked_total;
+        self.path.timeout.on_report(now, waits);
         Ok(())
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.timer
+        self.path.timeout.at()
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.timer.is_none_or(|at| at > now) {
+        if !self.path.timeout.expires(now) {
             return;
         }
         self.fates.clear();
-        self.low = self.sent.next();
-        self.acked_total = self.sent.total();
+        self.low = self.path.sent.next();
+        self.acked_total = self.path.sent.total();
         self.acked = self.low.checked_sub(1);
         self.is_silent = true;
         self.window = LEAST_WINDOW;
         self.update_target(0.0);
-        self.rto.back_off();
-        self.timer = None;
     }
 
     /// The pacing rate (§4.3.3): a window has room for it, and a larger frame leaves at it.
@@ -549,12 +501,10 @@ impl RateController for Scream {
     }
 
     fn rtt(&self) -> Option<Duration> {
-        self.rto.srtt().or(self.params.start.map(|start| start.rtt))
+        self.path.rtt()
     }
 
-    /// Half of the RTT without the queue, and the queue, which is on the path to the receiver.
     fn one_way(&self) -> Option<Duration> {
-        let rtt = self.rtt()?;
-        Some((rtt + self.queue_delay().min(rtt)) / 2)
+        self.path.one_way()
     }
 }

@@ -90,6 +90,16 @@ impl SentLog {
         Ok(self.ring[self.place(sequence)])
     }
 
+    /// Payload of a packet in bytes; `None` where it or the one before it is not known.
+    pub fn payload(&self, sequence: u64) -> Option<u64> {
+        let total = self.packet(sequence).ok()?.total;
+        let before = match sequence.checked_sub(1) {
+            Some(before) => self.packet(before).ok()?.total,
+            None => 0,
+        };
+        Some(total - before)
+    }
+
     /// The RTT that a report shows, which comes now and says that the packet was held for so long.
     ///
     /// The time from departure to report cannot be made shorter by what the report says, so an RTT counts as no less than

@@ -1,44 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delays of SCReAM: how far one is above the least (RFC 6817), and how the last ones spread (§4.2.1.4.1).
-
-use crate::units::{Duration, Instant};
-
-/// The least delay of each of the last ten minutes, in ns (RFC 6817 §3.4.2, BASE_HISTORY).
-#[derive(Clone, Copy, Debug)]
-pub struct Base {
-    minutes: [i64; 10],
-    began: Instant,
-}
+//! Spread of the last delays (§4.2.1.4.1).
 
 /// The last 200 delays, by QDELAY_TARGET_LO.
 #[derive(Clone, Debug)]
 pub struct Norms {
     ring: [f32; Self::ALL],
     count: usize,
-}
-
-impl Base {
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    /// No delay yet.
-    pub fn new() -> Self {
-        Self {
-            minutes: [i64::MAX; 10],
-            began: Instant::ZERO,
-        }
-    }
-
-    /// Notes a delay; how far it is above the least.
-    pub fn note(&mut self, now: Instant, delay: i64) -> f64 {
-        if now.saturating_since(self.began) >= Self::MINUTE {
-            self.began = now;
-            self.minutes.rotate_right(1);
-            self.minutes[0] = delay;
-        }
-        self.minutes[0] = self.minutes[0].min(delay);
-        let least = self.minutes.iter().copied().min().unwrap_or(delay);
-        delay.saturating_sub(least) as f64 / 1e9
-    }
 }
 
 impl Norms {

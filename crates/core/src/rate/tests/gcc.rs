@@ -17,14 +17,8 @@ fn mbit(rate: Rate) -> f64 {
 #[test]
 fn a_queue_stays_short_and_the_link_is_used() {
     for mbit in [0.5, 1.0, 2.0, 10.0] {
-        let mut link = link(mbit);
-        link.until(60);
-        let (mean, p99, used) = link.until(120);
-        assert!(
-            mean < 60.0 && p99 < 150.0,
-            "{mbit} Mbit/s: {mean} ms, {p99} ms"
-        );
-        assert!(used > 0.7, "{mbit} Mbit/s: {used}");
+        let p99 = link(mbit).expect_short_queue(60, 120);
+        assert!(p99 < 150.0, "{mbit} Mbit/s: {p99} ms");
     }
 }
 
@@ -37,13 +31,9 @@ fn a_link_that_becomes_slower_or_faster_is_followed() {
     link.bps = 500_000.0;
     link.until(64);
     assert!(mbit(link.controller.target_rate()) < 0.5);
-    link.until(85);
-    let (mean, _, used) = link.until(115);
-    assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
+    link.expect_short_queue(85, 115);
     link.bps = 2_000_000.0;
-    link.until(145);
-    let (mean, _, used) = link.until(175);
-    assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
+    link.expect_short_queue(145, 175);
 }
 
 /// §6: 5 % of losses hold the rate, 20 % let it fall although no queue stands.
@@ -67,9 +57,7 @@ fn losses_above_ten_percent_lower_the_rate_and_five_do_not() {
 fn a_lost_report_is_no_lost_packet() {
     let mut link = link(2.0);
     link.loses_report = |report| report % 2 == 0;
-    link.until(60);
-    let (mean, _, used) = link.until(90);
-    assert!(mean < 60.0 && used > 0.7, "{mean} ms, {used}");
+    link.expect_short_queue(60, 90);
 }
 
 /// Frames of 14 packets, as keyframes are: their trains tell the rate of a link at once, growth of 8 % a second takes half a minute.
@@ -98,24 +86,13 @@ fn trains_of_packets_find_the_rate_of_a_link() {
     assert!(with > without * 1.5, "{with} {without}");
 }
 
-/// Of a receiver that never answers: RFC 6298's timeouts.
 #[test]
 fn a_silent_receiver_gets_a_packet_after_each_timeout() {
     let config = Config::Gcc(GccParams::default());
     let mut path = Path::new(config, Duration::from_millis(50));
-    path.lose = Box::new(|_| true);
-    let began = path.now;
-    path.run(Duration::from_millis(999));
+    let (first, at) = path.run_into_silence();
     // 600 kbit/s, twice the first target.
-    assert!((74..=77).contains(&path.sent), "{}", path.sent);
-    let mut at = Vec::new();
-    while path.now < began + Duration::from_secs(130) {
-        let sent = path.sent;
-        path.run(Duration::from_millis(10));
-        if path.sent > sent {
-            at.push(path.now.saturating_since(began).as_nanos() / 1_000_000_000);
-        }
-    }
+    assert!((74..=77).contains(&first), "{first}");
     assert_eq!(at, [1, 3, 7, 15, 31, 63, 123]);
     assert_eq!(path.controller.target_rate(), Rate::from_bps(50_000));
 }

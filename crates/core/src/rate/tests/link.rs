@@ -72,6 +72,18 @@ impl<C: RateController> Link<C> {
         )
     }
 
+    /// From one second to another the queue is short in the mean and the link is used; the 99th percentile of its delay in ms.
+    #[track_caller]
+    pub fn expect_short_queue(&mut self, from: u64, to: u64) -> f64 {
+        if self.ms < from * 1000 {
+            self.until(from);
+        }
+        let (mean, p99, used) = self.until(to);
+        let bps = self.bps;
+        assert!(mean < 60.0 && used > 0.7, "{bps} bit/s: {mean} ms, {used}");
+        p99
+    }
+
     fn step(&mut self) {
         self.ms += 1;
         let s = self.ms as f64 / 1000.0;

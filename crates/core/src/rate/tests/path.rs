@@ -78,6 +78,23 @@ impl Path {
         }
     }
 
+    /// The receiver never answers: packets in the first 999 ms, and seconds of those until 130 s, by RFC 6298's timeouts.
+    pub fn run_into_silence(&mut self) -> (u64, Vec<u64>) {
+        self.lose = Box::new(|_| true);
+        let began = self.now;
+        self.run(Duration::from_millis(999));
+        let first = self.sent;
+        let mut at = Vec::new();
+        while self.now < began + Duration::from_secs(130) {
+            let sent = self.sent;
+            self.run(Duration::from_millis(10));
+            if self.sent > sent {
+                at.push(self.now.saturating_since(began).as_nanos() / 1_000_000_000);
+            }
+        }
+        (first, at)
+    }
+
     fn step(&mut self) {
         let now = self.now;
         while let Some((_, arrival)) = self.there.pop_front_if(|(at, _)| *at <= now) {
