@@ -20,11 +20,9 @@ use makeway_report::estimate::Estimate;
 use super::claim::{Claim, Column};
 use super::figures::{in_percent, mean, only, percent, share, smallest};
 use super::paper::Paper;
-use crate::experiment::{Key, Results, World};
+use crate::experiment::{Cell, Key, Results, World};
 use figures::{fit, least_utilisation, mean_distance, rates, worst};
-use runs::{
-    CHANGE, COLUMNS, FIG5, FIG7, OURS, PAPERS, PROFILES, Setup, TABLES, cells, over_time, rtt,
-};
+use runs::{CHANGE, COLUMNS, FIG5, FIG7, OURS, PAPERS, PROFILES, Setup, TABLES, over_time, rtt};
 
 /// How it is run again.
 pub const PPS: Paper = Paper {
@@ -41,6 +39,13 @@ pub const PPS: Paper = Paper {
 
 /// Of full links.
 const USED: &str = "the least used of the full links, %";
+
+/// Every experiment.
+fn cells(_full: bool, _world: World) -> Vec<Cell> {
+    let mut cells = runs::cells();
+    cells.extend(rest::cells());
+    cells
+}
 
 /// Every statement, in the order of the paper.
 fn claims(r: &Results) -> Vec<Claim> {
@@ -138,7 +143,7 @@ fn k(r: &Results) -> Claim {
         ours: column(ours),
         paper: "More than 98 % of poor flows' packets carry tickets from MinTkt to 1.4 MinTkt.".into(),
         said: format!("{}; with the paper's parameters {}", share(&ours), share(&papers)),
-        why: "All nine flows are poor, so that all packets count, those of the beginning too, before sources know their rate.".into(),
+        why: "All nine flows are poor, so all packets count, including the first ones, which leave before the sources know their rate.".into(),
         setup: ONE_HOP,
         from: &["ours/fig5", "printed/fig5"],
         ..Claim::default()
@@ -277,7 +282,7 @@ fn fig7(r: &Results) -> Claim {
         ),
         ideal: "0.75 and 0.25; 0.50, 0.25, 0.25 Mbit/s".into(),
         why: format!(
-            "Sources and links know their rates over the paper's window of 60 s, and forget what was before as slowly. From 330 to 360 s and from 500 s on with other choices: {}.",
+            "Sources and links measure rates over the paper's window of 60 s, so after a change they need as long to forget the old rate. From 330 to 360 s and from 500 s on with other choices: {}.",
             others.collect::<Vec<_>>().join("; ")
         ),
         setup: "as Table 1, A begins at 300 s",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of the PPS paper: its topologies, and what each is run with.
 
-use crate::experiment::{Cell, Key, World};
+use crate::experiment::{Cell, Key};
 
 /// A table of the paper, or Fig. 5.
 #[derive(Clone, Copy, Debug)]
@@ -370,7 +370,7 @@ pub fn diffserv(table: &str) -> Key {
 }
 
 /// All that is run.
-pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
+pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for variant in &VARIANTS {
         cells.push(FIG5.cell(variant));
@@ -407,6 +407,5 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             });
         }
     }
-    cells.extend(super::rest::cells());
     cells
 }

@@ -69,7 +69,7 @@ fn perfect() -> Results {
         let key = runs::over_time("fig7", variant.name);
         r.push(&key, over_time(both, all));
     }
-    let key = rest::receiver_over_time("fig7", &runs::WINDOW_10);
+    let key = rest::receiver::over_time("fig7", &runs::WINDOW_10);
     r.push(&key, over_time(both, all));
     for variant in COLUMNS {
         let key = runs::over_time("fig8", variant.name);
@@ -80,7 +80,7 @@ fn perfect() -> Results {
             } else {
                 [all, MOVED]
             };
-            let key = rest::receiver_over_time(figure, &variant);
+            let key = rest::receiver::over_time(figure, &variant);
             r.push(&key, over_time(before, after));
         }
         for (far, rate) in [(None, 0.0), (Some(1), 0.033), (Some(9), 0.28)] {
@@ -89,7 +89,7 @@ fn perfect() -> Results {
                 rates[flow as usize - 1] = rate;
             }
             r.push(&rtt(variant.name, far), report(&rates, &[]));
-            r.push(&rest::receiver_rtt(&variant, far), report(&rates, &[]));
+            r.push(&rest::receiver::rtt(&variant, far), report(&rates, &[]));
         }
     }
     for (key, rates) in rest::tests::perfect() {

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Streams of datagrams: each gets the lesser of its demand and its share (section 4).
+
+use super::{Due, cell, list, table, with};
+use crate::experiment::{Cell, Key, Results};
+use crate::papers::claim::{Claim, Column, Table};
+use crate::papers::figures::{largest, only, percent};
+use crate::papers::pps::figures::{rates, worst};
+use crate::papers::pps::runs::{OURS, PAPERS};
+
+pub const DATAGRAMS: &str = "papers/pps/datagrams.toml";
+
+pub const STREAMS: [Due; 3] = [
+    Due {
+        name: "udp/over",
+        says: "1.2 Mbit/s each",
+        file: DATAGRAMS,
+        queues: &[],
+        set: &[],
+        ideal: &[0.6, 0.4, 0.2],
+    },
+    Due {
+        name: "udp/under",
+        says: "0.60, 0.16, 0.20 Mbit/s",
+        file: DATAGRAMS,
+        queues: &[],
+        set: &[
+            "flow.A.rate=600kbit",
+            "flow.B.rate=160kbit",
+            "flow.C.rate=200kbit",
+        ],
+        ideal: &[0.6, 0.16, 0.2],
+    },
+    // A flow that came to the first link with five shares or two has the same tickets behind it, so shares are the same.
+    Due {
+        name: "udp/again",
+        says: "0.8, 1.2, 2 Mbit/s, and a link of 0.6 Mbit/s behind the first",
+        file: DATAGRAMS,
+        queues: &[],
+        set: &[
+            "flow.A.rate=800kbit",
+            "flow.C.rate=2mbit",
+            "link.last.rate=600kbit",
+        ],
+        ideal: &[0.3, 0.2, 0.1],
+    },
+];
+
+/// 16 bits and a window of 1 s are the file's.
+pub const AS_PRINTED: &[&str] = &[
+    "tags.bits=8",
+    "link.line.queue.tred.window=60s",
+    "link.last.queue.tred.window=60s",
+];
+
+/// Streams behind a second link as printed, with one choice of ours: its name, and what the settings contain that are left out.
+pub const CHANGED: [(&str, &str, &str); 4] = [
+    ("16-bits", "as printed, tags of 16 bits", "tags.bits"),
+    ("logarithmic", "as printed, logarithmic codes", "tags.scale"),
+    ("unpoliced", "as printed, no policing", "tags.policing"),
+    (
+        "window-1s",
+        "as printed, the links' window of 1 s",
+        "tred.window",
+    ),
+];
+
+pub fn changed(name: &str) -> Key {
+    Key::new(format!("udp/printed-{name}/again"))
+}
+
+/// Those as printed behind a second link, with one choice of ours each.
+pub fn cells() -> impl Iterator<Item = Cell> {
+    CHANGED.into_iter().map(|(name, _, without)| {
+        let again = &STREAMS[2];
+        let mut set = with(again.set);
+        set.extend(PAPERS.settings(again.queues));
+        set.extend(with(AS_PRINTED));
+        set.retain(|set| !set.contains(without));
+        cell(changed(name), DATAGRAMS, set)
+    })
+}
+
+/// Whether each stream gets min(demand, share), behind a second link as well.
+pub fn claim(r: &Results) -> Claim {
+    let farthest = largest(STREAMS.iter().map(|due| due.distance(r, &OURS)));
+    let column = |variant| {
+        let [over, _, again] = STREAMS
+            .each_ref()
+            .map(|due| only(due.distance(r, variant) * 100.0));
+        Column::of([
+            (
+                "farthest from min(demand, share), all above their shares, %",
+                over,
+            ),
+            (
+                "farthest from min(demand, share), behind a second link, %",
+                again,
+            ),
+        ])
+    };
+    Claim {
+        id: "pps.udp",
+        printed: column(&PAPERS),
+        ours: column(&OURS),
+        paper: "Each UDP flow gets exactly min(demand, share) and its tickets/s are the same after the link.".into(),
+        said: format!("No flow is farther than {} from that, on a second link either, whose shares are those of the tickets that came through the first", percent(farthest)),
+        ideal: "min(demand, share)".into(),
+        why: "A test of the discipline counts the tickets behind the link: 600, 400, 200 a second within 3 %. With tags of whole tickets a flow of more packets than tickets has one on each; and what a flow leaves of its share is not shared by tickets alone.".into(),
+        setup: "three streams of 600, 400, 200 tickets/s over 1.2 Mbit/s, discipline harvest",
+        from: &["udp/"],
+        tables: vec![table("Streams", &STREAMS, r), one_changed(r)],
+        ..Claim::default()
+    }
+}
+
+/// Which choice as printed moves the shares behind a second link.
+fn one_changed(r: &Results) -> Table {
+    let again = &STREAMS[2];
+    let row = |says: &str, rates: Vec<f64>| {
+        let farthest = percent(worst(rates.clone(), again.ideal));
+        vec![says.to_owned(), list(&rates), farthest]
+    };
+    let rows = CHANGED.map(|(name, says, _)| {
+        let rates = rates(&r[changed(name)]);
+        row(says, rates.iter().map(|x| x.mean).collect())
+    });
+    Table {
+        title: "Streams behind the second link, one thing changed".into(),
+        head: ["", "Mbit/s", "farthest"].map(Into::into).into(),
+        rows: [row("as printed", again.rates(r, &PAPERS))]
+            .into_iter()
+            .chain(rows)
+            .collect(),
+    }
+}
