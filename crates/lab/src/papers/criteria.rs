@@ -4,6 +4,8 @@
 //! A claim measures figures by name for each of its two columns; a criterion bounds them. A figure that is bounded and was
 //! not measured leaves its column unjudged.
 
+mod bar;
+
 use anyhow::{Context, bail, ensure};
 use makeway_report::estimate::{Estimate, Unit};
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use sha2::{Digest, Sha256};
 use super::claim::{Claim, Column, Verdict};
 use super::figures::NOT_MEASURED;
 use crate::experiment::World;
+use bar::{Bar, Found, Interval};
 
 /// Criteria of each paper, as text.
 const FILES: [(&str, &str); 6] = [
@@ -76,27 +79,6 @@ pub struct Check {
     interval: Option<Interval>,
 }
 
-/// Part of an estimate that must be within the bar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Interval {
-    /// The mean.
-    Mean,
-    /// The 95 % interval over the replications as a whole.
-    Whole,
-}
-
-/// Bounds: `at_least`, `at_most` or both; or a `value`, `within` a part of it, or more or less `by`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bar {
-    at_least: Option<f64>,
-    at_most: Option<f64>,
-    value: Option<f64>,
-    within: Option<f64>,
-    by: Option<f64>,
-}
-
 /// A column of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
@@ -109,84 +91,6 @@ pub enum Side {
 impl Side {
     /// Both, in the order of the report.
     pub const BOTH: [Self; 2] = [Self::Printed, Self::Ours];
-}
-
-impl Bar {
-    fn checked(&self) -> bool {
-        let some = [
-            self.at_least,
-            self.at_most,
-            self.value,
-            self.within,
-            self.by,
-        ];
-        let is = some.map(|x| x.is_some());
-        matches!(
-            is,
-            [true, _, false, false, false]
-                | [_, true, false, false, false]
-                | [false, false, true, true, false]
-                | [false, false, true, false, true]
-        )
-    }
-
-    /// The least and the largest that it admits.
-    pub fn bounds(&self) -> [f64; 2] {
-        let Some(value) = self.value else {
-            return [
-                self.at_least.unwrap_or(f64::NEG_INFINITY),
-                self.at_most.unwrap_or(f64::INFINITY),
-            ];
-        };
-        let slack = match self.within {
-            Some(part) => part * value.abs(),
-            None => self.by.unwrap_or(0.0),
-        };
-        // 0.9 of 1 and the like are not refused for their last bit.
-        let slack = slack + value.abs() * 1e-9;
-        [value - slack, value + slack]
-    }
-
-    fn says(&self) -> String {
-        match *self {
-            Self {
-                value: Some(value),
-                within: Some(part),
-                ..
-            } => format!("{value} within {} %", round(part * 100.0)),
-            Self {
-                value: Some(value),
-                by: Some(by),
-                ..
-            } => format!("{value} ± {by}"),
-            Self {
-                at_least: Some(low),
-                at_most: Some(high),
-                ..
-            } => format!("{low} to {high}"),
-            Self {
-                at_least: Some(low),
-                ..
-            } => format!("at least {low}"),
-            Self {
-                at_most: Some(high),
-                ..
-            } => format!("at most {high}"),
-            _ => String::new(),
-        }
-    }
-}
-
-fn round(x: f64) -> f64 {
-    (x * 1e6).round() / 1e6
-}
-
-/// How one check fared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Holds,
-    Fails,
-    Missing,
 }
 
 impl Check {
@@ -274,7 +178,7 @@ impl Criterion {
     pub fn refuses(&self, side: Side, column: &Column) -> impl Iterator<Item = &str> {
         let fails = move |check: &&Check| {
             let found = check.bar(side).zip(column.figure(&check.figure));
-            found.is_some_and(|(bar, x)| held(bar, self.interval(check), &x) == Found::Fails)
+            found.is_some_and(|(bar, x)| bar.holds(self.interval(check), &x) == Found::Fails)
         };
         self.check
             .iter()
@@ -294,7 +198,7 @@ impl Criterion {
         for check in &self.check {
             let Some(bar) = check.bar(side) else { continue };
             let figure = column.figure(&check.figure);
-            let found = figure.map_or(Found::Missing, |x| held(bar, self.interval(check), &x));
+            let found = figure.map_or(Found::Missing, |x| bar.holds(self.interval(check), &x));
             worst = match (worst, found) {
                 (Found::Missing, _) | (_, Found::Missing) => Found::Missing,
                 (Found::Fails, _) | (_, Found::Fails) => Found::Fails,
@@ -320,22 +224,6 @@ impl Criterion {
         };
         column.value = said.join("; ");
         column
-    }
-}
-
-fn held(bar: &Bar, interval: Interval, x: &Estimate) -> Found {
-    let [low, high] = bar.bounds();
-    let half = match (interval, x.half_width) {
-        (Interval::Mean, _) => 0.0,
-        (Interval::Whole, Some(half)) => half,
-        (Interval::Whole, None) => return Found::Missing,
-    };
-    if x.mean.is_nan() || half.is_nan() {
-        return Found::Missing;
-    }
-    match x.mean - half >= low && x.mean + half <= high {
-        true => Found::Holds,
-        false => Found::Fails,
     }
 }
 
