@@ -1,49 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway.toml`: the interfaces that `makeway service` shapes, read and checked as scenarios are.
 
+mod autorate;
+mod link;
 mod web;
 
 use std::net::IpAddr;
 
 use makeway_core::flow::Identity;
-use makeway_core::framing::{Cells, Framing};
+use makeway_core::framing::Framing;
 use makeway_core::sched::{Discipline, Spec};
 use makeway_core::units::Rate;
 
-use crate::document::{self, Entry, Item, Value};
+use crate::document::{self, Entry, Value};
 use crate::error::{Origin, ScenarioError, list};
 use crate::field::{Field, RATE, Values};
 use crate::section::{Section, text};
 
+pub use autorate::{AUTORATE, Autorate};
 pub use web::{LineServer, WEB, Web};
 
-/// Names of framings; those of tc-cake(8) and two of our own for VDSL2.
-#[rustfmt::skip]
-const PRESETS: [(&str, Framing); 12] = [
-    ("ethernet", Framing { overhead: 38, mpu: 84, cells: Cells::None }),
-    ("docsis", Framing { overhead: 18, mpu: 64, cells: Cells::None }),
-    ("pppoe-vdsl2", Framing { overhead: 30, mpu: 0, cells: Cells::Ptm }),
-    ("pppoe-ptm", Framing { overhead: 30, mpu: 0, cells: Cells::Ptm }),
-    ("bridged-vdsl2", Framing { overhead: 22, mpu: 0, cells: Cells::Ptm }),
-    ("bridged-ptm", Framing { overhead: 22, mpu: 0, cells: Cells::Ptm }),
-    ("pppoe-llcsnap", Framing { overhead: 40, mpu: 0, cells: Cells::Atm }),
-    ("pppoe-vcmux", Framing { overhead: 32, mpu: 0, cells: Cells::Atm }),
-    ("pppoa-llc", Framing { overhead: 14, mpu: 0, cells: Cells::Atm }),
-    ("pppoa-vcmux", Framing { overhead: 10, mpu: 0, cells: Cells::Atm }),
-    ("conservative", Framing { overhead: 48, mpu: 0, cells: Cells::Atm }),
-    ("raw", Framing { overhead: 0, mpu: 0, cells: Cells::None }),
-];
-const PRESET_NAMES: [&str; PRESETS.len()] = {
-    let mut names = [""; PRESETS.len()];
-    let mut n = 0;
-    while n < names.len() {
-        names[n] = PRESETS[n].0;
-        n += 1;
-    }
-    names
-};
-/// Most reflectors of a file: with them there are places left for connections.
-const MOST_REFLECTORS: usize = 16;
 const IDENTITIES: [&str; 5] = ["5-tuple", "src-port", "src-host", "dst-host", "host-pair"];
 
 /// The file itself.
@@ -58,7 +34,7 @@ const TOP: &[Field] = &[
 pub const FIELDS: &[Field] = &[
     Field::optional("upload", RATE, "not shaped", "egress rate, some percent below the link's; as cake's `bandwidth`"),
     Field::optional("download", RATE, "not shaped", "ingress rate"),
-    Field::optional("link", Values::OneOf(&PRESET_NAMES), "the device's own header", "bytes that the link adds to a packet, and its cells"),
+    Field::optional("link", Values::OneOf(&link::PRESET_NAMES), "the device's own header", "bytes that the link adds to a packet, and its cells"),
     Field::optional("overhead", Values::Other("a whole number from -64 to 256"), "by `link`", "bytes that the link adds to each IP packet"),
     Field::optional("mpu", Values::Whole(0, 256), "by `link`", "least bytes of a packet on the link, `overhead` included"),
     Field::optional("cells", Values::OneOf(&["none", "atm", "ptm"]), "by `link`", "cells that carry packets"),
@@ -70,15 +46,6 @@ pub const FIELDS: &[Field] = &[
     Field::optional("limit", Values::Other("`\"100 packets\"` or `\"150kB\"`"), "200 ms of packets", "queue limit"),
     Field::new("backend", Values::OneOf(&["auto", "bpf", "cake", "nfqueue"]), "auto", "holder of the packets: the kernel (`bpf`; its own `cake`), or makeway; `auto`: the kernel where it can"),
     Field::optional("autorate", Values::Table(AUTORATE), "rates stay", "rates follow the link, from `upload` and `download` on (docs/autorate.md)"),
-];
-
-/// Keys of `[interface.NAME.autorate]`.
-#[rustfmt::skip]
-pub const AUTORATE: &[Field] = &[
-    Field::optional("upload", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most egress rate"),
-    Field::optional("download", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most ingress rate"),
-    Field::optional("reflectors", Values::Other("addresses: `[\"192.0.2.1\"]`"), "none", "hosts that are probed by ICMP, of those who agree to it; six are asked at a time, and others stand by"),
-    Field::new("tcp", Values::Flag, "true", "reads the timestamps of TCP connections that pass"),
 ];
 
 /// Contents of the file.
@@ -117,19 +84,6 @@ pub struct Shaped {
     pub backend: String,
     /// Rates follow the link.
     pub autorate: Option<Autorate>,
-}
-
-/// Bounds of rates that follow the link, and the sources of its delay.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Autorate {
-    /// Least and most egress rate, if the file says so.
-    pub upload: Option<(Rate, Rate)>,
-    /// Least and most ingress rate, if the file says so.
-    pub download: Option<(Rate, Rate)>,
-    /// Hosts that are probed.
-    pub reflectors: Vec<IpAddr>,
-    /// Whether timestamps of TCP are read.
-    pub tcp: bool,
 }
 
 /// Reads the file's `text`; `file` is its name in errors.
@@ -207,7 +161,7 @@ fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
         name: entry.key.clone(),
         upload,
         download,
-        framing: framing(&s)?,
+        framing: link::framing(&s)?,
         discipline,
         parameters,
         flows: identity("flows").unwrap_or(Identity::FiveTuple),
@@ -217,134 +171,9 @@ fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
         backend: s.choice("backend")?.into(),
         autorate: s
             .inner("autorate")?
-            .map(|section| autorate(&section, upload, download))
+            .map(|section| autorate::read(&section, upload, download))
             .transpose()?,
     })
-}
-
-fn autorate(
-    s: &Section<'_>,
-    upload: Option<Rate>,
-    download: Option<Rate>,
-) -> Result<Autorate, ScenarioError> {
-    let tcp = s.value::<bool>("tcp")?;
-    let reflectors = match s.given("reflectors")? {
-        // No host is probed unasked.
-        None => Vec::new(),
-        Some(item) => {
-            let one = |item: &Item| {
-                let address = text(item).and_then(|text| text.parse().ok());
-                address.ok_or_else(|| {
-                    item.origin.error(format!(
-                        "`{}` should be addresses: write [\"192.0.2.1\", \"2001:db8::1\"]",
-                        s.name("reflectors")
-                    ))
-                })
-            };
-            item.one_or_more()
-                .iter()
-                .map(one)
-                .collect::<Result<_, _>>()?
-        }
-    };
-    if reflectors.len() > MOST_REFLECTORS {
-        return Err(s.at("reflectors").error(format!(
-            "`{}` has {} addresses: write {MOST_REFLECTORS} at most",
-            s.name("reflectors"),
-            reflectors.len()
-        )));
-    }
-    if reflectors.is_empty() && !tcp {
-        return Err(s.origin.error(format!(
-            "[{}] has no source of delay: name `reflectors`, or write `tcp = true`",
-            s.path
-        )));
-    }
-    Ok(Autorate {
-        upload: range(s, "upload", upload)?,
-        download: range(s, "download", download)?,
-        reflectors,
-        tcp,
-    })
-}
-
-/// Least and most of a rate; the first lies between them.
-fn range(
-    s: &Section<'_>,
-    key: &str,
-    first: Option<Rate>,
-) -> Result<Option<(Rate, Rate)>, ScenarioError> {
-    let Some(item) = s.given(key)? else {
-        return Ok(None);
-    };
-    let wrong = |why: &str| {
-        item.origin.error(format!(
-            "`{}` {why}: write the least and the most, [\"5mbit\", \"40mbit\"]",
-            s.name(key)
-        ))
-    };
-    let Some(first) = first else {
-        return Err(wrong(&format!("bounds the {key}, which is not shaped")));
-    };
-    let rate = |item: &Item| {
-        text(item)?
-            .parse()
-            .ok()
-            .filter(|rate: &Rate| rate.bps() >= 1000)
-    };
-    let (least, most) = match item.one_or_more() {
-        [least, most] => match (rate(least), rate(most)) {
-            (Some(least), Some(most)) if least <= most => (least, most),
-            _ => return Err(wrong("is no range of rates from 1kbit on")),
-        },
-        _ => return Err(wrong("is not two rates")),
-    };
-    match (least..=most).contains(&first) {
-        true => Ok(Some((least, most))),
-        false => Err(wrong(&format!(
-            "does not hold {first}, the rate to begin with"
-        ))),
-    }
-}
-
-fn framing(s: &Section<'_>) -> Result<Option<Framing>, ScenarioError> {
-    let name = s.choice("link")?;
-    let preset = PRESETS.iter().find(|(own, _)| *own == name);
-    let overhead: Option<i32> = s.read("overhead")?;
-    let mpu: Option<u32> = s.read("mpu")?;
-    let cells = match s.choice("cells")? {
-        "none" => Some(Cells::None),
-        "atm" => Some(Cells::Atm),
-        "ptm" => Some(Cells::Ptm),
-        _ => None,
-    };
-    if overhead.is_some_and(|bytes| !(-64..=256).contains(&bytes)) {
-        return Err(s.at("overhead").error(format!(
-            "`{}` is {}: write a whole number from -64 to 256",
-            s.name("overhead"),
-            overhead.unwrap_or_default()
-        )));
-    }
-    let mut framing = match (preset, overhead) {
-        (Some((_, framing)), _) => *framing,
-        (None, Some(_)) => Framing {
-            overhead: 0,
-            mpu: 0,
-            cells: Cells::None,
-        },
-        (None, None) if mpu.is_none() && cells.is_none() => return Ok(None),
-        (None, None) => {
-            return Err(s.origin.error(format!(
-                "[{}] has `mpu` or `cells` without an overhead: write `overhead = 18`, or `link` with one of {}",
-                s.path,
-                list(PRESET_NAMES)
-            )));
-        }
-    };
-    framing.overhead = overhead.unwrap_or(framing.overhead);
-    framing.mpu = mpu.unwrap_or(framing.mpu);
-    framing.cells = cells.unwrap_or(framing.cells);
-    Ok(Some(framing))
 }
 
 fn parameters(s: &Section<'_>, spec: &mut Spec) -> Result<Vec<(String, String)>, ScenarioError> {
@@ -422,6 +251,7 @@ fn limit(s: &Section<'_>) -> Result<Option<String>, ScenarioError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use makeway_core::framing::Cells;
 
     fn read(text: &str) -> Service {
         parse(text, "makeway.toml").unwrap_or_else(|error| panic!("{error}\n{text}"))
