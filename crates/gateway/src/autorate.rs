@@ -16,7 +16,6 @@ mod time;
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use makeway_core::autorate::{self as control, Autorate, Bounds, State, TICK};
@@ -392,28 +391,6 @@ impl Steering {
             to_bps: to.bps(),
             why,
         });
-    }
-}
-
-fn set_option<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: pointer and length are those of `value`, which outlives the call.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    match done {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

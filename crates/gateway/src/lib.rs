@@ -7,7 +7,8 @@
 //! - [`datapath`]: takes packets from the kernel's packet queue and gives them back in our order;
 //! - [`interface`]: a network interface of this machine;
 //! - [`protocol`]: the JSON lines between an instance and its clients;
-//! - [`rules`]: the rules of nftables or iptables that send packets there.
+//! - [`rules`]: the rules of nftables or iptables that send packets there;
+//! - [`socket`]: options of sockets.
 
 pub mod autorate;
 #[cfg(feature = "bpf")]
@@ -23,5 +24,6 @@ pub mod interface;
 mod place;
 pub mod protocol;
 pub mod rules;
+pub mod socket;
 mod text;
 mod tool;

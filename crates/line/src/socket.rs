@@ -3,13 +3,13 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use makeway_gateway::socket::bind_to_interface;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_congestion, set_tcp_nodelay};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
-/// Connects through `interface`, whatever the routes say, if there is one.
+/// Connects through `interface`, regardless of the routes, if there is one.
 ///
 /// # Errors
 /// Of the system; after `patience` without an answer too.
@@ -24,19 +24,7 @@ pub fn connected(
     };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     if let Some(name) = interface {
-        // SAFETY: pointer and length are those of `name`, which outlives the call.
-        let bound = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_BINDTODEVICE,
-                name.as_ptr().cast(),
-                name.len() as libc::socklen_t,
-            )
-        };
-        if bound != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        bind_to_interface(&socket, name)?;
     }
     // Of connect(2) as well (socket(7)).
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use makeway_core::autorate::MOST_PATHS;
 use makeway_core::units::{Duration, Instant};
@@ -11,11 +11,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use super::packet::{self, DAY_MS, Seen};
 use super::reflectors::{Due, Kind, Reflectors};
-use super::set_option;
 use super::tap::Tap;
 use super::tcp::Tcp;
 use super::time::{now, offset};
 use crate::interface::Interface;
+use crate::socket;
 
 /// A step of CLOCK_REALTIME; slower changes are of the drift that baselines follow.
 const CLOCK_STEP_NS: i64 = 3_000_000;
@@ -198,22 +198,9 @@ fn prober(is_v6: bool, interface: &str) -> io::Result<OwnedFd> {
     let socket = socket_with(family, SocketType::RAW, flags, Some(protocol))?;
     // The tap sees the answers.
     match is_v6 {
-        false => set_option(&socket, libc::SOL_RAW, FILTER, &u32::MAX)?,
-        true => set_option(&socket, libc::SOL_ICMPV6, FILTER, &[u32::MAX; 8])?,
+        false => socket::set(&socket, libc::SOL_RAW, FILTER, &u32::MAX)?,
+        true => socket::set(&socket, libc::SOL_ICMPV6, FILTER, &[u32::MAX; 8])?,
     }
-    let name = interface.as_bytes();
-    // SAFETY: pointer and length are those of `name`, which outlives the call.
-    let bound = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_BINDTODEVICE,
-            name.as_ptr().cast(),
-            name.len() as libc::socklen_t,
-        )
-    };
-    match bound {
-        0 => Ok(socket),
-        _ => Err(io::Error::last_os_error()),
-    }
+    socket::bind_to_interface(&socket, interface)?;
+    Ok(socket)
 }

@@ -142,7 +142,7 @@ fn stamp(message: &libc::msghdr) -> Option<i64> {
 
 /// Sets an option of SOL_SOCKET.
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    super::set_option(socket, libc::SOL_SOCKET, option, value)
+    crate::socket::set(socket, libc::SOL_SOCKET, option, value)
 }
 
 /// Of each packet that the kernel shows us, is it one that tells of delay? Outgoing segments by their own clock, incoming ones by the one

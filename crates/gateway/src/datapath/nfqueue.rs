@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use super::message::{self, MOST_PAYLOAD, Message, VERDICT_BYTES, Verdict};
+use crate::socket;
 
 /// Most packets that one call brings.
 pub const BATCH: usize = 128;
@@ -282,24 +283,13 @@ impl Queue {
     /// the queue works without them.
     fn tune(&self) {
         const BUFFER: libc::c_int = 8 << 20;
-        let set = |level, name, value: libc::c_int| {
-            // SAFETY: the option's value is an int that lives through the call.
-            unsafe {
-                libc::setsockopt(
-                    self.socket.as_raw_fd(),
-                    level,
-                    name,
-                    (&raw const value).cast(),
-                    mem::size_of::<libc::c_int>() as libc::socklen_t,
-                )
-            }
-        };
-        if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER) != 0 {
-            set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
+        let set = |level, name, value: libc::c_int| socket::set(&self.socket, level, name, &value);
+        if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER).is_err() {
+            let _ = set(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
         }
-        set(libc::SOL_NETLINK, libc::NETLINK_NO_ENOBUFS, 1);
+        let _ = set(libc::SOL_NETLINK, libc::NETLINK_NO_ENOBUFS, 1);
         // Answers to refused verdicts need not repeat the verdict.
-        set(libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1);
+        let _ = set(libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1);
     }
 }
 
