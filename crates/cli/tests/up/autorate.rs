@@ -188,26 +188,12 @@ fn follows_a_link(keys: &str, directions: &[usize]) -> (Line, Service) {
     let service = Service::start(&file(keys));
     service.shapes("near", 5_000_000);
     line.load();
-    let up = follows(
-        directions,
-        "the rates rise to the link's",
-        [8.0, 24.0],
-        NEAR_THE_LINKS,
-    );
+    let reaches = |what, rates| follows(directions, what, rates, NEAR_THE_LINKS);
+    let up = reaches("the rates rise to the link's", [8.0, 24.0]);
     line.set(4, 10);
-    let down = follows(
-        directions,
-        "the rates fall below the link's",
-        [4.0, 10.0],
-        NEAR_THE_LINKS,
-    );
+    let down = reaches("the rates fall below the link's", [4.0, 10.0]);
     line.set(8, 24);
-    let again = follows(
-        directions,
-        "the rates rise to the link's again",
-        [8.0, 24.0],
-        NEAR_THE_LINKS,
-    );
+    let again = reaches("the rates rise to the link's again", [8.0, 24.0]);
     let told = autorate();
     let [cpu, seconds] = ["cpu_seconds", "seconds"].map(|key| told[key].as_f64().unwrap());
     println!(

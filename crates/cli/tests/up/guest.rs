@@ -8,7 +8,7 @@ use makeway_testing::{note, skip};
 use makeway_vm::{Kernel, Vm, VmError, cache};
 
 use super::*;
-use traffic::{call, comes_in, download, rate};
+use traffic::{call, comes_in, rate};
 
 #[test]
 fn with_qdiscs_in_the_kernel_of_a_guest() {

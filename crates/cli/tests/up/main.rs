@@ -142,6 +142,26 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// TCP to the far end that does not stop; what came.
+fn download(far: &Far, port: u16) -> Arc<AtomicU64> {
+    let listener = far.run(move || TcpListener::bind(("10.9.0.2", port)).unwrap());
+    let got = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&got);
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 65_536];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            counter.fetch_add(n as u64, Ordering::Relaxed);
+        }
+    });
+    thread::spawn(move || {
+        let mut stream = TcpStream::connect(("10.9.0.2", port)).unwrap();
+        let chunk = vec![7; 65_536];
+        while stream.write_all(&chunk).is_ok() {}
+    });
+    got
+}
+
 /// Whether any of the rules' tools has something of ours in this namespace.
 fn rules() -> bool {
     let asks: [&[&str]; 5] = [
@@ -329,22 +349,8 @@ fn a_transfer_survives_a_kill_and_down_cleans() {
         return;
     }
     let far = Far::new();
-    let listener = far.run(|| TcpListener::bind("10.9.0.2:5001").unwrap());
     let up = Up::start("up near --rate 20mbit --down 20mbit --backend nfqueue");
-    let got = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&got);
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut buffer = vec![0; 65_536];
-        while let Ok(n @ 1..) = stream.read(&mut buffer) {
-            counter.fetch_add(n as u64, Ordering::Relaxed);
-        }
-    });
-    thread::spawn(|| {
-        let mut stream = TcpStream::connect("10.9.0.2:5001").unwrap();
-        let chunk = vec![7; 65_536];
-        while stream.write_all(&chunk).is_ok() {}
-    });
+    let got = download(&far, 5001);
     let past = |bytes: u64| {
         until("the transfer", || {
             (got.load(Ordering::Relaxed) > bytes).then_some(())

@@ -3,26 +3,6 @@
 
 use super::*;
 
-/// TCP to the far end that does not stop; what came.
-pub fn download(far: &Far, port: u16) -> Arc<AtomicU64> {
-    let listener = far.run(move || TcpListener::bind(("10.9.0.2", port)).unwrap());
-    let got = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&got);
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut buffer = vec![0; 65_536];
-        while let Ok(n @ 1..) = stream.read(&mut buffer) {
-            counter.fetch_add(n as u64, Ordering::Relaxed);
-        }
-    });
-    thread::spawn(move || {
-        let mut stream = TcpStream::connect(("10.9.0.2", port)).unwrap();
-        let chunk = vec![7; 65_536];
-        while stream.write_all(&chunk).is_ok() {}
-    });
-    got
-}
-
 /// Mbit/s of all of them over three seconds.
 pub fn rate(downloads: &[Arc<AtomicU64>]) -> f64 {
     let sum = || {
