@@ -209,7 +209,7 @@ impl Criterion {
                 _ => NOT_MEASURED.to_owned(),
             };
             let but = match found {
-                Found::Fails => format!(", and not {}", bar.says()),
+                Found::Fails => format!(" (bar: {})", bar.says()),
                 Found::Missing if value != NOT_MEASURED => {
                     " in one run, which has no interval".into()
                 }

@@ -192,6 +192,7 @@ fn count(claims: &[Claim]) -> String {
             };
             match claims.iter().filter(column).count() {
                 0 => None,
+                n if n > 1 && verdict == Verdict::Differs => Some(format!("{n} differ")),
                 n => Some(format!("{n} {}", verdict.name())),
             }
         };

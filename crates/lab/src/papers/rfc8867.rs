@@ -351,7 +351,7 @@ impl Case {
                 })
                 .join("; "),
             ideal: "100 %".into(),
-            why: "No sender's queue can mend the network's queue: with buffers that hold no packet beyond its deadline the audio comes in time, over TFRC always. ABRC's calls have packets of two lengths that seldom follow one another, so that its time of a packet alone is wrong: counted in bytes, or with the shortest time, they carry their part, and a smaller k_T does not mend that.".into(),
+            why: "No sender's queue can shorten the network's queue: where the network's buffers are shorter than the audio's deadline, the audio comes in time, over TFRC always. ABRC's calls have packets of two lengths that seldom follow one another, so its estimate of a lone packet's time is wrong: with occupancy in bytes, or with the shortest time, the calls carry their part; a smaller k_T does not help.".into(),
             setup: "one way 50 ms where nothing else is said, a FIFO of 300 ms; audio 64 kbit/s beside a video encoder that follows the target from 0.15 to 1.5 Mbit/s; in time is within 400 ms",
             from: &["rfc8867."],
             tables: vec![

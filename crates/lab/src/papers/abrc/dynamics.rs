@@ -87,7 +87,7 @@ fn fig2(r: &Results) -> Claim {
             SENDERS[..4].iter().map(|sender| plain(&late(sender))).collect::<Vec<_>>().join(", "),
         ),
         ideal: "at once".into(),
-        why: "TFRC of RFC 5348 doubles its rate each round trip until it loses a packet, and a round trip is 2 ms here: nothing holds it back for seconds, nor that of RFC 3448 with a timer of 10 ms. The paper ran its authors' program of the time, and does not say what held that back: the cause is not known. ABRC begins at a rate that is set, 7 Mbit/s here, more than the radio carries: from below, (8) adds five packets a second with each second.".into(),
+        why: "TFRC of RFC 5348 doubles its rate each round trip until it loses a packet, and a round trip is 2 ms here: nothing limits it for seconds, nor TFRC of RFC 3448 with a timer of 10 ms. The paper ran its authors' program of that time and does not say what limited it: the cause is not known. ABRC begins at a rate that is set, 7 Mbit/s here, more than the radio carries: from below, (8) adds five packets a second with each second.".into(),
         setup: "802.11b at 11 Mbit/s, the stream alone; goodput in each second",
         from: &["fig2/"],
         charts: vec![over_time(r, "Fig. 2: alone", "fig2", &["abrc", "tfrc"], 60, false)],

@@ -53,7 +53,7 @@ pub fn claims(r: &Results) -> Vec<Claim> {
         Claim {
             id: "abrc.bytes",
             paper: "With occupancies in bytes, packets may differ in length (footnote 1).".into(),
-            why: "A frame of 802.11b takes much time beside its bytes, so bytes are not quite the time that they take.".into(),
+            why: "A frame of 802.11b takes much time besides that of its bytes, so bytes are only roughly proportional to time.".into(),
             setup: "802.11b at 11 Mbit/s, the stream in packets of 768 B beside one download in packets of 1500 B",
             ..of(BYTES)
         },

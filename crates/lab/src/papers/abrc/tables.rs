@@ -100,7 +100,7 @@ fn why(r: &Results) -> String {
             .map(|row| plain(&figure(r, row, "pairs", ratio))),
     );
     format!(
-        "The shortest time between two packets is that of one which drew no backoff, 1.62 ms; the mean is 1.93 ms. So (7) as printed sees too much TCP where backoff is drawn at random. With the mean of the times up to one and a half of the shortest, which two packets in succession have, the ratios are {pairs}; what is left are the downloads' acknowledgements, which (5) leaves out: they add 0.15 of a packet's time to each packet of TCP (one for two, 0.3 of its time). The default does both. The paper's own rates follow from (6) with a T_UDP of {} ms, row by row: its receiver's shortest time was none of our radio's.",
+        "The shortest time between two packets is that of a packet which drew no backoff, 1.62 ms; the mean is 1.93 ms. So (7) as printed sees too much TCP where backoff is drawn at random. With the mean of the times up to one and a half of the shortest, which two packets in succession have, the ratios are {pairs}; what is left are the downloads' acknowledgements, which (5) leaves out: they add 0.15 of a packet's time to each packet of TCP (one for two, 0.3 of its time). The default does both. The paper's own rates follow from (6) with a T_UDP of {} ms, row by row: the shortest time at its receiver is none that our radio has.",
         list(theirs)
     )
 }

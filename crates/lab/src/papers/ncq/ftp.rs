@@ -302,7 +302,7 @@ fn fig8(r: &Results) -> Claim {
         ),
         ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
         why: format!(
-            "The paper shows single runs. Goodput of a task is its data by its time. Above all short flows are spared the timeouts that a lost packet of a small window costs. With 80 flows and 5 %, the gain of the non-congestive / congestive, if another choice is made: {}. So nearly all of the gain is of `push_out`, which the paper does not have: it depends on which packet a full buffer drops (keep: the arriving one, favoured or not); a buffer of 200 packets costs the congestive most.",
+            "The paper shows single runs. A task's goodput is its data divided by its time. Short flows gain most, because they avoid the timeouts that a lost packet of a small window costs. With 80 flows and 5 %, the gain of the non-congestive / congestive, if another choice is made: {}. So nearly all of the gain is of `push_out`, which the paper does not have: it depends on which packet a full buffer drops (keep: the arriving one, favoured or not); a buffer of 200 packets costs the congestive most.",
             choices.join("; ")
         ),
         setup: SETUP,
@@ -461,7 +461,7 @@ fn fig11(r: &Results) -> Claim {
         ),
         ideal: "the shortest first: all five non-congestive within a second".into(),
         why: format!(
-            "How many are done by then with either depends on the link rate, which is chosen by us; NCQ adds the non-congestive ones. {}",
+            "The number of tasks done by then depends on the link rate, which is our choice; NCQ adds the non-congestive ones. {}",
             search::says(r)
         ),
         setup: SETUP,
@@ -506,7 +506,7 @@ fn fig12(r: &Results) -> Claim {
             overall(gain), overall(cost), some(&gain("0.05"), plain), some(&cost("0.05"), plain)
         ),
         ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
-        why: "All is over within seconds, mostly in slow start, and one packet in nine is a short one, so the threshold confines the gain more than in Fig. 8.".into(),
+        why: "All transfers end within seconds, mostly in slow start, and one packet in nine is a short one, so the threshold confines the gain more than in Fig. 8.".into(),
         setup: SETUP,
         from: &["ftp/10/100kB/"],
         charts: vec![

@@ -253,7 +253,7 @@ fn fig15(r: &Results) -> Claim {
             each(favoured, |queue| row(&sensors(queue), plain))
         ),
         ideal: "1".into(),
-        why: "A flow's delay is above its least, on the radio too; sensors that nothing came of are left out.".into(),
+        why: "A flow's delay is counted from its least, on the radio too; sensors of which no packet arrived are left out.".into(),
         setup: SWEEP.setup,
         from: SWEEP.from,
         charts: vec![

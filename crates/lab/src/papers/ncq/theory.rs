@@ -178,7 +178,7 @@ fn fig1(r: &Results) -> Claim {
         ),
         ideal: "no cost for the long".into(),
         why: format!(
-            "Eq. (9) has the square of the mean service time where Pollaczek and Khinchine have the mean square, so that it waits too little without priority: beside it priority seems to cost the long {} with 20 %. With the mean square the cost is 1 / (1 - u1) of the wait, which the simulator has too.",
+            "Eq. (9) has the square of the mean service time where Pollaczek and Khinchine have the mean square, so its wait without priority is too short: against that, priority seems to cost the long {} with 20 %. With the mean square the cost is 1 / (1 - u1) of the wait, which the simulator has too.",
             percent(printed)
         ),
         setup: ANALYSIS,
@@ -303,7 +303,7 @@ fn fig2(r: &Results) -> Claim {
         ),
         ideal: "the gain of full priority without its cost".into(),
         why: format!(
-            "kthresh is printed inverted: as printed, 5 % of all packets would be 0.5 % of the short ones, which would gain {} at 0.6. The right way round, min(1, ncqthresh lambda / lambda1), is what NCQ does. NCQ's counters refuse a short packet soon after they favoured one, when the queue is shorter than usual, so the short do up to an eighth better than the closed form, which is exact for a coin. Below 0.23 the gain is small and not nothing.",
+            "kthresh is printed inverted: as printed, 5 % of all packets would be 0.5 % of the short ones, which would gain {} at 0.6. NCQ does the inverse, min(1, ncqthresh lambda / lambda1). Its counters refuse a short packet soon after they favoured one, when the queue is shorter than usual, so short packets gain up to an eighth more than by the closed form, which assumes that each is favoured by chance. Below 0.23 the gain is small but not zero.",
             percent(gain_as_printed)
         ),
         setup: ANALYSIS,
@@ -585,7 +585,7 @@ fn fig6() -> Claim {
         ),
         ideal: "what it costs others is what it pays".into(),
         why: format!(
-            "Without a threshold as in the paper. With 5 % its figure rests on kthresh inverted: as printed the task takes {:.0} to {:.0} % longer for every cost of a packet; the right way round NCQ favours half of its packets, and the sign depends on the service time. That NCQ does favour half of them is what the simulator shows for Fig. 2.",
+            "Without a threshold as in the paper. With 5 % its figure rests on kthresh inverted: as printed the task takes {:.0} to {:.0} % longer for every cost of a packet; the right way round NCQ favours half of its packets, and the sign depends on the service time. The simulator shows for Fig. 2 that NCQ does favour half of them.",
             printed[0] * 100.0, printed[1] * 100.0
         ),
         setup: STRATEGIES,

@@ -110,7 +110,7 @@ fn probabilistic(r: &Results) -> Claim {
             plain(&of("ncq")), plain(&of("probabilistic")), plain(&apart)
         ),
         ideal: "0".into(),
-        why: "The counters favour the packet that arrives when one more is allowed, and calls are periodic: their phases decide. A chance knows no phases.".into(),
+        why: "The counters favour the packet that arrives when one more is allowed, and calls are periodic: their phases decide. A random choice does not depend on phases.".into(),
         setup: SETUP,
         from: &["variants/ncq", "variants/probabilistic"],
         tables: vec![overview(r)],
@@ -197,7 +197,7 @@ fn low_rate(r: &Results) -> Claim {
             share(&lost("low-rate")), share(&lost("ncq")), quality("low-rate"), quality("ncq")
         ),
         ideal: "no loss".into(),
-        why: "A bucket of 2500 B that drains at 16 kbit/s knows the beacon. Five calls are beyond the threshold already, so that it has to share what they leave; one is not. Downloads that wait for a timeout look slow too and take some of it.".into(),
+        why: "A bucket of 2500 B that drains at 16 kbit/s recognises the beacon. Five calls are beyond the threshold already, so that it has to share what they leave; one is not. Downloads that wait for a timeout look slow too and take some of it.".into(),
         setup: SETUP,
         from: &["variants/ncq", "variants/low-rate", "variants/one-call"],
         ..Claim::default()

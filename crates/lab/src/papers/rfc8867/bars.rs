@@ -109,7 +109,7 @@ const BARS: [Bars; 8] = [
     Bars {
         case: "rfc8867.5_2",
         id: "rfc8867.bars_5_2",
-        why: "TFRC and CCID 2 fill the buffer, which lasts 600 ms at 1 Mbit/s; a quarter of it lasts 150 ms, and p99 is 190 ms. SCReAMv2 and GCC miss the bar after the link has fallen: where it stays, they hold it (106 and 85 ms), and with a quarter of the buffer too. ABRC counts packets in flight, which 50 ms hold enough of: in bytes the calls carry 2.0 Mbit/s (rfc8867.5_2).",
+        why: "TFRC and CCID 2 fill the buffer, which lasts 600 ms at 1 Mbit/s; a quarter of it lasts 150 ms, and p99 is 190 ms. SCReAMv2 and GCC miss the bar after the link has fallen: where it stays, they hold it (106 and 85 ms), and with a quarter of the buffer too. ABRC counts packets in flight, and 50 ms hold enough of them: in bytes the calls carry 2.0 Mbit/s (rfc8867.5_2).",
         changes: &[
             quarter(&["link.line.queue.limit=18750B"]),
             steady(
@@ -139,13 +139,13 @@ const BARS: [Bars; 8] = [
     Bars {
         case: "rfc8867.5_4",
         id: "rfc8867.bars_5_4",
-        why: "TFRC and CCID 2 know losses alone, and fill the buffer of 300 ms; with a quarter of it both hold the bar. ABRC counts packets in flight: in bytes the calls carry 2.8 Mbit/s (rfc8867.5_4).",
+        why: "TFRC and CCID 2 respond to losses alone, and fill the buffer of 300 ms; with a quarter of it both hold the bar. ABRC counts packets in flight: in bytes the calls carry 2.8 Mbit/s (rfc8867.5_4).",
         changes: &[quarter(&["link.line.queue.limit=32812B"])],
     },
     Bars {
         case: "rfc8867.5_5",
         id: "rfc8867.bars_5_5",
-        why: "The delay of TFRC, CCID 2 and ABRC is that of the full buffer: with a quarter of it they hold the bar. Jain's index is below the bar because of the paths: where all have 50 ms it is 0.92 and more, but for GCC. GCC's 0.82 is the work of its probes, which find more for a call that has five packets in a frame already: without them it is 0.94.",
+        why: "The delay of TFRC, CCID 2 and ABRC is that of the full buffer: with a quarter of it they hold the bar. Jain's index is below the bar because of the paths: where all have 50 ms it is 0.92 and more, but for GCC. GCC's 0.82 comes from its probes, which find more for a call that has five packets in a frame already: without them it is 0.94.",
         changes: &[
             quarter(&["link.line.queue.limit=37500B"]),
             Change {

@@ -141,7 +141,7 @@ pub fn fig5(r: &Results) -> Claim {
             points(video_5)
         ),
         ideal: "as for Fig. 4".into(),
-        why: "A long queue that sends in order delivers late what it delivers.".into(),
+        why: "A long queue that sends in order delivers its packets late.".into(),
         setup: SETUP,
         from: &["congestion/80-32/", "congestion/80/", "printed/80"],
         charts: vec![chart(

@@ -137,7 +137,7 @@ pub fn claim(r: &Results) -> Claim {
             most(AS_PRINTED)
         ),
         ideal: "shares in proportion to tickets".into(),
-        why: "The number of tickets on a packet decides: linear codes are coarse where they are few. Over six hops a test in the simulator finds the figures of one.".into(),
+        why: "Linear codes are coarse where a packet carries few tickets. Over six hops a test in the simulator finds the same figures as over one.".into(),
         setup: "the mean distance of flows from their shares, with tags of 2 to 16 bits",
         from: &["bits/"],
         tables: vec![Table {

@@ -77,7 +77,7 @@ pub fn claim(r: &Results) -> Claim {
             of_liar(policed)
         ),
         ideal: "0.40 Mbit/s each".into(),
-        why: "Policing holds at links. At the source the formula as printed, Out/Avg times Out/Actual, settles where its square is the excess: who would issue twice its tickets issues 1.41 times (a test of the tagger).".into(),
+        why: "Policing holds at links. At the source the formula as printed, Out/Avg times Out/Actual, settles where its square is the excess: a source that would issue twice its tickets issues 1.41 times as many (a test of the tagger).".into(),
         setup: "three TCP flows share 1.2 Mbit/s, each link from a source is due 400 tickets/s",
         from: &["policing/"],
         tables: vec![table("A issues 4000 tickets/s for 400", &POLICING, r)],

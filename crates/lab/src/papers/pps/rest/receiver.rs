@@ -232,7 +232,7 @@ pub fn claim(r: &Results) -> Claim {
         ),
         ideal: "the same shares".into(),
         why: format!(
-            "Figures with tickets of links are run the other way round, as Fig. 3 is Fig. 2; Table 2's flow of a fixed rate is a download here that its own link holds to it. Fig. 7 with a window of 10 s at sources: {}, at most {} from what is due.",
+            "Figures with tickets of links are run with sender and receiver exchanged, as Fig. 3 does with Fig. 2. Table 2's flow of a fixed rate is a download here, limited to that rate by a link of its own. Fig. 7 with a window of 10 s at sources: {}, at most {} from what is due.",
             list(&shorter.0),
             percent(shorter.1)
         ),

@@ -106,7 +106,7 @@ pub fn claim(r: &Results) -> Claim {
         paper: "Each UDP flow gets exactly min(demand, share) and its tickets/s are the same after the link.".into(),
         said: format!("No flow is farther than {} from that, on a second link either, whose shares are those of the tickets that came through the first", percent(farthest)),
         ideal: "min(demand, share)".into(),
-        why: "A test of the discipline counts the tickets behind the link: 600, 400, 200 a second within 3 %. With tags of whole tickets a flow of more packets than tickets has one on each; and what a flow leaves of its share is not shared by tickets alone.".into(),
+        why: "A test of the discipline counts the tickets behind the link: 600, 400, 200 a second within 3 %. Tags count whole tickets, so a flow with more packets than tickets has one on each packet. The part of a share that a flow leaves unused is not divided by tickets alone.".into(),
         setup: "three streams of 600, 400, 200 tickets/s over 1.2 Mbit/s, discipline harvest",
         from: &["udp/"],
         tables: vec![table("Streams", &STREAMS, r), one_changed(r)],
