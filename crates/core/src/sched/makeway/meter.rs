@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The link's departures in windows of half a second, and the waits that its rate excuses.
 
-use super::super::spec::FULL_FRAME;
-use super::super::standing::Class;
+use super::Class;
+use super::FULL_FRAME;
 use super::record::{Link, WINDOW_BITS, window};
 use crate::units::{Duration, Instant};
 
