@@ -37,3 +37,20 @@ export function makeClip(file, frames = CLIP) {
     throw new Error(`ffmpeg made no clip: ${made.error?.message ?? made.stderr.trim()}; apt-get install ffmpeg`);
   }
 }
+
+/** The clip as VP8 in three temporal layers, of which the lowest has each fourth frame; a keyframe each 4 s. */
+export function encode(clip, file, bps) {
+  const kbit = Math.round(bps / 1000);
+  const layers = [0.4, 0.6, 1].map((part) => Math.round(part * kbit)).join(',');
+  const made = spawnSync(
+    'ffmpeg',
+    ['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-i', clip, '-c:v', 'libvpx', '-deadline', 'realtime', '-cpu-used', '8',
+      '-b:v', `${kbit}k`, '-minrate', `${kbit}k`, '-maxrate', `${kbit}k`, '-bufsize', `${kbit / 2}k`, '-g', '100', '-keyint_min', '100',
+      '-lag-in-frames', '0', '-auto-alt-ref', '0', '-max-intra-rate', '300', '-error-resilient', 'default', '-ts-parameters',
+      `ts_number_layers=3:ts_target_bitrate=${layers}:ts_rate_decimator=4,2,1:ts_periodicity=4:ts_layer_id=0,2,1,2:ts_layering_mode=3`, file],
+    { encoding: 'utf8' },
+  );
+  if (made.error || made.status !== 0) {
+    throw new Error(`ffmpeg made no VP8: ${made.error?.message ?? made.stderr.trim()}`);
+  }
+}

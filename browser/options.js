@@ -93,6 +93,33 @@ export function disciplines(text) {
   return names;
 }
 
+/** One name of a discipline. */
+export function discipline(text) {
+  const names = disciplines(text);
+  if (names.length > 1) {
+    throw new Wrong(`--discipline is \`${text}\`: one name, for example fq-codel`);
+  }
+  return names[0];
+}
+
+/** A share of packets. */
+export function share(text) {
+  const loss = /^0?\.\d{1,6}$|^0$/.test(text) ? Number(text) : NaN;
+  if (!(loss >= 0 && loss <= 0.5)) {
+    throw new Wrong(`--loss is \`${text}\`: a share from 0 to 0.5, for example 0.01`);
+  }
+  return loss;
+}
+
+/** Some of the senders `known`. */
+export function senders(text, known) {
+  const names = text.split(',');
+  if (names.some((name) => !known.includes(name)) || new Set(names).size < names.length) {
+    throw new Wrong(`--senders is \`${text}\`: ${known.join(', ')} or both, for example ${known.join(',')}`);
+  }
+  return names;
+}
+
 /**
  * Options of a command line, or `null` if it asks for help. `defaults` has the texts of all options, those of both programs among
  * them, which are read here.

@@ -3,15 +3,14 @@
 // A live video by WebTransport to a browser, beside TCP downloads over a link that loses packets: from makeway's sender, and from quinn's
 // own queue of datagrams.
 
-import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { makeClip } from './clip.js';
+import { encode, makeClip } from './clip.js';
 import { CLIP, FPS, columns, median, plain } from './figures.js';
 import { driver, found, note, program, writable } from './isolated.js';
-import { Wrong, disciplines, given, rate } from './options.js';
+import { discipline, given, rate, senders, share } from './options.js';
 
 const HELP = `\
 A live video by WebTransport to a browser, beside TCP downloads over a link that loses packets: from
@@ -52,30 +51,6 @@ const STALL_MS = 50;
 const WARM = 3;
 const SENDERS = { makeway: 'makeway', quinn: 'plain' };
 
-function share(text) {
-  const loss = /^0?\.\d{1,6}$|^0$/.test(text) ? Number(text) : NaN;
-  if (!(loss >= 0 && loss <= 0.5)) {
-    throw new Wrong(`--loss is \`${text}\`: a share from 0 to 0.5, for example 0.01`);
-  }
-  return loss;
-}
-
-function senders(text) {
-  const names = text.split(',');
-  if (names.some((name) => !(name in SENDERS)) || new Set(names).size < names.length) {
-    throw new Wrong(`--senders is \`${text}\`: makeway, quinn or both, for example makeway,quinn`);
-  }
-  return names;
-}
-
-function discipline(text) {
-  const names = disciplines(text);
-  if (names.length > 1) {
-    throw new Wrong(`--discipline is \`${text}\`: one name, for example fq-codel`);
-  }
-  return names[0];
-}
-
 /** Options of a command line, or `null` if it asks for help. */
 function read(line) {
   const values = given(line, {
@@ -100,25 +75,8 @@ function read(line) {
     backend: 'nfqueue',
     loss: share(values.loss),
     video: rate('video', values.video),
-    senders: senders(values.senders),
+    senders: senders(values.senders, Object.keys(SENDERS)),
   };
-}
-
-/** The clip as VP8 in three temporal layers, of which the lowest has each fourth frame; a keyframe each 4 s. */
-function encode(clip, file, bps) {
-  const kbit = Math.round(bps / 1000);
-  const layers = [0.4, 0.6, 1].map((part) => Math.round(part * kbit)).join(',');
-  const made = spawnSync(
-    'ffmpeg',
-    ['-hide_banner', '-nostdin', '-loglevel', 'error', '-y', '-i', clip, '-c:v', 'libvpx', '-deadline', 'realtime', '-cpu-used', '8',
-      '-b:v', `${kbit}k`, '-minrate', `${kbit}k`, '-maxrate', `${kbit}k`, '-bufsize', `${kbit / 2}k`, '-g', '100', '-keyint_min', '100',
-      '-lag-in-frames', '0', '-auto-alt-ref', '0', '-max-intra-rate', '300', '-error-resilient', 'default', '-ts-parameters',
-      `ts_number_layers=3:ts_target_bitrate=${layers}:ts_rate_decimator=4,2,1:ts_periodicity=4:ts_layer_id=0,2,1,2:ts_layering_mode=3`, file],
-    { encoding: 'utf8' },
-  );
-  if (made.error || made.status !== 0) {
-    throw new Error(`ffmpeg made no VP8: ${made.error?.message ?? made.stderr.trim()}`);
-  }
 }
 
 /** The server in its namespace, once it listens. */

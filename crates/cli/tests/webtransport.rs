@@ -6,29 +6,8 @@
 mod chromium;
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 
-use chromium::{MAKEWAY, checks_its_arguments, folder, measured};
-
-/// The server, an example of makeway-quinn: built with the tests of the workspace.
-fn server() -> PathBuf {
-    let this = std::env::current_exe().unwrap();
-    let server = this
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .join("examples/webtransport");
-    if !server.exists() {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--locked", "--quiet", "--workspace"])
-            .args(["--example", "webtransport"])
-            .env_remove("CARGO_MANIFEST_DIR")
-            .status();
-        assert!(built.unwrap().success());
-    }
-    server
-}
+use chromium::{MAKEWAY, checks_its_arguments, example, folder, measured};
 
 #[test]
 fn arguments_are_checked_before_anything_starts() {
@@ -60,7 +39,7 @@ fn arguments_are_checked_before_anything_starts() {
 fn a_browser_is_shown_a_live_video_in_time_beside_two_downloads() {
     let Some(folder) = folder() else { return };
     let program = folder.join("webtransport.js");
-    let server = server();
+    let server = example("webtransport");
     let line = "--senders makeway --video 400kbit --seconds 4";
     let line: Vec<&str> = line.split(' ').collect();
     let line = [&["--server", server.to_str().unwrap()], &line[..]].concat();

@@ -22,6 +22,7 @@ use makeway_quinn::send::sbpn2::Sbpn2;
 use makeway_quinn::send::{Config, Event, Frame, FrameId, Outcome};
 use makeway_quinn::units::Instant;
 use makeway_quinn::{AHEAD, Sender};
+use makeway_testing::camera::Camera;
 use tokio::io::{AsyncReadExt, Stdin};
 use tokio::time::{MissedTickBehavior, interval};
 use wtransport::quinn::{self, TransportConfig};
@@ -39,90 +40,6 @@ const KEPT: usize = 512;
 /// Payload of a datagram, without what is in front of it. All paths of QUIC carry 1200 B packets (RFC 9000 §14).
 const PART: usize = 1100;
 const HEADER: usize = 36;
-
-/// Frames of an IVF file: 32 bytes of header, then each with its length in 4 bytes and its time in 8, little endian.
-fn clip(file: &str) -> Fallible<Vec<Bytes>> {
-    let mut bytes = Bytes::from(std::fs::read(file)?);
-    let wrong =
-        || format!("{file} is no IVF file of VP8: make one with ffmpeg -c:v libvpx out.ivf");
-    if bytes.len() < 32 || &bytes[..4] != b"DKIF" || &bytes[8..12] != b"VP80" {
-        return Err(wrong().into());
-    }
-    let mut rest = bytes.split_off(32);
-    let mut frames = Vec::new();
-    while rest.len() > 12 {
-        let length = u32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
-        rest = rest.split_off(12);
-        if length == 0 || length > rest.len() {
-            return Err(wrong().into());
-        }
-        frames.push(rest.split_to(length));
-    }
-    let is_keyframe = frames.first().is_some_and(is_keyframe);
-    is_keyframe.then_some(frames).ok_or_else(|| wrong().into())
-}
-
-/// RFC 6386 §9.1: bit 0 of a frame is 0 in a keyframe.
-fn is_keyframe(frame: &Bytes) -> bool {
-    frame[0] & 1 == 0
-}
-
-/// The encoder: plays the clip, and goes on at the next keyframe if one is asked for.
-struct Camera {
-    clip: Vec<Bytes>,
-    next: usize,
-    /// Frames since the last keyframe: the layers repeat after four of them (0, 2, 1, 2).
-    since: usize,
-    /// Numbers of the latest frames of layers 0 and 1.
-    base: u32,
-    middle: u32,
-    number: u32,
-    keyframes: u32,
-}
-
-/// A frame of the camera.
-struct Picture {
-    number: u32,
-    refers_to: u32,
-    layer: u8,
-    data: Bytes,
-}
-
-impl Camera {
-    fn shoot(&mut self) -> Picture {
-        let data = self.clip[self.next].clone();
-        self.next = (self.next + 1) % self.clip.len();
-        let number = self.number;
-        self.number += 1;
-        let is_keyframe = is_keyframe(&data);
-        self.since = if is_keyframe { 0 } else { self.since + 1 };
-        let (layer, refers_to) = match self.since % 4 {
-            _ if is_keyframe => (0, number),
-            0 => (0, self.base),
-            1 => (2, self.base),
-            2 => (1, self.base),
-            _ => (2, self.middle),
-        };
-        match layer {
-            0 => (self.base, self.middle) = (number, number),
-            1 => self.middle = number,
-            _ => {}
-        }
-        self.keyframes += u32::from(is_keyframe);
-        Picture {
-            number,
-            refers_to,
-            layer,
-            data,
-        }
-    }
-
-    /// The next frame is a keyframe.
-    fn refresh(&mut self) {
-        let after = self.clip[self.next..].iter().position(is_keyframe);
-        self.next = after.map_or(0, |after| self.next + after);
-    }
-}
 
 /// A datagram that left, or will.
 struct Sent {
@@ -158,8 +75,6 @@ struct Server {
     sent: VecDeque<Sent>,
     /// Datagrams of each layer so far.
     next: [u32; 3],
-    /// No other keyframe is made before this one was sent.
-    keyframe: u32,
     counts: Counts,
 }
 
@@ -201,9 +116,6 @@ impl Server {
             picture.data.chunks(PART).enumerate().map(part).collect()
         };
         self.counts.frames += 1;
-        if picture.number == picture.refers_to {
-            self.keyframe = picture.number;
-        }
         match &mut self.way {
             Way::Makeway(sender, frames) => {
                 let known = |(number, id, _): &(u32, FrameId, _)| {
@@ -246,11 +158,7 @@ impl Server {
 
     /// The encoder makes a keyframe, unless the latest one is newer than the frame that was lost.
     fn refresh(&mut self, lost: u32) {
-        if self.keyframe <= lost {
-            self.camera.refresh();
-            self.keyframe = self.camera.number;
-            self.counts.refreshes += 1;
-        }
+        self.counts.refreshes += u64::from(self.camera.refresh(lost));
     }
 
     /// A datagram did not come: it is sent again if it is of use.
@@ -377,7 +285,7 @@ async fn main() -> Fallible<()> {
     {
         return Err(usage.into());
     }
-    let clip = clip(file)?;
+    let camera = Camera::open(file)?;
     let address: SocketAddr = listen.parse()?;
     let identity = Identity::self_signed([address.ip().to_string()])?;
     let hash = identity.certificate_chain().as_slice()[0]
@@ -413,20 +321,11 @@ async fn main() -> Fallible<()> {
     };
     let server = Server {
         way,
-        camera: Camera {
-            clip,
-            next: 0,
-            since: 0,
-            base: 0,
-            middle: 0,
-            number: 0,
-            keyframes: 0,
-        },
+        camera,
         session: prefix.freeze(),
         zero: std::time::Instant::now(),
         sent: VecDeque::new(),
         next: [0; 3],
-        keyframe: 0,
         counts: Counts::default(),
     };
     let counts = server.run(connection, &mut input).await?;

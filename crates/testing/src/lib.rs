@@ -6,6 +6,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::Duration;
 
+pub mod camera;
 mod real_time;
 
 pub use real_time::{

@@ -36,6 +36,22 @@ pub fn folder() -> Option<PathBuf> {
     Some(folder)
 }
 
+/// An example of another crate, built with the tests of the workspace.
+#[allow(dead_code)] // The call has none.
+pub fn example(name: &str) -> PathBuf {
+    let this = std::env::current_exe().unwrap();
+    let example = this.ancestors().nth(2).unwrap().join("examples").join(name);
+    if !example.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--locked", "--quiet", "--workspace"])
+            .args(["--example", name])
+            .env_remove("CARGO_MANIFEST_DIR")
+            .status();
+        assert!(built.unwrap().success());
+    }
+    example
+}
+
 pub fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
