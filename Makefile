@@ -3,6 +3,7 @@
 # make test    format, lints as errors, all tests
 # make browser a call between two real browsers beside downloads: make browser ARGS='--help'
 # make webtransport a live video to a real browser by WebTransport, beside downloads: make webtransport ARGS='--help'
+# make webrtc  a live video to a real browser by WebRTC, from str0m with makeway's queue, beside downloads: make webrtc ARGS='--help'
 # make papers  the papers' experiments in simulated time, each as long as the paper's, ten replications: out/papers; goes on where it was stopped
 # make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it
 # make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask: out/sweep.json; after make python
@@ -11,10 +12,12 @@
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
-.PHONY: demo browser webtransport papers package installed python bench-sweep test peers test-binaries check fuzz
+.PHONY: demo browser webtransport webrtc papers package installed python bench-sweep test peers test-binaries check fuzz
 
 # What the BPF qdiscs and libbpf are built with.
 QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+# What str0m, of an example, is built with.
+OPENSSL = /usr/include/openssl/ssl.h=libssl-dev
 # What tests run beside our own programs. Without root their tests are skipped, and counted.
 PEERS = valgrind=valgrind python3=python3 pip3=python3-pip ffmpeg=ffmpeg qemu-system-x86_64=qemu-system-x86 busybox=busybox-static \
 	modprobe=kmod tc=iproute2 setpriv=util-linux /usr/lib/systemd/systemd=systemd tshark=tshark tcpdump=tcpdump ns=ns2 \
@@ -48,7 +51,7 @@ demo:
 	@target/debug/makeway demo --out out/demo
 
 test:
-	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(QDISCS)
+	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(OPENSSL) $(QDISCS)
 	cargo fmt --all --check
 	@$(MAKE) --no-print-directory -j2 peers test-binaries
 	scripts/test
@@ -77,6 +80,12 @@ webtransport:
 	@$(PLAYWRIGHT)
 	@cargo build --locked --bin makeway --example webtransport --example delay
 	@node browser/webtransport.js $(ARGS)
+
+webrtc:
+	@scripts/setup cargo=cargo iptables=iptables $(OPENSSL) $(QDISCS) $(CALL)
+	@$(PLAYWRIGHT)
+	@cargo build --locked --bin makeway --example webrtc --example delay
+	@node browser/webrtc.js $(ARGS)
 
 papers:
 	@scripts/setup cargo=cargo iptables=iptables $(QDISCS) qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod
