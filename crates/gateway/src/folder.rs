@@ -190,6 +190,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+    use crate::stranger::as_stranger;
 
     #[test]
     fn a_user_is_known_by_the_number_outside() {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_a_pipe_a_strangers_and_an_endless_file_are_not_read() {
+    fn a_link_a_pipe_an_open_and_an_endless_file_are_not_read() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         write(&at("file"), b"text").unwrap();
@@ -240,6 +241,35 @@ mod tests {
         assert!(read(&at("pipe"), 4).is_err());
         fs::set_permissions(at("file"), fs::Permissions::from_mode(0o666)).unwrap();
         assert!(read(&at("file"), 4).is_err(), "others may write to it");
+    }
+
+    #[test]
+    fn a_file_and_a_folder_of_another_user_are_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, folder) = (place.path().join("file"), place.path().join("folder"));
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let make = || {
+            let options = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .mode(0o600)
+                .open(&path);
+            options
+                .and_then(|mut file| file.write_all(b"text"))
+                .unwrap();
+            fs::create_dir(&folder).unwrap();
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        };
+        if as_stranger(make).is_none() {
+            return;
+        }
+        for refused in [
+            read(&path, 4).unwrap_err(),
+            open(&path, OpenOptions::new().write(true)).unwrap_err(),
+            make_one(&folder).unwrap_err(),
+        ] {
+            assert!(refused.to_string().contains("another user's"), "{refused}");
+        }
     }
 
     #[test]

@@ -25,5 +25,7 @@ mod place;
 pub mod protocol;
 pub mod rules;
 pub mod socket;
+#[cfg(test)]
+mod stranger;
 mod text;
 mod tool;

@@ -283,6 +283,7 @@ fn same_file(file: &File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stranger::as_stranger;
 
     fn place(folder: &Path, interface: &str) -> Place {
         Place {
@@ -338,9 +339,17 @@ mod tests {
             drop(place.clone().take().unwrap());
             drop(stranger);
         }
-        // One of another user that listens is distinguished by its user; this one is ours.
-        let other = socket(SocketType::SEQPACKET);
-        listen(&other, 8).unwrap();
+        let listens = || {
+            let other = socket(SocketType::SEQPACKET);
+            listen(&other, 8).unwrap();
+            other
+        };
+        if let Some(stranger) = as_stranger(listens) {
+            drop(place.clone().take().unwrap());
+            drop(stranger);
+        }
+        // This one is ours.
+        let _other = listens();
         let error = place.take().unwrap_err();
         assert!(matches!(error, PlaceError::Elsewhere { .. }), "{error}");
     }

@@ -92,7 +92,7 @@ fn wanted(args: &Doctor) -> (Option<Finding>, Vec<Wanted>) {
     let is_known = |all: &[Wanted], name: &str| all.iter().any(|one| one.interface == name);
     // Those that cannot be asked are found out one by one.
     let running = client::all().unwrap_or_default();
-    for one in running.iter().filter(|one| one.here) {
+    for one in running.found.iter().filter(|one| one.here) {
         if !is_known(&all, &one.status.interface) {
             all.push(Wanted::of(&one.status));
         }

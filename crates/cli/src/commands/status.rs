@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use makeway_gateway::control::client::{self, Found};
+use makeway_gateway::control::client::{self, All, Found};
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::{DirectionStatus, Status as Instance};
 use makeway_gateway::datapath::{FlowStats, TagStats};
@@ -44,12 +44,15 @@ pub struct Status {
     flows: usize,
 }
 
-/// Runs it. Exit status 1 if none runs on the interface that was asked for.
+/// Runs it. Exit status 1 if none runs on the interface that was asked for, and if one does not answer.
 pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
-    let found = match &args.interface {
+    let All { found, silent } = match &args.interface {
         None => client::all()?,
         Some(name) => match client::status(name) {
-            Ok(status) => vec![Found { status, here: true }],
+            Ok(status) => All {
+                found: vec![Found { status, here: true }],
+                silent: Vec::new(),
+            },
             Err(error) => {
                 // A misspelt name is not "not running".
                 Interface::find(name)?;
@@ -60,17 +63,19 @@ pub fn run(args: &Status) -> anyhow::Result<ExitCode> {
     if args.json {
         let instances: Vec<&Instance> = found.iter().map(|found| &found.status).collect();
         text::say!("{:#}", json!({ "version": 1, "instances": instances }));
-        return Ok(ExitCode::SUCCESS);
-    }
-    if found.is_empty() {
+    } else if found.is_empty() && silent.is_empty() {
         text::say!("No makeway runs here. Start one: `sudo makeway up wan0 --rate 20mbit`.");
+    } else {
+        let shown: Vec<String> = found
+            .iter()
+            .map(|found| instance(found, args.flows))
+            .collect();
+        text::say!("{}", shown.join("\n").trim_end());
     }
-    let shown: Vec<String> = found
-        .iter()
-        .map(|found| instance(found, args.flows))
-        .collect();
-    text::say!("{}", shown.join("\n").trim_end());
-    Ok(ExitCode::SUCCESS)
+    for (interface, error) in &silent {
+        eprintln!("makeway: {interface}: {error}");
+    }
+    Ok(ExitCode::from(u8::from(!silent.is_empty())))
 }
 
 fn instance(found: &Found, flows: usize) -> String {

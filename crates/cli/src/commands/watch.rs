@@ -71,10 +71,13 @@ pub fn run(args: &Watch) -> anyhow::Result<ExitCode> {
 fn ask(name: Option<&str>) -> anyhow::Result<Vec<Status>> {
     Ok(match name {
         Some(name) => vec![client::status(name)?],
-        None => client::all()?
-            .into_iter()
-            .map(|found| found.status)
-            .collect(),
+        None => {
+            let all = client::all()?;
+            match all.silent.into_iter().next() {
+                Some((_, error)) if all.found.is_empty() => return Err(error.into()),
+                _ => all.found.into_iter().map(|found| found.status).collect(),
+            }
+        }
     })
 }
 

@@ -16,6 +16,7 @@ mod hostile;
 mod metrics;
 mod overload;
 mod service;
+mod silent;
 mod tags;
 mod traced;
 mod tune;

@@ -3,6 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -118,36 +119,62 @@ pub struct Found {
     pub here: bool,
 }
 
-/// Every instance of which the user may see the files, and what the kernel shapes without one; those of this network
-/// namespace first.
+/// All that shapes on this machine.
+#[derive(Debug, Default)]
+pub struct All {
+    /// Those that answered, and qdiscs without a process; those of this network namespace first.
+    pub found: Vec<Found>,
+    /// Interfaces of others, which run, and why they did not.
+    pub silent: Vec<(String, AskError)>,
+}
+
+/// Every instance of which the user may see the files, and what the kernel shapes without one. They are asked at the same time, so
+/// that one that does not answer delays the others by nothing, and hides none.
 ///
 /// # Errors
-/// If one runs and cannot be asked.
-pub fn all() -> Result<Vec<Found>, AskError> {
+/// If the folder of instances cannot be read.
+pub fn all() -> Result<All, AskError> {
     let namespace = place::namespace()?;
-    let mut found = Vec::new();
-    for place in Place::all().into_iter().filter(Place::is_held) {
-        match ask_at(&place, &Request::Status) {
-            Ok(Answer::Status(status)) => found.push(Found {
+    let mut all = All::default();
+    let held: Vec<Place> = Place::all().into_iter().filter(Place::is_held).collect();
+    let answers: Vec<_> = thread::scope(|scope| {
+        let asked = held
+            .iter()
+            .map(|place| scope.spawn(|| ask_at(place, &Request::Status)));
+        let asked: Vec<_> = asked.collect();
+        let joined = asked.into_iter().map(thread::ScopedJoinHandle::join);
+        joined
+            .map(|answer| answer.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    });
+    for (place, answer) in held.iter().zip(answers) {
+        match answer {
+            Ok(Answer::Status(status)) => all.found.push(Found {
                 status,
                 here: place.namespace == namespace,
             }),
-            Ok(other) => return Err(unexpected(other)),
+            Ok(other) => all
+                .silent
+                .push((place.interface.clone(), unexpected(other))),
             // It ended since we looked.
             Err(AskError::NotRunning { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) => all.silent.push((place.interface.clone(), error)),
         }
     }
     for place in Place::in_the_kernel() {
-        if !place.is_held()
-            && let Some(status) = in_the_kernel(&place)?
-        {
-            let here = place.namespace == namespace;
-            found.push(Found { status, here });
+        if place.is_held() {
+            continue;
+        }
+        let here = place.namespace == namespace;
+        match in_the_kernel(&place) {
+            Ok(status) => all
+                .found
+                .extend(status.map(|status| Found { status, here })),
+            Err(error) => all.silent.push((place.interface, error)),
         }
     }
-    found.sort_by_key(|found| !found.here);
-    Ok(found)
+    all.found.sort_by_key(|found| !found.here);
+    Ok(all)
 }
 
 /// Qdiscs in the kernel where no process runs.
@@ -383,22 +410,34 @@ fn unexpected(answer: Answer) -> AskError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
+    use std::path::Path;
 
     use rustix::net::Shutdown;
 
     use super::*;
+    use crate::stranger::as_stranger;
+
+    fn place(folder: &Path) -> Place {
+        Place {
+            folder: folder.into(),
+            interface: "wan0".into(),
+            namespace: 1,
+        }
+    }
 
     /// Asks an instance that ends `dropped` connections without an answer.
     fn asked_of_one_that_drops(dropped: u32) -> Result<Answer, AskError> {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place {
-            folder: folder.path().into(),
-            interface: "wan0".into(),
-            namespace: 1,
-        };
+        let place = place(folder.path());
         let listener = UnixListener::bind(place.socket()).unwrap();
+        asked_of(&place, &listener, dropped)
+    }
+
+    fn asked_of(place: &Place, listener: &UnixListener, dropped: u32) -> Result<Answer, AskError> {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for n in 0.. {
@@ -408,19 +447,35 @@ mod tests {
                     if n < dropped {
                         continue;
                     }
-                    BufReader::new(&stream)
-                        .read_line(&mut String::new())
-                        .unwrap();
+                    let mut line = String::new();
+                    BufReader::new(&stream).read_line(&mut line).unwrap();
+                    if line.is_empty() {
+                        continue;
+                    }
                     let answer = Answer::Status(Status::default());
                     serde_json::to_writer(&stream, &answer).unwrap();
                     stream.write_all(b"\n").unwrap();
                 }
             });
-            let answer = ask_at(&place, &Request::Status);
+            let answer = ask_at(place, &Request::Status);
             // Nobody is waited for any more.
-            rustix::net::shutdown(&listener, Shutdown::Both).unwrap();
+            rustix::net::shutdown(listener, Shutdown::Both).unwrap();
             answer
         })
+    }
+
+    #[test]
+    fn another_users_instance_is_not_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let place = place(folder.path());
+        let bound = as_stranger(|| UnixListener::bind(place.socket()).unwrap());
+        let Some(listener) = bound else { return };
+        let answer = asked_of(&place, &listener, 0);
+        assert!(
+            matches!(answer, Err(AskError::NotPermitted { .. })),
+            "{answer:?}"
+        );
     }
 
     #[test]
