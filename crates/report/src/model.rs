@@ -60,7 +60,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Of senders and queues that were so late, where a run bears `limit_ms`.
+    /// Of senders and queues, of which each may be late by `limit_ms`.
     pub fn new(senders_ms: f64, queues_ms: f64, limit_ms: f64) -> Self {
         Self {
             senders_ms,

@@ -270,7 +270,7 @@ pub fn quality(loss: f64) -> &'static str {
 pub fn stall(report: &Report) -> Option<String> {
     let (stalled, late) = report.stalled_ms().zip(report.lateness)?;
     Some(format!(
-        "not measured: this machine stalled by {stalled:.1} ms, and a run bears {}",
+        "not measured: this machine stalled by {stalled:.1} ms, and the limit is {}",
         millis(late.limit_ms)
     ))
 }
@@ -416,7 +416,7 @@ mod tests {
             report.lateness = Some(Lateness::new(senders, queues, 10.0));
             assert_eq!(
                 said(&report),
-                "SQF was not measured: this machine stalled by 35.0 ms, and a run bears 10 ms."
+                "SQF was not measured: this machine stalled by 35.0 ms, and the limit is 10 ms."
             );
         }
     }

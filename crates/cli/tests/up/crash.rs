@@ -3,6 +3,9 @@
 //!
 //! By default a sample of the calls that change something outside of the process; all of them with MAKEWAY_POINTS=all.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
 use super::traced::{self, Act, Call, changes};
 use super::*;
 
@@ -37,14 +40,14 @@ pub fn killed_at(line: &str, point: Option<usize>) -> (usize, Vec<i64>) {
     (calls.len(), calls)
 }
 
-/// Rules, qdiscs, devices and files of a makeway left in this network namespace.
+/// Rules, files, processes and ifb devices of a makeway left in this network namespace.
 pub fn left() -> Vec<String> {
     let mut left = Vec::new();
     if rules() {
         left.push("rules".into());
     }
     let namespace = std::fs::metadata("/proc/thread-self/ns/net").unwrap();
-    let of = format!("@{}", std::os::unix::fs::MetadataExt::ino(&namespace));
+    let of = format!("@{}", namespace.ino());
     let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
     for folder in [
         "/run/makeway".into(),
@@ -55,11 +58,34 @@ pub fn left() -> Vec<String> {
         let names = entries.map(|entry| entry.path().display().to_string());
         left.extend(names.filter(|name| name.contains(&of)));
     }
+    // One that was told to end may take a moment.
+    let end = Instant::now() + Duration::from_secs(2);
+    while let Some(process) = running(&namespace) {
+        if Instant::now() > end {
+            left.push(process);
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
     let interfaces = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     if interfaces.contains("mwifb") {
         left.push("an ifb device".into());
     }
     left
+}
+
+/// A makeway in this network namespace.
+fn running(namespace: &Metadata) -> Option<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut ours = processes.filter_map(|process| {
+        let path = process.path();
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        // One that has ended has no namespace.
+        let of = std::fs::metadata(path.join("ns/net")).ok()?;
+        let is_ours = name.trim() == "makeway" && of.ino() == namespace.ino();
+        is_ours.then(|| format!("process {}", process.file_name().to_string_lossy()))
+    });
+    ours.next()
 }
 
 /// Whether a packet comes through from `near` to the far end.

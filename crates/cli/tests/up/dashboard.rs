@@ -168,7 +168,7 @@ fn the_page_measures_latency_under_load_with_makeway_and_without() {
     if !Path::new("/usr/bin/chromium").exists() {
         return skip("no chromium: apt-get install chromium");
     }
-    if !common::inside_in_real_time(NAME, &[Path::new(MAKEWAY)]) {
+    if !common::inside_in_calm(NAME) {
         return;
     }
     let rig = super::tune::Measured::new();

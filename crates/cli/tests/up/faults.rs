@@ -36,9 +36,25 @@ const FAULTS: [Fault; 4] = [
     Fault {
         name: "receive",
         errno: libc::EIO,
-        is: |call| [libc::SYS_recvfrom, libc::SYS_recvmsg].contains(&call.number),
+        is: |call| [libc::SYS_recvfrom, libc::SYS_recvmsg].contains(&call.number) && !is_unix(call),
     },
 ];
+
+/// Whether the call's descriptor is a Unix socket: reading one has no such fault, and the standard library, which hears by one whether
+/// a program was started, does not expect it.
+fn is_unix(call: Call) -> bool {
+    let process = format!("/proc/{}", call.thread);
+    let socket = fs::read_link(format!("{process}/fd/{}", call.arguments[0]));
+    let sockets = fs::read_to_string(format!("{process}/net/unix"));
+    let (Ok(socket), Ok(sockets)) = (socket, sockets) else {
+        return false;
+    };
+    let inode = socket.to_string_lossy();
+    let inode = inode.trim_start_matches("socket:[").trim_end_matches(']');
+    sockets
+        .lines()
+        .any(|line| line.split_ascii_whitespace().nth(6) == Some(inode))
+}
 
 /// Runs `line` under ptrace until it says that it runs or ends, with the call number `nth` of the fault's kind failing, and
 /// kills it then; the number of calls, and its output.

@@ -363,15 +363,25 @@ fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
     ip("link set other down");
     ip("link set other name near");
     ip("link set near up");
-    for harm in ["link del", "link set"] {
-        let mut up = Up::start(BOTH);
-        let device = status()["directions"][1]["device"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+    let harmed = |harm: &str| {
+        let device = status()["directions"][1]["device"].clone();
+        let device = device.as_str().unwrap().to_owned();
         let down = if harm == "link set" { " down" } else { "" };
         ip(&format!("{harm} {device}{down}"));
-        assert!(comes_in(&far), "{harm} {device}{down}");
+        device
+    };
+    for harm in ["link del", "link set"] {
+        let (ok, said) = say(&detached);
+        assert!(ok, "{said}");
+        harmed(harm);
+        let (ok, said) = say("down near");
+        assert!(ok, "{harm}: {said}");
+        assert!(comes_in(&far), "{harm}, then down");
+        assert_eq!(remains(), [""; 0]);
+
+        let mut up = Up::start(BOTH);
+        let device = harmed(harm);
+        assert!(comes_in(&far), "{harm} {device}");
         let (status, said) = up.end();
         assert!(!status.success() && said.contains(&device), "{said}");
         assert_eq!(remains(), [""; 0]);

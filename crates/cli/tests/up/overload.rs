@@ -105,8 +105,8 @@ struct Told {
     time: Duration,
     /// Offered load as a multiple of the capacity.
     offered: f64,
-    /// Of `status`, of `--set`, of `down`.
-    took: [Duration; 3],
+    /// Of `status`, of `--set`, of `down`, of SIGTERM.
+    took: [Duration; 4],
     asked: usize,
     /// More memory after the first third, in KiB.
     grown: u64,
@@ -116,10 +116,10 @@ struct Told {
 
 impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [status, set, down] = self.took.map(|took| took.as_millis());
+        let [status, set, down, signal] = self.took.map(|took| took.as_millis());
         write!(
             f,
-            "{:.1} times the capacity for {} s: status p99 {status} ms, --set p99 {set} ms ({} each), down {down} ms, memory {:+} KiB",
+            "{:.1} times the capacity for {} s: status p99 {status} ms, --set p99 {set} ms ({} each), down {down} ms, SIGTERM {signal} ms, memory {:+} KiB",
             self.offered,
             self.time.as_secs(),
             self.asked,
@@ -188,7 +188,8 @@ impl Drop for Floods {
 }
 
 fn overload(time: Duration) -> Told {
-    let mut up = Up::start(&format!("up near --rate {}mbit --backend nfqueue", rate()));
+    let line = format!("up near --rate {}mbit --backend nfqueue", rate());
+    let mut up = Up::start(&line);
     let watch = Watch::open();
     let stop = Arc::new(AtomicBool::new(false));
     let flood = {
@@ -230,17 +231,26 @@ fn overload(time: Duration) -> Told {
     let begin = Instant::now();
     let (ok, said) = say("down near");
     let down = begin.elapsed();
-    drop(stops);
-    flood.join().unwrap();
     assert!(ok, "{said}");
     let (status, said) = up.end();
+    assert!(status.success(), "{said}");
+
+    let mut up = Up::start(&line);
+    // The queue is full.
+    thread::sleep(Duration::from_millis(200));
+    let begin = Instant::now();
+    up.signal(libc::SIGTERM);
+    let (status, said) = up.end();
+    let signal = begin.elapsed();
+    drop(stops);
+    flood.join().unwrap();
     assert!(status.success(), "{said}");
 
     let asks = asked.len();
     let told = Told {
         time,
         offered,
-        took: [p99(asked), p99(set), down],
+        took: [p99(asked), p99(set), down, signal],
         asked: asks,
         grown,
         egress,

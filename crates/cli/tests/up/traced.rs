@@ -4,7 +4,12 @@
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
+use std::time::Duration;
+
+/// The longest that a traced program may take, on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Decision about a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +59,30 @@ pub fn run(
             _ => Err(std::io::Error::last_os_error()),
         });
     }
+    let (start, started) = channel();
+    let (end, has_ended) = channel::<()>();
     // On a thread that has no other children to wait for.
-    let traced = || {
+    let traced = move || {
         #[expect(clippy::zombie_processes, reason = "it is waited for by its number")]
         let child = command.spawn().expect("it starts");
-        follow(child.id() as libc::pid_t, children, at)
+        let first = child.id() as libc::pid_t;
+        let _ = start.send(first);
+        let ended = follow(first, children, at);
+        drop(end);
+        ended
     };
-    thread::scope(|scope| scope.spawn(traced).join().expect("it is followed"))
+    thread::scope(|scope| {
+        let traced = scope.spawn(traced);
+        let first = started.recv().expect("it starts");
+        let hangs = has_ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout);
+        if hangs {
+            // SAFETY: no pointers; its end was not waited for.
+            unsafe { libc::kill(first, libc::SIGKILL) };
+        }
+        let ended = traced.join().expect("it is followed");
+        assert!(!hangs, "it hangs");
+        ended
+    })
 }
 
 fn follow(first: libc::pid_t, children: bool, mut at: impl FnMut(Call) -> Act) -> Option<i32> {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use makeway_testing::{CALM, CLOCK, PATIENT, in_real_time_within_or, skip};
+use makeway_testing::{CALM, CLOCK, PATIENT, in_real_time, in_real_time_within_or, skip};
 use makeway_vm::again;
 
 const MARK: &str = "MAKEWAY_TEST_INSIDE";
@@ -23,6 +23,14 @@ pub fn inside(test: &str) -> bool {
 /// As [`inside`], for a test that keeps real time: see [`in_real_time_within_or`]. `programs` are those that it runs.
 pub fn inside_in_real_time(test: &str, programs: &[&Path]) -> bool {
     inside_within(CALM, test, programs)
+}
+
+/// As [`inside`], for a test that keeps real time with programs that no guest has: see [`in_real_time`].
+#[allow(dead_code)] // Of one test program.
+pub fn inside_in_calm(test: &str) -> bool {
+    enter(|runtime| {
+        in_real_time(|| run(test, runtime));
+    })
 }
 
 /// As [`inside_in_real_time`], for a test of order and counts: clients, tools and watchdogs that it runs wait for an answer for some
