@@ -14,13 +14,19 @@ use rustix::net::sockopt::set_socket_linger;
 use crate::request::{Count, OK, Word, read_line};
 use crate::result::{Latency, Measured, Phase, Probe, latency, load, rate_of};
 use crate::server::COUNTS;
-use crate::socket::connected;
+use crate::socket::{Until, connected};
 
 /// Threads that probe, and the time from one's probe to its next: 20 probes in a second at most, about 80 kbit/s.
 const PROBERS: u32 = 4;
 const PERIOD: Duration = Duration::from_millis(200);
-/// A probe without an answer is lost after so long, as is the first connection.
+/// A connection takes at most so long, from the first packet to the end of the server's answer; a probe without one is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Counts of a connection at most: those of 100 s, and a server ends an upload after 20.
+const MOST_COUNTS: usize = 1000;
+/// Characters of a server's words that are shown.
+const MOST_WORDS: usize = 200;
+/// A measurement may take so much longer than its phases: connections of its loads, and a busy machine.
+const MARGIN: Duration = Duration::from_secs(20);
 /// Share of a phase with load before its probes count.
 const RAMP: f64 = 0.25;
 /// For the queue of a phase to drain before the next.
@@ -57,6 +63,12 @@ impl Plan {
             connections: 4,
             most_bytes: 1_000_000_000,
         }
+    }
+
+    /// A measurement ends after this in any case, and rates that were taken off for it come back.
+    pub fn longest(&self) -> Duration {
+        // Of each phase the last probe as well, and of the whole the first connection.
+        self.idle + 2 * (self.load + MOST_DRAIN + PATIENCE) + PATIENCE + MARGIN
     }
 }
 
@@ -112,6 +124,17 @@ pub enum LineError {
         /// What is wrong.
         why: String,
     },
+    /// The server makes it last.
+    #[error(
+        "the server {server} is too slow: the measurement did not end within {} s; try another one, or when it is less busy",
+        longest.as_secs()
+    )]
+    TooLong {
+        /// Its address.
+        server: SocketAddr,
+        /// The bound.
+        longest: Duration,
+    },
     /// It was asked to end.
     #[error("stopped")]
     Stopped,
@@ -121,6 +144,7 @@ pub enum LineError {
 struct Shared<'p> {
     plan: &'p Plan,
     began: Instant,
+    stop: &'p AtomicBool,
     /// 0 to 2: the phase now; a probe belongs to the one in which it began.
     phase: AtomicU64,
     ends: AtomicBool,
@@ -132,6 +156,21 @@ const PHASES: [Phase; 3] = [Phase::Idle, Phase::Download, Phase::Upload];
 impl Shared<'_> {
     fn phase(&self) -> Phase {
         PHASES[self.phase.load(Ordering::Relaxed) as usize % PHASES.len()]
+    }
+
+    /// Whether to go on.
+    fn goes_on(&self) -> Result<(), LineError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(LineError::Stopped);
+        }
+        let longest = self.plan.longest();
+        match self.began.elapsed() < longest {
+            true => Ok(()),
+            false => Err(LineError::TooLong {
+                server: self.plan.server,
+                longest,
+            }),
+        }
     }
 
     fn now_s(&self) -> f64 {
@@ -150,28 +189,40 @@ impl Shared<'_> {
     }
 }
 
+/// Opens a connection for `word`; the server's answer.
+fn ask(plan: &Plan, word: Word) -> io::Result<(TcpStream, String)> {
+    let end = Instant::now() + PATIENCE;
+    let mut stream = connected(plan.server, plan.interface.as_deref(), PATIENCE)?;
+    stream.write_all(word.line(&plan.token).as_bytes())?;
+    let answer = read_line(&mut Until {
+        stream: &stream,
+        end,
+    })?;
+    Ok((stream, answer))
+}
+
 /// Opens a connection for `word`.
 fn open(plan: &Plan, word: Word) -> Result<TcpStream, LineError> {
     let server = plan.server;
     let unreachable = |source| LineError::Unreachable { server, source };
-    let mut stream = connected(server, plan.interface.as_deref(), PATIENCE).map_err(unreachable)?;
-    stream
-        .write_all(word.line(&plan.token).as_bytes())
-        .map_err(unreachable)?;
-    let why = read_line(&mut stream).map_err(unreachable)?;
-    match why == OK.trim_end() {
+    let (stream, answer) = ask(plan, word).map_err(unreachable)?;
+    // Of each read of a load.
+    let timeout = stream.set_read_timeout(Some(PATIENCE));
+    timeout.map_err(unreachable)?;
+    match answer == OK.trim_end() {
         true => Ok(stream),
-        false => Err(LineError::Refused { server, why }),
+        // It is shown on a terminal.
+        false => Err(LineError::Refused {
+            server,
+            why: answer.escape_debug().take(MOST_WORDS).collect(),
+        }),
     }
 }
 
 /// Mean of two round trips in ms.
 fn probe(plan: &Plan) -> Option<f64> {
     let began = Instant::now();
-    let mut stream = connected(plan.server, plan.interface.as_deref(), PATIENCE).ok()?;
-    let line = Word::Ping.line(&plan.token);
-    stream.write_all(line.as_bytes()).ok()?;
-    read_line(&mut stream).ok()?;
+    ask(plan, Word::Ping).ok()?;
     Some(began.elapsed().as_secs_f64() * 1e3 / 2.0)
 }
 
@@ -207,7 +258,7 @@ fn receive(stream: &mut TcpStream, counter: &AtomicU64) -> io::Result<()> {
 fn counted(stream: &mut TcpStream, counter: &AtomicU64, counts: &Counts) -> io::Result<()> {
     let mut before = 0;
     let mut message = [0; 16];
-    loop {
+    for _ in 0..MOST_COUNTS {
         stream.read_exact(&mut message)?;
         let Count { bytes, at } = Count::parse(message);
         counter.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
@@ -215,6 +266,10 @@ fn counted(stream: &mut TcpStream, counter: &AtomicU64, counts: &Counts) -> io::
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.push((at, bytes));
     }
+    let server = stream.peer_addr()?;
+    Err(io::Error::other(format!(
+        "the server {server} sends more than {MOST_COUNTS} counts of a connection, and ten in a second are usual"
+    )))
 }
 
 /// Times and bytes so far.
@@ -228,10 +283,13 @@ fn fill(stream: &mut TcpStream) -> io::Result<()> {
 }
 
 /// A download or an upload; payload in bit/s.
-fn run_load(shared: &Shared<'_>, word: Word, stop: &AtomicBool) -> Result<f64, LineError> {
-    let plan = shared.plan;
+fn run_load(shared: &Shared<'_>, word: Word) -> Result<f64, LineError> {
+    let (plan, stop) = (shared.plan, shared.stop);
     let streams: Vec<TcpStream> = (0..plan.connections)
-        .map(|_| open(plan, word))
+        .map(|_| {
+            shared.goes_on()?;
+            open(plan, word)
+        })
         .collect::<Result<_, _>>()?;
     let upload = word == Word::Up;
     let broken = |source| LineError::Broken { upload, source };
@@ -299,11 +357,11 @@ fn run_load(shared: &Shared<'_>, word: Word, stop: &AtomicBool) -> Result<f64, L
 }
 
 /// Waits until the queue of a load has drained: two probes near the idle ones.
-fn drain(shared: &Shared<'_>, idle: &Latency, stop: &AtomicBool) {
+fn drain(shared: &Shared<'_>, idle: &Latency) {
     let end = Instant::now() + MOST_DRAIN;
     let near = idle.p90_ms * 1.5 + 5.0;
     let mut good = 0;
-    while good < 2 && Instant::now() < end && !stop.load(Ordering::Relaxed) {
+    while good < 2 && Instant::now() < end && shared.goes_on().is_ok() {
         good = match probe(shared.plan) {
             Some(ms) if ms < near => good + 1,
             _ => 0,
@@ -311,12 +369,10 @@ fn drain(shared: &Shared<'_>, idle: &Latency, stop: &AtomicBool) {
     }
 }
 
-fn rest(time: Duration, stop: &AtomicBool) -> Result<(), LineError> {
+fn rest(shared: &Shared<'_>, time: Duration) -> Result<(), LineError> {
     let end = Instant::now() + time;
     while Instant::now() < end {
-        if stop.load(Ordering::Relaxed) {
-            return Err(LineError::Stopped);
-        }
+        shared.goes_on()?;
         thread::sleep(COUNTS.min(end.saturating_duration_since(Instant::now())));
     }
     Ok(())
@@ -325,7 +381,7 @@ fn rest(time: Duration, stop: &AtomicBool) -> Result<(), LineError> {
 /// Measures a line; `told` hears of each phase as it begins.
 ///
 /// # Errors
-/// The server cannot be reached, refuses or breaks off; `stop` was set.
+/// The server cannot be reached, refuses or breaks off; it is too slow ([`Plan::longest`]); `stop` was set.
 pub fn measure(
     plan: &Plan,
     stop: &AtomicBool,
@@ -336,6 +392,7 @@ pub fn measure(
     let shared = Shared {
         plan,
         began: Instant::now(),
+        stop,
         phase: AtomicU64::new(0),
         ends: AtomicBool::new(false),
         probes: Mutex::default(),
@@ -345,7 +402,7 @@ pub fn measure(
             let shared = &shared;
             scope.spawn(move || prober(shared, number));
         }
-        let measured = phases(&shared, stop, &mut told);
+        let measured = phases(&shared, &mut told);
         shared.ends.store(true, Ordering::Relaxed);
         measured
     })?;
@@ -353,17 +410,13 @@ pub fn measure(
     Ok(measured)
 }
 
-fn phases(
-    shared: &Shared<'_>,
-    stop: &AtomicBool,
-    told: &mut impl FnMut(Stage),
-) -> Result<Measured, LineError> {
+fn phases(shared: &Shared<'_>, told: &mut impl FnMut(Stage)) -> Result<Measured, LineError> {
     let plan = shared.plan;
     told(Stage {
         phase: Phase::Idle,
         duration: plan.idle,
     });
-    rest(plan.idle, stop)?;
+    rest(shared, plan.idle)?;
     let idle = latency(&shared.since(0.0));
     let mut loads = [Default::default(); 2];
     for (n, word) in [Word::Down, Word::Up].into_iter().enumerate() {
@@ -374,10 +427,10 @@ fn phases(
         });
         shared.phase.store(n as u64 + 1, Ordering::Relaxed);
         let from_s = shared.now_s();
-        let bps = run_load(shared, word, stop)?;
+        let bps = run_load(shared, word)?;
         let to_s = shared.now_s();
         // Those that began under load are answered meanwhile; those that begin now see a queue that drains: they are shown, and do not count.
-        drain(shared, &idle, stop);
+        drain(shared, &idle);
         let mut probes = shared.since(from_s + RAMP * (to_s - from_s));
         probes.retain(|one| one.at_s < to_s);
         loads[n] = load(bps, &probes, &idle);
@@ -389,4 +442,42 @@ fn phases(
         upload,
         probes: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_load_whose_connections_take_too_long_together_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let mut streams = Vec::new();
+            for mut stream in listener.incoming().flatten() {
+                thread::sleep(Duration::from_millis(100));
+                let _ = stream.write_all(OK.as_bytes());
+                streams.push(stream);
+            }
+        });
+        let plan = Plan {
+            connections: 200,
+            ..Plan::new(server, "token".into())
+        };
+        let stop = AtomicBool::new(false);
+        let almost = plan.longest() - Duration::from_secs(1);
+        let shared = Shared {
+            plan: &plan,
+            began: Instant::now().checked_sub(almost).unwrap(),
+            stop: &stop,
+            phase: AtomicU64::new(1),
+            ends: AtomicBool::new(false),
+            probes: Mutex::default(),
+        };
+        let began = Instant::now();
+        let told = run_load(&shared, Word::Down);
+        assert!(matches!(told, Err(LineError::TooLong { .. })), "{told:?}");
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
 }

@@ -66,7 +66,7 @@ impl Count {
     }
 }
 
-/// A line without its end.
+/// A line without its end. How long it may take is the stream's matter.
 ///
 /// # Errors
 /// Of the stream; or a line that is too long or no text.

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other end of a line: answers probes, sends downloads, counts uploads, for those who have the token.
 
+use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::request::{Count, OK, Word, read_line};
-use crate::socket;
+use crate::socket::{self, Until};
 
 /// Between two counts of an upload.
 pub const COUNTS: Duration = Duration::from_millis(100);
-/// A client that says nothing for so long has gone.
+/// A client has so long for its line, and for each write to it.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Refusals: whoever has not the token learns nothing else.
 const NOT_ALLOWED: &str = "not the token\n";
@@ -26,6 +27,8 @@ const BUSY: &str = "busy\n";
 pub struct Bounds {
     /// Connections at a time.
     pub connections: usize,
+    /// Those of one address among them, or of one /64 of IPv6: a host has all of it.
+    pub of_address: usize,
     /// Downloads and uploads among them.
     pub loads: usize,
     /// Bytes of a download or an upload.
@@ -38,6 +41,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             connections: 64,
+            of_address: 16,
             loads: 16,
             bytes: 2_000_000_000,
             time: Duration::from_secs(20),
@@ -76,15 +80,55 @@ impl Drop for Place {
     }
 }
 
+/// Connections of each address that has any.
+type Addresses = Arc<Mutex<HashMap<IpAddr, usize>>>;
+
+/// One of a bounded number of an address, as long as it lives.
+struct Share {
+    all: Addresses,
+    address: IpAddr,
+}
+
+impl Share {
+    fn of(all: &Addresses, address: IpAddr, most: usize) -> Option<Self> {
+        let address = match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+            address => address,
+        };
+        let mut counts = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        (*count < most).then(|| {
+            *count += 1;
+            Self {
+                all: Arc::clone(all),
+                address,
+            }
+        })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut counts = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
 /// Serves clients until the listener fails.
 ///
 /// # Errors
 /// Of the listener.
 pub fn serve(listener: &TcpListener, token: &str, bounds: Bounds) -> io::Result<()> {
     let (connections, loads) = (Arc::default(), Arc::default());
+    let addresses = Addresses::default();
     loop {
-        let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
+        let (mut stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
             // A client that went away since, or no descriptor left for it.
             Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(error),
             Err(_) => {
@@ -95,9 +139,14 @@ pub fn serve(listener: &TcpListener, token: &str, bounds: Bounds) -> io::Result<
         let Some(place) = Place::of(&connections, bounds.connections) else {
             continue;
         };
+        let Some(share) = Share::of(&addresses, peer.ip(), bounds.of_address) else {
+            // The buffer of a new socket has room for it.
+            let _ = stream.write_all(BUSY.as_bytes());
+            continue;
+        };
         let (token, loads) = (token.to_owned(), Arc::clone(&loads));
         let answer = move || {
-            let _place = place;
+            let _places = (place, share);
             // A client that breaks off tells its user itself.
             let _ = answer(socket::prepared(stream), &token, &loads, bounds);
         };
@@ -112,9 +161,11 @@ fn answer(
     loads: &Arc<AtomicUsize>,
     bounds: Bounds,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let line = read_line(&mut stream)?;
+    let line = read_line(&mut Until {
+        stream: &stream,
+        end: Instant::now() + PATIENCE,
+    })?;
     let word = match Word::parse(&line) {
         Some((word, given)) if is_same(given, token) => word,
         _ => return stream.write_all(NOT_ALLOWED.as_bytes()),

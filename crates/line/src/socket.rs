@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP sockets of one interface.
 
-use std::io;
+use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use makeway_gateway::socket::bind_to_interface;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_congestion, set_tcp_nodelay};
@@ -31,6 +31,26 @@ pub fn connected(
     set_socket_timeout(&socket, Timeout::Recv, Some(patience))?;
     connect(&socket, &to)?;
     Ok(prepared(socket.into()))
+}
+
+/// Reads of a stream until a time, however many they are: the timeout of a socket alone is that of each read.
+pub struct Until<'s> {
+    /// Its own read timeout is another afterwards.
+    pub stream: &'s TcpStream,
+    /// Reads fail from then on.
+    pub end: Instant,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut stream = self.stream;
+        stream.read(bytes)
+    }
 }
 
 /// Sends small messages at once, and fills a buffer as most hosts do: BBR would leave most of it empty.
