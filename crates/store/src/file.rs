@@ -18,6 +18,9 @@ use parquet::schema::parser::parse_message_type;
 use crate::error::StoreError;
 use crate::table::{Column, Table};
 
+/// Rows of a table that is read at most: a few bytes of a file can stand for any number of absent values.
+const MOST_ROWS: usize = 1 << 24;
+
 /// The bytes of a Parquet file, with `notes` in its metadata.
 pub fn write(table: &Table, notes: &[(&str, &str)]) -> Result<Vec<u8>, StoreError> {
     let mut schema = String::from("message table {");
@@ -128,7 +131,12 @@ fn get<T: DataType>(
     group: &dyn RowGroupReader,
     index: usize,
 ) -> Result<Vec<Option<T::T>>, StoreError> {
-    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
+    let rows = group.metadata().num_rows();
+    let rows = usize::try_from(rows).ok().filter(|rows| *rows <= MOST_ROWS);
+    let rows = rows.ok_or_else(|| {
+        let told = group.metadata().num_rows();
+        StoreError::Table(format!("{told} rows, and {MOST_ROWS} are the most"))
+    })?;
     let mut reader = get_typed_column_reader::<T>(group.get_column_reader(index)?);
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     while levels.len() < rows {
@@ -196,5 +204,15 @@ mod tests {
         for length in [0, 3, 100, bytes.len() / 2, bytes.len() - 1] {
             assert!(read(bytes[..length].to_vec().into()).is_err(), "{length}");
         }
+    }
+
+    #[test]
+    fn more_rows_than_a_part_can_have_are_refused() {
+        // Few bytes that would be 2^24 + 1 rows.
+        let table = Table::default().with("none", Column::Flag(vec![None; MOST_ROWS + 1]));
+        let bytes = write(&table, &[]).unwrap();
+        assert!(bytes.len() < 200_000, "{}", bytes.len());
+        let error = read(bytes.into()).unwrap_err().to_string();
+        assert!(error.contains("16777217 rows"), "{error}");
     }
 }

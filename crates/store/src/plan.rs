@@ -135,36 +135,7 @@ impl Plan {
     /// # Errors
     /// A scenario is refused; or a key is there twice, has no value, or has one twice; or there are too many runs.
     pub fn new(source: Source, axes: Vec<Axis>, replications: u64) -> Result<Self, StoreError> {
-        if replications == 0 {
-            return Err(StoreError::refused("0 replications: ask for 1 at least"));
-        }
-        for (place, axis) in axes.iter().enumerate() {
-            let key = &axis.key;
-            if axes[..place].iter().any(|other| other.key == *key) {
-                return Err(StoreError::refused(format!(
-                    "`{key}` is there twice: give its values in one list"
-                )));
-            }
-            if axis.values.is_empty() {
-                return Err(StoreError::refused(format!(
-                    "`{key}` has no value: give one at least"
-                )));
-            }
-            let twice = |n: usize| axis.values[..n].contains(&axis.values[n]);
-            if let Some(n) = (1..axis.values.len()).find(|n| twice(*n)) {
-                let value = &axis.values[n];
-                return Err(StoreError::refused(format!(
-                    "`{key}` has the value `{value}` twice"
-                )));
-            }
-        }
-        let points = axes.iter().map(|axis| axis.values.len() as u64);
-        let runs = points.chain([replications]).try_fold(1, u64::checked_mul);
-        let Some(runs) = runs.filter(|runs| *runs <= MOST_RUNS) else {
-            return Err(StoreError::refused(format!(
-                "a sweep of more than {MOST_RUNS} runs: give fewer values or replications"
-            )));
-        };
+        let points = points(&axes, replications)?;
         let title = source.read(&[])?.title;
         let mut plan = Self {
             format: FORMAT,
@@ -175,7 +146,7 @@ impl Plan {
             code: CODE.into(),
             digests: Vec::new(),
         };
-        for point in 0..(runs / replications) as usize {
+        for point in 0..points {
             let scenario = plan.source.read(&plan.settings(point))?;
             plan.digests.push(digest(&scenario));
         }
@@ -185,7 +156,7 @@ impl Plan {
     /// As [`Plan::json`] wrote it.
     ///
     /// # Errors
-    /// It is none, or of another format.
+    /// It is none, or of another format, or of a sweep that [`Plan::new`] refuses.
     pub fn from_json(text: &str) -> Result<Self, StoreError> {
         let plan: Self = serde_json::from_str(text)
             .map_err(|error| StoreError::refused(format!("this is no plan of a sweep: {error}")))?;
@@ -193,6 +164,12 @@ impl Plan {
             return Err(StoreError::refused(format!(
                 "a plan of format {}, and this program has {FORMAT}",
                 plan.format
+            )));
+        }
+        let (points, has) = (points(&plan.axes, plan.replications)?, plan.points());
+        if points != has {
+            return Err(StoreError::refused(format!(
+                "this is no plan of a sweep: it has {has} of {points} points"
             )));
         }
         Ok(plan)
@@ -291,6 +268,44 @@ impl Plan {
         let set: &BTreeMap<String, String> = &scenario.set;
         serde_json::to_string(set).expect("it holds only text")
     }
+}
+
+/// Number of points of a sweep that can be.
+///
+/// # Errors
+/// As those of [`Plan::new`], scenarios left out.
+fn points(axes: &[Axis], replications: u64) -> Result<usize, StoreError> {
+    if replications == 0 {
+        return Err(StoreError::refused("0 replications: ask for 1 at least"));
+    }
+    for (place, axis) in axes.iter().enumerate() {
+        let key = &axis.key;
+        if axes[..place].iter().any(|other| other.key == *key) {
+            return Err(StoreError::refused(format!(
+                "`{key}` is there twice: give its values in one list"
+            )));
+        }
+        if axis.values.is_empty() {
+            return Err(StoreError::refused(format!(
+                "`{key}` has no value: give one at least"
+            )));
+        }
+        let twice = |n: usize| axis.values[..n].contains(&axis.values[n]);
+        if let Some(n) = (1..axis.values.len()).find(|n| twice(*n)) {
+            let value = &axis.values[n];
+            return Err(StoreError::refused(format!(
+                "`{key}` has the value `{value}` twice"
+            )));
+        }
+    }
+    let points = axes.iter().map(|axis| axis.values.len() as u64);
+    let runs = points.chain([replications]).try_fold(1, u64::checked_mul);
+    let Some(runs) = runs.filter(|runs| *runs <= MOST_RUNS) else {
+        return Err(StoreError::refused(format!(
+            "a sweep of more than {MOST_RUNS} runs: give fewer values or replications"
+        )));
+    };
+    Ok((runs / replications) as usize)
 }
 
 /// Of a scenario as it was read: its numbers, and the content of the files that it names; not its title, nor where a value was written.

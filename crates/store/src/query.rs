@@ -76,11 +76,18 @@ impl<'a> Found<'a> {
                     .collect::<Vec<u32>>()
             };
             let (ofs, names) = (number(of), number(figure));
+            let nameless = |row| StoreError::Table(format!("row {row} of figures has no name"));
             for (row, value) in values.iter().enumerate() {
-                let place = |ids: &[u32]| ids[row] as usize;
-                if let Some(Some(run)) = runs_of.get(place(key.ids())) {
-                    let name = (ofs[place(of.ids())], names[place(figure.ids())]);
-                    runs[*run].figures.push((name, *value));
+                let place = |ids: &[u32]| ids.get(row).map(|id| *id as usize);
+                let (run, of, figure) = (|| {
+                    let run = runs_of.get(place(key.ids())?)?;
+                    let (of, figure) = (place(of.ids())?, place(figure.ids())?);
+                    Some((*run, *ofs.get(of)?, *names.get(figure)?))
+                })()
+                .ok_or_else(|| nameless(row))?;
+                // Others are of another sweep.
+                if let Some(run) = run {
+                    runs[run].figures.push(((of, figure), *value));
                 }
             }
         }
@@ -317,7 +324,7 @@ pub fn runs(store: &Store, plan: &Plan) -> Result<Table, StoreError> {
             _ => None,
         });
         let whole = cells().map(|(part, row)| match part.column(name) {
-            Some(Column::Whole(values)) => values[row],
+            Some(Column::Whole(values)) => values.get(row).copied().flatten(),
             _ => None,
         });
         let column = match name {

@@ -19,6 +19,9 @@ use crate::part::Part;
 use crate::plan::{Job, Plan, Shard};
 use crate::table::{Column, Table, Text};
 
+/// Bytes of a part's file that is read at most.
+const MOST_BYTES: u64 = 1 << 30;
+
 /// A folder of finished runs, and an index of them.
 #[derive(Debug)]
 pub struct Store {
@@ -91,11 +94,7 @@ impl Store {
         let mut names: Vec<String> = names.filter(|name| !self.parts.contains(name)).collect();
         names.sort();
         for name in names {
-            let part = self.part(&name)?;
-            match part
-                .filter(|part| part.name() == name)
-                .map(|part| part.tables())
-            {
+            match self.part(&name)?.map(|part| part.tables()) {
                 Some(Ok([runs, _])) => {
                     let new = self.new_in(&runs)?;
                     self.add(name, new);
@@ -106,12 +105,12 @@ impl Store {
         Ok(())
     }
 
-    /// The part `name`; `None` if one of its files is missing.
+    /// The part `name`; `None` if one of its files is missing, is none of ours, or is another's: a name is a hash.
     fn part(&self, name: &str) -> Result<Option<Part>, StoreError> {
         let read = |kind: &str| {
             let path = self.path(kind, name);
-            match fs::read(&path) {
-                Ok(bytes) => Ok(Some(bytes.into())),
+            match whole(&path) {
+                Ok(bytes) => Ok(bytes.map(Into::into)),
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(StoreError::file(&path, error)),
             }
@@ -120,7 +119,8 @@ impl Store {
         Ok(match both {
             (Some(runs), Some(figures)) => Some(Part { runs, figures }),
             _ => None,
-        })
+        }
+        .filter(|part| part.name() == name))
     }
 
     fn path(&self, kind: &str, name: &str) -> PathBuf {
@@ -250,9 +250,20 @@ impl Store {
         let name = &self.parts[part];
         let found = self.part(name)?;
         let found = found.ok_or_else(|| {
-            StoreError::refused(format!("the part {name} is gone: open the store again"))
+            StoreError::refused(format!(
+                "the part {name} is gone or damaged: open the store again"
+            ))
         })?;
         found.tables()
+    }
+}
+
+/// Bytes of a file; `None` of one that is too long, and of a pipe or a device, which may have no end.
+fn whole(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let found = fs::metadata(path)?;
+    match found.is_file() && found.len() <= MOST_BYTES {
+        true => fs::read(path).map(Some),
+        false => Ok(None),
     }
 }
 

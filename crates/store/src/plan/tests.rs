@@ -164,3 +164,34 @@ fn a_mistake_in_a_sweep_is_named() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+#[test]
+fn a_plan_from_json_is_checked_as_a_new_one() {
+    let plan = plan(vec![disciplines()]).unwrap();
+    let whole: serde_json::Value = serde_json::from_str(&plan.json()).unwrap();
+    assert_eq!(Plan::from_json(&plan.json()).unwrap(), plan);
+    let refused = |place: &str, value: serde_json::Value, words: &str| {
+        let mut other = whole.clone();
+        *other.pointer_mut(place).unwrap() = value;
+        let error = Plan::from_json(&other.to_string()).unwrap_err().to_string();
+        assert!(error.contains(words), "{place}: {error}");
+    };
+    let again = whole["axes"][0].clone();
+    let other = serde_json::json!({"key": "seed", "values": ["1", "2"]});
+    refused("/replications", 0.into(), "0 replications");
+    refused("/replications", u64::MAX.into(), "more than");
+    refused("/replications", (MOST_RUNS / 2).into(), "more than");
+    refused("/axes/0/values", serde_json::json!([]), "has no value");
+    refused("/axes/0/values/1", "fifo".into(), "twice");
+    refused(
+        "/axes",
+        serde_json::json!([again.clone(), again]),
+        "there twice",
+    );
+    refused(
+        "/axes",
+        serde_json::json!([whole["axes"][0], other]),
+        "3 of 6 points",
+    );
+    refused("/digests", serde_json::json!([]), "0 of 3 points");
+}

@@ -137,3 +137,38 @@ fn a_query_for_what_is_not_there_says_what_is() {
         "{error}"
     );
 }
+
+#[test]
+fn figures_without_a_name_are_an_error() {
+    for column in ["key", "of", "figure"] {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan::new(source(), Vec::new(), 1).unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let job = plan.jobs(Shard::ALL).next().unwrap();
+        let run = crate::part::Reader::new(&plan).run(job, &Options::default());
+        let part = crate::part::Part::new(&[run.unwrap().unwrap()], crate::CODE).unwrap();
+        let [runs, mut figures] = part.tables().unwrap();
+        for (name, values) in &mut figures.columns {
+            if name == column {
+                let words = text(&Table::default().with("all", values.clone()), "all").cloned();
+                let words = words.unwrap();
+                // The second is absent.
+                *values = words
+                    .iter()
+                    .enumerate()
+                    .map(|(n, word)| word.filter(|_| n != 1))
+                    .collect();
+            }
+        }
+        let figures = crate::file::write(&figures, &[]).unwrap();
+        let notes = [("makeway.figures", &*crate::part::hash(&figures))];
+        let runs = crate::file::write(&runs, &notes).unwrap();
+        let part = crate::part::Part {
+            runs: runs.into(),
+            figures: figures.into(),
+        };
+        store.commit(&part).unwrap();
+        let error = Found::new(&store, &plan).err().unwrap();
+        assert!(matches!(error, StoreError::Table(_)), "{error}");
+    }
+}

@@ -173,3 +173,56 @@ fn a_store_without_a_sweep_says_so() {
     fs::write(&file, "").unwrap();
     assert!(Store::open(&file).unwrap_err().to_string().contains("file"));
 }
+
+#[test]
+fn a_part_that_another_has_replaced_since_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = filled(folder.path());
+    let store = Store::open(folder.path()).unwrap();
+    let [victim, other] = [&store.parts[1], &store.parts[2]];
+    // Whole, and one belongs to the other.
+    for kind in ["runs", "figures"] {
+        fs::copy(store.path(kind, other), store.path(kind, victim)).unwrap();
+    }
+    let error = Found::new(&store, &plan).err().unwrap().to_string();
+    assert!(error.contains("open the store again"), "{error}");
+    assert!(error.contains(victim.as_str()), "{error}");
+    let error = crate::query::runs(&store, &plan).unwrap_err().to_string();
+    assert!(error.contains(victim.as_str()), "{error}");
+    assert_eq!(
+        Store::open(folder.path()).unwrap().damaged(),
+        [victim.as_str()]
+    );
+}
+
+#[test]
+fn a_part_that_is_no_file_is_moved_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path());
+    // A pipe that nobody writes to.
+    let path = folder.path().join("runs/pipe.parquet");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let (tell, told) = std::sync::mpsc::channel();
+    let place = folder.path().to_owned();
+    std::thread::spawn(move || {
+        let store = Store::open(&place).unwrap();
+        tell.send((store.len(), store.damaged().to_vec()))
+    });
+    let told = told.recv_timeout(std::time::Duration::from_secs(20));
+    assert_eq!(told.expect("it is read"), (4, vec!["pipe".to_owned()]));
+}
+
+#[test]
+fn a_part_that_is_too_long_is_moved_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path());
+    // Without a block on the disk.
+    let file = File::create(folder.path().join("runs/long.parquet")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(
+        (store.len(), store.damaged()),
+        (4, &["long".to_owned()][..])
+    );
+}
