@@ -8,7 +8,8 @@
 //!
 //! - the *baseline* of a path is a windowed minimum, whose window stands still under load; the excess over it is
 //!   delay that somebody adds;
-//! - the *standing delay* is the least excess of the last three samples, of different paths where there are several;
+//! - the *standing delay* is the least excess of the last three samples, of different voices where there are several: a path has one of
+//!   its own, unless it shares one with others;
 //! - above a threshold that follows the noise of idle times, and if our own queue was backlogged, the link has
 //!   *bloat*: the rate falls to a share of the rate that the link delivers, until the delay is gone;
 //! - then it returns to the delivered rate, stays near it and searches above it along a cubic curve (as CUBIC,
@@ -26,7 +27,7 @@ mod tests;
 use alloc::vec::Vec;
 
 use crate::units::{Bytes, Duration, Instant, Rate};
-use path::Path;
+use path::{Path, Voice};
 use side::Side;
 pub use side::State;
 
@@ -109,11 +110,9 @@ impl Autorate {
         if path >= MOST_PATHS {
             return;
         }
-        let number = usize::from(path);
-        if number >= self.paths.len() {
-            self.paths.resize(number + 1, Path::default());
-        }
-        let own = &mut self.paths[number];
+        let own = Self::path(&mut self.paths, path);
+        let voice = own.voice.map_or(Voice::Own(path), Voice::Shared);
+        let from = (path, voice);
         let [up, down] = &mut self.sides;
         match way {
             Way::One(direction) => {
@@ -122,15 +121,30 @@ impl Autorate {
                     Direction::Down => down,
                 };
                 let baseline = &mut own.one_way[direction as usize];
-                side.on_excess(now, path, true, baseline.sample(now, delay, side.loaded()));
+                side.on_excess(now, from, true, baseline.sample(now, delay, side.loaded()));
             }
             Way::Both => {
                 let loaded = up.loaded() || down.loaded();
                 let excess = own.both_ways.sample(now, delay, loaded);
-                up.on_excess(now, path, false, excess);
-                down.on_excess(now, path, false, excess);
+                up.on_excess(now, from, false, excess);
+                down.on_excess(now, from, false, excess);
             }
         }
+    }
+
+    /// `path` has one say with all paths of the same `voice`, until its route changes: for peers that one host, or one network, may be.
+    pub fn set_voice(&mut self, path: u16, voice: u64) {
+        if path < MOST_PATHS {
+            Self::path(&mut self.paths, path).voice = Some(voice);
+        }
+    }
+
+    fn path(paths: &mut Vec<Path>, path: u16) -> &mut Path {
+        let number = usize::from(path);
+        if number >= paths.len() {
+            paths.resize(number + 1, Path::default());
+        }
+        &mut paths[number]
     }
 
     /// Bytes have crossed our end of the link: of `Up` they left our queue, of `Down` they arrived before it.

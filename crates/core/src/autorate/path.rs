@@ -94,9 +94,20 @@ impl Baseline {
     }
 }
 
+/// Speaker of a sample: paths of one voice have one say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// Of a path by itself.
+    Own(u16),
+    /// Of all paths with this number.
+    Shared(u64),
+}
+
 /// The baselines of a path, apart for one way and both: their clocks differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path {
+    /// Shared with other paths, if any.
+    pub voice: Option<u64>,
     pub one_way: [Baseline; 2],
     pub both_ways: Baseline,
 }

@@ -3,7 +3,7 @@
 
 use super::TICK;
 use super::meter::Meter;
-use super::path::{Excess, minus};
+use super::path::{Excess, Voice, minus};
 use super::{Bounds, Direction};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -77,6 +77,7 @@ pub enum State {
 struct Sample {
     at: Instant,
     path: u16,
+    voice: Voice,
     excess: Excess,
 }
 
@@ -178,7 +179,13 @@ impl Side {
             .is_some_and(|at| self.now.saturating_since(at) <= time)
     }
 
-    pub fn on_excess(&mut self, now: Instant, path: u16, one_way: bool, excess: Excess) {
+    pub fn on_excess(
+        &mut self,
+        now: Instant,
+        (path, voice): (u16, Voice),
+        one_way: bool,
+        excess: Excess,
+    ) {
         self.now = self.now.max(now);
         if one_way {
             self.one_way = Some(now);
@@ -187,17 +194,20 @@ impl Side {
         let new = Sample {
             at: now,
             path,
+            voice,
             excess,
         };
-        // One path has one say, unless it is the only one.
-        let is_only = samples.iter().flatten().all(|sample| sample.path == path);
-        let same = samples
-            .iter()
-            .position(|sample| sample.is_some_and(|sample| sample.path == path));
-        let gap = match same {
-            Some(place) if !is_only => place,
-            _ => SAMPLES - 1,
-        };
+        // One voice has one say, unless it is the only one of late.
+        let is_other = |sample: &Sample| sample.voice != voice;
+        let is_fresh = |sample: &Sample| now.saturating_since(sample.at) <= FRESH;
+        let mut all = samples.iter().flatten();
+        if all.any(|sample| is_other(sample) && is_fresh(sample)) {
+            for sample in samples.iter_mut() {
+                sample.take_if(|sample| sample.voice == voice);
+            }
+        }
+        let gap = samples.iter().position(Option::is_none);
+        let gap = gap.unwrap_or(SAMPLES - 1);
         samples[..=gap].rotate_right(1);
         samples[0] = Some(new);
         self.pair = [(now, excess.delay), self.pair[0]];

@@ -293,3 +293,60 @@ proptest! {
         }
     }
 }
+
+/// Least rate in Mbit/s downwards under load while three paths tell of 60 ms that are not there, and six others do not.
+fn least_under_lies(voice: Option<u64>) -> f64 {
+    let bounds = bounds(10, 1, 20);
+    let mut autorate = Autorate::new(Instant::ZERO, bounds, bounds);
+    let (down, way) = (Direction::Down, Way::One(Direction::Down));
+    let mut least = f64::INFINITY;
+    for step in 0..2000 {
+        let now = Instant::ZERO + STEP * (step + 1);
+        let bytes = autorate.rates().down.bps() / 100 / 8;
+        autorate.on_bytes(down, Bytes::new(bytes));
+        autorate.on_backlog(now, down, Bytes::new(30_000));
+        if step.is_multiple_of(5) {
+            autorate.on_delay(now, (step / 5 % 6) as u16, way, PLAIN);
+        }
+        let lies = Duration::from_millis(60 * u64::from(step > 1000));
+        for path in 10..13 {
+            if let Some(voice) = voice {
+                autorate.set_voice(path, voice);
+            }
+            autorate.on_delay(now, path, way, PLAIN + lies);
+        }
+        if step.is_multiple_of(5) {
+            autorate.tick(now);
+        }
+        if step > 1000 {
+            least = least.min(autorate.rates().down.as_mbit_f64());
+        }
+    }
+    least
+}
+
+#[test]
+fn paths_of_one_voice_have_one_say() {
+    // The load of a line that has no bound here: the rate has risen to the most.
+    let least = least_under_lies(Some(7));
+    assert!(least > 19.0, "{least}");
+    // Three voices have the majority.
+    let least = least_under_lies(None);
+    assert!(least < 15.0, "{least}");
+}
+
+#[test]
+fn a_voice_that_is_alone_of_late_is_heard() {
+    let mut fluid = Fluid::new(20);
+    (0..6).for_each(|path| fluid.autorate.set_voice(path, 1));
+    // One that has spoken once, long ago.
+    let way = Way::One(Direction::Down);
+    fluid.autorate.on_delay(fluid.now, 9, way, PLAIN);
+    fluid.run(5);
+    fluid.busy = [true; 2];
+    fluid.run(20);
+    fluid.line[1] = 8 * MBIT;
+    fluid.run(5);
+    let down = fluid.rate(Direction::Down);
+    assert!((6.5..8.8).contains(&down), "{down}");
+}
