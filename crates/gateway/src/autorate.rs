@@ -287,6 +287,9 @@ impl Steering {
         sources.look(is_busy, |news| match news {
             News::Sample(sample) => {
                 count += 1;
+                if let Some(voice) = sample.voice {
+                    autorate.set_voice(sample.path, voice);
+                }
                 let mut any = false;
                 for (direction, delay) in control::Direction::BOTH.into_iter().zip(sample.one_way) {
                     if let Some(delay) = delay {

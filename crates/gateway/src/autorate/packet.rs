@@ -43,7 +43,7 @@ pub enum Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connection {
     pub remote: (IpAddr, u16),
-    pub local: u16,
+    pub local: (IpAddr, u16),
 }
 
 /// Reads a packet from its network header on; `None` for one that tells nothing.
@@ -74,7 +74,10 @@ pub fn parse(bytes: &[u8], is_outgoing: bool) -> Option<Seen> {
         }
         _ => return None,
     };
-    let remote = if is_outgoing { destination } else { source };
+    let (local, remote) = match is_outgoing {
+        true => (source, destination),
+        false => (destination, source),
+    };
     let word = |at| array(rest, at).map(u32::from_be_bytes);
     let half = |at| array(rest, at).map(u16::from_be_bytes);
     match protocol {
@@ -87,7 +90,7 @@ pub fn parse(bytes: &[u8], is_outgoing: bool) -> Option<Seen> {
                 has_data: length > header,
                 connection: Connection {
                     remote: (remote, there),
-                    local: here,
+                    local: (local, here),
                 },
                 value: word(24)?,
                 echo: word(28)?,
@@ -204,7 +207,7 @@ mod tests {
     fn a_segment_has_the_same_ends_on_its_way_out_and_in() {
         let connection = Connection {
             remote: (IpAddr::from(THERE), 443),
-            local: 5000,
+            local: (IpAddr::from(HERE), 5000),
         };
         let seen = Some(Seen::Tcp {
             connection,

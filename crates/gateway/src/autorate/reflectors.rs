@@ -177,6 +177,7 @@ impl Reflectors {
         let (left, left_day_ns) = probe.left?;
         let sample = Sample {
             path: place as u16,
+            voice: None,
             one_way: [None; 2],
             both: Some(at.saturating_since(left)),
         };

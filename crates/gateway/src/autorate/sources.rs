@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use super::packet::{self, DAY_MS, Seen};
 use super::reflectors::{Due, Kind, Reflectors};
-use super::tap::Tap;
+use super::tap::{Kind as Tapping, Tap, Tapped};
 use super::tcp::Tcp;
 use super::time::{now, offset};
 use crate::interface::Interface;
@@ -25,6 +25,8 @@ const CLOCK_STEP_NS: i64 = 3_000_000;
 pub struct Sample {
     /// Number of the path: reflectors first.
     pub path: u16,
+    /// One for all paths to one network, if they are not chosen by the operator.
+    pub voice: Option<u64>,
     /// Up and down, each up to a constant of the path.
     pub one_way: [Option<Duration>; 2],
     /// There and back.
@@ -45,7 +47,9 @@ pub enum News {
 /// The sources.
 #[derive(Debug)]
 pub struct Sources {
-    tap: Tap,
+    /// Apart, so that no flood of segments hides an answer.
+    probes: Option<Tap>,
+    segments: Option<Tap>,
     pub(super) tcp: Option<Tcp>,
     pub(super) reflectors: Reflectors,
     /// For probes over IPv4, and over IPv6.
@@ -70,9 +74,15 @@ impl Sources {
             any.then(|| prober(is_v6, &interface.name)).transpose()
         };
         let places = usize::from(MOST_PATHS).saturating_sub(reflectors.len());
+        let tap = |kind| {
+            let tap = Tap::new(interface.index, kind);
+            tap.map_err(refused("a look at the interface"))
+        };
+        let probes = (!reflectors.is_empty()).then(|| tap(Tapping::Probes(identifier)));
+        let segments = tcp.then(|| tap(Tapping::Segments));
         Ok(Self {
-            tap: Tap::new(interface.index, identifier)
-                .map_err(refused("a look at the interface"))?,
+            probes: probes.transpose()?,
+            segments: segments.transpose()?,
             tcp: tcp.then(|| Tcp::new(places)),
             reflectors: Reflectors::new(now(), reflectors),
             sockets: [
@@ -117,14 +127,15 @@ impl Sources {
     /// Packets that have passed since the last look.
     fn listen(&mut self, now: Instant, each: &mut impl FnMut(News)) {
         let Self {
-            tap,
+            probes,
+            segments,
             tcp,
             reflectors,
             offset,
             ..
         } = self;
         let first_tcp = reflectors.all.len() as u16;
-        tap.read(|tapped| {
+        let mut take = |tapped: Tapped<'_>| {
             let Some(seen) = packet::parse(tapped.bytes, tapped.is_outgoing) else {
                 return;
             };
@@ -140,10 +151,7 @@ impl Sources {
                     let Some(tcp) = tcp else { return };
                     match tapped.is_outgoing {
                         true => tcp.departed(at, connection, value),
-                        false => {
-                            let echo = (!has_data).then_some(echo);
-                            tcp.arrived(at, connection, value, echo);
-                        }
+                        false => tcp.arrived(at, connection, value, echo, has_data),
                     }
                 }
                 Seen::Probe { to, number } => reflectors.departed(to, number, at, day_ns),
@@ -158,7 +166,10 @@ impl Sources {
                     }
                 }
             }
-        });
+        };
+        for tap in [probes, segments].into_iter().flatten() {
+            tap.read(&mut take);
+        }
         let Some(tcp) = tcp else { return };
         let mut gone = Vec::new();
         let sampled = |sample: Sample| {

@@ -44,20 +44,29 @@ pub struct Tapped<'a> {
     pub bytes: &'a [u8],
 }
 
+/// Packets of interest.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// TCP with timestamps.
+    Segments,
+    /// ICMP with this identifier.
+    Probes(u16),
+}
+
 /// The socket.
 #[derive(Debug)]
 pub struct Tap(OwnedFd);
 
 impl Tap {
-    /// Sees packets of the interface `index` from now on: timestamps of TCP, and ICMP with this `identifier`.
+    /// Sees packets of a kind on the interface `index` from now on.
     ///
     /// # Errors
     /// Without CAP_NET_RAW.
-    pub fn new(index: u32, identifier: u16) -> io::Result<Self> {
+    pub fn new(index: u32, kind: Kind) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         // No protocol yet: nothing comes before the filter is there.
         let socket = socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, None)?;
-        let filter = filter(identifier);
+        let filter = filter(kind);
         let program = libc::sock_fprog {
             len: filter.len() as libc::c_ushort,
             filter: filter.as_ptr().cast_mut(),
@@ -147,8 +156,12 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
 
 /// Of each packet that the kernel shows us, is it one that tells of delay? Outgoing segments by their own clock, incoming ones by the one
 /// that they echo: the second answers the first.
-fn filter(identifier: u16) -> Vec<libc::sock_filter> {
-    let identifier = u32::from(identifier);
+fn filter(kind: Kind) -> Vec<libc::sock_filter> {
+    // Places of the first instruction for each protocol, in IPv4 and IPv6.
+    let ([tcp, tcp_v6], [icmp, icmp_v6], identifier) = match kind {
+        Kind::Segments => ([10, 24], [DROP; 2], 0),
+        Kind::Probes(identifier) => ([DROP; 2], [8, 22], u32::from(identifier)),
+    };
     let out = libc::PACKET_OUTGOING.into();
     let (v4, v6) = (libc::ETH_P_IP as u32, libc::ETH_P_IPV6 as u32);
     let mask = SAMPLED - 1;
@@ -161,8 +174,8 @@ fn filter(identifier: u16) -> Vec<libc::sock_filter> {
         (HAS, 0x1fff, DROP, 4),
         (HEADER, 0, 5, 5),
         (LOAD_BYTE, 9, 6, 6),
-        (IS, libc::IPPROTO_TCP as u32, 10, 7),
-        (IS, libc::IPPROTO_ICMP as u32, 8, DROP),
+        (IS, libc::IPPROTO_TCP as u32, tcp, 7),
+        (IS, libc::IPPROTO_ICMP as u32, icmp, DROP),
         (BEHIND_HALF, 4, 9, 9),
         (IS, identifier, TAKE, DROP),
         // 10: TCP over IPv4.
@@ -177,8 +190,8 @@ fn filter(identifier: u16) -> Vec<libc::sock_filter> {
         // 18: IPv6 without headers between.
         (IS, v6, 19, DROP),
         (LOAD_BYTE, 6, 20, 20),
-        (IS, libc::IPPROTO_TCP as u32, 24, 21),
-        (IS, libc::IPPROTO_ICMPV6 as u32, 22, DROP),
+        (IS, libc::IPPROTO_TCP as u32, tcp_v6, 21),
+        (IS, libc::IPPROTO_ICMPV6 as u32, icmp_v6, DROP),
         (LOAD_HALF, 44, 23, 23),
         (IS, identifier, TAKE, DROP),
         // 24: TCP over IPv6.
@@ -209,4 +222,78 @@ fn filter(identifier: u16) -> Vec<libc::sock_filter> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::process::Command;
+
+    use rustix::net::{SendFlags, ipproto, sendto};
+
+    use super::*;
+
+    const IDENTIFIER: u16 = 0x1234;
+
+    /// A packet to the loopback device; the kernel completes the header.
+    fn packet(protocol: u8, rest: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0];
+        bytes.extend([127, 0, 0, 2, 127, 0, 0, 1]);
+        bytes.extend(rest);
+        bytes
+    }
+
+    fn protocols(tap: &Tap) -> Vec<u8> {
+        let mut seen = Vec::new();
+        tap.read(|tapped| seen.push(tapped.bytes[9]));
+        seen
+    }
+
+    #[test]
+    fn a_flood_of_segments_hides_no_answer_of_a_reflector() {
+        let in_a_namespace = std::thread::spawn(|| {
+            // SAFETY: only this thread's network namespace changes.
+            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                return makeway_testing::skip("no right to make a network namespace");
+            }
+            let mut up = Command::new("ip");
+            assert!(
+                up.args(["link", "set", "lo", "up"])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            let lo = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+            assert!(lo.contains("lo:"), "{lo}");
+            let [segments, probes] =
+                [Kind::Segments, Kind::Probes(IDENTIFIER)].map(|kind| Tap::new(1, kind).unwrap());
+            let flags = SocketFlags::CLOEXEC;
+            let raw = socket_with(
+                AddressFamily::INET,
+                SocketType::RAW,
+                flags,
+                Some(ipproto::RAW),
+            );
+            let (raw, to) = (raw.unwrap(), SocketAddr::from(([127, 0, 0, 1], 0)));
+            let send = |bytes: &[u8]| sendto(&raw, bytes, SendFlags::empty(), &to).unwrap();
+            // Clock 1, which is not sampled on its way out, and an echo of 0, which is on its way in.
+            let mut segment = vec![
+                0, 80, 0, 81, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x10, 0, 0, 0, 0, 0, 0,
+            ];
+            segment.extend(OPTIONS.to_be_bytes());
+            segment.extend([0, 0, 0, 1, 0, 0, 0, 0]);
+            for _ in 0..MOST + 100 {
+                send(&packet(6, &segment));
+            }
+            let mut answer = vec![0, 0, 0, 0];
+            answer.extend(IDENTIFIER.to_be_bytes());
+            answer.extend([0; 2]);
+            send(&packet(1, &answer));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            // On its way out and in.
+            assert_eq!(protocols(&probes), [1, 1]);
+            assert_eq!(protocols(&segments), [6; MOST]);
+        });
+        in_a_namespace.join().unwrap();
+    }
 }

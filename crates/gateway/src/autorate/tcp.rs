@@ -5,8 +5,7 @@
 //! the peer are between. The peer's own clock on the answer divides the time: the way up ends, and the way down begins, when the peer
 //! sent the answer, up to a constant that is the same for all segments of a connection.
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use makeway_core::units::{Duration, Instant};
@@ -14,16 +13,22 @@ use makeway_core::units::{Duration, Instant};
 use super::packet::Connection;
 use super::sources::Sample;
 
-/// Departures that are remembered, and for how long.
-const MOST_SENT: usize = 4096;
+/// Departures of a connection that are remembered, and for how long.
+const MOST_SENT: usize = 64;
 const REMEMBERED: Duration = Duration::from_secs(5);
+/// Departures that follow sooner are not: clocks faster than milliseconds have far more than are needed.
+const APART: Duration = Duration::from_millis(4);
+/// Connections without a place whose departures are remembered.
+const MOST_WAITING: usize = 512;
+/// Places of one network at most.
+const MOST_OF_NETWORK: usize = 8;
 /// One sample of a connection in this time: the least.
 const WINDOW: Duration = Duration::from_millis(100);
 /// The clock of a peer is known after this time.
 const LEARNT: Duration = Duration::from_millis(1000);
 /// An answer after a pause is when the peer had something to say.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A connection that is silent for so long gives its place up.
+/// A connection without an answer for so long gives its place up.
 const SILENT: Duration = Duration::from_secs(5);
 /// Delays of one direction begin here, since clocks differ by any constant: a connection of a day drifts by seconds.
 const BASE_NS: i64 = 3_600_000_000_000;
@@ -32,10 +37,13 @@ const BASE_NS: i64 = 3_600_000_000_000;
 #[derive(Clone, Debug)]
 struct Peer {
     connection: Connection,
+    sent: Sent,
     /// Its first clock, and when that came.
     first: (Instant, u32),
     clock: Clock,
     last: Instant,
+    /// When an answer to a departure came.
+    answered: Instant,
     /// Begin of the window, and its least delays in ns: up, down, both.
     since: Instant,
     least: [Option<i64>; 3],
@@ -54,13 +62,29 @@ enum Clock {
     Coarse,
 }
 
+/// Departures of a connection, the oldest first.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    all: VecDeque<Departure>,
+    newest: Option<u32>,
+}
+
+/// The first segment of a clock of ours.
+#[derive(Clone, Copy, Debug)]
+struct Departure {
+    at: Instant,
+    value: u32,
+    /// By a segment without data: later ones tell nothing of the way up.
+    is_answered: bool,
+}
+
 /// All connections that are followed.
 #[derive(Debug)]
 pub struct Tcp {
     peers: Vec<Option<Peer>>,
-    /// Departures: the peer, and our clock.
-    sent: HashMap<(IpAddr, u16, u32), Instant>,
-    order: VecDeque<(Instant, (IpAddr, u16, u32))>,
+    /// Connections without a place, and in the order in which they came.
+    waiting: HashMap<Connection, Sent>,
+    order: VecDeque<Connection>,
     samples: u64,
 }
 
@@ -69,7 +93,7 @@ impl Tcp {
     pub fn new(places: usize) -> Self {
         Self {
             peers: vec![None; places],
-            sent: HashMap::new(),
+            waiting: HashMap::new(),
             order: VecDeque::new(),
             samples: 0,
         }
@@ -88,32 +112,58 @@ impl Tcp {
     /// Forgets all, as after a step of the clock.
     pub fn clear(&mut self) {
         self.peers.fill(None);
-        self.sent.clear();
+        self.waiting.clear();
         self.order.clear();
     }
 
     /// A segment has left our queue; the first of a clock counts.
     pub fn departed(&mut self, at: Instant, connection: Connection, value: u32) {
-        let (address, port) = connection.remote;
-        let key = (address, port, value);
-        if self.order.len() == MOST_SENT {
-            self.forget_oldest();
+        if let Some(place) = self.place(&connection)
+            && let Some(peer) = &mut self.peers[place]
+        {
+            peer.sent.push(at, value);
+            return;
         }
-        if let std::collections::hash_map::Entry::Vacant(place) = self.sent.entry(key) {
-            place.insert(at);
-            self.order.push_back((at, key));
+        if !self.waiting.contains_key(&connection) {
+            if self.order.len() == MOST_WAITING
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.waiting.remove(&oldest);
+            }
+            self.order.push_back(connection);
         }
+        self.waiting.entry(connection).or_default().push(at, value);
     }
 
-    /// A segment has come, before our queue; one that answers has an `echo`.
-    pub fn arrived(&mut self, at: Instant, connection: Connection, value: u32, echo: Option<u32>) {
-        let (address, port) = connection.remote;
-        let left = echo.and_then(|echo| self.sent.remove(&(address, port, echo)));
-        let Some(peer) = self.peer(at, connection, value) else {
+    /// A segment has come, before our queue. Only one that echoes a clock which has left counts: anybody can send others.
+    pub fn arrived(
+        &mut self,
+        at: Instant,
+        connection: Connection,
+        value: u32,
+        echo: u32,
+        has_data: bool,
+    ) {
+        let place = match self.place(&connection) {
+            Some(place) => place,
+            None => {
+                let Some(place) = self.new_place(at, &connection, value, echo) else {
+                    return;
+                };
+                place
+            }
+        };
+        let Some(peer) = &mut self.peers[place] else {
             return;
         };
         let is_late = at.saturating_since(peer.last) > PAUSE;
         peer.last = peer.last.max(at);
+        let Some(departure) = peer.sent.echoed(at, echo) else {
+            return;
+        };
+        peer.answered = peer.answered.max(at);
+        let is_first = !has_data && !std::mem::replace(&mut departure.is_answered, true);
+        let left = (is_first && !is_late).then_some(departure.at);
         let tick = match peer.clock {
             Clock::Unknown => 1_000_000,
             Clock::Ticks(ns) => ns,
@@ -126,7 +176,6 @@ impl Tcp {
         // The peer's time since its first clock.
         let told = i64::from(value.wrapping_sub(peer.first.1) as i32) * tick;
         let down = (tick > 0).then(|| BASE_NS + since(at) - told);
-        let left = left.filter(|_| !is_late);
         let up = left.filter(|_| tick > 0);
         let up = up.map(|left| BASE_NS + told - since(left));
         let both = left.map(|left| at.saturating_since(left).as_nanos() as i64);
@@ -146,14 +195,15 @@ impl Tcp {
         mut each: impl FnMut(Sample),
         mut gone: impl FnMut(usize),
     ) {
-        while let Some((at, _)) = self.order.front()
-            && now.saturating_since(*at) > REMEMBERED
-        {
-            self.forget_oldest();
-        }
+        self.waiting.retain(|_, sent| {
+            sent.forget(now);
+            !sent.all.is_empty()
+        });
+        self.order.retain(|one| self.waiting.contains_key(one));
         for (place, slot) in self.peers.iter_mut().enumerate() {
             let Some(peer) = slot else { continue };
-            if now.saturating_since(peer.last) > SILENT {
+            peer.sent.forget(now);
+            if now.saturating_since(peer.answered) > SILENT {
                 *slot = None;
                 gone(place);
                 continue;
@@ -165,6 +215,7 @@ impl Tcp {
             let [up, down, both] = std::mem::take(&mut peer.least);
             let told = Sample {
                 path: place as u16,
+                voice: Some(network(peer.connection.remote.0)),
                 one_way: [up, down].map(|one| one.map(span)),
                 both: both.map(span),
             };
@@ -200,38 +251,93 @@ impl Tcp {
         }
     }
 
-    /// The place of a connection; one that is new takes a free one.
-    fn peer(&mut self, at: Instant, connection: Connection, value: u32) -> Option<&mut Peer> {
+    fn place(&self, connection: &Connection) -> Option<usize> {
         let is_it = |peer: &Option<Peer>| {
-            peer.as_ref()
-                .is_some_and(|one| one.connection == connection)
+            let peer = peer.as_ref();
+            peer.is_some_and(|one| one.connection == *connection)
         };
-        let place = self.peers.iter().position(is_it);
-        let place = match place {
-            Some(place) => place,
-            None => {
-                let free = self.peers.iter().position(Option::is_none)?;
-                self.peers[free] = Some(Peer {
-                    connection,
-                    first: (at, value),
-                    clock: Clock::Unknown,
-                    last: at,
-                    since: at,
-                    least: [None; 3],
-                    before: [None; 2],
-                });
-                free
-            }
-        };
-        self.peers[place].as_mut()
+        self.peers.iter().position(is_it)
     }
 
-    fn forget_oldest(&mut self) {
-        if let Some((at, key)) = self.order.pop_front()
-            && self.sent.get(&key) == Some(&at)
-        {
-            self.sent.remove(&key);
+    /// A free place for a connection whose peer has answered.
+    fn new_place(
+        &mut self,
+        at: Instant,
+        connection: &Connection,
+        value: u32,
+        echo: u32,
+    ) -> Option<usize> {
+        self.waiting.get_mut(connection)?.echoed(at, echo)?;
+        let own = network(connection.remote.0);
+        let all = self.peers.iter().flatten();
+        let neighbours = all.filter(|peer| network(peer.connection.remote.0) == own);
+        if neighbours.count() >= MOST_OF_NETWORK {
+            return None;
         }
+        let free = self.peers.iter().position(Option::is_none)?;
+        self.order.retain(|one| one != connection);
+        self.peers[free] = Some(Peer {
+            connection: *connection,
+            sent: self.waiting.remove(connection)?,
+            first: (at, value),
+            clock: Clock::Unknown,
+            last: at,
+            answered: at,
+            since: at,
+            least: [None; 3],
+            before: [None; 2],
+        });
+        Some(free)
+    }
+}
+
+impl Sent {
+    fn push(&mut self, at: Instant, value: u32) {
+        let is_near = |last: &Departure| at.saturating_since(last.at) < APART;
+        if self.newest.replace(value) == Some(value) || self.all.back().is_some_and(is_near) {
+            return;
+        }
+        if self.all.len() == MOST_SENT {
+            // Every other one of the older half: a round trip of seconds still has some.
+            let mut n = 0;
+            self.all.retain(|_| {
+                n += 1;
+                n > MOST_SENT / 2 || n % 2 == 1
+            });
+        }
+        self.all.push_back(Departure {
+            at,
+            value,
+            is_answered: false,
+        });
+    }
+
+    /// The departure that a segment answers.
+    fn echoed(&mut self, at: Instant, echo: u32) -> Option<&mut Departure> {
+        let mut found = self.all.iter_mut().rev();
+        found.find(|one| one.value == echo && at.saturating_since(one.at) <= REMEMBERED)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        while let Some(oldest) = self.all.front()
+            && now.saturating_since(oldest.at) > REMEMBERED
+        {
+            self.all.pop_front();
+        }
+    }
+}
+
+/// Number of the /24, or of the /56 of IPv6, that an address belongs to: one host may have all of it.
+fn network(address: IpAddr) -> u64 {
+    /// 64:ff9b::/96 (RFC 6052): all of IPv4 behind a translator.
+    const TRANSLATED: u128 = 0x64_ff9b << 96;
+    let v4 = |bits: u32| u64::from(bits >> 8) | 1 << 63;
+    match address {
+        IpAddr::V4(address) => v4(address.to_bits()),
+        IpAddr::V6(address) => match address.to_bits() {
+            bits if bits >> 32 == TRANSLATED >> 32 => v4(bits as u32),
+            bits => (bits >> 72) as u64,
+        },
     }
 }
 
@@ -262,126 +368,4 @@ fn span(ns: i64) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at_us(us: u64) -> Instant {
-        Instant::from_nanos(1_000_000_000_000 + us * 1000)
-    }
-
-    fn connection(port: u16) -> Connection {
-        Connection {
-            remote: ("192.0.2.9".parse().unwrap(), 443),
-            local: port,
-        }
-    }
-
-    /// A link whose ways take these µs, and a peer that answers at once with a clock of `hertz`.
-    fn run(tcp: &mut Tcp, hertz: u64, seconds: u64, ways: impl Fn(u64) -> [u64; 2]) -> Vec<Sample> {
-        let mut told = Vec::new();
-        let steps = seconds * 1_000_000 / 16_000;
-        let mut under_way = VecDeque::new();
-        for n in 0..steps {
-            let us = n * 16_000;
-            let [up, down] = ways(us);
-            tcp.departed(at_us(us), connection(1), us as u32 / 1000);
-            let there = us + up;
-            let clock = (there * hertz / 1_000_000) as u32;
-            // A clock near its end.
-            under_way.push_back((
-                there + down,
-                clock.wrapping_add(u32::MAX - 500),
-                us as u32 / 1000,
-            ));
-            while under_way.front().is_some_and(|one| one.0 <= us) {
-                let (back, clock, echo) = under_way.pop_front().unwrap();
-                tcp.arrived(at_us(back), connection(1), clock, Some(echo));
-            }
-            tcp.tick(at_us(us), |one| told.push(one), |_| {});
-        }
-        told
-    }
-
-    fn rise(told: &[Sample], n: usize) -> f64 {
-        let all: Vec<f64> = told
-            .iter()
-            .filter_map(|one| one.one_way[n])
-            .map(Duration::as_millis_f64)
-            .collect();
-        all[all.len() - 1] - all[0]
-    }
-
-    #[test]
-    fn each_direction_shows_its_own_delay() {
-        let mut tcp = Tcp::new(4);
-        // From the third second on the way up is longer by 40 ms.
-        let told = run(&mut tcp, 1000, 5, |us| {
-            [10_000 + 40_000 * u64::from(us > 3_000_000), 12_000]
-        });
-        assert!((39.0..=41.0).contains(&rise(&told, 0)), "{told:?}");
-        assert!(rise(&told, 1).abs() <= 1.0, "{told:?}");
-        let both = |n: usize| told[n].both.unwrap().as_millis_f64();
-        // The first is of the time before the clock was known.
-        assert!((both(1) - 22.0).abs() < 0.1 && (both(told.len() - 1) - 62.0).abs() < 0.1);
-        // A sample in each window, once the clock is known.
-        assert!((30..=41).contains(&told.len()), "{}", told.len());
-        let mut tcp = Tcp::new(4);
-        let told = run(&mut tcp, 1_000_000, 5, |us| {
-            [10_000, 12_000 + 40_000 * u64::from(us > 3_000_000)]
-        });
-        assert!(rise(&told, 0).abs() < 0.1, "{told:?}");
-        assert!((39.9..40.1).contains(&rise(&told, 1)), "{told:?}");
-    }
-
-    #[test]
-    fn a_queue_that_fills_while_the_clock_is_learnt_is_none_of_the_baseline() {
-        let mut tcp = Tcp::new(4);
-        let told = run(&mut tcp, 1000, 4, |us| {
-            [10_000, 12_000 + us.min(1_500_000) / 10]
-        });
-        // 100 ms of the first second are told as a sample of their own, before the others.
-        let all: Vec<f64> = told
-            .iter()
-            .filter_map(|one| one.one_way[1])
-            .map(Duration::as_millis_f64)
-            .collect();
-        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-        assert_eq!(all[0], least, "{all:?}");
-        assert!(rise(&told, 1) > 140.0, "{all:?}");
-    }
-
-    #[test]
-    fn a_coarse_clock_tells_of_both_directions_together() {
-        let mut tcp = Tcp::new(4);
-        let told = run(&mut tcp, 100, 3, |_| [10_000, 12_000]);
-        assert!(told.len() > 10);
-        for one in told {
-            assert_eq!(one.one_way, [None; 2]);
-            let both = one.both.unwrap().as_millis_f64();
-            assert!((21.9..22.1).contains(&both), "{both}");
-        }
-    }
-
-    #[test]
-    fn an_answer_after_a_pause_tells_nothing_of_the_way_up_and_a_silent_one_gives_its_place_up() {
-        let mut tcp = Tcp::new(1);
-        run(&mut tcp, 1000, 3, |_| [10_000, 12_000]);
-        tcp.tick(at_us(3_200_000), |_| {}, |_| {});
-        let mut told = Vec::new();
-        let us = 4_000_000;
-        tcp.departed(at_us(us), connection(1), 4000);
-        // The peer thinks for two seconds.
-        let clock = 6_010u32.wrapping_add(u32::MAX - 500);
-        tcp.arrived(at_us(us + 2_022_000), connection(1), clock, Some(4000));
-        tcp.tick(at_us(us + 2_200_000), |one| told.push(one), |_| {});
-        let [one] = &told[..] else { panic!("{told:?}") };
-        assert!(one.one_way[0].is_none() && one.one_way[1].is_some());
-        // No room for another, until the first is silent.
-        tcp.arrived(at_us(us + 2_300_000), connection(2), 1, Some(1));
-        assert!(tcp.peers[0].as_ref().unwrap().connection == connection(1));
-        let mut left = Vec::new();
-        tcp.tick(at_us(us + 8_000_000), |_| {}, |place| left.push(place));
-        assert_eq!((left, tcp.count()), (vec![0], 0));
-        assert!(tcp.sent.is_empty() && tcp.order.is_empty());
-    }
-}
+mod tests;
