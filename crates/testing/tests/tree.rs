@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -204,4 +205,33 @@ fn profiles_that_scripts_build_with_are_defined() {
         }
     }
     assert!(named > 0, "no script names a profile any more");
+}
+
+#[test]
+fn a_cargo_that_is_too_old_is_named_before_anything_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let cargo = folder.path().join("cargo");
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    for (version, is_old) in [
+        ("1.63.0", true),
+        ("1.9.0", true),
+        ("1.89.0", false),
+        ("1.100.0", false),
+    ] {
+        fs::write(&cargo, format!("#!/bin/sh\necho cargo {version}\n")).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut setup = Command::new(root().join("scripts/setup"));
+        let told = setup
+            .arg("cargo=cargo")
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&told.stderr);
+        assert_eq!(told.status.success(), !is_old, "{version}: {said}");
+        assert_eq!(
+            said.contains("or newer is needed"),
+            is_old,
+            "{version}: {said}"
+        );
+    }
 }
