@@ -79,6 +79,11 @@ pub trait Scheduler {
         Counts::default()
     }
 
+    /// `flow` has no packets, and is the number of another flow from now on, which inherits nothing.
+    fn forget(&mut self, flow: FlowId) {
+        let _ = flow;
+    }
+
     /// How it regards `flow` by its behaviour; `None` if it does not, or has not seen it.
     fn standing(&self, flow: FlowId) -> Option<Standing> {
         let _ = flow;

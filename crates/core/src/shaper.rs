@@ -158,6 +158,10 @@ impl Scheduler for Shaper {
         self.scheduler.counts()
     }
 
+    fn forget(&mut self, flow: FlowId) {
+        self.scheduler.forget(flow);
+    }
+
     fn standing(&self, flow: FlowId) -> Option<Standing> {
         self.scheduler.standing(flow)
     }

@@ -151,6 +151,8 @@ struct FlowState {
     /// In the round of its user; and before its first turn there.
     in_round: bool,
     is_fresh: bool,
+    /// Its number was another flow's, in whose user's round it may still be: what it sends there counts for its own user.
+    is_anew: bool,
     user: u32,
     deficit: i64,
     control: Control,
@@ -284,8 +286,8 @@ impl Makeway {
             state.record.begin(now);
         }
         // A flow belongs to the user of the packet that made it active.
-        if !state.in_round && state.record.packets == 0 {
-            state.user = user;
+        if state.record.packets == 0 && (!state.in_round || state.is_anew) {
+            (state.user, state.is_anew) = (user, false);
         }
         state.record.account(now);
         self.meter.turn(now);
@@ -555,6 +557,17 @@ impl Scheduler for Makeway {
 
     fn backlog(&self) -> Backlog {
         self.pool.backlog()
+    }
+
+    fn forget(&mut self, flow: FlowId) {
+        let Some(state) = self.flows.get_mut(flow.0 as usize) else {
+            return;
+        };
+        *state = FlowState {
+            in_round: state.in_round,
+            is_anew: true,
+            ..FlowState::default()
+        };
     }
 
     fn standing(&self, flow: FlowId) -> Option<Standing> {

@@ -217,7 +217,10 @@ impl Pipeline {
         if held.is_new {
             self.flows_seen += 1;
             match self.flows.get_mut(index) {
-                Some(flow) => *flow = FlowAccount::new(),
+                Some(flow) => {
+                    *flow = FlowAccount::new();
+                    self.shaper.forget(held.id);
+                }
                 None => self.flows.push(FlowAccount::new()),
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use makeway_core::loss::Loss;
-use makeway_core::sched::Discipline;
+use makeway_core::sched::{Class, Discipline};
 use proptest::prelude::*;
 
 use super::super::impair::Impairments;
@@ -86,6 +86,30 @@ fn a_flow_that_is_forgotten_begins_again_at_zero() {
     assert_eq!((stats.flows_seen, stats.flows.len()), (1000, 64));
     assert!(stats.flows.iter().all(|flow| flow.packets_in == 1));
     assert_eq!(stats.packets_out, 1000);
+}
+
+#[test]
+fn a_flow_that_gets_the_number_of_another_does_not_get_its_standing() {
+    let mut config = config(8, None);
+    config.spec = Discipline::Makeway.spec();
+    let mut verdicts = Verdicts::new(1, 4096);
+    let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
+    let mut now = Instant::ZERO;
+    for id in 0..250 {
+        now += Duration::from_millis(20);
+        arrive(&mut pipeline, now, id, 1, &mut verdicts);
+    }
+    let classes = |pipeline: &Pipeline, now| {
+        let told = pipeline.stats(now).flows.into_iter();
+        let classes = told.filter_map(|flow| flow.standing);
+        classes.collect::<Vec<_>>()
+    };
+    assert_eq!(classes(&pipeline, now), [Class::Standing]);
+    // All 64 numbers, twice.
+    for id in 250..378 {
+        arrive(&mut pipeline, now, id, id as u16, &mut verdicts);
+    }
+    assert_eq!(classes(&pipeline, now), [Class::New; 64]);
 }
 
 #[test]
