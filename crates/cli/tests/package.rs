@@ -236,6 +236,8 @@ fn faults(unit: &str, command: &str) -> Vec<&'static str> {
 fn the_units_take_names_as_they_are_are_watched_and_shut_in() {
     let one = include_str!("../../../packaging/systemd/makeway@.service");
     let all = include_str!("../../../packaging/systemd/makeway.service");
+    let limit = "LimitNOFILE=4096";
+    assert!(all.lines().any(|line| line == limit), "{limit}");
     // An interface may be called like an option.
     for (unit, command) in [(one, " up $MAKEWAY -- %i"), (all, " service")] {
         assert_eq!(faults(unit, command), [""; 0]);

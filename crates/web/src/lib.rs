@@ -9,10 +9,12 @@
 //! - `history`: the last hour, day and month;
 //! - `measurement`: latency under load of a line, with and without makeway;
 //! - `metrics`: the last answers as OpenMetrics;
+//! - `connections`: how many, and how long each may take;
 //! - `server`: paths, and headers against other sites; `api`: answers in JSON; `document`: all of it as OpenAPI; `session`: who may
 //!   change what runs.
 
 mod api;
+mod connections;
 mod document;
 mod history;
 mod live;
@@ -35,6 +37,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
+use connections::Limits;
 use measurement::Measurements;
 use sampler::Sampler;
 use session::Sessions;
@@ -160,10 +163,12 @@ impl Web {
                 let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
                     return;
                 };
-                let served = axum::serve(listener, router).into_future();
+                let served = connections::serve(listener, router, Limits::default());
                 // Connections end with the runtime.
-                tokio::select! { _ = served => {}, _ = ends => {} }
+                tokio::select! { () = served => {}, _ = ends => {} }
             });
+            // A question to the history that takes long keeps nobody waiting.
+            runtime.shutdown_background();
         })?;
         Ok(Self {
             sampler,

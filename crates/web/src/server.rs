@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -56,8 +56,6 @@ const ASSETS: [(&str, &str, &[u8]); 4] = [
         include_bytes!("../assets/icon.svg"),
     ),
 ];
-/// Bytes of the longest request.
-const LONGEST: usize = 64 << 10;
 
 /// What answers are made of.
 pub struct Shared {
@@ -83,10 +81,7 @@ pub fn paths() -> Router<Arc<Shared>> {
 
 /// The service.
 pub fn router(shared: Arc<Shared>) -> Router {
-    paths()
-        .layer(DefaultBodyLimit::max(LONGEST))
-        .layer(middleware::from_fn(guard))
-        .with_state(shared)
+    paths().layer(middleware::from_fn(guard)).with_state(shared)
 }
 
 /// The last counters of each interface, as OpenMetrics where the request accepts it.

@@ -5,8 +5,11 @@ use std::collections::hash_map::RandomState;
 use std::fs;
 use std::hash::BuildHasher;
 use std::io;
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -167,11 +170,15 @@ fn ignored(signal: i32) -> bool {
     mask.unwrap_or(0) >> (signal - 1) & 1 == 1
 }
 
-/// Tells systemd, where it started us (sd_notify(3)).
+/// Tells systemd, or the service, where it started us (sd_notify(3)). The socket of the first message is kept: a sign of life takes no
+/// descriptor, of which none may be left.
 pub fn notify(state: &str) {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::net::SocketAddr;
+    static SOCKET: OnceLock<(UnixDatagram, SocketAddr)> = OnceLock::new();
+    if let Some((socket, to)) = SOCKET.get() {
+        // A reader that does not read is no reason to stand still too.
+        let _ = socket.send_to_addr(state.as_bytes(), to);
+        return;
+    }
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
@@ -179,8 +186,16 @@ pub fn notify(state: &str) {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(&path),
     };
+    let first = address.and_then(|to| {
+        let socket = UnixDatagram::unbound()?;
+        socket.send_to_addr(state.as_bytes(), &to)?;
+        socket.set_nonblocking(true)?;
+        Ok((socket, to))
+    });
     // Without it the service is not seen as started; there is nobody else to tell.
-    let _ = address.and_then(|to| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &to));
+    if let Ok(first) = first {
+        let _ = SOCKET.set(first);
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod doctor;
 mod faults;
 mod guest;
 mod hostile;
+mod idle;
 mod metrics;
 mod overload;
 mod service;

@@ -2,6 +2,7 @@
 //! `makeway service`: the file and the interfaces change, and the shaping follows.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -24,17 +25,43 @@ impl Service {
 
     /// With variables of the environment.
     pub fn start_with(text: &str, variables: &[(&str, &Path)]) -> Self {
+        Self::start_as(text, variables, |_| ())
+    }
+
+    /// With at most so many descriptors for each process.
+    pub fn start_limited(text: &str, variables: &[(&str, &Path)], descriptors: u64) -> Self {
+        Self::start_as(text, variables, |command| {
+            let most = libc::rlimit {
+                rlim_cur: descriptors,
+                rlim_max: descriptors,
+            };
+            // SAFETY: setrlimit is async-signal-safe, and `most` is the closure's own.
+            unsafe {
+                command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &most) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                });
+            }
+        })
+    }
+
+    fn start_as(
+        text: &str,
+        variables: &[(&str, &Path)],
+        prepare: impl FnOnce(&mut Command),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let [file, said] = ["makeway.toml", "said"].map(|name| folder.path().join(name));
         fs::write(&file, text).unwrap();
         let out = fs::File::create(&said).unwrap();
-        let child = makeway("service --config")
+        let mut command = makeway("service --config");
+        command
             .arg(&file)
             .envs(variables.iter().copied())
             .stdout(out.try_clone().unwrap())
-            .stderr(out)
-            .spawn()
-            .unwrap();
+            .stderr(out);
+        prepare(&mut command);
+        let child = command.spawn().unwrap();
         Self {
             child,
             file,
@@ -80,7 +107,7 @@ impl Drop for Service {
 }
 
 /// `None` if nothing shapes it.
-fn status_of(interface: &str) -> Option<Value> {
+pub fn status_of(interface: &str) -> Option<Value> {
     let (_, said) = say(&format!("status {interface} --json"));
     let answer: Value = serde_json::from_str(&said).ok()?;
     let one = answer["instances"][0].clone();
