@@ -7,6 +7,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
+import { keep } from './api.js';
 import { Controls, line } from './controls.jsx';
 import { Direction } from './direction.jsx';
 import { clock } from './format.js';
@@ -127,7 +128,7 @@ function App() {
           {lost ? 'No connection to the service' : live ? 'Live' : 'Connecting'}
         </p>
         {about?.may_change && (
-          <button type="button" class="quiet" onClick={() => api.closeSession().then(look)}>Lock</button>
+          <button type="button" class="quiet" onClick={() => api.closeSession().then(() => keep(null)).then(look)}>Lock</button>
         )}
       </header>
       <main>

@@ -4,6 +4,7 @@
 import * as api from 'makeway:api';
 import { useEffect, useState } from 'preact/hooks';
 
+import { keep } from './api.js';
 import { rate } from './format.js';
 
 const mbit = (bps) => (bps === null ? '' : String(bps / 1e6));
@@ -148,7 +149,7 @@ function SignIn({ about, signIn }) {
   async function open(event) {
     event.preventDefault();
     try {
-      await api.openSession({ token });
+      keep((await api.openSession({ token })).key);
       setToken('');
       signIn();
     } catch (error) {

@@ -23,7 +23,10 @@ async function main(browser) {
   // It makes load: nobody without the token, by no way.
   assert.equal(await button.isDisabled(), true);
   const ask = (path, body) => page.evaluate(
-    ([path, text]) => fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: text }).then((one) => one.status),
+    ([path, text]) => {
+      const key = sessionStorage.getItem('makeway-session') ?? '';
+      return fetch(path, { method: 'POST', headers: { 'X-Makeway-Session': key }, body: text }).then((one) => one.status);
+    },
     [path, body],
   );
   const path = `/api/interfaces/${name}`;

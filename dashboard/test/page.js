@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 
 import { chromium } from 'playwright-core';
 
@@ -29,6 +30,18 @@ async function tabTo(page, found) {
     }
   }
   assert.fail(`no control by the keyboard: ${found}`);
+}
+
+/** Headers that a server at another port of the host receives of this browser. */
+async function elsewhere(context) {
+  const server = createServer((request, answer) => answer.end(JSON.stringify(request.headers)));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const page = await context.newPage();
+  await page.goto(`http://127.0.0.1:${server.address().port}/`);
+  const headers = JSON.parse(await page.evaluate(() => document.body.textContent));
+  await page.close();
+  server.close();
+  return headers;
 }
 
 async function main(browser, download) {
@@ -58,9 +71,9 @@ async function main(browser, download) {
 
   // Read-only without a session: no button, and no way around it.
   assert.equal(await page.getByLabel('Upload, Mbit/s').isDisabled(), true);
-  const change = (body) => page.evaluate(
-    ([path, text]) => fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: text }).then((one) => one.status),
-    [`/api/interfaces/${name}`, body],
+  const change = (body, key = '') => page.evaluate(
+    ([path, text, key]) => fetch(path, { method: 'POST', headers: { 'X-Makeway-Session': key }, body: text }).then((one) => one.status),
+    [`/api/interfaces/${name}`, body, key],
   );
   assert.equal(await change('{"upload_bps": 1000000}'), 401);
   wrong.splice(0);
@@ -97,7 +110,12 @@ async function main(browser, download) {
   await page.locator('section[aria-labelledby=egress]').getByText('of 5.00 Mbit/s').waitFor();
   await page.getByText('upload 8mbit to 5mbit, by the page').first().waitFor();
   await page.getByText('This differs from the file').waitFor();
-  assert.equal(await change('{"upload_bps": 1}'), 422);
+  const key = await page.evaluate(() => sessionStorage.getItem('makeway-session'));
+  assert.equal(await change('{"upload_bps": 1}', key), 422);
+  assert.equal(await change('{"upload_bps": 1}'), 401);
+  // A server at another port of this host gets the cookie, and not the key.
+  const leaked = await elsewhere(context);
+  assert.ok(leaked.cookie.includes(cookies[0].value) && !JSON.stringify(leaked).includes(key), JSON.stringify(leaked));
   wrong.splice(0);
   // Something to see in the charts.
   await page.waitForTimeout(4000);

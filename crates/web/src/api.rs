@@ -170,9 +170,16 @@ pub struct SignIn {
     token: String,
 }
 
+/// A session is open.
+#[derive(Serialize, ToSchema)]
+pub struct Opened {
+    /// Value of the header `X-Makeway-Session`, which later requests take beside the cookie.
+    key: String,
+}
+
 /// Opens a session, which may change what runs.
 #[utoipa::path(post, path = "/api/session", operation_id = "openSession", request_body = SignIn, responses(
-    (status = 200, body = Done, description = "Sets the cookie of the session"),
+    (status = 200, body = Opened, description = "Sets the cookie of the session, and tells its key"),
     (status = 400, body = Error, description = "Not such a request"),
     (status = 401, body = Error, description = "Not the token"),
     (status = 403, body = Error, description = "Another site has sent it"),
@@ -180,28 +187,30 @@ pub struct SignIn {
 pub async fn open(State(shared): State_, headers: HeaderMap, body: Bytes) -> Answer {
     is_ours(&headers)?;
     let asked: SignIn = parsed(&body)?;
-    let Some(cookie) = shared.sessions.open(&asked.token) else {
+    let Some(opened) = shared.sessions.open(&asked.token, &headers) else {
         // 128 bits are not guessed; this keeps the log of a proxy short.
         sleep(PAUSE).await;
         let why = format!("that is not the token: `sudo cat {}`", shared.token_file);
         return Err(Refusal(StatusCode::UNAUTHORIZED, why));
     };
-    Ok(with_cookie(&cookie))
+    let told = Opened { key: opened.key };
+    Ok(with_cookie(&opened.cookie, in_json(&told)))
 }
 
 /// Ends the session.
-#[utoipa::path(delete, path = "/api/session", operation_id = "closeSession", responses(
+#[utoipa::path(delete, path = "/api/session", operation_id = "closeSession", security(("session" = [], "key" = [])), responses(
     (status = 200, body = Done, description = "Takes the cookie away"),
     (status = 403, body = Error, description = "Another site has sent it"),
 ))]
 pub async fn close(State(shared): State_, headers: HeaderMap) -> Answer {
     is_ours(&headers)?;
-    Ok(with_cookie(&shared.sessions.close(&headers)))
+    let cookie = shared.sessions.close(&headers);
+    Ok(with_cookie(&cookie, in_json(&Done {})))
 }
 
 /// Changes an interface.
 #[utoipa::path(post, path = "/api/interfaces/{name}", operation_id = "changeInterface", params(("name" = String, Path)),
-    request_body = Change, security(("session" = [])), responses(
+    request_body = Change, security(("session" = [], "key" = [])), responses(
     (status = 200, body = Done, description = "The change is made"),
     (status = 400, body = Error, description = "Not such a request"),
     (status = 401, body = Error, description = "No session is open"),
@@ -223,7 +232,7 @@ pub async fn change(
 
 /// Takes the last change of an interface back.
 #[utoipa::path(post, path = "/api/interfaces/{name}/undo", operation_id = "undoChange", params(("name" = String, Path)),
-    security(("session" = [])), responses(
+    security(("session" = [], "key" = [])), responses(
     (status = 200, body = Done, description = "The change is taken back"),
     (status = 401, body = Error, description = "No session is open"),
     (status = 403, body = Error, description = "Another site has sent it"),
@@ -251,7 +260,7 @@ pub async fn measurement(State(shared): State_) -> Response {
 
 /// Measures latency under load between an interface and the server that the file names.
 #[utoipa::path(post, path = "/api/interfaces/{name}/measurement", operation_id = "measure", params(("name" = String, Path)),
-    request_body = Wanted, security(("session" = [])), responses(
+    request_body = Wanted, security(("session" = [], "key" = [])), responses(
     (status = 200, body = Done, description = "It has begun"),
     (status = 400, body = Error, description = "Not such a request"),
     (status = 401, body = Error, description = "No session is open"),
@@ -350,8 +359,7 @@ pub fn in_json(value: &impl Serialize) -> Response {
     }
 }
 
-fn with_cookie(cookie: &str) -> Response {
-    let mut response = in_json(&Done {});
+fn with_cookie(cookie: &str, mut response: Response) -> Response {
     if let Ok(value) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }

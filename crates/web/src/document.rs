@@ -23,7 +23,7 @@ use crate::{api, server};
 )]
 struct Frame;
 
-/// The cookie that changes take.
+/// The cookie and the key that changes take.
 struct Session;
 
 impl Modify for Session {
@@ -32,6 +32,9 @@ impl Modify for Session {
         let cookie = ApiKeyValue::with_description("makeway-8480", about);
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+        let about = "The `key` of the answer to `POST /api/session`";
+        let key = ApiKeyValue::with_description("X-Makeway-Session", about);
+        components.add_security_scheme("key", SecurityScheme::ApiKey(ApiKey::Header(key)));
     }
 }
 

@@ -1,22 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sessions that may change what runs: opened with the token, known by a cookie.
+//! Sessions that may change what runs: opened with the token, known by a cookie and a key.
+//!
+//! Browsers send a cookie to every port of a host (RFC 6265, section 8.5), so that the server of another local user receives ours. The key
+//! goes in a header that the page alone sets.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Most sessions; one more ends the oldest.
 const MOST: usize = 32;
+/// A session ends after it.
+const LASTS: Duration = Duration::from_secs(7 * 86_400);
+/// Header of the key.
+pub const KEY: &str = "x-makeway-session";
 
 /// The open sessions.
 #[derive(Debug)]
 pub struct Sessions {
     token: String,
     cookie: String,
-    open: Mutex<VecDeque<String>>,
+    open: Mutex<VecDeque<Session>>,
+}
+
+#[derive(Debug)]
+struct Session {
+    /// Value of the cookie.
+    name: String,
+    /// Value of the header.
+    key: String,
+    since: Instant,
+}
+
+/// A session that was opened.
+#[derive(Debug, PartialEq)]
+pub struct Opened {
+    /// `Set-Cookie` of the answer.
+    pub cookie: String,
+    /// Value of the header of later requests.
+    pub key: String,
 }
 
 /// 128 random bits as text.
@@ -42,44 +68,82 @@ impl Sessions {
         }
     }
 
-    /// The `Set-Cookie` of a new session, if that is the token.
-    pub fn open(&self, token: &str) -> Option<String> {
+    /// Opens a session, if that is the token. One that the cookie names is opened once more: pages of one browser share the cookie.
+    pub fn open(&self, token: &str, headers: &HeaderMap) -> Option<Opened> {
         if !is_same(token.trim(), &self.token) {
             return None;
         }
-        let session = secret().ok()?;
-        let cookie = self.set_cookie(&session, 7 * 86_400);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open_at(Instant::now());
+        let name = self.cookie_of(headers).unwrap_or_default();
+        let session = match open.iter().position(|one| is_same(&one.name, &name)) {
+            Some(place) => Session {
+                since: Instant::now(),
+                ..open.remove(place)?
+            },
+            None => Session {
+                name: secret().ok()?,
+                key: secret().ok()?,
+                since: Instant::now(),
+            },
+        };
         if open.len() == MOST {
             open.pop_front();
         }
+        let opened = Opened {
+            cookie: self.set_cookie(&session.name, LASTS.as_secs()),
+            key: session.key.clone(),
+        };
         open.push_back(session);
-        Some(cookie)
+        Some(opened)
     }
 
     /// Ends the session of these headers; a `Set-Cookie` that removes its cookie.
     pub fn close(&self, headers: &HeaderMap) -> String {
-        if let Some(session) = self.session(headers) {
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            open.retain(|one| *one != session);
-        }
+        self.open_at(Instant::now())
+            .retain(|one| !self.is_of(one, headers));
         self.set_cookie("", 0)
     }
 
     /// Whether the headers are those of an open session.
     pub fn is_open(&self, headers: &HeaderMap) -> bool {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        self.session(headers)
-            .is_some_and(|session| open.iter().any(|one| is_same(one, &session)))
+        self.is_open_at(headers, Instant::now())
+    }
+
+    fn is_open_at(&self, headers: &HeaderMap, now: Instant) -> bool {
+        let open = self.open_at(now);
+        open.iter().any(|one| self.is_of(one, headers))
+    }
+
+    /// Whether there is the cookie of an open session. Other servers of this host may have it too.
+    pub fn is_known(&self, headers: &HeaderMap) -> bool {
+        let Some(name) = self.cookie_of(headers) else {
+            return false;
+        };
+        let open = self.open_at(Instant::now());
+        open.iter().any(|one| is_same(&one.name, &name))
+    }
+
+    /// The sessions that have not ended by then, the oldest first.
+    fn open_at(&self, now: Instant) -> MutexGuard<'_, VecDeque<Session>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|one| now.saturating_duration_since(one.since) < LASTS);
+        open
+    }
+
+    fn is_of(&self, session: &Session, headers: &HeaderMap) -> bool {
+        let name = self.cookie_of(headers).unwrap_or_default();
+        let key = headers.get(KEY).and_then(|key| key.to_str().ok());
+        // Both are compared, whichever differs.
+        is_same(&name, &session.name) & is_same(key.unwrap_or_default(), &session.key)
     }
 
     /// No script reads it, and no other site's request carries it.
-    fn set_cookie(&self, session: &str, seconds: u32) -> String {
+    fn set_cookie(&self, session: &str, seconds: u64) -> String {
         let name = &self.cookie;
         format!("{name}={session}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}")
     }
 
-    fn session(&self, headers: &HeaderMap) -> Option<String> {
+    fn cookie_of(&self, headers: &HeaderMap) -> Option<String> {
         let cookies = headers.get_all(header::COOKIE).iter();
         let cookies = cookies.filter_map(|one| one.to_str().ok());
         let mut pairs = cookies.flat_map(|one| one.split(';'));
@@ -122,31 +186,74 @@ mod tests {
         pairs.collect()
     }
 
+    /// Headers of the session's cookie, and with its key.
+    fn both(opened: Option<Opened>) -> (HeaderMap, HeaderMap) {
+        let Opened { cookie, key } = opened.unwrap_or_else(|| panic!("not the token"));
+        let pair = cookie.split(';').next().unwrap_or_default();
+        let pair = format!("other=1; {pair}");
+        let alone = headers(&[("cookie", &pair)]);
+        (alone, headers(&[("cookie", &pair), (KEY, &key)]))
+    }
+
     #[test]
     fn a_session_is_opened_by_the_token_alone_and_closed() {
         let sessions = Sessions::new("0123abc".into(), 8480);
+        let none = HeaderMap::new();
         for wrong in ["", "0123abd", "0123abc0", "0123ab"] {
-            assert_eq!(sessions.open(wrong), None, "{wrong}");
+            assert_eq!(sessions.open(wrong, &none), None, "{wrong}");
         }
-        let cookie = sessions.open("0123abc\n").unwrap_or_default();
+        let opened = sessions.open("0123abc\n", &none);
+        let cookie = opened
+            .as_ref()
+            .map(|one| one.cookie.clone())
+            .unwrap_or_default();
         assert!(cookie.contains("; HttpOnly; SameSite=Strict;"), "{cookie}");
-        let pair = cookie.split(';').next().unwrap_or_default();
-        let ours = headers(&[("cookie", &format!("other=1; {pair}"))]);
+        let (_, ours) = both(opened);
         assert!(sessions.is_open(&ours));
-        assert!(!sessions.is_open(&headers(&[("cookie", "makeway-8480=")])));
-        assert!(!sessions.is_open(&headers(&[("cookie", &pair.replace("8480", "8481"))])));
-        assert!(!sessions.is_open(&headers(&[])));
+        assert!(!sessions.is_open(&headers(&[("cookie", "makeway-8480="), (KEY, "")])));
+        let mut other = ours.clone();
+        let moved = cookie.replace("8480", "8481").parse();
+        other.insert("cookie", moved.unwrap_or_else(|_| panic!("{cookie}")));
+        assert!(!sessions.is_open(&other));
+        assert!(!sessions.is_open(&none));
         sessions.close(&ours);
         assert!(!sessions.is_open(&ours));
     }
 
     #[test]
+    fn a_cookie_without_its_key_is_no_session() {
+        let sessions = Sessions::new("token".into(), 8480);
+        let (stolen, ours) = both(sessions.open("token", &HeaderMap::new()));
+        let (_, another) = both(sessions.open("token", &HeaderMap::new()));
+        let key = |of: &HeaderMap| of[KEY].to_str().map(str::to_owned).unwrap_or_default();
+        let mut wrong = stolen.clone();
+        wrong.insert(KEY, another[KEY].clone());
+        let alone = headers(&[(KEY, &key(&ours))]);
+        for not in [&stolen, &wrong, &alone] {
+            assert!(!sessions.is_open(not), "{not:?}");
+            sessions.close(not);
+        }
+        assert!(sessions.is_open(&ours) && sessions.is_known(&stolen));
+        // A second page of the same browser has the cookie, and asks for the key by the token.
+        let (_, again) = both(sessions.open("token", &stolen));
+        assert_eq!(key(&again), key(&ours));
+        assert_eq!(sessions.open("wrong", &stolen), None);
+    }
+
+    #[test]
+    fn a_session_ends_after_a_week() {
+        let sessions = Sessions::new("token".into(), 8480);
+        let (_, ours) = both(sessions.open("token", &HeaderMap::new()));
+        let now = Instant::now();
+        assert!(sessions.is_open_at(&ours, now + LASTS - Duration::from_secs(60)));
+        assert!(!sessions.is_open_at(&ours, now + LASTS));
+        assert!(!sessions.is_open(&ours), "it is forgotten");
+    }
+
+    #[test]
     fn the_oldest_of_too_many_sessions_ends() {
         let sessions = Sessions::new("token".into(), 1);
-        let open = || {
-            let cookie = sessions.open("token").unwrap_or_default();
-            headers(&[("cookie", cookie.split(';').next().unwrap_or_default())])
-        };
+        let open = || both(sessions.open("token", &HeaderMap::new())).1;
         let first = open();
         let second = open();
         (0..MOST - 1).for_each(|_| drop(open()));
