@@ -2,11 +2,11 @@
 //! Answers in JSON. Those that change something take a session, and a page of ours.
 
 use std::convert::Infallible;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response, Sse, sse};
@@ -26,8 +26,10 @@ use crate::server::Shared;
 use crate::session::is_same_origin;
 use crate::{Change, Request};
 
-/// Most pages that are open at a time.
-const MOST_PAGES: usize = 32;
+/// Most pages that are open at a time, and as many more of those who have a session: strangers' pages keep no operator out.
+const MOST_PAGES: (usize, usize) = (32, 8);
+/// An answer of the history is told again for so long.
+const FRESH: Duration = Duration::from_secs(10);
 /// After a wrong token.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A change may wait for an instance that stands still until it is killed.
@@ -80,20 +82,35 @@ impl IntoResponse for Refusal {
 }
 
 /// One of the pages that are open.
-struct OpenPage(Arc<Shared>);
+struct OpenPage {
+    shared: Arc<Shared>,
+    /// Whether its visitor has a session.
+    is_known: bool,
+}
 
 impl OpenPage {
-    fn new(shared: &Arc<Shared>) -> Option<Self> {
+    /// An `EventSource` sends no headers of its own: the cookie is enough, since all it gives is this place.
+    fn new(shared: &Arc<Shared>, headers: &HeaderMap) -> Option<Self> {
+        let is_known = shared.sessions.is_known(headers);
         // Counted again when this is dropped, also if there are too many.
-        let page = Self(Arc::clone(shared));
-        let before = shared.pages.fetch_add(1, Ordering::Relaxed);
-        (before < MOST_PAGES).then_some(page)
+        let page = Self {
+            shared: Arc::clone(shared),
+            is_known,
+        };
+        let before = page.count().fetch_add(1, Ordering::Relaxed);
+        let most = if is_known { MOST_PAGES.1 } else { MOST_PAGES.0 };
+        (before < most).then_some(page)
+    }
+
+    fn count(&self) -> &AtomicUsize {
+        let (strangers, known) = &self.shared.pages;
+        if self.is_known { known } else { strangers }
     }
 }
 
 impl Drop for OpenPage {
     fn drop(&mut self) {
-        self.0.pages.fetch_sub(1, Ordering::Relaxed);
+        self.count().fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -102,8 +119,8 @@ impl Drop for OpenPage {
     (status = 200, body = Live, content_type = "text/event-stream", description = "Each event's `data` is one state in JSON"),
     (status = 503, body = Error, description = "Too many pages are open"),
 ))]
-pub async fn live(State(shared): State_) -> Answer {
-    let page = OpenPage::new(&shared).ok_or(Refusal(
+pub async fn live(State(shared): State_, headers: HeaderMap) -> Answer {
+    let page = OpenPage::new(&shared, &headers).ok_or(Refusal(
         StatusCode::SERVICE_UNAVAILABLE,
         "too many pages are open: close one".into(),
     ))?;
@@ -151,15 +168,25 @@ pub async fn history(State(shared): State_, Path(span): Path<String>) -> Answer 
         StatusCode::NOT_FOUND,
         "ask for hour, day or month".into(),
     ))?;
+    // Held while the database is asked, so that any number of visitors cost it one question.
+    let mut last = shared.told[span as usize].lock().await;
+    let is_fresh = |last: &&(Instant, Bytes)| last.0.elapsed() < FRESH;
+    if let Some((_, told)) = last.as_ref().filter(is_fresh) {
+        return Ok(json(told.clone()));
+    }
+    let history = Arc::clone(&shared.history);
     let asked = spawn_blocking(move || {
-        let history = shared.history.lock();
+        let history = history.lock();
         let history = history.unwrap_or_else(PoisonError::into_inner);
         history.ask(span, now_ms() / 1000)
     });
     let failed = |why: String| Refusal(StatusCode::INTERNAL_SERVER_ERROR, why);
     let told = asked.await.map_err(|error| failed(error.to_string()))?;
     let told = told.map_err(|error| failed(error.to_string()))?;
-    Ok(in_json(&told))
+    let told = serde_json::to_vec(&told).map_err(|error| failed(error.to_string()))?;
+    let told = Bytes::from(told);
+    *last = Some((Instant::now(), told.clone()));
+    Ok(json(told))
 }
 
 /// Opens a session.
@@ -350,10 +377,13 @@ fn parsed<T: for<'de> Deserialize<'de>>(body: &Bytes) -> Result<T, Refusal> {
         .map_err(|error| Refusal(StatusCode::BAD_REQUEST, format!("the request: {error}")))
 }
 
+fn json(text: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
 pub fn in_json(value: &impl Serialize) -> Response {
-    let headers = [(header::CONTENT_TYPE, "application/json")];
     match serde_json::to_vec(value) {
-        Ok(text) => (headers, Body::from(text)).into_response(),
+        Ok(text) => json(text.into()),
         // Only keys that are no text cannot be written.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
@@ -365,3 +395,6 @@ fn with_cookie(cookie: &str, mut response: Response) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests;

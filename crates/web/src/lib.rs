@@ -30,7 +30,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
@@ -151,7 +150,8 @@ impl Web {
             sessions: Sessions::new(config.token, listens_on.port()),
             commands: config.commands,
             token_file: config.token_file,
-            pages: AtomicUsize::new(0),
+            pages: Default::default(),
+            told: Default::default(),
             measurements: Measurements::new(config.line),
         }));
         let runtime = tokio::runtime::Builder::new_current_thread()

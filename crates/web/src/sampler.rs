@@ -135,11 +135,15 @@ impl Sampler {
                         .copied()
                         .unwrap_or(0)
                 };
+                let live = serde_json::to_string(&shown).unwrap_or_default();
+                // Published first: the history may have to wait for those who read it.
+                tell.send_replace(Arc::new(Round {
+                    snapshot: snapshot.clone(),
+                    live,
+                }));
                 // What could not be written is written with the next.
                 let _ = locked(&writes).add(&shown, drops_of);
-                let live = serde_json::to_string(&shown).unwrap_or_default();
-                before = snapshot.clone();
-                tell.send_replace(Arc::new(Round { snapshot, live }));
+                before = snapshot;
                 // The server has one receiver, each page that is open another.
                 let period = match tell.receiver_count() > 2 {
                     true => PERIODS.1,

@@ -4,13 +4,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::Mutex;
 
 use crate::document;
 use crate::measurement::Measurements;
@@ -65,8 +68,10 @@ pub struct Shared {
     pub commands: Box<dyn Fn(crate::Request) + Send + Sync>,
     /// Where the token can be read.
     pub token_file: String,
-    /// Pages that are open.
-    pub pages: AtomicUsize,
+    /// Pages that are open, without a session and with one.
+    pub pages: (AtomicUsize, AtomicUsize),
+    /// Last answer of the history for each span, and when.
+    pub told: [Mutex<Option<(Instant, Bytes)>>; 3],
     pub measurements: Measurements,
 }
 

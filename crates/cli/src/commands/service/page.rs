@@ -117,7 +117,7 @@ impl Page {
 
     fn start(&self, asked: &Asked) -> io::Result<Web> {
         let (file, token) = secret("web-token", makeway_web::secret)?;
-        let (sender, wake) = (self.sender.clone(), self.wake.try_clone()?);
+        let (sender, wake) = (self.sender.clone(), waker(self.wake.try_clone()?)?);
         let config = Config {
             listen: asked.listen,
             line: asked.line.as_ref().map(|line| LineServer {
@@ -130,7 +130,7 @@ impl Page {
             commands: Box::new(move |request| {
                 // A service that ends answers nobody.
                 let _ = sender.send(request);
-                let _ = (&wake).write(&[0]);
+                wake();
             }),
         };
         let web = Web::start(config, self.interfaces.clone())?;
@@ -140,6 +140,14 @@ impl Page {
         text::say!("changes on the page take the token in {}", file.display());
         Ok(web)
     }
+}
+
+/// Makes the other end readable, and never waits: one that nobody reads is readable already.
+fn waker(wake: UnixStream) -> io::Result<impl Fn()> {
+    wake.set_nonblocking(true)?;
+    Ok(move || {
+        let _ = (&wake).write(&[0]);
+    })
 }
 
 /// In the folder that systemd makes for the service's state (systemd.exec(5)); else there is none.
@@ -162,5 +170,22 @@ fn shown(kept: &Kept) -> Interface {
             .collect(),
         differs: *want != kept.filed,
         undo: kept.before.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_does_not_wait_for_a_service_that_is_busy() {
+        let (_busy, wake) = UnixStream::pair().unwrap();
+        let wake = waker(wake).unwrap();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            (0..10_000).for_each(|_| wake());
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(Duration::from_secs(20)).unwrap();
     }
 }
