@@ -27,7 +27,7 @@ impl Systemd {
         Self { socket, folder }
     }
 
-    /// A service of `FILE` with at most so many descriptors.
+    /// A service of `FILE` with `descriptors` of them at most.
     fn starts(&self, descriptors: u64) -> Service {
         let path = self.folder.path().join("notify");
         let variables = [
@@ -93,7 +93,7 @@ fn idle_connections_take_neither_the_page_nor_its_sign_of_life() {
     let held = idle();
     systemd.sees_it_alive(&service);
     assert!(answers("/metrics"), "no answer beside {}", held.len());
-    // What each of them took was given back, for a process to be started.
+    // Descriptors of ended connections are free again: another process starts.
     signal(pid, libc::SIGKILL);
     until("another process", || {
         let now = status_of("near")?["pid"].as_i64()?;

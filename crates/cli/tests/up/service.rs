@@ -28,7 +28,7 @@ impl Service {
         Self::start_as(text, variables, |_| ())
     }
 
-    /// With at most so many descriptors for each process.
+    /// With `descriptors` at most for each process.
     pub fn start_limited(text: &str, variables: &[(&str, &Path)], descriptors: u64) -> Self {
         Self::start_as(text, variables, |command| {
             let most = libc::rlimit {
