@@ -65,7 +65,8 @@ impl Plan {
         }
     }
 
-    /// A measurement ends after this in any case, and rates that were taken off for it come back.
+    /// A measurement ends after this in any case, once answers that are awaited have come or their 3 s are over; rates that were taken
+    /// off for it come back.
     pub fn longest(&self) -> Duration {
         // Of each phase the last probe as well, and of the whole the first connection.
         self.idle + 2 * (self.load + MOST_DRAIN + PATIENCE) + PATIENCE + MARGIN
@@ -284,7 +285,7 @@ fn fill(stream: &mut TcpStream) -> io::Result<()> {
 
 /// A download or an upload; payload in bit/s.
 fn run_load(shared: &Shared<'_>, word: Word) -> Result<f64, LineError> {
-    let (plan, stop) = (shared.plan, shared.stop);
+    let plan = shared.plan;
     let streams: Vec<TcpStream> = (0..plan.connections)
         .map(|_| {
             shared.goes_on()?;
@@ -320,7 +321,7 @@ fn run_load(shared: &Shared<'_>, word: Word) -> Result<f64, LineError> {
                 scope.spawn(move || told(writes.and_then(|mut stream| fill(&mut stream))));
             }
         }
-        while began.elapsed() < plan.load && !stop.load(Ordering::Relaxed) {
+        while began.elapsed() < plan.load && shared.goes_on().is_ok() {
             thread::sleep(COUNTS);
             let bytes = counter.load(Ordering::Relaxed);
             counts.push((began.elapsed(), bytes));
@@ -336,9 +337,7 @@ fn run_load(shared: &Shared<'_>, word: Word) -> Result<f64, LineError> {
             let _ = stream.shutdown(Shutdown::Both);
         }
     });
-    if stop.load(Ordering::Relaxed) {
-        return Err(LineError::Stopped);
-    }
+    shared.goes_on()?;
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(broken(error));
     }
@@ -450,34 +449,41 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_load_whose_connections_take_too_long_together_ends() {
+    fn a_load_ends_when_the_measurement_has_taken_too_long() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
         thread::spawn(move || {
-            let mut streams = Vec::new();
             for mut stream in listener.incoming().flatten() {
                 thread::sleep(Duration::from_millis(100));
                 let _ = stream.write_all(OK.as_bytes());
-                streams.push(stream);
+                // A load that goes on, however slowly.
+                thread::spawn(move || {
+                    while stream.write_all(&[0]).is_ok() {
+                        thread::sleep(Duration::from_millis(500));
+                    }
+                });
             }
         });
-        let plan = Plan {
-            connections: 200,
-            ..Plan::new(server, "token".into())
-        };
-        let stop = AtomicBool::new(false);
-        let almost = plan.longest() - Duration::from_secs(1);
-        let shared = Shared {
-            plan: &plan,
-            began: Instant::now().checked_sub(almost).unwrap(),
-            stop: &stop,
-            phase: AtomicU64::new(1),
-            ends: AtomicBool::new(false),
-            probes: Mutex::default(),
-        };
-        let began = Instant::now();
-        let told = run_load(&shared, Word::Down);
-        assert!(matches!(told, Err(LineError::TooLong { .. })), "{told:?}");
-        assert!(began.elapsed() < Duration::from_secs(10));
+        // One, which is there in time and has 8 s of load before it.
+        for connections in [200, 1] {
+            let plan = Plan {
+                connections,
+                ..Plan::new(server, "token".into())
+            };
+            let stop = AtomicBool::new(false);
+            let almost = plan.longest() - Duration::from_secs(1);
+            let shared = Shared {
+                plan: &plan,
+                began: Instant::now().checked_sub(almost).unwrap(),
+                stop: &stop,
+                phase: AtomicU64::new(1),
+                ends: AtomicBool::new(false),
+                probes: Mutex::default(),
+            };
+            let began = Instant::now();
+            let told = run_load(&shared, Word::Down);
+            assert!(matches!(told, Err(LineError::TooLong { .. })), "{told:?}");
+            assert!(began.elapsed() < Duration::from_secs(6));
+        }
     }
 }
