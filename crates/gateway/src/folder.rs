@@ -251,7 +251,7 @@ mod tests {
         let make = || {
             let options = OpenOptions::new()
                 .write(true)
-                .create(true)
+                .create_new(true)
                 .mode(0o600)
                 .open(&path);
             options

@@ -20,7 +20,7 @@ fn forged() -> std::fs::File {
     let folder = folder.expect("of the running one");
     let open = || {
         let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).mode(0o600);
+        options.write(true).create_new(true).mode(0o600);
         options.open(folder.join(of("other", "lock"))).unwrap()
     };
     let lock = open();
