@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 /// Bytes of each download and upload at most: four of them make a measurement.
 const MOST_BYTES: u64 = 500_000_000;
 
-/// A comparison takes about 35 s; one that takes longer than this is given up, and makeway's rates come back.
+/// Time limit of a comparison, which takes about 35 s: beyond it the measurement is stopped and makeway's rates are set again.
 const MOST: Duration = Duration::from_secs(120);
 
 /// Interface that is measured now, by this page or by one before it, which a change of the file has ended: one at a time, since a second
@@ -167,7 +167,7 @@ impl Drop for Measurements {
     }
 }
 
-/// Tells the outcome of a measurement that nobody has given up yet.
+/// Result of a measurement, unless the time limit has ended it.
 fn end(now: &Mutex<Measurement>, done: Result<(), String>) {
     let mut now = locked(now);
     if now.state == State::Running {
