@@ -2,123 +2,36 @@
 //! From a packet's arrival to its verdict, with no clock and no socket: classify, schedule, shape,
 //! impair, count.
 
+mod account;
 mod order;
 mod users;
 
-use std::collections::BTreeMap;
 use std::mem;
 
 use makeway_core::flow::{FlowKey, FlowTable, Identity, ecn, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::measure::Histogram;
-use makeway_core::packet::{DropReason, Ecn, FlowId, Packet, UserId};
-use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, SpecError, Standing};
+use makeway_core::packet::{Ecn, FlowId, Packet, UserId};
+use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, SpecError};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
 use super::impair::{DelayLine, Fate};
 use super::message::Queued;
 use super::nfqueue::{BATCH, Verdicts};
-use super::sojourn::Sojourns;
-use super::stats::{FlowStats, Sojourn, SojournCounts, Stats, reason};
+use super::stats::{Sojourn, SojournCounts, Stats};
 use super::tags::Tags;
 use super::{Change, DatapathConfig, on_a_link};
+pub(super) use account::SeenFlow;
+use account::{Cause, Counters, FlowAccount};
 use order::Order;
 use users::Users;
-
-/// Why a packet was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    Scheduler(DropReason),
-    Loss,
-    DelayLine,
-    Flows,
-}
-
-impl Cause {
-    const OTHERS: [&str; 3] = [reason::LOSS, reason::DELAY_LINE, reason::FLOWS];
-    const COUNT: usize = DropReason::ALL.len() + Self::OTHERS.len();
-
-    /// Its place among the counters.
-    const fn index(self) -> usize {
-        match self {
-            Self::Scheduler(reason) => reason as usize,
-            Self::Loss => DropReason::ALL.len(),
-            Self::DelayLine => DropReason::ALL.len() + 1,
-            Self::Flows => DropReason::ALL.len() + 2,
-        }
-    }
-
-    /// In the order of the counters.
-    fn names() -> impl Iterator<Item = &'static str> {
-        let reasons = DropReason::ALL.into_iter().map(DropReason::name);
-        reasons.chain(Self::OTHERS)
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    packets_in: u64,
-    bytes_in: u64,
-    packets_out: u64,
-    bytes_out: u64,
-    marked_in: u64,
-    marked_out: u64,
-    drops: [u64; Cause::COUNT],
-}
 
 /// A packet behind the scheduler.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     handle: u32,
     is_marked: bool,
-}
-
-impl Counters {
-    fn drop_names(&self) -> BTreeMap<String, u64> {
-        let named = Cause::names().zip(self.drops);
-        named
-            .filter(|&(_, n)| n > 0)
-            .map(|(name, n)| (name.into(), n))
-            .collect()
-    }
-}
-
-#[derive(Clone, Debug)]
-struct FlowAccount {
-    counters: Counters,
-    backlog_packets: u32,
-    backlog_bytes: u64,
-    last_seen: Instant,
-    sojourns: Sojourns,
-}
-
-impl FlowAccount {
-    const fn new() -> Self {
-        Self {
-            counters: Counters {
-                packets_in: 0,
-                bytes_in: 0,
-                packets_out: 0,
-                bytes_out: 0,
-                marked_in: 0,
-                marked_out: 0,
-                drops: [0; Cause::COUNT],
-            },
-            backlog_packets: 0,
-            backlog_bytes: 0,
-            last_seen: Instant::ZERO,
-            sojourns: Sojourns::new(),
-        }
-    }
-}
-
-/// A flow as it was at a moment, for somebody else to tell of.
-#[derive(Clone, Debug)]
-pub(super) struct SeenFlow {
-    key: FlowKey,
-    flow: FlowAccount,
-    standing: Option<Standing>,
 }
 
 /// Sojourn times over the last one to two seconds: the running second and the one before.
@@ -561,38 +474,6 @@ fn sojourn_counts(histogram: &Histogram) -> SojournCounts {
         below: histogram.counts_below(SojournCounts::bounds_ns().map(Duration::from_nanos)),
         packets: histogram.count(),
         sum_s: histogram.sum_ns() / 1e9,
-    }
-}
-
-impl SeenFlow {
-    /// Order of flows.
-    pub fn size(&self) -> (u64, u64) {
-        (self.flow.backlog_bytes, self.flow.counters.bytes_in)
-    }
-
-    pub fn told(&self, now: Instant) -> FlowStats {
-        let Self {
-            key,
-            flow,
-            standing,
-        } = self;
-        let counters = &flow.counters;
-        FlowStats {
-            flow: key.to_string(),
-            packets_in: counters.packets_in,
-            bytes_in: counters.bytes_in,
-            packets_out: counters.packets_out,
-            bytes_out: counters.bytes_out,
-            backlog_packets: u64::from(flow.backlog_packets),
-            backlog_bytes: flow.backlog_bytes,
-            drops: counters.drop_names(),
-            sojourn_p50_ms: flow.sojourns.quantile(0.5).as_millis_f64(),
-            sojourn_p99_ms: flow.sojourns.quantile(0.99).as_millis_f64(),
-            idle_s: now.saturating_since(flow.last_seen).as_secs_f64(),
-            standing: standing.map(|is| is.class),
-            reason: standing.map_or_else(String::new, |is| is.reason.to_string()),
-            since_s: standing.map_or(0.0, |is| now.saturating_since(is.since).as_secs_f64()),
-        }
     }
 }
 

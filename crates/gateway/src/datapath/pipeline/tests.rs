@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::super::impair::Impairments;
 use super::super::message::Verdict;
+use super::super::stats::FlowStats;
 use super::*;
 
 fn config(packets: u32, rate: Option<Rate>) -> DatapathConfig {
