@@ -8,7 +8,8 @@ port() {
         [ "$(cat "$entry/name")" = "$1" ] && echo "/dev/${entry##*/}"
     done
 }
-echo begun >"$(port status)"
+read -r uptime _ </proc/uptime
+echo "begun $uptime" >"$(port status)"
 sh /run/guest/command </dev/null >"$(port output)" 2>&1
 echo $? >"$(port status)"
 systemctl poweroff

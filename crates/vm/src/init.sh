@@ -32,7 +32,8 @@ if [ -e /etc/system ]; then
     exec switch_root /system /sbin/init
 fi
 # From here on an end is the command's, not the boot's.
-echo begun >"$(port status)"
+read -r uptime _ </proc/uptime
+echo "begun $uptime" >"$(port status)"
 sh /etc/command </dev/null >"$(port output)" 2>&1
 echo $? >"$(port status)"
 sync

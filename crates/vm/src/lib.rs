@@ -144,6 +144,7 @@ pub struct Vm<'a> {
     memory_mib: u32,
     cpus: u32,
     arguments: Vec<OsString>,
+    parameters: String,
     accelerator: Option<Accelerator>,
     stop: Option<&'a AtomicBool>,
     disk: Option<PathBuf>,
@@ -155,6 +156,9 @@ impl<'a> Vm<'a> {
     const MOST_OUTPUT: u64 = 16 << 20;
     /// Boots that are tried. Chosen by us: a kernel that is translated panics early now and then, while it patches its own code.
     const BOOTS: usize = 3;
+    /// The part of the host's time by which a guest's clock may be ahead. A kernel that boots while the host stalls takes its counter of
+    /// cycles for a slower one: a clock 44 times too fast was seen, and watchdogs that took other processors for stuck.
+    const FAST: f64 = 0.25;
     /// The longest that a boot may take: some seconds on a machine that is idle, over a minute beside twenty busy programs.
     const BOOT: Duration = Duration::from_secs(300);
 
@@ -169,6 +173,7 @@ impl<'a> Vm<'a> {
             memory_mib: 1024,
             cpus: 2,
             arguments: Vec::new(),
+            parameters: String::new(),
             accelerator: None,
             stop: None,
             disk: None,
@@ -180,6 +185,12 @@ impl<'a> Vm<'a> {
     /// Loads a module of the kernel, and those that it needs, before the command runs.
     pub fn module(mut self, name: &str) -> Self {
         self.modules.push(name.into());
+        self
+    }
+
+    /// Gives the kernel a further parameter, as `quiet`.
+    pub fn parameter(mut self, parameter: &str) -> Self {
+        self.parameters = format!("{} {parameter}", self.parameters);
         self
     }
 
@@ -257,8 +268,8 @@ impl<'a> Vm<'a> {
 
     /// Boots, runs `command` by the guest's shell as root, and stops.
     ///
-    /// `limit` is the longest time without a whole line of its output. A boot that ends before the command runs, or takes longer than five minutes, is tried again,
-    /// three times in all ([`Output::failed_boots`]). Errors are of the host and of the boot, see [`VmError`].
+    /// `limit` is the longest time without a whole line of its output. A boot that ends before the command runs, takes longer than five minutes, or
+    /// comes up with a clock that is too fast, is tried again, three times in all ([`Output::failed_boots`]). Errors are of the host and of the boot, see [`VmError`].
     pub fn run(&self, command: &str, limit: Duration) -> Result<Output, VmError> {
         self.follow(command, limit, |_| {})
     }
@@ -287,6 +298,7 @@ impl<'a> Vm<'a> {
             // Nobody logs in, and the console is for complaints. Without udev its device is waited for in vain.
             kernel += " systemd.show_status=no systemd.mask=getty-static.service systemd.mask=serial-getty@ttyS0.service";
         }
+        kernel += &self.parameters;
         let processor = match accelerator {
             Accelerator::Kvm => "max",
             // Of a processor that has ERMS the kernel clears pages byte by byte, which QEMU translates as it stands.
@@ -352,10 +364,11 @@ impl<'a> Vm<'a> {
             let _ = fs::remove_file(at(name));
         }
         let complaints = fs::File::create(at("complaints")).map_err(|e| file(place, e))?;
+        let began = Instant::now();
         let machine = machine.stderr(complaints).spawn();
         let mut machine = machine.map_err(|e| failed("qemu", &e))?;
 
-        let mut end = Instant::now() + self.boot;
+        let mut end = began + self.boot;
         let mut lines = Lines::of(at("output"));
         let read = |name| {
             let mut bytes = Vec::new();
@@ -372,7 +385,15 @@ impl<'a> Vm<'a> {
             if lines.give(line) && begun {
                 end = Instant::now() + limit;
             }
-            if !begun && read("status").starts_with("begun") {
+            if let (false, Some(uptime)) = (begun, uptime(&read("status"))) {
+                let host = began.elapsed().as_secs_f64();
+                if self.keeps_time() && uptime > host * (1.0 + Self::FAST) {
+                    let _ = machine.kill();
+                    let _ = machine.wait();
+                    return Ok(Boot::Failed(format!(
+                        "its clock is too fast: at {uptime} s after {host:.1} s"
+                    )));
+                }
                 begun = true;
                 end = Instant::now() + limit;
             }
@@ -413,6 +434,11 @@ impl<'a> Vm<'a> {
                 console: last_words(),
             }),
         }
+    }
+
+    /// Whether its clock is the host's, and does not count instructions.
+    fn keeps_time(&self) -> bool {
+        !self.arguments.iter().any(|one| one == "-icount")
     }
 
     fn archive(&self, command: &str) -> Result<Initramfs, VmError> {
@@ -456,6 +482,12 @@ enum Boot {
     Ended(Output),
     /// It did not come to run; the console's last lines.
     Failed(String),
+}
+
+/// Seconds since its boot that a guest told as its command began.
+fn uptime(status: &str) -> Option<f64> {
+    let (line, _) = status.split_once('\n')?;
+    line.strip_prefix("begun ")?.parse().ok()
 }
 
 /// The line of a console that says why a boot failed: that of the panic, or the last.

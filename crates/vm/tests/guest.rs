@@ -112,3 +112,20 @@ fn both_ends_of_debians_kernels_with_bpf_qdiscs_boot() {
         assert!(lines[4].starts_with("qdisc cake"), "{output:?}");
     }
 }
+
+/// A boot while the host stalls, made by hand: its kernel takes the counter of cycles for one of 60 MHz.
+#[test]
+fn a_boot_with_a_clock_that_is_too_fast_is_tried_again() {
+    let kernel = match Kernel::newest("6.1.", "-cloud-amd64", &cache()) {
+        Ok(kernel) => kernel,
+        Err(why) => return skip(why),
+    };
+    let guest = Vm::new(&kernel).parameter("tsc_early_khz=60000");
+    match guest.run("sleep 60", LIMIT) {
+        Err(why @ VmError::Missing { .. }) => skip(why),
+        Err(VmError::NoBoot { consoles }) => {
+            assert!(consoles[2].contains("too fast"), "{consoles:?}");
+        }
+        other => panic!("it came up: {other:?}"),
+    }
+}
