@@ -8,9 +8,7 @@ use makeway_core::units::Duration;
 use crate::error::{Origin, ScenarioError, did_you_mean, list};
 use crate::model::Node;
 use crate::section::Section;
-
-/// Files named by a scenario are held in memory: hours of frames, not devices or endless pipes.
-const LARGEST_FILE: u64 = 64_000_000;
+use crate::{LARGEST_TRACE, text_of};
 
 /// Context in which flows and links are read.
 pub(crate) struct Context<'a> {
@@ -48,14 +46,14 @@ impl Context<'_> {
         let (name, origin) = s.string(key)?.unwrap_or(("", s.origin));
         let path = self.folder.join(name);
         let size = std::fs::metadata(&path).map(|m| if m.is_file() { m.len() } else { u64::MAX });
-        if size.is_ok_and(|n| n > LARGEST_FILE) {
+        if size.is_ok_and(|n| n > LARGEST_TRACE) {
             return Err(origin.error(format!(
                 "`{}`: {} is no trace: name a file of 64 MB at most",
                 s.name(key),
                 path.display()
             )));
         }
-        let text = std::fs::read_to_string(&path).map_err(|e| {
+        let text = text_of(&path, LARGEST_TRACE).map_err(|e| {
             origin.error(format!(
                 "`{}`: {} cannot be read ({e}): name it from the scenario's own folder",
                 s.name(key),

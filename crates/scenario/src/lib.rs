@@ -34,6 +34,8 @@ pub mod wire;
 mod wlan;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use makeway_core::units::Duration;
@@ -59,6 +61,22 @@ pub const KINDS: &[(&str, &[field::Field])] = &flow::KINDS;
 
 /// The largest file that is read: 1 MB.
 const LARGEST_FILE: u64 = 1_000_000;
+/// The largest trace, 64 MB: those of a scenario are held in memory, hours of frames.
+pub(crate) const LARGEST_TRACE: u64 = 64_000_000;
+
+/// The text of the file at `path`, of at most `most` bytes; of a pipe or a device, which may have no end, no more is read either.
+///
+/// # Errors
+/// It cannot be read, is longer, or is no UTF-8.
+pub fn text_of(path: &Path, most: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let why = format!("it is longer than {} MB", most / 1_000_000);
+        return Err(io::Error::new(ErrorKind::FileTooLarge, why));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no UTF-8"))
+}
 
 /// Reads the file at `path`, with the settings `set` (`key.with.dots=value`) put in.
 ///
@@ -70,13 +88,7 @@ pub fn load(path: &Path, set: &[String]) -> Result<Scenario, ScenarioError> {
         place: file.clone(),
         message,
     };
-    let size = std::fs::metadata(path).map(|m| m.len());
-    if size.as_ref().is_ok_and(|&n| n > LARGEST_FILE) {
-        return Err(refuse(
-            "this is too large for a scenario: 1 MB at most".into(),
-        ));
-    }
-    let text = std::fs::read_to_string(path)
+    let text = text_of(path, LARGEST_FILE)
         .map_err(|e| refuse(format!("the scenario cannot be read: {e}")))?;
     let folder = path.parent().unwrap_or(Path::new("."));
     parse(&text, &file, folder, set)
@@ -89,7 +101,7 @@ pub fn load(path: &Path, set: &[String]) -> Result<Scenario, ScenarioError> {
 pub fn frames(path: &Path) -> Result<(Vec<model::Frame>, Duration), ScenarioError> {
     let refuse = |place: String, message: String| ScenarioError { place, message };
     let file = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = text_of(path, LARGEST_TRACE)
         .map_err(|e| refuse(file.to_string(), format!("the trace cannot be read: {e}")))?;
     trace::parse(&text).map_err(|(line, message)| refuse(format!("{file}:{line}"), message))
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Value;
 
 use crate::error::StoreError;
-use crate::plan::Axis;
+use crate::plan::{Axis, LARGEST_TEXT};
 
 /// Replications where the file has no number.
 const REPLICATIONS: u64 = 10;
@@ -32,7 +32,8 @@ struct Listed {
 /// # Errors
 /// It cannot be read, or is not of this form: the place, and an example.
 pub fn load(path: &Path) -> Result<(Vec<Axis>, u64), StoreError> {
-    let text = std::fs::read_to_string(path).map_err(|error| StoreError::file(path, error))?;
+    let text = makeway_scenario::text_of(path, LARGEST_TEXT)
+        .map_err(|error| StoreError::file(path, error))?;
     parse(&text).map_err(|why| {
         StoreError::refused(format!(
             "{}: {why}\nwrite `replications = 20` and, for each key, `[[axis]]` with `key = \"link.line.rate\"` and `values = [\"1mbit\", \"10mbit\"]`",
@@ -59,6 +60,12 @@ fn parse(text: &str) -> Result<(Vec<Axis>, u64), String> {
 mod tests {
     use super::*;
     use crate::sample::axis;
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let refused = load(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(refused.contains("longer than 1 MB"), "{refused}");
+    }
 
     #[test]
     fn values_are_as_after_set() {

@@ -17,6 +17,9 @@ pub const FORMAT: u32 = 1;
 /// Runs of a sweep at most; chosen by us, so that a mistyped range is no full memory.
 pub const MOST_RUNS: u64 = 100_000_000;
 
+/// Bytes of a scenario, and of a file of axes.
+pub(crate) const LARGEST_TEXT: u64 = 1_000_000;
+
 /// Values of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +51,8 @@ impl Source {
     pub fn load(path: &Path, set: &[String]) -> Result<Self, StoreError> {
         // For its errors: of a file that is missing or too large.
         makeway_scenario::load(path, set)?;
-        let text = std::fs::read_to_string(path).map_err(|error| StoreError::file(path, error))?;
+        let text = makeway_scenario::text_of(path, LARGEST_TEXT)
+            .map_err(|error| StoreError::file(path, error))?;
         let path = std::path::absolute(path).map_err(|error| StoreError::file(path, error))?;
         Ok(Self {
             file: path.display().to_string(),

@@ -221,8 +221,13 @@ impl Store {
     /// None has begun, or the file is damaged.
     pub fn last(&self) -> Result<Plan, StoreError> {
         let path = self.folder.join("plan.json");
-        match fs::read_to_string(&path) {
-            Ok(text) => Plan::from_json(&text),
+        match whole(&path) {
+            Ok(Some(bytes)) => Plan::from_json(&String::from_utf8_lossy(&bytes)),
+            Ok(None) => Err(StoreError::refused(format!(
+                "{} is no file of {} MB at most: it is not a plan",
+                path.display(),
+                MOST_BYTES / 1_000_000
+            ))),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::refused(format!(
                 "no sweep has been run with the store {}: run one first",
                 self.folder.display()

@@ -30,6 +30,18 @@ fn read(text: &str, set: &[&str]) -> Result<Scenario, ScenarioError> {
     parse(text, "call.toml", Path::new("."), &set)
 }
 
+#[test]
+fn a_scenario_and_a_trace_without_an_end_are_refused() {
+    let endless = Path::new("/dev/zero");
+    for (error, most) in [
+        (load(endless, &[]).unwrap_err(), "1 MB"),
+        (makeway_scenario::frames(endless).unwrap_err(), "64 MB"),
+    ] {
+        let error = error.to_string();
+        assert!(error.contains(&format!("longer than {most}")), "{error}");
+    }
+}
+
 /// The error that the example of the documentation gives after one change.
 fn error(from: &str, to: &str) -> String {
     let text = documented();

@@ -214,6 +214,16 @@ fn a_part_that_is_no_file_is_moved_aside() {
 }
 
 #[test]
+fn a_plan_that_is_too_long_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path());
+    let file = File::create(folder.path().join("plan.json")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let refused = Store::open(folder.path()).unwrap().last().unwrap_err();
+    assert!(refused.to_string().contains("1073 MB at most"), "{refused}");
+}
+
+#[test]
 fn a_part_that_is_too_long_is_moved_aside() {
     let folder = tempfile::tempdir().unwrap();
     filled(folder.path());
