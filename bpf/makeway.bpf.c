@@ -4,8 +4,8 @@
  * When the buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
  * docs/disciplines/makeway.md is the specification, record.h its table of classes, meter.h the link's rate.
  *
- * The record of a flow stays while it holds nothing, as in core's flow table; the one that has been idle for longest
- * makes way for a new one, which takes nothing over. A user is known as long as a flow of it is: one whose
+ * The record of a flow stays while it holds nothing, as in core's flow table (idle.h); a new one takes nothing over from
+ * the one that it replaces. A user is known as long as a flow of it is: one whose
  * last flow goes over to another user leaves the round at once and begins anew, where core's keeps its turn and its deficit. There
  * are no marks: a BPF qdisc may not write to packets. */
 #define TIMED
@@ -16,7 +16,7 @@
 	u64 bytes_out;                                                                                                 \
 	u64 packets_out;                                                                                               \
 	struct record record;                                                                                          \
-	/* Among those that hold nothing, and in the round of its user. */                                             \
+	/* Among those that hold nothing, in one of two lists, and in the round of its user. */                        \
 	struct links idle;                                                                                             \
 	struct links turns;                                                                                            \
 	struct codel codel;                                                                                            \
@@ -24,7 +24,8 @@
 	u32 user;                                                                                                      \
 	bool in_round;                                                                                                 \
 	/* Before its first turn there. */                                                                             \
-	bool fresh;
+	bool fresh;                                                                                                    \
+	bool kept;
 
 #include "record.h"
 #include "meter.h"
@@ -32,6 +33,7 @@
 #include "round.h"
 #include "qdisc.h"
 #include "order.h"
+#include "idle.h"
 
 /* Of a download's own queue. */
 #define TARGET (20 * MS)
@@ -94,14 +96,6 @@ struct shares {
 	u32 heaviest;
 	struct table users;
 } shares SEC(".bss.shares");
-
-/* The ring of those that hold nothing. */
-inline_always struct links *links_at(u32 i)
-{
-	struct flow *flow = flow_at(i);
-
-	return flow ? &flow->idle : NULL;
-}
 
 inline_always struct links *flow_turns(u32 i)
 {
@@ -178,7 +172,7 @@ inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 	count(flow, flow->record.class, -1, -(s64)slot->len);
 	place(at, flow);
 	if (!flow->packets)
-		ring_push(at);
+		idle_join(at, flow);
 	return i;
 }
 
@@ -219,17 +213,17 @@ inline_always void flow_leave(struct flow *flow)
 		user_leave(i, user);
 }
 
-/* Forgets the flow that has been idle for longest. */
+/* Forgets an idle flow. */
 verified_apart int forget_one(void)
 {
-	u32 at = ring_head();
+	u32 at = idle_head();
 	struct flow *flow = flow_at(at);
 	struct user *user;
 	struct entry entry;
 
 	if (!at || !flow)
 		return 0;
-	ring_remove(at);
+	idle_leave(at, flow);
 	user = user_at(flow->user);
 	if (flow->in_round && user)
 		round_remove(&user->round, at, flow_turns);
@@ -295,7 +289,7 @@ inline_always void belong(struct sk_buff *skb, u32 at, struct flow *flow)
 	if (flow->user)
 		flow_leave(flow);
 	else
-		ring_push(at);
+		idle_join(at, flow);
 	flow->user = i;
 }
 
@@ -369,7 +363,7 @@ inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 		return NULL;
 	if (flow->packets == 1) {
 		flow->record.busy = now;
-		ring_remove(at);
+		idle_leave(at, flow);
 	}
 	count(flow, flow->record.class, 1, len);
 	if (flow->record.class == BULK)
@@ -414,8 +408,13 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 		belong(skb, at, flow);
 	meet(pkt->now, at);
 	record_arrival(&flow->record, pkt->len);
-	if (record_is_asked(&flow->record, pkt->len))
+	if (record_is_asked(&flow->record, pkt->len)) {
+		if (!flow->packets) {
+			idle_leave(at, flow);
+			idle_join(at, flow);
+		}
 		return refuse(skb, to_free, EARLY);
+	}
 	slot = flow->user && !is_over() ? join(pkt->now, at, flow, pkt->len) : NULL;
 	if (!slot)
 		return refuse(skb, to_free, FLOWS);
@@ -549,9 +548,8 @@ inline_always void makeway_clear(void)
 		table_forget(&user_chains, user->entry.hash);
 		*user = (struct user){};
 	}
-	if (links_at(0))
-		*links_at(0) = (struct links){};
 	shares = (struct shares){};
+	idle = (struct idle){};
 }
 
 QDISC(makeway)

@@ -5,12 +5,7 @@
  * where the links of each are. */
 #pragma once
 
-#include "kernel.h"
-
-struct links {
-	u32 prev;
-	u32 next;
-};
+#include "links.h"
 
 inline_always struct links *links_at(u32 i);
 

@@ -4,7 +4,7 @@
  * Each is in one list at most. A list is a ring held by its tail, 0 if it is empty; `at` says where the links of each are. */
 #pragma once
 
-#include "ring.h"
+#include "links.h"
 
 typedef struct links *links_of(u32 i);
 
@@ -33,6 +33,13 @@ inline_always void round_push_front(u32 *tail, u32 i, links_of at)
 	*mine = (struct links){ *tail, last->next };
 	first->prev = i;
 	last->next = i;
+}
+
+/* Puts `i`, which is in no list, last. */
+inline_always void round_push(u32 *tail, u32 i, links_of at)
+{
+	round_push_front(tail, i, at);
+	*tail = i;
 }
 
 /* Takes `i`, which is in the list, out. */

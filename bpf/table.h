@@ -19,7 +19,9 @@ struct table {
 const volatile struct sizes {
 	u32 chain_mask;
 	u32 seed;
-} sizes SEC(".rodata.sizes") = { 1, 1 };
+	/* Flows that are known at most. */
+	u32 flows;
+} sizes SEC(".rodata.sizes") = { 1, 1, 1 };
 
 /* Steps in a chain before an entry is taken for the last one in it; of chains half as many as entries that can be, one
  * with as many has a chance below 10^-19. */

@@ -243,6 +243,7 @@ static bool prepare(struct setup *setup)
 	map_size(&chains, setup->chains);
 	sizes.chain_mask = setup->chains - 1;
 	sizes.seed = setup->chain_seed;
+	sizes.flows = setup->flows - 1;
 	keys.flows_by = setup->flows_by;
 #ifdef HAS_KINDS
 	map_size(&kinds, setup->kinds);

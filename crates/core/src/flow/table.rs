@@ -18,8 +18,11 @@ const NIL: u32 = u32::MAX;
 /// A map from keys to dense ids below its capacity, allocated once.
 ///
 /// An entry is *held* while its owner has packets of it, *idle* otherwise. A new key takes a fresh
-/// id while there are any, then that of the entry idle for longest. With a capacity above the most
-/// packets that can be held, there is always one.
+/// id while there are any, then that of the entry idle for longest, of those that are not *kept* if there
+/// is one. With a capacity above the most packets that can be held, there is always one.
+///
+/// At most half of the capacity is kept, so that keys that come once do not take the ids of those worth
+/// keeping, and nor do those take all ids.
 #[derive(Clone, Debug)]
 pub struct FlowTable<K, I = FlowId> {
     entries: Vec<Entry<K>>,
@@ -27,8 +30,10 @@ pub struct FlowTable<K, I = FlowId> {
     slots: Vec<Slot>,
     capacity: u32,
     seed: u64,
-    /// Idle entries from the one idle for longest to the newest.
-    idle: Ends,
+    /// Idle entries from the one idle for longest to the newest: those not kept, and those kept.
+    idle: [Ends; 2],
+    /// Number of idle entries that are kept.
+    kept: u32,
     id: PhantomData<I>,
 }
 
@@ -37,6 +42,8 @@ struct Entry<K> {
     key: K,
     hash: u32,
     holds: u32,
+    /// Which list it is in while it is idle.
+    is_kept: bool,
     prev: u32,
     next: u32,
 }
@@ -81,10 +88,11 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
             slots: vec![empty; (capacity as usize * 2).next_power_of_two()],
             capacity,
             seed,
-            idle: Ends {
+            idle: [Ends {
                 head: NIL,
                 tail: NIL,
-            },
+            }; 2],
+            kept: 0,
             id: PhantomData,
         }
     }
@@ -123,17 +131,39 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
         })
     }
 
-    /// Gives one hold of `id` back, as its packet departs or is dropped.
+    /// Gives one hold of `id` back, as its packet departs or is dropped; whether it is idle now, and not kept.
     ///
     /// # Panics
     /// If `id` is not held.
-    pub fn release(&mut self, id: I) {
+    pub fn release(&mut self, id: I) -> bool {
         let entry = id.into();
         let e = &mut self.entries[entry as usize];
         assert!(e.holds > 0, "flow {entry} is released more often than held");
         e.holds -= 1;
-        if e.holds == 0 {
-            self.link(entry);
+        let is_idle = e.holds == 0;
+        if is_idle {
+            self.link(entry, false);
+        }
+        is_idle
+    }
+
+    /// Keeps idle `id` until it is held again. If that is more than half of the capacity, the one idle for longest of those
+    /// kept becomes the newest of the others.
+    ///
+    /// # Panics
+    /// If `id` is held.
+    pub fn keep(&mut self, id: I) {
+        let entry = id.into();
+        assert!(
+            self.entries[entry as usize].holds == 0,
+            "flow {entry} is kept while it is held"
+        );
+        self.unlink(entry);
+        self.link(entry, true);
+        if self.kept > self.capacity / 2 {
+            let oldest = self.idle[1].head;
+            self.unlink(oldest);
+            self.link(oldest, false);
         }
     }
 
@@ -182,6 +212,7 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
             key,
             hash,
             holds: 0,
+            is_kept: false,
             prev: NIL,
             next: NIL,
         };
@@ -189,10 +220,8 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
             self.entries.push(fresh);
             self.len() - 1
         } else {
-            let oldest = self.idle.head;
-            if oldest == NIL {
-                return None;
-            }
+            let oldest = self.idle.map(|ends| ends.head);
+            let oldest = oldest.into_iter().find(|head| *head != NIL)?;
             self.unlink(oldest);
             self.remove(oldest);
             self.entries[oldest as usize] = fresh;
@@ -229,25 +258,33 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
         self.slots[hole].entry = NIL;
     }
 
-    fn link(&mut self, entry: u32) {
-        let tail = self.idle.tail;
-        self.entries[entry as usize].prev = tail;
-        self.entries[entry as usize].next = NIL;
+    fn link(&mut self, entry: u32, is_kept: bool) {
+        self.kept += u32::from(is_kept);
+        let ends = &mut self.idle[usize::from(is_kept)];
+        let tail = core::mem::replace(&mut ends.tail, entry);
         match tail {
-            NIL => self.idle.head = entry,
+            NIL => ends.head = entry,
             tail => self.entries[tail as usize].next = entry,
         }
-        self.idle.tail = entry;
+        let entry = &mut self.entries[entry as usize];
+        (entry.is_kept, entry.prev, entry.next) = (is_kept, tail, NIL);
     }
 
     fn unlink(&mut self, entry: u32) {
-        let Entry { prev, next, .. } = self.entries[entry as usize];
+        let Entry {
+            is_kept,
+            prev,
+            next,
+            ..
+        } = self.entries[entry as usize];
+        self.kept -= u32::from(is_kept);
+        let ends = &mut self.idle[usize::from(is_kept)];
         match prev {
-            NIL => self.idle.head = next,
+            NIL => ends.head = next,
             prev => self.entries[prev as usize].next = next,
         }
         match next {
-            NIL => self.idle.tail = prev,
+            NIL => ends.tail = prev,
             next => self.entries[next as usize].prev = prev,
         }
     }
@@ -297,26 +334,59 @@ mod tests {
         assert_eq!(table.hold(&3), None);
     }
 
+    #[test]
+    fn a_kept_entry_is_taken_after_all_others() {
+        let mut table = FlowTable::<u64>::new(4, 1);
+        let ids = [1, 2, 3, 4].map(|key| table.hold(&key).unwrap().id);
+        for id in ids {
+            assert!(table.release(id));
+        }
+        table.keep(ids[0]);
+        table.keep(ids[1]);
+        // Keys 3 and 4, and then those that came in their place.
+        for key in 5..9 {
+            let id = table.hold(&key).unwrap().id;
+            assert!([ids[2], ids[3]].contains(&id));
+            table.release(id);
+        }
+        // Half are kept: the third makes the first one as the others.
+        table.hold(&8);
+        table.release(ids[3]);
+        table.keep(ids[3]);
+        assert_eq!(table.hold(&9).unwrap().id, ids[2]);
+        assert_eq!(table.hold(&10).unwrap().id, ids[0]);
+        // None but those kept is idle.
+        assert_eq!(table.hold(&11).unwrap().id, ids[1]);
+    }
+
     proptest! {
-        /// Against a list of keys in the order of their last use.
+        /// Against lists of keys in the order of their last use.
         #[test]
         fn it_agrees_with_a_naive_table(
             capacity in 1u32..6,
             seed: u64,
-            ops in proptest::collection::vec((0u64..12, any::<bool>()), 0..200),
+            ops in proptest::collection::vec((0u64..12, 0u32..4), 0..200),
         ) {
             let mut table = FlowTable::<u64>::new(capacity, seed);
             let mut ids: Vec<u64> = Vec::new();
             let mut idle: Vec<u32> = Vec::new();
+            let mut kept: Vec<u32> = Vec::new();
             let mut holds = vec![0u32; capacity as usize];
-            for (key, hold) in ops {
+            for (key, op) in ops {
                 let known = ids.iter().position(|k| *k == key).map(|i| i as u32);
-                if !hold {
+                if op < 2 {
                     if let Some(i) = known.filter(|i| holds[*i as usize] > 0) {
-                        table.release(FlowId(i));
                         holds[i as usize] -= 1;
-                        if holds[i as usize] == 0 {
+                        let is_idle = holds[i as usize] == 0;
+                        prop_assert_eq!(table.release(FlowId(i)), is_idle);
+                        if is_idle && op == 0 {
                             idle.push(i);
+                        } else if is_idle {
+                            table.keep(FlowId(i));
+                            kept.push(i);
+                        }
+                        if kept.len() > capacity as usize / 2 {
+                            idle.push(kept.remove(0));
                         }
                     }
                     continue;
@@ -326,7 +396,7 @@ mod tests {
                         ids.push(key);
                         return Some(ids.len() as u32 - 1);
                     }
-                    let oldest = *idle.first()?;
+                    let oldest = *idle.first().or(kept.first())?;
                     ids[oldest as usize] = key;
                     Some(oldest)
                 });
@@ -335,6 +405,7 @@ mod tests {
                 if let Some(i) = expected {
                     prop_assert_eq!(got.map(|h| h.is_new), Some(known.is_none()));
                     idle.retain(|j| *j != i);
+                    kept.retain(|j| *j != i);
                     holds[i as usize] += 1;
                 }
                 let listed: Vec<u64> = table.iter().map(|(_, k)| *k).collect();

@@ -56,9 +56,9 @@ use record::Record;
 const TARGET: Duration = Duration::from_millis(20);
 /// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
 /// wait, a third of new flows.
-const OWED_OF: u64 = 120;
-const OWED_STANDING: u64 = 13;
-const OWED_USERS: u64 = 72;
+pub(crate) const OWED_OF: u64 = 120;
+pub(crate) const OWED_STANDING: u64 = 13;
+pub(crate) const OWED_USERS: u64 = 72;
 const OWED_NEW: u64 = 40;
 /// Bytes that may go first beyond that while bulk of other users waits.
 const BURST: u64 = 256 << 10;
@@ -151,8 +151,6 @@ struct FlowState {
     /// In the round of its user; and before its first turn there.
     in_round: bool,
     is_fresh: bool,
-    /// Its number was another flow's, in whose user's round it may still be: what it sends there counts for its own user.
-    is_anew: bool,
     user: u32,
     deficit: i64,
     control: Control,
@@ -286,8 +284,8 @@ impl Makeway {
             state.record.begin(now);
         }
         // A flow belongs to the user of the packet that made it active.
-        if state.record.packets == 0 && (!state.in_round || state.is_anew) {
-            (state.user, state.is_anew) = (user, false);
+        if state.record.packets == 0 && !state.in_round {
+            state.user = user;
         }
         state.record.account(now);
         self.meter.turn(now);
@@ -436,7 +434,7 @@ impl Makeway {
                     flow.deficit += self.quantum;
                 } else if !is_bulk || !flow.is_fresh {
                     flow.in_round = false;
-                    self.flow_turns.pop(&mut user.flows);
+                    self.flow_turns.remove(&mut user.flows, at);
                     continue;
                 }
                 // Also one that is empty after its first turn, so that nobody lives on first turns.
@@ -448,7 +446,7 @@ impl Makeway {
                 self.user_turns.rotate(&mut self.round);
             } else {
                 user.in_round = false;
-                self.user_turns.pop(&mut self.round);
+                self.user_turns.remove(&mut self.round, at);
             }
         }
     }
@@ -563,11 +561,11 @@ impl Scheduler for Makeway {
         let Some(state) = self.flows.get_mut(flow.0 as usize) else {
             return;
         };
-        *state = FlowState {
-            in_round: state.in_round,
-            is_anew: true,
-            ..FlowState::default()
-        };
+        if state.in_round {
+            let user = &mut self.users[state.user as usize];
+            self.flow_turns.remove(&mut user.flows, flow.0);
+        }
+        *state = FlowState::default();
     }
 
     fn standing(&self, flow: FlowId) -> Option<Standing> {

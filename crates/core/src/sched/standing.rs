@@ -56,6 +56,11 @@ pub struct Standing {
 }
 
 impl Class {
+    /// Whether its flows go before new and bulk ones.
+    pub const fn goes_first(self) -> bool {
+        matches!(self, Self::Standing | Self::Probation)
+    }
+
     /// Every class.
     pub const ALL: [Self; 4] = [Self::New, Self::Standing, Self::Bulk, Self::Probation];
 

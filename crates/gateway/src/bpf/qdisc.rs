@@ -433,6 +433,7 @@ fn prepare(
 ) -> libbpf_rs::Result<()> {
     // One packet more than the limit, and nobody.
     let slots = config.limit_packets + 2;
+    let known = flows;
     let flows = flows + 1;
     let chains = (2 * flows).next_power_of_two();
     let is_ops = map.map_type() == MapType::StructOps;
@@ -449,6 +450,7 @@ fn prepare(
         ".rodata.sizes" => {
             write(map, 0, &(chains - 1).to_ne_bytes());
             write(map, 4, &(keys.seed as u32).to_ne_bytes());
+            write(map, 8, &known.to_ne_bytes());
         }
         ".rodata.keys" => write(map, 0, bytes_of(keys)),
         // `id` is the first member; what is left of it stays zero.

@@ -444,7 +444,11 @@ impl Pipeline {
     }
 
     fn release(&mut self, flow: FlowId, user: UserId) {
-        self.keys.release(flow);
+        let is_idle = self.keys.release(flow);
+        let goes_first = |standing: sched::Standing| standing.class.goes_first();
+        if is_idle && self.shaper.standing(flow).is_some_and(goes_first) {
+            self.keys.keep(flow);
+        }
         self.users.release(user);
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
-use makeway_core::flow::{FlowKey, Identity, is_control};
+use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{
@@ -194,6 +194,14 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
     let mut drops = Drops::default();
     let mut dropped = 0;
     let mut events = Vec::new();
+    let mut flows = FlowTable::<u32>::new(link.env.limits.flows, 1);
+    let release = |shaper: &Shaper, flows: &mut FlowTable<u32>, packet: &Packet| {
+        let standing = shaper.standing(packet.flow);
+        let goes_first = standing.is_some_and(|standing| standing.class.goes_first());
+        if flows.release(packet.flow) && goes_first {
+            flows.keep(packet.flow);
+        }
+    };
     let mut users: Vec<FlowKey> = (0..HOSTS as u8)
         .map(|host| user(&headers(0, 40, None, host)))
         .collect();
@@ -207,8 +215,17 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
         };
         let now = Instant::from_nanos(op.now);
         let mut left = None;
+        let mut came = None;
         match op.what {
-            ENQUEUE => shaper.enqueue(now, packet(link.framing, op, &mut users), &mut drops),
+            ENQUEUE => {
+                let held = flows.hold(&op.flow).expect("more flows than packets");
+                if held.is_new {
+                    shaper.forget(held.id);
+                }
+                came = Some(held.id);
+                let packet = packet(link.framing, op, held.id, &mut users);
+                shaper.enqueue(now, packet, &mut drops);
+            }
             DEQUEUE => {
                 // The kernel's side sees a new rate when there is a packet to send.
                 if shaper.backlog().packets > 0 && rate != shaper.rate() {
@@ -223,13 +240,15 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
             let reason = REASONS.iter().position(|one| *one == reason).unwrap();
             tell(DROPPED, packet.handle.0, reason as u64);
             dropped += 1;
+            release(&shaper, &mut flows, &packet);
         }
-        let judged = (op.what == ENQUEUE).then(|| shaper.standing(FlowId(op.flow)));
-        for (told, packet, value) in judged.flatten().map(makeway::told).into_iter().flatten() {
+        let judged = came.and_then(|flow| shaper.standing(flow));
+        for (told, packet, value) in judged.map(makeway::told).into_iter().flatten() {
             tell(told, packet, value);
         }
         if let Some(packet) = left {
             tell(LEFT, packet.handle.0, 0);
+            release(&shaper, &mut flows, &packet);
         }
         let (held, counts) = (shaper.backlog(), shaper.counts());
         tell(HELD, held.packets, held.bytes.get());
@@ -242,7 +261,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
 }
 
 /// `users` are those seen, each under its number.
-fn packet(framing: Framing, op: &Op, users: &mut Vec<FlowKey>) -> Packet {
+fn packet(framing: Framing, op: &Op, flow: FlowId, users: &mut Vec<FlowKey>) -> Packet {
     let (now, handle) = (Instant::from_nanos(op.now), Handle(op.packet));
     let mut bytes = op.bytes.to_vec();
     bytes.resize(op.len as usize, 0);
@@ -253,7 +272,7 @@ fn packet(framing: Framing, op: &Op, users: &mut Vec<FlowKey>) -> Packet {
         users.len() - 1
     });
     let user = UserId(user as u32);
-    let packet = Packet::new(now, handle, FlowId(op.flow), user, wire(framing, op));
+    let packet = Packet::new(now, handle, flow, user, wire(framing, op));
     match is_control(&bytes) {
         true => packet.with_control(),
         false => packet,

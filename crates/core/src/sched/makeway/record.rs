@@ -184,7 +184,7 @@ impl Record {
 
     /// Whether it is in good standing or on probation.
     pub fn goes_first(&self) -> bool {
-        matches!(self.class, Class::Standing | Class::Probation)
+        self.class.goes_first()
     }
 
     /// Whether its queue stands.

@@ -188,4 +188,29 @@ proptest! {
         let link = Link { rate: None, ..link };
         check_ops(&MAKEWAY, &link, ops(&sources, bps, late))?;
     }
+
+    /// In a table that is too small for the flows that come, some of which send one packet, and some of which stand.
+    #[test]
+    fn forgets_the_flow_that_core_forgets(
+        link in link(Discipline::Makeway),
+        sources in sources(),
+        asked in vec(asked(), 0..3),
+        strangers in vec(0u64..60_000, 0..400),
+        steady in 0u64..12,
+        (packets, more) in (1u32..12, 1u32..6),
+        bps in 200_000u64..1_500_000,
+    ) {
+        let mut link = Link { rate: None, ..link };
+        link.env.limits.packets = packets;
+        // A packet that is too large is refused before its flow is looked for, and in core after it.
+        link.env.limits.bytes = Bytes::new(1 << 24);
+        link.env.limits.flows = packets + more;
+        let stranger = |begins| Source { host: 0, begins, phases: vec![(1, 1, 100, 1)] };
+        let stands = |n| Source { host: 0, begins: n * 300, phases: vec![(60_000, 1, 200, 1)] };
+        let one_user = |source| Source { host: 0, ..source };
+        let sources = sources.into_iter().chain(asked).map(one_user);
+        let strangers = strangers.into_iter().map(stranger);
+        let sources: Vec<_> = sources.chain((0..steady).map(stands)).chain(strangers).collect();
+        check_ops(&MAKEWAY, &link, ops(&sources, bps, 0))?;
+    }
 }
