@@ -5,6 +5,9 @@
 
 use std::path::Path;
 
+use makeway_core::theory::makeway::{Downloads, Link};
+use makeway_core::units::{Bytes, Rate};
+use makeway_report::model::FlowReport;
 use makeway_sim::Options;
 
 const SCENARIO: &str = r#"
@@ -36,17 +39,22 @@ trace = "traces/mpeg2-5m.csv"
 pace = "frame"
 "#;
 
-/// Share of the video within 150 ms.
-fn on_time(apart: u32, replication: u64) -> f64 {
+fn flows(set: &[&str], replication: u64) -> Vec<FlowReport> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
-    let set = [format!("flow.download.stagger={apart}ms")];
+    let set: Vec<String> = set.iter().map(|one| (*one).into()).collect();
     let scenario = makeway_scenario::parse(SCENARIO, "apart.toml", folder, &set).unwrap();
     let options = Options {
         replication,
         ..Options::default()
     };
-    let report = makeway_sim::run(&scenario, &options, |_| {}).unwrap();
-    let video = report.flows.iter().find(|flow| flow.group == "video");
+    makeway_sim::run(&scenario, &options, |_| {}).unwrap().flows
+}
+
+/// Share of the video within 150 ms.
+fn on_time(apart: u32, replication: u64) -> f64 {
+    let stagger = format!("flow.download.stagger={apart}ms");
+    let flows = flows(&[&stagger], replication);
+    let video = flows.iter().find(|flow| flow.group == "video");
     video.unwrap().datagrams.as_ref().unwrap().on_time
 }
 
@@ -62,5 +70,36 @@ fn a_stream_beside_downloads_that_begin_one_after_the_other_comes_to_stand() {
                 "{apart} ms apart, replication {replication}: {on_time}"
             );
         }
+    }
+}
+
+/// The promise of `makeway plan`, for the token bucket that the trace keeps to: 5 Mbit/s and 212 kB, and 4 % of headers.
+#[test]
+fn a_video_waits_no_longer_than_is_promised_and_downloads_have_the_rest() {
+    let link = Link {
+        rate: Rate::from_bps(10_000_000),
+        quantum: Bytes::new(1538),
+        packet: Bytes::new(1500),
+    };
+    let (rate, burst) = (5.2e6, 212_000.0 * 8.0 * 1.04);
+    let promised = link.delay(Downloads::Own, 1, rate, burst) * 1e3;
+    for replication in 1..=10 {
+        let set = ["warmup=10s", "duration=30s", "flow.video.pace=burst"];
+        let flows = flows(&set, replication);
+        let video = flows.iter().find(|flow| flow.group == "video");
+        let video = video.unwrap().datagrams.as_ref().unwrap();
+        // 6 ms of propagation, and a packet on each link.
+        let waited = video.delay_ms.max - 6.0 - 1.4;
+        assert!(waited <= promised, "{waited} ms of {promised} ms");
+        assert!(
+            waited > promised / 4.0,
+            "{waited} ms of {promised} ms: too easy"
+        );
+        assert_eq!(video.loss, 0.0);
+        let downloads = flows.iter().filter(|flow| flow.group == "download");
+        let rest: f64 = downloads.map(|flow| flow.goodput_bps).sum();
+        // With headers, 66 B of each packet of 1514 B.
+        let rest = rest * 1514.0 / 1448.0;
+        assert!(rest > 0.95 * (1e7 - rate), "{rest} bit/s");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `makeway plan`: risk of loss of a video beside downloads on a link, by the SQF paper's model.
+//! `makeway plan`: the service of a video beside downloads on a link, as `makeway` promises it and by the SQF paper's model.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,21 +8,25 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use clap::{Args, value_parser};
 use comfy_table::{CellAlignment, Table, presets};
+use makeway_core::sched::MakewayParams;
+use makeway_core::theory::makeway::{Downloads, Link};
 use makeway_core::theory::sqf::Bottleneck;
 use makeway_core::units::{Bytes, Duration, Rate};
 use serde_json::{Value, json};
 
 use crate::text;
 
-/// Computes the service of a video beside downloads on a link: under SQF, and under fair queueing.
+/// Computes the service of a video beside downloads on a link: under makeway, under SQF, and under fair queueing.
 ///
-/// The answer comes from the closed forms of the paper on shortest queue first (Bonald,
-/// Muscariello, Ostallo, ICC 2011, section IV); nothing is sent and no link is touched. The
-/// downloads are assumed to fill the buffer all the time, and the packets of the video to arrive at
-/// random at its peak rate: real video is smoother and fares better.
+/// For makeway: the rate for which streams go first, and the delay of a packet at most, if the video keeps to its
+/// rate but for one frame of the given size, has earned its priority and nothing else has. For SQF: the closed forms of the
+/// paper on shortest queue first (Bonald, Muscariello, Ostallo, ICC 2011, section IV). Nothing is sent and no link is
+/// touched. The downloads are assumed to fill the buffer all the time, and under SQF the packets of the video to arrive
+/// at random at its peak rate: real video is smoother and fares better.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway plan --rate 10mbit --downloads 20 --video 5mbit
+  makeway plan --rate 20mbit --downloads 4 --video 4mbit --frame 80kB
   makeway plan --rate 50mbit --downloads 8 --video 8mbit --streams 3 --duration 2h
   makeway plan --rate 100mbit --downloads 50 --video 25mbit --buffer 1000 --packet 1514B --json")]
 pub struct Plan {
@@ -38,6 +42,9 @@ pub struct Plan {
     /// Videos of that rate at the same time; they count as one of the sum of their rates.
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000))]
     streams: u32,
+    /// Size of the largest frame of one video, sent at once [default: 100 ms at its rate].
+    #[arg(long, value_name = "SIZE")]
+    frame: Option<Bytes>,
     /// Buffer of the link in packets.
     #[arg(long, value_name = "PACKETS", default_value_t = 200, value_parser = value_parser!(u32).range(1..=10_000))]
     buffer: u32,
@@ -54,6 +61,9 @@ pub struct Plan {
 
 /// The largest risk that counts as small.
 const SMALL: f64 = 0.01;
+
+/// The part of a buffer that streams may fill before they lose packets to it; docs/disciplines/makeway.md.
+const SPARED: f64 = 0.75;
 
 /// Downloads in the table, beside the user's own number.
 const OTHERS: [u32; 6] = [1, 2, 5, 10, 20, 50];
@@ -84,6 +94,16 @@ struct Answer {
     fair_share: f64,
 }
 
+/// The promise of `makeway`, beside downloads of the video's user or of others. Rates in bit/s.
+struct Promise {
+    /// For which all streams together go first.
+    room: f64,
+    /// The longest delay in seconds; infinite without room.
+    delay: f64,
+    /// The rest of the link for each download.
+    download: f64,
+}
+
 impl Plan {
     fn check(&self) -> anyhow::Result<()> {
         let some = |zero: bool, option: &str, example: &str| {
@@ -93,6 +113,7 @@ impl Plan {
         some(self.rate.bps() == 0, "--rate", "10mbit")?;
         some(self.video.bps() == 0, "--video", "5mbit")?;
         some(self.packet == Bytes::ZERO, "--packet", "1250B")?;
+        some(self.frame == Some(Bytes::ZERO), "--frame", "60kB")?;
         some(self.duration == Duration::ZERO, "--duration", "10min")?;
         ensure!(
             self.total() < self.rate.bps(),
@@ -111,6 +132,34 @@ impl Plan {
 
     fn total(&self) -> u64 {
         self.video.bps().saturating_mul(self.streams.into())
+    }
+
+    /// Bytes of the largest frame of a video.
+    fn frame(&self) -> Bytes {
+        let tenth = Bytes::new(self.video.bps() / 80);
+        self.frame.unwrap_or(tenth).max(self.packet)
+    }
+
+    /// Whether the largest frames of all videos fit the part of the buffer that is theirs.
+    fn frames_fit(&self) -> bool {
+        let buffer = self.packet.get() as f64 * f64::from(self.buffer);
+        self.frame().get() as f64 * f64::from(self.streams) <= SPARED * buffer
+    }
+
+    fn promise(&self, downloads: Downloads) -> Promise {
+        let link = Link {
+            rate: self.rate,
+            quantum: MakewayParams::default().quantum,
+            packet: self.packet,
+        };
+        let (rate, streams) = (self.total() as f64, f64::from(self.streams));
+        let burst = self.frame().get() as f64 * 8.0 * streams;
+        let rest = self.rate.bps() as f64 - rate.min(link.room(downloads));
+        Promise {
+            room: link.room(downloads),
+            delay: link.delay(downloads, self.streams, rate, burst),
+            download: rest / f64::from(self.downloads),
+        }
     }
 
     /// One answer; the streams count as one of the sum of their rates (section IV.B).
@@ -155,9 +204,10 @@ impl Plan {
             count(self.downloads, "download"),
             rate(self.rate.bps() as f64),
         )?;
+        self.write_promise(&mut out)?;
         writeln!(
             out,
-            "Under SQF (shortest queue first) {it} {keeps} priority while no more than a burst of {:.1} \
+            "\nUnder SQF (shortest queue first) {it} {keeps} priority while no more than a burst of {:.1} \
              packets waits.\nThe probability that priority is lost at least once in {duration} is {}; \
              on average {it} {keeps} it for {}.",
             own.allowance,
@@ -181,7 +231,7 @@ impl Plan {
         let needs = self.video.bps() as f64 / own.fair_share;
         writeln!(
             out,
-            "Under FQ (fair queueing) each flow gets {}: {}",
+            "\nUnder FQ (fair queueing) each flow gets {}: {}",
             rate(own.fair_share),
             if needs < 1.0 {
                 format!(
@@ -207,6 +257,49 @@ impl Plan {
             self.buffer, self.packet,
         )?;
         Ok(out)
+    }
+
+    /// The paragraph on `makeway`.
+    fn write_promise(&self, out: &mut String) -> std::fmt::Result {
+        let (it, goes, has) = match self.streams {
+            1 => ("it", "goes", "has"),
+            _ => ("they", "go", "have"),
+        };
+        for downloads in [Downloads::Own, Downloads::OfOthers] {
+            let Promise {
+                room,
+                delay,
+                download,
+            } = self.promise(downloads);
+            let whose = match downloads {
+                Downloads::Own => "Under makeway, with downloads of the same user,",
+                Downloads::OfOthers => "With downloads of other users",
+            };
+            if delay.is_infinite() {
+                writeln!(
+                    out,
+                    "{whose} streams have {} at most: {it} {has} no lasting priority.",
+                    rate(room),
+                )?;
+                continue;
+            }
+            writeln!(
+                out,
+                "{whose} {it} {goes} first, up to {}: a packet waits {} at most, and each download has {}.",
+                rate(room),
+                span(delay),
+                rate(download),
+            )?;
+        }
+        let frame = self.frame();
+        match self.frames_fit() {
+            true => writeln!(out, "This holds for frames of up to {frame}."),
+            false => writeln!(
+                out,
+                "Frames of {frame} do not fit the buffer, of which streams may fill {} %: they lose packets.",
+                SPARED * 100.0,
+            ),
+        }
     }
 
     fn table(&self) -> Table {
@@ -256,6 +349,19 @@ impl Plan {
                 },
             })
         };
+        let promise = |downloads| {
+            let Promise {
+                room,
+                delay,
+                download,
+            } = self.promise(downloads);
+            json!({
+                "room_bps": room.round(),
+                "fits": delay.is_finite(),
+                "delay_s": delay.is_finite().then_some(delay),
+                "download_bps": download.round(),
+            })
+        };
         json!({
             "version": 1,
             "rate_bps": self.rate.bps(),
@@ -265,6 +371,12 @@ impl Plan {
             "packet_bytes": self.packet.get(),
             "duration_s": self.duration.as_secs_f64(),
             "largest_video_risk": SMALL,
+            "makeway": {
+                "frame_bytes": self.frame().get(),
+                "frames_fit": self.frames_fit(),
+                "own_downloads": promise(Downloads::Own),
+                "downloads_of_others": promise(Downloads::OfOthers),
+            },
             "yours": answer(&self.answer(self.downloads)),
             "table": self.answers().iter().map(answer).collect::<Vec<_>>(),
         })
@@ -367,6 +479,44 @@ mod tests {
         }
         let own: Vec<_> = text.lines().filter(|l| l.contains("<- yours")).collect();
         assert!(own.len() == 1 && own[0].trim().starts_with("20 "), "{text}");
+    }
+
+    #[test]
+    fn makeway_promises_a_delay_as_long_as_the_videos_have_room() {
+        let value = plan(PAPER).value();
+        let makeway = &value["makeway"];
+        assert_eq!(makeway["frame_bytes"], 62_500);
+        let own = &makeway["own_downloads"];
+        // 500 kbit of a frame and 44.608 of bulk, at 120/133 of the link.
+        assert_eq!(own["room_bps"], 9_022_556.0);
+        let delay = own["delay_s"].as_f64().unwrap();
+        assert!((delay - 0.060_361).abs() < 1e-6, "{delay}");
+        assert_eq!(own["download_bps"], 250_000.0);
+        assert_eq!(makeway["downloads_of_others"]["room_bps"], 6_250_000.0);
+
+        let larger = plan("--rate 10mbit --downloads 5 --video 7mbit");
+        let value = larger.value();
+        let others = &value["makeway"]["downloads_of_others"];
+        assert_eq!(
+            (&others["fits"], &others["delay_s"]),
+            (&json!(false), &Value::Null)
+        );
+        assert_eq!(others["download_bps"], 750_000.0);
+        let text = larger.text().unwrap();
+        assert!(text.contains("no lasting priority"), "{text}");
+    }
+
+    #[test]
+    fn a_frame_that_does_not_fit_the_buffer_is_told() {
+        let fits = |frame: &str| {
+            let line = format!("{PAPER} --buffer 100 --frame {frame}");
+            plan(&line)
+                .text()
+                .unwrap()
+                .contains("This holds for frames")
+        };
+        assert!(fits("93kB"));
+        assert!(!fits("94kB"));
     }
 
     #[test]
