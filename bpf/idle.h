@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /* Flows that hold nothing, in the order in which they are forgotten: of each list the one idle for longest first, and those that
- * are kept after all others. Twin of the lists of core/flow/table.rs. */
+ * are kept after all others, for as long as they are known. Twin of the lists of core/flow/table.rs. */
 #pragma once
 
+#include "record.h"
 #include "round.h"
 
 struct idle {
@@ -51,8 +52,13 @@ inline_always void idle_join(u32 at, struct flow *flow)
 	round_push(&idle.others, i, idle_links);
 }
 
-/* The next to be forgotten; 0 if there is none. */
-inline_always u32 idle_head(void)
+/* The next to be forgotten; 0 if there is none. One that was kept and is unknown by now goes first. */
+inline_always u32 idle_head(u64 now)
 {
-	return round_head(idle.others ?: idle.kept, idle_links);
+	u32 kept = round_head(idle.kept, idle_links);
+	struct flow *flow = flow_at(kept);
+
+	if (kept && flow && (!idle.others || record_is_forgotten(&flow->record, 0, now)))
+		return kept;
+	return round_head(idle.others, idle_links);
 }

@@ -214,9 +214,9 @@ inline_always void flow_leave(struct flow *flow)
 }
 
 /* Forgets an idle flow. */
-verified_apart int forget_one(void)
+verified_apart int forget_one(u64 now)
 {
-	u32 at = idle_head();
+	u32 at = idle_head(now);
 	struct flow *flow = flow_at(at);
 	struct user *user;
 	struct entry entry;
@@ -235,12 +235,12 @@ verified_apart int forget_one(void)
 }
 
 /* The place of the flow of `hash`, of a new one if it is not known; 0 if there is none. */
-verified_apart u32 flow_of(u32 hash)
+verified_apart u32 flow_of(u64 now, u32 hash)
 {
 	u32 at = 0;
 
 	if (!pool_flow(hash, &at)) {
-		forget_one();
+		forget_one(now);
 		pool_flow(hash, &at);
 	}
 	return at;
@@ -399,7 +399,7 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 		return refuse(skb, to_free, TOO_LARGE);
 	if (!shares.slot)
 		shares.slot = slot_size();
-	at = flow_of(flow_hash(skb));
+	at = flow_of(pkt->now, flow_hash(skb));
 	flow = flow_at(at);
 	if (!at || !flow)
 		return refuse(skb, to_free, FLOWS);

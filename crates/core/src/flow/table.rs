@@ -7,6 +7,7 @@
 //! choose keys that collide. Cost per packet: one hash and two cache lines on average.
 
 use crate::packet::FlowId;
+use crate::units::Instant;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -44,6 +45,8 @@ struct Entry<K> {
     holds: u32,
     /// Which list it is in while it is idle.
     is_kept: bool,
+    /// End of the time for which it is kept.
+    until: Instant,
     prev: u32,
     next: u32,
 }
@@ -116,10 +119,15 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
     ///
     /// `None` only if the key is new and every entry is held.
     pub fn hold(&mut self, key: &K) -> Option<Held<I>> {
+        self.hold_at(Instant::ZERO, key)
+    }
+
+    /// As [`hold`](Self::hold), at `now`: an entry that was kept until an earlier time is the first to be forgotten.
+    pub fn hold_at(&mut self, now: Instant, key: &K) -> Option<Held<I>> {
         let hash = self.hash(key);
         let (entry, is_new) = match self.find(key, hash) {
             Some(entry) => (entry, false),
-            None => (self.insert(*key, hash)?, true),
+            None => (self.insert(now, *key, hash)?, true),
         };
         if !is_new && self.entries[entry as usize].holds == 0 {
             self.unlink(entry);
@@ -147,12 +155,12 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
         is_idle
     }
 
-    /// Keeps idle `id` until it is held again. If that is more than half of the capacity, the one idle for longest of those
+    /// Keeps idle `id` until it is held again, or until the time `until`. If that is more than half of the capacity, the one idle for longest of those
     /// kept becomes the newest of the others.
     ///
     /// # Panics
     /// If `id` is held.
-    pub fn keep(&mut self, id: I) {
+    pub fn keep(&mut self, id: I, until: Instant) {
         let entry = id.into();
         assert!(
             self.entries[entry as usize].holds == 0,
@@ -160,6 +168,7 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
         );
         self.unlink(entry);
         self.link(entry, true);
+        self.entries[entry as usize].until = until;
         if self.kept > self.capacity / 2 {
             let oldest = self.idle[1].head;
             self.unlink(oldest);
@@ -207,12 +216,13 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
     }
 
     /// An entry for a key that has none: not in the idle list, not held.
-    fn insert(&mut self, key: K, hash: u32) -> Option<u32> {
+    fn insert(&mut self, now: Instant, key: K, hash: u32) -> Option<u32> {
         let fresh = Entry {
             key,
             hash,
             holds: 0,
             is_kept: false,
+            until: Instant::ZERO,
             prev: NIL,
             next: NIL,
         };
@@ -220,8 +230,15 @@ impl<K: Copy + Eq + Hash, I: From<u32> + Into<u32>> FlowTable<K, I> {
             self.entries.push(fresh);
             self.len() - 1
         } else {
-            let oldest = self.idle.map(|ends| ends.head);
-            let oldest = oldest.into_iter().find(|head| *head != NIL)?;
+            let [other, kept] = self.idle.map(|ends| ends.head);
+            let is_over = |entry: u32| self.entries[entry as usize].until < now;
+            let oldest = match kept != NIL && (other == NIL || is_over(kept)) {
+                true => kept,
+                false => other,
+            };
+            if oldest == NIL {
+                return None;
+            }
             self.unlink(oldest);
             self.remove(oldest);
             self.entries[oldest as usize] = fresh;
@@ -334,6 +351,22 @@ mod tests {
         assert_eq!(table.hold(&3), None);
     }
 
+    const LATER: Instant = Instant::from_nanos(1);
+
+    #[test]
+    fn a_kept_entry_is_taken_before_all_others_when_its_time_is_over() {
+        let mut table = FlowTable::<u64>::new(4, 1);
+        let ids = [1, 2, 3, 4].map(|key| table.hold(&key).unwrap().id);
+        for id in ids {
+            table.release(id);
+        }
+        table.keep(ids[2], LATER);
+        let at = |nanos| Instant::from_nanos(nanos);
+        assert_eq!(table.hold_at(at(1), &5).unwrap().id, ids[0]);
+        assert_eq!(table.hold_at(at(2), &6).unwrap().id, ids[2]);
+        assert_eq!(table.hold_at(at(2), &7).unwrap().id, ids[1]);
+    }
+
     #[test]
     fn a_kept_entry_is_taken_after_all_others() {
         let mut table = FlowTable::<u64>::new(4, 1);
@@ -341,8 +374,8 @@ mod tests {
         for id in ids {
             assert!(table.release(id));
         }
-        table.keep(ids[0]);
-        table.keep(ids[1]);
+        table.keep(ids[0], LATER);
+        table.keep(ids[1], LATER);
         // Keys 3 and 4, and then those that came in their place.
         for key in 5..9 {
             let id = table.hold(&key).unwrap().id;
@@ -352,7 +385,7 @@ mod tests {
         // Half are kept: the third makes the first one as the others.
         table.hold(&8);
         table.release(ids[3]);
-        table.keep(ids[3]);
+        table.keep(ids[3], LATER);
         assert_eq!(table.hold(&9).unwrap().id, ids[2]);
         assert_eq!(table.hold(&10).unwrap().id, ids[0]);
         // None but those kept is idle.
@@ -370,9 +403,10 @@ mod tests {
             let mut table = FlowTable::<u64>::new(capacity, seed);
             let mut ids: Vec<u64> = Vec::new();
             let mut idle: Vec<u32> = Vec::new();
-            let mut kept: Vec<u32> = Vec::new();
+            let mut kept: Vec<(u32, Instant)> = Vec::new();
             let mut holds = vec![0u32; capacity as usize];
-            for (key, op) in ops {
+            for (now, (key, op)) in ops.into_iter().enumerate() {
+                let now = now as u64;
                 let known = ids.iter().position(|k| *k == key).map(|i| i as u32);
                 if op < 2 {
                     if let Some(i) = known.filter(|i| holds[*i as usize] > 0) {
@@ -382,30 +416,34 @@ mod tests {
                         if is_idle && op == 0 {
                             idle.push(i);
                         } else if is_idle {
-                            table.keep(FlowId(i));
-                            kept.push(i);
+                            let until = Instant::from_nanos(now + 5 * key);
+                            table.keep(FlowId(i), until);
+                            kept.push((i, until));
                         }
                         if kept.len() > capacity as usize / 2 {
-                            idle.push(kept.remove(0));
+                            idle.push(kept.remove(0).0);
                         }
                     }
                     continue;
                 }
+                let now = Instant::from_nanos(now);
                 let expected = known.or_else(|| {
                     if ids.len() < capacity as usize {
                         ids.push(key);
                         return Some(ids.len() as u32 - 1);
                     }
-                    let oldest = *idle.first().or(kept.first())?;
+                    let over = kept.first().filter(|(_, until)| *until < now);
+                    let oldest = over.map(|(i, _)| *i).or(idle.first().copied());
+                    let oldest = oldest.or(kept.first().map(|(i, _)| *i))?;
                     ids[oldest as usize] = key;
                     Some(oldest)
                 });
-                let got = table.hold(&key);
+                let got = table.hold_at(now, &key);
                 prop_assert_eq!(got.map(|h| h.id.0), expected);
                 if let Some(i) = expected {
                     prop_assert_eq!(got.map(|h| h.is_new), Some(known.is_none()));
                     idle.retain(|j| *j != i);
-                    kept.retain(|j| *j != i);
+                    kept.retain(|(j, _)| *j != i);
                     holds[i as usize] += 1;
                 }
                 let listed: Vec<u64> = table.iter().map(|(_, k)| *k).collect();

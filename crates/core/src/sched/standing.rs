@@ -6,7 +6,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::param::one_of;
-use crate::units::Instant;
+use crate::units::{Duration, Instant};
 
 /// How a flow is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +59,14 @@ impl Class {
     /// Whether its flows go before new and bulk ones.
     pub const fn goes_first(self) -> bool {
         matches!(self, Self::Standing | Self::Probation)
+    }
+
+    /// Time without packets after which a flow of this class is unknown: 3 s, or 30 s for one that goes first.
+    pub const fn remembered(self) -> Duration {
+        match self.goes_first() {
+            true => Duration::from_secs(30),
+            false => Duration::from_secs(3),
+        }
     }
 
     /// Every class.

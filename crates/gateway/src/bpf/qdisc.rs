@@ -102,11 +102,14 @@ impl Config {
         }
     }
 
-    /// Flows that can be known: as many as can hold packets, and one; under `makeway` also some that hold none.
+    /// Flows that can be known: as many as can hold packets, and one; under `makeway` as many again that hold none.
     fn flows(&self) -> u32 {
         let holding = self.limits.packets + 1;
         match self.spec {
-            Spec::Makeway(_) => holding.max(self.limits.flows.min(MOST_PACKETS)),
+            Spec::Makeway(_) => {
+                let twice = self.limits.packets.saturating_mul(2);
+                holding.max(self.limits.flows.max(twice).min(MOST_PACKETS))
+            }
             _ => holding,
         }
     }

@@ -27,6 +27,9 @@ use account::{Cause, Counters, FlowAccount};
 use order::Order;
 use users::Users;
 
+/// Most flows without packets that are known besides as many as can hold some.
+const IDLE: u32 = 1 << 16;
+
 /// A packet behind the scheduler.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -73,9 +76,12 @@ pub(super) struct Pipeline {
 impl Pipeline {
     pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, SpecError> {
         let mut env = config.env();
-        // Every held packet may be of a flow of its own; then there is still an id for the next.
+        // Every held packet may be of a flow of its own; then there are still ids for those that hold none.
         let limits = &mut env.limits;
-        let flows = limits.flows.max(limits.packets.saturating_add(2));
+        let holding = limits.packets;
+        let flows = limits
+            .flows
+            .max(holding.saturating_add(holding.clamp(2, IDLE)));
         limits.flows = flows;
         env.users = flows.min(UserId::MOST);
         let spec = config.spec.clone();
@@ -123,7 +129,7 @@ impl Pipeline {
         self.total.packets_in += 1;
         self.total.bytes_in += bytes.get();
         self.largest = self.largest.max(bytes.get());
-        let Some(held) = self.keys.hold(&key) else {
+        let Some(held) = self.keys.hold_at(now, &key) else {
             return self.refuse(queued.id, verdicts);
         };
         let index = held.id.0 as usize;
@@ -445,9 +451,12 @@ impl Pipeline {
 
     fn release(&mut self, flow: FlowId, user: UserId) {
         let is_idle = self.keys.release(flow);
-        let goes_first = |standing: sched::Standing| standing.class.goes_first();
-        if is_idle && self.shaper.standing(flow).is_some_and(goes_first) {
-            self.keys.keep(flow);
+        if is_idle
+            && let Some(sched::Standing { class, .. }) = self.shaper.standing(flow)
+            && class.goes_first()
+        {
+            let seen = self.flows[flow.0 as usize].last_seen;
+            self.keys.keep(flow, seen + class.remembered());
         }
         self.users.release(user);
     }

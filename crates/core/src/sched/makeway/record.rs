@@ -9,7 +9,7 @@ use crate::units::{Duration, Instant};
 /// may stay new at all.
 const TRIAL: Duration = Duration::from_secs(2);
 /// A queue that has not been empty for longer stands.
-const STANDS: Duration = Duration::from_millis(250);
+pub(crate) const STANDS: Duration = Duration::from_millis(250);
 /// Time for which the queue of a flow may stand: at first, which congestion control that responds to delay needs, and the most.
 const CREDIT: i64 = Duration::from_secs(2).as_nanos() as i64;
 const CREDIT_MOST: i64 = Duration::from_secs(8).as_nanos() as i64;
@@ -22,9 +22,6 @@ const DEMERITS: u8 = 2;
 const DEMERITS_MOST: u8 = 6;
 /// Up to here, 2^n seconds as bulk do.
 const PAROLE: u8 = 2;
-/// Without packets a flow is forgotten after this; one in good standing after the longer.
-const FORGOTTEN: Duration = Duration::from_secs(3);
-const FORGOTTEN_STANDING: Duration = Duration::from_secs(30);
 /// Windows in which a flow's bytes are counted are of 2^29 ns, half a second.
 pub const WINDOW_BITS: u32 = 29;
 /// TCP's rate (Floyd and Fall 1999) that many times over is no TCP's.
@@ -142,11 +139,8 @@ fn half_more(bytes: u32) -> u32 {
 impl Record {
     /// A packet comes: whether the flow is unknown, or has been silent for so long that it is.
     pub fn is_forgotten(&self, now: Instant) -> bool {
-        let keeps = match self.class {
-            Class::Standing | Class::Probation => FORGOTTEN_STANDING,
-            _ => FORGOTTEN,
-        };
-        self.packets == 0 && (!self.known || now.saturating_since(self.seen) > keeps)
+        let silent = now.saturating_since(self.seen);
+        self.packets == 0 && (!self.known || silent > self.class.remembered())
     }
 
     /// A new flow; what it did wrong is not forgotten.

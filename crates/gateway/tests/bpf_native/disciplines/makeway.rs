@@ -196,7 +196,7 @@ proptest! {
         sources in sources(),
         asked in vec(asked(), 0..3),
         strangers in vec(0u64..60_000, 0..400),
-        steady in 0u64..12,
+        steady in vec(4_000u64..60_000, 0..12),
         (packets, more) in (1u32..12, 1u32..6),
         bps in 200_000u64..1_500_000,
     ) {
@@ -206,11 +206,12 @@ proptest! {
         link.env.limits.bytes = Bytes::new(1 << 24);
         link.env.limits.flows = packets + more;
         let stranger = |begins| Source { host: 0, begins, phases: vec![(1, 1, 100, 1)] };
-        let stands = |n| Source { host: 0, begins: n * 300, phases: vec![(60_000, 1, 200, 1)] };
+        // From when their time is over they are forgotten first.
+        let stands = |(n, lasts)| Source { host: 0, begins: n * 300, phases: vec![(lasts, 1, 200, 1)] };
         let one_user = |source| Source { host: 0, ..source };
         let sources = sources.into_iter().chain(asked).map(one_user);
         let strangers = strangers.into_iter().map(stranger);
-        let sources: Vec<_> = sources.chain((0..steady).map(stands)).chain(strangers).collect();
+        let sources: Vec<_> = sources.chain((0u64..).zip(steady).map(stands)).chain(strangers).collect();
         check_ops(&MAKEWAY, &link, ops(&sources, bps, 0))?;
     }
 }
