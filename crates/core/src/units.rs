@@ -91,7 +91,7 @@ impl Duration {
     }
 
     /// Seconds, for reports.
-    pub fn as_secs_f64(self) -> f64 {
+    pub const fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 

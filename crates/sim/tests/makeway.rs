@@ -80,6 +80,7 @@ fn a_video_waits_no_longer_than_is_promised_and_downloads_have_the_rest() {
         rate: Rate::from_bps(10_000_000),
         quantum: Bytes::new(1538),
         packet: Bytes::new(1500),
+        buffer: Bytes::new(300_000),
     };
     let (rate, burst) = (5.2e6, 212_000.0 * 8.0 * 1.04);
     let promised = link.delay(Downloads::Own, 1, rate, burst) * 1e3;

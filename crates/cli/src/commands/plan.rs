@@ -62,9 +62,6 @@ pub struct Plan {
 /// The largest risk that counts as small.
 const SMALL: f64 = 0.01;
 
-/// The part of a buffer that streams may fill before they lose packets to it; docs/disciplines/makeway.md.
-const SPARED: f64 = 0.75;
-
 /// Downloads in the table, beside the user's own number.
 const OTHERS: [u32; 6] = [1, 2, 5, 10, 20, 50];
 
@@ -140,25 +137,39 @@ impl Plan {
         self.frame.unwrap_or(tenth).max(self.packet)
     }
 
-    /// Whether the largest frames of all videos fit the part of the buffer that is theirs.
-    fn frames_fit(&self) -> bool {
-        let buffer = self.packet.get() as f64 * f64::from(self.buffer);
-        self.frame().get() as f64 * f64::from(self.streams) <= SPARED * buffer
-    }
-
-    fn promise(&self, downloads: Downloads) -> Promise {
-        let link = Link {
+    fn link(&self) -> Link {
+        Link {
             rate: self.rate,
             quantum: MakewayParams::default().quantum,
             packet: self.packet,
-        };
+            buffer: Bytes::new(self.packet.get().saturating_mul(self.buffer.into())),
+        }
+    }
+
+    /// Bytes of the largest frame of each video that the buffer holds beside the downloads.
+    fn largest_frame(&self) -> f64 {
+        self.link().burst(self.streams, self.downloads)
+    }
+
+    fn frames_fit(&self) -> bool {
+        self.frame().get() as f64 <= self.largest_frame()
+    }
+
+    fn promise(&self, downloads: Downloads) -> Promise {
+        let link = self.link();
         let (rate, streams) = (self.total() as f64, f64::from(self.streams));
         let burst = self.frame().get() as f64 * 8.0 * streams;
-        let rest = self.rate.bps() as f64 - rate.min(link.room(downloads));
+        let delay = link.delay(downloads, self.streams, rate, burst);
+        let capacity = self.rate.bps() as f64;
+        let download = match delay.is_finite() {
+            true => (capacity - rate) / f64::from(self.downloads),
+            // Bulk among bulk.
+            false => capacity / (f64::from(self.downloads) + streams),
+        };
         Promise {
             room: link.room(downloads),
-            delay: link.delay(downloads, self.streams, rate, burst),
-            download: rest / f64::from(self.downloads),
+            delay,
+            download,
         }
     }
 
@@ -283,6 +294,16 @@ impl Plan {
                 )?;
                 continue;
             }
+            if delay > Link::LASTS {
+                writeln!(
+                    out,
+                    "{whose} {it} {goes} first, up to {}, but a frame takes {}: packets that wait for longer than {} are dropped.",
+                    rate(room),
+                    span(delay),
+                    span(Link::LASTS),
+                )?;
+                continue;
+            }
             writeln!(
                 out,
                 "{whose} {it} {goes} first, up to {}: a packet waits {} at most, and each download has {}.",
@@ -296,8 +317,9 @@ impl Plan {
             true => writeln!(out, "This holds for frames of up to {frame}."),
             false => writeln!(
                 out,
-                "Frames of {frame} do not fit the buffer, of which streams may fill {} %: they lose packets.",
-                SPARED * 100.0,
+                "Frames of {frame} lose packets: beside {} that fill the buffer it has room for {:.0} kB of each video.",
+                count(self.downloads, "download"),
+                (self.largest_frame() / 1e3).floor(),
             ),
         }
     }
@@ -359,6 +381,7 @@ impl Plan {
                 "room_bps": room.round(),
                 "fits": delay.is_finite(),
                 "delay_s": delay.is_finite().then_some(delay),
+                "in_time": delay <= Link::LASTS,
                 "download_bps": download.round(),
             })
         };
@@ -374,6 +397,7 @@ impl Plan {
             "makeway": {
                 "frame_bytes": self.frame().get(),
                 "frames_fit": self.frames_fit(),
+                "largest_frame_bytes": self.largest_frame().floor(),
                 "own_downloads": promise(Downloads::Own),
                 "downloads_of_others": promise(Downloads::OfOthers),
             },
@@ -501,7 +525,7 @@ mod tests {
             (&others["fits"], &others["delay_s"]),
             (&json!(false), &Value::Null)
         );
-        assert_eq!(others["download_bps"], 750_000.0);
+        assert_eq!(others["download_bps"], 1_666_667.0);
         let text = larger.text().unwrap();
         assert!(text.contains("no lasting priority"), "{text}");
     }
@@ -515,8 +539,22 @@ mod tests {
                 .unwrap()
                 .contains("This holds for frames")
         };
-        assert!(fits("93kB"));
-        assert!(!fits("94kB"));
+        // 16 queues of 125 000 B / 36, and of one download three quarters of the buffer.
+        assert!(fits("55500B"));
+        assert!(!fits("56kB"));
+    }
+
+    #[test]
+    fn a_frame_that_takes_longer_than_a_queue_may_last_is_told() {
+        let long = "--rate 10mbit --downloads 2 --video 5mbit --frame 400kB --buffer 1000";
+        let own = &plan(long).value()["makeway"]["own_downloads"];
+        assert_eq!(
+            (&own["fits"], &own["in_time"]),
+            (&json!(true), &json!(false))
+        );
+        let text = plan(long).text().unwrap();
+        assert!(text.contains("longer than 250 ms are dropped"), "{text}");
+        assert!(!plan(PAPER).text().unwrap().contains("dropped"));
     }
 
     #[test]

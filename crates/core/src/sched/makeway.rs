@@ -49,8 +49,10 @@ use crate::units::{Bytes, Duration, Instant};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+pub(crate) use full::SHIELD;
 use meter::Meter;
 use record::Record;
+pub(crate) use record::STANDS;
 
 /// Of a download's own queue.
 const TARGET: Duration = Duration::from_millis(20);

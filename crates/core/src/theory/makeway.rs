@@ -27,9 +27,14 @@ pub struct Link {
     pub quantum: Bytes,
     /// The largest packet of bulk.
     pub packet: Bytes,
+    /// Limit of the queue.
+    pub buffer: Bytes,
 }
 
 impl Link {
+    /// Seconds for which a queue of a stream may last: of one that lasts longer the packets that wait for long are dropped.
+    pub const LASTS: f64 = makeway::STANDS.as_secs_f64();
+
     /// Bit/s for which streams in standing go first.
     pub fn room(&self, downloads: Downloads) -> f64 {
         let owed = match downloads {
@@ -53,6 +58,16 @@ impl Link {
         let served = if streams > 1 { room - rate } else { room };
         (burst + bulk) / served
     }
+
+    /// Bytes that each of `streams` may hold while `downloads` fill the rest of the buffer: more loses packets to it. Three
+    /// quarters of the buffer for all of them, and 16 times the longest queue of bulk for each, which is the mean one at least.
+    pub fn burst(&self, streams: u32, downloads: u32) -> f64 {
+        let buffer = self.buffer.get() as f64;
+        let [streams, downloads] = [streams, downloads].map(f64::from);
+        let shield = makeway::SHIELD as f64;
+        let shielded = shield * buffer / (downloads + shield * streams);
+        shielded.min(0.75 * buffer / streams)
+    }
 }
 
 #[cfg(test)]
@@ -63,6 +78,7 @@ mod tests {
         rate: Rate::from_bps(10_000_000),
         quantum: Bytes::new(1538),
         packet: Bytes::new(1500),
+        buffer: Bytes::new(300_000),
     };
 
     #[test]
@@ -70,6 +86,15 @@ mod tests {
         let left = [Downloads::Own, Downloads::OfOthers].map(|of| 1.0 - LINK.room(of) / 1e7);
         assert!((left[0] - 13.0 / 133.0).abs() < 1e-12, "{}", left[0]);
         assert!((left[1] - 0.375).abs() < 1e-12, "{}", left[1]);
+    }
+
+    #[test]
+    fn a_burst_is_shielded_sixteen_times_and_up_to_three_quarters() {
+        assert_eq!(LINK.burst(1, 1), 225_000.0);
+        // 16 queues of bulk, 20 and it fill the buffer.
+        assert!((LINK.burst(1, 20) - 16.0 * 300_000.0 / 36.0).abs() < 1e-6);
+        assert!((LINK.burst(3, 20) - 16.0 * 300_000.0 / 68.0).abs() < 1e-6);
+        assert_eq!(LINK.burst(5, 1), 45_000.0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::sched::order::{Order, Position};
 use crate::sched::standing::Class;
 
 /// A standing queue counts this part for the drop, while less than 3/4 of the buffer stands.
-const SHIELD: u64 = 16;
+pub(crate) const SHIELD: u64 = 16;
 
 impl Makeway {
     /// A flow's position by its size for the drop.
