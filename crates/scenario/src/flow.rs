@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `[flow.NAME]`.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use makeway_core::units::{Bytes, Duration, Rate};
@@ -399,16 +400,13 @@ fn capture(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
         let name = s.name("file");
         origin.error(format!("`{name}`: {}: {what}", file.display()))
     };
-    let size = std::fs::metadata(&file).map(|m| if m.is_file() { m.len() } else { u64::MAX });
-    if size.is_ok_and(|n| n > LARGEST_CAPTURE) {
-        return Err(about(
-            "it is no file of 256 MB at most: `tcpdump -r FILE -s 64 -w SMALLER` keeps the headers, which is enough".into(),
-        ));
-    }
-    let bytes = std::fs::read(&file).map_err(|e| {
-        about(format!(
+    let bytes = crate::bytes_of(&file, LARGEST_CAPTURE).map_err(|e| match e.kind() {
+        ErrorKind::FileTooLarge => about(format!(
+            "{e}: `tcpdump -r FILE -s 64 -w SMALLER` keeps the headers, which is enough"
+        )),
+        _ => about(format!(
             "it cannot be read ({e}): name it from the scenario's own folder"
-        ))
+        )),
     })?;
     let packets = pcap::parse(&bytes).map_err(about)?;
     let repeat: bool = s.value("repeat")?;

@@ -64,18 +64,29 @@ const LARGEST_FILE: u64 = 1_000_000;
 /// The largest trace, 64 MB: those of a scenario are held in memory, hours of frames.
 pub(crate) const LARGEST_TRACE: u64 = 64_000_000;
 
-/// The text of the file at `path`, of at most `most` bytes; of a pipe or a device, which may have no end, no more is read either.
+/// The bytes of the file at `path`, `most` at most; of a pipe or a device, which may have no end, no more is read either.
+///
+/// # Errors
+/// It cannot be read, or is longer.
+pub fn bytes_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => {
+            let why = format!("it is longer than {} MB", most / 1_000_000);
+            Err(io::Error::new(ErrorKind::FileTooLarge, why))
+        }
+        false => Ok(bytes),
+    }
+}
+
+/// The text of the file at `path`, as [`bytes_of`].
 ///
 /// # Errors
 /// It cannot be read, is longer, or is no UTF-8.
 pub fn text_of(path: &Path, most: u64) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let why = format!("it is longer than {} MB", most / 1_000_000);
-        return Err(io::Error::new(ErrorKind::FileTooLarge, why));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no UTF-8"))
+    String::from_utf8(bytes_of(path, most)?)
+        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no UTF-8"))
 }
 
 /// Reads the file at `path`, with the settings `set` (`key.with.dots=value`) put in.

@@ -265,10 +265,14 @@ impl Store {
 
 /// Bytes of a file; `None` of one that is too long, and of a pipe or a device, which may have no end.
 fn whole(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let found = fs::metadata(path)?;
-    match found.is_file() && found.len() <= MOST_BYTES {
-        true => fs::read(path).map(Some),
-        false => Ok(None),
+    if !fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    match makeway_scenario::bytes_of(path, MOST_BYTES) {
+        Ok(bytes) => Ok(Some(bytes)),
+        // A file of /proc has no length, and perhaps no end.
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
