@@ -139,7 +139,7 @@ function App() {
               <div>
                 <h2 class="name">{one.name}</h2>
                 <p class="soft">
-                  {one.is_up ? `${line(one)} by ${one.discipline}, ${one.backend === 'bpf' ? 'in the kernel' : 'in the packet queue'}` : 'not shaped now'}
+                  {one.is_up ? `${line(one)} by ${one.discipline}, ${one.backend === 'nfqueue' ? 'in the packet queue' : 'in the kernel'}` : 'not shaped now'}
                 </p>
               </div>
               <div role="group" aria-label="Span of the charts" class="spans">

@@ -66,7 +66,7 @@ fn wanted(args: &Doctor) -> (Option<Finding>, Vec<Wanted>) {
             true => match service::read(path) {
                 Ok(read) if read.interfaces.is_empty() => {
                     let found = format!("{}: it names no interface", path.display());
-                    let repair = "write [interface.wan0], and `upload = \"20mbit\"` below it";
+                    let repair = to_write(args.interface.first().map_or("wan0", |name| name));
                     (
                         Some(Finding::bad("file", State::Fault, found, repair)),
                         Vec::new(),
@@ -99,7 +99,10 @@ fn wanted(args: &Doctor) -> (Option<Finding>, Vec<Wanted>) {
     }
     for name in &args.interface {
         if !is_known(&all, name) {
-            all.push(Wanted::nothing(name));
+            all.push(Wanted {
+                has_file: file.is_some(),
+                ..Wanted::nothing(name)
+            });
         }
     }
     if !args.interface.is_empty() {
@@ -114,6 +117,11 @@ fn wanted(args: &Doctor) -> (Option<Finding>, Vec<Wanted>) {
     (file, all)
 }
 
+/// The lines that have the service shape `interface`.
+fn to_write(interface: &str) -> String {
+    format!("write [interface.{interface}], and `upload = \"20mbit\"` below it")
+}
+
 fn of_file(one: &Shaped) -> Wanted {
     Wanted {
         interface: one.name.clone(),
@@ -122,6 +130,8 @@ fn of_file(one: &Shaped) -> Wanted {
         discipline: Some(one.discipline),
         backend: one.backend.parse().unwrap_or(Backend::Auto),
         in_file: true,
+        has_file: true,
+        autorate: one.autorate.is_some(),
     }
 }
 

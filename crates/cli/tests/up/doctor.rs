@@ -129,6 +129,22 @@ fn faults_of_the_file_and_the_interface_are_found() {
         "systemctl enable --now makeway",
     );
 
+    let empty = Doctor::of("# nothing yet\n");
+    let found = empty.command().arg("near").output().unwrap();
+    let found = checks(found.status.success(), &found.stdout);
+    among(
+        &found,
+        "file",
+        "names no interface",
+        "write [interface.near]",
+    );
+    among(
+        &found,
+        "running",
+        "file does not name it",
+        "write [interface.near]",
+    );
+
     let up = Up::start("up near --rate 8mbit --backend nfqueue");
     let doctor = Doctor::of(NEAR);
     ip("link set near down");
@@ -139,6 +155,10 @@ fn faults_of_the_file_and_the_interface_are_found() {
         "upload is 8mbit, the file has 5mbit",
         "systemctl restart makeway",
     );
+    // Under autorate the file has the rates to begin with.
+    let follows = NEAR.replace("8mbit", "5mbit") + "[interface.near.autorate]\n";
+    let all = Doctor::of(&follows).checks();
+    assert!(all.iter().all(|one| one["state"] == "good"), "{all:#?}");
     ip("link add ifb4near type veth peer name other");
     doctor.finds("shaper", "sqm-scripts", "systemctl disable --now sqm@near");
     ip("link del ifb4near");
@@ -269,6 +289,15 @@ fn faults_of_the_machine_are_found() {
     let qdiscs = kernel.iter().find(|one| one["check"] == "qdiscs").unwrap();
     assert_eq!(qdiscs["state"], "fault", "{qdiscs}");
     assert!(!qdiscs["repair"].as_str().unwrap().is_empty(), "{qdiscs}");
+
+    // No kernel has a program of fq-codel: its packets wait in a packet queue.
+    let queue = NEAR.replace("nfqueue", "auto") + "discipline = \"fq-codel\"\n";
+    let all = Doctor::of(&queue).checks();
+    let has = |name: &str| all.iter().any(|one| one["check"] == name);
+    assert!(
+        has("packet-queue") && has("rules-tool") && !has("qdiscs"),
+        "{all:#?}"
+    );
 
     // No tool that makes rules.
     let hide = "for f in nft iptables iptables-nft iptables-legacy; do for d in /usr/sbin /sbin /usr/bin /bin; do

@@ -3,6 +3,8 @@
 //!
 //! A check changes nothing that stays: it takes a packet queue or loads a qdisc to see whether it can, and lets go at once.
 
+mod machine;
+
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +18,6 @@ use super::interface::{self, Interface};
 use super::protocol::{Backend, DirectionStatus, Status};
 use super::{offloads, privilege};
 use crate::bpf;
-use crate::datapath::nfqueue::{Copied, Queue};
 use crate::datapath::reason;
 use crate::rules::{self, Direction};
 
@@ -111,6 +112,10 @@ pub struct Wanted {
     pub backend: Backend,
     /// Whether the service has it from its file.
     pub in_file: bool,
+    /// Whether the service has a file, with this interface or without.
+    pub has_file: bool,
+    /// Whether its rates follow the link.
+    pub autorate: bool,
 }
 
 impl Wanted {
@@ -123,6 +128,8 @@ impl Wanted {
             discipline: None,
             backend: Backend::Auto,
             in_file: false,
+            has_file: false,
+            autorate: false,
         }
     }
 
@@ -140,15 +147,9 @@ impl Wanted {
             discipline: None,
             backend: status.backend,
             in_file: false,
+            has_file: false,
+            autorate: status.autorate.is_some(),
         }
-    }
-
-    /// Discipline that the kernel would be asked for, if it is. Makeway, where there is no program of the one wanted.
-    fn in_the_kernel(&self) -> Option<Discipline> {
-        let is_asked = matches!(self.backend, Backend::Auto | Backend::Bpf);
-        let has_program = |discipline: &Discipline| bpf::has_program(*discipline);
-        let discipline = self.discipline.filter(has_program);
-        is_asked.then(|| discipline.unwrap_or(Discipline::Makeway))
     }
 
     fn rate(&self, direction: Direction) -> Option<Rate> {
@@ -176,7 +177,7 @@ pub fn examine(all: &[Wanted]) -> Vec<Finding> {
         return vec![Finding::of_error("privilege", State::Fault, &error)];
     }
     let mut found = vec![Finding::good("privilege", "CAP_NET_ADMIN is there")];
-    found.extend(machine(all));
+    found.extend(machine::check(all));
     let begin = Instant::now();
     let before: Vec<_> = all.iter().map(|one| Counted::now(&one.interface)).collect();
     let each: Vec<_> = all.iter().map(check_interface).collect();
@@ -188,44 +189,6 @@ pub fn examine(all: &[Wanted]) -> Vec<Finding> {
     }
     found
 }
-
-fn machine(all: &[Wanted]) -> Vec<Finding> {
-    let wants = |backend| all.iter().any(|one| one.backend == backend);
-    let mut found = Vec::new();
-    if wants(Backend::Auto) || wants(Backend::Bpf) {
-        let mut disciplines: Vec<_> = all.iter().filter_map(Wanted::in_the_kernel).collect();
-        disciplines.dedup();
-        let tried = disciplines.into_iter().try_for_each(bpf::try_one);
-        // Where nothing else is asked for, the packet queue takes its place.
-        let state = match wants(Backend::Bpf) {
-            true => State::Fault,
-            false => State::Warning,
-        };
-        found.push(match &tried {
-            Ok(()) => Finding::good("qdiscs", "this kernel takes makeway's qdiscs"),
-            Err(error) => Finding::of_error("qdiscs", state, error),
-        });
-        if tried.is_ok() && !wants(Backend::Nfqueue) {
-            return found;
-        }
-    }
-    if !all.is_empty() && all.iter().all(|one| one.backend == Backend::Cake) {
-        return found;
-    }
-    found.push(match Queue::bind_free(FIRST_QUEUE, 1, Copied::Headers) {
-        Ok(_) => Finding::good("packet-queue", "this kernel has packet queues"),
-        Err(error) => Finding::of_error("packet-queue", State::Fault, &error),
-    });
-    let tools = rules::tool_names();
-    found.push(match tools.is_empty() {
-        true => Finding::of_error("rules-tool", State::Fault, &rules::RulesError::NoTool),
-        false => Finding::good("rules-tool", tools.join(", ")),
-    });
-    found
-}
-
-/// The first number tried: out of the way of people's own small numbers.
-const FIRST_QUEUE: u16 = 0x4d57;
 
 fn check_interface(wanted: &Wanted) -> Vec<Finding> {
     let name = &wanted.interface;
@@ -275,6 +238,14 @@ fn not_running(wanted: &Wanted, error: &AskError) -> Finding {
             State::Fault,
             format!("no makeway runs on {name}"),
             "systemctl enable --now makeway; journalctl -u makeway says why it ended",
+        ),
+        AskError::NotRunning { .. } if wanted.has_file => Finding::bad(
+            "running",
+            State::Fault,
+            format!("no makeway runs on {name}, and the service's file does not name it"),
+            format!(
+                "write [interface.{name}] into the file; `makeway up {name}` shapes it until it ends"
+            ),
         ),
         error => Finding::of_error("running", State::Fault, error),
     }
@@ -344,11 +315,16 @@ fn settings(wanted: &Wanted, status: &Status) -> Option<Finding> {
     let now = Wanted::of(status);
     let shown = |rate: Option<Rate>| rate.map_or("unshaped".into(), |rate| rate.to_string());
     let mut differ = Vec::new();
+    // Under autorate the file has the rates to begin with.
+    let is_right = |now: Option<Rate>, file: Option<Rate>| match wanted.autorate {
+        true => now.is_some() == file.is_some(),
+        false => now == file,
+    };
     for (what, now, wanted) in [
         ("upload", now.upload, wanted.upload),
         ("download", now.download, wanted.download),
     ] {
-        if now != wanted {
+        if !is_right(now, wanted) {
             differ.push(format!(
                 "{what} is {}, the file has {}",
                 shown(now),
@@ -356,8 +332,12 @@ fn settings(wanted: &Wanted, status: &Status) -> Option<Finding> {
             ));
         }
     }
+    let discipline = match wanted.backend {
+        Backend::Cake => Some(Discipline::Cake),
+        _ => wanted.discipline,
+    };
     for one in &status.directions {
-        if let (Some(now), Some(wanted)) = (one.stats.discipline, wanted.discipline)
+        if let (Some(now), Some(wanted)) = (one.stats.discipline, discipline)
             && now != wanted
         {
             differ.push(format!(

@@ -365,7 +365,7 @@ fn status(
     let mut status = header(place, engine);
     status.autorate = steering.map(Steering::status);
     if matches!(engine, Engine::Kernel(_)) {
-        status.warnings = warnings.of(&place.interface, &directions);
+        status.warnings = warnings.of(&place.interface, engine.backend(), &directions);
     }
     status.directions = directions;
     Ok(status)
@@ -379,7 +379,7 @@ pub(super) fn without_process(
 ) -> Status {
     // Its interfaces may not be seen from here.
     let is_here = place::namespace().is_ok_and(|here| here == place.namespace);
-    let warnings = is_here.then(|| Warnings::default().of(&place.interface, &directions));
+    let warnings = is_here.then(|| Warnings::default().of(&place.interface, backend, &directions));
     Status {
         version: VERSION,
         interface: place.interface.clone(),

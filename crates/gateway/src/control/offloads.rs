@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::interface;
-use super::protocol::DirectionStatus;
+use super::protocol::{Backend, DirectionStatus};
 use crate::tool;
 
 // linux/ethtool.h
@@ -37,9 +37,19 @@ pub(super) struct Warnings {
 
 impl Warnings {
     /// Sentences, each with what to do; those of before where it takes too long.
-    pub fn of(&mut self, interface: &str, directions: &[DirectionStatus]) -> Vec<String> {
+    pub fn of(
+        &mut self,
+        interface: &str,
+        backend: Backend,
+        directions: &[DirectionStatus],
+    ) -> Vec<String> {
         self.look(|| {
-            let (interface, directions) = (interface.to_owned(), directions.to_vec());
+            let interface = interface.to_owned();
+            // cake splits merged packets by itself.
+            let directions = match backend {
+                Backend::Cake => Vec::new(),
+                _ => directions.to_vec(),
+            };
             move || warnings(&interface, &directions)
         })
     }
