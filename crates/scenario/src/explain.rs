@@ -314,6 +314,7 @@ fn media_words(m: &Media) -> String {
 fn rate_words(rate: &rate::Config) -> String {
     match rate {
         rate::Config::Fixed(rate) => rate.to_string(),
+        rate::Config::External(rate) => format!("by estimates from outside, first {rate}"),
         rate::Config::Tfrc(params) => match params.revision {
             Revision::Rfc3448 => "by TFRC of RFC 3448".into(),
             Revision::Rfc4342 => "by TFRC of RFC 4342".into(),

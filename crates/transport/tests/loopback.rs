@@ -10,6 +10,7 @@ use std::time::{Duration as StdDuration, Instant};
 
 use common::{Relay, config, tfrc};
 use makeway_core::rate::Config;
+use makeway_core::rate::gcc::GccParams;
 use makeway_core::send::{Event, Outcome};
 use makeway_core::units::{Duration, Rate};
 use makeway_testing::in_real_time_or;
@@ -164,4 +165,54 @@ fn a_sender_without_an_answer_stops() {
         "{stats:?}"
     );
     assert!(stats.rate.bps() <= 8 * 1200);
+}
+
+#[test]
+fn a_call_follows_the_applications_estimates() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = silent.local_addr().unwrap();
+    let none = Config::External(Rate::from_bps(0));
+    let call = Call::connect(to, config(none, "fifo")).unwrap();
+    call.send(0, Duration::from_secs(60), vec![0; 80]).unwrap();
+    assert_eq!(
+        (call.stats().rate.bps(), call.stats().backlog.packets),
+        (0, 1)
+    );
+    assert!(call.set_estimate(Rate::from_bps(1_000_000), None));
+    let end = Instant::now() + StdDuration::from_secs(10);
+    while call.stats().backlog.packets > 0 && Instant::now() < end {
+        sleep(StdDuration::from_millis(1));
+    }
+    let stats = call.close().unwrap();
+    assert_eq!(stats.session.streams[0].outcomes.sent, 1);
+    assert_eq!(stats.rate, Rate::from_bps(1_000_000));
+
+    let call = Call::connect(to, config(tfrc(), "fifo")).unwrap();
+    assert!(!call.set_estimate(Rate::from_bps(1_000_000), None));
+}
+
+#[test]
+fn a_call_or_a_receiver_that_cannot_be_is_refused() {
+    let to = "127.0.0.1:9".parse().unwrap();
+    let refused = |config| Call::connect(to, config).map(drop).unwrap_err().to_string();
+    // A part, where hundredths are asked for.
+    let gcc = GccParams {
+        pacing: 2,
+        ..GccParams::default()
+    };
+    let said = refused(config(Config::Gcc(gcc), "fifo"));
+    assert!(said.contains("`pacing` is 0.02"), "{said}");
+    let mut still = config(tfrc(), "fifo");
+    still.streams[0].clock_rate = 0;
+    assert!(refused(still).contains("ticks per second"));
+    let config = ReceiverConfig {
+        ssrc: 77,
+        cname: "x".repeat(256),
+        feedback: FeedbackKind::Twcc,
+        interval: Duration::from_millis(50),
+        seed: 2,
+    };
+    let at = "127.0.0.1:0".parse().unwrap();
+    let error = Receiver::bind(at, config, |_, _| {}).map(drop).unwrap_err();
+    assert!(error.to_string().contains("256 bytes"), "{error}");
 }

@@ -94,6 +94,7 @@ fn value(s: &Scenario) -> Value {
 fn controller(rate: &Config) -> Value {
     match rate {
         Config::Fixed(rate) => json!({ "kind": "fixed", "rate_bps": rate.bps() }),
+        Config::External(rate) => json!({ "kind": "external", "rate_bps": rate.bps() }),
         Config::Tfrc(params) => json!({
             "kind": "tfrc",
             "rfc": match params.revision {

@@ -7,6 +7,7 @@ use core::str::FromStr;
 
 use super::abrc::{Abrc, AbrcParams, AbrcReceiver};
 use super::ccid2::{Ccid2, Ccid2Params, Ccid2Receiver};
+use super::external::External;
 use super::fixed::Fixed;
 use super::gcc::{Gcc, GccParams};
 use super::packets::PacketsReceiver;
@@ -21,6 +22,8 @@ use crate::units::{Duration, Instant, Rate};
 pub enum Config {
     /// A rate that stays, in payload; of zero nothing is sent.
     Fixed(Rate),
+    /// Estimates of the application's, by [`AnyController::set_estimate`]; first this rate, in payload.
+    External(Rate),
     /// TCP-friendly rate control.
     Tfrc(TfrcParams),
     /// TCP-like: a window.
@@ -42,7 +45,7 @@ impl Config {
     /// Shows the parameters to `visit`, by the keys of a scenario's `rate`.
     pub fn fields(&mut self, visit: &mut Visitor<'_>) {
         match self {
-            Self::Fixed(_) | Self::Ccid2(_) => {}
+            Self::Fixed(_) | Self::External(_) | Self::Ccid2(_) => {}
             Self::Tfrc(params) => params.fields(visit),
             Self::Abrc(params) => params.fields(visit),
             Self::Scream(params) => params.fields(visit),
@@ -58,7 +61,7 @@ impl Config {
         param::set(|visit| self.fields(visit), key, text)
     }
 
-    /// Checks all parameters. The halves of a refused configuration work, within the nearest bounds.
+    /// Checks all parameters; [`Config::controller`] and [`Config::reporter`] do not, and take a value outside its range as it is.
     ///
     /// # Errors
     /// A value outside its range.
@@ -71,7 +74,7 @@ impl Config {
     #[must_use]
     pub fn with_largest(mut self, bytes: u32) -> Self {
         match &mut self {
-            Self::Fixed(_) => {}
+            Self::Fixed(_) | Self::External(_) => {}
             Self::Tfrc(params) => params.largest = bytes,
             Self::Ccid2(params) => params.largest = bytes,
             Self::Abrc(params) => params.largest = bytes,
@@ -85,7 +88,7 @@ impl Config {
     #[must_use]
     pub fn with_start(mut self, start: Start) -> Self {
         match &mut self {
-            Self::Fixed(_) => {}
+            Self::Fixed(_) | Self::External(_) => {}
             Self::Tfrc(params) => params.start = Some(start),
             Self::Ccid2(params) => params.start = Some(start),
             Self::Abrc(params) => params.start = Some(start),
@@ -99,6 +102,7 @@ impl Config {
     pub fn controller(&self) -> AnyController {
         match *self {
             Self::Fixed(rate) => AnyController::Fixed(Fixed::new(rate)),
+            Self::External(rate) => AnyController::External(External::new(rate)),
             Self::Tfrc(params) => AnyController::Tfrc(Tfrc::new(params)),
             Self::Ccid2(params) => AnyController::Ccid2(Ccid2::new(params)),
             Self::Abrc(params) => AnyController::Abrc(Abrc::new(params)),
@@ -110,7 +114,7 @@ impl Config {
     /// The receiver's half.
     pub fn reporter(&self) -> AnyReporter {
         match *self {
-            Self::Fixed(_) => AnyReporter::Silent,
+            Self::Fixed(_) | Self::External(_) => AnyReporter::Silent,
             Self::Tfrc(params) => AnyReporter::Tfrc(TfrcReceiver::new(params.discounting)),
             Self::Ccid2(_) => AnyReporter::Ccid2(Ccid2Receiver::default()),
             Self::Abrc(params) => AnyReporter::Abrc(AbrcReceiver::new(params)),
@@ -148,6 +152,7 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(rate) => rate.fmt(f),
+            Self::External(_) => f.write_str("external"),
             Self::Tfrc(_) => f.write_str("tfrc"),
             Self::Ccid2(_) => f.write_str("ccid2"),
             Self::Abrc(_) => f.write_str("abrc"),
@@ -163,6 +168,8 @@ impl fmt::Display for Config {
 pub enum AnyController {
     /// A rate that stays.
     Fixed(Fixed),
+    /// Estimates of the application's.
+    External(External),
     /// TCP-friendly rate control.
     Tfrc(Tfrc),
     /// TCP-like: a window.
@@ -196,6 +203,7 @@ macro_rules! each {
     ($any:expr, $it:ident => $call:expr) => {
         match $any {
             Self::Fixed($it) => $call,
+            Self::External($it) => $call,
             Self::Tfrc($it) => $call,
             Self::Ccid2($it) => $call,
             Self::Abrc($it) => $call,
@@ -203,6 +211,19 @@ macro_rules! each {
             Self::Gcc($it) => $call,
         }
     };
+}
+
+impl AnyController {
+    /// The application's estimate from now on, in payload; whether the controller is [`External`], which alone takes one.
+    pub fn set_estimate(&mut self, rate: Rate, rtt: Option<Duration>) -> bool {
+        match self {
+            Self::External(external) => {
+                external.set(rate, rtt);
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 impl RateController for AnyController {
@@ -321,6 +342,12 @@ mod tests {
         for wrong in ["999bit", "0bit", "bbr", ""] {
             assert!(wrong.parse::<Config>().is_err(), "{wrong}");
         }
+        let mut external = Config::External(Rate::from_bps(1000)).controller();
+        assert!(external.set_estimate(Rate::from_bps(2000), None));
+        assert_eq!(external.rate(), Rate::from_bps(2000));
+        let mut fixed = Config::Fixed(Rate::from_bps(1000)).controller();
+        assert!(!fixed.set_estimate(Rate::from_bps(2000), None));
+        assert_eq!(fixed.rate(), Rate::from_bps(1000));
         let zero = AbrcParams {
             interval: Duration::ZERO,
             ..AbrcParams::default()

@@ -177,8 +177,9 @@ impl Call {
             ntp: clock.ntp,
             seed: config.seed,
         };
-        let controller = config.rate.controller();
-        let reporter = config.rate.reporter();
+        let rate = config.rate.with_largest(session.queue.largest);
+        rate.check().map_err(ConfigError::from)?;
+        let (controller, reporter) = (rate.controller(), rate.reporter());
         let (sender, events) = mpsc::channel(EVENTS);
         let driven = Driven {
             sending: Sending::new(session, controller, reporter, config.policy)?,
@@ -221,6 +222,16 @@ impl Call {
     ) -> Result<(FrameId, DatagramId), PacketFrameError> {
         self.driver
             .with(|driven, now| driven.sending.send_packets(now, frame))
+    }
+
+    /// The application's estimate of the rate from now on, in payload; whether the call has
+    /// [`rate::Config::External`], which alone takes one.
+    pub fn set_estimate(&self, rate: Rate, rtt: Option<Duration>) -> bool {
+        self.driver.with(|driven, now| {
+            driven
+                .sending
+                .change_rate(now, |controller| controller.set_estimate(rate, rtt))
+        })
     }
 
     /// The longest RTP payload that the path carries now: see [`Sending::largest`].

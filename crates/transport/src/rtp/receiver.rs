@@ -76,7 +76,7 @@ impl Receiver {
     /// Listens at `address`; `take` is called, from the receiver's own thread, with the payload of each packet that is new.
     ///
     /// # Errors
-    /// The system's error.
+    /// A CNAME of more than 255 bytes, or the system's error.
     pub fn bind(
         address: SocketAddr,
         config: ReceiverConfig,
@@ -90,12 +90,19 @@ impl Receiver {
     /// As [`Receiver::bind`], with whole packets: a depacketiser needs their numbers, time stamps and markers.
     ///
     /// # Errors
-    /// The system's error.
+    /// A CNAME of more than 255 bytes, or the system's error.
     pub fn bind_packets(
         address: SocketAddr,
         config: ReceiverConfig,
         take: impl FnMut(&Received, &RtpPacket<'_>) + Send + 'static,
     ) -> io::Result<Self> {
+        if config.cname.len() > 255 {
+            let why = format!(
+                "a CNAME of {} bytes, at most 255 may be",
+                config.cname.len()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let socket = UdpSocket::bind(address)?;
         let address = socket.local_addr()?;
         let clock = Clock::start();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Configuration of a sending session, and its faults.
 
+use makeway_core::param::Refusal;
 use makeway_core::send;
 use thiserror::Error;
 
@@ -51,6 +52,12 @@ pub enum ConfigError {
     /// A name that SDES cannot carry.
     #[error("a CNAME of {0} bytes, at most 255 may be")]
     Cname(usize),
+    /// A clock without ticks.
+    #[error("a clock rate of 0: write ticks per second, as 48000 or 90000")]
+    ClockRate,
+    /// A parameter of the rate controller.
+    #[error(transparent)]
+    Rate(#[from] Refusal),
 }
 
 impl SendingConfig {
@@ -64,6 +71,9 @@ impl SendingConfig {
         for (n, stream) in self.streams.iter().enumerate() {
             if !matches!(stream.payload_type, 0..=63 | 96..=127) {
                 return Err(ConfigError::PayloadType(stream.payload_type));
+            }
+            if stream.clock_rate == 0 {
+                return Err(ConfigError::ClockRate);
             }
             for other in &self.streams[..n] {
                 if other.ssrc == stream.ssrc {
