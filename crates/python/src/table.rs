@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use makeway_store::table::Column;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySet};
 
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
@@ -51,11 +51,36 @@ impl Table {
     fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         match self.inner.column(name) {
             Some(column) => values(py, column, 0..column.len()),
-            None => Err(PyKeyError::new_err(format!(
-                "no column {name:?}: there are {}",
-                self.columns().join(", ")
-            ))),
+            None => Err(self.no_column(name)),
         }
+    }
+
+    /// The rows that have each of these values. A value that no row has is an error: it would be a spelling mistake.
+    #[pyo3(name = "where")]
+    fn rows_where(&self, wanted: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut rows: Vec<usize> = (0..self.inner.len()).collect();
+        for (name, value) in wanted.iter() {
+            let name: String = name.extract()?;
+            let column = self.inner.column(&name);
+            let column = column.ok_or_else(|| self.no_column(&name))?;
+            let column = values(value.py(), column, 0..column.len())?;
+            let mut has = Vec::with_capacity(column.len());
+            for own in column.iter() {
+                has.push(own.eq(&value)?);
+            }
+            if !has.contains(&true) {
+                let known = PySet::new(value.py(), column.iter())?;
+                let mut known: Vec<_> = known.iter().map(|one| one.to_string()).collect();
+                known.sort();
+                known.truncate(SHOWN);
+                return Err(PyValueError::new_err(format!(
+                    "no row has {name} = {value}: there are {}",
+                    known.join(", ")
+                )));
+            }
+            rows.retain(|row| has[*row]);
+        }
+        Ok(self.inner.rows(&rows).into())
     }
 
     /// Each row as a dictionary.
@@ -113,6 +138,13 @@ impl Table {
 
     fn _repr_html_(&self) -> String {
         html(&self.inner)
+    }
+}
+
+impl Table {
+    fn no_column(&self, name: &str) -> PyErr {
+        let known = self.columns().join(", ");
+        PyKeyError::new_err(format!("no column {name:?}: there are {known}"))
     }
 }
 

@@ -364,6 +364,7 @@ pub fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
             // Packets that did not arrive have no delay.
             let delay = |ms: f64| (d.received > 0).then_some(ms);
             add(Measure::Loss, (d.sent > 0).then_some(d.loss));
+            add(Measure::OnTime, (d.sent > 0).then_some(d.on_time));
             add(Measure::DelayMeanMs, delay(d.delay_ms.mean));
             add(Measure::DelayP50Ms, delay(d.delay_ms.p50));
             add(Measure::DelayP99Ms, delay(d.delay_ms.p99));

@@ -47,6 +47,17 @@ impl Table {
         let found = self.columns.iter().find(|(known, _)| known == name);
         found.map(|(_, column)| column)
     }
+
+    /// A table of these rows.
+    #[must_use]
+    pub fn rows(&self, rows: &[usize]) -> Self {
+        let columns = self.columns.iter();
+        Self {
+            columns: columns
+                .map(|(name, column)| (name.clone(), column.rows(rows)))
+                .collect(),
+        }
+    }
 }
 
 impl Column {
@@ -63,6 +74,16 @@ impl Column {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    fn rows(&self, rows: &[usize]) -> Self {
+        let rows = rows.iter();
+        match self {
+            Self::Text(text) => rows.map(|row| text.get(*row)).collect(),
+            Self::Real(values) => Self::Real(rows.map(|row| values[*row]).collect()),
+            Self::Whole(values) => Self::Whole(rows.map(|row| values[*row]).collect()),
+            Self::Flag(values) => Self::Flag(rows.map(|row| values[*row]).collect()),
+        }
     }
 
     /// Of settings as they are written: numbers or flags if all of them are, and text otherwise.

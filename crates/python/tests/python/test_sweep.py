@@ -68,6 +68,22 @@ def test_statistics_are_over_replications(sweep: mw.Sweep, tmp_path: Path) -> No
         store.estimates(by=["seed"])
 
 
+def test_a_table_has_the_rows_that_are_asked_for(sweep: mw.Sweep, tmp_path: Path) -> None:
+    estimates = sweep.run(tmp_path / "store").estimates()
+    rate = "link.line.rate"
+    chosen = estimates.where({"of": "call", "figure": "on_time"})
+    assert isinstance(chosen, mw.Table)
+    assert chosen.columns == estimates.columns
+    assert chosen.rows() == [row for row in estimates.rows() if (row["of"], row["figure"]) == ("call", "on_time")]
+    assert len(chosen.where({rate: "1mbit"})) == len(chosen) / 2 > 0
+    assert estimates.where({}).rows() == estimates.rows()
+    assert all(runs == 3 for runs in estimates.where({"runs": 3})["runs"])
+    with pytest.raises(ValueError, match=r"no row has of = cal: there are .*call, .*download"):
+        estimates.where({"of": "cal"})
+    with pytest.raises(KeyError, match=r"no column .*: there are"):
+        estimates.where({"whole": "call"})
+
+
 def test_a_failed_run_is_a_row_and_not_the_end(call: mw.Scenario, tmp_path: Path) -> None:
     sweep = call.sweep({"flow.download.congestion_control": ["cubic", "bbr"]}, replications=2)
     for place, on in [("threads", None), ("pool", ThreadPoolExecutor(1))]:
