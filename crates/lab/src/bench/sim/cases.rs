@@ -49,6 +49,9 @@ const SQF: Kind = Kind {
     discipline: "sqf",
     ..FIFO
 };
+/// The fastest link of a scenario, in kbit/s.
+const FASTEST: u64 = 1_000_000_000;
+
 /// The run of `ns`.
 pub const NS2: &str = "ns-2, DropTail, NewReno";
 
@@ -92,13 +95,14 @@ fn grown(flows: u64, ms: u64) -> Dumbbell {
     let kbit = 2000 * flows;
     // 20 ms, in packets of 1500 bytes.
     let queue = (kbit * 20).div_ceil(1500 * 8);
+    let access = (10 * kbit).min(FASTEST);
     Dumbbell {
         name: format!("{flows} flows of 2 Mbit/s"),
         changes: vec![
             format!("duration={ms}ms"),
-            format!("link.access.rate={}kbit", 10 * kbit),
+            format!("link.access.rate={access}kbit"),
             format!("link.line.rate={kbit}kbit"),
-            format!("link.delivery.rate={}kbit", 10 * kbit),
+            format!("link.delivery.rate={access}kbit"),
             format!("link.line.queue.limit={queue} packets"),
             format!("flow.download.count={flows}"),
             format!("flow.download.stagger={}ns", 20_000_000 / flows),
@@ -106,7 +110,7 @@ fn grown(flows: u64, ms: u64) -> Dumbbell {
         ns2: (flows <= 1000).then(|| {
             [
                 format!("{kbit}kb"),
-                format!("{}kb", 10 * kbit),
+                format!("{access}kb"),
                 flows.to_string(),
                 format!("{}", ms as f64 / 1e3),
                 queue.to_string(),
@@ -198,4 +202,19 @@ fn timed(scenario: &Scenario, options: &Options) -> anyhow::Result<(u64, f64)> {
     let seconds = begun.elapsed().as_secs_f64();
     let line = outcome.report.queues.first();
     Ok((line.context("no queue was measured")?.packets_out, seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dumbbell_is_a_scenario() {
+        for dumbbell in dumbbells() {
+            for kind in dumbbell.kinds {
+                let read = dumbbell.scenario(kind);
+                assert!(read.is_ok(), "{}: {read:?}", dumbbell.name);
+            }
+        }
+    }
 }
