@@ -307,6 +307,12 @@ mod tests {
         ] {
             assert_eq!(read(text).web.map(|web| web.listen), listen.parse().ok());
         }
+        let host = |text: &str| read(text).web.and_then(|web| web.host);
+        assert_eq!(host("[web]\n"), None);
+        assert_eq!(
+            host("[web]\nhost = \"Gateway.lan\"\n").as_deref(),
+            Some("gateway.lan")
+        );
     }
 
     #[test]
@@ -424,6 +430,12 @@ mod tests {
                 ":3",
                 "true or false",
             ),
+            (
+                "[web]\nhost = \"https://gateway.example\"\n",
+                ":2",
+                "without scheme and port",
+            ),
+            ("[web]\nhost = \"a..b\"\n", ":2", "no name of a host"),
             ("[web]\nport = 80\n", ":2", "no key `port`"),
             (
                 "[web]\nline_server = \"192.0.2.1\"\n",

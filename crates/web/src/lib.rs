@@ -48,6 +48,8 @@ pub use session::secret;
 pub struct Config {
     /// Its address.
     pub listen: SocketAddr,
+    /// Name by which requests may ask for it, in lower case, beside addresses and `localhost`.
+    pub host: Option<String>,
     /// Opens a session that may change what runs.
     pub token: String,
     /// The file where it can be read, for people.
@@ -145,6 +147,7 @@ impl Web {
         let sampler = Sampler::start(interfaces, config.history)?;
         let (end, ends) = oneshot::channel::<()>();
         let router = server::router(Arc::new(server::Shared {
+            host: config.host,
             latest: sampler.latest(),
             history: sampler.history(),
             sessions: Sessions::new(config.token, listens_on.port()),

@@ -62,6 +62,8 @@ const ASSETS: [(&str, &str, &[u8]); 4] = [
 
 /// What answers are made of.
 pub struct Shared {
+    /// Name by which requests may ask for the page.
+    pub host: Option<String>,
     pub latest: Latest,
     pub history: SharedHistory,
     pub sessions: Sessions,
@@ -86,7 +88,8 @@ pub fn paths() -> Router<Arc<Shared>> {
 
 /// The service.
 pub fn router(shared: Arc<Shared>) -> Router {
-    paths().layer(middleware::from_fn(guard)).with_state(shared)
+    let guard = middleware::from_fn_with_state(Arc::clone(&shared), guard);
+    paths().layer(guard).with_state(shared)
 }
 
 /// The last counters of each interface, as OpenMetrics where the request accepts it.
@@ -104,13 +107,14 @@ pub async fn scrape(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> im
 }
 
 /// Refuses requests that another site has led here by a name of its own (DNS rebinding), and adds the headers.
-async fn guard(request: Request, next: Next) -> Response {
+async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST);
-    let is_ours = host.is_none_or(|host| host.to_str().is_ok_and(is_address));
+    let is_known = |host: &str| is_ours(host, shared.host.as_deref());
+    let is_ours = host.is_none_or(|host| host.to_str().is_ok_and(is_known));
     let mut response = match is_ours {
         true => next.run(request).await,
         false => {
-            let why = "ask by address, like http://127.0.0.1:8480, or by the name localhost\n";
+            let why = "ask by address, like http://127.0.0.1:8480, or by the name localhost; `host` in [web] of the file allows another\n";
             (StatusCode::MISDIRECTED_REQUEST, why).into_response()
         }
     };
@@ -121,15 +125,17 @@ async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether a `Host` is an address, or `localhost`: no site can have either for its own.
-fn is_address(host: &str) -> bool {
+/// Whether a `Host` is an address, or `localhost`: no site can have either for its own; or the `name` of the file.
+fn is_ours(host: &str, name: Option<&str>) -> bool {
     let bare = match host.rsplit_once(':') {
         // Not within `[::1]`.
         Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => bare,
         _ => host,
     };
     let inner = bare.strip_prefix('[').and_then(|one| one.strip_suffix(']'));
-    bare == "localhost" || inner.unwrap_or(bare).parse::<IpAddr>().is_ok()
+    bare == "localhost"
+        || name.is_some_and(|name| bare.eq_ignore_ascii_case(name))
+        || inner.unwrap_or(bare).parse::<IpAddr>().is_ok()
 }
 
 /// Paths of the page's files.
@@ -151,15 +157,21 @@ mod tests {
             "192.168.1.1",
             "localhost:8480",
         ] {
-            assert!(is_address(host), "{host}");
+            assert!(is_ours(host, None), "{host}");
         }
         for host in [
             "evil.example:8480",
             "127.0.0.1.evil.example",
             "",
             "localhost.evil",
+            "gateway.example.evil",
+            "evil.gateway.example",
         ] {
-            assert!(!is_address(host), "{host}");
+            assert!(!is_ours(host, Some("gateway.example")), "{host}");
+        }
+        for host in ["gateway.example", "Gateway.Example:443"] {
+            assert!(is_ours(host, Some("gateway.example")), "{host}");
+            assert!(!is_ours(host, None), "{host}");
         }
     }
 }

@@ -76,7 +76,7 @@ fn prometheus_scrapes_the_service_and_promtool_finds_no_fault() {
         return skip("no prometheus: apt-get install prometheus");
     };
     let far = Far::new();
-    let both = "[web]\n[interface.near]\nupload = \"8mbit\"\ndownload = \"9mbit\"\nbackend = \"nfqueue\"\n";
+    let both = "[web]\nhost = \"gateway.example\"\n[interface.near]\nupload = \"8mbit\"\ndownload = \"9mbit\"\nbackend = \"nfqueue\"\n";
     let service = Service::start(both);
     service.shapes("near", 8_000_000);
     service.says("metrics: http://127.0.0.1:8480/metrics");
@@ -127,6 +127,9 @@ fn prometheus_scrapes_the_service_and_promtool_finds_no_fault() {
     // A name that another site might have pointed here.
     let (head, _) = get(PAGE, "/metrics", &["Host: evil.example:8480"]).unwrap();
     assert!(head.starts_with("HTTP/1.1 421"), "{head}");
+    // The file's own.
+    let (head, _) = get(PAGE, "/metrics", &["Host: gateway.example"]).unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
 
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("prometheus.yml");

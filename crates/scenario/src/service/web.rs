@@ -13,6 +13,7 @@ use crate::section::Section;
 pub const WEB: &[Field] = &[
     Field::new("listen", Values::Other("an address with a port: `\"[::1]:8480\"`"), "127.0.0.1:8480", "address of the page and of the metrics; loopback, unless `public` is set"),
     Field::new("public", Values::Flag, "false", "allows another address than loopback; there is no TLS: put a proxy in front of it, or a tunnel"),
+    Field::optional("host", Values::Other("a name: `\"gateway.example\"`"), "addresses and `localhost` alone", "name by which requests may ask for the page, as behind a proxy with TLS"),
     Field::optional("line_server", Values::Other("a host, with its port if that is not 8482: `\"198.51.100.7\"`"), "the page measures no line", "host behind the lines that runs `makeway tune --serve`, for *Latency under load*"),
     Field::optional("line_token_file", Values::Other("a path: `\"/etc/makeway/line-token\"`"), "none; `line_server` needs it", "file with that server's token"),
 ];
@@ -22,6 +23,8 @@ pub const WEB: &[Field] = &[
 pub struct Web {
     /// A loopback address, unless the file says `public = true`.
     pub listen: SocketAddr,
+    /// Name by which requests may ask for it, in lower case.
+    pub host: Option<String>,
     /// The other end of measurements.
     pub line: Option<LineServer>,
 }
@@ -56,8 +59,25 @@ pub fn read(s: &Section<'_>) -> Result<Web, ScenarioError> {
         )));
     }
     s.value::<bool>("public")?;
+    let host = host(s)?;
     let line = line(s)?;
-    Ok(Web { listen, line })
+    Ok(Web { listen, host, line })
+}
+
+fn host(s: &Section<'_>) -> Result<Option<String>, ScenarioError> {
+    let Some((host, origin)) = s.string("host")? else {
+        return Ok(None);
+    };
+    let is_label = |label: &str| {
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        (1..=63).contains(&label.len()) && label.bytes().all(is_known)
+    };
+    match host.len() <= 253 && host.split('.').all(is_label) {
+        true => Ok(Some(host.to_ascii_lowercase())),
+        false => Err(origin.error(format!(
+            "`web.host` is \"{host}\", no name of a host: write it without scheme and port, as \"gateway.example\""
+        ))),
+    }
 }
 
 fn line(s: &Section<'_>) -> Result<Option<LineServer>, ScenarioError> {

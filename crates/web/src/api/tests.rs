@@ -14,6 +14,7 @@ use crate::session::{KEY, Sessions};
 fn shared() -> Arc<Shared> {
     let (_, latest) = watch::channel(Arc::default());
     Arc::new(Shared {
+        host: None,
         latest,
         history: Arc::new(Mutex::new(History::open(None).unwrap())),
         sessions: Sessions::new("token".into(), 1),

@@ -120,6 +120,7 @@ impl Page {
         let (sender, wake) = (self.sender.clone(), waker(self.wake.try_clone()?)?);
         let config = Config {
             listen: asked.listen,
+            host: asked.host.clone(),
             line: asked.line.as_ref().map(|line| LineServer {
                 host: line.host.clone(),
                 token_file: line.token_file.clone(),
