@@ -38,8 +38,8 @@ pub struct SendArgs {
     /// Only this many that wait [default: 32, 1000, 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     waiting: Option<u32>,
-    /// Seconds for which the paced sender sends
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    /// Seconds for which the paced sender sends, and seconds for which the bare loop does
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
 }
 
@@ -67,19 +67,37 @@ struct Row {
 /// A ring of as many datagrams: one comes in, the oldest leaves.
 const RING: &str = "ring";
 
+/// A bound of a ratio to a bare ring or a bare loop of the same rounds: it holds on a fast machine and on a slow one.
 #[derive(Serialize)]
 struct Target {
     name: String,
-    unit: &'static str,
+    /// Bound of `ratio`.
     target: f64,
-    measured: f64,
+    ratio: f64,
     met: bool,
-    /// By the bare ring, or the bare loop, where it is a time.
-    ratio: Option<f64>,
+    /// The figure itself, which belongs to the machine.
+    measured: f64,
+    unit: &'static str,
 }
 
-/// How many wait, and the most that a datagram may cost in `pairs` under any policy, in ns.
-const COSTS: [(u32, f64); 2] = [(32, 150.0), (100_000, 400.0)];
+/// How many wait, and the most that a datagram may cost in `pairs` under any policy, in rings.
+///
+/// A machine of 3 GHz was to take 150 and 400 ns. The ring takes 10 cycles there at 32: a datagram is made in memory and copied twice, and the
+/// first copy waits for the stores that made it. At 100 000 it goes through 2.4 MB, more than an L2 cache, in order: a read, a write and a write
+/// back of 24 B at some 15 B a cycle add 5 cycles. So 150 / 3.3 and 400 / 5.
+const COSTS: [(u32, f64); 2] = [(32, 45.0), (100_000, 80.0)];
+
+/// The least rate of the paced sender, in that of the bare loop: both make up for late packets, so only the last of a second, 1 ms late,
+/// is missing.
+const RATE: f64 = 0.999;
+
+/// The most processor time of the paced sender, in that of the bare loop: 150 ns beside a packet through the loopback, which takes the
+/// kernel 1.5 us and more.
+const CORE: f64 = 1.1;
+
+/// The largest p99 of the pacing error, in that of the bare loop. The sender adds 150 ns to a period of 20 us, less than a hundredth; the rest is left to chance
+/// between one second and the next.
+const ERROR: f64 = 1.25;
 
 pub fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let origin = Origin::new("makeway-lab bench send");
@@ -170,43 +188,43 @@ fn ring(waiting: u32) -> impl FnMut(u64) -> u64 {
 fn targets(rows: &[Row], paced: &Paced) -> Vec<Target> {
     let costs = COSTS.into_iter().filter_map(|(waiting, target)| {
         let pairs = |row: &&Row| row.case == SendCase::Pairs.name() && row.waiting == waiting;
-        let by_cost = |a: &&Row, b: &&Row| a.cost.median.total_cmp(&b.cost.median);
-        let row = rows.iter().filter(pairs).max_by(by_cost)?;
-        let measured = row.cost.median;
+        let by_ratio = |a: &&Row, b: &&Row| a.ratio.total_cmp(&b.ratio);
+        let policies = rows.iter().filter(pairs).filter(|row| row.policy != RING);
+        let row = policies.max_by(by_ratio)?;
         Some(Target {
-            name: format!("the dearest policy, {waiting} waiting, at most"),
-            unit: "ns",
+            name: format!("the dearest policy, {waiting} waiting, in rings, at most"),
             target,
-            measured,
-            met: measured <= target,
-            ratio: Some(row.ratio),
+            ratio: row.ratio,
+            met: row.ratio <= target,
+            measured: row.cost.median,
+            unit: "ns",
         })
     });
+    let ratio = &paced.ratio;
     let pace = [
         Target {
-            name: "paced sender, at least".into(),
-            unit: "packet/s",
-            target: paced.wanted,
+            name: "rate of the paced sender, in bare loops, at least".into(),
+            target: RATE,
+            ratio: ratio.rate,
+            met: ratio.rate >= RATE,
             measured: paced.rate,
-            // The effect of the clock's last packet.
-            met: paced.rate >= paced.wanted * 0.9999,
-            ratio: None,
+            unit: "packet/s",
         },
         Target {
-            name: "processor time of its thread, at most".into(),
-            unit: "% of a core",
-            target: 100.0,
+            name: "processor time of its thread, in bare loops, at most".into(),
+            target: CORE,
+            ratio: ratio.core,
+            met: ratio.core <= CORE,
             measured: paced.core_percent,
-            met: paced.core_percent <= 100.0,
-            ratio: Some(paced.ratio.core),
+            unit: "% of a core",
         },
         Target {
-            name: "pacing error p99, at most".into(),
-            unit: "ms",
-            target: 1.0,
+            name: "pacing error p99, in bare loops, at most".into(),
+            target: ERROR,
+            ratio: ratio.p99,
+            met: ratio.p99 <= ERROR,
             measured: paced.error_ms.p99,
-            met: paced.error_ms.p99 <= 1.0,
-            ratio: Some(paced.ratio.p99),
+            unit: "ms",
         },
     ];
     costs.chain(pace).collect()
@@ -216,15 +234,47 @@ fn print_end(report: &Report) {
     text::say!("{}", report.paced);
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_header(["target", "wanted", "measured", "", "by a bare one"]);
+    table.set_header(["target", "wanted", "ratio", "", "measured"]);
     for target in &report.targets {
-        let [wanted, measured] =
-            [target.target, target.measured].map(|x| format!("{x:.2} {}", target.unit));
+        let [wanted, ratio] = [target.target, target.ratio].map(|x| format!("{x:.3}"));
         let met = if target.met { "met" } else { "missed" };
-        let ratio = target.ratio.map(|ratio| format!("{ratio:.2}"));
-        let ratio = ratio.unwrap_or_default();
-        table.add_row([target.name.clone(), wanted, measured, met.into(), ratio]);
+        let measured = format!("{:.2} {}", target.measured, target.unit);
+        table.add_row([target.name.clone(), wanted, ratio, met.into(), measured]);
     }
     text::say!("{table}");
     text::say!("{}", report.origin);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(policy: &'static str, waiting: u32, ns: f64, ratio: f64) -> Row {
+        Row {
+            case: SendCase::Pairs.name(),
+            policy,
+            waiting,
+            cost: Cost {
+                median: ns,
+                least: ns,
+                p90: ns,
+            },
+            ratio,
+        }
+    }
+
+    #[test]
+    fn targets_are_of_the_dearest_policy_by_its_ratio_whatever_the_time() {
+        // The ring itself is no policy, and a slow machine is no cause to miss one.
+        let rows = [
+            row(RING, 32, 1e6, 100.0),
+            row("fifo", 32, 1e5, 44.0),
+            row("sbpn2", 32, 1.0, 44.9),
+            row("fifo", 100_000, 1.0, 80.1),
+        ];
+        let targets = targets(&rows, &Paced::of(&[], &[]));
+        let costs: Vec<_> = targets[..2].iter().map(|t| (t.ratio, t.met)).collect();
+        assert_eq!(costs, [(44.9, true), (80.1, false)]);
+        assert_eq!(targets.len(), 5);
+    }
 }

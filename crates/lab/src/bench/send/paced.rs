@@ -3,7 +3,8 @@
 //!
 //! It has always something to send, and a packet is due each 20 us, counted from the beginning: what left late is made up for. It
 //! sleeps where nothing is due for a while, so that it measures what an application gets that shares its machine. A bare loop that sleeps and
-//! sends likewise takes turns with it, a second each: its errors are those of the machine.
+//! sends likewise takes turns with it, a second each: its errors are those of the machine. A ratio is the median over pairs of a second of the one
+//! and a second of the other, so that a stall of the machine is in one pair.
 
 use std::fmt;
 use std::net::UdpSocket;
@@ -40,19 +41,20 @@ pub struct Paced {
     pub error_ms: Errors,
     /// The same of the bare loop.
     bare_error_ms: Errors,
-    /// Processor time and errors, by those of the bare loop.
+    /// Rate, processor time and errors, by those of the bare loop: medians over pairs of seconds.
     pub ratio: Ratios,
 }
 
 #[derive(Serialize)]
 pub struct Ratios {
+    pub rate: f64,
     pub core: f64,
     p50: f64,
     pub p99: f64,
     max: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize)]
 pub struct Errors {
     p50: f64,
     pub p99: f64,
@@ -75,55 +77,102 @@ impl fmt::Display for Paced {
         write!(
             f,
             "paced: {:.0} packet/s of {LEN} B over UDP, {:.1} % of them received, {:.0} % of a core; late by {p50:.3} ms (p50), \
-             {p99:.3} ms (p99), {max:.3} ms (max); by a bare loop: {:.2} of its processor time, {:.2} of its p99",
-            self.rate, self.received_percent, self.core_percent, self.ratio.core, self.ratio.p99
+             {p99:.3} ms (p99), {max:.3} ms (max); by a bare loop: {:.4} of its rate, {:.2} of its processor time, \
+             {:.2} of its p99",
+            self.rate,
+            self.received_percent,
+            self.core_percent,
+            self.ratio.rate,
+            self.ratio.core,
+            self.ratio.p99
         )
     }
 }
 
-/// Turns of one of the two: how late packets were, processor time and time, both in ns.
-struct Turns {
+/// A second's packets of one of the two: how late they were, processor time and time, both in ns.
+pub struct Turn {
     errors: Histogram,
     core: f64,
     lasted: f64,
 }
 
-impl Turns {
-    fn new() -> Self {
-        Self {
-            errors: Histogram::new(),
-            core: 0.0,
-            lasted: 0.0,
-        }
-    }
-
-    /// A second's packets: `next` says when one was due that leaves now, or until when to sleep.
-    fn add(
-        &mut self,
+impl Turn {
+    /// `next` says when a packet was due that leaves now, or until when to sleep.
+    fn take(
         from: &UdpSocket,
         mut next: impl FnMut(Instant) -> Result<Instant, Instant>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Self> {
         let payload = vec![0; LEN as usize];
+        let mut errors = Histogram::new();
         let began = time::Instant::now();
         // 584 years fit.
         let clock = || Instant::from_nanos(began.elapsed().as_nanos() as u64);
         let processor = processor_ns();
-        let all = self.errors.count() + WANTED;
-        while self.errors.count() < all {
+        while errors.count() < WANTED {
             let now = clock();
             match next(now) {
                 Ok(due) => {
-                    self.errors.record(clock().saturating_since(due));
+                    errors.record(clock().saturating_since(due));
                     from.send(&payload)
                         .context("the loopback takes no packet")?;
                 }
                 Err(due) => sleep(due.saturating_since(now)),
             }
         }
-        self.core += (processor_ns() - processor) as f64;
-        self.lasted += clock().saturating_since(Instant::ZERO).as_nanos() as f64;
-        Ok(())
+        Ok(Self {
+            errors,
+            core: (processor_ns() - processor) as f64,
+            lasted: clock().saturating_since(Instant::ZERO).as_nanos() as f64,
+        })
     }
+
+    fn core(&self) -> f64 {
+        self.core / self.lasted
+    }
+
+    fn rate(&self) -> f64 {
+        self.errors.count() as f64 / self.lasted * 1e9
+    }
+}
+
+impl Paced {
+    /// Of as many turns of the sender as of the bare loop, in the order in which they were taken.
+    pub fn of(with: &[Turn], without: &[Turn]) -> Self {
+        let ratio = |figure: &dyn Fn(&Turn) -> f64| {
+            let pairs = with.iter().zip(without);
+            median(pairs.map(|(with, without)| figure(with) / figure(without)))
+        };
+        let [error_ms, bare_error_ms] = [with, without].map(|turns| {
+            let mut all = Histogram::new();
+            turns.iter().for_each(|turn| all.merge(&turn.errors));
+            Errors::of(&all)
+        });
+        let errors = |figure: fn(Errors) -> f64| ratio(&|turn| figure(Errors::of(&turn.errors)));
+        let lasted: f64 = with.iter().map(|turn| turn.lasted).sum();
+        let core: f64 = with.iter().map(|turn| turn.core).sum();
+        Self {
+            wanted: WANTED as f64,
+            rate: with.len() as f64 * WANTED as f64 / lasted * 1e9,
+            received_percent: 0.0,
+            core_percent: core / lasted * 100.0,
+            ratio: Ratios {
+                rate: ratio(&Turn::rate),
+                core: ratio(&Turn::core),
+                p50: errors(|errors| errors.p50),
+                p99: errors(|errors| errors.p99),
+                max: errors(|errors| errors.max),
+            },
+            error_ms,
+            bare_error_ms,
+        }
+    }
+}
+
+/// NaN of nothing.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn metronome() -> Metronome {
@@ -173,10 +222,16 @@ pub fn run(seconds: u64) -> anyhow::Result<Paced> {
     let [from, to] = [bound()?, bound()?];
     from.connect(to.local_addr()?)?;
     let received = std::thread::spawn(move || receive(&to));
-    let (mut with, mut without) = (Turns::new(), Turns::new());
-    for _ in 0..seconds {
-        without.add(&from, bare())?;
-        with.add(&from, ours())?;
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for second in 0..seconds {
+        // Neither is always the first of a pair.
+        if second % 2 == 0 {
+            without.push(Turn::take(&from, bare())?);
+            with.push(Turn::take(&from, ours())?);
+        } else {
+            with.push(Turn::take(&from, ours())?);
+            without.push(Turn::take(&from, bare())?);
+        }
     }
     // An empty packet ends it, and is not counted. It may find no room.
     while !received.is_finished() {
@@ -185,20 +240,9 @@ pub fn run(seconds: u64) -> anyhow::Result<Paced> {
     }
     let received = received.join().expect("the receiver only counts")?;
     let all = (2 * seconds * WANTED) as f64;
-    let [error_ms, bare_error_ms] = [&with, &without].map(|turns| Errors::of(&turns.errors));
     Ok(Paced {
-        wanted: WANTED as f64,
-        rate: with.errors.count() as f64 / with.lasted * 1e9,
         received_percent: 100.0 * received as f64 / all,
-        core_percent: with.core / with.lasted * 100.0,
-        ratio: Ratios {
-            core: (with.core / with.lasted) / (without.core / without.lasted),
-            p50: error_ms.p50 / bare_error_ms.p50,
-            p99: error_ms.p99 / bare_error_ms.p99,
-            max: error_ms.max / bare_error_ms.max,
-        },
-        error_ms,
-        bare_error_ms,
+        ..Paced::of(&with, &without)
     })
 }
 
@@ -250,5 +294,30 @@ impl RateController for Metronome {
 
     fn rtt(&self) -> Option<Duration> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_seconds_side_by_side_so_that_one_stall_is_in_one_of_them() {
+        let turn = |ms: u64, core| {
+            let mut errors = Histogram::new();
+            (0..WANTED).for_each(|_| errors.record(Duration::from_millis(ms)));
+            Turn {
+                errors,
+                core,
+                lasted: 1e9,
+            }
+        };
+        // The third second of the sender was one of a stall.
+        let with = [turn(2, 2e8), turn(20, 4e8), turn(500, 9e8)];
+        let without = [turn(1, 1e8), turn(10, 2e8), turn(10, 2e8)];
+        let paced = Paced::of(&with, &without);
+        assert!((paced.ratio.p99 - 2.0).abs() < 0.1, "{}", paced.ratio.p99);
+        assert_eq!((paced.ratio.core, paced.ratio.rate), (2.0, 1.0));
+        assert!((paced.core_percent - 50.0).abs() < 1e-9);
     }
 }
