@@ -120,6 +120,12 @@ impl<const B: usize> Order<B> {
         }
     }
 
+    /// The datagram `after` others behind the first, if it is known yet; it may have gone.
+    pub fn soon(&self, after: usize) -> Option<Slot> {
+        let position = self.blocks.front()?.positions.get(after)?;
+        Some(position.slot)
+    }
+
     /// The largest of those that are there still.
     pub fn last(&mut self, is_there: impl Fn(&Position) -> bool) -> Option<Slot> {
         loop {
@@ -239,6 +245,18 @@ mod tests {
             50 => Just(Op::Last),
             1 => Just(Op::Clear),
         ]
+    }
+
+    #[test]
+    fn those_behind_the_first_are_known_once_it_was_asked_for() {
+        let mut order = Order::<8>::default();
+        for slot in [3, 1, 4, 0, 2] {
+            let (major, minor) = (u128::from(slot) * 10, slot.into());
+            order.push(Position { major, minor, slot });
+        }
+        assert_eq!(order.first(|_| true), Some(0));
+        let soon: Vec<_> = (0..6).map(|after| order.soon(after)).collect();
+        assert_eq!(soon, [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
     }
 
     proptest! {
