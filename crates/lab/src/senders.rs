@@ -101,7 +101,7 @@ struct Setup {
     controller: &'static str,
 }
 
-/// TFRC everywhere; CCID 2 with an encoder that follows; ABRC where it belongs, at an access point.
+/// TFRC everywhere; CCID 2, GCC and SCReAMv2 with an encoder that follows; ABRC where it belongs, at an access point.
 fn setups() -> Vec<Setup> {
     let mut setups = Vec::new();
     for bottleneck in &BOTTLENECKS {
@@ -110,7 +110,14 @@ fn setups() -> Vec<Setup> {
             encoder,
             controller,
         };
-        setups.extend([(0, "tfrc"), (1, "tfrc"), (0, "ccid2")].map(setup));
+        let everywhere = [
+            (0, "tfrc"),
+            (1, "tfrc"),
+            (0, "ccid2"),
+            (0, "gcc"),
+            (0, "scream"),
+        ];
+        setups.extend(everywhere.map(setup));
         if bottleneck.name == "access-point" {
             setups.push(setup((0, "abrc")));
         }
