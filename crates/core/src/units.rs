@@ -161,6 +161,19 @@ impl Fraction {
     }
 }
 
+/// The longest of ours, 584 years, of a longer one.
+impl From<core::time::Duration> for Duration {
+    fn from(time: core::time::Duration) -> Self {
+        Self(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Duration> for core::time::Duration {
+    fn from(time: Duration) -> Self {
+        Self::from_nanos(time.0)
+    }
+}
+
 impl Add<Duration> for Instant {
     type Output = Self;
     fn add(self, d: Duration) -> Self {
@@ -420,6 +433,17 @@ mod tests {
             Rate::from_bps(10_000_000) * Duration::from_millis(1),
             Bytes::new(1250)
         );
+    }
+
+    #[test]
+    fn the_standard_librarys_durations_are_ours_up_to_the_longest() {
+        use core::time::Duration as Std;
+        let ours = Duration::from_nanos(1_500_000_001);
+        assert_eq!(Duration::from(Std::new(1, 500_000_001)), ours);
+        assert_eq!(Std::from(ours), Std::new(1, 500_000_001));
+        let longest = Duration::from_nanos(u64::MAX);
+        assert_eq!(Duration::from(Std::from(longest)), longest);
+        assert_eq!(Duration::from(Std::MAX), longest);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use makeway_core::rate::RateController;
 use makeway_core::send::{
     AnyPolicy, Config, Datagram, DatagramId, Event, Frame, FrameError, FrameId, Policy, Stats,
 };
-use makeway_core::units::Instant;
+use makeway_core::units::{Duration, Instant};
 use quinn::{Connection, ConnectionError, SendDatagramError};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -23,7 +23,7 @@ use tokio::time::sleep_until;
 
 pub use makeway_core::send;
 pub use makeway_core::units;
-use rate::{PathRate, nanos};
+use rate::PathRate;
 
 /// For `TransportConfig::datagram_send_buffer_size`: one packet of Ethernet, and what quinn counts for each datagram.
 pub const AHEAD: usize = 1500 + size_of::<Bytes>();
@@ -139,8 +139,8 @@ impl<P: Policy + Send + 'static> Sender<P> {
     }
 
     /// The deadline of what must arrive within `patience` from now.
-    pub fn within(&self, patience: time::Duration) -> Instant {
-        self.now() + nanos(patience)
+    pub fn within(&self, patience: impl Into<Duration>) -> Instant {
+        self.now() + patience.into()
     }
 
     /// Takes a datagram; see [`Datagram`] for the first three. Its outcome, or that of another dropped for it, is an event.
@@ -225,7 +225,7 @@ impl<P: Policy + Send + 'static> Sender<P> {
 
 impl<P: Policy> Shared<P> {
     fn now(&self) -> Instant {
-        Instant::ZERO + nanos(self.zero.elapsed())
+        Instant::ZERO + Duration::from(self.zero.elapsed())
     }
 
     /// No code that holds the lock leaves a state that another may not see.

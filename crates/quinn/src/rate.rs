@@ -30,7 +30,7 @@ impl PathRate {
     pub fn new(connection: Connection) -> Self {
         Self {
             rate: window_per_rtt(&connection),
-            peak: nanos(connection.rtt()),
+            peak: connection.rtt().into(),
             connection,
             next_look: Instant::ZERO,
         }
@@ -55,7 +55,7 @@ impl RateController for PathRate {
 
     fn on_timeout(&mut self, now: Instant) {
         self.rate = window_per_rtt(&self.connection);
-        let rtt = nanos(self.connection.rtt()).as_nanos();
+        let rtt = Duration::from(self.connection.rtt()).as_nanos();
         let peak = self.peak.as_nanos();
         let lower = peak - peak.saturating_sub(rtt) / DECAY;
         self.peak = Duration::from_nanos(lower.max(rtt));
@@ -67,13 +67,13 @@ impl RateController for PathRate {
     }
 
     fn rtt(&self) -> Option<Duration> {
-        Some(nanos(self.connection.rtt()))
+        Some(self.connection.rtt().into())
     }
 
     /// Half of the shortest round trip, the surplus of the longest of late, and a packet that quinn holds: the backlog is on the
     /// path there, where the data are.
     fn one_way(&self) -> Option<Duration> {
-        let least = nanos(self.connection.min_rtt());
+        let least = Duration::from(self.connection.min_rtt());
         let queueing = self.peak.as_nanos().saturating_sub(least.as_nanos());
         let held = Bytes::new(AHEAD as u64) / self.rate.max(Rate::from_bps(1));
         Some(least / 2 + Duration::from_nanos(queueing) + held)
@@ -87,9 +87,4 @@ fn window_per_rtt(connection: &Connection) -> Rate {
     let bits = 8 * u128::from(path.cwnd) * payload / u128::from(path.current_mtu.max(1));
     let bps = bits * 1_000_000_000 / path.rtt.as_nanos().max(1);
     Rate::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
-}
-
-/// The time of quinn as ours.
-pub(super) fn nanos(time: std::time::Duration) -> Duration {
-    Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -192,19 +192,19 @@ impl Call {
         Ok(Self { driver, events })
     }
 
-    /// Takes a frame of the stream with this index in [`CallConfig::streams`], which must have arrived within `deadline` from now: the number of
+    /// Takes a frame of the stream with this index in [`CallConfig::streams`], with the deadline [`Call::within`] `patience`: the number of
     /// its first packet, and their number. The outcome of each is an event. `None`: there is no such stream.
     pub fn send(
         &self,
         stream: usize,
-        deadline: Duration,
+        patience: impl Into<Duration>,
         payload: impl Into<Bytes>,
     ) -> Option<(DatagramId, u64)> {
-        let payload = payload.into();
+        let (patience, payload) = (patience.into(), payload.into());
         self.driver.with(|driven, now| {
             let frame = Frame {
                 stream,
-                deadline: now + deadline,
+                deadline: now + patience,
                 payload,
             };
             driven.sending.send(now, &frame)
@@ -242,6 +242,11 @@ impl Call {
     /// The time by which frames are told: it counts from the beginning of the call.
     pub fn now(&self) -> Instant {
         self.driver.now()
+    }
+
+    /// The deadline of what must arrive within `patience` from now.
+    pub fn within(&self, patience: impl Into<Duration>) -> Instant {
+        self.now() + patience.into()
     }
 
     /// The next event; `None` once the call has failed.

@@ -230,7 +230,7 @@ fn a_video_behind_the_router() {
             rtp_timestamp: Some(picture.timestamp),
             capture: None,
             class: None,
-            deadline: call.now() + Duration::from_millis(400),
+            deadline: call.within(StdDuration::from_millis(400)),
             packets: picture.packets.clone(),
             marker: true,
             depends_on: depends.into_iter().collect(),
