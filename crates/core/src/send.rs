@@ -189,6 +189,7 @@ pub struct Transmit<T> {
 
 /// Outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It was given to the wire.
     Sent {
@@ -207,8 +208,23 @@ pub enum Outcome {
     Orphaned,
 }
 
+impl Outcome {
+    /// Its name in logs and files: `sent`, `late` (sent too late), `expired`, `evicted`, `too-large`, `orphaned`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Sent { late: false, .. } => "sent",
+            Self::Sent { late: true, .. } => "late",
+            Self::Expired => "expired",
+            Self::Evicted => "evicted",
+            Self::TooLarge => "too-large",
+            Self::Orphaned => "orphaned",
+        }
+    }
+}
+
 /// A sender's message to its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The end of a datagram.
     Outcome(DatagramId, Datagram, Outcome),

@@ -163,10 +163,8 @@ fn an_application_that_never_asks_loses_the_oldest_outcomes_and_the_counters_sta
     assert_eq!(read.len(), kept + 1, "and the first target");
     assert!(matches!(read[kept - 1], Event::Outcome(id, _, Outcome::TooLarge) if id.0 == all - 1));
     assert_eq!(sender.stats().unread, all - kept as u64);
-    let too_large = ClassStats {
-        too_large: all,
-        ..ClassStats::default()
-    };
+    let mut too_large = ClassStats::default();
+    too_large.too_large = all;
     assert_eq!(sender.stats().class(1), too_large);
 }
 
@@ -317,21 +315,10 @@ fn frames_of(sender: &mut Whole) -> Vec<(u64, &'static str)> {
         sender.poll_transmit(due);
     }
     let ends = std::iter::from_fn(|| sender.poll_event()).filter_map(|event| match event {
-        Event::Frame(id, outcome) => Some((id.0, name(outcome))),
+        Event::Frame(id, outcome) => Some((id.0, outcome.name())),
         _ => None,
     });
     ends.collect()
-}
-
-fn name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Sent { late: false, .. } => "sent",
-        Outcome::Sent { late: true, .. } => "late",
-        Outcome::Expired => "expired",
-        Outcome::Evicted => "evicted",
-        Outcome::TooLarge => "too large",
-        Outcome::Orphaned => "orphaned",
-    }
 }
 
 /// Frames of ten parts take 80 ms each, the first part of which leaves at once: two end within 152 ms, and a third does not within 200.
@@ -426,7 +413,7 @@ fn what_waits_goes_with_the_frame_that_it_depends_on() {
     frame(&mut sender, 1, 300, &[]);
     sender.set_largest(1200);
     assert_eq!(sender.backlog().packets, 1);
-    let mut ends = vec![(0, "too large")];
+    let mut ends = vec![(0, "too-large")];
     ends.extend((1..6).map(|id| (id, "orphaned")));
     ends.push((6, "sent"));
     assert_eq!(frames_of(&mut sender), ends);
@@ -472,7 +459,7 @@ fn no_frame_is_dropped_for_one_that_finds_no_room_then_either() {
     let ends = [
         (2, "evicted"),
         (1, "evicted"),
-        (4, "too large"),
+        (4, "too-large"),
         (0, "sent"),
         (3, "sent"),
     ];
@@ -528,7 +515,7 @@ fn the_latest_1024_frames_are_known() {
     assert_eq!(sender.backlog().packets, 2048);
     let ends: Vec<_> = std::iter::from_fn(|| sender.poll_event())
         .filter_map(|event| match event {
-            Event::Frame(id, outcome) => Some((id.0, name(outcome))),
+            Event::Frame(id, outcome) => Some((id.0, outcome.name())),
             _ => None,
         })
         .collect();

@@ -189,7 +189,7 @@ impl Media {
                     }
                 }
                 Event::Target(rate) => self.units.follow(rate),
-                Event::Frame(..) | Event::Low => {}
+                _ => {}
             }
         }
     }

@@ -2,7 +2,7 @@
 //! A sender by itself: datagrams with classes and deadlines in, at the rate that the caller sets.
 
 use makeway_core::rate::external::External;
-use makeway_core::send::{AnyPolicy, Config, Datagram, Event, Outcome};
+use makeway_core::send::{AnyPolicy, Config, Datagram, Event};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -91,15 +91,7 @@ impl Sender {
         let mut outcomes = Vec::new();
         while let Some(event) = self.inner.poll_event() {
             if let Event::Outcome(id, datagram, outcome) = event {
-                let name = match outcome {
-                    Outcome::Sent { late: false, .. } => "sent",
-                    Outcome::Sent { late: true, .. } => "late",
-                    Outcome::Expired => "expired",
-                    Outcome::Evicted => "evicted",
-                    Outcome::TooLarge => "too-large",
-                    Outcome::Orphaned => "orphaned",
-                };
-                outcomes.push((id.0, datagram.class, name));
+                outcomes.push((id.0, datagram.class, outcome.name()));
             }
         }
         outcomes

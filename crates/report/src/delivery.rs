@@ -157,6 +157,8 @@ impl Class {
             Outcome::Expired | Outcome::Orphaned => self.expired += 1,
             Outcome::Evicted => self.evicted += 1,
             Outcome::TooLarge => self.too_large += 1,
+            // Of later versions of core.
+            _ => {}
         }
     }
 

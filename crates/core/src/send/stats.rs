@@ -21,6 +21,7 @@ pub struct Stats {
 
 /// Datagrams of a class, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClassStats {
     /// Given to the wire.
     pub sent: u64,
@@ -57,6 +58,7 @@ impl AddAssign for ClassStats {
 
 /// Feedback that was not believed, by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rejected {
     /// [`FeedbackError::NotSent`].
     pub not_sent: u64,

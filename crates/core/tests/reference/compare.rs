@@ -11,7 +11,7 @@ fn sorted(mut events: Vec<Event>) -> Vec<Event> {
     events.sort_by_key(|event| match event {
         Event::Outcome(id, ..) => (0, id.0),
         Event::Frame(id, _) => (1, id.0),
-        Event::Target(_) | Event::Low => (2, 0),
+        _ => (2, 0),
     });
     events
 }

@@ -72,6 +72,7 @@ pub enum CallError {
 
 /// How a call stands.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CallStats {
     /// Its counters.
     pub session: Stats,

@@ -74,6 +74,7 @@ struct Media {
 
 /// Counters of a session for one stream.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct StreamStats {
     /// Packets handed over by the application.
     pub packets: u64,
@@ -91,6 +92,7 @@ pub struct StreamStats {
 
 /// Counters of a session.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// By stream, as in [`SendingConfig::streams`].
     pub streams: Vec<StreamStats>,
