@@ -443,6 +443,7 @@ mod tests {
         assert_eq!(Std::from(ours), Std::new(1, 500_000_001));
         let longest = Duration::from_nanos(u64::MAX);
         assert_eq!(Duration::from(Std::from(longest)), longest);
+        assert_eq!(Duration::from(Std::from(longest) + Std::new(0, 1)), longest);
         assert_eq!(Duration::from(Std::MAX), longest);
     }
 
