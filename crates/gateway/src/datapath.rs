@@ -5,6 +5,7 @@
 //! socket decides which goes when, and the verdict sends it on. One thread for each queue.
 
 pub mod baseline;
+mod connection;
 mod impair;
 mod message;
 pub mod nfqueue;
@@ -23,6 +24,7 @@ use makeway_core::sched::{Discipline, Env, Limits, NcqParams, Spec, SpecError};
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
 
+pub use connection::Translated;
 pub use impair::Impairments;
 #[doc(hidden)] // For `fuzz/`.
 pub use message::parse as parse_message;
@@ -82,6 +84,12 @@ impl DatapathConfig {
             impairments: Impairments::default(),
             seed: 1,
         }
+    }
+
+    /// Whether a flow or a user is known by its destination's address, which address translation may replace behind the queue.
+    fn names_destinations(&self) -> bool {
+        let keys = [self.identity, self.users];
+        keys.into_iter().any(pipeline::names_destination)
     }
 
     /// Environment of the discipline, but for its users.
@@ -162,13 +170,16 @@ impl Datapath {
         // Packets on their way to us wait in the kernel too. We hold the limit, not the kernel.
         const ON_THE_WAY: u32 = 4096;
         let limit = pipeline.most_held().saturating_add(ON_THE_WAY);
-        let copy = match config.tags.writes() {
-            true => nfqueue::Copied::Whole,
-            false => nfqueue::Copied::Headers,
+        let asked = nfqueue::Asked {
+            copied: match config.tags.writes() {
+                true => nfqueue::Copied::Whole,
+                false => nfqueue::Copied::Headers,
+            },
+            connections: config.names_destinations(),
         };
         let queue = match config.any_queue {
-            true => nfqueue::Queue::bind_free(config.queue_num, limit, copy)?,
-            false => nfqueue::Queue::bind(config.queue_num, limit, copy)?,
+            true => nfqueue::Queue::bind_free(config.queue_num, limit, asked)?,
+            false => nfqueue::Queue::bind(config.queue_num, limit, asked)?,
         };
         DatapathHandle::start(queue, pipeline).map_err(AttachError::Thread)
     }

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
 mod common;
+#[path = "common/translated.rs"]
+mod translated;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

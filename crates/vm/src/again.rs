@@ -10,14 +10,17 @@ use super::{Kernel, Vm, VmError, cache, file, find};
 
 /// The longest time without a line: on a machine with ten other programs, a guest takes ten times as long as on a quiet one.
 const LIMIT: Duration = Duration::from_secs(900);
-/// For packet queues, for links and for the qdiscs of scenarios.
-const MODULES: [&str; 13] = [
+/// For packet queues and the connections of their packets, for links and for the qdiscs of scenarios.
+const MODULES: [&str; 16] = [
     "veth",
     "tun",
     "nf_tables",
     "nft_queue",
     "nft_reject_ipv4",
     "nfnetlink_queue",
+    "nf_conntrack_netlink",
+    "nft_chain_nat",
+    "nft_masq",
     "ifb",
     "sch_ingress",
     "cls_matchall",
@@ -72,6 +75,8 @@ pub fn again_with(
     // A test that is skipped there is not made.
     command += &format!("MAKEWAY_STRICT=1 MAKEWAY_CLOCK=counted exec '/bin/{name}' {arguments}\n");
     let output = guest.run(&command, LIMIT)?;
+    // For the figures that a test prints.
+    print!("{}", output.text);
     assert_eq!(output.status, 0, "{}\n{}", output.text, output.console);
     assert!(output.text.contains(" passed"), "none ran: {}", output.text);
     Ok(())

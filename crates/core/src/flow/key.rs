@@ -146,6 +146,18 @@ impl FlowKey {
         self.protocol
     }
 
+    /// The same key for a packet whose destination `from` is replaced by `to`, as by address translation; another destination stays.
+    pub fn redirected(self, from: IpAddr, to: IpAddr) -> Self {
+        let dst = match to {
+            IpAddr::V4(v4) => widen(v4.octets()),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        match self.dst() == Some(from) && from.is_ipv4() == to.is_ipv4() {
+            true => Self { dst, ..self },
+            false => self,
+        }
+    }
+
     fn address(&self, octets: [u8; 16]) -> Option<IpAddr> {
         match self.family {
             Family::Other => None,

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::message::Message;
-use super::nfqueue::{BATCH, BindError, Copied, Queue, Verdicts};
+use super::nfqueue::{Asked, BATCH, BindError, Queue, Verdicts};
 use super::runner::{hurry, thread_cpu_seconds};
 
 /// The measure for [`super::Datapath`]: the same socket, thread priority and batches, one verdict for
@@ -38,7 +38,7 @@ impl AcceptAll {
             queue: queue_num,
             source,
         };
-        let queue = Queue::bind(queue_num, 8192, Copied::Headers)?;
+        let queue = Queue::bind(queue_num, 8192, Asked::default())?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = eventfd(0, flags).map_err(|error| system(error.into()))?;
         let woken = wake.try_clone().map_err(system)?;

@@ -4,6 +4,8 @@
 //! Layouts: `linux/netlink.h`, `linux/netfilter/nfnetlink.h`, `linux/netfilter/nfnetlink_queue.h`.
 //! Netlink headers are in the machine's byte order, attributes of nfnetlink in network order.
 
+use super::connection::Translated;
+
 const NLMSG_HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 const ATTRIBUTE_HEADER: usize = 4;
@@ -19,6 +21,8 @@ const NFQA_PACKET_HDR: u16 = 1;
 const NFQA_VERDICT_HDR: u16 = 2;
 const NFQA_MARK: u16 = 3;
 const NFQA_PAYLOAD: u16 = 10;
+const NFQA_CT: u16 = 11;
+const NFQA_CT_INFO: u16 = 12;
 const NFQA_CAP_LEN: u16 = 13;
 /// The upper two bits of an attribute's type are flags (nested, byte order).
 const NLA_TYPE_MASK: u16 = 0x3fff;
@@ -59,6 +63,8 @@ pub struct Queued<'a> {
     pub len: u32,
     /// Its fwmark, 0 without one.
     pub mark: u32,
+    /// The translation of its destination, where the kernel knows its connection and translates it.
+    pub translated: Option<Translated>,
     /// As much of it as was copied, from the network header on.
     pub headers: &'a [u8],
 }
@@ -83,6 +89,7 @@ fn parse_checked(bytes: &[u8]) -> Option<Message<'_>> {
     let mut rest = message.get(NLMSG_HEADER + GENERIC_HEADER..)?;
     let mut header = None;
     let (mut captured, mut mark) = (None, 0);
+    let (mut connection, mut info) = (None, None);
     let mut headers: &[u8] = &[];
     while rest.len() >= ATTRIBUTE_HEADER {
         let length = usize::from(u16::from_ne_bytes(array(rest, 0)?));
@@ -97,6 +104,8 @@ fn parse_checked(bytes: &[u8]) -> Option<Message<'_>> {
             NFQA_CAP_LEN => captured = Some(u32::from_be_bytes(array(value, 0)?)),
             NFQA_MARK => mark = u32::from_be_bytes(array(value, 0)?),
             NFQA_PAYLOAD => headers = value,
+            NFQA_CT => connection = Some(value),
+            NFQA_CT_INFO => info = Some(u32::from_be_bytes(array(value, 0)?)),
             _ => {}
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
@@ -104,16 +113,31 @@ fn parse_checked(bytes: &[u8]) -> Option<Message<'_>> {
     let (id, ethertype) = header?;
     // The kernel names the whole length only where it has cut the copy.
     let len = captured.unwrap_or(headers.len() as u32);
+    let translated = connection.zip(info);
+    let translated = translated.and_then(|(of, info)| Translated::read(of, info));
     Some(Message::Packet(Queued {
         id,
         ethertype,
         len,
         mark,
+        translated,
         headers,
     }))
 }
 
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+/// Type and value of each attribute, as far as they can be read.
+pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_ne_bytes(array(rest, 0)?));
+        let kind = u16::from_ne_bytes(array(rest, 2)?) & NLA_TYPE_MASK;
+        let value = rest.get(ATTRIBUTE_HEADER..length)?;
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((kind, value))
+    })
+}
+
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 

@@ -17,12 +17,18 @@ use crate::socket;
 pub const BATCH: usize = 128;
 /// Room for the attributes of a message before the copy; they are about 130 bytes.
 const ATTRIBUTES: usize = 384;
+/// Room for the connection of a packet: two tuples of IPv6, the state of TCP, marks, labels, a helper and a security context of
+/// some 400 bytes.
+const CONNECTION: usize = 1024;
 /// Bytes of verdicts in one message: up to here the kernel takes one small buffer (below a page) for it.
 const MESSAGE: usize = 112 * VERDICT_BYTES;
 
 const NFQA_CFG_CMD: u16 = 1;
 const NFQA_CFG_PARAMS: u16 = 2;
 const NFQA_CFG_QUEUE_MAXLEN: u16 = 3;
+const NFQA_CFG_MASK: u16 = 4;
+const NFQA_CFG_FLAGS: u16 = 5;
+const NFQA_CFG_F_CONNTRACK: u32 = 1 << 1;
 const NFQNL_CFG_CMD_BIND: u8 = 1;
 const NFQNL_CFG_CMD_PF_BIND: u8 = 3;
 const NFQNL_COPY_PACKET: u8 = 2;
@@ -43,6 +49,23 @@ impl Copied {
             Self::Headers => 128,
             Self::Whole => MOST_PAYLOAD,
         }
+    }
+}
+
+/// Content of the messages of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Bytes of the packet.
+    pub copied: Copied,
+    /// The packet's connection too, where the kernel tells of it.
+    pub connections: bool,
+}
+
+impl Asked {
+    /// Bytes of one message.
+    fn bytes(self) -> usize {
+        let connection = if self.connections { CONNECTION } else { 0 };
+        (ATTRIBUTES + connection + self.copied.bytes()).next_multiple_of(64)
     }
 }
 
@@ -75,7 +98,7 @@ pub enum BindError {
 pub struct Queue {
     socket: OwnedFd,
     number: u16,
-    copy: Copied,
+    asked: Asked,
     counters: Option<File>,
 }
 
@@ -93,7 +116,7 @@ pub struct KernelCounters {
 impl Queue {
     /// Takes queue `number` of the calling thread's network namespace; it holds at most `limit`
     /// packets that wait for a verdict.
-    pub fn bind(number: u16, limit: u32, copy: Copied) -> Result<Self, BindError> {
+    pub fn bind(number: u16, limit: u32, asked: Asked) -> Result<Self, BindError> {
         let system = |source| BindError::System {
             queue: number,
             source,
@@ -107,13 +130,12 @@ impl Queue {
         let queue = Self {
             socket,
             number,
-            copy,
+            asked,
             counters,
         };
-        let mut params = (copy.bytes() as u32).to_be_bytes().to_vec();
+        let mut params = (asked.copied.bytes() as u32).to_be_bytes().to_vec();
         params.push(NFQNL_COPY_PACKET);
-        // No flags are set: without NFQA_CFG_F_GSO the kernel segments what is larger than the
-        // MTU before it queues it, without NFQA_CFG_F_CONNTRACK it copies no connection state.
+        // Without NFQA_CFG_F_GSO the kernel segments what is larger than the MTU before it queues it.
         queue
             .request(&[(NFQA_CFG_CMD, &[NFQNL_CFG_CMD_BIND, 0, 0, 0])])
             .map_err(|error| match error.raw_os_error() {
@@ -130,15 +152,20 @@ impl Queue {
                 (NFQA_CFG_QUEUE_MAXLEN, &limit.to_be_bytes()),
             ])
             .map_err(system)?;
+        if asked.connections {
+            let flag = NFQA_CFG_F_CONNTRACK.to_be_bytes();
+            // A kernel without CONFIG_NETFILTER_NETLINK_GLUE_CT refuses: then destinations are those of the packets.
+            let _ = queue.request(&[(NFQA_CFG_FLAGS, &flag), (NFQA_CFG_MASK, &flag)]);
+        }
         queue.tune();
         Ok(queue)
     }
 
     /// Takes the first free queue at or after `first`.
-    pub fn bind_free(first: u16, limit: u32, copy: Copied) -> Result<Self, BindError> {
+    pub fn bind_free(first: u16, limit: u32, asked: Asked) -> Result<Self, BindError> {
         let mut number = first;
         loop {
-            match Self::bind(number, limit, copy) {
+            match Self::bind(number, limit, asked) {
                 Err(BindError::Taken(_)) if number < first.saturating_add(1024) => number += 1,
                 other => return other,
             }
@@ -151,7 +178,7 @@ impl Queue {
         Self {
             socket,
             number: 1,
-            copy: Copied::Headers,
+            asked: Asked::default(),
             counters: None,
         }
     }
@@ -163,7 +190,7 @@ impl Queue {
 
     /// Buffers for what it brings.
     pub fn batch(&self) -> Batch {
-        Batch::new(self.copy)
+        Batch::new(self.asked)
     }
 
     /// Receives the waiting messages without blocking; returns their number.
@@ -349,8 +376,8 @@ unsafe impl Send for Batch {}
 
 impl Batch {
     /// Buffers for [`BATCH`] messages. Pages that no packet reaches stay untouched.
-    fn new(copy: Copied) -> Self {
-        let slot = (ATTRIBUTES + copy.bytes()).next_multiple_of(64);
+    fn new(asked: Asked) -> Self {
+        let slot = asked.bytes();
         let mut slots = vec![0; slot * BATCH].into_boxed_slice();
         let mut iovecs: Box<[libc::iovec]> = slots
             .chunks_exact_mut(slot)

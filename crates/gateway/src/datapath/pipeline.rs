@@ -21,7 +21,7 @@ use super::message::Queued;
 use super::nfqueue::{BATCH, Verdicts};
 use super::stats::{Sojourn, SojournCounts, Stats};
 use super::tags::Tags;
-use super::{Change, DatapathConfig, on_a_link};
+use super::{Change, DatapathConfig, Translated, on_a_link};
 pub(super) use account::SeenFlow;
 use account::{Cause, Counters, FlowAccount};
 use order::Order;
@@ -124,7 +124,7 @@ impl Pipeline {
     /// Takes a packet from the kernel.
     pub fn arrive(&mut self, now: Instant, queued: &Queued<'_>, verdicts: &mut Verdicts) {
         self.order.came(queued.id);
-        let key = FlowKey::from_ip(self.identity, queued.headers);
+        let key = key(self.identity, queued);
         let bytes = self.framing.wire(Bytes::new(u64::from(queued.len)));
         self.total.packets_in += 1;
         self.total.bytes_in += bytes.get();
@@ -143,7 +143,7 @@ impl Pipeline {
                 None => self.flows.push(FlowAccount::new()),
             }
         }
-        let Some(user) = self.users.hold(queued.headers) else {
+        let Some(user) = self.users.hold(queued) else {
             self.keys.release(held.id);
             return self.refuse(queued.id, verdicts);
         };
@@ -459,6 +459,20 @@ impl Pipeline {
             self.keys.keep(flow, seen + class.remembered());
         }
         self.users.release(user);
+    }
+}
+
+/// Whether a key has a host as the destination, and no port that would be translated with it.
+pub(super) fn names_destination(identity: Identity) -> bool {
+    matches!(identity, Identity::DstHost | Identity::HostPair)
+}
+
+/// The key of a packet, with the host behind address translation as its destination.
+fn key(identity: Identity, queued: &Queued<'_>) -> FlowKey {
+    let key = FlowKey::from_ip(identity, queued.headers);
+    match queued.translated {
+        Some(Translated { from, to }) if names_destination(identity) => key.redirected(from, to),
+        _ => key,
     }
 }
 

@@ -96,11 +96,16 @@ pub fn ip(line: &str) {
 }
 
 /// The far end of a veth pair: `near` 10.9.0.1/24 here, `far` 10.9.0.2/24 in a namespace of its own
-/// for as long as the process lives.
+/// for as long as the process lives; others have other names and networks.
 pub struct Far(mpsc::Sender<Box<dyn FnOnce() + Send>>);
 
 impl Far {
     pub fn new() -> Self {
+        Self::at("near", "far", "10.9.0")
+    }
+
+    /// `near` is .1 of `network` here, and `name` .2 there.
+    pub fn at(near: &str, name: &'static str, network: &str) -> Self {
         let (jobs, todo) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let (ready, readies) = mpsc::channel();
         thread::spawn(move || {
@@ -114,15 +119,16 @@ impl Far {
         });
         let tid = readies.recv().expect("the far namespace");
         ip("link set lo up");
-        ip("link add near type veth peer name far");
-        ip(&format!("link set far netns {tid}"));
-        ip("addr add 10.9.0.1/24 dev near");
-        ip("link set near up");
+        ip(&format!("link add {near} type veth peer name {name}"));
+        ip(&format!("link set {name} netns {tid}"));
+        ip(&format!("addr add {network}.1/24 dev {near}"));
+        ip(&format!("link set {near} up"));
         let far = Self(jobs);
-        far.run(|| {
+        let address = format!("{network}.2/24");
+        far.run(move || {
             ip("link set lo up");
-            ip("addr add 10.9.0.2/24 dev far");
-            ip("link set far up");
+            ip(&format!("addr add {address} dev {name}"));
+            ip(&format!("link set {name} up"));
         });
         far
     }

@@ -6,7 +6,7 @@ use makeway_core::sched::Discipline;
 use super::{Finding, State, Wanted};
 use crate::bpf;
 use crate::control::protocol::Backend;
-use crate::datapath::nfqueue::{Copied, Queue};
+use crate::datapath::nfqueue::{Asked, Queue};
 use crate::rules;
 
 /// The first number tried: out of the way of people's own small numbers.
@@ -53,7 +53,7 @@ pub(super) fn check(all: &[Wanted]) -> Vec<Finding> {
     if !all.is_empty() && !is_needed {
         return found;
     }
-    found.push(match Queue::bind_free(FIRST_QUEUE, 1, Copied::Headers) {
+    found.push(match Queue::bind_free(FIRST_QUEUE, 1, Asked::default()) {
         Ok(_) => Finding::good("packet-queue", "this kernel has packet queues"),
         Err(error) => Finding::of_error("packet-queue", State::Fault, &error),
     });

@@ -70,6 +70,7 @@ fn behind_the_queue(config: &DatapathConfig) -> Vec<(u32, bool)> {
             ethertype: 0x0800,
             len,
             mark: 0,
+            translated: None,
             headers: &headers,
         };
         pipeline.depart(now, 1, &mut verdicts);

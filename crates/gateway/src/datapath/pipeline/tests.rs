@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+use std::net::IpAddr;
+
 use makeway_core::loss::Loss;
 use makeway_core::sched::{Class, Discipline};
 use proptest::prelude::*;
@@ -36,6 +38,7 @@ fn arrive(pipeline: &mut Pipeline, now: Instant, id: u32, flow: u16, verdicts: &
         ethertype: 0x0800,
         len: 1000,
         mark: 0,
+        translated: None,
         headers: &headers(flow),
     };
     pipeline.arrive(now, &queued, verdicts);
@@ -44,6 +47,33 @@ fn arrive(pipeline: &mut Pipeline, now: Instant, id: u32, flow: u16, verdicts: &
 fn conserved(stats: &Stats) -> bool {
     stats.packets_in
         == stats.packets_out + stats.dropped() + stats.backlog_packets + stats.delayed_packets
+}
+
+#[test]
+fn a_key_with_a_host_as_its_destination_has_the_host_behind_translation() {
+    let host: IpAddr = "192.168.1.7".parse().unwrap();
+    let router: IpAddr = "10.0.0.2".parse().unwrap();
+    let other: IpAddr = "10.0.0.3".parse().unwrap();
+    let by = |identity, from| {
+        let queued = Queued {
+            id: 1,
+            ethertype: 0x0800,
+            len: 1000,
+            mark: 0,
+            translated: Some(Translated { from, to: host }),
+            headers: &headers(7),
+        };
+        key(identity, &queued).dst().unwrap()
+    };
+    for identity in [Identity::DstHost, Identity::HostPair] {
+        assert_eq!(by(identity, router), host);
+        // A packet that has been translated already, or is of another connection.
+        assert_eq!(by(identity, other), router);
+    }
+    assert_eq!(by(Identity::FiveTuple, router), router);
+    for without in [Identity::SrcHost, Identity::SrcPort] {
+        assert!(by(without, router).is_unspecified());
+    }
 }
 
 #[test]
@@ -234,6 +264,7 @@ fn hosts_share_under_cake_however_many_flows_they_have() {
             ethertype: 0x0800,
             len: 1000,
             mark: 0,
+            translated: None,
             headers: &headers,
         };
         pipeline.arrive(now, &queued, &mut verdicts);
@@ -369,6 +400,7 @@ fn congested(marking: Option<u32>, ecn: u8, mark: u32) -> (Stats, u64) {
             ethertype: 0x0800,
             len: 1000,
             mark,
+            translated: None,
             headers: &headers,
         };
         pipeline.arrive(now, &queued, &mut verdicts);

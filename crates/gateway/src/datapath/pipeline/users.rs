@@ -7,7 +7,8 @@ use makeway_core::flow::{FlowKey, FlowTable, Identity};
 use makeway_core::packet::UserId;
 use makeway_core::sched::{Env, Needs};
 
-use crate::datapath::DatapathConfig;
+use super::key;
+use crate::datapath::{DatapathConfig, Queued};
 
 /// Users by address, for disciplines that have any. User 0 stands for addresses unknown when the packet came: packets
 /// that are not IP, and those held while the discipline was another.
@@ -51,11 +52,11 @@ impl Users {
         self.table = Some(table);
     }
 
-    pub(super) fn hold(&mut self, headers: &[u8]) -> Option<UserId> {
+    pub(super) fn hold(&mut self, queued: &Queued<'_>) -> Option<UserId> {
         let Some(table) = &mut self.table else {
             return Some(UserId(0));
         };
-        let key = FlowKey::from_ip(self.identity, headers);
+        let key = key(self.identity, queued);
         if key == FlowKey::OTHER {
             return Some(UserId(0));
         }

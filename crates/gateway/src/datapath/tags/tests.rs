@@ -56,6 +56,7 @@ fn queued(id: u32, bytes: &[u8]) -> Queued<'_> {
         ethertype: 0x0800,
         len: bytes.len() as u32,
         mark: 0,
+        translated: None,
         headers: bytes,
     }
 }
