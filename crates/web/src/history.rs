@@ -85,6 +85,8 @@ pub struct History {
     waiting: Vec<Sample>,
     /// Second of the last transaction, or of the first sample.
     written: Option<u64>,
+    /// Whether the file is still being opened: samples wait for it.
+    opens: bool,
 }
 
 #[derive(Debug)]
@@ -153,7 +155,33 @@ impl History {
             db,
             waiting: Vec::new(),
             written: None,
+            opens: false,
         })
+    }
+
+    /// One that lasts as long as this process, and whose samples wait until [`Self::opened`] says what becomes of them.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn opening() -> rusqlite::Result<Self> {
+        let memory = Self::open(None)?;
+        Ok(Self {
+            opens: true,
+            ..memory
+        })
+    }
+
+    #[cfg(test)]
+    pub fn is_opening(&self) -> bool {
+        self.opens
+    }
+
+    /// The file that was opened, which gets the samples that waited; `None`: it stays in memory.
+    pub fn opened(&mut self, file: Option<Self>) {
+        self.opens = false;
+        if let Some(file) = file {
+            self.db = file.db;
+        }
     }
 
     /// Adds what is shown at this moment, `dropped` packets of each direction since the moment before among it.
@@ -181,7 +209,8 @@ impl History {
         let too_many = self.waiting.len().saturating_sub(MOST_WAITING);
         self.waiting.drain(..too_many);
         // A clock that was set back does not stop it.
-        if second.abs_diff(*self.written.get_or_insert(second)) < TOGETHER {
+        let written = *self.written.get_or_insert(second);
+        if self.opens || second.abs_diff(written) < TOGETHER {
             return Ok(());
         }
         self.written = Some(second);
@@ -358,6 +387,25 @@ mod tests {
         // An interface that is gone is forgotten after twice the span.
         history.write(NOW + 86_400 - (NOW + 86_400) % 60).unwrap();
         assert_eq!(rows(&history), 0);
+    }
+
+    #[test]
+    fn samples_wait_for_a_file_that_is_being_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.db");
+        for is_had in [true, false] {
+            let mut history = History::opening().unwrap();
+            for n in 0..30 {
+                history.add(&at(NOW + n, 1.0, 1.0), |_, _| 0).unwrap();
+            }
+            assert!(history.ask(Span::Hour, NOW + 30).unwrap().series.is_empty());
+            history.opened(is_had.then(|| History::open(Some(&path)).unwrap()));
+            history.add(&at(NOW + 30, 1.0, 1.0), |_, _| 0).unwrap();
+            let told = history.ask(Span::Hour, NOW + 30).unwrap();
+            assert_eq!(told.series[0].t, [NOW, NOW + 10, NOW + 20, NOW + 30]);
+        }
+        let kept = History::open(Some(&path)).unwrap();
+        assert_eq!(kept.ask(Span::Hour, NOW + 30).unwrap().series[0].t.len(), 4);
     }
 
     #[test]

@@ -88,16 +88,14 @@ impl Sampler {
             interfaces,
             ..Told::default()
         }));
-        let opened = History::open(path.as_deref()).or_else(|error| {
-            let path = path.map_or_else(String::new, |path| path.display().to_string());
-            locked(&told).events.push_back(Event {
-                at_ms: now_ms(),
-                interface: String::new(),
-                text: format!("history: {path}: {error}; it is kept in memory"),
-            });
-            History::open(None)
-        });
-        let history = Arc::new(Mutex::new(opened.map_err(io::Error::other)?));
+        let history = match path {
+            None => History::open(None),
+            Some(_) => History::opening(),
+        };
+        let history = Arc::new(Mutex::new(history.map_err(io::Error::other)?));
+        if let Some(path) = path {
+            open_apart(path, &history, &told)?;
+        }
         let (tell, latest) = watch::channel(Arc::default());
         let (asks, writes) = (Arc::clone(&told), Arc::clone(&history));
         let run = move || {
@@ -194,6 +192,27 @@ impl Drop for Sampler {
     }
 }
 
+/// Opens the history on a thread of its own: SQLite waits for another process's lock, and for a slow disk, and the caller keeps the
+/// shapers alive.
+fn open_apart(
+    path: PathBuf,
+    history: &SharedHistory,
+    told: &Arc<Mutex<Told>>,
+) -> io::Result<JoinHandle<()>> {
+    let (history, told) = (Arc::clone(history), Arc::clone(told));
+    let open = move || {
+        let opened = History::open(Some(&path)).map_err(|error| {
+            locked(&told).add(Event {
+                at_ms: now_ms(),
+                interface: String::new(),
+                text: format!("history: {}: {error}; it is kept in memory", path.display()),
+            });
+        });
+        locked(&history).opened(opened.ok());
+    };
+    thread::Builder::new().name("history".into()).spawn(open)
+}
+
 /// Changes of rates by autorate since the snapshot before.
 fn rate_events(before: &Snapshot, now: &Snapshot) -> Vec<Event> {
     let last = |name: &str, pid: u32| {
@@ -277,6 +296,32 @@ mod tests {
             interfaces: vec![(asked, Some(status))],
             ..Snapshot::default()
         }
+    }
+
+    #[test]
+    fn a_history_whose_file_is_locked_delays_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.db");
+        drop(History::open(Some(&path)).unwrap());
+        let holder = rusqlite::Connection::open(&path).unwrap();
+        holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (done, started) = std::sync::mpsc::channel();
+        let file = path.clone();
+        thread::spawn(move || done.send(Sampler::start(Vec::new(), Some(file))));
+        // SQLite waits for five seconds.
+        let sampler = started.recv_timeout(Duration::from_secs(3));
+        let sampler = sampler
+            .expect("it starts while the file is locked")
+            .unwrap();
+        holder.execute_batch("ROLLBACK").unwrap();
+        drop(holder);
+        // The file is had then.
+        let end = Instant::now() + Duration::from_secs(20);
+        while locked(&sampler.history).is_opening() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let told = locked(&sampler.told);
+        assert!(!locked(&sampler.history).is_opening() && told.events.is_empty());
     }
 
     #[test]
