@@ -128,7 +128,7 @@ pub(super) mod tests {
             from: ROUTER,
             to: HOST,
         };
-        for info in REPLIES {
+        for info in 3..=5 {
             assert_eq!(Translated::read(&connection, info), Some(expected));
         }
         // The host's own packets keep their destination.
