@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use makeway_core::units::Duration;
 use makeway_netns::{Content, Options, Outcome};
 use makeway_report::model::Report;
@@ -22,6 +22,7 @@ use crate::text;
 /// A process that may make namespaces and stops its runs on Ctrl-C.
 pub struct Session {
     options: Options,
+    bars: MultiProgress,
 }
 
 impl Session {
@@ -35,7 +36,10 @@ impl Session {
             stop: stop_on_signals()?,
             ..Options::default()
         };
-        Ok(Self { options })
+        Ok(Self {
+            options,
+            bars: MultiProgress::new(),
+        })
     }
 
     /// Runs one scenario, its streams carrying `content`, showing how far it is under the name `label`.
@@ -52,7 +56,7 @@ impl Session {
             content,
             ..self.options.clone()
         };
-        run(scenario, options, label)
+        self.watched(scenario, options, label)
     }
 
     /// As [`Session::run`]; while the machine stalls for longer than `bears_ms`, the run is ended at once and made again, for
@@ -77,23 +81,30 @@ impl Session {
                 ..self.options.clone()
             };
             let may_repeat = options.only_calm;
-            let outcome = run(scenario, options, label)?;
+            let outcome = self.watched(scenario, options, label)?;
             let stall = summary::stall(&outcome.report);
             match stall.filter(|_| may_repeat && !self.options.stop.load(Ordering::Relaxed)) {
-                Some(stall) => text::say!("{label} was {stall}: again"),
+                Some(stall) => self
+                    .bars
+                    .suspend(|| text::say!("{label} was {stall}: again")),
                 None => return Ok(outcome),
             }
         }
     }
-}
 
-fn run(scenario: &Scenario, options: Options, label: &str) -> anyhow::Result<Outcome> {
-    let bar = bar(scenario, label)?;
-    let outcome = makeway_netns::run_in_full(scenario, options, |progress| {
-        show(&bar, progress.elapsed, progress.duration);
-    })?;
-    bar.finish_and_clear();
-    Ok(outcome)
+    fn watched(
+        &self,
+        scenario: &Scenario,
+        options: Options,
+        label: &str,
+    ) -> anyhow::Result<Outcome> {
+        let bar = self.bars.add(bar(scenario, label)?);
+        let outcome = makeway_netns::run_in_full(scenario, options, |progress| {
+            show(&bar, progress.elapsed, progress.duration);
+        })?;
+        bar.finish_and_clear();
+        Ok(outcome)
+    }
 }
 
 /// Runs one scenario in simulated time, as [`Session::run`], with the traces of `recorder`.
@@ -137,7 +148,7 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
 pub fn bar(scenario: &Scenario, label: &str) -> anyhow::Result<ProgressBar> {
     let bar = ProgressBar::new(scenario.duration.as_nanos() / 1_000_000);
     bar.set_style(ProgressStyle::with_template(
-        "{prefix:6} {bar:40.green} {msg}",
+        "{prefix:8} {bar:40.green} {msg}",
     )?);
     bar.set_prefix(label.to_owned());
     Ok(bar)
