@@ -9,7 +9,12 @@ mod fingerprint;
 use fingerprint::{DRIVES, SIMULATES};
 
 fn git(args: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(args).output().ok()?;
+    // Without the locks that are optional: `describe --dirty` would write the index, whose change is a cause to run this again.
+    let git = Command::new("git")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .args(args)
+        .output();
+    let output = git.ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_string())
 }
