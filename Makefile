@@ -117,6 +117,7 @@ bench-sweep:
 	@test -x target/venv/bin/maturin || $(MAKE) --no-print-directory python
 	@target/venv/bin/python crates/python/bench/sweep.py --out out/sweep.json $(ARGS)
 
+check: export CARGO_INCREMENTAL = 1
 check:
 	cargo clippy --locked -p makeway-core --all-targets -- -D warnings
 	scripts/test core/ sim/fingerprints
