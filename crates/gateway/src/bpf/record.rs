@@ -2,6 +2,7 @@
 //! The record of an interface that the kernel shapes: a file of JSON that says what belongs to the interface and what it had
 //! before. Names in it become paths, so none is believed that this program would not have written.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -135,12 +136,30 @@ pub(super) fn is_ours(kind: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
+/// Where the search for a free number of a qdisc's kind begins. All namespaces see the kind, and whoever attaches it first has its maps, a user of a user namespace
+/// too: its number cannot be guessed. Eight digits: a kind has 15 bytes at most.
+pub(super) fn first_number() -> u32 {
+    const RANGE: std::ops::Range<u64> = 10_000_000..99_000_000;
+    let random = RandomState::new().hash_one(0) % (RANGE.end - RANGE.start);
+    (RANGE.start + random) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Shaped;
     use super::*;
 
     /// A record of version 0.1.0, before records had a version.
+    #[test]
+    fn the_kind_of_a_qdisc_cannot_be_guessed_and_is_a_kind_of_ours() {
+        let kinds: Vec<_> = (0..8)
+            .map(|_| format!("{KIND}{}", first_number()))
+            .collect();
+        assert!(kinds.iter().all(|kind| kind.len() == 15 && is_ours(kind)));
+        let different: std::collections::HashSet<_> = kinds.iter().collect();
+        assert!(different.len() > 6, "{kinds:?}");
+    }
+
     const OLD: &str = r#"{"interface":"wan0.7","index":3,"namespace":4026531840,"started":5,"before":[{"kind":"fq_codel","handle":7798784,"parent":4294967295,"options":[8,0,1,0]}],"made_clsact":true,"directions":[{"status":{"direction":"egress","queue":0,"device":"wan0.7","qdisc":"makeway3","flows_by":"5-tuple","users_by":"src-host","limit_packets":200,"limit_bytes":302800,"overhead":14,"mpu":0,"cells":"none","tags_by":"","discipline":"sqf","rate_bps":null,"seconds":0.0,"cpu_seconds":0.0,"packets_in":0,"bytes_in":0,"largest_bytes":0,"packets_out":0,"bytes_out":0,"drops":{},"backlog_packets":0,"backlog_bytes":0,"delayed_packets":0,"verdicts_refused":0,"favoured":0,"reordered":0,"expected":0,"tags":{"with_tickets":0,"foreign":0,"unable":0,"written":0},"sojourn":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"sojourn_recent":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"flows_seen":0,"flows":[]},"index":3}]}"#;
 
     fn place(folder: &Path) -> Place {

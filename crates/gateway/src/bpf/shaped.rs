@@ -14,7 +14,7 @@ use makeway_core::units::Rate;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::netlink::{self, Found, ROOT};
-use super::record::{Half, KIND, PINS, Record, VERSION};
+use super::record::{self, Half, KIND, PINS, Record, VERSION};
 use super::{BpfError, Cake, Config, Qdisc, cake, stats};
 use crate::datapath::Traffic;
 use crate::datapath::{DatapathConfig, Stats};
@@ -138,7 +138,7 @@ impl Shaped {
             qdiscs: Vec::new(),
         };
         let had_ingress = old.is_some_and(|old| old.directions.iter().any(Half::is_ingress));
-        let mut first = interface.index;
+        let mut first = record::first_number();
         let mut plans = Vec::new();
         for (direction, mut status, plan) in directions {
             let qdisc = match &plan {
