@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inputs made from the committed corpora by random changes, the same each time: every target takes them without a panic.
 //!
-//! `make fuzz` goes on from there, guided by coverage. MAKEWAY_FUZZ_TIMES says how many times as many inputs; a failing one is left in
-//! `target/fuzz/failed`.
+//! `make fuzz` goes on from there, guided by coverage. MAKEWAY_FUZZ_TIMES says how many times as many inputs, or MAKEWAY_FUZZ_SECONDS
+//! for how long each target runs (`.ci/run`: 20); an input that fails is left in `target/fuzz/failed`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use fastrand::Rng;
 use makeway_fuzz::TARGETS;
@@ -138,31 +141,64 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// How long a target runs: a number of times its count of inputs, or seconds (`MAKEWAY_FUZZ_SECONDS`).
+#[derive(Clone, Copy)]
+enum Length {
+    Times(usize),
+    Seconds(u64),
+}
+
+impl Length {
+    fn asked() -> Self {
+        let number = |name| std::env::var(name).map(|n| n.parse().expect("a whole number"));
+        match number("MAKEWAY_FUZZ_SECONDS") {
+            Ok(seconds) => Self::Seconds(seconds),
+            Err(_) => Self::Times(number("MAKEWAY_FUZZ_TIMES").unwrap_or(1) as usize),
+        }
+    }
+
+    fn is_over(self, target: &str, number: usize, began: Instant) -> bool {
+        match self {
+            Self::Times(times) => number >= times * count(target),
+            Self::Seconds(seconds) => began.elapsed().as_secs() >= seconds,
+        }
+    }
+}
+
+fn takes_changed_inputs(target: &'static str, run: fn(&[u8]), length: Length) {
+    let began = Instant::now();
+    let inputs = corpus(target);
+    let mut rng = Rng::with_seed(1);
+    let mut number = 0;
+    while !length.is_over(target, number, began) {
+        let mut input = inputs[number % inputs.len()].clone();
+        for _ in 0..rng.usize(1..=6) {
+            let other = &inputs[rng.usize(..inputs.len())];
+            change(&mut rng, &mut input, other);
+        }
+        input.truncate(LONGEST);
+        let now = Now {
+            target,
+            number,
+            input,
+        };
+        run(&now.input);
+        number += 1;
+    }
+    println!("{target}: {number} inputs, {:.2?}", began.elapsed());
+}
+
 #[test]
 fn every_target_takes_changed_inputs() {
-    let times = std::env::var("MAKEWAY_FUZZ_TIMES").map_or(1, |n| n.parse().expect("a number"));
-    for &(target, run) in TARGETS {
-        let began = std::time::Instant::now();
-        let inputs = corpus(target);
-        let mut rng = Rng::with_seed(1);
-        for number in 0..times * count(target) {
-            let mut input = inputs[number % inputs.len()].clone();
-            for _ in 0..rng.usize(1..=6) {
-                let other = &inputs[rng.usize(..inputs.len())];
-                change(&mut rng, &mut input, other);
-            }
-            input.truncate(LONGEST);
-            let now = Now {
-                target,
-                number,
-                input,
-            };
-            run(&now.input);
+    let length = Length::asked();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(&(target, run)) = TARGETS.get(next.fetch_add(1, Relaxed)) {
+                    takes_changed_inputs(target, run, length);
+                }
+            });
         }
-        println!(
-            "{target}: {} inputs, {:.2?}",
-            times * count(target),
-            began.elapsed()
-        );
-    }
+    });
 }
