@@ -52,7 +52,6 @@ demo:
 
 test:
 	@scripts/setup cargo=cargo iptables=iptables python3=python3 $(OPENSSL) $(QDISCS)
-	cargo fmt --all --check
 	@$(MAKE) --no-print-directory -j2 peers test-binaries
 	scripts/test
 
