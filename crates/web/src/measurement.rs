@@ -362,7 +362,7 @@ mod tests {
         let (_held, _) = silent.accept().unwrap_or_else(|error| panic!("{error}"));
         let begin = Instant::now();
         drop(one);
-        assert!(begin.elapsed() < Duration::from_millis(500));
+        assert!(begin.elapsed() < Duration::from_secs(2));
         // The page that comes next begins none until that has ended.
         let next = Measurements::new(Some(server));
         assert!(!next.start("lo", Wanted { compare: true }));

@@ -206,9 +206,16 @@ fn follows_a_link(keys: &str, directions: &[usize]) -> (Line, Service) {
     (line, service)
 }
 
+/// As [`common::inside_in_real_time`], with this makeway.
+fn inside_in_real_time(test: &str) -> bool {
+    common::inside_in_real_time(test, &[Path::new(MAKEWAY)])
+}
+
 #[test]
 fn rates_follow_a_link_by_reflectors_and_the_page_and_metrics_tell_why() {
-    if !inside("autorate::rates_follow_a_link_by_reflectors_and_the_page_and_metrics_tell_why") {
+    if !inside_in_real_time(
+        "autorate::rates_follow_a_link_by_reflectors_and_the_page_and_metrics_tell_why",
+    ) {
         return;
     }
     let reflectors =
@@ -241,7 +248,7 @@ fn rates_follow_a_link_by_reflectors_and_the_page_and_metrics_tell_why() {
 
 #[test]
 fn a_download_follows_a_link_by_the_timestamps_of_tcp_alone() {
-    if !inside("autorate::a_download_follows_a_link_by_the_timestamps_of_tcp_alone") {
+    if !inside_in_real_time("autorate::a_download_follows_a_link_by_the_timestamps_of_tcp_alone") {
         return;
     }
     // Acknowledgements of the one upload are too few at times: then its rate stays.
@@ -253,7 +260,7 @@ fn a_download_follows_a_link_by_the_timestamps_of_tcp_alone() {
 
 #[test]
 fn without_a_sample_rates_stay_and_by_hand_they_change() {
-    if !inside("autorate::without_a_sample_rates_stay_and_by_hand_they_change") {
+    if !inside_in_real_time("autorate::without_a_sample_rates_stay_and_by_hand_they_change") {
         return;
     }
     let line = Line::new(8, 24);

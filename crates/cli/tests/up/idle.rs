@@ -83,7 +83,7 @@ fn answers(path: &'static str) -> bool {
 
 #[test]
 fn idle_connections_take_neither_the_page_nor_its_sign_of_life() {
-    if !inside("idle::idle_connections_take_neither_the_page_nor_its_sign_of_life") {
+    if !inside_in_order("idle::idle_connections_take_neither_the_page_nor_its_sign_of_life") {
         return;
     }
     let _far = Far::new();
@@ -105,7 +105,7 @@ fn idle_connections_take_neither_the_page_nor_its_sign_of_life() {
 
 #[test]
 fn the_sign_of_life_takes_no_descriptor() {
-    if !inside("idle::the_sign_of_life_takes_no_descriptor") {
+    if !inside_in_order("idle::the_sign_of_life_takes_no_descriptor") {
         return;
     }
     let _far = Far::new();
@@ -121,7 +121,7 @@ fn the_sign_of_life_takes_no_descriptor() {
 
 #[test]
 fn a_request_that_does_not_end_is_ended() {
-    if !inside("idle::a_request_that_does_not_end_is_ended") {
+    if !inside_in_order("idle::a_request_that_does_not_end_is_ended") {
         return;
     }
     let _far = Far::new();
