@@ -40,6 +40,7 @@
 //! assert_eq!(std::iter::from_fn(|| sender.poll_event()).filter(expired).count(), 1);
 //! ```
 
+pub mod again;
 mod any;
 mod dependencies;
 pub mod fifo;

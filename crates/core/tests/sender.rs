@@ -557,3 +557,31 @@ fn an_expired_datagram_uses_its_send_time_where_it_is_told_to() {
     assert_eq!(send(false), (Some("in time"), true, None));
     assert_eq!(send(true), (None, true, Some("in time")));
 }
+
+/// 1000 B take 8 ms.
+#[test]
+fn a_packet_of_the_transport_leaves_behind_the_datagrams_and_takes_its_time() {
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let fixed = Fixed::new(Rate::from_bps(1_000_000));
+    let policy: AnyPolicy = "fifo".parse().unwrap();
+    let mut sender = Sender::new(Config::default(), fixed, policy);
+    let datagram = Datagram {
+        class: 0,
+        len: 1000,
+        deadline: at(1000),
+        frame: None,
+    };
+    for _ in 0..2 {
+        sender.enqueue(at(0), datagram, ());
+    }
+    let sequence =
+        |transmit: Option<makeway_core::send::Transmit<()>>| transmit.map(|t| t.sequence);
+    assert_eq!(sequence(sender.poll_transmit(at(0))), Some(0));
+    assert_eq!(sender.poll_transmit_extra(at(8), 500), None, "one waits");
+    assert_eq!(sequence(sender.poll_transmit(at(8))), Some(1));
+    assert_eq!(sender.poll_transmit_extra(at(15), 500), None, "too early");
+    assert_eq!(sender.poll_transmit_extra(at(16), 500), Some(2));
+    sender.enqueue(at(16), datagram, ());
+    assert_eq!(sequence(sender.poll_transmit(at(19))), None);
+    assert_eq!(sequence(sender.poll_transmit(at(20))), Some(3));
+}

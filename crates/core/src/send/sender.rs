@@ -170,6 +170,18 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         transmit
     }
 
+    /// Lets a packet of the transport's own leave, with `len` bytes of payload, where the controller allows one and no datagram waits: its
+    /// number on the wire, one of those of [`Transmit`]. For retransmissions: see [`again`](super::again).
+    pub fn poll_transmit_extra(&mut self, now: Instant, len: u32) -> Option<u64> {
+        self.rate.next_send().filter(|at| *at <= now)?;
+        self.is_empty().then(|| {
+            let sequence = self.next_sequence;
+            self.next_sequence += 1;
+            self.rate.on_sent(now, sequence, len);
+            sequence
+        })
+    }
+
     /// The datagram that [`Sender::poll_transmit`] gives at this time: for a transport that is asked first whether it takes it.
     pub fn peek(&mut self, now: Instant) -> Option<(&Datagram, &T)> {
         self.rate.next_send().filter(|at| *at <= now)?;
@@ -325,7 +337,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         self.queue.held().packets == 0
     }
 
-    fn one_way(&self) -> Duration {
+    /// One-way delay by which datagrams are judged; 0 without an estimate.
+    pub fn one_way(&self) -> Duration {
         let known = self.config.one_way.or(self.one_way);
         let known = known.or_else(|| self.rate.one_way());
         known.unwrap_or(Duration::ZERO)
