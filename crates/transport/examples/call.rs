@@ -20,6 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         policy: AnyPolicy::default(),
         rate: Config::Tfrc(tfrc()),
         cname: "me@example.org".into(),
+        rtx: Default::default(),
         seed: std::process::id().into(),
         ecn: Ecn::default(),
     };

@@ -11,10 +11,12 @@ mod driver;
 mod extension;
 mod feedback;
 mod history;
+mod misses;
 mod one_way;
 mod receiver;
 mod receiving;
 mod rtcp;
+mod rtx;
 mod sending;
 
 pub use crate::network::Ecn;
@@ -24,6 +26,7 @@ pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 pub use rtcp::NtpEpoch;
 pub use rtp_types::RtpPacket;
+pub use rtx::{Rtx, RtxConfig, RtxStats};
 pub use sending::{
     ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
     Stream, StreamStats,

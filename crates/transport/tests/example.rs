@@ -39,6 +39,7 @@ fn it_sends_and_reads(program: &Path) {
     let config = ReceiverConfig {
         ssrc: 5,
         cname: "receiver@example".into(),
+        rtx: Vec::new(),
         feedback: FeedbackKind::Rfc8888,
         interval: Duration::from_millis(50),
         seed: 1,

@@ -2,7 +2,8 @@
 """rtpbin as the receiver of a call, with feedback by TWCC.
 
 Prints the port at which it listens; takes HOST:PORT, where feedback goes, from standard input; and prints, when that ends, one line of JSON: what
-came out of rtpbin by SSRC, and what its session counted.
+came out of rtpbin by SSRC, and what its session counted. With the argument `rtx` it asks for lost packets of the video (SSRC 1001), takes them
+by rtprtxreceive (SSRC 1002, payload type 97), and prints the counters of that too.
 """
 
 import json
@@ -18,6 +19,7 @@ CAPS = {
     payload_type: f'application/x-rtp,media={media},clock-rate={rate},encoding-name=X,payload={payload_type},extmap-1="{TWCC}"'
     for payload_type, media, rate in ((111, "audio", 48000), (96, "video", 90000))
 }
+CAPS[97] = f'application/x-rtp,media=video,clock-rate=90000,encoding-name=RTX,apt=(string)96,payload=97,extmap-1="{TWCC}"'
 # RTP header, the head of its extensions, ours.
 HEADERS = 12 + 4 + 16
 
@@ -30,6 +32,20 @@ def main():
         pipeline.add(element)
     # Feedback as soon as there is some (RFC 4585), not in RTCP's own time.
     rtpbin.set_property("rtp-profile", "avpf")
+    rtx = Gst.ElementFactory.make("rtprtxreceive") if "rtx" in sys.argv else None
+    if rtx:
+        # RFC 4588 by rtpbin: the element sits behind its session, in a bin with the pads that rtpbin looks for.
+        rtx.set_property("payload-type-map", Gst.Structure.from_string("application/x-rtp-pt-map,96=(uint)97")[0])
+        rtpbin.set_property("do-retransmission", True)
+
+        def on_aux(_rtpbin, session):
+            aux = Gst.Bin.new()
+            aux.add(rtx)
+            for name in ("sink", "src"):
+                aux.add_pad(Gst.GhostPad.new(f"{name}_{session}", rtx.get_static_pad(name)))
+            return aux
+
+        rtpbin.connect("request-aux-receiver", on_aux)
     source.set_property("address", "127.0.0.1")
     source.set_property("port", 0)
     source.set_property("caps", Gst.Caps.from_string(CAPS[96]))
@@ -92,7 +108,9 @@ def main():
     stats = rtpbin.emit("get-internal-session", 0).get_property("stats")
     names = [stats.nth_field_name(n) for n in range(stats.n_fields())]
     session = {name: stats.get_value(name) for name in names if isinstance(stats.get_value(name), int)}
-    print(json.dumps({"received": received, "session": session, "errors": errors}), flush=True)
+    counters = ("num-rtx-requests", "num-rtx-packets", "num-rtx-assoc-packets")
+    repaired = {name: rtx.get_property(name) for name in counters} if rtx else None
+    print(json.dumps({"received": received, "session": session, "errors": errors, "rtx": repaired}), flush=True)
     pipeline.set_state(Gst.State.NULL)
 
 

@@ -13,9 +13,10 @@ use std::time::{Duration as StdDuration, Instant};
 
 use common::{AUDIO, Relay, VIDEO, config, tfrc};
 use makeway_core::measure::Moments;
-use makeway_core::units::Duration;
+use makeway_core::rate::Config;
+use makeway_core::units::{Duration, Rate};
 use makeway_testing::{in_real_time, skip};
-use makeway_transport::rtp::{Call, CallStats};
+use makeway_transport::rtp::{Call, CallConfig, CallStats, Rtx, RtxConfig};
 
 /// A process that is ended with the test.
 struct Gstreamer {
@@ -27,11 +28,12 @@ struct Gstreamer {
 
 impl Gstreamer {
     /// `None`, with a sentence, where it is not installed.
-    fn start() -> Option<Self> {
+    fn start(arguments: &[&str]) -> Option<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gstreamer.py");
         // Debian's own Python, not another in the path: python3-gst-1.0 belongs to it.
         let child = Command::new("/usr/bin/python3")
             .arg(script)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();
@@ -105,7 +107,7 @@ fn its_rtpbin_receives_our_streams_and_its_feedback_drives_our_rate() {
 }
 
 fn it_receives_and_drives() {
-    let Some(mut gstreamer) = Gstreamer::start() else {
+    let Some(mut gstreamer) = Gstreamer::start(&[]) else {
         return;
     };
     let there = ([127, 0, 0, 1], gstreamer.port).into();
@@ -160,4 +162,57 @@ fn it_receives_and_drives() {
     let by_rtcp = last.session.rtcp_rtt.unwrap().as_millis_f64();
     assert!((39.0..60.0).contains(&by_rtcp), "{by_rtcp}");
     assert!(lossy < clear * 0.8 && again > lossy * 2.0);
+}
+
+#[test]
+fn its_rtprtxreceive_takes_what_we_send_again() {
+    in_real_time(it_takes_what_we_send_again);
+}
+
+/// 5 % loss for 6 s, RTT 40 ms: it asks, and gets the packets that it asked for.
+fn it_takes_what_we_send_again() {
+    let Some(mut gstreamer) = Gstreamer::start(&["rtx"]) else {
+        return;
+    };
+    let there = ([127, 0, 0, 1], gstreamer.port).into();
+    let relay = Relay::start(there, StdDuration::from_millis(20));
+    gstreamer.answer_to(relay.back);
+    let rtx = Rtx {
+        ssrc: VIDEO + 1,
+        payload_type: 97,
+        media_ssrc: VIDEO,
+        media_payload_type: 96,
+    };
+    let config = CallConfig {
+        rtx: RtxConfig {
+            streams: vec![rtx],
+            ..RtxConfig::default()
+        },
+        ..config(Config::Fixed(Rate::from_bps(8_000_000)), "prio")
+    };
+    let call = Call::connect(relay.address, config).unwrap();
+    for n in 0..400 {
+        // The first and the last second are without loss.
+        relay.lose(if (50..350).contains(&n) { 50 } else { 0 });
+        call.send(0, Duration::from_millis(500), vec![1; 160]);
+        call.send(1, Duration::from_millis(500), vec![2; 4800]);
+        sleep(StdDuration::from_millis(20));
+    }
+    sleep(StdDuration::from_millis(500));
+    let last = call.close().unwrap();
+    let found = gstreamer.finish();
+    let (stats, video) = (last.session.rtx, &last.session.streams[1]);
+    eprintln!("{stats:?}; {found}");
+    assert_eq!(found["errors"], serde_json::json!([]));
+    assert_eq!(last.session.last_rejected, None);
+    let count = |name: &str| found["rtx"][name].as_u64().unwrap();
+    // Each packet that came was one that it had asked for.
+    let [came, matched] = ["num-rtx-packets", "num-rtx-assoc-packets"].map(count);
+    assert!(stats.requests.sent >= 30, "{stats:?}");
+    assert!(came * 10 > stats.requests.sent * 8, "{came}");
+    assert!(matched * 10 >= came * 9, "{matched} of {came}");
+    // 5 % of the video were lost in three quarters of the time, and less than a third of them for good.
+    let received = found["received"][VIDEO.to_string()]["packets"].as_u64();
+    let missing = video.outcomes.sent - received.unwrap();
+    assert!(missing * 3 < relay.lost(), "{missing} of {}", relay.lost());
 }

@@ -96,6 +96,7 @@ fn a_call_behind_the_router() {
         let config = ReceiverConfig {
             ssrc: 77,
             cname: "receiver@far".into(),
+            rtx: Vec::new(),
             feedback: FeedbackKind::Rfc8888,
             interval: Duration::from_millis(50),
             seed: 2,

@@ -8,21 +8,28 @@ mod common;
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
 
-use common::{Relay, config, tfrc};
+use common::{Relay, VIDEO, config, tfrc};
 use makeway_core::rate::Config;
 use makeway_core::rate::gcc::GccParams;
 use makeway_core::send::{Event, Outcome};
 use makeway_core::units::{Duration, Rate};
 use makeway_testing::in_real_time_or;
-use makeway_transport::rtp::{Call, CallStats, FeedbackKind, Receiver, ReceiverConfig};
+use makeway_transport::rtp::{
+    Call, CallConfig, CallStats, FeedbackKind, Receiver, ReceiverConfig, Rtx, RtxConfig,
+};
 use makeway_vm::again;
 
 const BOTH: [FeedbackKind; 2] = [FeedbackKind::Twcc, FeedbackKind::Rfc8888];
 
 fn receiver(feedback: FeedbackKind) -> Receiver {
+    repairing(feedback, Vec::new())
+}
+
+fn repairing(feedback: FeedbackKind, rtx: Vec<Rtx>) -> Receiver {
     let config = ReceiverConfig {
         ssrc: 77,
         cname: "receiver@loopback".into(),
+        rtx,
         feedback,
         interval: Duration::from_millis(50),
         seed: 2,
@@ -88,6 +95,53 @@ fn what_arrives_is_what_was_sent(feedback: FeedbackKind) {
         assert_eq!(stream.bytes, received.bytes);
     }
     assert_eq!(received.len(), 2);
+}
+
+#[test]
+fn packets_that_the_path_lost_come_again() {
+    in_real_time_or(lost_packets_come_again, || {
+        again("packets_that_the_path", &[])
+    });
+}
+
+/// 5 % loss, RTT 40 ms, 500 ms until the deadline.
+fn lost_packets_come_again() {
+    let rtx = Rtx {
+        ssrc: 1002,
+        payload_type: 97,
+        media_ssrc: VIDEO,
+        media_payload_type: 96,
+    };
+    let receiver = repairing(FeedbackKind::Rfc8888, vec![rtx]);
+    let relay = Relay::start(receiver.address(), StdDuration::from_millis(20));
+    let config = CallConfig {
+        rtx: RtxConfig {
+            streams: vec![rtx],
+            ..RtxConfig::default()
+        },
+        ..config(Config::Fixed(Rate::from_bps(8_000_000)), "prio")
+    };
+    let call = Call::connect(relay.address, config).unwrap();
+    for n in 0..150 {
+        // The first and the last packets come: nothing tells of loss before or behind them.
+        relay.lose(if (10..140).contains(&n) { 50 } else { 0 });
+        call.send(1, Duration::from_millis(500), vec![0; 4800])
+            .unwrap();
+        sleep(StdDuration::from_millis(20));
+    }
+    sleep(StdDuration::from_millis(500));
+    let stats = call.close().unwrap();
+    let received = receiver.close().unwrap();
+    let video = received.iter().find(|stream| stream.ssrc == VIDEO).unwrap();
+    let sent = stats.session.streams[1].outcomes.sent;
+    let by_path = video.sequence.received();
+    eprintln!(
+        "{sent} sent, {by_path} by the path, {} again; {:?}",
+        video.repaired, stats.session.rtx
+    );
+    assert_eq!(stats.session.last_rejected, None);
+    assert!(relay.lost() > 10 && sent - by_path > 10);
+    assert!(sent - by_path - video.repaired <= 1);
 }
 
 /// The throughput of RFC 5348 §3.1 in bit/s for packets of 1200 bytes.
@@ -208,6 +262,7 @@ fn a_call_or_a_receiver_that_cannot_be_is_refused() {
     let config = ReceiverConfig {
         ssrc: 77,
         cname: "x".repeat(256),
+        rtx: Vec::new(),
         feedback: FeedbackKind::Twcc,
         interval: Duration::from_millis(50),
         seed: 2,

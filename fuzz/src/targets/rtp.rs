@@ -9,16 +9,18 @@ use makeway_core::rate::Config;
 use makeway_core::send::fifo::Fifo;
 use makeway_core::units::{Duration, Instant};
 use makeway_transport::rtp::{
-    FeedbackKind, Frame, NtpEpoch, Receiving, ReceivingConfig, Sending, SendingConfig, Stream, tfrc,
+    FeedbackKind, Frame, NtpEpoch, Receiving, ReceivingConfig, Rtx, RtxConfig, Sending, SendingConfig, Stream, tfrc,
 };
 
 pub fn run(input: &[u8]) {
     let ntp = NtpEpoch::since_unix(std::time::Duration::ZERO);
     let stream = Stream { ssrc: 1, payload_type: 96, clock_rate: 90_000, class: 0 };
+    let rtx = Rtx { ssrc: 3, payload_type: 97, media_ssrc: 1, media_payload_type: 96 };
     let config = SendingConfig {
         streams: vec![stream],
         queue: Default::default(),
         cname: "fuzz@fuzz".into(),
+        rtx: RtxConfig { streams: vec![rtx], ..RtxConfig::default() },
         ntp,
         seed: 1,
     };
@@ -30,6 +32,7 @@ pub fn run(input: &[u8]) {
     let mut receiving = Receiving::new(ReceivingConfig {
         ssrc: 2,
         cname: "fuzz@fuzz".into(),
+        rtx: vec![rtx],
         feedback,
         interval: Duration::from_millis(50),
         ntp,
@@ -39,7 +42,7 @@ pub fn run(input: &[u8]) {
     while let [len, how, after @ ..] = rest {
         now += Duration::from_millis(u64::from(how & 63));
         let payload = Bytes::from_static(&[0; 1000]);
-        sending.send(now, &Frame { stream: 0, deadline: now, payload });
+        sending.send(now, &Frame { stream: 0, deadline: now + Duration::from_millis(200), payload });
         while sending.poll_transmit(now, &mut out).is_some() {
             receiving.handle(now, &out, 0);
         }

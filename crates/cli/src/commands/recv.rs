@@ -83,6 +83,7 @@ pub fn run(args: &Recv) -> anyhow::Result<ExitCode> {
     let config = ReceiverConfig {
         ssrc: send::rand_ssrc(),
         cname: send::cname(),
+        rtx: Vec::new(),
         feedback: match args.feedback {
             Feedback::Twcc => FeedbackKind::Twcc,
             Feedback::Rfc8888 => FeedbackKind::Rfc8888,

@@ -128,6 +128,7 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
         policy: args.policy,
         rate: args.rate,
         cname: cname(),
+        rtx: Default::default(),
         seed: seed(),
         ecn: Ecn::default(),
     };

@@ -15,6 +15,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::driver::{Clock, Driver, Session};
+use super::rtx::RtxConfig;
 use super::sending::{
     ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
     Stream,
@@ -35,6 +36,8 @@ pub struct CallConfig {
     pub policy: AnyPolicy,
     /// How fast they may leave.
     pub rate: rate::Config,
+    /// Retransmission of lost packets; the default sends nothing again.
+    pub rtx: RtxConfig,
     /// Canonical name, `user@host`, at most 255 bytes (RFC 3550 §6.5.1).
     pub cname: String,
     /// Of first sequence numbers and time stamps: another for each call.
@@ -175,6 +178,7 @@ impl Call {
             streams: config.streams,
             queue: config.queue,
             cname: config.cname,
+            rtx: config.rtx,
             ntp: clock.ntp,
             seed: config.seed,
         };

@@ -10,6 +10,7 @@
 //! The numbers are agreed on outside of RTP (in SDP's `a=extmap`). A receiver that knows none of them skips them.
 
 use makeway_core::units::Duration;
+use rtp_types::RtpPacket;
 
 /// The profile of one-byte headers.
 pub(super) const PROFILE: u16 = 0xBEDE;
@@ -46,6 +47,12 @@ impl Extensions {
         // The least delay is 0, the largest this; 12 bits each.
         bytes[13..].copy_from_slice(&playout.to_be_bytes()[1..]);
         bytes
+    }
+
+    /// Those of a packet.
+    pub fn of(packet: &RtpPacket<'_>) -> Self {
+        let extension = packet.extension();
+        extension.map_or_else(Self::default, |(profile, data)| Self::read(profile, data))
     }
 
     /// The readable elements; those of other numbers and lengths are skipped.

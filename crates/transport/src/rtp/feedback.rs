@@ -248,8 +248,8 @@ impl<Q: Reporter> Inbox<Q> {
         &self.arrived
     }
 
-    /// The application's number of a packet that a receiver misses: see [`History::missing`].
-    pub fn missing(&self, stream: usize, rtp: u16) -> Option<u64> {
+    /// A packet that a receiver misses: see [`History::missing`].
+    pub fn missing(&self, stream: usize, rtp: u16) -> Option<Sent> {
         self.history.missing(stream, rtp)
     }
 

@@ -14,7 +14,7 @@ const LATEST: Duration = Duration::from_secs(4);
 pub(super) struct Sent {
     /// Its number among all packets of the sender.
     pub sequence: u64,
-    /// The application's number of it.
+    /// The application's number of it; of an RTX packet, the number of its original among all.
     pub id: u64,
     pub at: Instant,
     /// Index of its stream, and its RTP sequence number there.
@@ -131,11 +131,11 @@ impl History {
         is_open.then_some(*sent)
     }
 
-    /// The application's number of a packet, unless it is forgotten or known to have arrived.
-    pub fn missing(&self, stream: usize, rtp: u16) -> Option<u64> {
+    /// A packet, unless it is forgotten or known to have arrived.
+    pub fn missing(&self, stream: usize, rtp: u16) -> Option<Sent> {
         let sequence = self.by_rtp(stream, rtp)?;
         let sent = self.packets[sequence as usize & (self.packets.len() - 1)]?;
-        (!sent.arrived).then_some(sent.id)
+        (!sent.arrived).then_some(sent)
     }
 
     /// It is known to have arrived; whether that is new.

@@ -50,6 +50,12 @@ impl OneWay {
         Some(Duration::from_nanos(round_trip / 2) + self.queue(now))
     }
 
+    /// The shortest round trip of late, once there was one.
+    pub fn round_trip(&self) -> Option<Duration> {
+        let round_trip = u64::try_from(self.round_trip.get()?).ok()?;
+        Some(Duration::from_nanos(round_trip))
+    }
+
     fn queue(&self, now: Instant) -> Duration {
         let age = now.saturating_since(self.at).as_secs_f64();
         let left = self.peak.as_secs_f64() * 0.5_f64.powf(age / HALF_LIFE);

@@ -10,6 +10,7 @@ use rtp_types::RtpPacket;
 
 use super::driver::{Clock, Driver, Session};
 use super::receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
+use super::rtx::Rtx;
 
 /// Configuration of a [`Receiver`].
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct ReceiverConfig {
     pub cname: String,
     /// How arrivals are reported.
     pub feedback: FeedbackKind,
+    /// RTX streams that the sender has: see [`ReceivingConfig`].
+    pub rtx: Vec<Rtx>,
     /// The least time between two reports.
     pub interval: Duration,
     /// Of RTCP's times.
@@ -111,6 +114,7 @@ impl Receiver {
                 ssrc: config.ssrc,
                 cname: config.cname,
                 feedback: config.feedback,
+                rtx: config.rtx,
                 interval: config.interval,
                 ntp: clock.ntp,
                 seed: config.seed,
@@ -133,7 +137,7 @@ impl Receiver {
             .look(|driven| driven.receiving.streams().cloned().collect())
     }
 
-    /// Datagrams that were neither RTP nor RTCP.
+    /// Datagrams that were neither RTP nor RTCP, and others: see [`Receiving::refused`].
     pub fn refused(&self) -> u64 {
         self.driver.look(|driven| driven.receiving.refused())
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiver's side of a call, without a socket: RTP and RTCP in, feedback and measures out.
 
+mod repair;
+
 use std::collections::VecDeque;
 
 use makeway_core::measure::{Arrival, Histogram, Ipdv, Sequence, Unwrap};
@@ -15,6 +17,8 @@ use super::ccfb::{self, Metric};
 use super::extension::Extensions;
 use super::feedback::{DELTA_UNIT, REFERENCE_UNIT};
 use super::rtcp::{self, NtpEpoch, Timer};
+use super::rtx::Rtx;
+use repair::Repair;
 
 /// How arrivals are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct ReceivingConfig {
     pub cname: String,
     /// How arrivals are reported.
     pub feedback: FeedbackKind,
+    /// RTX streams that the sender has, each of one stream: missing packets of those are asked for by generic NACKs. None: no packet is.
+    pub rtx: Vec<Rtx>,
     /// The least time between two reports; RFC 8888 §4 has 50 to 200 ms for the rates of video calls.
     pub interval: Duration,
     /// NTP time of [`Instant::ZERO`]. Delays and lateness are right where both sides' clocks agree.
@@ -76,6 +82,11 @@ pub struct Received {
     pub on_time: u64,
     /// Packets that said when they were due.
     pub with_deadline: u64,
+    /// Packets that came by retransmission alone, or first: they count in `bytes`, `delay`, `on_time` and `with_deadline`, and not
+    /// in `sequence`, which is the path's.
+    pub repaired: u64,
+    /// Packets that came both ways, and were given to the application once.
+    pub repeated: u64,
 }
 
 /// The received packets.
@@ -95,6 +106,8 @@ struct Reception {
     /// RFC 3550 §A.8, in ns.
     jitter: u64,
     last_transit: Option<i64>,
+    /// Of a stream that has an RTX stream.
+    repair: Option<Repair>,
 }
 
 /// Arrivals of the last packets, and which of them are not reported yet.
@@ -175,6 +188,8 @@ pub struct Receiving {
     reports: u8,
     /// Reports that were made and not sent yet.
     ready: VecDeque<Vec<u8>>,
+    /// The last original of an RTX packet.
+    restored: Vec<u8>,
     next_feedback: Option<Instant>,
     timer: Timer,
     is_closing: bool,
@@ -193,6 +208,7 @@ impl Receiving {
             arrivals: Arrivals::new(),
             reports: 0,
             ready: VecDeque::new(),
+            restored: Vec::new(),
             next_feedback: None,
             is_closing: false,
             refused: 0,
@@ -201,13 +217,13 @@ impl Receiving {
     }
 
     /// Takes a datagram of the sender that came at `now` with the ECN bits `ecn`. Gives the stream and the payload of a packet that is
-    /// new, for who plays it.
+    /// new, for who plays it: of an RTX packet, its original.
     pub fn handle<'a>(
-        &mut self,
+        &'a mut self,
         now: Instant,
         datagram: &'a [u8],
         ecn: u8,
-    ) -> Option<(&Received, RtpPacket<'a>)> {
+    ) -> Option<(&'a Received, RtpPacket<'a>)> {
         if rtcp::is_rtcp(datagram) {
             if self.rtcp(now, datagram).is_err() {
                 self.refused += 1;
@@ -218,6 +234,14 @@ impl Receiving {
             self.refused += 1;
             return None;
         };
+        match self.rtx_of(&packet) {
+            Ok(None) => {}
+            Ok(Some(rtx)) => return self.repair(now, datagram, &packet, ecn, &rtx),
+            Err(()) => {
+                self.refused += 1;
+                return None;
+            }
+        }
         let at = self.rtp(now, &packet, ecn)?;
         Some((&self.lines[at].received, packet))
     }
@@ -225,6 +249,9 @@ impl Receiving {
     /// Puts the next datagram for the sender into `out`, which it clears. Whether there was one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         out.clear();
+        if self.ready.is_empty() {
+            self.ask(now);
+        }
         if self.ready.is_empty() && self.is_feedback_due(now) {
             self.make_feedback(now);
         }
@@ -247,7 +274,8 @@ impl Receiving {
             FeedbackKind::Rfc8888 => Duration::ZERO,
         };
         let feedback = self.next_feedback.map(|at| at + patience);
-        feedback.into_iter().chain(self.timer.next()).min()
+        let all = [feedback, self.timer.next(), self.next_request()];
+        all.into_iter().flatten().min()
     }
 
     /// The next datagram but feedback is the last: BYE.
@@ -260,7 +288,7 @@ impl Receiving {
         self.lines.iter().map(|line| &line.received)
     }
 
-    /// Datagrams that were neither RTP nor RTCP.
+    /// Datagrams that were neither RTP nor RTCP, RTX packets without an original that can be, and packets of too many streams.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -279,10 +307,15 @@ impl Receiving {
         if line.received.sequence.on_packet(number) == Arrival::Duplicate {
             return None;
         }
-        let extension = packet.extension();
-        let said =
-            extension.map_or_else(Extensions::default, |(p, data)| Extensions::read(p, data));
-        line.measure(now, self.config.ntp.at(now), number, packet, &said);
+        let repair = line.repair.as_mut();
+        let is_new = repair.is_none_or(|repair| repair.on_packet(now, number));
+        line.received.repeated += u64::from(!is_new);
+        let said = Extensions::of(packet);
+        let ntp = self.config.ntp.at(now);
+        if is_new {
+            line.measure_delay(ntp, packet, &said);
+        }
+        line.measure(now, ntp, number, packet, &said);
         match (self.config.feedback, said.sequence) {
             (FeedbackKind::Rfc8888, _) => line.arrivals.push(number, now, ecn),
             (FeedbackKind::Twcc, Some(sequence)) => {
@@ -293,7 +326,7 @@ impl Receiving {
         }
         self.next_feedback.get_or_insert(now + self.config.interval);
         self.timer.start(now);
-        Some(at)
+        is_new.then_some(at)
     }
 
     /// The stream's place, made if there is one free or one that has long been silent.
@@ -310,7 +343,9 @@ impl Receiving {
             }
             self.lines.remove(at);
         }
-        self.lines.push(Reception::new(ssrc, now));
+        let mut rtx = self.config.rtx.iter();
+        let repair = rtx.any(|rtx| rtx.media_ssrc == ssrc).then(Repair::new);
+        self.lines.push(Reception::new(ssrc, now, repair));
         Some(self.lines.len() - 1)
     }
 
@@ -479,7 +514,7 @@ impl Receiving {
 const JITTER_CLOCK: u32 = 90_000;
 
 impl Reception {
-    fn new(ssrc: u32, now: Instant) -> Self {
+    fn new(ssrc: u32, now: Instant, repair: Option<Repair>) -> Self {
         Self {
             received: Received {
                 ssrc,
@@ -490,6 +525,8 @@ impl Reception {
                 delay: Histogram::new(),
                 on_time: 0,
                 with_deadline: 0,
+                repaired: 0,
+                repeated: 0,
             },
             unwrap: Unwrap::default(),
             last_heard: now,
@@ -499,6 +536,23 @@ impl Reception {
             report: None,
             jitter: 0,
             last_transit: None,
+            repair,
+        }
+    }
+
+    /// A packet that is given to the application, from the path or restored.
+    fn measure_delay(&mut self, ntp: u64, packet: &RtpPacket, said: &Extensions) {
+        let received = &mut self.received;
+        received.bytes += Bytes::new(packet.payload_len() as u64);
+        let Some(captured) = said.capture else {
+            return;
+        };
+        let transit = rtcp::ntp_between(captured, ntp);
+        let delay = Duration::from_nanos(transit.max(0) as u64);
+        received.delay.record(delay);
+        if let Some(playout) = said.playout {
+            received.with_deadline += 1;
+            received.on_time += u64::from(delay <= playout);
         }
     }
 
@@ -512,17 +566,10 @@ impl Reception {
     ) {
         let received = &mut self.received;
         received.payload_type = packet.payload_type();
-        received.bytes += Bytes::new(packet.payload_len() as u64);
         let Some(captured) = said.capture else {
             return;
         };
         let transit = rtcp::ntp_between(captured, ntp);
-        let delay = Duration::from_nanos(transit.max(0) as u64);
-        received.delay.record(delay);
-        if let Some(playout) = said.playout {
-            received.with_deadline += 1;
-            received.on_time += u64::from(delay <= playout);
-        }
         // By our clock, with any zero: only differences count.
         let sent = now.as_nanos().wrapping_sub(transit as u64);
         received

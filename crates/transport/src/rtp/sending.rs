@@ -3,18 +3,20 @@
 
 mod config;
 mod packets;
+mod reports;
+mod rtx;
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use makeway_core::measure::Histogram;
 use makeway_core::random::Rng;
-use makeway_core::rate::{FeedbackError, RateController, Reporter};
+use makeway_core::rate::{RateController, Reporter};
 use makeway_core::sched::Backlog;
 use makeway_core::send::{ClassStats, Datagram, DatagramId, Event, Policy, Sender};
 use makeway_core::units::{Bytes as Size, Duration, Instant, Rate};
 use rtcp_types::prelude::FciParser;
-use rtcp_types::{Fir, Nack, Packet, Pli, ReportBlock, SenderReport, Twcc};
+use rtcp_types::{Fir, Nack, Packet, Pli, Twcc};
 use rtp_types::RtpPacketBuilder;
 
 use super::ccfb;
@@ -22,9 +24,12 @@ use super::extension::{Extensions, PROFILE};
 use super::feedback::{Arrived, Inbox, Rejected};
 use super::history::Sent;
 use super::one_way::OneWay;
-use super::rtcp::{self, NtpEpoch, Timer, from_compact};
+use super::rtcp::{self, NtpEpoch, Timer};
+use super::rtx::{OSN, RtxStats};
 pub use config::{ConfigError, SendingConfig, Stream};
 pub use packets::{PacketFrame, PacketFrameError};
+use reports::REPORTS;
+use rtx::Retransmitting;
 
 /// A frame of media.
 #[derive(Clone, Debug)]
@@ -106,6 +111,8 @@ pub struct Stats {
     pub rtcp_rtt: Option<Duration>,
     /// Whether the receiver said BYE.
     pub bye: bool,
+    /// Retransmission; its packets are none of those of `streams`.
+    pub rtx: RtxStats,
 }
 
 /// The state of one stream.
@@ -141,6 +148,7 @@ pub struct Sending<C, Q, P> {
     reports: [Option<u64>; REPORTS],
     is_closing: bool,
     missing: VecDeque<Request>,
+    rtx: Retransmitting,
     stats: Stats,
 }
 
@@ -168,9 +176,12 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             fir: None,
         };
         let lines: Vec<_> = config.streams.iter().map(line).collect();
+        let timer = Timer::new(rng.next_u64());
+        let ssrcs = config.streams.iter().map(|stream| stream.ssrc);
+        let rtx = Retransmitting::new(config.rtx, ssrcs, || rng.next_u64() as u16);
         Ok(Self {
             sender: Sender::new(config.queue, controller, policy),
-            inbox: Inbox::new(lines.len(), reporter),
+            inbox: Inbox::new(lines.len() + rtx.lines.len(), reporter),
             one_way: OneWay::default(),
             stats: Stats {
                 streams: vec![StreamStats::default(); lines.len()],
@@ -181,10 +192,11 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             most: config.queue.largest.max(1) as usize,
             cname: config.cname,
             ntp: config.ntp,
-            timer: Timer::new(rng.next_u64()),
+            timer,
             reports: [None; REPORTS],
             is_closing: false,
             missing: VecDeque::new(),
+            rtx,
         })
     }
 
@@ -226,7 +238,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     /// The largest datagram of the path, from now on: later frames are cut so that RTP fits it, and in pieces of
     /// [`SendingConfig::queue`]'s `largest` at most. Packets that wait leave as they are; IP may cut them.
     pub fn follow_mtu(&mut self, datagram: u32) {
-        let payload = (datagram as usize).saturating_sub(HEADERS);
+        let osn = if self.rtx.lines.is_empty() { 0 } else { OSN };
+        let payload = (datagram as usize).saturating_sub(HEADERS + osn);
         self.largest = payload.max(LEAST_CUT).min(self.most);
     }
 
@@ -238,7 +251,11 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             return Some(now);
         }
         let allowed = self.sender.rate().next_send()?;
-        let packet = self.sender.poll_transmit(now)?;
+        let is_original = self.sender.backlog().packets > 0 || !self.rtx.is_waiting();
+        let packet = is_original.then(|| self.sender.poll_transmit(now));
+        let Some(packet) = packet.flatten() else {
+            return self.transmit_again(now, out);
+        };
         let media = &packet.payload;
         let line = &mut self.lines[media.stream];
         let extensions = Extensions {
@@ -247,11 +264,13 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             playout: Some(packet.datagram.deadline.saturating_since(media.captured)),
         }
         .write();
+        let captured = line.timestamp(media.captured);
+        let timestamp = media.timestamp.unwrap_or(captured);
         RtpPacketBuilder::<&[u8], &[u8]>::new()
             .payload_type(line.stream.payload_type)
             .marker_bit(media.marker)
             .sequence_number(line.next_rtp)
-            .timestamp(media.timestamp.unwrap_or(line.timestamp(media.captured)))
+            .timestamp(timestamp)
             .ssrc(line.stream.ssrc)
             .extension(PROFILE, &extensions)
             .payload(&media.payload)
@@ -266,12 +285,15 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             arrived: false,
             assumed: false,
         });
-        line.next_rtp = line.next_rtp.wrapping_add(1);
+        let rtp = line.next_rtp;
+        line.next_rtp = rtp.wrapping_add(1);
         let stats = &mut self.stats.streams[media.stream];
         stats.bytes += Size::new(packet.datagram.len.into());
         stats.waited.record(now.saturating_since(media.since));
         self.timer.start(now);
-        Some(allowed.max(media.since))
+        let since = allowed.max(media.since);
+        self.rtx.keep(now, packet, rtp, timestamp);
+        Some(since)
     }
 
     /// Takes a datagram of the receiver: RTCP. An impossible report is counted and changes nothing. A report goes to the controller with the
@@ -285,7 +307,9 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     /// When to call [`Sending::poll_transmit`] or [`Sending::handle_timeout`] again, unless something comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let report = self.inbox.has_report().then_some(Instant::ZERO);
-        let next = [report, self.sender.poll_timeout(), self.timer.next()];
+        let again = self.rtx.is_waiting();
+        let again = again.then(|| self.sender.rate().next_send()).flatten();
+        let next = [report, self.sender.poll_timeout(), self.timer.next(), again];
         next.into_iter().flatten().min()
     }
 
@@ -295,7 +319,9 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             self.stats.feedback += 1;
             let told = self.inbox.arrived().iter().filter(|a| !a.assumed);
             for arrived in told.clone() {
-                self.stats.streams[usize::from(arrived.sent.stream)].arrived += 1;
+                if !self.rtx.on_arrival(self.lines.len(), &arrived.sent) {
+                    self.stats.streams[usize::from(arrived.sent.stream)].arrived += 1;
+                }
             }
             let latest = self.inbox.latest();
             let round_trip = told.clone().max_by_key(|a| a.sent.sequence).map(|last| {
@@ -341,6 +367,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         for (line, stats) in self.lines.iter().zip(&mut stats.streams) {
             stats.outcomes = self.outcomes(line);
         }
+        stats.rtx = self.rtx.stats();
         stats
     }
 
@@ -390,6 +417,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         match packet {
             Packet::TransportFeedback(_) if bytes[0] & 0x1f == ccfb::FORMAT => {
                 let ssrcs = self.lines.iter().map(|line| line.stream.ssrc);
+                let ssrcs = ssrcs.chain(self.rtx.ssrcs());
                 self.inbox.read_ccfb(now, bytes, ssrcs)
             }
             Packet::TransportFeedback(feedback) if bytes[0] & 0x1f == Twcc::FCI_FORMAT => {
@@ -398,8 +426,12 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             Packet::TransportFeedback(feedback) if bytes[0] & 0x1f == Nack::FCI_FORMAT => {
                 let nack = feedback.parse_fci::<Nack>()?;
                 let stream = self.stream(feedback.media_ssrc())?;
+                let pace = self.pace(now);
                 for rtp in nack.entries() {
-                    let Some(id) = self.inbox.missing(stream, rtp) else {
+                    let missing = self.inbox.missing(stream, rtp);
+                    let sequence = missing.map(|sent| sent.sequence);
+                    self.ask_again(now, stream, sequence, &pace);
+                    let Some(Sent { id, .. }) = missing else {
                         continue;
                     };
                     if self.missing.len() == REQUESTS {
@@ -451,83 +483,6 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         let found = lines.position(|line| line.stream.ssrc == ssrc);
         found.ok_or(Rejected::OtherStream(ssrc))
     }
-
-    /// Report blocks of the receiver: loss, and the time from our report to theirs.
-    fn blocks<'a>(
-        &mut self,
-        now: Instant,
-        blocks: impl Iterator<Item = ReportBlock<'a>>,
-    ) -> Result<(), Rejected> {
-        let mut result = Ok(());
-        for block in blocks {
-            let mut lines = self.lines.iter();
-            let Some(at) = lines.position(|line| line.stream.ssrc == block.ssrc()) else {
-                continue; // of a source that it hears beside us
-            };
-            self.stats.streams[at].loss = Some(f64::from(block.fraction_lost()) / 256.0);
-            let last = block.last_sender_report_timestamp();
-            let held = from_compact(block.delay_since_last_sender_report_timestamp());
-            match self.round_trip(now, last, held) {
-                Ok(Some(rtt)) => self.stats.rtcp_rtt = Some(rtt),
-                Ok(None) => {}
-                Err(why) => result = result.and(Err(why)),
-            }
-        }
-        result
-    }
-
-    /// From our sender report with this compact NTP time to an answer that comes now and was held for so long; `None` where there was
-    /// none, or one that is older than those that are remembered.
-    fn round_trip(
-        &self,
-        now: Instant,
-        last: u32,
-        held: Duration,
-    ) -> Result<Option<Duration>, Rejected> {
-        if last == 0 {
-            return Ok(None);
-        }
-        let mut reports = self.reports.iter().flatten();
-        let latest = *reports.clone().next().ok_or(Rejected::WrongReport)?;
-        let Some(sent) = reports.find(|&&ntp| rtcp::compact(ntp) == last) else {
-            let is_later = last.wrapping_sub(rtcp::compact(latest)) < 1 << 31;
-            return if is_later {
-                Err(Rejected::WrongReport)
-            } else {
-                Ok(None)
-            };
-        };
-        let away = rtcp::ntp_between(*sent, self.ntp.at(now));
-        let rtt = u64::try_from(away - held.as_nanos() as i64);
-        let rtt = rtt.map_err(|_| FeedbackError::HeldTooLong)?;
-        Ok(Some(Duration::from_nanos(rtt)))
-    }
-
-    /// Sender reports of all streams that have sent, who they are, and BYE at the end (RFC 3550 §6.1).
-    fn report(&mut self, now: Instant, out: &mut Vec<u8>) {
-        let ntp = self.ntp.at(now);
-        let ssrcs = || self.lines.iter().map(|line| line.stream.ssrc);
-        let mut written = Ok(());
-        for (line, stats) in self.lines.iter().zip(self.stats().streams) {
-            let report = SenderReport::builder(line.stream.ssrc)
-                .ntp_timestamp(ntp)
-                .rtp_timestamp(line.timestamp(now))
-                .packet_count(stats.outcomes.sent as u32)
-                .octet_count(stats.bytes.get() as u32);
-            written = written.and_then(|()| rtcp::append(out, &report));
-        }
-        written = written.and_then(|()| rtcp::append(out, &rtcp::sdes(ssrcs(), &self.cname)));
-        if self.is_closing {
-            written = written.and_then(|()| rtcp::append(out, &rtcp::bye(ssrcs())));
-            self.is_closing = false;
-        }
-        debug_assert!(
-            written.is_ok(),
-            "the configuration was checked: {written:?}"
-        );
-        self.reports.rotate_right(1);
-        self.reports[0] = Some(ntp);
-    }
 }
 
 /// RTP's header, and our extensions.
@@ -535,9 +490,6 @@ const HEADERS: usize = 12 + 4 + 16;
 
 /// A hop that says it carries less is not believed (RFC 791 has 576 B for every host); chosen by us.
 const LEAST_CUT: usize = 400;
-
-/// Sender reports that are remembered: one may answer an earlier one while the last is on its way.
-const REPORTS: usize = 4;
 
 impl StreamState {
     /// RTP time stamp of an instant, by the last of the application if there was one.

@@ -19,6 +19,7 @@ mod bottleneck;
 mod hostile;
 mod packets;
 mod path;
+mod rtx;
 
 use path::{Listening, Path};
 
@@ -44,6 +45,7 @@ fn sending_config() -> SendingConfig {
         streams: vec![AUDIO, VIDEO],
         queue: Default::default(),
         cname: "sender@test".into(),
+        rtx: Default::default(),
         ntp: ntp(),
         seed: 1,
     }
@@ -53,6 +55,7 @@ fn receiving_config(feedback: FeedbackKind) -> ReceivingConfig {
     ReceivingConfig {
         ssrc: 5,
         cname: "receiver@test".into(),
+        rtx: Vec::new(),
         feedback,
         interval: Duration::from_millis(50),
         ntp: ntp(),
@@ -174,6 +177,7 @@ fn a_receiver_reports_the_marks_of_the_network() {
         let config = ReceiverConfig {
             ssrc: 5,
             cname: "receiver@test".into(),
+            rtx: Vec::new(),
             feedback: FeedbackKind::Rfc8888,
             interval: Duration::from_millis(20),
             seed: 2,
@@ -283,6 +287,7 @@ fn a_call_takes_a_socket_of_the_application() {
         policy: Default::default(),
         rate: Config::Fixed(Rate::from_bps(1_000_000)),
         cname: "sender@test".into(),
+        rtx: Default::default(),
         seed: 1,
         ecn: Ecn::NotEct,
     };

@@ -32,6 +32,7 @@ pub fn config(rate: Config, policy: &str) -> CallConfig {
         policy: policy.parse::<AnyPolicy>().unwrap(),
         rate,
         cname: "sender@loopback".into(),
+        rtx: Default::default(),
         seed: 1,
         ecn: Ecn::default(),
     }

@@ -157,6 +157,7 @@ fn receive(address: SocketAddr) -> (Receiver, Arc<Mutex<Vec<u8>>>) {
     let config = ReceiverConfig {
         ssrc: 77,
         cname: "receiver@far".into(),
+        rtx: Vec::new(),
         feedback: FeedbackKind::Rfc8888,
         interval: Duration::from_millis(50),
         seed: 2,
