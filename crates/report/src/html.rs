@@ -9,8 +9,16 @@ use crate::summary::{self, millis, percent, rate};
 
 const STYLE: &str = include_str!("style.css");
 
+/// Units of a run's figures.
+const UNITS: &str = "Goodput is payload that arrived; as IP counts headers and retransmissions too; queues count the wire, framing included.";
+
 /// A page: title, the sentences that say what it means, and a body.
 pub fn page(title: &str, means: &[String], body: Markup) -> String {
+    page_with_units(title, means, body, UNITS)
+}
+
+/// The same with a sentence on the units of its figures.
+pub fn page_with_units(title: &str, means: &[String], body: Markup, units: &str) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -27,7 +35,7 @@ pub fn page(title: &str, means: &[String], body: Markup) -> String {
                     @for sentence in means { p.means { (sentence) } }
                 }
                 main { (body) }
-                footer { "Made by makeway " (env!("CARGO_PKG_VERSION")) ". Goodput is payload that arrived; as IP counts headers and retransmissions too; queues count the wire, framing included." }
+                footer { "Made by makeway " (env!("CARGO_PKG_VERSION")) ". " (units) }
             }
         }
     }
