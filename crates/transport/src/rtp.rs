@@ -7,11 +7,13 @@
 
 mod call;
 mod ccfb;
+mod csv_log;
 mod driver;
 mod extension;
 mod feedback;
 mod history;
 mod misses;
+mod log;
 mod one_way;
 mod receiver;
 mod receiving;
@@ -21,7 +23,9 @@ mod sending;
 
 pub use crate::network::Ecn;
 pub use call::{Call, CallConfig, CallError, CallStats, tfrc};
+pub use csv_log::{CSV_HEADER, CsvLog, CsvSink};
 pub use feedback::Rejected;
+pub use log::{Fate, Log, Packet, Record, State};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 pub use rtcp::NtpEpoch;

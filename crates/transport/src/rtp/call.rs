@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::driver::{Clock, Driver, Session};
 use super::rtx::RtxConfig;
+use super::log::Log;
 use super::sending::{
     ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
     Stream,
@@ -100,13 +101,46 @@ pub struct Call {
     events: mpsc::Receiver<Event>,
 }
 
-#[derive(Debug)]
 struct Driven {
     sending: Sending<AnyController, AnyReporter, AnyPolicy>,
     events: mpsc::Sender<Event>,
     missed_events: u64,
     refused: u64,
     pacing: Histogram,
+    log: Option<Box<dyn Log>>,
+}
+
+impl std::fmt::Debug for Driven {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driven")
+            .field("sending", &self.sending)
+            .field("has_log", &self.log.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Driven {
+    /// Tells the application and the log of events.
+    fn tell(&mut self, now: Instant) {
+        self.sending.record_events(now);
+        while let Some(event) = self.sending.poll_event() {
+            if self.events.try_send(event).is_err() {
+                self.missed_events += 1;
+            }
+        }
+        if let Some(log) = &mut self.log {
+            while let Some(record) = self.sending.poll_record(now) {
+                log.record(&record);
+            }
+        }
+    }
+
+    /// Keeps few events in memory where there is a log.
+    fn log_new_events(&mut self, now: Instant) {
+        if self.log.is_some() {
+            self.tell(now);
+        }
+    }
 }
 
 impl Session for Driven {
@@ -116,7 +150,9 @@ impl Session for Driven {
     }
 
     fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Instant> {
-        self.sending.poll_transmit(now, out)
+        let due = self.sending.poll_transmit(now, out);
+        self.log_new_events(now); // a packet is logged as sent before a report on it comes
+        due
     }
 
     fn timeout(&self) -> Option<Instant> {
@@ -125,11 +161,7 @@ impl Session for Driven {
 
     fn turn(&mut self, now: Instant) {
         self.sending.handle_timeout(now);
-        while let Some(event) = self.sending.poll_event() {
-            if self.events.try_send(event).is_err() {
-                self.missed_events += 1;
-            }
-        }
+        self.tell(now);
     }
 
     fn follow_mtu(&mut self, payload: u32) {
@@ -192,9 +224,18 @@ impl Call {
             missed_events: 0,
             refused: 0,
             pacing: Histogram::new(),
+            log: None,
         };
         let driver = Driver::start(socket, Some(to), clock, driven).map_err(failed)?;
         Ok(Self { driver, events })
+    }
+
+    /// Logs events from now on: begin before the first frame. A log that was there before gets nothing more.
+    pub fn log_to(&self, log: impl Log + 'static) {
+        self.driver.with(|driven, _| {
+            driven.sending.start_recording();
+            driven.log = Some(Box::new(log));
+        });
     }
 
     /// Takes a frame of the stream with this index in [`CallConfig::streams`], with the deadline [`Call::within`] `patience`: the number of
@@ -212,7 +253,9 @@ impl Call {
                 deadline: now + patience,
                 payload,
             };
-            driven.sending.send(now, &frame)
+            let sent = driven.sending.send(now, &frame);
+            driven.log_new_events(now);
+            sent
         })
     }
 
@@ -225,8 +268,11 @@ impl Call {
         &self,
         frame: &PacketFrame,
     ) -> Result<(FrameId, DatagramId), PacketFrameError> {
-        self.driver
-            .with(|driven, now| driven.sending.send_packets(now, frame))
+        self.driver.with(|driven, now| {
+            let sent = driven.sending.send_packets(now, frame);
+            driven.log_new_events(now);
+            sent
+        })
     }
 
     /// The application's estimate of the rate from now on, in payload; whether the call has
@@ -297,7 +343,13 @@ impl Call {
     /// # Errors
     /// The socket's error, now or before.
     pub fn close(mut self) -> io::Result<CallStats> {
-        self.driver.end(|driven| driven.sending.close())?;
+        let ended = self.driver.end(|driven| driven.sending.close());
+        self.driver.with(|driven, now| {
+            driven.tell(now);
+            driven.sending.record_end(now);
+            driven.tell(now);
+        });
+        ended?;
         Ok(self.stats())
     }
 }

@@ -5,6 +5,7 @@ mod config;
 mod packets;
 mod reports;
 mod rtx;
+mod recording;
 
 use std::collections::VecDeque;
 
@@ -23,6 +24,7 @@ use super::ccfb;
 use super::extension::{Extensions, PROFILE};
 use super::feedback::{Arrived, Inbox, Rejected};
 use super::history::Sent;
+use super::log::Recorder;
 use super::one_way::OneWay;
 use super::rtcp::{self, NtpEpoch, Timer};
 use super::rtx::{OSN, RtxStats};
@@ -150,6 +152,10 @@ pub struct Sending<C, Q, P> {
     missing: VecDeque<Request>,
     rtx: Retransmitting,
     stats: Stats,
+    /// Where events are logged.
+    recorder: Option<Recorder>,
+    /// Events that are logged, and that the application has not read.
+    recorded: VecDeque<Event>,
 }
 
 impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
@@ -197,6 +203,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             is_closing: false,
             missing: VecDeque::new(),
             rtx,
+            recorder: None,
+            recorded: VecDeque::new(),
         })
     }
 
@@ -229,6 +237,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
                 payload,
             };
             let id = self.sender.enqueue(now, datagram, media);
+            self.record_created(now, frame.stream, id, &datagram);
+            self.record_events(now);
             first.get_or_insert(id);
         }
         self.stats.streams[frame.stream].packets += packets as u64;
@@ -275,7 +285,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             .extension(PROFILE, &extensions)
             .payload(&media.payload)
             .write_into_vec_unchecked(out);
-        self.inbox.on_sent(Sent {
+        let sent = Sent {
             sequence: packet.sequence,
             id: packet.id.0,
             at: now,
@@ -284,7 +294,11 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             bytes: packet.datagram.len,
             arrived: false,
             assumed: false,
-        });
+        };
+        self.inbox.on_sent(sent);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.on_sent(&sent);
+        }
         let rtp = line.next_rtp;
         line.next_rtp = rtp.wrapping_add(1);
         let stats = &mut self.stats.streams[media.stream];
@@ -317,6 +331,9 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.inbox.has_report() {
             self.stats.feedback += 1;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.on_report(now, self.inbox.arrived());
+            }
             let told = self.inbox.arrived().iter().filter(|a| !a.assumed);
             for arrived in told.clone() {
                 if !self.rtx.on_arrival(self.lines.len(), &arrived.sent) {
@@ -343,7 +360,8 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
 
     /// Events for the application: see [`Sender::poll_event`].
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.sender.poll_event()
+        let recorded = self.recorded.pop_front();
+        recorded.or_else(|| self.sender.poll_event())
     }
 
     /// The receiver's next request.

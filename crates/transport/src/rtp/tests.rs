@@ -385,6 +385,32 @@ fn bye_ends_both_sides() {
     assert!(path.receiving.has_ended() && path.sending.stats().bye);
 }
 
+/// The sender keeps 1028 outcomes for an application that does not ask.
+#[test]
+fn a_log_has_each_packet_of_a_frame_that_is_longer_than_the_queue() {
+    let mut config = sending_config();
+    config.queue.packets = 4;
+    let fixed = Fixed::new(Rate::from_bps(960_000));
+    let mut sending = Sending::new(config, fixed, Listening::default(), Fifo).unwrap();
+    sending.start_recording();
+    let frame = Frame {
+        stream: 1,
+        deadline: at_ms(60_000),
+        payload: vec![0; 4_000_000].into(),
+    };
+    let (_, packets) = sending.send(at_ms(1), &frame).unwrap();
+    sending.record_end(at_ms(2));
+    let mut fates = BTreeMap::<_, u64>::new();
+    while let Some(record) = sending.poll_record(at_ms(2)) {
+        if let Record::Packet(_, _, fate) = record {
+            *fates.entry(fate.name()).or_default() += 1;
+        }
+    }
+    assert!(packets > 2000);
+    // Its first packets waited, and went with those that found no room.
+    assert_eq!(fates, BTreeMap::from([("evicted", packets)]));
+}
+
 #[test]
 fn a_frame_is_cut_evenly_and_its_last_packet_is_marked() {
     let fixed = Fixed::new(Rate::from_bps(1_000_000_000));

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use makeway_core::rate::{RateController, Reporter};
-use makeway_core::send::{self, ClassStats, DatagramId, FrameId, Policy};
+use makeway_core::send::{self, ClassStats, Datagram, DatagramId, FrameId, Policy};
 use makeway_core::units::Instant;
 use thiserror::Error;
 
@@ -103,6 +103,16 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             depends_on: &frame.depends_on,
         };
         let ids = self.sender.enqueue_frame(now, &whole, parts)?;
+        for (n, payload) in (ids.1.0..).zip(&frame.packets) {
+            let datagram = Datagram {
+                class,
+                len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
+                deadline: frame.deadline,
+                frame: None,
+            };
+            self.record_created(now, stream, DatagramId(n), &datagram);
+        }
+        self.record_events(now);
         let line = &mut self.lines[stream];
         if of.is_none() {
             line.classes.push(class);
