@@ -76,6 +76,67 @@ fn a_call_arrives(feedback: &str) {
 }
 
 #[test]
+fn the_event_log_has_every_packet_that_the_figures_count() {
+    let test = "--exact the_event_log_has_every_packet_that_the_figures_count";
+    let program = Path::new(env!("CARGO_BIN_EXE_makeway"));
+    in_real_time_or(the_event_log_is_whole, || again(test, &[program]));
+}
+
+fn the_event_log_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("call.csv");
+    let page = folder.path().join("call.html");
+    let (receiver, port) = recv("--once --json");
+    // Less than the call makes, so that packets expire.
+    let sender = makeway(&format!(
+        "send 127.0.0.1:{port} --rate 150kbit --for 2s --json --log {} --plot {}",
+        file.display(),
+        page.display()
+    ));
+    let sent = last(&{ sender }.output().unwrap());
+    last(&receiver.wait_with_output().unwrap());
+    let log = std::fs::read_to_string(&file).unwrap();
+    let mut lines = log.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    let column = |name| header.iter().position(|column| *column == name).unwrap();
+    let (event, class) = (column("event"), column("class"));
+    let rows: Vec<_> = lines.collect();
+    assert!(rows.iter().all(|row| row.len() == header.len()));
+    let mut dropped = 0;
+    for (stream, class_of) in ["0", "1"].into_iter().enumerate() {
+        let count = |names: &[&str]| {
+            let of = rows.iter().filter(|row| row[class] == class_of);
+            of.filter(|row| names.contains(&row[event])).count() as u64
+        };
+        let told = |name: &str| sent["streams"][stream][name].as_u64().unwrap();
+        let refused = ["evicted", "too-large", "orphaned"];
+        assert_eq!(count(&["sent", "late"]), told("sent"), "{sent}");
+        assert_eq!(count(&["late"]), told("late"), "{sent}");
+        assert_eq!(count(&["expired"]), told("expired"), "{sent}");
+        assert_eq!(count(&refused), told("evicted"), "{sent}");
+        assert_eq!(count(&["acknowledged"]), told("arrived"), "{sent}");
+        let ends = count(&["sent", "late", "expired", "waiting"]) + count(&refused);
+        assert_eq!(ends, told("packets"), "{sent}");
+        assert!(told("arrived") > 10, "{sent}");
+        dropped += told("expired") + told("evicted");
+    }
+    assert!(dropped > 0, "{sent}");
+    let page = std::fs::read_to_string(page).unwrap();
+    let expired = rows.iter().filter(|row| row[event] == "expired").count();
+    assert!(page.contains(&format!("; {expired} expired, ")), "{page}");
+    let states = rows.iter().filter(|row| row[event] == "rate");
+    assert!(states.clone().count() >= 10, "{log}");
+    for row in states {
+        assert_eq!(row[column("rate_bps")], "150000");
+    }
+    let number = |row: &[&str], name| row[column(name)].parse::<f64>().unwrap();
+    for row in rows.iter().filter(|row| row[event] == "acknowledged") {
+        assert!(number(row, "created_s") <= number(row, "sent_s"), "{row:?}");
+        assert!(number(row, "sent_s") <= number(row, "time_s"), "{row:?}");
+    }
+}
+
+#[test]
 fn frames_of_standard_input_are_sent() {
     let (receiver, port) = recv("--once --json");
     let mut sender = makeway(&format!(
@@ -100,10 +161,16 @@ fn frames_of_standard_input_are_sent() {
 }
 
 #[test]
-fn ctrl_c_ends_a_call_with_its_figures() {
-    let mut sender = makeway(&format!("send 127.0.0.1:{} --rate 1mbit", free_port()))
-        .spawn()
-        .unwrap();
+fn ctrl_c_ends_a_call_with_its_figures_and_its_whole_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("call.csv");
+    let mut sender = makeway(&format!(
+        "send 127.0.0.1:{} --rate 1mbit --log {}",
+        free_port(),
+        file.display()
+    ))
+    .spawn()
+    .unwrap();
     let mut lines = BufReader::new(sender.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("audio "));
     let pid = rustix::process::Pid::from_child(&sender);
@@ -114,6 +181,13 @@ fn ctrl_c_ends_a_call_with_its_figures() {
         .iter()
         .any(|line| line.starts_with("audio: ") && line.contains("reported as arrived"));
     assert!(audio, "{rest:?}");
+    // Nobody reports: each packet that was sent is in flight at the end.
+    let log = std::fs::read_to_string(file).unwrap();
+    let rows: Vec<Vec<_>> = log.lines().map(|line| line.split(',').collect()).collect();
+    assert!(log.ends_with('\n') && rows.iter().all(|row| row.len() == rows[0].len()));
+    let count = |names: &[&str]| rows.iter().filter(|row| names.contains(&row[1])).count();
+    assert!(count(&["sent"]) > 10, "{rest:?}");
+    assert_eq!(count(&["sent", "late"]), count(&["in-flight"]));
 }
 
 #[test]
@@ -129,6 +203,23 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (
             "send 127.0.0.1:9 --trace /nonexistent.csv",
             "/nonexistent.csv: the trace cannot be read",
+        ),
+        (
+            "send 127.0.0.1:9 --for 1s --log /nonexistent/call.csv",
+            "/nonexistent/call.csv: the event log cannot be written; `--log` takes a file",
+        ),
+        (
+            "send 127.0.0.1:9 --for 1s --log /dev/full",
+            "/dev/full: the event log cannot be written",
+        ),
+        ("send 127.0.0.1:9 --for 1s --plot call.html", "--log <FILE>"),
+        (
+            "send 127.0.0.1:9 --for 1s --log /dev/null --plot /nonexistent/call.html",
+            "/nonexistent/call.html: the page cannot be written; `--plot` takes a file",
+        ),
+        (
+            "send 127.0.0.1:9 --for 1s --log call.csv --plot call.csv",
+            "are the same file: give two",
         ),
         ("recv 127.0.0.1:9 --interval 1h", "1ms to 10s"),
         ("recv 192.0.2.1:5004", "cannot listen at 192.0.2.1:5004"),

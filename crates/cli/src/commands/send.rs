@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway send`: a call over RTP.
 
+mod plot;
 mod source;
 
 use std::collections::hash_map::RandomState;
+use std::fs::File;
 use std::hash::BuildHasher;
+use std::io::BufReader;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration as StdDuration;
@@ -17,7 +20,7 @@ use makeway_core::measure::Histogram;
 use makeway_core::rate::{Config, ParseConfigError};
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration};
-use makeway_transport::rtp::{self, Call, CallConfig, CallStats, Ecn};
+use makeway_transport::rtp::{self, Call, CallConfig, CallStats, CsvLog, Ecn};
 use serde::Serialize;
 
 use super::session;
@@ -33,6 +36,9 @@ Examples:
   makeway send 192.168.1.7:5004 --trace audio-64k.csv --trace mpeg2-5m.csv --rate 3mbit --policy fifo
       two traces at a constant rate, in order of arrival
   encoder | makeway send 192.168.1.7:5004 --stdin --deadline 150ms
+  makeway send 192.168.1.7:5004 --for 30s --log call.csv --plot call.html
+      an event log of each packet from its creation to the receiver's report, and of the rate, with its charts as a
+      page; columns in docs/rtp.md
 
 Frames of --stdin, one behind the other, numbers in network byte order:
   1 byte   stream: 0 audio, 1 video
@@ -71,6 +77,13 @@ pub struct Send {
     /// Ends after this time. [default: with Ctrl-C, or the end of standard input]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Duration>,
+    /// Writes an event log to this file, CSV: packets created, sent, dropped, acknowledged and lost; rate, target and queue. An existing
+    /// file is overwritten.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Writes a page at the end, HTML, from the event log: charts of rate, target, queue, drops by reason and RTT over time.
+    #[arg(long, value_name = "FILE", requires = "log")]
+    plot: Option<PathBuf>,
     /// Prints JSON, one object a second, the last of them for the whole call.
     #[arg(long)]
     json: bool,
@@ -133,7 +146,17 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
         ecn: Ecn::default(),
     };
     let stop = session::stop_on_signals()?;
+    if args.plot.is_some() && args.plot == args.log {
+        bail!("`--log` and `--plot` are the same file: give two, like call.csv and call.html");
+    }
+    let mut log = args.log.as_deref().map(EventLog::create).transpose()?;
+    if let Some(path) = &args.plot {
+        File::create(path).with_context(|| unwritable(path))?;
+    }
     let mut call = Call::connect(to, config)?;
+    if let Some(log) = &log {
+        call.log_to(log.csv.sink());
+    }
     let end = args.length.map_or(u64::MAX, Duration::as_nanos);
     let mut second = 1;
     let mut before = 0;
@@ -155,6 +178,9 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
             );
             before = report.streams.iter().map(|stream| stream.bytes).sum();
             say(&report, args.json);
+            if let Some(ended) = log.take_if(|log| log.csv.has_failed()) {
+                ended.finish();
+            }
             second = now / 1_000_000_000 + 1;
         }
         // Short enough for Ctrl-C and for the second.
@@ -184,12 +210,61 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
         call.send(unit.stream, deadline, unit.payload);
     };
     let length = call.elapsed().as_nanos();
-    let last = call
-        .close()
-        .with_context(|| format!("the call to {to} failed"))?;
+    let last = call.close();
+    if let Some(log) = log {
+        log.finish();
+    }
+    let last = last.with_context(|| format!("the call to {to} failed"))?;
     ended_by?;
     say(&report(&last, &names, length, 0, 0, true), args.json);
+    if let (Some(log), Some(to)) = (&args.log, &args.plot)
+        && let Err(why) = draw(log, to, &args.to)
+    {
+        eprintln!("makeway: {why:#}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file of `--log`.
+struct EventLog<'a> {
+    path: &'a Path,
+    csv: CsvLog,
+}
+
+impl<'a> EventLog<'a> {
+    fn create(path: &'a Path) -> anyhow::Result<Self> {
+        let csv = CsvLog::create(path).with_context(|| {
+            let path = path.display();
+            format!("{path}: the event log cannot be written; `--log` takes a file, like call.csv")
+        })?;
+        Ok(Self { path, csv })
+    }
+
+    /// A log that is not complete is told on standard error, and is no error of the call.
+    fn finish(self) {
+        let path = self.path.display();
+        match self.csv.finish() {
+            Ok(0) => {}
+            Ok(left_out) => eprintln!(
+                "makeway: {path}: the event log lacks {left_out} events, which came faster than the disk took them"
+            ),
+            Err(why) => eprintln!("makeway: {path}: the event log ended early: {why}"),
+        }
+    }
+}
+
+fn unwritable(page: &Path) -> String {
+    let page = page.display();
+    format!("{page}: the page cannot be written; `--plot` takes a file, like call.html")
+}
+
+/// Writes the page of an event log.
+fn draw(log: &Path, page: &Path, to: &str) -> anyhow::Result<()> {
+    let named = || format!("{}: the event log cannot be read", log.display());
+    let rows = BufReader::new(File::open(log).with_context(named)?);
+    let drawn = plot::page(&format!("A call to {to}"), rows).with_context(named)?;
+    let drawn = drawn.with_context(|| format!("{}: it is no event log", log.display()))?;
+    std::fs::write(page, drawn).with_context(|| unwritable(page))
 }
 
 /// The backlog may leave, as long as it can be in time.
