@@ -136,8 +136,8 @@ pub(super) fn is_ours(kind: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Where the search for a free number of a qdisc's kind begins. All namespaces see the kind, and whoever attaches it first has its maps, a user of a user namespace
-/// too: its number cannot be guessed. Eight digits: a kind has 15 bytes at most.
+/// Where the search for a free number of a qdisc's kind begins. All namespaces see the kind, and the first to attach it, a user of a user
+/// namespace too, has its maps: its number cannot be guessed. Eight digits: a kind has 15 bytes at most.
 pub(super) fn first_number() -> u32 {
     const RANGE: std::ops::Range<u64> = 10_000_000..99_000_000;
     let random = RandomState::new().hash_one(0) % (RANGE.end - RANGE.start);

@@ -15,8 +15,8 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::driver::{Clock, Driver, Session};
-use super::rtx::RtxConfig;
 use super::log::Log;
+use super::rtx::RtxConfig;
 use super::sending::{
     ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
     Stream,

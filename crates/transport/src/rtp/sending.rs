@@ -3,9 +3,9 @@
 
 mod config;
 mod packets;
+mod recording;
 mod reports;
 mod rtx;
-mod recording;
 
 use std::collections::VecDeque;
 
