@@ -174,4 +174,46 @@ mod tests {
         });
         assert!((kept[0] - kept[1]).abs() < 0.02, "{kept:?}");
     }
+
+    /// In the order of the alphabet.
+    const KEYS_BESIDE_WORLD: [&str; 7] = [
+        "bulk_share",
+        "bytes",
+        "discipline",
+        "flows",
+        "ip",
+        "voice_loss",
+        "voice_p99_ms",
+    ];
+
+    /// Others read the rows: their keys, and numbers that are the same in both worlds.
+    #[test]
+    fn a_row_has_eight_keys_and_is_the_same_in_both_worlds() {
+        let flood = Flood {
+            flows: 20,
+            bytes: 1000,
+            v6: false,
+        };
+        // Under the first the call loses packets.
+        for discipline in [Discipline::Fifo, Discipline::Hier] {
+            let run = Run::of(discipline, flood);
+            let native = Native::of(discipline).unwrap().unwrap();
+            let native = native.replay(&run).unwrap();
+            let [sim, native] = [("sim", &run.kept), ("native", &native)].map(|(world, kept)| {
+                serde_json::to_value(Row::new(discipline, world, flood, kept)).unwrap()
+            });
+            let rest = |row: &serde_json::Value| {
+                let mut row = row.as_object().unwrap().clone();
+                (row.remove("world").unwrap(), row)
+            };
+            let [(sim, sims), (native, natives)] = [rest(&sim), rest(&native)];
+            assert_eq!([sim, native], ["sim", "native"]);
+            let mut keys: Vec<_> = sims.keys().map(String::as_str).collect();
+            keys.sort_unstable();
+            assert_eq!(keys, KEYS_BESIDE_WORLD);
+            assert_eq!(sims["voice_loss"] == 0.0, discipline == Discipline::Hier);
+            assert!(sims["voice_p99_ms"].is_number());
+            assert_eq!(sims, natives);
+        }
+    }
 }
