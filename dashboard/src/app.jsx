@@ -162,7 +162,7 @@ function App() {
             {one && about && <Measurement about={about} name={one.name} />}
             <section aria-labelledby="events">
               <h2 id="events">Events</h2>
-              <ol class="events">
+              <ol class="events" tabindex="0" aria-labelledby="events">
                 {live.events.toReversed().map((event) => (
                   <li key={`${event.at_ms} ${event.text}`}>
                     <time dateTime={new Date(event.at_ms).toISOString()}>{clock(event.at_ms)}</time>

@@ -136,7 +136,10 @@ async function main(browser, download) {
   });
   const points = await hour.jsonValue();
 
-  // A telephone, and a dark one.
+  // A telephone, and a dark one; with more events than there is room for.
+  await page.evaluate(() => {
+    document.querySelector('.events').style.maxHeight = '1rem';
+  });
   await page.setViewportSize({ width: 360, height: 740 });
   await page.emulateMedia({ colorScheme: 'dark' });
   await page.waitForTimeout(300);
