@@ -195,6 +195,9 @@ class Sweep:
                 counts = store._inner.run(self.plan, workers, shard, again, tell)
             else:
                 counts = run_on(on, store._inner, self.plan, workers, shard, again, tell)
+            if tell:
+                # A short sweep ends before its first report.
+                tell(counts)
         finally:
             if bar:
                 bar.end()
