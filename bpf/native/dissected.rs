@@ -23,7 +23,7 @@ pub struct Answer {
     hash: u64,
 }
 
-/// Of a frame from its Ethernet type on.
+/// Answer that core gives for a frame from its Ethernet type on.
 pub fn expected(identity: Identity, frame: &[u8], seed: u64) -> Answer {
     let key = FlowKey::from_ethernet(identity, &[&[2; 12], frame].concat());
     let mut answer = Answer {

@@ -239,7 +239,7 @@ fn property(name: &str) -> String {
     shell(&format!("systemctl show makeway --value -p {name}"))
 }
 
-/// Of wan0; `None` if nothing shapes it.
+/// Status of wan0; `None` if nothing shapes it.
 fn status() -> Option<Value> {
     let output = Command::new("makeway")
         .args(["status", "wan0", "--json"])

@@ -80,7 +80,7 @@ pub struct Datagram {
 /// A frame that the application hands over as a whole: see [`Sender::enqueue_frame`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Of its datagrams; 0 is the most important.
+    /// Class of its datagrams; 0 is the most important.
     pub class: u8,
     /// When all of it must have arrived; it is of no use to the receiver after that.
     pub deadline: Instant,
@@ -154,9 +154,9 @@ pub enum WhenFull {
     Refuse,
     /// The one that would leave last, which may be the new one.
     EvictWorst,
-    /// Of those that wait with the largest key the first to come; the new one always stays.
+    /// The waiting datagram with the largest key; among equals the oldest. The new one always stays.
     EvictOldest,
-    /// Of those that cannot arrive in time the one with the earliest deadline, the new one included; where all can, as
+    /// The datagram with the earliest deadline among those that cannot arrive in time, the new one included; where all can, as
     /// [`WhenFull::EvictWorst`].
     EvictLate,
 }

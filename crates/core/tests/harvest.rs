@@ -9,7 +9,7 @@ use makeway_core::sched::{Drops, Env, HarvestParams, Limits, RedParams, Spec, bu
 use makeway_core::ticket::{Codec, Scale, Tagger, TicketRate};
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
-/// Of Fig. 1: 1.2 Mbit/s, 150 packets of 1000 B a second.
+/// Link of Fig. 1: 1.2 Mbit/s, 150 packets of 1000 B a second.
 const LINE: u64 = 150;
 const KB: Bytes = Bytes::new(1000);
 const WINDOW: Duration = Duration::from_secs(10);

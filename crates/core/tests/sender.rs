@@ -489,7 +489,7 @@ fn a_frame_that_cannot_be_is_an_error_and_changes_nothing() {
     assert_eq!(frame(&mut sender, 1, 300, &[0; 16]), FrameId(1));
 }
 
-/// Of a stream whose frames wait for ever the first are dropped, each with one end; memory is bounded.
+/// The first frames of a stream whose frames wait for ever are dropped, each with one end; memory is bounded.
 #[test]
 fn the_latest_1024_frames_are_known() {
     let config = Config {

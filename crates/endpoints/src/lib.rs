@@ -135,7 +135,7 @@ impl Media {
         unit.is_some()
     }
 
-    /// Of a class that always has more, what its sender has room for.
+    /// Data that the sender has room for, of a class that always has more.
     fn more(&mut self, now: Instant) -> Option<Unit> {
         let at = now.saturating_since(self.start).as_nanos();
         let stream = self

@@ -44,7 +44,7 @@ const SILENT: Duration = Duration::from_secs(10);
 /// A link is busy for so long after it carried this share of a rate, or queued.
 const BUSY: Duration = Duration::from_secs(5);
 const BUSY_SHARE: u64 = 10;
-/// Of an event without a change of a rate.
+/// Rate in an event without a change of a rate.
 const NO_RATE: Rate = Rate::from_bps(0);
 
 /// Bounds and sources.

@@ -30,7 +30,7 @@ pub(crate) fn make() -> Result<PathBuf, String> {
     Err(tried.join("; "))
 }
 
-/// Those that exist and nobody else may write to.
+/// Folders that exist and that no other user may write to.
 pub(crate) fn existing() -> Vec<PathBuf> {
     let safe = candidates().into_iter().filter(|one| check(one).is_ok());
     safe.collect()

@@ -30,7 +30,7 @@ pub enum InterfaceError {
     Missing {
         /// The name.
         name: String,
-        /// Those that exist.
+        /// Interfaces that exist.
         others: Vec<String>,
     },
     /// The system did not tell.

@@ -26,10 +26,10 @@ const MARKING: u32 = u32::from_be_bytes(*b"mwce");
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Direction {
-    /// Those that leave by it: POSTROUTING.
+    /// Packets that leave by it: POSTROUTING.
     #[default]
     Egress,
-    /// Those that come by it: PREROUTING.
+    /// Packets that arrive by it: PREROUTING.
     Ingress,
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 /// Sends and receives by this interface alone, regardless of the routes.
 ///
 /// # Errors
-/// Of the system: there is no such interface, or the privilege is missing.
+/// No such interface, or a missing privilege.
 pub fn bind_to_interface(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     set(
         socket,

@@ -200,7 +200,7 @@ impl Results {
         &mut self.0
     }
 
-    /// Those of one cell, likewise.
+    /// Reports of one cell, likewise.
     #[cfg(test)]
     pub fn runs_mut(&mut self, path: &str) -> &mut [Report] {
         self.0.get_mut(&Key::new(path)).unwrap()

@@ -196,7 +196,7 @@ fn courses(args: &Gauntlet, folder: &Path) -> anyhow::Result<Vec<Course>> {
     args.case.iter().map(named).collect()
 }
 
-/// Those of `courses` that run in the world that was asked for. One that was named, and a discipline, is refused.
+/// Courses that run in the given world. One that was named, and a discipline, is refused.
 fn possible(args: &Gauntlet, courses: Vec<Course>) -> anyhow::Result<Vec<Course>> {
     for &discipline in &args.disciplines {
         let refusal = |course| worlds::refusal(args.world, course, discipline);

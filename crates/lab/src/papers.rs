@@ -29,7 +29,7 @@ use paper::Paper;
 
 use crate::experiment::{Cell, Grid, Results, World};
 
-/// Those that are run again, in the order of the page.
+/// Papers that are run again, in the order of the page.
 const PAPERS: [Paper; 6] = [
     sqf::SQF,
     ncq::NCQ,

@@ -224,7 +224,7 @@ fn cells(seconds: u64) -> Vec<Cell> {
 }
 
 impl Setup {
-    /// Of a cell.
+    /// Key of a cell.
     fn key(self, sender: &str) -> Key {
         let (encoder, _) = ENCODERS[self.encoder];
         let sender = sender.replace(", ", "-");

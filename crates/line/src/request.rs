@@ -69,7 +69,7 @@ impl Count {
 /// A line without its end. How long it may take is the stream's matter.
 ///
 /// # Errors
-/// Of the stream; or a line that is too long or no text.
+/// The stream fails; or the line is too long, or no text.
 pub fn read_line(stream: &mut impl Read) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];

@@ -92,7 +92,7 @@ pub enum Letter {
 }
 
 impl Letter {
-    /// Of the latency that load adds.
+    /// Grade of the latency that load adds.
     pub fn of(added_ms: f64) -> Self {
         match added_ms {
             ..5.0 => Self::Best,

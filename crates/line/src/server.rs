@@ -27,7 +27,7 @@ const BUSY: &str = "busy\n";
 pub struct Bounds {
     /// Connections at a time.
     pub connections: usize,
-    /// Those of one address among them, or of one /64 of IPv6: a host has all of it.
+    /// Connections of one address at a time, or of one /64 of IPv6: a host has all of it.
     pub of_address: usize,
     /// Downloads and uploads among them.
     pub loads: usize,
@@ -122,7 +122,7 @@ impl Drop for Share {
 /// Serves clients until the listener fails.
 ///
 /// # Errors
-/// Of the listener.
+/// The listener fails.
 pub fn serve(listener: &TcpListener, token: &str, bounds: Bounds) -> io::Result<()> {
     let (connections, loads) = (Arc::default(), Arc::default());
     let addresses = Addresses::default();

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 /// Connects through `interface`, regardless of the routes, if there is one.
 ///
 /// # Errors
-/// Of the system; after `patience` without an answer too.
+/// The system refuses; or there is no answer within `patience`.
 pub fn connected(
     to: SocketAddr,
     interface: Option<&str>,

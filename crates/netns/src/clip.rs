@@ -66,9 +66,9 @@ pub struct Clip {
 pub struct Viewed {
     /// Pictures in the clip.
     pub pictures: u32,
-    /// Of those, decoded at all.
+    /// Pictures that were decoded at all.
     pub decoded: u32,
-    /// Of those, equal to the original bit by bit.
+    /// Decoded pictures that are equal to the original bit by bit.
     pub intact: u32,
     /// Errors that the decoder reported.
     pub errors: u32,

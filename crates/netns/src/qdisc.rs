@@ -40,7 +40,7 @@ const MTU: u64 = 1500;
 const BURST: Duration = Duration::from_millis(2);
 /// Stands for "no limit", which `tbf` cannot express.
 const OUTAGE_BPS: u64 = 1000;
-/// Of the kernel's memory that a packet of the largest size takes, by which `cake` counts.
+/// Kernel memory of a packet of the largest size, by which `cake` counts.
 const PACKET_MEMORY: u64 = 2304;
 /// More than a link ever has under way.
 const WIRE_PACKETS: &str = "100000";

@@ -33,12 +33,12 @@ create_exception!(
     "A bug of makeway: please report it with the scenario."
 );
 
-/// Of a scenario.
+/// Error of a scenario.
 pub fn scenario(error: impl ToString) -> PyErr {
     ScenarioError::new_err(error.to_string())
 }
 
-/// Of a sweep or a store.
+/// Error of a sweep or a store.
 pub fn store(error: makeway_store::StoreError) -> PyErr {
     match error {
         makeway_store::StoreError::Scenario(error) => scenario(error),

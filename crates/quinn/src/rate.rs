@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const DECAY: u64 = 32;
 
 impl PathRate {
-    /// Of this connection, after its handshake.
+    /// Path rate of this connection, after its handshake.
     pub fn new(connection: Connection) -> Self {
         Self {
             rate: window_per_rtt(&connection),

@@ -19,7 +19,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of independent `values`; the mean of none is not a number.
+    /// Estimate from independent `values`; the mean of none is not a number.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut moments = Moments::new();
         values.into_iter().for_each(|value| moments.record(value));

@@ -42,7 +42,7 @@ impl Sent {
 pub struct Received {
     /// Packets sent inside the measured interval.
     pub measured: u64,
-    /// Of those, with a one-way delay of [`IN_TIME`] at most.
+    /// Measured packets with a one-way delay of [`IN_TIME`] at most.
     pub in_time: u64,
     /// Arrivals inside the measured interval.
     pub bytes: Bytes,

@@ -71,6 +71,6 @@ impl Interval {
 pub struct Progress {
     /// Time since the start of traffic.
     pub elapsed: Duration,
-    /// Of this.
+    /// Duration of all traffic.
     pub duration: Duration,
 }

@@ -60,7 +60,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Of senders and queues, of which each may be late by `limit_ms`.
+    /// Lateness of senders and of queues, each of which may be late by `limit_ms`.
     pub fn new(senders_ms: f64, queues_ms: f64, limit_ms: f64) -> Self {
         Self {
             senders_ms,
@@ -143,7 +143,7 @@ pub struct FlowReport {
 pub struct MediaReport {
     /// The most important first.
     pub classes: Vec<ClassReport>,
-    /// Of ABRC through a radio channel, in the measured interval.
+    /// Occupancy estimates of ABRC through a radio channel, in the measured interval.
     #[serde(default)]
     pub occupancy: Option<OccupancyReport>,
 }
@@ -171,7 +171,7 @@ pub struct ClassReport {
     pub offered: u64,
     /// Given to the network.
     pub sent: u64,
-    /// Of those, when they could not be expected to arrive in time.
+    /// Sent when they could not be expected to arrive in time.
     pub sent_late: u64,
     /// Dropped by the sender because they could not arrive in time.
     pub expired: u64,
@@ -247,11 +247,11 @@ pub struct TasksReport {
 pub struct DatagramReport {
     /// Sent in the measured interval.
     pub sent: u64,
-    /// Of those, received.
+    /// Sent and received.
     pub received: u64,
     /// 1 - received / sent.
     pub loss: f64,
-    /// Of those sent, received within 150 ms (ITU-T G.114).
+    /// Share of those sent that was received within 150 ms (ITU-T G.114).
     #[serde(default)]
     pub on_time: f64,
     /// Mean, p50, p99, largest one-way delay in ms.
@@ -329,7 +329,7 @@ pub struct RadioReport {
     pub energy_j: f64,
     /// Data frames sent, every try.
     pub frames: u64,
-    /// Of those and of RTS: without an answer.
+    /// Data frames and RTS without an answer.
     pub failures: u64,
     /// Frames dropped after the last try.
     pub given_up: u64,

@@ -69,7 +69,7 @@ pub struct Run {
     pub seed: u64,
     /// Which run of this seed, from 1; 0 is the run that is not replicated.
     pub replication: u64,
-    /// Of the run, from its report.
+    /// Fingerprint of the run, from its report.
     pub fingerprint: String,
 }
 
@@ -241,7 +241,7 @@ impl Figure {
 }
 
 impl Replications {
-    /// Of the first replication.
+    /// Replications so far: the first.
     pub fn new(report: &Report) -> Self {
         let mut environment = report.environment.clone();
         environment.remove("fingerprint");

@@ -266,7 +266,7 @@ pub fn quality(loss: f64) -> &'static str {
     }
 }
 
-/// That nothing was measured because the machine stalled, in words that follow a name; `None` where it did not.
+/// Sentence, without its subject, that nothing was measured because the machine stalled; `None` where it did not.
 pub fn stall(report: &Report) -> Option<String> {
     let (stalled, late) = report.stalled_ms().zip(report.lateness)?;
     Some(format!(

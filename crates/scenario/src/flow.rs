@@ -30,7 +30,7 @@ pub(crate) const KINDS: [(&str, &[Field]); 8] = [
 const KIND: Values = Values::OneOf(&[
     "bulk", "rtp", "cbr", "poisson", "on-off", "sensor", "pcap", "media",
 ]);
-/// Of a whole scenario, some tens of MB of memory before it runs; chosen by us: more are a typing error. A world may have
+/// Flows of a whole scenario, some tens of MB of memory before it runs; chosen by us: more are a typing error. A world may have
 /// its own bound.
 const MOST_FLOWS: u64 = 100_000;
 #[rustfmt::skip]

@@ -114,7 +114,7 @@ pub struct Wlan {
     pub access_point: Option<usize>,
     /// How bits become a signal.
     pub standard: Standard,
-    /// Of data; one of the standard's.
+    /// Rate of data frames; one of the standard's.
     pub rate: Rate,
     /// Frames longer than this, with their 36 B of headers, ask by RTS first. `None`: none does.
     pub rts: Option<Bytes>,
@@ -143,7 +143,7 @@ impl Wlan {
     pub const MOST_STATIONS: usize = 128;
 }
 
-/// Of IEEE 802.11.
+/// Versions of IEEE 802.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standard {
     /// 1 to 11 Mbit/s.

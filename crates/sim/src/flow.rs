@@ -99,7 +99,7 @@ pub struct Tcp {
     pub receiver: Receiver,
     /// Bytes that were delivered in order when we last looked.
     pub delivered: u64,
-    /// Those, in the measured interval and by step.
+    /// Delivered bytes in the measured interval and by step.
     pub bytes: Bytes,
     /// One-way delays of the segments that were sent in the measured interval.
     pub delays: Delays,
@@ -141,7 +141,7 @@ impl Tcp {
 
 /// Downloads of this size one after the other, over one connection.
 pub struct Tasks {
-    /// Of each.
+    /// Bytes of each download.
     pub bytes: u64,
     /// Mean time from the end of one to the beginning of the next, in ns; nothing where there is one.
     pub think: Option<f64>,
@@ -155,7 +155,7 @@ pub struct Tasks {
     pub next: Option<Instant>,
     /// How long they took.
     pub times: Histogram,
-    /// Those done, by step.
+    /// Downloads done, by step.
     pub steps: Vec<u64>,
     /// The random stream of the times between.
     pub rng: Pcg64Mcg,
@@ -169,7 +169,7 @@ impl Tasks {
         self.next = self.every.map(|every| now + every);
     }
 
-    /// Those end that have been `delivered`.
+    /// Ends the downloads that have been `delivered`.
     pub fn deliver(&mut self, now: Instant, delivered: u64, interval: Interval) {
         let before = self.open.len();
         while let Some((end, began)) = self.open.front().copied()

@@ -18,7 +18,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::arena::Transit;
 use crate::step::Step;
 
-/// Of 802.11 data: LLC 8 bytes, MAC header 24, check sequence 4 (IEEE 802.11-2020 9.3.2.1).
+/// Framing of 802.11 data: LLC 8 bytes, MAC header 24, check sequence 4 (IEEE 802.11-2020 9.3.2.1).
 pub const FRAMING: Framing = Framing {
     overhead: 36,
     mpu: 0,

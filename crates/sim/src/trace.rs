@@ -80,7 +80,7 @@ pub enum TapsError {
     Link {
         /// The request.
         name: String,
-        /// Those there are.
+        /// Links of the scenario.
         links: String,
     },
     /// The link does not end at that node.
@@ -173,7 +173,7 @@ struct Ends {
     /// The sender's address, and the receiver's.
     addresses: [Ipv4Addr; 2],
     port: u16,
-    /// Of TCP: when the acknowledgement left that the sender heard last (TS.Recent of RFC 7323).
+    /// Departure time of the acknowledgement that the sender heard last (TS.Recent of RFC 7323); TCP only.
     heard: Option<Instant>,
 }
 
@@ -198,7 +198,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Of a run of `scenario`, with no file yet.
+    /// Recorder of a run of `scenario`, with no file yet.
     pub fn new(scenario: &Scenario) -> Self {
         let flows = scenario.flows.iter().enumerate();
         Self {

@@ -24,7 +24,7 @@ use crate::tcp::Ack;
 use crate::trace::{Trace, What};
 use sources::{Event, Sources};
 
-/// Of IP packets, as Linux sets it.
+/// TTL of IP packets, as Linux sets it.
 const TTL: u8 = 64;
 
 /// Everything that a run changes.

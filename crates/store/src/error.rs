@@ -45,9 +45,9 @@ pub enum StoreError {
         "this process has the simulator {here}, and the sweep was planned with {planned}: install the same build of makeway on every machine"
     )]
     OtherCode {
-        /// Of the plan.
+        /// Fingerprint in the plan.
         planned: String,
-        /// Of this process.
+        /// Fingerprint of this process.
         here: String,
     },
     /// A worker reads another scenario.

@@ -59,7 +59,7 @@ pub struct Finished {
     pub status: Status,
     /// Why it has no figures.
     pub error: Option<String>,
-    /// Of its events; none of a run that failed.
+    /// Fingerprint of its events; none of a run that failed.
     pub fingerprint: Option<u64>,
     /// Packets that came to the far end of a link.
     pub hops: u64,
@@ -118,7 +118,7 @@ pub struct Reader<'p> {
 }
 
 impl<'p> Reader<'p> {
-    /// Of `plan`; nothing is read yet.
+    /// Reader of `plan`; nothing is read yet.
     pub fn new(plan: &'p Plan) -> Self {
         Self { plan, last: None }
     }
@@ -176,7 +176,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Of `runs`, in their order.
+    /// Part with `runs`, in their order.
     ///
     /// # Errors
     /// None that is known.

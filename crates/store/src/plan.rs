@@ -77,17 +77,17 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     format: u32,
-    /// Of the scenario.
+    /// Title of the scenario.
     pub title: String,
     /// The scenario.
     pub source: Source,
     /// Keys that change, with their values.
     pub axes: Vec<Axis>,
-    /// Of each point, numbered from 1 as `makeway run --runs` numbers them.
+    /// Replications of each point, numbered from 1 as `makeway run --runs` numbers them.
     pub replications: u64,
     /// Fingerprint of the simulator that read it.
     pub code: String,
-    /// Of each point's scenario.
+    /// Digest of each point's scenario.
     digests: Vec<String>,
 }
 
@@ -312,8 +312,8 @@ fn points(axes: &[Axis], replications: u64) -> Result<usize, StoreError> {
     Ok((runs / replications) as usize)
 }
 
-/// Of a scenario as it was read: its numbers, and the content of the files that it names; not its title, nor where a value was written.
-/// Two files that mean the same have the same digest: `10mbit` and `10000kbit`.
+/// Digest of a scenario as it was read: its numbers, and the content of the files that it names; not its title, nor where a value was
+/// written. Two files that mean the same have the same digest: `10mbit` and `10000kbit`.
 pub fn digest(scenario: &Scenario) -> String {
     let mut plain = scenario.clone();
     plain.title.clear();

@@ -19,7 +19,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Of `jobs`, which are in order.
+    /// Queue of `jobs`, which are in order.
     pub fn new(jobs: Vec<Job>) -> Self {
         let mut queue = Self::default();
         let mut last = None;

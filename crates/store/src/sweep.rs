@@ -51,11 +51,11 @@ impl Default for How {
 pub struct Summary {
     /// Runs of the sweep, or of its shard.
     pub runs: u64,
-    /// Of those, in the store before.
+    /// Runs that were in the store before.
     pub kept: u64,
     /// Made now, failed ones included.
     pub made: u64,
-    /// Of those, without figures.
+    /// Runs made now without figures.
     pub failed: u64,
     /// Processor time of those that were made.
     pub busy: Duration,

@@ -86,7 +86,7 @@ impl Column {
         }
     }
 
-    /// Of settings as they are written: numbers or flags if all of them are, and text otherwise.
+    /// Column of settings as they are written: numbers or flags if all of them are, and text otherwise.
     pub fn typed<'a>(values: impl Iterator<Item = Option<&'a str>> + Clone) -> Self {
         let known = || values.clone().flatten();
         if known().next().is_none() {

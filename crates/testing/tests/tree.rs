@@ -12,7 +12,7 @@ use std::process::Command;
 use spdx::{Expression, ParseMode};
 
 const OURS: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
-/// Of programs that the kernel loads, which has to have a licence compatible with its own.
+/// Licence of programs that the kernel loads, which has to be compatible with its own.
 const OF_BPF: &str = "SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */";
 
 /// Folders of what is built, fetched or fuzzed.

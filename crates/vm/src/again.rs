@@ -35,7 +35,7 @@ const TOOLS: [(&str, &str); 3] = [("nft", "nftables"), ("ip", "iproute2"), ("tc"
 /// (`MAKEWAY_CLOCK=counted`). `programs` are there where they are here.
 ///
 /// # Errors
-/// Of the host and of the boot.
+/// Errors of the host and of the boot.
 ///
 /// # Panics
 /// If the test fails there.
@@ -46,7 +46,7 @@ pub fn again(arguments: &str, programs: &[&Path]) -> Result<(), VmError> {
 /// As [`again`], with `files` that are there where they are here, and of libraries those that they are linked to.
 ///
 /// # Errors
-/// Of the host and of the boot.
+/// Errors of the host and of the boot.
 ///
 /// # Panics
 /// If the test fails there.

@@ -87,7 +87,7 @@ impl Apt {
     }
 }
 
-/// Of the suites that the machine's apt has from Debian, in either form of its sources.
+/// Mirror of the suites that the machine's apt has from Debian, in either form of its sources.
 pub fn mirror() -> Result<String, VmError> {
     let mut targets = Command::new(find("apt-get", "apt")?);
     targets.args([

@@ -16,7 +16,7 @@ const SIZE: &str = "1536M";
 /// It is made below `cache` once, by mmdebstrap, which takes root here. It is never written: see [`copy`].
 ///
 /// # Errors
-/// Of the host: no mmdebstrap, no mirror.
+/// Errors of the host: no mmdebstrap, no mirror.
 pub fn debian(packages: &[&str], cache: &Path) -> Result<PathBuf, VmError> {
     let suite = suite().ok_or(VmError::NotListed)?;
     let all = format!("systemd-sysv,{}", packages.join(","));
@@ -59,7 +59,7 @@ pub fn debian(packages: &[&str], cache: &Path) -> Result<PathBuf, VmError> {
 /// A copy of `image` at `to`, which has each of `files` (of this machine, and its place there; the folder must be there) as well.
 ///
 /// # Errors
-/// Of the host.
+/// Errors of the host.
 pub fn copy(image: &Path, to: &Path, files: &[(&Path, &str)]) -> Result<(), VmError> {
     output(Command::new("cp").arg("--sparse=always").args([image, to]))?;
     let writes = find("debugfs", "e2fsprogs")?;

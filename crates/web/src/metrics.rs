@@ -165,7 +165,7 @@ impl Snapshotted {
 }
 
 impl Snapshotted {
-    /// Of the interfaces whose rates follow the link.
+    /// Metrics of the interfaces whose rates follow the link.
     fn encode_autorate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let steered = || {
             let statuses = self.0.snapshot.interfaces.iter();

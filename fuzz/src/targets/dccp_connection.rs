@@ -25,7 +25,7 @@ struct Link {
     ends: [Connection<Fifo>; 2],
     /// The end that they are for.
     packets: VecDeque<(usize, Vec<u8>)>,
-    /// Of the last packet that each end sent.
+    /// Sequence number of the last packet that each end sent.
     seq: [Seq; 2],
     now: Instant,
 }

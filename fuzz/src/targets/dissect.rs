@@ -16,7 +16,7 @@ unsafe extern "C" {
 
 /// Behind more VLAN tags the kernel's sees no IP; core's sees it behind any number.
 const TAGS: usize = 8;
-/// Of a packet: the kernel's looks behind more extension headers than fit in there.
+/// Bytes of a packet: the kernel's looks behind more extension headers than fit in there.
 const MOST: usize = 128;
 
 pub fn run(input: &[u8]) {

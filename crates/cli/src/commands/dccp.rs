@@ -71,17 +71,17 @@ impl Count {
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Of the sender's queue.
+    /// Policy of the sender's queue.
     pub policy: String,
-    /// Of the link, in kbit/s.
+    /// Link rate in kbit/s.
     pub rate: u64,
     /// Counted from 0.
     pub run: u64,
     /// Largest lateness of a datagram at the sender, in ms: the machine's disturbance of the run.
     pub late_ms: f64,
-    /// Of its datagrams.
+    /// Count of audio datagrams.
     pub audio: Count,
-    /// Of its datagrams.
+    /// Count of video datagrams.
     pub video: Count,
 }
 

@@ -15,7 +15,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Of `up` and `down` Mbit/s, with a FIFO of 300 ms in each direction.
+    /// A link of `up` and `down` Mbit/s, with a FIFO of 300 ms in each direction.
     pub fn new(up: u32, down: u32) -> Self {
         let modem = Far::new();
         let (jobs, todo) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
@@ -138,7 +138,7 @@ pub fn tc(line: &str) {
     assert!(status.expect("tc runs").success(), "tc {line}");
 }
 
-/// Of the interface: autorate's part of its status.
+/// Autorate's part of the interface's status.
 fn autorate() -> Value {
     status()["autorate"].clone()
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use super::traced::{self, Act, Call, changes};
 use super::*;
 
-/// Of `count` points, those to try: all, or at most `most` spread over them, the first and the last among them.
+/// Points to try out of `count`: all, or at most `most` spread over them, the first and the last among them.
 pub fn points(count: usize, most: usize) -> Vec<usize> {
     match std::env::var("MAKEWAY_POINTS").is_ok_and(|all| all == "all") || count <= most {
         true => (0..count).collect(),

@@ -54,7 +54,7 @@ impl Drop for Watch {
     }
 }
 
-/// Of `process` alone, in KiB.
+/// Memory of `process` alone, in KiB.
 fn memory(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon"));
@@ -105,7 +105,7 @@ struct Told {
     time: Duration,
     /// Offered load as a multiple of the capacity.
     offered: f64,
-    /// Of `status`, of `--set`, of `down`, of SIGTERM.
+    /// Longest times of `status`, `--set`, `down` and SIGTERM.
     took: [Duration; 4],
     asked: usize,
     /// More memory after the first third, in KiB.

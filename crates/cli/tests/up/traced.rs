@@ -25,7 +25,7 @@ pub enum Act {
 /// A system call that is about to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Of the thread that makes it.
+    /// Thread that makes it.
     pub thread: libc::pid_t,
     pub number: i64,
     pub arguments: [u64; 6],

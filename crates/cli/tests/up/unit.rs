@@ -13,7 +13,7 @@ use super::crash::passes;
 use super::guest::remains;
 use super::*;
 
-/// Of the machine, by the path where systemd looks for them; newer versions have the second.
+/// Programs of the machine, by the path where systemd looks for them; newer versions have the second.
 const PROGRAMS: [&str; 3] = [
     "/usr/lib/systemd/systemd",
     "/usr/lib/systemd/systemd-executor",

@@ -97,9 +97,9 @@ impl Baseline {
 /// Speaker of a sample: paths of one voice have one say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voice {
-    /// Of a path by itself.
+    /// Voice of a path by itself.
     Own(u16),
-    /// Of all paths with this number.
+    /// Voice that all paths with this number share.
     Shared(u64),
 }
 

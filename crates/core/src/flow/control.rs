@@ -22,7 +22,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Of an IP packet; `None` if it takes none, or is none of those that [`is_control`] looks at.
+    /// Sequence numbers of an IP packet; `None` if it takes none, or if [`is_control`] does not look at it.
     pub fn from_ip(bytes: &[u8]) -> Option<Self> {
         const FIN: u8 = 1;
         const SYN: u8 = 2;

@@ -59,7 +59,7 @@ pub enum Unit {
 /// How the throughput of the next interval, BW*, is foretold (section 2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Smoothing {
-    /// That of the last interval.
+    /// Throughput of the last interval.
     #[default]
     Last,
     /// The mean of this number of last values, 1 to [`Smoothing::MOST`].

@@ -32,7 +32,7 @@ use alloc::string::String;
 /// Its parameters are those of RED.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChokeParams {
-    /// Of RED.
+    /// Parameters of RED.
     pub red: RedParams,
 }
 

@@ -78,7 +78,7 @@ pub(super) fn spacing(interval: Duration, count: u32) -> Duration {
 }
 
 impl CoDelParams {
-    /// Those that every queue with CoDel has.
+    /// Parameters of every queue with CoDel.
     pub(super) fn fields(&mut self, visit: &mut Visitor<'_>) {
         let least = Duration::from_micros(1);
         visit(

@@ -112,11 +112,11 @@ pub struct Confucius {
     /// How many of them there are in each queue.
     members: [u64; 3],
     queues: [Queue; 3],
-    /// Of new flows with packets, the sum of 2^epoch.
+    /// Sum of 2^epoch over the new flows with packets.
     grown: u64,
     /// Start tag of the packet that left last.
     virtual_time: u128,
-    /// Of the buffer, in full packets if its limit is in packets.
+    /// Size of the buffer, in full packets if its limit is in packets.
     room: u64,
     params: ConfuciusParams,
 }

@@ -50,7 +50,7 @@ pub struct CsfqParams {
 }
 
 impl Default for CsfqParams {
-    /// Those of the paper's simulations: 100 ms, 200 ms, 16 KB. An edge.
+    /// Parameters of the paper's simulations: 100 ms, 200 ms, 16 KB. An edge.
     fn default() -> Self {
         Self {
             edge: true,

@@ -36,7 +36,7 @@ use alloc::string::String;
 /// Its parameters: those of RED, and a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HarvestParams {
-    /// Of RED.
+    /// Parameters of RED.
     pub red: RedParams,
     /// TSW's window for the tickets that come; 1 ms to an hour.
     pub window: Duration,

@@ -54,7 +54,7 @@ use meter::Meter;
 use record::Record;
 pub(crate) use record::STANDS;
 
-/// Of a download's own queue.
+/// CoDel's target for a bulk flow's queue.
 const TARGET: Duration = Duration::from_millis(20);
 /// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
 /// wait, a third of new flows.

@@ -161,7 +161,7 @@ impl RedParams {
 #[derive(Clone, Debug)]
 pub(super) struct Early {
     params: RedParams,
-    /// Of a packet of mean size. `None`: idle time is not made up for.
+    /// Transmission time of a packet of mean size. `None`: idle time is not made up for.
     packet_time: Option<Duration>,
     average: Average,
     /// Packets or bytes since the last drop; `None` while the average is below the thresholds.

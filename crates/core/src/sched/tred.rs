@@ -42,7 +42,7 @@ use core::ops::RangeInclusive;
 /// Parameters of TRED beside [`RedParams`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TredParams {
-    /// Of RED.
+    /// Parameters of RED.
     pub red: RedParams,
     /// K in hundredths: packets that carry up to K times the least tickets count for what is expected; above 100,
     /// up to 10 000.
@@ -186,7 +186,7 @@ struct Expected {
     min: Least,
     expect_tickets: Tsw,
     expect_bytes: Tsw,
-    /// That counted for it.
+    /// Packets that have counted for the expected tickets.
     packets: u64,
 }
 

@@ -25,7 +25,7 @@ pub struct Stats {
 pub struct ClassStats {
     /// Given to the wire.
     pub sent: u64,
-    /// Of these, how many could not be expected to arrive in time.
+    /// Sent datagrams that could not be expected to arrive in time.
     pub late: u64,
     /// [`Outcome::Expired`].
     pub expired: u64,
@@ -75,7 +75,7 @@ pub struct Rejected {
 }
 
 impl Stats {
-    /// Of one class.
+    /// Counters of one class.
     pub fn class(&self, class: u8) -> ClassStats {
         self.classes
             .get(usize::from(class))

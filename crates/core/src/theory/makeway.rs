@@ -12,9 +12,9 @@ use crate::units::{Bytes, Rate};
 /// The users whose downloads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Downloads {
-    /// Of the streams' own user, or of one user for all.
+    /// Downloads of the streams' own user, or of one user for all.
     Own,
-    /// Of other users.
+    /// Downloads of other users.
     OfOthers,
 }
 

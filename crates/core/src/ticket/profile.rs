@@ -10,9 +10,9 @@ use crate::packet::Tag;
 use crate::random::Rng;
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// Of a packet inside its profile.
+/// Tag of a packet inside its profile.
 pub const IN: Tag = Tag(1);
-/// Of any other.
+/// Tag of any other packet.
 pub const OUT: Tag = Tag(0);
 
 /// The meter of one source.

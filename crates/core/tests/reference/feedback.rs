@@ -36,7 +36,7 @@ pub enum Forgery {
     Absurd(f64),
     /// As the last, but the packet was held this time longer than it was away.
     HeldTooLong(Duration),
-    /// Of another controller.
+    /// Feedback of another controller.
     Kind(Report),
 }
 

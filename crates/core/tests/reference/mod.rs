@@ -67,7 +67,7 @@ pub struct Model {
     confucius: Confucius,
     csfq: Csfq,
     harvest: Harvest,
-    /// Of `rio`: packets inside their profile, and all.
+    /// Queues of `rio`: packets inside their profile, and all.
     rio: [Red; 2],
     events: Vec<Event>,
 }

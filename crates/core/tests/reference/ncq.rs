@@ -11,7 +11,7 @@ use makeway_core::units::{Bytes, Fraction, Instant};
 pub struct Ncq {
     params: NcqParams,
     framing: Framing,
-    /// Of each packet that was taken in: whether it could have been favoured, and whether it was.
+    /// For each packet that was taken in: whether it could have been favoured, and whether it was.
     taken: Vec<(bool, bool)>,
     /// Content of the bucket of each flow in ns of its rate, and since when.
     buckets: Vec<(u64, Instant)>,

@@ -32,7 +32,7 @@ pub enum Op {
     Largest(u32),
     Advance(Duration),
     Rtt(Option<Duration>),
-    /// Of zero, the controller knows none.
+    /// Rate of the controller; it knows none if this is zero.
     Rate(Rate),
 }
 

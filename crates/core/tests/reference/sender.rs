@@ -39,7 +39,7 @@ struct Held {
     aside: bool,
     /// Parts of a frame have the same.
     group: u64,
-    /// Of a frame that came as a whole, its number, and the key behind which it leaves.
+    /// Number of the frame, if it came as a whole, and the key behind which it leaves.
     whole: Option<usize>,
     behind: (u64, u64),
 }

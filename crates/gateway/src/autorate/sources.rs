@@ -60,7 +60,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Of an interface of the calling thread's network namespace.
+    /// Sources of an interface of the calling thread's network namespace.
     ///
     /// # Errors
     /// Without CAP_NET_RAW.

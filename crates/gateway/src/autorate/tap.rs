@@ -154,7 +154,7 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     crate::socket::set(socket, libc::SOL_SOCKET, option, value)
 }
 
-/// Of each packet that the kernel shows us, is it one that tells of delay? Outgoing segments by their own clock, incoming ones by the one
+/// Program that keeps the packets that tell of delay. Outgoing segments do so by their own clock, incoming ones by the one
 /// that they echo: the second answers the first.
 fn filter(kind: Kind) -> Vec<libc::sock_filter> {
     // Places of the first instruction for each protocol, in IPv4 and IPv6.

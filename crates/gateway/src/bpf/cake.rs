@@ -44,7 +44,7 @@ pub struct Cake {
 }
 
 impl Cake {
-    /// That of a datapath of the discipline `cake`, or of the default one.
+    /// Configuration for a datapath of the discipline `cake`, or of the default one.
     ///
     /// # Errors
     /// For what it has not.

@@ -213,7 +213,7 @@ mod tests {
         };
     }
 
-    /// Those of a structure of C, with the fields of its structures.
+    /// Fields of a structure of C, with the fields of its structures.
     fn fields_of_c(btf: &Btf<'_>, one: &Struct<'_>) -> Fields {
         let mut fields = Vec::new();
         for member in one.iter() {

@@ -115,7 +115,7 @@ pub(super) struct Counted {
     pub drops: u32,
     pub backlog_packets: u32,
     pub backlog_bytes: u32,
-    /// Those that only its kind has.
+    /// Counters that only its kind has.
     pub application: Vec<u8>,
 }
 

@@ -24,7 +24,7 @@ pub struct Ncq {
 }
 
 impl Ncq {
-    /// Those of core in its units.
+    /// Parameters of core in the program's units.
     pub fn new(params: &NcqParams, env: &Env) -> Self {
         Self {
             threshold: params.threshold.scaled(),
@@ -108,7 +108,7 @@ pub(super) struct Params {
 const TICKETS: &str = "tickets";
 
 impl Params {
-    /// Of the discipline.
+    /// Parameters of the discipline.
     ///
     /// # Errors
     /// For a variant that the kernel does not have.

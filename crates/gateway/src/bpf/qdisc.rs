@@ -47,7 +47,7 @@ pub struct Config {
     pub users: Identity,
     /// Code of tags.
     pub codec: Codec,
-    /// Of chances and of the tables of flows and users; secret and random where packets come from strangers.
+    /// Seed of chances and of the tables of flows and users; secret and random where packets come from strangers.
     pub seed: u64,
 }
 

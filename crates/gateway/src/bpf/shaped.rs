@@ -43,7 +43,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// That of `backend` for a datapath.
+    /// Plan of `backend` for a datapath.
     ///
     /// # Errors
     /// For what it has not.
@@ -410,7 +410,7 @@ impl Shaped {
         }
     }
 
-    /// Of a start that failed before anything was attached.
+    /// Unloads the programs of a start that failed before anything was attached.
     fn unload(&self) {
         for qdisc in &self.qdiscs {
             let _ = remove(&self.record.pins().join(qdisc.kind()));

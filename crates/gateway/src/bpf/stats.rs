@@ -69,7 +69,7 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
     })
 }
 
-/// Of flows under `makeway`: those with packets, and those of the last while, by their names.
+/// Flows under `makeway`: those with packets, and those of the last while, by their names.
 fn judged(
     qdisc: &Qdisc,
     mut all: Vec<(u32, JudgedFlow)>,
@@ -140,7 +140,7 @@ fn flow(flow: FlowEntry) -> FlowStats {
     }
 }
 
-/// Of the packets that left since the copy `since` was made.
+/// Time in the queue of the packets that left since the copy `since` was made.
 fn sojourn(all: &Sojourns, since: Option<&Sojourns>) -> Sojourn {
     let mut buckets = [0; BUCKETS];
     for (i, n) in buckets.iter_mut().enumerate() {

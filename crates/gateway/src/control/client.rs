@@ -122,7 +122,7 @@ pub struct Found {
 /// All that shapes on this machine.
 #[derive(Debug, Default)]
 pub struct All {
-    /// Those that answered, and qdiscs without a process; those of this network namespace first.
+    /// Instances that answered, and qdiscs without a process; those of this network namespace first.
     pub found: Vec<Found>,
     /// Interfaces of others, which run, and why they did not.
     pub silent: Vec<(String, AskError)>,

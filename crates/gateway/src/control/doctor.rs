@@ -133,7 +133,7 @@ impl Wanted {
         }
     }
 
-    /// That it stays as it is.
+    /// Intention that all stays as it is.
     pub fn of(status: &Status) -> Self {
         let rate = |direction| {
             let mut all = status.directions.iter();

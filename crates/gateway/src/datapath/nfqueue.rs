@@ -476,7 +476,7 @@ impl Verdicts {
         self.ends.is_empty()
     }
 
-    /// Those that wait.
+    /// Verdicts that wait.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Verdict, Option<&[u8]>)> + '_ {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());

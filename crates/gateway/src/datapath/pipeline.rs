@@ -67,7 +67,7 @@ pub(super) struct Pipeline {
     recent: Recent,
     largest: u64,
     refused: u64,
-    /// Of disciplines that were replaced.
+    /// Counts of disciplines that were replaced.
     counts: Counts,
     drops: Drops,
     order: Order,

@@ -68,7 +68,7 @@ enum Command {
     Stop,
 }
 
-/// Of an answer that would take too long at once.
+/// Part of an answer that would take too long at once.
 enum Part {
     Flows(Vec<SeenFlow>),
     /// The last: everything but the flows.

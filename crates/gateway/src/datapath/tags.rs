@@ -41,9 +41,9 @@ pub struct TagConfig {
 /// Tickets of some packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Those from here; `None`: from anywhere.
+    /// Source of the packets; `None`: any.
     pub from: Option<IpAddr>,
-    /// Those of which this is the source or the destination port; `None`: any.
+    /// Source or destination port of the packets; `None`: any.
     pub port: Option<u16>,
     /// Their tickets.
     pub share: Share,
@@ -52,7 +52,7 @@ pub struct Rule {
 /// Tickets of the packets that a rule fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// Those that they came with.
+    /// The tickets that the packets came with.
     Keep,
     /// None.
     Nothing,
@@ -142,7 +142,7 @@ impl fmt::Display for Rule {
 pub(super) struct Tags {
     config: TagConfig,
     read_by: Codec,
-    /// Of the rules whose packets share their tickets.
+    /// Taggers of the rules whose packets share their tickets.
     together: Vec<Option<Tagger>>,
     /// By 5-tuple: the rule that fits, and the bytes sent.
     connections: FlowTable<FlowKey>,

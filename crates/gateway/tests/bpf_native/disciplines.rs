@@ -105,7 +105,7 @@ struct Link {
     env: Env,
     rate: Option<Rate>,
     framing: Framing,
-    /// Of the hosts 10.0.0.0 and so on, each a user of `hier`; 0 is none.
+    /// Weights of the hosts 10.0.0.0 and so on, each a user of `hier`; 0 is none.
     weights: [u32; HOSTS],
     /// `enum identity` of flows.
     flows_by: u32,

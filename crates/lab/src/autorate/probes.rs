@@ -92,7 +92,7 @@ impl Prober {
         matches!(self.kind, Probes::Blackout(from, to) if (from..to).contains(&at))
     }
 
-    /// Of `path` in a direction at `now`: the same for every algorithm.
+    /// Delay of `path` in a direction at `now`: the same for every algorithm.
     fn delay(&self, now: Instant, path: u16, direction: u64) -> Duration {
         let slot = now.as_nanos() / 10_000_000;
         let place = u64::from(path) << 1 | direction;

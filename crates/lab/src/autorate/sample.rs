@@ -43,7 +43,7 @@ struct Record {
     /// Bits carried and possible under load, up and down.
     carried: [f64; 2],
     possible: [f64; 2],
-    /// Of each step of the run: wait in ms, bits carried and possible.
+    /// Wait in ms, bits carried and bits possible in each step of the run.
     steps: Vec<(f64, [f64; 2], [f64; 2])>,
     sent: [Bytes; 2],
     /// Time of the last step in s.

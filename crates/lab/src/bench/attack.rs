@@ -41,15 +41,15 @@ struct Row {
     /// `sim` or `native`.
     world: &'static str,
     flows: u32,
-    /// Of each packet of the flood, its IP header included.
+    /// Bytes of each packet of the flood, its IP header included.
     bytes: u32,
     /// `ipv4`, or `ipv6` with a new flow label on each packet.
     ip: &'static str,
     /// The part of the call's packets that did not come.
     voice_loss: f64,
-    /// Of those that came, from arrival at the queue to the end of transmission; none if none came.
+    /// Delay of the packets that came, from arrival at the queue to the end of transmission; none if none came.
     voice_p99_ms: Option<f64>,
-    /// Of what the bulk transfer would have if hosts shared the link max-min fairly.
+    /// Throughput of the bulk transfer over its due, if hosts shared the link max-min fairly.
     bulk_share: f64,
 }
 

@@ -56,7 +56,7 @@ struct Results {
 #[derive(Serialize)]
 struct Accuracy {
     rate_bps: u64,
-    /// Of the bytes that came by the far interface, link header included.
+    /// Rate of the bytes that arrived by the far interface, link header included.
     measured_bps: f64,
     error_percent: f64,
     /// Whether the queue ran empty on the way: then the sender had less of this machine than it

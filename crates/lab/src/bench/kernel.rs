@@ -71,9 +71,9 @@ impl Case {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Row {
     case: Case,
-    /// Of a packet that comes and leaves.
+    /// Instructions for a packet that comes and leaves.
     forwarded: f64,
-    /// Of a packet that comes while the buffer is full, and of the one dropped for it. None in `idle`.
+    /// Instructions for a packet that comes while the buffer is full, and for the one dropped. None in `idle`.
     dropped: Option<f64>,
 }
 

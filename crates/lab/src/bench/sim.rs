@@ -159,7 +159,7 @@ fn row(dumbbell: &Dumbbell, simulator: &'static str, mut speeds: Vec<f64>) -> Ro
     }
 }
 
-/// Of one at least; sorts them.
+/// Median of one sample or more; sorts them.
 fn median(samples: &mut [f64]) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples[samples.len() / 2]

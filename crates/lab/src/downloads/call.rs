@@ -35,7 +35,7 @@ pub struct Figures {
     pub on_time: f64,
     /// Packets that were sent and did not arrive, of those that were sent.
     pub lost: f64,
-    /// Of the video.
+    /// One-way delay of the video.
     pub delay_p50_ms: f64,
     pub delay_p95_ms: f64,
 }

@@ -31,9 +31,9 @@ pub struct Case {
     /// For `--case` and the tables.
     pub name: &'static str,
     pub half: Half,
-    /// Of the link, Mbit/s.
+    /// Link rate in Mbit/s.
     rate: f64,
-    /// Of the downloads, ms. The stream's is 40 ms at most.
+    /// RTT of the downloads in ms. The stream's is 40 ms at most.
     rtt: f64,
     /// Buffer in packets.
     limit: u32,
@@ -42,7 +42,7 @@ pub struct Case {
     stagger: u32,
     congestion_control: &'static str,
     ecn: bool,
-    /// Of each stream, Mbit/s; none if zero.
+    /// Rate of each stream in Mbit/s; none if zero.
     video: f64,
     videos: u32,
     /// How packets of a frame are spread, as `pace` in a scenario.

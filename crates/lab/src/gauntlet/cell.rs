@@ -47,7 +47,7 @@ struct Rest {
     wait_p99_ms: Figure,
 }
 
-/// Of the runs that have it; `null` in JSON if none does.
+/// Estimate over the runs that have the figure; `null` in JSON if none does.
 pub struct Figure(pub Estimate);
 
 impl Serialize for Figure {

@@ -50,7 +50,7 @@ impl Sample {
         sample
     }
 
-    /// Of several flows: all their packets, and the longest delay.
+    /// Figures of several flows: all their packets, and the longest delay.
     fn record_call(&mut self, call: &[&FlowReport]) {
         let (mut offered, mut on_time) = (0.0, 0.0);
         for flow in call {
@@ -75,7 +75,7 @@ impl Sample {
         self.on_time = (offered > 0.0).then(|| on_time / offered);
     }
 
-    /// Of the voice that sounds worst.
+    /// Figures of the voice that sounds worst.
     fn record_voice(&mut self, report: &Report) {
         for voice in report.flows.iter().filter_map(|flow| flow.voice) {
             least(&mut self.r_factor, voice.r_factor);

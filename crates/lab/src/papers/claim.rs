@@ -118,7 +118,7 @@ pub struct Claim {
 pub struct Table {
     /// Over it, with what its cells are.
     pub title: String,
-    /// Of the columns.
+    /// Names of the columns.
     pub head: Vec<String>,
     /// As many cells each as there are columns.
     pub rows: Vec<Vec<String>>,

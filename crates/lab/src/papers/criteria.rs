@@ -43,7 +43,7 @@ struct File {
     claim: Vec<Criterion>,
 }
 
-/// Of one claim.
+/// Criterion of one claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Criterion {
@@ -104,7 +104,7 @@ impl Check {
 }
 
 impl Criterion {
-    /// Of a check: its own, or the claim's.
+    /// Interval of a check: its own, or the claim's.
     pub fn interval(&self, check: &Check) -> Interval {
         check.interval.unwrap_or(self.interval)
     }
@@ -236,7 +236,7 @@ fn shown(x: &Estimate) -> String {
 }
 
 impl Criteria {
-    /// Those of a paper.
+    /// Criteria of a paper.
     ///
     /// # Errors
     /// There are none, or their file is wrong.
@@ -257,7 +257,7 @@ impl Criteria {
         })
     }
 
-    /// Of one claim in a world.
+    /// Criterion of one claim in a world.
     pub fn get(&self, id: &str, world: World) -> Option<&Criterion> {
         let named = |of: Option<&str>| {
             let mut list = self.list.iter();

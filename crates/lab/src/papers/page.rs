@@ -24,7 +24,7 @@ pub struct Section<'a> {
     pub results: &'a Results,
     pub claims: &'a [Claim],
     pub criteria: &'a Criteria,
-    /// Of the report, `2026-11-23`.
+    /// Date of the report, `2026-11-23`.
     pub date: &'a str,
 }
 
@@ -182,7 +182,7 @@ pub fn table(claims: &[Claim]) -> String {
     out
 }
 
-/// Of both columns.
+/// Verdicts of both columns, counted.
 fn count(claims: &[Claim]) -> String {
     let of = |side: Side| {
         let of = |verdict: Verdict| {

@@ -37,7 +37,7 @@ pub const PPS: Paper = Paper {
     beside: None,
 };
 
-/// Of full links.
+/// Name of the figure for full links.
 const USED: &str = "the least used of the full links, %";
 
 /// Every experiment.

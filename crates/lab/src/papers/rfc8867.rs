@@ -135,7 +135,7 @@ struct Change {
     name: &'static str,
     says: &'static str,
     controller: &'static str,
-    /// Of the controller.
+    /// Keys of the controller.
     keys: &'static str,
     /// Whether the case's short buffers are taken.
     short: bool,

@@ -18,7 +18,7 @@ pub struct Question {
     pub what: String,
     /// Source of the value.
     pub source: &'static str,
-    /// Of the values.
+    /// Unit of the values.
     pub unit: &'static str,
     /// From, to: a value with a tolerance, a spread, or what several agree on. `None`: another run of
     /// ours says.
@@ -62,7 +62,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Of one question.
+    /// Case of one question.
     pub fn one(
         question: Question,
         answer: impl Fn(&Bench) -> anyhow::Result<Ours> + Send + Sync + 'static,
@@ -70,7 +70,7 @@ impl Case {
         Self::of(vec![question], move |bench| Ok(vec![answer(bench)?]))
     }
 
-    /// Of several questions.
+    /// Case of several questions.
     pub fn of(
         questions: Vec<Question>,
         answer: impl Fn(&Bench) -> anyhow::Result<Vec<Ours>> + Send + Sync + 'static,

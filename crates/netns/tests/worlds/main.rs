@@ -28,7 +28,7 @@ macro_rules! checks {
     ($($name:ident)*) => { &[$((stringify!($name), $name as fn())),*] };
 }
 
-/// Those that keep real time.
+/// Tests that keep real time.
 const TIMED: &[(&str, fn())] = checks! {
     delay_is_the_sum_of_the_links
     a_bulk_transfer_gets_the_rate
@@ -46,7 +46,7 @@ const TIMED: &[(&str, fn())] = checks! {
     a_qdisc_queues_in_the_place_of_a_datapath
 };
 
-/// Those that fail on no machine for its stalls: refusals, and one that makes the stall.
+/// Tests that fail on no machine for its stalls: refusals, and one that makes the stall.
 const UNTIMED: &[(&str, fn())] = checks! {
     unknown_congestion_control_gets_a_list
     a_stall_is_noticed_and_ends_a_run_that_must_be_calm

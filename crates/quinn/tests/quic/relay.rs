@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use makeway_core::units::{Bytes, Rate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Of one direction.
+/// Impairments of one direction.
 #[derive(Clone, Copy)]
 pub struct Way {
     /// `None`: not limited.

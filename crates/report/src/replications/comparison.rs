@@ -17,7 +17,7 @@ pub struct Comparison {
     pub values: Vec<String>,
     /// As many runs of each.
     pub variants: Vec<Replications>,
-    /// Of each variant but the first.
+    /// Differences of each variant but the first.
     pub differences: Vec<Difference>,
 }
 
@@ -33,7 +33,7 @@ pub struct Difference {
 }
 
 impl Comparison {
-    /// Of variants that were run equally often. `values` names them.
+    /// Comparison of variants that were run equally often. `values` names them.
     pub fn new(key: String, values: Vec<String>, mut variants: Vec<Replications>) -> Self {
         // The key is what they differ in: a setting of none of them.
         for variant in &mut variants {

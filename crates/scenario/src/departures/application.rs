@@ -50,14 +50,14 @@ struct Source {
     pause: [u64; 2],
     /// Frames so far.
     frames: u32,
-    /// Of the next.
+    /// Bytes of the next frame.
     bytes: u64,
     /// By which sizes are multiplied.
     scale: f64,
 }
 
 impl Units {
-    /// Of the flow numbered `flow`.
+    /// Units of the flow numbered `flow`.
     pub fn new(media: &Media, seed: u64, flow: usize) -> Self {
         let classes = (0..).zip(&media.classes);
         let pause = media.pause.map(|pause| pause.map(Duration::as_nanos));

@@ -62,7 +62,7 @@ impl Errors {
     /// Destinations in one message.
     pub const MOST: usize = 8;
 
-    /// Of the first of `broken`, as many as fit.
+    /// Message with the first of `broken`, as many as fit.
     pub(super) fn of(broken: &[(u16, u32)]) -> Self {
         let mut errors = Self::default();
         for (place, one) in errors.list.iter_mut().zip(broken) {

@@ -22,7 +22,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// Those that nothing but loss slows down.
+    /// Congestion controls that only loss slows down.
     pub const LOSS_BASED: [Self; 5] = [
         Self::Tahoe,
         Self::Reno,

@@ -25,7 +25,7 @@ use makeway_core::units::Duration;
 #[derive(Clone, Debug)]
 pub struct Rack {
     mss: u64,
-    /// Of the whole connection.
+    /// Smallest RTT of the whole connection.
     min_rtt: Option<Duration>,
     /// First transmissions that begin below this are lost, unless they have arrived.
     edge: u64,

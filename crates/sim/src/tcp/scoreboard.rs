@@ -108,7 +108,7 @@ impl Scoreboard {
         self.total
     }
 
-    /// Those of them below the point where sending has got to again.
+    /// Bytes that have arrived below the point that retransmission has reached.
     pub fn below_resent(&self) -> u64 {
         self.below_rxt
     }

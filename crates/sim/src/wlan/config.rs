@@ -50,9 +50,9 @@ impl Phy {
 pub struct Config {
     /// How bits become a signal.
     pub phy: Phy,
-    /// Of data frames.
+    /// Rate of data frames.
     pub rate: Rate,
-    /// Of RTS, CTS and ACK.
+    /// Rate of RTS, CTS and ACK.
     pub basic_rate: Rate,
     /// Backoff's unit.
     pub slot: Duration,
@@ -139,7 +139,7 @@ impl Config {
         self.phy.time(bytes, self.rate)
     }
 
-    /// Of an ACK or a CTS.
+    /// Transmission time of an ACK or a CTS.
     pub(super) fn answer_time(&self) -> Duration {
         self.phy.time(ACK, self.basic_rate)
     }

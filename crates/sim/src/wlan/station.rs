@@ -51,7 +51,7 @@ pub struct Counts {
     pub acknowledged: u64,
     /// Dropped after the last try.
     pub given_up: u64,
-    /// Of those: their receiver had them, and it was its acknowledgements that were lost.
+    /// Dropped after the last try, though their receiver had them: its acknowledgements were lost.
     pub given_up_delivered: u64,
     /// Data sent, every try.
     pub data: u64,
@@ -86,7 +86,7 @@ pub(super) struct Signal {
     pub to: u16,
     /// How long the exchange goes on behind it, in its duration field.
     pub duration: Duration,
-    /// Of data: the sender's count, and what is sent.
+    /// Count of the sender and frame that is sent; data only.
     pub sequence: u32,
     pub frame: Frame,
 }

@@ -38,7 +38,7 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Of this number of stations.
+    /// Mesh of this number of stations.
     pub fn new(stations: u16, seed: u64) -> Self {
         let mut seeds = Rng::new(seed);
         let count = usize::from(stations);

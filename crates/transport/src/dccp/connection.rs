@@ -37,7 +37,7 @@ pub struct Config {
     pub service: u32,
     /// Congestion control of what this end sends.
     pub ccid: Ccid,
-    /// That of the other end, if this one insists.
+    /// Congestion control of the other end, if this one insists.
     pub their_ccid: Option<u8>,
     /// How many packets may be under way, 32 at least: five times what is sent in an RTT (§7.5.2).
     pub sequence_window: u64,
@@ -71,12 +71,12 @@ pub struct Ends {
     pub local: u16,
     /// The other's.
     pub remote: u16,
-    /// Of what this end sends: addresses from here to there.
+    /// Pseudo-header of departures: addresses from here to there.
     pub outward: Pseudo,
 }
 
 impl Ends {
-    /// Of arrivals.
+    /// Pseudo-header of arrivals.
     pub fn inward(&self) -> Pseudo {
         match self.outward {
             Pseudo::V4(from, to) => Pseudo::V4(to, from),
@@ -93,7 +93,7 @@ pub enum Event {
     Established,
     /// A datagram came.
     Received(Bytes),
-    /// Of the sender.
+    /// Event of the sender.
     Sender(send::Event),
     /// The connection has ended: [`Reset::CLOSED`], or the reason. Nothing follows.
     Ended(Reset),

@@ -20,7 +20,7 @@ pub struct Way {
     pub lose_each: u64,
     /// Packets so far.
     pub packets: u64,
-    /// Those of them that were lost.
+    /// Packets lost so far.
     pub lost: u64,
     idle: Instant,
     under_way: VecDeque<(Instant, Vec<u8>)>,

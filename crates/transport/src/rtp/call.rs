@@ -41,7 +41,7 @@ pub struct CallConfig {
     pub rtx: RtxConfig,
     /// Canonical name, `user@host`, at most 255 bytes (RFC 3550 §6.5.1).
     pub cname: String,
-    /// Of first sequence numbers and time stamps: another for each call.
+    /// Seed of first sequence numbers and time stamps: another for each call.
     pub seed: u64,
     /// ECN bits of its packets. Marks are reported by RFC 8888 alone, and only a path that both ends have agreed on may be asked for
     /// them (RFC 6679).

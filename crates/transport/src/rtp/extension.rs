@@ -49,7 +49,7 @@ impl Extensions {
         bytes
     }
 
-    /// Those of a packet.
+    /// Extensions of a packet.
     pub fn of(packet: &RtpPacket<'_>) -> Self {
         let extension = packet.extension();
         extension.map_or_else(Self::default, |(profile, data)| Self::read(profile, data))

@@ -28,7 +28,7 @@ pub(super) const REFERENCE_UNIT: Duration = Duration::from_millis(64);
 const REFERENCE_WRAPS: Duration = Duration::from_millis(64 << 24);
 /// Unit of TWCC's receive deltas.
 pub(super) const DELTA_UNIT: Duration = Duration::from_micros(250);
-/// Of RFC 8888's time stamps: 32 bits of 1/65536 s.
+/// Period of RFC 8888's time stamps: 32 bits of 1/65536 s.
 const STAMP_WRAPS: Duration = Duration::from_secs(65_536);
 
 /// Why a datagram of the receiver was not believed.
@@ -106,11 +106,11 @@ pub(super) struct Inbox<Q> {
     /// Packets that the report being read leaves uncovered.
     uncovered: Vec<u64>,
     reporter: Q,
-    /// Of reports that were not handed on yet, in order of arrival.
+    /// Arrivals of reports that were not handed on yet, in order.
     arrived: Vec<Arrived>,
-    /// Of them, those that the reporter has noted.
+    /// Number of `arrived` that the reporter has noted.
     told: usize,
-    /// Of the report that is being read.
+    /// Arrivals of the report that is being read.
     reading: Vec<Arrived>,
     /// Whether there are such reports.
     has_report: bool,

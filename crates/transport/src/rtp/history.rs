@@ -31,11 +31,11 @@ pub(super) struct Sent {
 /// A receiver's report on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Of one that was sent and not reported as arrived before.
+    /// Report of a packet that was sent and not reported as arrived before.
     New(Sent),
-    /// Of one that is known to have arrived.
+    /// Report of a packet that is known to have arrived.
     Again,
-    /// Of one that was sent so long ago that it is forgotten.
+    /// Report of a packet that was sent so long ago that it is forgotten.
     Forgotten,
 }
 

@@ -25,7 +25,7 @@ pub struct ReceiverConfig {
     pub rtx: Vec<Rtx>,
     /// The least time between two reports.
     pub interval: Duration,
-    /// Of RTCP's times.
+    /// Seed of RTCP's intervals.
     pub seed: u64,
 }
 

@@ -45,7 +45,7 @@ pub struct ReceivingConfig {
     pub interval: Duration,
     /// NTP time of [`Instant::ZERO`]. Delays and lateness are right where both sides' clocks agree.
     pub ntp: NtpEpoch,
-    /// Of RTCP's times.
+    /// Seed of RTCP's intervals.
     pub seed: u64,
 }
 
@@ -68,7 +68,7 @@ const BLOCK_HEADER: usize = 8;
 pub struct Received {
     /// Its source.
     pub ssrc: u32,
-    /// Of the last packet.
+    /// Payload type of the last packet.
     pub payload_type: u8,
     /// Loss, reordering and duplicates by RTP sequence number.
     pub sequence: Sequence,
@@ -106,7 +106,7 @@ struct Reception {
     /// RFC 3550 §A.8, in ns.
     jitter: u64,
     last_transit: Option<i64>,
-    /// Of a stream that has an RTX stream.
+    /// State of the RTX stream, if there is one.
     repair: Option<Repair>,
 }
 
@@ -182,7 +182,7 @@ impl Arrivals {
 pub struct Receiving {
     config: ReceivingConfig,
     lines: Vec<Reception>,
-    /// Of TWCC.
+    /// State of TWCC's sequence numbers.
     unwrap: Unwrap,
     arrivals: Arrivals,
     reports: u8,

@@ -85,13 +85,13 @@ struct Media {
 pub struct StreamStats {
     /// Packets handed over by the application.
     pub packets: u64,
-    /// Of them, what became of those that do not wait any more.
+    /// Outcomes of the packets that do not wait any more.
     pub outcomes: ClassStats,
     /// Payload of those sent.
     pub bytes: Size,
     /// Time in the queue of those sent.
     pub waited: Histogram,
-    /// Of those sent, reported as arrived.
+    /// Sent packets that were reported as arrived.
     pub arrived: u64,
     /// Fraction lost in the last receiver report, 0 to 1 (RFC 3550 §6.4.1).
     pub loss: Option<f64>,

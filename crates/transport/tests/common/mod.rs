@@ -56,7 +56,7 @@ struct Shared {
     stop: AtomicBool,
     /// Datagrams lost on the path to the receiver, per thousand.
     loss: AtomicU32,
-    /// Those of them that were RTP.
+    /// Lost datagrams that were RTP.
     lost: AtomicU32,
 }
 

@@ -143,7 +143,7 @@ struct Said {
     tfrc: TfrcInfo,
 }
 
-/// That state after some time.
+/// States over some time.
 struct Span<'a>(&'a [Said]);
 
 impl<'a> Span<'a> {

@@ -223,7 +223,7 @@ fn chart(title: &str, y: &str, mut series: Vec<Series>) -> Chart {
     }
 }
 
-/// Of many points the lowest and the highest of each of 500 groups; `y` times `by`.
+/// Lowest and highest point of each of 500 groups, if there are many points; `y` times `by`.
 fn thinned(points: &[(f64, f64)], by: f64) -> Points {
     let scaled = |&(x, y): &(f64, f64)| (x, y * by);
     if points.len() <= MOST_POINTS {

@@ -100,7 +100,7 @@ fn rfc_4341_5_three_later_packets_make_a_loss() {
     assert_eq!(ccid.window(), 2);
 }
 
-/// Of 16 packets 2 and 9 are lost: one window, one halving. A loss of the next window halves again.
+/// Packets 2 and 9 of 16 are lost: one window, one halving. A loss of the next window halves again.
 #[test]
 fn rfc_4341_5_one_halving_in_a_window() {
     let (mut ccid, mut next, h) = grown();

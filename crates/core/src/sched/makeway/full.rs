@@ -44,7 +44,7 @@ impl Makeway {
         }
     }
 
-    /// Of those that are not in standing, the longest flow of the user that holds most: `other` is the longest of all users.
+    /// The longest flow not in standing of the user that holds most: `other` is the longest of all users.
     fn longest_of_heaviest(&self, other: u32) -> u32 {
         let flow = self.users[self.heaviest as usize].longest;
         let FlowState { record, user, .. } = &self.flows[flow as usize];

@@ -45,7 +45,7 @@ const HOG: u64 = 8;
 pub struct Link {
     /// Bytes.
     pub sent: u64,
-    /// Of those, of flows in good standing, and of new ones.
+    /// Bytes of flows in good standing, and of new ones, among `sent`.
     pub standing: u64,
     pub new: u64,
     /// Whether bulk flows have packets waiting, and the buffer was never empty in that window.

@@ -4,14 +4,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Of the packets that count.
+/// Counts of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// All that were taken into the buffer.
     pub received: u64,
-    /// Those that could have been favoured.
+    /// Packets that could have been favoured.
     pub candidates: u64,
-    /// Those that were.
+    /// Packets that were favoured.
     pub favoured: u64,
 }
 

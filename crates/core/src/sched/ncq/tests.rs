@@ -133,7 +133,7 @@ fn of_any_window_no_more_than_its_share_is_favoured() {
     assert_eq!(most, Some(10));
 }
 
-/// Of each ten packets the first is of flow 1 and the sixth of flow 2, both short.
+/// The first of each ten packets is of flow 1 and the sixth of flow 2, both short.
 fn in_step() -> impl Iterator<Item = Packet> {
     (0..100_000).map(|n| match n % 10 {
         0 => packet(n, 1, SHORT),

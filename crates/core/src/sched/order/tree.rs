@@ -190,7 +190,7 @@ impl Forest {
         flow.priority = self.priorities.next_u32();
     }
 
-    /// Of the flows of `tree` with the most bytes, the one that has had them for longest.
+    /// The flow of `tree` with the most bytes; among equals, the one that has had them for longest.
     pub fn longest(&self, tree: &Treap) -> Option<Position> {
         let (most, _) = self.key(tree.last(self)?);
         let mut at = tree.root;

@@ -17,15 +17,15 @@
 
 use super::{Classes, Delays};
 
-/// Of each task, bytes.
+/// Bytes of each task.
 const TASK: f64 = 5e6;
-/// Of each packet, bytes.
+/// Header bytes of each packet.
 const OVERHEAD: f64 = 40.0;
 /// Packets that NCQ favours, bytes.
 const SMALL: f64 = 120.0;
 /// Packets of the other class, bytes: 1 KB.
 const LARGE: f64 = 1000.0;
-/// Of all packets, the application's.
+/// Share of the application's packets in all packets.
 const SHARE: f64 = 0.10;
 /// `ncqthresh` of section 4.2.
 const THRESHOLD: f64 = 0.05;

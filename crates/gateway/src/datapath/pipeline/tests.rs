@@ -119,7 +119,7 @@ fn a_flow_that_is_forgotten_begins_again_at_zero() {
     assert_eq!(stats.packets_out, 1000);
 }
 
-/// Of 40 flows in standing 32 keep their numbers, half of all; the other eight go to flows that come once.
+/// Numbers of 32 of the 40 flows in standing stay theirs, half of all; the other eight go to flows that come once.
 #[test]
 fn flows_that_come_once_take_the_numbers_of_none_in_standing_and_inherit_nothing() {
     let mut config = config(8, None);

@@ -215,7 +215,7 @@ fn a_tree_that_is_too_deep_loses_no_packet() {
     assert!(freed > 0, "no tree was too deep");
 }
 
-/// Of an IPv6 packet the label is no part of the flow.
+/// The label of an IPv6 packet is no part of the flow.
 #[test]
 fn rotating_flow_labels_are_one_flow() {
     static SQF: LazyLock<Native> = LazyLock::new(|| Native::discipline("sqf"));

@@ -27,7 +27,7 @@ const QUEUE_MS: f64 = 5.0;
 struct Forecast {
     /// Probability of each bin.
     bins: Vec<f64>,
-    /// Of the last bin, bit/s.
+    /// Rate of the last bin, bit/s.
     most: f64,
     /// Weights of a step by some bins in a tick, and in the time ahead.
     spread: [Vec<f64>; 2],

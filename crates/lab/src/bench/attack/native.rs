@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::traffic::{Asked, Kept, RATE, Run};
 
-/// Those of the programs that take no parameters of their own.
+/// Disciplines of the programs that take no parameters of their own.
 const PROGRAMS: [Discipline; 4] = [
     Discipline::Fifo,
     Discipline::Fq,

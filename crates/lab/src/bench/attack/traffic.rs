@@ -23,7 +23,7 @@ const MS: u64 = 1_000_000;
 /// 20 ms of G.711 with the headers of RTP, UDP and IPv4.
 const VOICE_BYTES: u32 = 200;
 const VOICE_PERIOD: u64 = 20 * MS;
-/// Of the bulk transfer, without the queue.
+/// RTT of the bulk transfer, without the queue.
 const ROUND_TRIP: u64 = 40 * MS;
 const BULK_BEGINS: u64 = 500 * MS;
 /// Earlier arrivals are not counted.
@@ -36,7 +36,7 @@ const END: u64 = 10_000 * MS;
 #[derive(Clone, Copy, Debug)]
 pub struct Flood {
     pub flows: u32,
-    /// Of each packet, IP header included.
+    /// Bytes of each packet, IP header included.
     pub bytes: u32,
     /// IPv6, each packet with another flow label.
     pub v6: bool,
@@ -117,7 +117,7 @@ impl Run {
     }
 }
 
-/// Of packets that came and those that left, each with its time.
+/// Measurement from the packets that came and those that left, each with its time.
 fn kept(packets: &[Sent], left: &[(u64, u32)]) -> Kept {
     let counted = |sent: &&Sent| sent.source == VOICE && (WARM..LATE).contains(&sent.at);
     let came = packets.iter().filter(counted).count();

@@ -33,7 +33,7 @@ pub struct Paced {
     pub wanted: f64,
     /// Packets a second that left.
     pub rate: f64,
-    /// Of those that left, the bare loop's included, in percent; the others found the receiver's buffer full.
+    /// Share of the departures that was received, the bare loop's included, in percent; the receiver's buffer was full for the others.
     received_percent: f64,
     /// Processor time of the sending thread, the kernel's for it included.
     pub core_percent: f64,
@@ -136,7 +136,7 @@ impl Turn {
 }
 
 impl Paced {
-    /// Of as many turns of the sender as of the bare loop, in the order in which they were taken.
+    /// Result of as many turns of the sender as of the bare loop, in the order in which they were taken.
     pub fn of(with: &[Turn], without: &[Turn]) -> Self {
         let ratio = |figure: &dyn Fn(&Turn) -> f64| {
             let pairs = with.iter().zip(without);

@@ -15,7 +15,7 @@ pub struct Attack {
     pub hosts: f64,
     /// Without headers.
     pub payload_bytes: f64,
-    /// Of all flows, while they are on.
+    /// Rate of all flows together, while they are on.
     pub rate_kbit: f64,
     pub on_ms: f64,
     /// Below [`Attack::ALWAYS_ON`] it is never off.

@@ -11,7 +11,7 @@ use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{largest, mean, only, plain, smallest};
 
-/// Of all streams.
+/// Values of beta of all streams.
 fn betas(ks: &[f64]) -> Vec<f64> {
     ks.iter().map(|k| k / (k + 1.0)).collect()
 }

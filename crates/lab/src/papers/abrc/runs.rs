@@ -17,7 +17,7 @@ pub struct Row {
     pub k: f64,
     /// The paper's, in Mbit/s.
     pub abrc: f64,
-    /// Of all downloads.
+    /// Rate of all downloads.
     pub tcp: f64,
 }
 
@@ -46,7 +46,7 @@ pub struct Variant {
     pub name: &'static str,
     /// For the report.
     pub says: &'static str,
-    /// Of the controller.
+    /// Keys of the controller.
     pub keys: &'static str,
     /// Whether the sender's timer is that of 2004 ([`TICK`]).
     pub ticks: bool,
@@ -136,9 +136,9 @@ pub struct Choice {
     pub name: &'static str,
     /// For the report.
     pub says: &'static str,
-    /// Of the controller.
+    /// Keys of the controller.
     keys: &'static str,
-    /// Of the scenario.
+    /// Settings of the scenario.
     set: &'static [&'static str],
 }
 

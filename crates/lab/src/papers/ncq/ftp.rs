@@ -96,7 +96,7 @@ impl Tasks {
         FLOWS.iter().map(each).collect()
     }
 
-    /// Of all numbers of flows, each with DropTail's.
+    /// Pairs of runs for all numbers of flows, each with DropTail's.
     fn pairs<'a>(self, r: &'a Results, queue: &str) -> Vec<Pairs<'a>> {
         let pairs = |n| in_pairs(self.runs(r, queue, n), self.runs(r, "fifo", n));
         FLOWS.map(pairs).into()

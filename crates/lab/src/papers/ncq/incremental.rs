@@ -16,9 +16,9 @@ use crate::papers::figures::{
 
 const FILE: &str = "papers/ncq/incremental.toml";
 const SETUP: &str = "four bottlenecks of 10 Mbit/s and 100 packets in a row; 1 to 50 downloads and 1 to 10 calls over all of them, three downloads across each, three the opposite way; 60 s, threshold 3 %; topology and crossing traffic chosen by us";
-/// Of the paper.
+/// Runs of the paper.
 const RUNS: u64 = 50;
-/// That can run NCQ.
+/// Routers that can run NCQ.
 const ROUTERS: usize = 4;
 /// Added to a run's number where only its random numbers are others.
 const OTHER_SEEDS: u64 = 1000;

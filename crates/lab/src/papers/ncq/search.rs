@@ -10,11 +10,11 @@ use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::Table;
 use crate::papers::figures::{mean, paired, plain};
 
-/// Of the bottleneck, Mbit/s.
+/// Rates of the bottleneck, Mbit/s.
 const RATES: [u32; 4] = [2, 5, 10, 20];
-/// Of the bottleneck one way, ms; 10 ms more are outside of it.
+/// One-way delays of the bottleneck, ms; 10 ms more are outside of it.
 const DELAYS: [u32; 4] = [5, 20, 50, 100];
-/// Of the bottleneck, packets.
+/// Buffers of the bottleneck, packets.
 const BUFFERS: [u32; 4] = [20, 50, 100, 200];
 const RUNS: usize = 3;
 

@@ -15,7 +15,7 @@ use policing::POLICING;
 use receiver::RECEIVER;
 use streams::STREAMS;
 
-/// Of the paper's runs.
+/// Duration of the paper's runs.
 const SECONDS: u64 = 600;
 
 /// An experiment with the rates that are due in it, Mbit/s.

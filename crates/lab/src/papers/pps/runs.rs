@@ -128,9 +128,9 @@ pub struct Variant {
     pub name: &'static str,
     /// For the report.
     pub says: &'static str,
-    /// Of the scenario.
+    /// Settings of the scenario.
     set: &'static [&'static str],
-    /// Of each queue that is `tred`.
+    /// Settings of each queue that is `tred`.
     queue: &'static [&'static str],
 }
 
@@ -224,7 +224,7 @@ const OURS_POLICED: Variant = Variant {
     ..OURS
 };
 
-/// Those of Fig. 7.
+/// Variants of Fig. 7.
 pub const FIG7: [Variant; 7] = [
     OURS,
     PAPERS,

@@ -18,7 +18,7 @@ const CONTROLLERS: [(&str, &str); 5] = [
     ("scream", "SCReAMv2"),
     ("gcc", "GCC"),
 ];
-/// Of [`super::CONTROLLERS`] the case has these cells already.
+/// Controllers whose cells the case has already.
 const THERE: [&str; 2] = super::CONTROLLERS;
 
 /// A thing of a case that is changed alone, for all controllers.

@@ -20,7 +20,7 @@ const RUNS: usize = 30;
 const LOSS: [u32; 10] = [0, 1, 2, 5, 10, 20, 30, 50, 80, 100];
 /// Rate limits in kbit/s; the load is the call's 374 and two TCP flows.
 const RATES: [u32; 10] = [500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000];
-/// Those of them at which one choice is changed.
+/// Rate limits at which one choice is changed.
 const SOME: [u32; 4] = [600, 800, 1000, 1200];
 
 /// Runs of one kind: `PREFIX/POLICY/X`, X being what is swept.
@@ -298,7 +298,7 @@ pub fn cells(_full: bool, world: World) -> Vec<Cell> {
     cells
 }
 
-/// Those beside the kernel's TCP.
+/// Cells beside the kernel's TCP.
 fn kernel_cells() -> Vec<Cell> {
     let cells = KERNEL.iter().map(|sweep| sweep.cells(&["fifo", "sbpn2"]));
     cells.flatten().collect()

@@ -77,7 +77,7 @@ fn buffer(packets: u32, n: u32) -> Key {
     Key::new(format!("buffer/{packets}/{n}"))
 }
 
-/// Those that the runs tell of.
+/// Claims that the runs decide.
 pub fn claims(r: &Results) -> Vec<Claim> {
     match r.has(&upload(KEYS[0])) {
         true => vec![over_tcp(r), source_port(r), buffers(r)],

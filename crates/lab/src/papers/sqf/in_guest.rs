@@ -20,7 +20,7 @@ const OURS: [Discipline; 3] = [Discipline::Fifo, Discipline::Fq, Discipline::Sqf
 /// As they come, but for the rate.
 const LINUX: [&str; 2] = ["fq_codel", "cake"];
 
-/// Those of the paper that are in the kernel, then Linux's own.
+/// Disciplines of the paper that are in the kernel, then Linux's own.
 fn disciplines() -> Vec<&'static str> {
     let ours = OURS.into_iter().filter(|d| bpf::has_program(*d));
     ours.map(Discipline::name).chain(LINUX).collect()

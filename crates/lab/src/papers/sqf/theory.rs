@@ -8,7 +8,7 @@ use super::figures::line;
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::only;
 
-/// Those that need no run; their charts take a while.
+/// Claims that need no run; their charts take a while.
 pub static CLOSED_FORMS: LazyLock<[Claim; 3]> =
     LazyLock::new(|| [fig3_probability(), fig3_fair_share(), fig4_time()]);
 

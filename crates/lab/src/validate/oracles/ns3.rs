@@ -12,7 +12,7 @@ use makeway_sim::tcp::{Config, DelayedAck, Halved, Recovery, Variant};
 use crate::validate::oracle::{Bench, Case, Known, Ours, Question};
 
 const SCENARIO: &str = include_str!("../ns3.toml");
-/// Of each mean.
+/// Seeds of each mean.
 pub const SEEDS: u64 = 10;
 /// Downloads start within this time.
 const STARTS: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ pub const FQ_CODEL: [&str; 4] = [
     "link.line.queue.codel.mtu=1501B",
 ];
 
-/// Of what is measured: its name and unit.
+/// Name and unit of each measured figure.
 pub const FIGURES: [(&str, &str); 4] = [
     ("goodput", "Mbit/s"),
     ("sojourn", "ms"),

@@ -16,7 +16,7 @@ const FOLDER: &str = "out/validate";
 const SECONDS: u64 = 60;
 /// Runs at a time.
 const JOBS: usize = 4;
-/// Of ours, whose mean counts.
+/// Runs of ours, whose mean counts.
 const OURS: usize = 20;
 /// Largest relative distance of ours from theirs.
 const SHARE: f64 = 0.1;

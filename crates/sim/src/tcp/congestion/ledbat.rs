@@ -15,7 +15,7 @@
 
 use makeway_core::units::{Duration, Instant};
 
-/// Of queueing delay: no more than 100 ms (§2.4.2 allows less).
+/// Target of queueing delay: no more than 100 ms (§2.4.2 allows less).
 const TARGET: f64 = 0.1;
 /// In segments.
 const LEAST: u64 = 2;

@@ -15,9 +15,9 @@ pub struct Stream {
     pub ssrc: u32,
     /// 0 to 127, but not 64 to 95 (RFC 5761 §4).
     pub payload_type: u8,
-    /// Of RTP time stamps, in Hz.
+    /// RTP clock rate in Hz.
     pub clock_rate: u32,
-    /// Of its datagrams; 0 is the most important.
+    /// Class of its datagrams; 0 is the most important.
     pub class: u8,
 }
 
@@ -35,7 +35,7 @@ pub struct SendingConfig {
     pub rtx: RtxConfig,
     /// NTP time of [`Instant::ZERO`](makeway_core::units::Instant::ZERO).
     pub ntp: NtpEpoch,
-    /// Of first sequence numbers, first time stamps and RTCP's times.
+    /// Seed of first sequence numbers, first time stamps and RTCP's intervals.
     pub seed: u64,
 }
 

@@ -13,7 +13,7 @@ fn sending() -> Sending<Fixed, Listening, Sbpn1> {
     Sending::new(sending_config(), fixed, Listening::default(), policy).unwrap()
 }
 
-/// Of the video, with 100 ms from `ms` on.
+/// Frame of the video, with 100 ms from `ms` on.
 fn frame(ms: u64, lens: &[usize], depends_on: &[FrameId]) -> PacketFrame {
     PacketFrame {
         stream: 1,

@@ -69,7 +69,7 @@ pub fn changed(name: &str) -> Key {
     Key::new(format!("udp/printed-{name}/again"))
 }
 
-/// Those as printed behind a second link, with one choice of ours each.
+/// Cells of the streams as printed behind a second link, with one choice of ours each.
 pub fn cells() -> impl Iterator<Item = Cell> {
     CHANGED.into_iter().map(|(name, _, without)| {
         let again = &STREAMS[2];
