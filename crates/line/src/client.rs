@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures: idle, a download, an upload, with probes all the time.
+//! Measurement: idle, a download, an upload, with probes all the time.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -19,27 +19,27 @@ use crate::socket::{Until, connected};
 /// Threads that probe, and the time from one's probe to its next: 20 probes in a second at most, about 80 kbit/s.
 const PROBERS: u32 = 4;
 const PERIOD: Duration = Duration::from_millis(200);
-/// A connection takes at most so long, from the first packet to the end of the server's answer; a probe without one is lost.
+/// Longest time of a connection, from the first packet to the end of the server's answer; a probe without an answer is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Counts of a connection at most: those of 100 s, and a server ends an upload after 20.
+/// Most counts of a connection: those of 100 s, and a server ends an upload after 20.
 const MOST_COUNTS: usize = 1000;
-/// Characters of a server's words that are shown.
+/// Most characters of a server's answer that are shown.
 const MOST_WORDS: usize = 200;
-/// A measurement may take so much longer than its phases: connections of its loads, and a busy machine.
+/// Margin of a measurement beyond its phases: connections of its loads, and a busy machine.
 const MARGIN: Duration = Duration::from_secs(20);
 /// Share of a phase with load before its probes count.
 const RAMP: f64 = 0.25;
-/// For the queue of a phase to drain before the next.
+/// Longest time for the queue of a phase to drain before the next.
 const MOST_DRAIN: Duration = Duration::from_secs(8);
 
-/// How a line is measured.
+/// Plan of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The server behind the line.
+    /// Server behind the link.
     pub server: SocketAddr,
     /// Its token.
     pub token: String,
-    /// Interface of the line, where routes would choose another.
+    /// Interface of the link, where routes would choose another.
     pub interface: Option<String>,
     /// Duration without load.
     pub idle: Duration,
@@ -47,12 +47,12 @@ pub struct Plan {
     pub load: Duration,
     /// Connections of the load.
     pub connections: u32,
-    /// Bytes of a direction: it ends early after so many.
+    /// Limit in bytes of a direction, which then ends early.
     pub most_bytes: u64,
 }
 
 impl Plan {
-    /// The usual one: 3 s and twice 8 s, four connections, 1 GB in each direction at most.
+    /// Usual plan: 3 s and twice 8 s, four connections, 1 GB in each direction at most.
     pub fn new(server: SocketAddr, token: String) -> Self {
         Self {
             server,
@@ -65,10 +65,10 @@ impl Plan {
         }
     }
 
-    /// A measurement ends after this in any case, once answers that are awaited have come or their 3 s are over; rates that were taken
+    /// Bound of a measurement, once answers that are awaited have come or their 3 s are over; then the rates that were taken
     /// off for it come back.
     pub fn longest(&self) -> Duration {
-        // Of each phase the last probe as well, and of the whole the first connection.
+        // The last probe of each phase as well, and the first connection.
         self.idle + 2 * (self.load + MOST_DRAIN + PATIENCE) + PATIENCE + MARGIN
     }
 }
@@ -82,10 +82,10 @@ pub struct Stage {
     pub duration: Duration,
 }
 
-/// Why a line was not measured.
+/// Reason why a link was not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// No connection.
+    /// The server cannot be reached.
     #[error(
         "the server {server} cannot be reached: {source}; start it there by `makeway tune --serve 0.0.0.0:8482`"
     )]
@@ -95,18 +95,18 @@ pub enum LineError {
         /// The system's error.
         source: io::Error,
     },
-    /// It refuses.
+    /// The server refuses.
     #[error("the server {server} refuses: {why}")]
     Refused {
         /// Its address.
         server: SocketAddr,
-        /// Its words.
+        /// Its answer.
         why: String,
     },
     /// The load broke off.
     #[error("the {phase} broke off: {source}", phase = if *upload { "upload" } else { "download" })]
     Broken {
-        /// Which.
+        /// Direction of the load.
         upload: bool,
         /// The system's error.
         source: io::Error,
@@ -120,12 +120,12 @@ pub enum LineError {
     /// No token.
     #[error("{file}: {why}")]
     Token {
-        /// Its file.
+        /// File of the token.
         file: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
-    /// The server makes it last.
+    /// The measurement took longer than the bound.
     #[error(
         "the server {server} is too slow: the measurement did not end within {} s; try another one, or when it is less busy",
         longest.as_secs()
@@ -136,17 +136,17 @@ pub enum LineError {
         /// The bound.
         longest: Duration,
     },
-    /// It was asked to end.
+    /// The measurement was stopped.
     #[error("stopped")]
     Stopped,
 }
 
-/// What all threads of a measurement share.
+/// State shared by all threads of a measurement.
 struct Shared<'p> {
     plan: &'p Plan,
     began: Instant,
     stop: &'p AtomicBool,
-    /// 0 to 2: the phase now; a probe belongs to the one in which it began.
+    /// Current phase, 0 to 2; a probe belongs to the one in which it began.
     phase: AtomicU64,
     ends: AtomicBool,
     probes: Mutex<Vec<Probe>>,
@@ -159,7 +159,7 @@ impl Shared<'_> {
         PHASES[self.phase.load(Ordering::Relaxed) as usize % PHASES.len()]
     }
 
-    /// Whether to go on.
+    /// Continues unless the measurement was stopped or is too long.
     fn goes_on(&self) -> Result<(), LineError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(LineError::Stopped);
@@ -190,7 +190,7 @@ impl Shared<'_> {
     }
 }
 
-/// Opens a connection for `word`; the server's answer.
+/// Opens a connection for `word`; returns the server's answer with it.
 fn ask(plan: &Plan, word: Word) -> io::Result<(TcpStream, String)> {
     let end = Instant::now() + PATIENCE;
     let mut stream = connected(plan.server, plan.interface.as_deref(), PATIENCE)?;
@@ -207,12 +207,12 @@ fn open(plan: &Plan, word: Word) -> Result<TcpStream, LineError> {
     let server = plan.server;
     let unreachable = |source| LineError::Unreachable { server, source };
     let (stream, answer) = ask(plan, word).map_err(unreachable)?;
-    // Of each read of a load.
+    // Timeout of each read of a load.
     let timeout = stream.set_read_timeout(Some(PATIENCE));
     timeout.map_err(unreachable)?;
     match answer == OK.trim_end() {
         true => Ok(stream),
-        // It is shown on a terminal.
+        // The text is shown on a terminal.
         false => Err(LineError::Refused {
             server,
             why: answer.escape_debug().take(MOST_WORDS).collect(),
@@ -237,7 +237,7 @@ fn prober(shared: &Shared<'_>, number: u32) {
         probes.push(Probe { at_s, phase, ms });
         drop(probes);
         due += PERIOD;
-        // One that took longer is followed by the next at its next turn.
+        // A probe that took longer is followed by the next at its next turn.
         while due < Instant::now() {
             due += PERIOD;
         }
@@ -303,7 +303,7 @@ fn run_load(shared: &Shared<'_>, word: Word) -> Result<f64, LineError> {
     thread::scope(|scope| {
         for (stream, of_server) in streams.iter().zip(&of_server) {
             let told = |done: io::Result<()>| {
-                // At the end each of them breaks off.
+                // At the end each connection breaks off.
                 if let (Err(error), false) = (done, ending.load(Ordering::Relaxed)) {
                     let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                     failed.get_or_insert(error);
@@ -332,7 +332,7 @@ fn run_load(shared: &Shared<'_>, word: Word) -> Result<f64, LineError> {
         }
         ending.store(true, Ordering::Relaxed);
         for stream in &streams {
-            // Packets that wait here are dropped: those that wait in the line are enough to drain.
+            // Packets that wait here are dropped: those that wait in the link are enough to drain.
             let _ = set_socket_linger(stream.as_fd(), Some(Duration::ZERO));
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -343,7 +343,7 @@ fn run_load(shared: &Shared<'_>, word: Word) -> Result<f64, LineError> {
     }
     let bps = match upload {
         false => rate_of(&counts),
-        // By the server's clock, each connection by itself.
+        // Each connection by itself, by the server's clock.
         true => (of_server.into_iter())
             .map(|one| rate_of(&one.into_inner().unwrap_or_else(PoisonError::into_inner)))
             .sum(),
@@ -377,7 +377,7 @@ fn rest(shared: &Shared<'_>, time: Duration) -> Result<(), LineError> {
     Ok(())
 }
 
-/// Measures a line; `told` hears of each phase as it begins.
+/// Measures a link; `told` hears of each phase as it begins.
 ///
 /// # Errors
 /// The server cannot be reached, refuses or breaks off; it is too slow ([`Plan::longest`]); `stop` was set.
@@ -386,7 +386,7 @@ pub fn measure(
     stop: &AtomicBool,
     mut told: impl FnMut(Stage),
 ) -> Result<Measured, LineError> {
-    // Says at once what is wrong.
+    // A fault is reported at once.
     drop(open(plan, Word::Ping)?);
     let shared = Shared {
         plan,
@@ -428,7 +428,7 @@ fn phases(shared: &Shared<'_>, told: &mut impl FnMut(Stage)) -> Result<Measured,
         let from_s = shared.now_s();
         let bps = run_load(shared, word)?;
         let to_s = shared.now_s();
-        // Those that began under load are answered meanwhile; those that begin now see a queue that drains: they are shown, and do not count.
+        // Probes that began under load are answered meanwhile; those that begin now see a queue that drains: they are shown, and do not count.
         drain(shared, &idle);
         let mut probes = shared.since(from_s + RAMP * (to_s - from_s));
         probes.retain(|one| one.at_s < to_s);
@@ -464,7 +464,7 @@ mod tests {
                 });
             }
         });
-        // One, which is there in time and has 8 s of load before it.
+        // One probe, which is there in time and has 8 s of load before it.
         for connections in [200, 1] {
             let plan = Plan {
                 connections,

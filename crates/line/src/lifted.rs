@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rates of a running makeway, off for a while.
+//! Removal of a running makeway's rates for a while.
 
 use makeway_gateway::control::client::{self, AskError};
 use makeway_gateway::control::protocol::{Settings, Status};
 use makeway_gateway::rules::Direction;
 
-/// Rate that stands for "no limit", which a shaper cannot express: above any line that needs one.
+/// Rate that stands for "no limit", which a shaper cannot express: above any link that needs one.
 const OPEN_BPS: u64 = 10_000_000_000;
 
-/// Why rates stay as they are.
+/// Reason why rates stay as they are.
 #[derive(Debug, thiserror::Error)]
 pub enum LiftError {
     /// The instance could not be asked, or refuses.
@@ -21,7 +21,7 @@ pub enum LiftError {
     Autorate(String),
 }
 
-/// An interface whose makeway lets everything pass until this is dropped.
+/// An interface whose makeway limits no rate until this is dropped.
 #[derive(Debug)]
 pub struct Lifted {
     interface: String,
@@ -43,10 +43,10 @@ pub fn rates(status: &Status) -> Settings {
 }
 
 impl Lifted {
-    /// Takes the rates of the makeway on `interface` off.
+    /// Removes the rates of the makeway on `interface`.
     ///
     /// # Errors
-    /// None runs there; it refuses; it has autorate.
+    /// No instance runs there; it refuses; it has autorate.
     pub fn new(interface: &str) -> Result<Self, LiftError> {
         let status = client::status(interface)?;
         if status.autorate.is_some() {
@@ -58,7 +58,7 @@ impl Lifted {
             down_bps: before.down_bps.map(|_| OPEN_BPS),
             ..Settings::default()
         };
-        // Made first: if the change fails half-way, the rates come back.
+        // `Lifted` is made first: if the change fails half-way, the rates come back.
         let lifted = Self {
             interface: interface.into(),
             before,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The line that a client sends first: `makeway-line/1 WORD TOKEN`.
+//! The first line of a client: `makeway-line/1 WORD TOKEN`.
 
 use std::io::{self, ErrorKind, Read};
 use std::time::Duration;
@@ -11,10 +11,10 @@ const LONGEST: usize = 128;
 /// The server's line, if it does as asked; else a reason in one line.
 pub const OK: &str = "ok\n";
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Nothing but the answer.
+    /// An answer alone.
     Ping,
     /// The server sends until the client has closed.
     Down,
@@ -41,11 +41,11 @@ impl Word {
     }
 }
 
-/// Bytes that the server has read of an upload, and when it had: on the way the message may be held up.
+/// Bytes of an upload that the server has read, and when it had: on the path the message may be held up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     pub bytes: u64,
-    /// Since the upload began.
+    /// Time since the upload began.
     pub at: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Count {
     }
 }
 
-/// A line without its end. How long it may take is the stream's matter.
+/// A line without its end. The stream limits its time.
 ///
 /// # Errors
 /// The stream fails; or the line is too long, or no text.

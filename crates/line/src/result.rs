@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures of a line, a letter, and the rates that they propose.
+//! Figures of a link, a letter, and the rates that they propose.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 /// Share of the samples that the mean of responsiveness keeps: the highest go, as the draft trims them.
 const KEPT: f64 = 0.95;
-/// Shares of the line's own rate, up and down (docs/guide/which-rate.md).
+/// Shares of the measured rate, up and down (docs/guide/which-rate.md).
 const SHARES: (f64, f64) = (0.95, 0.90);
 
-/// Load of the line at a time.
+/// Load of the link at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum Phase {
-    /// None of ours.
+    /// No load of ours.
     #[default]
     Idle,
     /// A download.
@@ -31,9 +31,9 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Probe {
-    /// Its begin, in seconds since the measurement began.
+    /// Begin of the probe, in seconds since the measurement began.
     pub at_s: f64,
-    /// Load meanwhile.
+    /// Load during the probe.
     pub phase: Phase,
     /// Mean of two round trips, the handshake and a request; `None`: no answer within 3 s.
     pub ms: Option<f64>,
@@ -45,13 +45,13 @@ pub struct Probe {
 pub struct Latency {
     /// Probes that were answered.
     pub answered: u64,
-    /// Probes that were not.
+    /// Probes that were lost.
     pub lost: u64,
-    /// Median.
+    /// Median in ms.
     pub p50_ms: f64,
-    /// 90th percentile.
+    /// 90th percentile in ms.
     pub p90_ms: f64,
-    /// Largest.
+    /// Largest in ms.
     pub max_ms: f64,
     /// Round trips per minute: 60 s over the mean of the lowest 95 % of the samples.
     pub rpm: f64,
@@ -67,7 +67,7 @@ pub struct Load {
     pub latency: Latency,
     /// 90th percentile of the latency, less the idle median.
     pub added_ms: f64,
-    /// Grade of that.
+    /// Grade of that increase.
     pub letter: Letter,
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for Letter {
     }
 }
 
-/// All figures of a line.
+/// All figures of a link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Measured {
@@ -155,7 +155,7 @@ pub fn latency(probes: &[Probe]) -> Latency {
     }
 }
 
-/// Figures of a phase: `probes` are those under load, `idle` the latency without.
+/// Figures of a phase: `probes` are those under load, `idle` the latency without load.
 pub fn load(payload_bps: f64, probes: &[Probe], idle: &Latency) -> Load {
     let latency = latency(probes);
     let added_ms = (latency.p90_ms - idle.p50_ms).max(0.0);
@@ -163,7 +163,7 @@ pub fn load(payload_bps: f64, probes: &[Probe], idle: &Latency) -> Load {
         payload_bps,
         latency,
         added_ms,
-        // Probes that got no answer have no latency, and the line no grade but the last.
+        // Probes that got no answer have no latency, and the link no grade but the last.
         letter: match latency.answered > latency.lost {
             true => Letter::of(added_ms),
             false => Letter::F,
@@ -171,7 +171,7 @@ pub fn load(payload_bps: f64, probes: &[Probe], idle: &Latency) -> Load {
     }
 }
 
-/// Rate of payload as bytes arrived: `counts` are times since the begin and bytes so far; over the last half of the time.
+/// Rate of payload as bytes arrived, over the last half of the time: `counts` are times since the begin and bytes so far.
 pub fn rate_of(counts: &[(Duration, u64)]) -> f64 {
     let Some(&(end, all)) = counts.last() else {
         return 0.0;
@@ -202,7 +202,7 @@ pub struct Proposal {
     pub download: Rate,
 }
 
-/// 95 % of the line's rate up and 90 % down, each to two digits below its first, so that nobody reads more into it than there is.
+/// 95 % of the measured rate up and 90 % down, each to two digits below its first, since more would pretend accuracy.
 /// `None` if a direction carried nothing.
 pub fn propose(upload_bps: f64, download_bps: f64) -> Option<Proposal> {
     let share = |bps: f64, share: f64| {
@@ -238,7 +238,7 @@ mod tests {
             (told.p50_ms, told.p90_ms, told.max_ms),
             (100.0, 180.0, 200.0)
         );
-        // Of 10 to 190 ms the mean is 100 ms: 600 a minute.
+        // The mean of 10 to 190 ms is 100 ms: 600 a minute.
         assert!((told.rpm - 600.0).abs() < 1e-9, "{}", told.rpm);
         assert_eq!(latency(&[]), Latency::default());
     }

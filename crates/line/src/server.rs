@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The other end of a line: answers probes, sends downloads, counts uploads, for those who have the token.
+//! Server behind a link: answers probes, sends downloads, counts uploads, for clients with the token.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,22 +14,22 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::request::{Count, OK, Word, read_line};
 use crate::socket::{self, Until};
 
-/// Between two counts of an upload.
+/// Time between two counts of an upload.
 pub const COUNTS: Duration = Duration::from_millis(100);
-/// A client has so long for its line, and for each write to it.
+/// Longest time for a client's request, and for each write to it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Refusals: whoever has not the token learns nothing else.
+/// Refusals; a client without the token learns nothing else.
 const NOT_ALLOWED: &str = "not the token\n";
 const BUSY: &str = "busy\n";
 
-/// Bounds of what all clients together may ask for.
+/// Bounds of all clients together.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Connections at a time.
     pub connections: usize,
     /// Connections of one address at a time, or of one /64 of IPv6: a host has all of it.
     pub of_address: usize,
-    /// Downloads and uploads among them.
+    /// Downloads and uploads among the connections.
     pub loads: usize,
     /// Bytes of a download or an upload.
     pub bytes: u64,
@@ -62,19 +62,19 @@ pub fn secret() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// One of a bounded number, as long as it lives.
-struct Place(Arc<AtomicUsize>);
+/// Permit for one of a bounded number, as long as it lives.
+struct Permit(Arc<AtomicUsize>);
 
-impl Place {
+impl Permit {
     fn of(all: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
         // Counted again when this is dropped, also if there are too many.
-        let place = Self(Arc::clone(all));
+        let permit = Self(Arc::clone(all));
         let before = all.fetch_add(1, Ordering::Relaxed);
-        (before < most).then_some(place)
+        (before < most).then_some(permit)
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -83,7 +83,7 @@ impl Drop for Place {
 /// Connections of each address that has any.
 type Addresses = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
-/// One of a bounded number of an address, as long as it lives.
+/// Permit for one of a bounded number of an address, as long as it lives.
 struct Share {
     all: Addresses,
     address: IpAddr,
@@ -129,14 +129,14 @@ pub fn serve(listener: &TcpListener, token: &str, bounds: Bounds) -> io::Result<
     loop {
         let (mut stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
-            // A client that went away since, or no descriptor left for it.
+            // A client that has disconnected since, or no descriptor left for it.
             Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(error),
             Err(_) => {
                 thread::sleep(Duration::from_millis(10));
                 continue;
             }
         };
-        let Some(place) = Place::of(&connections, bounds.connections) else {
+        let Some(permit) = Permit::of(&connections, bounds.connections) else {
             continue;
         };
         let Some(share) = Share::of(&addresses, peer.ip(), bounds.of_address) else {
@@ -146,11 +146,11 @@ pub fn serve(listener: &TcpListener, token: &str, bounds: Bounds) -> io::Result<
         };
         let (token, loads) = (token.to_owned(), Arc::clone(&loads));
         let answer = move || {
-            let _places = (place, share);
-            // A client that breaks off tells its user itself.
+            let _permits = (permit, share);
+            // A client that breaks off reports that to its user itself.
             let _ = answer(socket::prepared(stream), &token, &loads, bounds);
         };
-        // Without a thread it is closed.
+        // Without a thread the connection is closed.
         let _ = thread::Builder::new().name("line".into()).spawn(answer);
     }
 }
@@ -173,7 +173,7 @@ fn answer(
     if word == Word::Ping {
         return stream.write_all(OK.as_bytes());
     }
-    let Some(_load) = Place::of(loads, bounds.loads) else {
+    let Some(_load) = Permit::of(loads, bounds.loads) else {
         return stream.write_all(BUSY.as_bytes());
     };
     stream.write_all(OK.as_bytes())?;
@@ -214,7 +214,7 @@ fn count(stream: &mut TcpStream, bounds: Bounds) -> io::Result<()> {
     }
 }
 
-/// In a time that does not depend on the first difference.
+/// Compares in a time that does not depend on the first difference.
 fn is_same(a: &str, b: &str) -> bool {
     let pairs = a.bytes().zip(b.bytes());
     let differ = pairs.fold(0, |all, (a, b)| all | (a ^ b));

@@ -26,7 +26,7 @@ pub fn connected(
     if let Some(name) = interface {
         bind_to_interface(&socket, name)?;
     }
-    // Of connect(2) as well (socket(7)).
+    // The timeout of connect(2) as well (socket(7)).
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(patience))?;
     connect(&socket, &to)?;
@@ -35,9 +35,9 @@ pub fn connected(
 
 /// Reads of a stream until a time, however many they are: the timeout of a socket alone is that of each read.
 pub struct Until<'s> {
-    /// Its own read timeout is another afterwards.
+    /// The stream; its own read timeout is another afterwards.
     pub stream: &'s TcpStream,
-    /// Reads fail from then on.
+    /// End of the time: reads fail from then on.
     pub end: Instant,
 }
 
@@ -55,7 +55,7 @@ impl Read for Until<'_> {
 
 /// Sends small messages at once, and fills a buffer as most hosts do: BBR would leave most of it empty.
 pub fn prepared(stream: TcpStream) -> TcpStream {
-    // Both are refinements: a kernel without CUBIC still measures the line.
+    // Both are refinements: a kernel without CUBIC still measures the link.
     let _ = set_tcp_nodelay(&stream, true);
     let _ = set_tcp_congestion(&stream, "cubic");
     stream

@@ -26,13 +26,13 @@ use crate::server::Shared;
 use crate::session::is_same_origin;
 use crate::{Change, Request};
 
-/// Most pages that are open at a time, and as many more of those who have a session: strangers' pages keep no operator out.
+/// Most pages that are open at a time, and as many more of visitors with a session: pages of strangers keep no operator out.
 const MOST_PAGES: (usize, usize) = (32, 8);
-/// An answer of the history is told again for so long.
+/// Time for which an answer of the history is given again.
 const FRESH: Duration = Duration::from_secs(10);
-/// After a wrong token.
+/// Delay after a wrong token.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A change may wait for an instance that stands still until it is killed.
+/// Longest time of a change: it may wait for an instance that stands still until it is killed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 type State_ = State<Arc<Shared>>;
@@ -48,20 +48,20 @@ pub struct Error {
     error: String,
 }
 
-/// Nothing to tell: it was done.
+/// Empty answer: the request was done.
 #[derive(Serialize, ToSchema)]
 pub struct Done {}
 
-/// The service and its visitor.
+/// Service and visitor.
 #[derive(Serialize, ToSchema)]
 pub struct About {
     version: &'static str,
     /// Whether this session may change what runs.
     may_change: bool,
-    /// Where the token can be read, on the machine itself.
+    /// File with the token, on the machine itself.
     token_file: String,
     disciplines: Vec<OneDiscipline>,
-    /// The other end of measurements, if the file names one.
+    /// Server of measurements, if the file names one.
     line_server: Option<String>,
 }
 
@@ -89,7 +89,7 @@ struct OpenPage {
 }
 
 impl OpenPage {
-    /// An `EventSource` sends no headers of its own: the cookie is enough, since all it gives is this place.
+    /// An `EventSource` sends no headers of its own: the cookie is enough, since it is needed for this place alone.
     fn new(shared: &Arc<Shared>, headers: &HeaderMap) -> Option<Self> {
         let is_known = shared.sessions.is_known(headers);
         // Counted again when this is dropped, also if there are too many.
@@ -130,7 +130,7 @@ pub async fn live(State(shared): State_, headers: HeaderMap) -> Answer {
         loop {
             latest.changed().await.ok()?;
             let live = latest.borrow_and_update().live.clone();
-            // Before the first round there is nothing.
+            // Before the first round there is no state.
             if !live.is_empty() {
                 let event = sse::Event::default().data(live);
                 return Some((Ok::<_, Infallible>(event), (latest, page)));
@@ -168,7 +168,7 @@ pub async fn history(State(shared): State_, Path(span): Path<String>) -> Answer 
         StatusCode::NOT_FOUND,
         "ask for hour, day or month".into(),
     ))?;
-    // Held while the database is asked, so that any number of visitors cost it one question.
+    // The lock is held while the database is asked, so that any number of visitors cost it one question.
     let mut last = shared.told[span as usize].lock().await;
     let is_fresh = |last: &&(Instant, Bytes)| last.0.elapsed() < FRESH;
     if let Some((_, told)) = last.as_ref().filter(is_fresh) {
@@ -323,7 +323,7 @@ pub async fn measure(
     }
 }
 
-/// Rates that a measurement has taken off are its own to set.
+/// Rates that a measurement has removed are its own to set.
 fn is_quiet(shared: &Shared, interface: &str) -> Result<(), Refusal> {
     match shared.measurements.is_on(interface) {
         false => Ok(()),

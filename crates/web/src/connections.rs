@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections: so many at most, and each of them gets on or is ended.
+//! Connections: a bounded number, each of which makes progress or is ended.
 //!
-//! To connect takes no token. So a stranger's connections may cost neither the descriptors of the service nor another visitor's answer:
+//! A connection takes no token. So a stranger's connections may cost neither the descriptors of the service nor another visitor's answer
 //! one beyond the limit ends the oldest that waits for a request, or else the oldest request; streams have a limit of their own.
 
 use std::collections::BTreeMap;
@@ -34,23 +34,23 @@ use tokio::time::{Sleep, sleep, timeout};
 const BUFFER: usize = 32 << 10;
 /// Bytes that the kernel keeps for a client that does not take them.
 const KERNEL_BUFFER: usize = 64 << 10;
-/// After an accept that failed.
+/// Pause after an accept that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Most connections at a time.
     pub most: usize,
-    /// Connections of one address (IPv6: of one /64). Users of the machine itself share its addresses, and `most` alone limits them.
+    /// Most connections of one address (IPv6: of one /64). Users of the machine itself share its addresses, and `most` alone limits them.
     pub of_one: usize,
     /// Bytes of the longest body of a request.
     pub longest: usize,
-    /// From the connect, or the answer before, to the end of a request's head.
+    /// Longest time from the connect, or from the answer before, to the end of a request's head.
     pub head: Duration,
-    /// From there to the end of its body.
+    /// Longest time from there to the end of its body.
     pub body: Duration,
-    /// Until a client takes more of an answer or of a stream.
+    /// Longest time until a client takes more of an answer or of a stream.
     pub taken: Duration,
 }
 
@@ -67,9 +67,9 @@ impl Default for Limits {
     }
 }
 
-/// Answers by `router` for as long as it is polled.
+/// Answers through `router` for as long as it is polled.
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits) {
-    // Connections have them of the listener; without them `Patient` alone ends a stream that is not taken.
+    // Connections inherit these options of the listener; without them `Patient` alone ends a stream that is not taken.
     let _ = sockopt::set_socket_send_buffer_size(&listener, KERNEL_BUFFER);
     let _ = sockopt::set_tcp_user_timeout(&listener, limits.taken.as_millis() as u32);
     let all = Arc::new(Connections {
@@ -83,14 +83,14 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits) {
                 let full = [Errno::MFILE, Errno::NFILE].map(|one| Some(one.raw_os_error()));
                 let ended = full.contains(&error.raw_os_error()) && all.end_one(None);
                 if !ended {
-                    // It would fail at once again.
+                    // The accept would fail at once again.
                     sleep(PAUSE).await;
                 }
                 ended
             }
         };
         if made_room {
-            // Its task ends now, and gives its descriptor back.
+            // The task of the connection ends now, and closes its descriptor.
             yield_now().await;
         }
     }
@@ -99,7 +99,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits) {
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Doing {
-    /// No request of it is open.
+    /// No request is open.
     Waits,
     /// A request is read or answered.
     Asks,
@@ -118,15 +118,15 @@ struct Connection {
 #[derive(Debug)]
 struct Connections {
     limits: Limits,
-    /// By number, in the order of their start.
+    /// Connections by number, in the order of their start.
     table: Mutex<(u64, BTreeMap<u64, Connection>)>,
 }
 
-/// The address to which a limit applies: none on the machine itself.
+/// Address to which a limit applies: none on the machine itself.
 fn stranger(from: IpAddr) -> Option<IpAddr> {
     match from.to_canonical() {
         own if own.is_loopback() => None,
-        // A host chooses the rest by itself.
+        // The rest of the address is the host's own choice.
         IpAddr::V6(all) => {
             let bits = all.to_bits() & (u128::MAX << 64);
             Some(Ipv6Addr::from_bits(bits).into())
@@ -140,7 +140,7 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers on a connection, if there is room; whether another was ended for it.
+    /// Answers on a connection, if there is room; returns whether another was ended for it.
     fn add(self: &Arc<Self>, stream: TcpStream, from: SocketAddr, router: &Router) -> bool {
         let from = stranger(from.ip());
         let (all, of_one) = {
@@ -160,11 +160,11 @@ impl Connections {
         let mut locked = self.table();
         let (last, table) = &mut *locked;
         *last += 1;
-        let place = Arc::new(Place {
+        let row = Arc::new(Row {
             all: Arc::clone(self),
             number: *last,
         });
-        let task = tokio::spawn(connection(stream, place, router.clone()));
+        let task = tokio::spawn(connection(stream, row, router.clone()));
         let connection = Connection {
             from,
             doing: Doing::Waits,
@@ -175,7 +175,8 @@ impl Connections {
         ended
     }
 
-    /// Ends the connection that is missed least, of this address or of all; false if only streams are there.
+    /// Ends the oldest connection that waits for a request, or else the oldest request, of this address or of all; returns false if only
+    /// streams are there.
     fn end_one(&self, of: Option<IpAddr>) -> bool {
         let mut locked = self.table();
         let (_, table) = &mut *locked;
@@ -194,12 +195,12 @@ impl Connections {
 }
 
 /// A connection's row in the table.
-struct Place {
+struct Row {
     all: Arc<Connections>,
     number: u64,
 }
 
-impl Place {
+impl Row {
     fn is(&self, doing: Doing) {
         if let Some(one) = self.all.table().1.get_mut(&self.number) {
             one.doing = doing;
@@ -208,25 +209,25 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Row {
     fn drop(&mut self) {
         self.all.table().1.remove(&self.number);
     }
 }
 
-async fn connection(stream: TcpStream, place: Arc<Place>, router: Router) {
-    let limits = place.all.limits;
+async fn connection(stream: TcpStream, row: Arc<Row>, router: Router) {
+    let limits = row.all.limits;
     let router = TowerToHyperService::new(router);
     let service = service_fn(|request: Request<Incoming>| {
-        let (router, place) = (router.clone(), Arc::clone(&place));
+        let (router, row) = (router.clone(), Arc::clone(&row));
         async move {
-            place.is(Doing::Asks);
+            row.is(Doing::Asks);
             let response = answer(&router, request, limits).await;
             let kind = response.headers().get(header::CONTENT_TYPE);
             if kind.is_some_and(|kind| kind == "text/event-stream") {
-                place.is(Doing::Streams);
+                row.is(Doing::Streams);
             }
-            Ok::<_, Infallible>(response.map(|body| Answer { body, place }))
+            Ok::<_, Infallible>(response.map(|body| Answer { body, row }))
         }
     });
     let stream = Patient {
@@ -236,7 +237,7 @@ async fn connection(stream: TcpStream, place: Arc<Place>, router: Router) {
     };
     let ended = http1::Builder::new()
         .timer(TokioTimer::new())
-        // Also of a connection that is kept for a next request.
+        // The timeout of a connection that is kept for a next request too.
         .header_read_timeout(limits.head)
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), service);
@@ -269,7 +270,7 @@ async fn answer(
 /// Body of an answer; its connection waits after it.
 struct Answer {
     body: Body,
-    place: Arc<Place>,
+    row: Arc<Row>,
 }
 
 impl HttpBody for Answer {
@@ -294,7 +295,7 @@ impl HttpBody for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.place.is(Doing::Waits);
+        self.row.is(Doing::Waits);
     }
 }
 

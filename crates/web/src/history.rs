@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The last hour, day and month in SQLite: means and maxima of 1 s, 10 s and 5 min, in tables of a fixed size.
 //!
-//! A row is known by its place in a ring, time over step modulo the length of the ring: a sample joins the row of its own time, and
+//! A row is known by its place in a ring, time over step modulo the length of the ring: a sample joins the row of its time, and
 //! replaces the one of a round before. So nothing has to be remembered between samples, or swept away, and a process that is killed
 //! loses at most the samples of one transaction.
 
@@ -16,7 +16,7 @@ use crate::live::{Live, LiveDirection};
 
 /// Seconds of a row and rows of a ring: an hour, a day, and 31 days.
 const RINGS: [(u64, u64); 3] = [(1, 3600), (10, 8640), (300, 8928)];
-/// Samples are written together after so many seconds: a write each second would wear flash memory out.
+/// Seconds between writes: a write each second would wear flash memory out.
 const TOGETHER: u64 = 5;
 /// Most samples that wait while nothing can be written.
 const MOST_WAITING: usize = 1000;
@@ -57,13 +57,13 @@ pub struct Series {
     pub direction: String,
     /// Begin of each point in seconds since 1970. A point without samples is missing.
     pub t: Vec<u64>,
-    /// Means.
+    /// Means of the samples.
     pub sent_bps: Vec<f64>,
     pub rate_bps: Vec<Option<f64>>,
     /// Mean of medians, and maximum of 99th percentiles.
     pub sojourn_p50_ms: Vec<f64>,
     pub sojourn_p99_ms: Vec<f64>,
-    /// Maxima.
+    /// Maxima of the samples.
     pub backlog_bytes: Vec<u64>,
     /// Packets dropped.
     pub dropped: Vec<u64>,
@@ -78,7 +78,7 @@ pub struct Answer {
     pub series: Vec<Series>,
 }
 
-/// The database.
+/// Database of the history.
 #[derive(Debug)]
 pub struct History {
     db: Connection,
@@ -128,14 +128,14 @@ impl History {
     /// moved aside.
     ///
     /// # Errors
-    /// If the file cannot be had.
+    /// If the file cannot be opened or made.
     pub fn open(path: Option<&Path>) -> rusqlite::Result<Self> {
         let Some(path) = path else {
             return Self::with(Connection::open_in_memory()?);
         };
         match Connection::open(path).and_then(Self::with) {
             Err(error) if is_damaged(&error) => {
-                // What cannot be moved stays in the way, and the next try says so.
+                // A file that cannot be moved stays, and the next try reports it.
                 let _ = fs::rename(path, path.with_extension("damaged"));
                 for log in ["db-wal", "db-shm"] {
                     let _ = fs::remove_file(path.with_extension(log));
@@ -147,7 +147,7 @@ impl History {
     }
 
     fn with(db: Connection) -> rusqlite::Result<Self> {
-        // A process that is killed loses nothing that was written; a machine that loses its power, the last moments.
+        // A process that is killed loses no written row; a machine that loses its power, the last moments.
         db.pragma_update(None, "journal_mode", "wal")?;
         db.pragma_update(None, "synchronous", "normal")?;
         db.execute_batch(SCHEMA)?;
@@ -159,7 +159,7 @@ impl History {
         })
     }
 
-    /// One that lasts as long as this process, and whose samples wait until [`Self::opened`] says what becomes of them.
+    /// History that lasts as long as this process, and whose samples wait for [`Self::opened`].
     ///
     /// # Errors
     /// If there is no memory.
@@ -176,7 +176,7 @@ impl History {
         self.opens
     }
 
-    /// The file that was opened, which gets the samples that waited; `None`: it stays in memory.
+    /// Continues in the file that was opened, which gets the samples that waited; `None`: it stays in memory.
     pub fn opened(&mut self, file: Option<Self>) {
         self.opens = false;
         if let Some(file) = file {
@@ -184,10 +184,10 @@ impl History {
         }
     }
 
-    /// Adds what is shown at this moment, `dropped` packets of each direction since the moment before among it.
+    /// Adds the shown state, with the packets of each direction that were dropped since the moment before.
     ///
     /// # Errors
-    /// If it cannot be written; it is tried again with the next ones.
+    /// If it cannot be written; the next call tries again.
     pub fn add(
         &mut self,
         live: &Live,
@@ -208,7 +208,7 @@ impl History {
         }
         let too_many = self.waiting.len().saturating_sub(MOST_WAITING);
         self.waiting.drain(..too_many);
-        // A clock that was set back does not stop it.
+        // A clock that was set back does not stop the writes.
         let written = *self.written.get_or_insert(second);
         if self.opens || second.abs_diff(written) < TOGETHER {
             return Ok(());
@@ -240,7 +240,7 @@ impl History {
                     ])?;
                 }
             }
-            // Of interfaces that are long gone: the others' rows are replaced in time.
+            // Rows of interfaces that are long gone are deleted: the others' rows are replaced in time.
             for (ring, (step, places)) in RINGS.iter().enumerate() {
                 let oldest = now.saturating_sub(2 * step * places) as i64;
                 let mut forget =
@@ -313,7 +313,7 @@ mod tests {
     use crate::Interface;
     use crate::live::LiveInterface;
 
-    /// At this second, egress sends at `bps` with a p99 of `p99`.
+    /// Egress sends at `bps` with a p99 of `p99` at this second.
     fn at(second: u64, bps: f64, p99: f64) -> Live {
         let asked = Interface {
             name: "wan0".into(),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The service over HTTP: its page, metrics of its interfaces, their history.
 //!
-//! A thread asks each instance for its counters once a second (twice, while somebody looks at the page), as `makeway status` does;
+//! A thread asks each instance for its counters once a second (twice, while the page is open), as `makeway status` does;
 //! requests are answered from the last answers, so that any number of them costs the instances nothing.
 //!
 //! - [`Web`]: the threads;
-//! - `sampler`: the last answers, and what follows from two of them (`live`);
+//! - `sampler`: the last answers, and the rates from two of them (`live`);
 //! - `history`: the last hour, day and month;
-//! - `measurement`: latency under load of a line, with and without makeway;
+//! - `measurement`: latency under load of a link, with and without makeway;
 //! - `metrics`: the last answers as OpenMetrics;
-//! - `connections`: how many, and how long each may take;
-//! - `server`: paths, and headers against other sites; `api`: answers in JSON; `document`: all of it as OpenAPI; `session`: who may
+//! - `connections`: their number, and their time limits;
+//! - `server`: paths, and headers against other sites; `api`: answers in JSON; `document`: all of it as OpenAPI; `session`: permission to
 //!   change what runs.
 
 mod api;
@@ -46,19 +46,19 @@ pub use session::secret;
 
 /// Configuration of a server.
 pub struct Config {
-    /// Its address.
+    /// Address of the server.
     pub listen: SocketAddr,
     /// Name by which requests may ask for it, in lower case, beside addresses and `localhost`.
     pub host: Option<String>,
-    /// Opens a session that may change what runs.
+    /// Token that opens a session, which may change what runs.
     pub token: String,
-    /// The file where it can be read, for people.
+    /// File of the token, for people.
     pub token_file: String,
     /// File of the history; `None`: in memory.
     pub history: Option<PathBuf>,
-    /// The other end of measurements.
+    /// Server of measurements.
     pub line: Option<LineServer>,
-    /// Takes what a session asks for.
+    /// Receiver of the requests of sessions.
     pub commands: Box<dyn Fn(Request) + Send + Sync>,
 }
 
@@ -71,10 +71,10 @@ impl fmt::Debug for Config {
     }
 }
 
-/// An interface of the service, as it is to be.
+/// An interface of the service with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     /// Rate of the egress direction, if it is shaped.
     pub upload_bps: Option<u64>,
@@ -84,13 +84,13 @@ pub struct Interface {
     pub discipline: String,
     /// Shares of users, by address.
     pub weights: BTreeMap<String, u32>,
-    /// Whether a session has made it differ from the file.
+    /// Whether a session has changed it from the file.
     pub differs: bool,
     /// Changes that can be undone.
     pub undo: usize,
 }
 
-/// A change that a session asks for; what is `None` stays.
+/// A change that a session asks for; a field of `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Change {
@@ -111,7 +111,7 @@ pub struct Request {
     pub interface: String,
     /// The change; `None` takes the last one back.
     pub change: Option<Change>,
-    /// Takes the outcome, and why not.
+    /// Receiver of the outcome, and of the reason for a refusal.
     pub answer: oneshot::Sender<Result<(), String>>,
 }
 
@@ -139,7 +139,7 @@ impl Web {
     /// Listens, and asks the instances of `interfaces` from now on.
     ///
     /// # Errors
-    /// If the address cannot be had, or a thread cannot be started. A history that cannot be had is an event.
+    /// If the address cannot be used, or a thread cannot be started. A history that cannot be opened is an event.
     pub fn start(config: Config, interfaces: Vec<Interface>) -> io::Result<Self> {
         let listener = TcpListener::bind(config.listen)?;
         listener.set_nonblocking(true)?;
@@ -170,7 +170,7 @@ impl Web {
                 // Connections end with the runtime.
                 tokio::select! { () = served => {}, _ = ends => {} }
             });
-            // A question to the history that takes long keeps nobody waiting.
+            // A slow question to the history delays no other request.
             runtime.shutdown_background();
         })?;
         Ok(Self {
@@ -201,7 +201,7 @@ impl Drop for Web {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // One that has panicked has ended as well.
+            // A thread that has panicked has ended as well.
             let _ = thread.join();
         }
     }

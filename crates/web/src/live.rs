@@ -22,7 +22,7 @@ pub struct Live {
     /// Milliseconds since 1970.
     pub at_ms: u64,
     pub interfaces: Vec<LiveInterface>,
-    /// The newest last.
+    /// Events, the newest last.
     pub events: Vec<Event>,
 }
 
@@ -35,7 +35,7 @@ pub struct LiveInterface {
     pub is_up: bool,
     /// `bpf` or `nfqueue`; empty where it is not shaped.
     pub backend: String,
-    /// Why it is that backend, and other remarks.
+    /// Reason for the backend, and other remarks.
     pub warnings: Vec<String>,
     pub directions: Vec<LiveDirection>,
 }
@@ -45,7 +45,7 @@ pub struct LiveInterface {
 pub struct LiveDirection {
     pub direction: Direction,
     pub discipline: String,
-    /// Rate that is set.
+    /// Current rate limit.
     pub rate_bps: Option<u64>,
     /// Rate of departures and arrivals since the snapshot before; `None` in the first.
     pub sent_bps: Option<f64>,
@@ -59,16 +59,16 @@ pub struct LiveDirection {
     pub dropped: u64,
     pub drops_per_s: BTreeMap<String, f64>,
     pub flows: Vec<LiveFlow>,
-    /// Flows besides those.
+    /// Number of the other flows.
     pub more_flows: usize,
-    /// The controller of the rate, where there is one.
+    /// Controller of the rate, if there is one.
     pub autorate: Option<Steered>,
 }
 
 /// A flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct LiveFlow {
-    /// Its key in words.
+    /// Flow key in words.
     pub flow: String,
     pub sent_bps: f64,
     pub backlog_bytes: u64,

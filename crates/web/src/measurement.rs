@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latency of a line under load, with makeway and, for comparison, without: one measurement at a time.
+//! Latency of a link under load, with makeway and, for comparison, without: one measurement at a time.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,20 +19,20 @@ const MOST_BYTES: u64 = 500_000_000;
 /// Time limit of a comparison, which takes about 35 s: beyond it the measurement is stopped and makeway's rates are set again.
 const MOST: Duration = Duration::from_secs(120);
 
-/// Interface that is measured now, by this page or by one before it, which a change of the file has ended: one at a time, since a second
+/// Interface that is measured now, by this page or by an earlier one that a change of the file has ended: one at a time, since a second
 /// one would take the rates that the first has set for those of the file. Empty once the rates are back.
 static MEASURED: Mutex<Option<String>> = Mutex::new(None);
 
-/// The other end of measurements.
+/// Server of measurements.
 #[derive(Clone, Debug)]
 pub struct LineServer {
-    /// Host, with a port if it has another than usual.
+    /// Host, with a port unless it has the usual one.
     pub host: String,
     /// File with its token.
     pub token_file: PathBuf,
 }
 
-/// Which measurement is wanted.
+/// Request for a measurement.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
@@ -44,14 +44,14 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// There was none yet.
+    /// No measurement yet.
     #[default]
     None,
-    /// It runs.
+    /// The measurement runs.
     Running,
-    /// It has ended, with figures.
+    /// The measurement has ended, with figures.
     Done,
-    /// It has ended, with an error.
+    /// The measurement has ended, with an error.
     Failed,
 }
 
@@ -61,11 +61,11 @@ pub struct Measurement {
     pub state: State,
     /// The interface.
     pub interface: String,
-    /// While it runs: whether makeway shapes now.
+    /// Whether makeway shapes now; only while the measurement runs.
     pub with_makeway: bool,
-    /// While it runs: the load now.
+    /// Current load; only while the measurement runs.
     pub phase: Phase,
-    /// Why it failed; else empty.
+    /// Error of a failed measurement; else empty.
     pub error: String,
     /// Figures with makeway's rates off, if they were asked for.
     pub without: Option<Measured>,
@@ -94,7 +94,7 @@ impl Measurements {
         }
     }
 
-    /// The other end, if the file names one.
+    /// Host of the server, if the file names one.
     pub fn host(&self) -> Option<&str> {
         self.server.as_ref().map(|server| server.host.as_str())
     }
@@ -103,12 +103,12 @@ impl Measurements {
         locked(&self.now).clone()
     }
 
-    /// Whether one runs on this interface, whose rates are its own to set.
+    /// Whether a measurement runs on this interface: it sets the rates itself.
     pub fn is_on(&self, interface: &str) -> bool {
         locked(&MEASURED).as_deref() == Some(interface)
     }
 
-    /// Begins one; false if another runs, or there is no server.
+    /// Begins a measurement; false if another runs, or there is no server.
     pub fn start(&self, interface: &str, wanted: Wanted) -> bool {
         let Some(server) = self.server.clone() else {
             return false;
@@ -146,7 +146,7 @@ impl Measurements {
                     let done = both(&server, &name, wanted, &now, &run);
                     drop(measuring);
                     end(&now, done);
-                    // One that is late is not there any more.
+                    // The guard of a measurement that is late has ended.
                     let _ = guard.send(End::Done);
                 })
         });
@@ -158,10 +158,10 @@ impl Measurements {
 }
 
 impl Drop for Measurements {
-    /// Does not wait: the caller keeps interfaces, and the network may not answer for long. The guard brings the rates back.
+    /// Does not wait: the caller keeps interfaces, and the network may not answer for long. The guard sets the rates again.
     fn drop(&mut self) {
         if let Some(guard) = locked(&self.guard).take() {
-            // One that has ended is not there any more.
+            // The guard of a measurement that has ended is gone.
             let _ = guard.send(End::Stop);
         }
     }
@@ -195,10 +195,10 @@ enum End {
     Stop,
 }
 
-/// A measurement at work.
+/// A running measurement.
 struct Run<T> {
     stop: Arc<AtomicBool>,
-    /// While rates are off.
+    /// The interface without rates, while they are off.
     lifted: Arc<Mutex<Option<T>>>,
 }
 
@@ -220,7 +220,7 @@ impl<T> Clone for Run<T> {
     }
 }
 
-/// A thread that stops the run after `most`, or when it is told to, and brings the rates back by itself: the run may hang in the network.
+/// A thread that stops the run after `most`, or on request, and sets the rates again by itself: the run may hang in the network.
 fn guard<T: Send + 'static>(
     run: Run<T>,
     most: Duration,
@@ -264,7 +264,7 @@ fn both(
     let one = || measure(&plan, &run.stop, |stage| locked(now).phase = stage.phase).map_err(failed);
     if wanted.compare {
         {
-            // The guard waits for this, and then for nothing.
+            // The guard waits for this lock, and for nothing after it.
             let mut lifted = locked(&run.lifted);
             if run.stop.load(Ordering::Relaxed) {
                 return Err("stopped".into());
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Rates that are off until it is dropped.
+    /// Rates that are off until this is dropped.
     struct Off(Arc<AtomicBool>);
 
     impl Drop for Off {
@@ -335,7 +335,7 @@ mod tests {
             if is_stopped {
                 waits_for(|| back.load(Ordering::Relaxed));
             }
-            // Its thread has ended.
+            // The thread of the guard has ended.
             waits_for(|| tell.send(End::Done).is_err());
             assert_eq!(back.load(Ordering::Relaxed), is_stopped);
             assert!(!is_late.load(Ordering::Relaxed));
@@ -363,7 +363,7 @@ mod tests {
         let begin = Instant::now();
         drop(one);
         assert!(begin.elapsed() < Duration::from_secs(2));
-        // The page that comes next begins none until that has ended.
+        // The next page begins no measurement until that one has ended.
         let next = Measurements::new(Some(server));
         assert!(!next.start("lo", Wanted { compare: true }));
         waits_for(|| !next.is_on("lo"));
@@ -385,7 +385,7 @@ mod tests {
             token_file: token_file.clone(),
         };
         let one = Measurements::new(Some(server));
-        // Held, no answer of the thread comes before the second is asked for.
+        // While the lock is held, no answer of the thread comes before the second is asked for.
         locked(&one.now).state = State::Running;
         assert!(!one.start("wan0", Wanted { compare: false }));
         locked(&one.now).state = State::Done;

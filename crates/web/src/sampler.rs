@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The last answer of each instance.
+//! Last answer of each instance.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,11 +16,11 @@ use crate::history::History;
 use crate::live::{Live, LiveDirection, live};
 use crate::{Event, Interface};
 
-/// Between two questions to an instance, and while somebody looks at the page.
+/// Time between two questions to an instance, and while the page is open.
 const PERIODS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(500));
-/// Most events that are remembered.
+/// Most events that are kept.
 const MOST_EVENTS: usize = 40;
-/// A round that asks takes at least so much longer than a change, for its effect to be seen.
+/// Least time of a round after a change, for its effect to be seen.
 const SOON: Duration = Duration::from_millis(50);
 
 /// Answers of one round.
@@ -35,9 +35,9 @@ pub struct Snapshot {
 /// A round as the server has it.
 #[derive(Clone, Debug, Default)]
 pub struct Round {
-    /// For metrics.
+    /// Round for metrics.
     pub snapshot: Snapshot,
-    /// For the page: [`Live`] in JSON.
+    /// Round for the page: [`Live`] in JSON.
     pub live: String,
 }
 
@@ -46,7 +46,7 @@ pub type Latest = watch::Receiver<Arc<Round>>;
 /// A reader of the history waits for one transaction at most.
 pub type SharedHistory = Arc<Mutex<History>>;
 
-/// What the thread is told.
+/// Messages to the thread.
 #[derive(Debug, Default)]
 struct Told {
     interfaces: Vec<Interface>,
@@ -109,7 +109,7 @@ impl Sampler {
                     }
                     told.interfaces.clone()
                 };
-                // One that cannot be asked is down, as one that does not run.
+                // An interface that cannot be asked is down, as one without an instance.
                 let ask = |one: Interface| {
                     let status = client::status(&one.name).ok();
                     (one, status)
@@ -134,15 +134,15 @@ impl Sampler {
                         .unwrap_or(0)
                 };
                 let live = serde_json::to_string(&shown).unwrap_or_default();
-                // Published first: the history may have to wait for those who read it.
+                // Published first: the history may have to wait for its readers.
                 tell.send_replace(Arc::new(Round {
                     snapshot: snapshot.clone(),
                     live,
                 }));
-                // What could not be written is written with the next.
+                // Rows that could not be written are written with the next.
                 let _ = locked(&writes).add(&shown, drops_of);
                 before = snapshot;
-                // The server has one receiver, each page that is open another.
+                // The server has one receiver, each open page another.
                 let period = match tell.receiver_count() > 2 {
                     true => PERIODS.1,
                     false => PERIODS.0,
@@ -167,7 +167,7 @@ impl Sampler {
         Arc::clone(&self.history)
     }
 
-    /// Also asks at once, since something has changed.
+    /// Takes the interfaces, and asks at once.
     pub fn follow(&self, interfaces: Vec<Interface>) {
         locked(&self.told).interfaces = interfaces;
         self.wake();
@@ -187,7 +187,7 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         locked(&self.told).ends = true;
-        // It may be waiting for an instance that stands still, for seconds; it ends after that.
+        // The thread may be waiting for an instance that stands still, for seconds; it ends after that.
         self.wake();
     }
 }
@@ -315,7 +315,7 @@ mod tests {
             .unwrap();
         holder.execute_batch("ROLLBACK").unwrap();
         drop(holder);
-        // The file is had then.
+        // By then the file is open.
         let end = Instant::now() + Duration::from_secs(20);
         while locked(&sampler.history).is_opening() && Instant::now() < end {
             thread::sleep(Duration::from_millis(10));

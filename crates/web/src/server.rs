@@ -21,7 +21,7 @@ use crate::metrics::{self, Format};
 use crate::sampler::{Latest, SharedHistory};
 use crate::session::Sessions;
 
-/// Sent with every answer: nothing of another site is loaded, and none may show or read it.
+/// Headers of every answer: nothing of another site is loaded, and none may show or read it.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -60,7 +60,7 @@ const ASSETS: [(&str, &str, &[u8]); 4] = [
     ),
 ];
 
-/// What answers are made of.
+/// State of the answers.
 pub struct Shared {
     /// Name by which requests may ask for the page.
     pub host: Option<String>,
@@ -68,16 +68,16 @@ pub struct Shared {
     pub history: SharedHistory,
     pub sessions: Sessions,
     pub commands: Box<dyn Fn(crate::Request) + Send + Sync>,
-    /// Where the token can be read.
+    /// File of the token.
     pub token_file: String,
-    /// Pages that are open, without a session and with one.
+    /// Open pages, without a session and with one.
     pub pages: (AtomicUsize, AtomicUsize),
-    /// Last answer of the history for each span, and when.
+    /// Last answer of the history for each span, and its time.
     pub told: [Mutex<Option<(Instant, Bytes)>>; 3],
     pub measurements: Measurements,
 }
 
-/// All paths, without what is done for each of them.
+/// Paths, without the layers around them.
 pub fn paths() -> Router<Arc<Shared>> {
     let (mut router, _) = document::routes().split_for_parts();
     for (path, kind, content) in ASSETS {

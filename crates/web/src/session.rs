@@ -14,7 +14,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Most sessions; one more ends the oldest.
 const MOST: usize = 32;
-/// A session ends after it.
+/// Longest time of a session.
 const LASTS: Duration = Duration::from_secs(7 * 86_400);
 /// Header of the key.
 pub const KEY: &str = "x-makeway-session";
@@ -59,7 +59,7 @@ pub fn secret() -> io::Result<String> {
 }
 
 impl Sessions {
-    /// None yet; `port` distinguishes servers of one host, which share their cookies.
+    /// Sessions without any yet; `port` distinguishes servers of one host, which share their cookies.
     pub fn new(token: String, port: u16) -> Self {
         Self {
             token,
@@ -68,7 +68,7 @@ impl Sessions {
         }
     }
 
-    /// Opens a session, if that is the token. One that the cookie names is opened once more: pages of one browser share the cookie.
+    /// Opens a session, if that is the token. A session that the cookie names is opened once more: pages of one browser share the cookie.
     pub fn open(&self, token: &str, headers: &HeaderMap) -> Option<Opened> {
         if !is_same(token.trim(), &self.token) {
             return None;
@@ -97,14 +97,14 @@ impl Sessions {
         Some(opened)
     }
 
-    /// Ends the session of these headers; a `Set-Cookie` that removes its cookie.
+    /// Ends the session of these headers; returns a `Set-Cookie` that removes its cookie.
     pub fn close(&self, headers: &HeaderMap) -> String {
         self.open_at(Instant::now())
             .retain(|one| !self.is_of(one, headers));
         self.set_cookie("", 0)
     }
 
-    /// Whether the headers are those of an open session.
+    /// Whether the headers are of an open session.
     pub fn is_open(&self, headers: &HeaderMap) -> bool {
         self.is_open_at(headers, Instant::now())
     }
@@ -123,7 +123,7 @@ impl Sessions {
         open.iter().any(|one| is_same(&one.name, &name))
     }
 
-    /// The sessions that have not ended by then, the oldest first.
+    /// Sessions that have not ended by then, the oldest first.
     fn open_at(&self, now: Instant) -> MutexGuard<'_, VecDeque<Session>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|one| now.saturating_duration_since(one.since) < LASTS);
@@ -133,11 +133,11 @@ impl Sessions {
     fn is_of(&self, session: &Session, headers: &HeaderMap) -> bool {
         let name = self.cookie_of(headers).unwrap_or_default();
         let key = headers.get(KEY).and_then(|key| key.to_str().ok());
-        // Both are compared, whichever differs.
+        // Both are compared, whether or not the first differs.
         is_same(&name, &session.name) & is_same(key.unwrap_or_default(), &session.key)
     }
 
-    /// No script reads it, and no other site's request carries it.
+    /// Cookie that no script reads and that no other site's request carries.
     fn set_cookie(&self, session: &str, seconds: u64) -> String {
         let name = &self.cookie;
         format!("{name}={session}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}")
@@ -154,7 +154,7 @@ impl Sessions {
     }
 }
 
-/// In a time that does not depend on the first difference.
+/// Compares in a time that does not depend on the first difference.
 fn is_same(a: &str, b: &str) -> bool {
     let differ = a
         .bytes()

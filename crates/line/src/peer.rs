@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the other end is, and the token that both ends know.
+//! Address of the server, and the token that both ends know.
 
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::LineError;
 
-/// Port of the server where none is named.
+/// Default port of the server.
 const PORT: u16 = 8482;
 
 /// The first address of `HOST` or `HOST:PORT`.
