@@ -23,7 +23,7 @@ struct red {
 	/* Weight of the queue now in its average, and probability of a drop at `max`; in steps of 2^-48. */
 	u64 weight;
 	u64 max_p;
-	/* Nanoseconds that the line takes for a packet of mean size; 0: idle time is not made up for. */
+	/* Nanoseconds that the link takes for a packet of mean size; 0: idle time is not made up for. */
 	u64 packet_time;
 	/* Thresholds, in packets of mean size. */
 	u32 min;
@@ -129,7 +129,7 @@ verified_apart u64 red_power(u64 m)
 	return power;
 }
 
-/* `m`: how many packets of mean size the line would have sent since the queue became empty. */
+/* `m`: how many packets of mean size the link would have sent since the queue became empty. */
 inline_always u64 red_idle_packets(u64 now)
 {
 	if (!red.packet_time || now <= early.idle_since)

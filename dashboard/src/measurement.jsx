@@ -171,8 +171,8 @@ export function Measurement({ about, name }) {
     <section aria-labelledby="latency">
       <h2 id="latency">Latency under load</h2>
       <p class="soft">
-        Between {name} of this machine and {about.line_server ?? 'a server behind the line'}, by connections of its own: the line that makeway shapes, not
-        the Wi-Fi between you and this machine. The line is fully loaded for 16 s, twice that to compare.
+        Between {name} of this machine and {about.line_server ?? 'a server behind the link'}, by connections of its own: the link that makeway shapes, not
+        the Wi-Fi between you and this machine. The link is fully loaded for 16 s, twice that to compare.
       </p>
       {!about.line_server && <p>Name the server as <code>line_server</code> in <code>[web]</code> of the file.</p>}
       {about.line_server && (
@@ -184,7 +184,7 @@ export function Measurement({ about, name }) {
           <div class="buttons">
             <button type="button" disabled={!about.may_change || running} onClick={start}>Measure</button>
           </div>
-          {!about.may_change && <p class="soft wide">It takes the token, since it fills the line.</p>}
+          {!about.may_change && <p class="soft wide">It takes the token, since it fills the link.</p>}
         </div>
       )}
       <p class="said" role="status">{said || now}</p>

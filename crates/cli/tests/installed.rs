@@ -146,7 +146,7 @@ fn shapes_and_goes_on() {
         shell("systemctl start makeway");
         shapes(9_500_000, 9_000_000, 0);
         println!("a call beside {what}: {shaped:?}\nwithout makeway: {unshaped:?}");
-        // A frame of the call is late after 50 ms; the line holds 300 ms.
+        // A frame of the call is late after 50 ms; the link holds 300 ms.
         assert!(shaped.iter().all(|one| one.lost <= 1 && one.p99_ms < 50.0));
         assert!(unshaped[n].median_ms > 100.0);
         // Of each way one goes on.

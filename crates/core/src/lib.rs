@@ -9,7 +9,7 @@
 //! - [`framing`]: what a packet costs on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
-//! - [`autorate`]: that rate, where the line's is not known or changes;
+//! - [`autorate`]: a rate for the shaper where the link's is unknown or changes;
 //! - [`send`]: which datagram a sender sends next;
 //! - [`rate`]: how fast it may send;
 //! - [`loss`]: random loss on a link;

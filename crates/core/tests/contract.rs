@@ -124,7 +124,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Lines that a few packets congest, and some that none does.
+    /// Links that a few packets congest, and some that none does.
     fn csfq()(
         edge: bool,
         // Of which 8000 is a multiple: sums of packets that come at once are exact, where they would be half way

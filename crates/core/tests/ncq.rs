@@ -92,7 +92,7 @@ fn fifo() -> Spec {
     Discipline::Fifo.spec()
 }
 
-/// As fast as the line.
+/// As fast as the link.
 fn whole_line(len: u64) -> Source {
     let every = (Bytes::new(len) / LINE).as_nanos();
     Source { every, len }

@@ -118,7 +118,7 @@ fn the_threshold_settles_where_the_conservation_law_says() {
     }
 }
 
-/// A call of 120 B packets in too great a number beside a download, whose acknowledgements share a line with an
+/// A call of 120 B packets in too great a number beside a download, whose acknowledgements share a link with an
 /// upload.
 const BOTH_WAYS: &str = r#"
 title = "both ways"

@@ -164,7 +164,7 @@ fn what_cannot_be_simulated_is_refused_with_what_can() {
     );
 }
 
-/// One download over a line whose other end is a millisecond away.
+/// One download over a link whose other end is a millisecond away.
 const ONE_DOWNLOAD: &str = r#"
 title = "one download"
 duration = "60s"

@@ -18,7 +18,7 @@ use makeway_sim::{Options, RunError, run_in_full, run_traced};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, PcapBlockOwned, PcapNGSlice};
 
-/// Two downloads and two streams; the queue drops, and the line loses.
+/// Two downloads and two streams; the queue drops, and the link loses.
 const SCENARIO: &str = r#"
 duration = "8s"
 seed = 3

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `makeway tune`: measures a line, proposes rates, tries them, and keeps them or takes them back.
+//! `makeway tune`: measures the link, proposes rates, tests them, then keeps them or restores the old ones.
 
 mod shaping;
 mod words;
@@ -25,13 +25,13 @@ use super::session::stop_on_signals;
 use crate::text;
 use shaping::Shaping;
 
-/// Rates that are kept carry at least this share of what the line carried without them, in each direction: the margins take 10 % at most.
+/// Rates that are kept carry at least this share of what the link carried without them, in each direction: the margins take 10 % at most.
 const LEAST_CARRIED: f64 = 0.8;
 
 const EXAMPLES: &str = "\
 Examples:
   makeway tune --serve 0.0.0.0:8482 --token-file line-token
-      on a machine behind the link, for example a rented one: the other end. It makes the file with a
+      on a machine behind the link, for example a rented one: the server. It makes the file with a
       new token if there is none; copy it to the router
   sudo makeway tune wan0 --server 198.51.100.7 --token-file line-token
       measures wan0 for half a minute at full load, proposes rates, asks, tries them, asks whether to keep them
@@ -40,7 +40,7 @@ Examples:
 
 docs/guide/which-rate.md explains the figures.";
 
-/// Measures a line, proposes rates, tries them, and keeps them or takes them back.
+/// Measures the link, proposes rates, tests them, then keeps them or restores the old ones.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Tune {
@@ -50,10 +50,10 @@ pub struct Tune {
     /// Host behind the link that runs `makeway tune --serve`, with its port if that is not 8482.
     #[arg(long, value_name = "HOST[:PORT]")]
     server: Option<String>,
-    /// File with the token that both ends know.
+    /// File with the shared token.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// Is the other end of a line, at this address, until Ctrl-C.
+    /// Serves measurements at this address until Ctrl-C.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["interface", "server"])]
     serve: Option<SocketAddr>,
     /// Seconds of the download, and of the upload, 2 to 15.
@@ -67,13 +67,15 @@ pub struct Tune {
     json: bool,
 }
 
-/// Runs it. Exit status 1 if the line was not measured, or the rates were taken back.
+/// Runs it. Exit status 1 if the link was not measured, or the rates were restored.
 pub fn run(args: &Tune) -> anyhow::Result<ExitCode> {
     if let Some(address) = args.serve {
         return serve_at(address, &args.token_file);
     }
     let (Some(name), Some(server)) = (&args.interface, &args.server) else {
-        bail!("name an interface, and the server behind its line by --server");
+        bail!(
+            "tune needs an interface and a server: makeway tune wan0 --server 198.51.100.7 --token-file FILE"
+        );
     };
     let stop = stop_on_signals()?;
     let interface = Interface::find(name)?;
@@ -99,7 +101,7 @@ pub fn run(args: &Tune) -> anyhow::Result<ExitCode> {
     };
     let line = words::Line::of(&unshaped, &interface, status.as_ref(), server.is_ipv6());
     let Some(proposal) = propose(line.upload_bps, line.download_bps) else {
-        bail!("the line carries less than 1 kbit/s: there is nothing to shape");
+        bail!("the measured rate is below 1 kbit/s: does {name} lead to the server?");
     };
     say(args, &words::proposal(&line, proposal));
     let mut told = json!({
@@ -156,12 +158,12 @@ fn tried(
         None if asked(args, "Keep these rates?") => {
             return Ok((shaped, String::new(), Some(shaping)));
         }
-        None => "nobody wanted to keep the new ones".into(),
+        None => "the new rates were not confirmed".into(),
     };
     Ok((shaped, why, None))
 }
 
-/// Why a line is worse with its rates than without.
+/// Reason why a link is worse with its rates than without.
 fn worse(without: &Measured, with: &Measured) -> Option<String> {
     let pairs = [
         ("download", &without.download, &with.download),

@@ -327,7 +327,7 @@ fn least_under_lies(voice: Option<u64>) -> f64 {
 
 #[test]
 fn paths_of_one_voice_have_one_say() {
-    // The load of a line that has no bound here: the rate has risen to the most.
+    // The load of a link that has no bound here: the rate has risen to the most.
     let least = least_under_lies(Some(7));
     assert!(least > 19.0, "{least}");
     // Three voices have the majority.

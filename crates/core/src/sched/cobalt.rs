@@ -37,7 +37,7 @@ pub(super) struct Law {
     pub target: Duration,
     /// Between the first two drops; at most [`super::CoDelParams::MOST_INTERVAL`].
     pub interval: Duration,
-    /// The time of the largest packet on the line; four of them may stand in any case.
+    /// Transmission time of the largest packet on the link; four of them may stand in any case.
     pub mtu_time: Duration,
     /// CoDel marks what understands it.
     pub ecn: bool,

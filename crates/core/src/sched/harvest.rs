@@ -104,7 +104,7 @@ impl Harvest {
         }
     }
 
-    /// `AvgTkt`: what each packet would carry if all that comes were just what the line sends.
+    /// `AvgTkt`: tickets of each packet if the arrival rate were the link rate.
     fn expected(&self) -> Tickets {
         let tickets = self.came.in_window() >> Tsw::BITS;
         let of_each = self.capacity.and_then(|bytes| tickets.checked_div(bytes));

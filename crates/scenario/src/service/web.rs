@@ -14,7 +14,7 @@ pub const WEB: &[Field] = &[
     Field::new("listen", Values::Other("an address with a port: `\"[::1]:8480\"`"), "127.0.0.1:8480", "address of the page and of the metrics; loopback, unless `public` is set"),
     Field::new("public", Values::Flag, "false", "allows another address than loopback; there is no TLS: put a proxy in front of it, or a tunnel"),
     Field::optional("host", Values::Other("a name: `\"gateway.example\"`"), "addresses and `localhost` alone", "name by which requests may ask for the page, as behind a proxy with TLS"),
-    Field::optional("line_server", Values::Other("a host, with its port if that is not 8482: `\"198.51.100.7\"`"), "the page measures no line", "host behind the lines that runs `makeway tune --serve`, for *Latency under load*"),
+    Field::optional("line_server", Values::Other("a host, with its port if that is not 8482: `\"198.51.100.7\"`"), "the page measures nothing", "host behind the link that runs `makeway tune --serve`, for *Latency under load*"),
     Field::optional("line_token_file", Values::Other("a path: `\"/etc/makeway/line-token\"`"), "none; `line_server` needs it", "file with that server's token"),
 ];
 

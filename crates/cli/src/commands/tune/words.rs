@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures of a line for people.
+//! Figures of a link as text.
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use makeway_core::framing::{Cells, Framing};
@@ -7,7 +7,7 @@ use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::protocol::Status;
 use makeway_line::{Latency, Load, Measured, Phase, Proposal, Stage, on_the_wire};
 
-/// Rates of a line on the wire, as makeway counts them.
+/// Rates of a link on the wire, as makeway counts them.
 pub struct Line {
     pub upload_bps: f64,
     pub download_bps: f64,
@@ -16,7 +16,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// By the framing that makeway has there, or the device's own header.
+    /// Rates by the framing that makeway has there, or the device's own header.
     pub fn of(
         measured: &Measured,
         interface: &Interface,
@@ -94,7 +94,7 @@ pub fn table(measured: &Measured) -> String {
 
 pub fn proposal(line: &Line, proposal: Proposal) -> String {
     format!(
-        "The line carries {} up and {} down, with {} bytes of the link for each packet.\nProposed: {} up (95 %), {} down (90 %).",
+        "The link carries {} up and {} down, with {} bytes of the link for each packet.\nProposed: {} up (95 %), {} down (90 %).",
         mbit(line.upload_bps),
         mbit(line.download_bps),
         line.overhead,

@@ -122,7 +122,7 @@ fn grown(flows: u64, ms: u64) -> Dumbbell {
 
 /// One run.
 pub struct Sample {
-    /// Packets that the line forwarded in a second of wall time, the set-up left out.
+    /// Packets that the link forwarded in a second of wall time, the set-up left out.
     pub speed: f64,
     /// Time to build the world and to report, in seconds.
     pub setup: f64,
@@ -176,7 +176,7 @@ impl Kind {
         }
     }
 
-    /// Runs `scenario`; how many packets the line forwarded, and in how many seconds.
+    /// Runs `scenario`; returns the packets that the link forwarded, and the seconds.
     pub fn run(&self, scenario: &Scenario) -> anyhow::Result<(u64, f64)> {
         timed(scenario, &self.options())
     }
