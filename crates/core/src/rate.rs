@@ -238,8 +238,8 @@ pub enum FeedbackError {
     /// It is older than feedback that came before, or the same again.
     #[error("is older than feedback that came before")]
     Stale,
-    /// The receiver says that it held the packet for longer than it was away: the RTT would be zero or less.
-    #[error("says that the packet was held for longer than it was away")]
+    /// The receiver says that it held the packet for longer than its RTT: the RTT of the path would be 0 or less.
+    #[error("says that the packet was held for longer than its RTT")]
     HeldTooLong,
     /// A figure is out of its range.
     #[error("has a {0} out of its range")]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Disciplines in the kernel: `bpf/*.bpf.c`, loaded as qdiscs (Linux 6.16 and newer, with NET_SCH_BPF).
+//! Disciplines in the kernel: `bpf/*.bpf.c`, loaded as qdiscs (Linux 6.17 and newer, with NET_SCH_BPF; docs/kernel.md).
 //!
 //! One object is loaded for one qdisc, with maps of its own and a tc kind of its own name. [`Qdisc::load`] registers the
 //! kind; [`Qdisc::pin`] keeps it, and the maps by which it is told and asked, when this process ends; `tc qdisc replace`
-//! by that name puts it on an interface. [`Shaped`] does all of it for an interface, and takes it away again.
+//! by that name puts it on an interface. [`Shaped`] does all of it for an interface, and removes it again.
 
 mod cake;
 #[doc(hidden)] // For the tests of the same C as a program.
@@ -27,11 +27,11 @@ use std::{fs, io};
 use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::Bytes;
 
-/// Why there is no qdisc.
+/// Reason why there is no qdisc.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The kernel cannot.
-    #[error("this kernel has no BPF qdiscs: it takes Linux 6.16 or newer with CONFIG_NET_SCH_BPF")]
+    #[error("this kernel has no BPF qdiscs: they need Linux 6.17 or newer with CONFIG_NET_SCH_BPF")]
     Unsupported,
     /// There is no such program.
     #[error("{0} has no program for the kernel: choose {names}", names = names())]
@@ -39,7 +39,7 @@ pub enum BpfError {
     /// A limit does not fit.
     #[error("{what} is {asked}: a qdisc in the kernel holds 1 to {most}")]
     Limit {
-        /// Which.
+        /// Name of the limit.
         what: &'static str,
         /// The request.
         asked: u64,
@@ -47,20 +47,20 @@ pub enum BpfError {
         most: u64,
     },
     /// An option that only the datapath in user space has.
-    #[error("{0} cannot be had in the kernel: use --backend nfqueue")]
+    #[error("the BPF program does not support {0}: use --backend nfqueue")]
     Option(String),
     /// An option that the kernel's cake has not.
     #[error("{0} is not in the kernel's cake: use --backend nfqueue, or leave it out")]
     NotInCake(String),
     /// The kernel cannot.
-    #[error("this kernel has no cake: it takes CONFIG_NET_SCH_CAKE, `modprobe sch_cake`")]
+    #[error("this kernel has no cake: it needs CONFIG_NET_SCH_CAKE (`modprobe sch_cake`)")]
     NoCake,
     /// There is nowhere to pin.
     #[error("no BPF file system is at /sys/fs/bpf: `mount -t bpf bpf /sys/fs/bpf`")]
     NoBpfFs,
-    /// `makeway down` could not restore what is there.
+    /// `makeway down` could not restore the present qdisc.
     #[error(
-        "{interface} has the qdisc {kind}, which could not be restored afterwards: take it away by `tc qdisc del dev {interface} root`, or use --backend nfqueue"
+        "{interface} has the qdisc {kind}, which could not be restored afterwards: remove it with `tc qdisc del dev {interface} root`, or use --backend nfqueue"
     )]
     NotRestorable {
         /// The interface.
@@ -68,7 +68,7 @@ pub enum BpfError {
         /// Name in tc.
         kind: String,
     },
-    /// Nobody knows what there was before.
+    /// The record of the former qdiscs cannot be read.
     #[error(
         "{file} does not say what makeway changed on {interface} ({why}). End it with the makeway that wrote it, or by hand and in this order: `tc qdisc del dev {interface} root`, `tc filter del dev {interface} ingress pref 19799`, `ip link del mwifbN` if there is one, `rm -r /sys/fs/bpf/makeway/{interface}-*`, `rm {file}`"
     )]

@@ -21,7 +21,7 @@ use rustix::net::{
 
 use crate::folder;
 
-/// Why an interface cannot be had.
+/// Reason why an interface cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// Another instance has it.
@@ -42,9 +42,9 @@ pub enum PlaceError {
         /// The interface.
         interface: String,
     },
-    /// There is no folder for the lock.
+    /// No folder for the lock.
     #[error(
-        "no folder for the lock and the socket can be had ({tried}): it must be this user's, and nobody else may write to it"
+        "no usable folder for lock and socket ({tried}): it must belong to this user and be writable by no other"
     )]
     Folder {
         /// Each folder and what the system said.

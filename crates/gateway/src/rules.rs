@@ -60,12 +60,12 @@ impl Direction {
     }
 }
 
-/// Why no rule could be made, or one not be taken away.
+/// Reason why a rule could not be made or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// The name would mean something else to the tools.
     #[error(
-        "`{0}` is no interface name that a rule can be made for: it has one of + * \" \\ or a space"
+        "`{0}` cannot be an interface in a rule: it has one of + * \" \\ or a space"
     )]
     Name(String),
     /// Neither nftables nor iptables is there.
@@ -89,9 +89,9 @@ pub enum RulesError {
         /// The interface.
         interface: String,
     },
-    /// They are still there.
+    /// The rules could not be removed.
     #[error(
-        "the rules for {interface} could not be taken away ({said}); with nobody at their queue traffic passes by them"
+        "the rules for {interface} could not be removed ({said}); traffic passes, as no process reads their queue"
     )]
     Left {
         /// The interface.
@@ -104,7 +104,7 @@ pub enum RulesError {
     Namespace(#[from] io::Error),
 }
 
-/// Rules that are in place. They are taken away when this is dropped, on any thread.
+/// Rules in force. They are removed when this is dropped, on any thread.
 #[derive(Debug)]
 pub struct Rules {
     chain: Chain,

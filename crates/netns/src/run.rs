@@ -124,9 +124,9 @@ pub enum RunError {
         /// The missing part, and the change to make.
         what: &'static str,
     },
-    /// A flow has no way to its receiver.
+    /// No path of links leads from a sender to its receiver.
     #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]
-    NoWay {
+    NoPath {
         /// Its name.
         flow: String,
         /// Its sender.
@@ -273,7 +273,7 @@ pub fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
             });
         }
         if flow.from == flow.to || routes[flow.from][flow.to].is_none() {
-            return Err(RunError::NoWay {
+            return Err(RunError::NoPath {
                 flow: flow.name.clone(),
                 from: scenario.nodes[flow.from].name.clone(),
                 to: scenario.nodes[flow.to].name.clone(),

@@ -87,7 +87,7 @@ fn controllers() -> String {
 /// Order of service of each discipline, and its needs.
 fn disciplines() -> String {
     let mut table =
-        String::from("| `discipline` | who goes first | needs |\n| --- | --- | --- |\n");
+        String::from("| `discipline` | order of service | needs |\n| --- | --- | --- |\n");
     for discipline in Discipline::ALL {
         let needs = discipline.spec().needs();
         let all = [

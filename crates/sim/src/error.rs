@@ -7,9 +7,9 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A flow has no way to its receiver.
+    /// No path of links leads from a sender to its receiver.
     #[error("flow `{flow}`: no chain of links leads from `{from}` to `{to}`")]
-    NoWay {
+    NoPath {
         /// Its name.
         flow: String,
         /// Its sender.
@@ -19,7 +19,7 @@ pub enum RunError {
     },
     /// A download could send for ever at one moment.
     #[error(
-        "{place}: flow `{flow}`: its packets take no time there and back: give a link on its way a rate or a delay"
+        "{place}: flow `{flow}`: the RTT of its path is 0: give a link of the path a rate or a delay"
     )]
     NoTime {
         /// Where it was written.

@@ -252,7 +252,7 @@ fn a_download_that_takes_no_time_is_refused() {
     let error = run_in_full(&scenario(&text, &[]), &Options::default(), |_| {}).unwrap_err();
     let error = error.to_string();
     assert!(
-        error.contains("take no time") && error.contains("test.toml:"),
+        error.contains("the RTT of its path is 0") && error.contains("test.toml:"),
         "{error}"
     );
 }

@@ -320,11 +320,11 @@ fn what_was_there_is_restored_or_left_alone() {
         (" --discipline sqf", "could not be restored"),
         (
             " --discipline hier --weight 10.0.0.1=2",
-            "--weight cannot be had in the kernel",
+            "does not support --weight",
         ),
         (
             " --discipline sqf --tickets 100",
-            "writing tags on packets cannot be had",
+            "does not support writing tags on packets",
         ),
     ];
     for (options, why) in refused {

@@ -114,7 +114,7 @@ impl CoDelParams {
 
 impl Describe for CoDelParams {
     const NAME: &'static str = "codel";
-    const ABOUT: &'static str = "packets in order of arrival, dropped where they waited too long";
+    const ABOUT: &'static str = "packets in order of arrival, dropped after waiting too long";
 
     fn fields(&mut self, visit: &mut Visitor<'_>) {
         Self::fields(self, visit);

@@ -17,7 +17,7 @@ pub struct LifoParams;
 
 impl Describe for LifoParams {
     const NAME: &'static str = "lifo";
-    const ABOUT: &'static str = "the packet that came last";
+    const ABOUT: &'static str = "the newest packet first";
 
     fn needs(&self) -> Needs {
         Needs {

@@ -86,7 +86,7 @@ impl Default for MakewayParams {
 impl Describe for MakewayParams {
     const NAME: &'static str = "makeway";
     const ABOUT: &'static str =
-        "flows that have shown to build no queue, then new ones, then users and flows in turn";
+        "flows without a standing queue, then new flows, then users and flows in turn";
 
     fn needs(&self) -> Needs {
         Needs {

@@ -293,19 +293,19 @@ pub fn build(spec: &Spec, env: &Env) -> Result<Box<dyn Scheduler + Send>, SpecEr
 #[non_exhaustive]
 pub enum SpecError {
     /// The limit in packets is out of range.
-    #[error("a limit of {0} packets is outside 1 to 2^30")]
+    #[error("a limit of {0} packets is outside 1 to 2^30: write for example 1000 packets")]
     Packets(u32),
     /// The limit in bytes is out of range.
-    #[error("a limit of {0} is outside 1 B to 4080 MiB")]
+    #[error("a limit of {0} is outside 1 B to 4080 MiB: write for example 256kB")]
     Bytes(Bytes),
     /// The number of flows is out of range.
-    #[error("{0} flows are outside 1 to 2^30")]
+    #[error("{0} flows are outside 1 to 2^30: write for example 1024")]
     Flows(u32),
     /// The number of users is out of range.
-    #[error("{0} users are outside 1 to 2^{bits}", bits = UserId::BITS)]
+    #[error("{0} users are outside 1 to 2^{bits}: write for example 256", bits = UserId::BITS)]
     Users(u32),
     /// A weight is out of range.
-    #[error("a weight of {1} for user {0} is outside 1 to 65536")]
+    #[error("a weight of {1} for user {0} is outside 1 to 65536: write for example 2")]
     Weight(u32, u32),
     /// A weight names a user beyond the number of users.
     #[error("user {0} has a weight, but users are numbered below {1}")]

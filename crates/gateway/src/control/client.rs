@@ -81,7 +81,7 @@ pub enum DownError {
     /// The interface is somebody else's.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// The rules could not be taken away.
+    /// The rules could not be removed.
     #[error(transparent)]
     Rules(#[from] RulesError),
     /// The qdiscs in the kernel could not be read.

@@ -60,7 +60,7 @@ pub enum UpError {
     #[error(transparent)]
     Bpf(#[from] BpfError),
     /// Remains of an earlier instance could not be undone.
-    #[error("{interface} is still shaped by a makeway of before: {what}")]
+    #[error("{interface} is still shaped by an earlier makeway: {what}")]
     Left {
         /// The interface.
         interface: String,

@@ -49,17 +49,17 @@ impl Paths {
             let hops = graph.towards(ends[0].0);
             for &(to, mut at, number, back) in ends {
                 let flow = &scenario.flows[number];
-                let no_way = || RunError::NoWay {
+                let no_path = || RunError::NoPath {
                     flow: flow.name.clone(),
                     from: scenario.nodes[flow.from].name.clone(),
                     to: scenario.nodes[flow.to].name.clone(),
                 };
                 if at == to {
-                    return Err(no_way());
+                    return Err(no_path());
                 }
                 paths.starts[number][back] = paths.steps.len() as u32;
                 while at != to {
-                    let hop = hops[at].ok_or_else(no_way)?;
+                    let hop = hops[at].ok_or_else(no_path)?;
                     paths.steps.push(Step {
                         to: station(scenario, hop),
                         ..identities.step(hop.port as u32, 2 * number + back)

@@ -161,7 +161,7 @@ pub enum WireError {
     #[error("has the reserved type {0}")]
     UnknownType(u8),
     /// Data Offset lies in the header or outside of the packet.
-    #[error("says that its data begins at byte {0}")]
+    #[error("has a data offset of {0} bytes: inside its header or outside the packet")]
     Offset(usize),
     /// Short sequence numbers on a type that must not have them.
     #[error("has short sequence numbers, which the type {0} must not have")]

@@ -101,7 +101,7 @@ impl Receiver {
     ) -> io::Result<Self> {
         if config.cname.len() > 255 {
             let why = format!(
-                "a CNAME of {} bytes, at most 255 may be",
+                "a CNAME of {} bytes: 255 at most, like user@host",
                 config.cname.len()
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));

@@ -63,7 +63,7 @@ pub enum ConfigError {
         media_payload_type: u8,
     },
     /// A name that SDES cannot carry.
-    #[error("a CNAME of {0} bytes, at most 255 may be")]
+    #[error("a CNAME of {0} bytes: 255 at most, like user@host")]
     Cname(usize),
     /// A clock without ticks.
     #[error("a clock rate of 0: write ticks per second, as 48000 or 90000")]
