@@ -47,7 +47,7 @@ pub struct Autorate {
     /// Number of the first replication. Constants of `makeway` were chosen on replications from 1 on.
     #[arg(long, value_name = "N", default_value_t = 101)]
     first: u64,
-    /// Simulated time, or namespaces with the kernel's TCP (90 s each; probes wait there as the queues say).
+    /// Simulated time, or namespaces with the kernel's TCP (90 s each; their probes wait in its queues).
     #[arg(long, value_name = "WORLD", default_value = "sim")]
     world: World,
     /// Writes the cells as JSON: an array of case, algorithm, world, figures.

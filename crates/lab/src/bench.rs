@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use makeway::text;
 
-/// Measures what the parts cost on this machine
+/// Measures the cost of the parts on this machine.
 #[derive(Args)]
 pub struct Bench {
     #[command(subcommand)]
@@ -47,10 +47,10 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Where the figures go.
+/// Destination of the figures.
 #[derive(Args)]
 struct Output {
-    /// Print JSON instead of the tables, or write it to FILE beside them
+    /// Prints JSON instead of the tables, or writes it to FILE beside them.
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     json: Option<Option<PathBuf>>,
 }

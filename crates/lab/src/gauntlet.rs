@@ -50,7 +50,7 @@ keep are listed.
 A scenario of your own needs a group of flows with the name `call` or `video`. Each of its measured queues on a link with
 a rate gets the discipline instead of its own.")]
 pub struct Gauntlet {
-    /// Where the cases run. Without `--case`, those that the world cannot run are left out, and named.
+    /// World of the runs. Without `--case`, cases that the world cannot run are left out, and named.
     #[arg(long, value_enum, default_value = "sim")]
     world: World,
     /// Replications of each cell. A single one has no interval, and no verdict.

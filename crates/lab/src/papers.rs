@@ -52,7 +52,7 @@ world netns it is kept for this version of the program, its scenario and setting
 that simulates, its scenario, settings and replication. `sbpn` also boots a guest with Debian's kernel, in the world sim,
 and asks its DCCP what it got: about five minutes, kept as in the world netns.")]
 pub struct Papers {
-    /// Which papers; all of them if none is named.
+    /// Papers by ID [default: all].
     #[arg(value_name = "ID", value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.id)))]
     ids: Vec<String>,
     /// Writes the verdicts as JSON: an array of id, world, criterion, paper, printed and ours (each of verdict and
@@ -62,7 +62,7 @@ pub struct Papers {
     /// Keeps the runs here, and writes index.html and for each paper ID.md.
     #[arg(long, value_name = "DIR", default_value = "out/papers")]
     out: PathBuf,
-    /// As long as the papers' own runs, and all of their set-ups.
+    /// Makes runs of the papers' own length, and all of their set-ups.
     #[arg(long)]
     full: bool,
     /// Runs at a time; each has a network of its own. By default as many as the machine bears.

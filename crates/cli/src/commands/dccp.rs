@@ -24,28 +24,28 @@ use crate::text::say;
 /// The scenario of the call.
 pub const CALL: &str = "papers/sbpn/guest.toml";
 
-/// Send a call to the kernel's own DCCP in a guest, and count timely arrivals
+/// Sends a call to the kernel's own DCCP in a guest, and counts timely arrivals.
 ///
 /// The kernel's DCCP is the unmodified receiver of the SBPN paper: only the sender's policy differs. Sender, link and receiver
 /// are in one guest of QEMU with Debian 12's kernel, so that one clock serves both ends.
 #[derive(clap::Args)]
 pub struct Dccp {
-    /// Policies of the sender's queue
+    /// Policies of the sender's queue.
     #[arg(long, value_delimiter = ',', default_value = "fifo,sbpn2")]
     policies: Vec<String>,
-    /// Link rates in kbit/s; the call needs about 340 with the headers of IP and DCCP
+    /// Link rates in kbit/s; the call needs about 340 with the headers of IP and DCCP.
     #[arg(long, value_delimiter = ',', default_value = "200,250,300,350")]
     rates: Vec<u64>,
-    /// Runs of each, with another call
+    /// Runs of each, with another call.
     #[arg(long, default_value_t = 3)]
     runs: u64,
-    /// Seconds of each run
+    /// Seconds of each run.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
     seconds: u64,
-    /// Write the figures of each run to a file
+    /// Writes the figures of each run to a file.
     #[arg(long)]
     json: Option<std::path::PathBuf>,
-    /// Run in the guest
+    /// Runs in the guest.
     #[arg(long, hide = true)]
     guest: bool,
 }

@@ -11,7 +11,7 @@ use clap_complete::Shell;
 
 use super::Makeway;
 
-/// Writes man pages and completions into a folder, for those who make packages.
+/// Writes man pages and completions into a folder, for packagers.
 #[derive(Args)]
 pub struct Pages {
     /// The folder; made if it is not there.

@@ -30,11 +30,11 @@ pub struct Replicate {
     /// Number of runs, each with other random numbers; prints means with 95 % intervals.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
-    /// Goes on until goodput of each group, and loss and mean delay of each stream, are known to this
+    /// Repeats runs until goodput of each group, and loss and mean delay of each stream, are known to this
     /// share of their mean (a loss: or to 0.05 % of the packets); `--runs` is the most [default: 100].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub precision: Option<f64>,
-    /// Runs it with each value of a key, with the same random numbers, and gives the differences:
+    /// Runs the scenario with each value of a key, with the same random numbers, and prints the differences:
     /// `link.line.queue.discipline=fifo,sqf`.
     #[arg(long, value_name = "KEY=A,B,...")]
     pub compare: Option<String>,

@@ -47,7 +47,7 @@ pub struct Run {
     /// Prints JSON instead of the table.
     #[arg(long)]
     json: bool,
-    /// In the world vm: accepts any rates. Figures of a guest without idle time measure the guest.
+    /// Accepts any rates in the world vm, also those at which a guest without idle time measures itself.
     #[arg(long)]
     any_rate: bool,
     #[command(flatten)]

@@ -49,13 +49,13 @@ Frames of --stdin, one behind the other, numbers in network byte order:
 Any receiver of RTP that sends feedback by TWCC or RFC 8888 on the same port works: makeway recv, GStreamer's
 rtpbin. Payload types are 111 (audio) and 96 (video). See docs/rtp.md.";
 
-/// Sends a call over RTP: the best packet next, at the rate of its controller.
+/// Sends a call over RTP: packets in the order of a policy, at the rate of a congestion controller.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Send {
     /// Address of the receiver, HOST:PORT.
     to: String,
-    /// A trace of frames, CSV as in scenarios/traces, repeated for ever. May be given several times: each is a stream, the first the most
+    /// A trace of frames, CSV as in scenarios/traces, repeated. May be given several times: each is a stream, the first the most
     /// important. [default: a model of Ekiga]
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,

@@ -52,7 +52,7 @@ pub struct ServiceArgs {
     /// The file.
     #[arg(long, value_name = "FILE", default_value = FILE)]
     config: PathBuf,
-    /// Reads FILE, says what it asks for, and changes nothing. Exit status 1 if it has an error.
+    /// Checks FILE, prints its settings, and changes nothing. Exit status 1 if it has an error.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     check: Option<PathBuf>,
 }

@@ -35,10 +35,10 @@ pub struct Sweep {
     /// Folder of finished runs, which are not made again; Parquet.
     #[arg(long, value_name = "DIR", requires = "sweep")]
     store: Option<PathBuf>,
-    /// A part of the runs only, for batch systems: 1/4, 2/4 and so on, all with the same store or each with its own.
+    /// Part of the runs, for batch systems: 1/4, 2/4 and so on, all with the same store or each with its own.
     #[arg(long, value_name = "NUMBER/COUNT", requires = "sweep")]
     shard: Option<Shard>,
-    /// Makes runs that failed again.
+    /// Repeats failed runs.
     #[arg(long, requires = "sweep")]
     again: bool,
 }

@@ -118,7 +118,7 @@ pub struct Up {
     /// Bounds of the ingress rate under --autorate [default: a fifth of --down, and twice].
     #[arg(long, value_name = "LEAST..MOST", value_parser = range, requires_all = ["autorate", "down"])]
     down_range: Option<Range>,
-    /// Host that is probed by ICMP, of those who agree to it; may be repeated: six are asked at a time, and others stand by [default: none].
+    /// Host to probe by ICMP, with its operator's consent; may be repeated: six are probed at a time, the rest are spares [default: none].
     #[arg(long, value_name = "ADDRESS", requires = "autorate")]
     reflector: Vec<IpAddr>,
     /// Reads no timestamps of TCP connections under --autorate.

@@ -21,7 +21,7 @@ use makeway::text;
 use native::Native;
 use traffic::{Flood, Kept, Run};
 
-/// Measures what a call and a bulk transfer keep beside a flood of many flows, under every discipline
+/// Measures the packets that a call and a bulk transfer keep beside a flood of many flows, under every discipline.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  makeway-lab bench attack\n  makeway-lab bench attack --json attack.json\n  makeway-lab bench attack --only hier"
@@ -29,7 +29,7 @@ use traffic::{Flood, Kept, Run};
 pub struct AttackArgs {
     #[command(flatten)]
     output: Output,
-    /// Only this discipline, like hier
+    /// Only this discipline, like hier.
     #[arg(long, value_name = "NAME")]
     only: Option<Discipline>,
 }

@@ -18,21 +18,21 @@ use super::rounds::{self, Cost, Subject};
 use super::{Origin, Output};
 use makeway::text;
 
-/// Measures the schedulers: ns for each packet that comes and goes, making the packet included
+/// Measures the schedulers: ns for each packet that comes and goes, making the packet included.
 #[derive(Args)]
 pub struct Core {
     #[command(flatten)]
     output: Output,
-    /// Measures for a few seconds only, up to 65 536 flows
+    /// Measures for a few seconds only, up to 65 536 flows.
     #[arg(long)]
     quick: bool,
-    /// Only this many flows [default: 1, 64, 1024, 65536, and 1048576 for `pairs`]
+    /// Only this number of flows [default: 1, 64, 1024, 65536, and 1048576 for `pairs`].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
     flows: Option<u32>,
-    /// Only this case: pairs, waves or overload
+    /// Only this case: pairs, waves or overload.
     #[arg(long, value_parser = case)]
     case: Option<Case>,
-    /// Only this row, like sqf or sqf-heaps
+    /// Only this row, like sqf or sqf-heaps.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }

@@ -22,7 +22,7 @@ use traffic::{Flood, Tcp};
 use super::Output;
 use makeway::text;
 
-/// Measure the datapath: accuracy of the shaper, packets a second against a loop that accepts
+/// Measures the datapath: accuracy of the shaper, packets a second against a loop that accepts
 /// everything, and processor time when idle.
 ///
 /// Runs for about two minutes in network namespaces of its own; no interface of this machine is touched.

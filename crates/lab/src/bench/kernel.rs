@@ -29,10 +29,10 @@ use makeway::text;
 pub struct KernelArgs {
     #[command(flatten)]
     output: Output,
-    /// Only this qdisc; may be repeated
+    /// Only this qdisc; may be repeated.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(guest::NAMES))]
     only: Vec<String>,
-    /// Measures in place: this is the guest
+    /// Measures in place: this is the guest.
     #[arg(long, hide = true)]
     guest: bool,
 }

@@ -21,7 +21,7 @@ use makeway::text;
 use paced::Paced;
 
 /// Measures the sender's half: ns for each datagram that comes and ends, by policy and by how many wait, beside a bare ring; the pace of
-/// a sender over UDP on the loopback, beside a bare loop
+/// a sender over UDP on the loopback, beside a bare loop.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  makeway-lab bench send\n  makeway-lab bench send --json send.json"
@@ -29,16 +29,16 @@ use paced::Paced;
 pub struct SendArgs {
     #[command(flatten)]
     output: Output,
-    /// Measures for a few seconds only
+    /// Measures for a few seconds only.
     #[arg(long)]
     quick: bool,
-    /// Only this policy, like sbpn2
+    /// Only this policy, like sbpn2.
     #[arg(long, value_name = "NAME")]
     only: Option<AnyPolicy>,
-    /// Only this many that wait [default: 32, 1000, 100000]
+    /// Only this number of waiting datagrams [default: 32, 1000, 100000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     waiting: Option<u32>,
-    /// Seconds for which the paced sender sends, and seconds for which the bare loop does
+    /// Seconds for which the paced sender sends, and seconds for which the bare loop does.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
 }

@@ -17,8 +17,8 @@ use serde::Serialize;
 use self::cases::{Dumbbell, NS2, Sample, dumbbells};
 use super::{Origin, Output};
 
-/// Measure the simulator: packets that its bottleneck forwards in a second of wall time, beside ns-2
-/// where `ns` is installed; memory; many runs on all cores
+/// Measures the simulator: packets that its bottleneck forwards in a second of wall time, beside ns-2
+/// where `ns` is installed; memory; many runs on all cores.
 ///
 /// All are run in turn, round after round, so that a machine that changes its speed changes all alike.
 #[derive(Args)]
@@ -28,10 +28,10 @@ use super::{Origin, Output};
 pub struct SimArgs {
     #[command(flatten)]
     output: Output,
-    /// Rounds; the median counts. Of the largest dumbbell there are three at most
+    /// Rounds; the median counts. The largest dumbbell has three at most.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Run the case of this number once, and print the most memory that this process had, in kB
+    /// Runs the case of this number once, and prints the most memory that this process had, in kB.
     #[arg(long, hide = true, value_name = "N")]
     peak_of: Option<usize>,
 }

@@ -47,7 +47,7 @@ pub struct Adversary {
         default_value = "cake,fq-codel,sqf,makeway"
     )]
     disciplines: Vec<Discipline>,
-    /// Only the harm to this [default: all three].
+    /// Only this victim [default: all three].
     #[arg(long, value_enum)]
     target: Option<Target>,
     /// Attacks that a search begins with.

@@ -18,7 +18,7 @@ const MOST_REFLECTORS: usize = 16;
 pub const AUTORATE: &[Field] = &[
     Field::optional("upload", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most egress rate"),
     Field::optional("download", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most ingress rate"),
-    Field::optional("reflectors", Values::Other("addresses: `[\"192.0.2.1\"]`"), "none", "hosts that are probed by ICMP, of those who agree to it; six are asked at a time, and others stand by"),
+    Field::optional("reflectors", Values::Other("addresses: `[\"192.0.2.1\"]`"), "none", "hosts to probe by ICMP, with their operators' consent; six are probed at a time, the rest are spares"),
     Field::new("tcp", Values::Flag, "true", "reads the timestamps of TCP connections that pass"),
 ];
 
