@@ -17,7 +17,7 @@ const MOST_PORTS: usize = 65_536 - FIRST_PORT;
 #[derive(Args)]
 pub struct Traces {
     /// Writes the packets of a link as pcapng, for Wireshark; with :NODE only that node's egress. May be
-    /// for more links. Only with --world sim.
+    /// repeated. Only with --world sim.
     #[arg(long, value_name = "LINK[:NODE]=FILE")]
     pcap: Vec<String>,
     /// Writes packet events as text of ns-2: on all links, on one, or of one node's

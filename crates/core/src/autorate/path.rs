@@ -94,7 +94,7 @@ impl Baseline {
     }
 }
 
-/// Speaker of a sample: paths of one voice have one say.
+/// Speaker of a sample: paths of one voice count once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voice {
     /// Voice of a path by itself.

@@ -197,7 +197,7 @@ impl Side {
             voice,
             excess,
         };
-        // One voice has one say, unless it is the only one of late.
+        // One voice counts once, unless it is the only one of late.
         let is_other = |sample: &Sample| sample.voice != voice;
         let is_fresh = |sample: &Sample| now.saturating_since(sample.at) <= FRESH;
         let mut all = samples.iter().flatten();

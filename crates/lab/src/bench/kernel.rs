@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::Output;
 use makeway::text;
 
-/// Counts the instructions that a packet costs in qdiscs: pfifo, fq_codel, fq and cake of the kernel, and ours
+/// Counts the instructions that a packet costs in qdiscs: pfifo, fq_codel, fq and cake of the kernel, and ours.
 ///
 /// Boots Debian's newest kernel with BPF qdiscs in QEMU, which counts instructions (`-icount shift=0`: its clock advances by one
 /// nanosecond with each), so that figures do not depend on this machine or what else it does. Takes some minutes.
