@@ -175,7 +175,7 @@ prop_compose! {
 
 prop_compose! {
     /// Environments of disciplines: links that a few packets congest, that a packet takes longest on, and that none does.
-    fn place()(
+    fn environment()(
         bits in 2u32..=16,
         logarithmic: bool,
         rate in prop_oneof![
@@ -212,7 +212,7 @@ prop_compose! {
         cake in cake(),
         ncq in ncq(),
         confucius in confucius(),
-        (codec, rate, framing, seed) in place(),
+        (codec, rate, framing, seed) in environment(),
     ) -> Config {
         let limits = Limits { packets, bytes: Bytes::new(bytes), flows };
         let weights = weights.into_iter().map(|(user, weight)| (UserId(user % users), weight));

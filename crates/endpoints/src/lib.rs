@@ -23,7 +23,7 @@ const FEEDBACK: u32 = 64;
 const RFC8888: u32 = 28 + 20;
 
 /// A flow with a sender of its own.
-pub struct Media {
+pub struct MediaFlow {
     media: Arc<model::Media>,
     start: Instant,
     sender: Sender<AnyController, AnyPolicy, Unit>,
@@ -72,7 +72,7 @@ pub struct Packet {
     pub rtt: u32,
 }
 
-impl Media {
+impl MediaFlow {
     /// At its start. `units` are what its application makes.
     pub fn new(
         media: &Arc<model::Media>,

@@ -64,9 +64,7 @@ impl Direction {
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// The name would mean something else to the tools.
-    #[error(
-        "`{0}` cannot be an interface in a rule: it has one of + * \" \\ or a space"
-    )]
+    #[error("`{0}` cannot be an interface in a rule: it has one of + * \" \\ or a space")]
     Name(String),
     /// Neither nftables nor iptables is there.
     #[error("neither nft nor iptables is installed: install the package nftables or iptables")]

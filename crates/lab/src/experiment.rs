@@ -226,7 +226,7 @@ impl FromIterator<(Key, Vec<Report>)> for Results {
 pub const CODE: &str = env!("MAKEWAY_CODE_OF_WORLDS");
 
 /// Where a cell's reports are kept: other scenarios, settings or `code` have other names.
-pub fn place(cell: &Cell, folder: &Path, code: &str) -> PathBuf {
+pub fn folder_of(cell: &Cell, folder: &Path, code: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     let texts = FILES
         .iter()
@@ -260,14 +260,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_settings_or_another_code_have_another_place() {
+    fn other_settings_or_another_code_have_another_folder() {
         let cell = |set: &str| Cell {
             set: vec![set.into()],
             ..Cell::new(Key::new("a/b"), "papers/sqf/testbed.toml", 1)
         };
-        let place = |set: &str, code: &str| super::place(&cell(set), Path::new("out"), code);
-        assert_eq!(place("x=1", "a"), place("x=1", "a"));
-        assert_ne!(place("x=1", "a"), place("x=2", "a"));
-        assert_ne!(place("x=1", "a"), place("x=1", "b"));
+        let folder = |set: &str, code: &str| super::folder_of(&cell(set), Path::new("out"), code);
+        assert_eq!(folder("x=1", "a"), folder("x=1", "a"));
+        assert_ne!(folder("x=1", "a"), folder("x=2", "a"));
+        assert_ne!(folder("x=1", "a"), folder("x=1", "b"));
     }
 }

@@ -39,7 +39,7 @@ pub struct QueueError {
 pub(crate) struct Queue {
     name: String,
     /// Number of the link, and of its end.
-    place: (usize, usize),
+    link_and_end: (usize, usize),
     /// Rate that it has now.
     rate: Option<Rate>,
     egress: Egress,
@@ -105,7 +105,7 @@ pub(crate) fn start(
             };
             queues.push(Queue {
                 name,
-                place: (index, end),
+                link_and_end: (index, end),
                 rate: egress.rate,
                 egress: egress.clone(),
                 carrier,
@@ -261,8 +261,8 @@ impl Queue {
     }
 
     /// Number of the link, and of its end.
-    pub(crate) fn place(&self) -> (usize, usize) {
-        self.place
+    pub(crate) fn link_and_end(&self) -> (usize, usize) {
+        self.link_and_end
     }
 
     /// Rate now; `None`: not limited.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
 use makeway_core::units::{Duration, Instant};
-use makeway_endpoints::Media;
+use makeway_endpoints::MediaFlow;
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::{Units, departures};
@@ -412,7 +412,7 @@ impl Sockets {
                 let start = Instant::ZERO + flow.start;
                 let interval = Interval::new(scenario.warmup, scenario.duration);
                 self.plans.push(Plan {
-                    media: Media::new(media, units, start, interval),
+                    media: MediaFlow::new(media, units, start, interval),
                     sockets: [sender, receiver],
                     times: times(scenario, flow),
                 });

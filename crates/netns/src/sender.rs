@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use makeway_core::measure::Histogram;
 use makeway_core::units::Instant;
-use makeway_endpoints::Media;
+use makeway_endpoints::MediaFlow;
 use makeway_report::interval::Interval;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -30,7 +30,7 @@ const LONGEST: u64 = 20_000_000;
 
 /// A flow before it starts.
 pub(crate) struct Plan {
-    pub(crate) media: Media,
+    pub(crate) media: MediaFlow,
     /// The sender's, then the receiver's; each is connected to the other.
     pub(crate) sockets: [UdpSocket; 2],
     /// From when to when it sends, in ns after the epoch.
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
 
 /// A flow after its end.
 pub(crate) struct Carried {
-    pub(crate) media: Media,
+    pub(crate) media: MediaFlow,
     /// How long after its time the sender woke.
     pub(crate) lateness: Histogram,
     /// Packets that this machine's own sockets threw away: an error of the measurement.

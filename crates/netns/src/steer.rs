@@ -57,7 +57,7 @@ impl<'q> Ports<'q> {
     /// The queue has `rate` from now on. A failure ends the run.
     pub fn set_rate(&mut self, link: usize, end: usize, rate: Rate) {
         let mut all = self.queues.iter_mut();
-        if let Some(queue) = all.find(|queue| queue.place() == (link, end))
+        if let Some(queue) = all.find(|queue| queue.link_and_end() == (link, end))
             && let Err(error) = queue.set_rate(rate)
         {
             self.failed.get_or_insert(error);
@@ -66,6 +66,6 @@ impl<'q> Ports<'q> {
 
     fn queue(&self, link: usize, end: usize) -> Option<&Queue> {
         let mut all = self.queues.iter();
-        all.find(|queue| queue.place() == (link, end))
+        all.find(|queue| queue.link_and_end() == (link, end))
     }
 }

@@ -7,7 +7,7 @@ use makeway_core::measure::Histogram;
 use makeway_core::packet::Tag;
 use makeway_core::ticket::{ACK, Meter, Tagger};
 use makeway_core::units::{self, Duration, Instant};
-use makeway_endpoints::Media;
+use makeway_endpoints::MediaFlow;
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::Departure;
@@ -88,7 +88,7 @@ pub enum Kind {
     /// A stream of datagrams.
     Stream(Box<Stream>),
     /// Datagrams through a sender of their own.
-    Media(Box<Media>),
+    Media(Box<MediaFlow>),
 }
 
 /// A TCP connection, established when it begins.

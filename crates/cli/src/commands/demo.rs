@@ -31,8 +31,8 @@ use crate::text;
   makeway demo --set flow.download.count=20")]
 pub struct Demo {
     /// Media of the call: a trace of a coder, or a clip made and decoded by ffmpeg.
-    #[arg(long, value_enum, default_value_t = Media::Trace)]
-    media: Media,
+    #[arg(long, value_enum, default_value_t = Content::Trace)]
+    media: Content,
     /// Changes a value of the scenario: `duration=10s`, `flow.download.count=20`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Demo {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Media {
+enum Content {
     Trace,
     Ffmpeg,
 }
@@ -67,8 +67,8 @@ pub fn run(args: &Demo) -> anyhow::Result<ExitCode> {
     session::make_folder(&args.out)?;
     let session = Session::start()?;
     let clip = match args.media {
-        Media::Trace => None,
-        Media::Ffmpeg => Some(Clip::make(scenarios[0].duration)?),
+        Content::Trace => None,
+        Content::Ffmpeg => Some(Clip::make(scenarios[0].duration)?),
     };
 
     let title = scenarios[0].title.clone();

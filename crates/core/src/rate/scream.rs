@@ -211,7 +211,7 @@ impl Scream {
         self.target.max(PACING.0) * headroom
     }
 
-    fn place(&self, sequence: u64) -> Option<usize> {
+    fn index_of(&self, sequence: u64) -> Option<usize> {
         let at = sequence.checked_sub(self.low)? as usize;
         (at < self.fates.len()).then_some(at)
     }
@@ -221,7 +221,7 @@ impl Scream {
         let mut marked = 0.0;
         for packet in report.packets() {
             let sequence = highest - u64::from(packet.back);
-            let Some(at) = self.place(sequence) else {
+            let Some(at) = self.index_of(sequence) else {
                 continue;
             };
             match core::mem::replace(&mut self.fates[at], Fate::Arrived) {
@@ -447,7 +447,7 @@ impl RateController for Scream {
 
     fn on_feedback(&mut self, now: Instant, feedback: &Feedback) -> Result<(), FeedbackError> {
         let is_new = |sequence| {
-            self.place(sequence)
+            self.index_of(sequence)
                 .is_some_and(|at| self.fates[at] != Fate::Arrived)
         };
         let checked = self.path.check(now, feedback, is_new)?;

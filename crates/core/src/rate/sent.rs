@@ -52,14 +52,14 @@ impl SentLog {
     /// The packet after the last one leaves.
     pub fn push(&mut self, at: Instant, bytes: u32) {
         if self.next >= self.ring.len() as u64 {
-            let oldest = self.ring[self.place(self.next)].at;
+            let oldest = self.ring[self.index_of(self.next)].at;
             if at.saturating_since(oldest) < LATEST.max(self.longest * 4) {
                 self.grow();
             }
         }
         self.total += u64::from(bytes);
-        let place = self.place(self.next);
-        self.ring[place] = SentPacket {
+        let index = self.index_of(self.next);
+        self.ring[index] = SentPacket {
             at,
             total: self.total,
             all_sent: self.all_sent,
@@ -70,9 +70,9 @@ impl SentLog {
     /// After the last packet no other might leave.
     pub fn note_all_sent(&mut self) {
         if let Some(last) = self.next.checked_sub(1) {
-            let place = self.place(last);
-            self.all_sent = Some(self.ring[place].at);
-            self.ring[place].all_sent = self.all_sent;
+            let index = self.index_of(last);
+            self.all_sent = Some(self.ring[index].at);
+            self.ring[index].all_sent = self.all_sent;
         }
     }
 
@@ -87,7 +87,7 @@ impl SentLog {
         if sequence < self.oldest() {
             return Err(FeedbackError::Forgotten(sequence));
         }
-        Ok(self.ring[self.place(sequence)])
+        Ok(self.ring[self.index_of(sequence)])
     }
 
     /// Payload of a packet in bytes; `None` where it or the one before it is not known.
@@ -136,7 +136,7 @@ impl SentLog {
         let before = match oldest {
             0 => 0,
             // The oldest itself is left out; it is one in many.
-            oldest => self.ring[self.place(oldest)].total,
+            oldest => self.ring[self.index_of(oldest)].total,
         };
         packet.total.saturating_sub(before)
     }
@@ -157,7 +157,7 @@ impl SentLog {
         let len = (self.ring.len() * 2).min(Self::MOST as usize);
         let mut ring = vec![SentPacket::default(); len];
         for sequence in self.oldest()..self.next {
-            ring[(sequence % len as u64) as usize] = self.ring[self.place(sequence)];
+            ring[(sequence % len as u64) as usize] = self.ring[self.index_of(sequence)];
         }
         self.ring = ring;
     }
@@ -166,7 +166,7 @@ impl SentLog {
         self.next.saturating_sub(self.ring.len() as u64)
     }
 
-    fn place(&self, sequence: u64) -> usize {
+    fn index_of(&self, sequence: u64) -> usize {
         (sequence % self.ring.len() as u64) as usize
     }
 }

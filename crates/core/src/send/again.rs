@@ -109,7 +109,7 @@ struct Kept<T> {
 
 /// A retransmission that waits: the least leaves first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct Due {
     class: u8,
     deadline: Instant,
     number: u64,
@@ -125,7 +125,7 @@ pub struct Again<T> {
     /// By number, which is the order of departure.
     kept: VecDeque<Kept<T>>,
     /// In the order of departure.
-    waiting: Vec<Place>,
+    waiting: Vec<Due>,
     waiting_bytes: u64,
     stats: Stats,
 }
@@ -198,33 +198,33 @@ impl<T: Clone> Again<T> {
         if waits || is_recent || copies >= COPIES {
             return Answer::Repeated;
         }
-        let place = Place {
+        let due = Due {
             class: datagram.class,
             deadline: datagram.deadline,
             number,
             len: datagram.len,
             since: now,
         };
-        if !self.is_in_time(now, &place, pace) {
+        if !self.is_in_time(now, &due, pace) {
             return Answer::Late;
         }
         if self.waiting.len() >= WAITING {
             return Answer::Full;
         }
-        let before = self.waiting.partition_point(|other| *other < place);
-        self.waiting.insert(before, place);
-        self.waiting_bytes += u64::from(place.len);
+        let before = self.waiting.partition_point(|other| *other < due);
+        self.waiting.insert(before, due);
+        self.waiting_bytes += u64::from(due.len);
         self.kept[at].waits = true;
         Answer::Waits
     }
 
     /// Whether a packet that is asked for now arrives by its deadline.
-    fn is_in_time(&self, now: Instant, place: &Place, pace: &Pace) -> bool {
+    fn is_in_time(&self, now: Instant, due: &Due, pace: &Pace) -> bool {
         let arrives = pace.start.max(now) + pace.one_way;
-        if arrives > place.deadline {
+        if arrives > due.deadline {
             return false;
         }
-        let left = place.deadline.saturating_since(arrives).as_nanos();
+        let left = due.deadline.saturating_since(arrives).as_nanos();
         // `bytes / rate <= left` without a division.
         let is_sent = |before: u64| {
             let bytes = u128::from(pace.ahead.get()) + u128::from(before);
@@ -234,7 +234,7 @@ impl<T: Clone> Again<T> {
         if !is_sent(0) || is_sent(self.waiting_bytes) {
             return is_sent(0); // In any order.
         }
-        let before = self.waiting.partition_point(|other| other < place);
+        let before = self.waiting.partition_point(|other| other < due);
         let before = self.waiting[..before].iter();
         is_sent(before.map(|other| u64::from(other.len)).sum())
     }
@@ -254,24 +254,24 @@ impl<T: Clone> Again<T> {
     pub fn peek(&mut self, now: Instant, one_way: Duration) -> Option<u32> {
         self.forget(now);
         loop {
-            let place = *self.waiting.first()?;
-            if now + one_way <= place.deadline {
-                return Some(place.len);
+            let due = *self.waiting.first()?;
+            if now + one_way <= due.deadline {
+                return Some(due.len);
             }
             self.stats.late += 1;
-            match self.find(place.number) {
+            match self.find(due.number) {
                 Some(at) => {
                     self.leave(at);
                 }
-                None => self.remove(0), // A place has its packet; an endless loop would be worse than a wrong count.
+                None => self.remove(0), // Its packet is always kept; an endless loop would be worse than a wrong count.
             }
         }
     }
 
     /// The next packet to send again, which leaves now: after [`Again::peek`] gave its length.
     pub fn take(&mut self, now: Instant) -> Option<Retransmission<T>> {
-        let place = *self.waiting.first()?;
-        let at = self.find(place.number)?;
+        let due = *self.waiting.first()?;
+        let at = self.find(due.number)?;
         let payload = self.kept[at].payload.clone()?;
         self.leave(at);
         let kept = &mut self.kept[at];
@@ -279,9 +279,9 @@ impl<T: Clone> Again<T> {
         kept.copies += 1;
         self.stats.sent += 1;
         Some(Retransmission {
-            number: place.number,
+            number: due.number,
             datagram: kept.datagram,
-            since: place.since,
+            since: due.since,
             payload,
         })
     }
@@ -333,7 +333,7 @@ impl<T: Clone> Again<T> {
         if !core::mem::take(&mut kept.waits) {
             return false;
         }
-        if let Some(at) = self.waiting.iter().position(|place| place.number == number) {
+        if let Some(at) = self.waiting.iter().position(|due| due.number == number) {
             self.remove(at);
         }
         true

@@ -118,7 +118,7 @@ impl Tcp {
 
     /// A segment has left our queue; the first of a clock counts.
     pub fn departed(&mut self, at: Instant, connection: Connection, value: u32) {
-        if let Some(place) = self.place(&connection)
+        if let Some(place) = self.index_of(&connection)
             && let Some(peer) = &mut self.peers[place]
         {
             peer.sent.push(at, value);
@@ -144,7 +144,7 @@ impl Tcp {
         echo: u32,
         has_data: bool,
     ) {
-        let place = match self.place(&connection) {
+        let place = match self.index_of(&connection) {
             Some(place) => place,
             None => {
                 let Some(place) = self.new_place(at, &connection, value, echo) else {
@@ -251,7 +251,7 @@ impl Tcp {
         }
     }
 
-    fn place(&self, connection: &Connection) -> Option<usize> {
+    fn index_of(&self, connection: &Connection) -> Option<usize> {
         let is_it = |peer: &Option<Peer>| {
             let peer = peer.as_ref();
             peer.is_some_and(|one| one.connection == *connection)

@@ -14,7 +14,7 @@ use makeway_netns::{LATEST_MS, lateness};
 use makeway_report::json::from_json;
 use makeway_report::model::Report;
 
-use super::{CODE, Cell, Grid, Results, place};
+use super::{CODE, Cell, Grid, Results, folder_of};
 
 /// A run whose sender was late is repeated; the least disturbed of this number is taken if none was calm.
 const ATTEMPTS: usize = 3;
@@ -83,7 +83,7 @@ fn next<'a>(waiting: &mut Vec<&'a Cell>, running: &[Running<'_>], jobs: usize) -
 fn here(cell: &Cell, folder: &Path) -> PathBuf {
     let kernel = rustix::system::uname();
     let kernel = kernel.release().to_string_lossy();
-    place(cell, folder, &format!("{CODE} {kernel}"))
+    folder_of(cell, folder, &format!("{CODE} {kernel}"))
 }
 
 fn attempt(cell: &Cell, folder: &Path, n: usize) -> Option<Report> {

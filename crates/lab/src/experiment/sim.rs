@@ -15,7 +15,7 @@ use makeway_report::model::Report;
 use makeway_scenario::Scenario;
 use makeway_sim::Options;
 
-use super::{Cell, Grid, Results, bar, keep, place};
+use super::{Cell, Grid, Results, bar, folder_of, keep};
 
 /// The code that simulates: what another one made is not used.
 const CODE: &str = env!("MAKEWAY_CODE");
@@ -31,7 +31,7 @@ pub fn run(
         .iter()
         .map(|cell| load(cell, scenarios))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let places = cells.iter().map(|cell| place(cell, grid.folder, CODE));
+    let places = cells.iter().map(|cell| folder_of(cell, grid.folder, CODE));
     let places: Vec<PathBuf> = places.collect();
     for place in &places {
         fs::create_dir_all(place).with_context(|| format!("{} cannot be made", place.display()))?;
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(first[key()].len(), 2);
         assert_ne!(first[key()][0], first[key()][1]);
         // One is changed where it lies, so that it is seen whether it is used; the other is gone.
-        let place = place(&cell(), folder.path(), CODE);
+        let place = folder_of(&cell(), folder.path(), CODE);
         let mut changed = first[key()][0].clone();
         changed.title = "kept".into();
         keep(&place.join("1.json"), &to_json(&changed)).unwrap();

@@ -14,7 +14,7 @@ use makeway::vm::{self, Job};
 use makeway_report::json::{from_json, to_json};
 use makeway_report::model::Report;
 
-use super::{CODE, Cell, Grid, Results, bar, keep, place};
+use super::{CODE, Cell, Grid, Results, bar, folder_of, keep};
 
 /// Runs what is not kept yet. `None`: `stop` was set.
 pub fn run(
@@ -94,7 +94,7 @@ pub fn each_in_guests(
 
 /// Another world has other places.
 fn at(cell: &Cell, folder: &Path) -> PathBuf {
-    place(cell, folder, &format!("{CODE} vm")).join("report.json")
+    folder_of(cell, folder, &format!("{CODE} vm")).join("report.json")
 }
 
 fn kept(cell: &Cell, folder: &Path) -> Option<Report> {

@@ -81,15 +81,15 @@ impl<'a> Runs<'a> {
 
     /// The case, the discipline and the replication of a run.
     fn at(&self, number: usize) -> (&'a Course, Discipline, u64) {
-        let (cell, run) = self.place(number);
+        let (cell, run) = self.cell_and_run(number);
         let disciplines = &self.args.disciplines;
         let course = &self.courses[cell / disciplines.len()];
         let discipline = disciplines[cell % disciplines.len()];
         (course, discipline, self.args.first + run as u64)
     }
 
-    /// Its cell, and its place there.
-    fn place(&self, number: usize) -> (usize, usize) {
+    /// Cell of a run, and number of the run in it.
+    fn cell_and_run(&self, number: usize) -> (usize, usize) {
         let runs = self.args.runs as usize;
         (number / runs, number % runs)
     }
@@ -118,7 +118,7 @@ impl<'a> Runs<'a> {
         };
         let mut samples = self.empty();
         let all = each(self.count(), self.jobs(), &stop, work, |number, sample| {
-            samples[self.place(number).0].push(sample);
+            samples[self.cell_and_run(number).0].push(sample);
         })?;
         Ok(all.then_some(samples))
     }
@@ -140,7 +140,7 @@ impl<'a> Runs<'a> {
             if let Some(stall) = summary::stall(&outcome.report) {
                 eprintln!("{label}: {stall}");
             }
-            samples[self.place(number).0].push(Sample::of(&outcome.report));
+            samples[self.cell_and_run(number).0].push(Sample::of(&outcome.report));
         }
         Ok(Some(samples))
     }
@@ -173,7 +173,7 @@ impl<'a> Runs<'a> {
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut samples = self.empty();
         for (number, sample) in found.into_iter().enumerate() {
-            samples[self.place(number).0].extend(sample);
+            samples[self.cell_and_run(number).0].extend(sample);
         }
         Ok(Some(samples))
     }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use makeway_core::measure::Histogram;
 use makeway_core::ticket::{Meter, Tagger};
 use makeway_core::units::{Duration, Instant};
-use makeway_endpoints::Media;
+use makeway_endpoints::MediaFlow;
 use makeway_report::flow::{Bytes, Delays, Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Units, departures};
@@ -74,7 +74,7 @@ pub fn kind(
     }
     if let Source::Media(media) = &flow.source {
         let units = Units::new(media, seeds.departures(), number);
-        return Ok(Kind::Media(Box::new(Media::new(
+        return Ok(Kind::Media(Box::new(MediaFlow::new(
             media, units, start, interval,
         ))));
     }

@@ -3,7 +3,7 @@
 
 use makeway_core::packet::Ecn;
 use makeway_core::units::Instant;
-use makeway_endpoints::Media;
+use makeway_endpoints::MediaFlow;
 
 use super::{World, set_lazily};
 use crate::arena::{Body, Transit};
@@ -12,7 +12,7 @@ use crate::trace::Trace;
 
 impl<T: Trace> World<T> {
     /// The sender of a flow, and when it falls silent.
-    fn media(&mut self, number: u32) -> Option<(&mut Media, Instant)> {
+    fn media(&mut self, number: u32) -> Option<(&mut MediaFlow, Instant)> {
         let flow = &mut self.flows[number as usize];
         match &mut flow.kind {
             Kind::Media(media) => Some((media, flow.stop)),

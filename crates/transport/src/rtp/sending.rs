@@ -68,7 +68,7 @@ const REQUESTS: usize = 1024;
 
 /// A packet that waits.
 #[derive(Clone, Debug)]
-struct Media {
+struct WaitingPacket {
     stream: usize,
     marker: bool,
     captured: Instant,
@@ -136,7 +136,7 @@ struct StreamState {
 /// See the module. `C` is the controller, `Q` makes its feedback of arrivals, `P` is the policy.
 #[derive(Clone, Debug)]
 pub struct Sending<C, Q, P> {
-    sender: Sender<C, P, Media>,
+    sender: Sender<C, P, WaitingPacket>,
     inbox: Inbox<Q>,
     one_way: OneWay,
     lines: Vec<StreamState>,
@@ -228,7 +228,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
                 deadline: frame.deadline,
                 frame: (packets > 1).then_some(number),
             };
-            let media = Media {
+            let media = WaitingPacket {
                 stream: frame.stream,
                 marker: n + 1 == packets,
                 captured: now,

@@ -16,12 +16,12 @@ pub fn view(clip: &Clip, scenario: &Scenario, outcome: &Outcome) -> Result<Viewe
     let arrivals = video.map(|index| &outcome.arrivals[index]);
     clip.view(
         |n| arrivals.is_some_and(|a| a.has(n as u64)),
-        &INSTANTS.map(|percent| place(scenario, percent)),
+        &INSTANTS.map(|percent| picture_at(scenario, percent)),
     )
 }
 
 /// The picture due after this part of the run, in display order.
-fn place(scenario: &Scenario, percent: u64) -> u32 {
+fn picture_at(scenario: &Scenario, percent: u64) -> u32 {
     (scenario.duration.as_nanos() / 100 * percent * FRAME_RATE / Duration::from_secs(1).as_nanos())
         as u32
 }

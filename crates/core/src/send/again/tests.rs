@@ -197,7 +197,7 @@ proptest! {
             prop_assert!(again.held() <= Bytes::new(10_000));
             let held: u64 = again.kept.iter().map(|kept| cost(&kept.datagram)).sum();
             prop_assert_eq!(held, again.held().get());
-            let bytes: u64 = again.waiting.iter().map(|place| u64::from(place.len)).sum();
+            let bytes: u64 = again.waiting.iter().map(|due| u64::from(due.len)).sum();
             prop_assert_eq!(bytes, again.waiting_bytes);
         }
     }

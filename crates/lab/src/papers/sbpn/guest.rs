@@ -15,7 +15,7 @@ use super::congestion::{congested, told_of};
 use super::runs::{CHOICES, GUEST, Gain};
 use super::tables::by_rate;
 use super::{SETUP, points};
-use crate::experiment::{CODE, Cell, Key, Results, keep, place};
+use crate::experiment::{CODE, Cell, Key, Results, folder_of, keep};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{largest, only};
 use makeway::dccp::{CALL, Row, measure};
@@ -76,7 +76,7 @@ fn rows(folder: &Path, runs: u64) -> anyhow::Result<Result<Vec<Row>, VmError>> {
         set: vec![policies.join(","), format!("{rates:?}"), runs.to_string()],
         ..Cell::new(Key::new("guest"), CALL, SECONDS)
     };
-    let place = place(&cell, folder, CODE);
+    let place = folder_of(&cell, folder, CODE);
     let file = place.join("rows.json");
     let kept = fs::read_to_string(&file).ok();
     if let Some(rows) = kept.and_then(|text| serde_json::from_str(&text).ok()) {

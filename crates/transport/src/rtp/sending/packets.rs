@@ -7,7 +7,7 @@ use makeway_core::send::{self, ClassStats, Datagram, DatagramId, FrameId, Policy
 use makeway_core::units::Instant;
 use thiserror::Error;
 
-use super::{Media, Sending, StreamState};
+use super::{Sending, StreamState, WaitingPacket};
 
 /// A frame in packets that the application's packetiser made (RFC 6184 for H.264, RFC 7741 for VP8): they leave as they are, admitted
 /// as a whole ([`send::Sender::enqueue_frame`]).
@@ -87,7 +87,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         let timestamp = frame.rtp_timestamp;
         let last = frame.packets.len().saturating_sub(1);
         let parts = frame.packets.iter().enumerate().map(|(n, payload)| {
-            let media = Media {
+            let media = WaitingPacket {
                 stream,
                 marker: frame.marker && n == last,
                 captured,

@@ -7,7 +7,7 @@ use makeway_core::send::{Policy, Transmit};
 use makeway_core::units::{Bytes, Duration, Instant};
 use rtp_types::RtpPacketBuilder;
 
-use super::{Media, Sending};
+use super::{Sending, WaitingPacket};
 use crate::rtp::extension::{Extensions, PROFILE};
 use crate::rtp::history::Sent;
 use crate::rtp::rtx::{OSN, Rtx, RtxConfig, RtxStats};
@@ -44,7 +44,7 @@ struct Original {
     line: usize,
     rtp: u16,
     timestamp: u32,
-    media: Media,
+    media: WaitingPacket,
 }
 
 // The record of which `again::OVERHEAD` speaks.
@@ -75,7 +75,13 @@ impl Retransmitting {
     }
 
     /// A packet leaves for the first time, as `rtp` of its stream.
-    pub fn keep(&mut self, now: Instant, packet: Transmit<Media>, rtp: u16, timestamp: u32) {
+    pub fn keep(
+        &mut self,
+        now: Instant,
+        packet: Transmit<WaitingPacket>,
+        rtp: u16,
+        timestamp: u32,
+    ) {
         let stream = packet.payload.stream;
         let Some(line) = self.lines.iter().position(|line| line.stream == stream) else {
             return;
