@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of docs/scenario.md, made from the fields that the reader accepts, and from disciplines and controllers.
+//! The tables of docs/scenario.md and of the pages of disciplines, made from the fields that the reader accepts, and from disciplines and
+//! controllers.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
@@ -103,6 +104,25 @@ fn disciplines() -> String {
     table
 }
 
+/// Parameters of one discipline, for its page.
+fn page(discipline: Discipline) -> String {
+    let mut table =
+        String::from("| key | meaning | values | default |\n| --- | --- | --- | --- |\n");
+    discipline.spec().fields(&mut |key, about, slot| {
+        let default = match slot.shown() {
+            none if none.is_empty() => String::from("none"),
+            value => format!("`{value}`"),
+        };
+        writeln!(
+            table,
+            "| `{key}` | {about} | {} | {default} |",
+            slot.allowed()
+        )
+        .unwrap();
+    });
+    table
+}
+
 /// Each parameter once, with the disciplines that have it.
 fn parameters() -> String {
     struct Parameter {
@@ -193,6 +213,24 @@ fn the_tables_are_those_of_the_fields() {
             ("web", keys(&[("web", service::WEB)])),
         ],
     );
+}
+
+#[test]
+fn the_page_of_each_discipline_has_its_parameters() {
+    let mut pages = 0;
+    for discipline in Discipline::ALL {
+        let table = page(discipline);
+        let name = format!("disciplines/{}.md", discipline.name());
+        let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs")
+            .join(&name);
+        // A discipline without parameters has the head alone; a new one, no page yet.
+        if table.lines().count() > 2 && file.is_file() {
+            are_those_of(&name, vec![("parameters", table)]);
+            pages += 1;
+        }
+    }
+    assert!(pages >= 17, "{pages}");
 }
 
 /// The page has these tables between its marks.
