@@ -215,6 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_of_disciplines_names_those_with_a_program() {
+        let page = include_str!("../../../docs/disciplines.md");
+        let names = PROGRAMS.map(|(name, _)| format!("`{name}`")).join(", ");
+        let row = format!("| [`makeway up`](kernel.md) with BPF qdiscs | {names} |");
+        assert!(page.contains(&row), "{row}");
+    }
+
+    #[test]
     fn names_of_types_are_found_and_a_damaged_file_has_none() {
         let names = b"\0int\0bpf_qdisc_skb_drop\0";
         let header = [24, 0, 8, 8, names.len() as u32].map(u32::to_ne_bytes);
