@@ -169,6 +169,51 @@ fn an_application_that_never_asks_loses_the_oldest_outcomes_and_the_counters_sta
 }
 
 #[test]
+fn a_call_with_more_outcomes_than_are_kept_tells_all_of_them() {
+    let config = Config {
+        packets: 4,
+        ..Config::default()
+    };
+    let mut sender = Sender::new(config, Script::default(), AnyPolicy::all()[0]);
+    let frame = Frame {
+        class: 1,
+        deadline: Instant::ZERO + Duration::from_millis(200),
+        depends_on: &[],
+    };
+    let parts = 4 + UNREAD + 10;
+    let taken = sender.enqueue_frame(Instant::ZERO, &frame, (0..parts).map(|_| (100, ())));
+    assert!(taken.is_ok());
+    let read = events(&mut sender);
+    let ends = read
+        .iter()
+        .filter(|event| matches!(event, Event::Outcome(_, _, Outcome::TooLarge)));
+    assert_eq!((ends.count(), sender.stats().unread), (parts, 0));
+}
+
+#[test]
+fn a_log_sees_each_outcome_once_whether_the_application_reads_or_not() {
+    let policy = AnyPolicy::all()[0];
+    let mut sender = Sender::new(Config::default(), Script::default(), policy);
+    let (mut made, mut seen) = (0, Vec::new());
+    for n in 0..5000 {
+        sender.enqueue(Instant::ZERO, datagram(1, 9000, 200), ());
+        for event in sender.outcomes_since(made) {
+            let Event::Outcome(id, ..) = event else {
+                panic!("{event:?}");
+            };
+            seen.push(id.0);
+        }
+        made = sender.outcomes_made();
+        if n < 1000 && n % 3 == 0 {
+            sender.poll_event();
+        }
+    }
+    assert_eq!(seen, (0..5000).collect::<Vec<u64>>());
+    assert!(sender.stats().unread > 1000);
+    assert_eq!(sender.outcomes_since(made).count(), 0);
+}
+
+#[test]
 fn the_controller_learns_that_there_was_nothing_to_send_before_anything_else_happens() {
     let script = Script::default();
     let mut sender = Sender::new(Config::default(), script.clone(), AnyPolicy::all()[0]);

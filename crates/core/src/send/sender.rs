@@ -57,7 +57,7 @@ impl Default for Config {
 /// [`Sender::poll_event`], sleeps until [`Sender::poll_timeout`], a datagram or feedback, and begins again. Time never runs backwards from
 /// one call to the next.
 ///
-/// Memory grows to the most that waited at once and to [`UNREAD`] events more, and stays.
+/// Memory grows to the most that waited at once, to [`UNREAD`] events more and to those of one call, and stays.
 #[derive(Clone, Debug)]
 pub struct Sender<R, P, T> {
     config: Config,
@@ -68,6 +68,8 @@ pub struct Sender<R, P, T> {
     frames: Frames,
     dependencies: Dependencies,
     outcomes: VecDeque<Event>,
+    /// How many there were, those that are read or dropped included.
+    outcomes_made: u64,
     /// The target that the application knows or will read next.
     target: Rate,
     has_new_target: bool,
@@ -81,7 +83,7 @@ pub struct Sender<R, P, T> {
 /// Datagrams for which there is memory from the beginning.
 const ROOM: usize = 64;
 
-/// Events kept for an application beyond one for each datagram that may wait.
+/// Events of earlier calls that are kept for an application, beyond one for each datagram that may wait.
 pub const UNREAD: usize = 1024;
 
 impl<R: RateController, P: Policy, T> Sender<R, P, T> {
@@ -100,6 +102,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             frames: Frames::default(),
             dependencies: Dependencies::default(),
             outcomes: VecDeque::with_capacity(1 + room),
+            outcomes_made: 0,
             target,
             has_new_target: true,
             is_low: true,
@@ -112,6 +115,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
 
     /// Takes a datagram. Its outcome, or that of another dropped for it, is an event.
     pub fn enqueue(&mut self, now: Instant, datagram: Datagram, payload: T) -> DatagramId {
+        self.forget_unread();
         self.note_idleness(now);
         let id = DatagramId(self.next_id);
         self.next_id += 1;
@@ -165,6 +169,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// The datagram to send now, if its controller allows one.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<T>> {
         self.rate.next_send().filter(|at| *at <= now)?;
+        self.forget_unread();
         let transmit = self.send_best(now);
         self.watch_level();
         transmit
@@ -185,6 +190,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// The datagram that [`Sender::poll_transmit`] gives at this time: for a transport that is asked first whether it takes it.
     pub fn peek(&mut self, now: Instant) -> Option<(&Datagram, &T)> {
         self.rate.next_send().filter(|at| *at <= now)?;
+        self.forget_unread();
         let chosen = self.choose(now);
         self.watch_level();
         Some(self.queue.look(chosen?.0))
@@ -242,6 +248,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// The longest payload of a packet from now on, as the path's MTU changes. Longer waiting datagrams are dropped.
     pub fn set_largest(&mut self, largest: u32) {
         if largest < self.config.largest {
+            self.forget_unread();
             let too_large = |sender: &Self, slot| sender.queue.is_longer(slot, largest);
             // All of them before what depends on them.
             for slot in 0..self.queue.slots() {
@@ -298,7 +305,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// Events for the application: outcomes of datagrams and frames, in order, then the state of queue and rate.
     ///
     /// An application that does not ask loses the oldest outcomes, which [`Stats`] counts, beyond one for each datagram that may wait and
-    /// [`UNREAD`] more. It loses none if it asks after each call.
+    /// [`UNREAD`] more. It loses none if it asks after each call, however many outcomes that call has.
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(outcome) = self.outcomes.pop_front() {
             return Some(outcome);
@@ -307,6 +314,19 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             return Some(Event::Target(self.target));
         }
         core::mem::take(&mut self.has_become_low).then_some(Event::Low)
+    }
+
+    /// Outcomes of datagrams and frames so far, read or not.
+    pub fn outcomes_made(&self) -> u64 {
+        self.outcomes_made
+    }
+
+    /// Outcomes that [`Sender::poll_event`] has still to give, but for the first `made` of all: for a log beside the application, which
+    /// misses none if it looks after each call, from [`Sender::outcomes_made`] of its last look on.
+    pub fn outcomes_since(&self, made: u64) -> impl Iterator<Item = &Event> {
+        let gone = self.outcomes_made - self.outcomes.len() as u64;
+        let known = usize::try_from(made.saturating_sub(gone)).unwrap_or(usize::MAX);
+        self.outcomes.range(known.min(self.outcomes.len())..)
     }
 
     /// The controller.
@@ -437,11 +457,18 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     fn tell(&mut self, event: Event) {
-        if self.outcomes.len() >= self.config.packets as usize + UNREAD {
+        self.outcomes_made += 1;
+        self.outcomes.push_back(event);
+    }
+
+    /// Drops the oldest outcomes of earlier calls that nobody has read. Those of the call that begins are bounded by the queue and by the frame
+    /// that it takes.
+    #[inline]
+    fn forget_unread(&mut self) {
+        while self.outcomes.len() >= self.config.packets as usize + UNREAD {
             self.outcomes.pop_front();
             self.stats.unread += 1;
         }
-        self.outcomes.push_back(event);
     }
 
     fn watch_target(&mut self) {

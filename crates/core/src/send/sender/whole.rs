@@ -81,6 +81,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         if all.packets == 0 {
             return Err(FrameError::Empty);
         }
+        self.forget_unread();
         self.note_idleness(now);
         while let Some(oldest) = self.dependencies.forget() {
             self.give_up(oldest, Outcome::Evicted);

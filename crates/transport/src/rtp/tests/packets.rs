@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames in the packets of the application's packetiser.
 
-use makeway_core::send::{FrameError, FrameId, sbpn1::Sbpn1};
+use makeway_core::send::{FrameError, FrameId, UNREAD, sbpn1::Sbpn1};
 use rtcp_types::{Compound, Packet};
 
 use super::*;
@@ -172,4 +172,28 @@ fn a_frame_of_packets_that_cannot_be_is_an_error() {
     assert_eq!(sending.largest(), 1400);
     sending.follow_mtu(1200);
     assert_eq!(sending.largest(), 1200 - 32);
+}
+
+/// More of them than the events that a sender keeps for an application that does not read them.
+#[test]
+fn each_packet_of_a_refused_frame_is_logged_with_its_outcome_however_many_there_are() {
+    let mut config = sending_config();
+    config.queue.packets = 4;
+    let fixed = Fixed::new(Rate::from_bps(960_000));
+    let policy = Sbpn1::default();
+    let mut sending = Sending::new(config, fixed, Listening::default(), policy).unwrap();
+    sending.start_recording();
+    let lens = [1; 4 + UNREAD + 10];
+    let taken = sending.send_packets(at_ms(0), &frame(0, &lens, &[]));
+    assert_eq!(taken.unwrap().1.0, 0);
+    sending.record_end(at_ms(1));
+    let records = std::iter::from_fn(|| sending.poll_record(at_ms(1)));
+    let ended: Vec<_> = records
+        .filter_map(|record| match record {
+            Record::Packet(_, packet, fate) => Some((packet.id.0, fate.name())),
+            Record::State(..) => None,
+        })
+        .collect();
+    let all: Vec<_> = (0..lens.len() as u64).map(|n| (n, "too-large")).collect();
+    assert_eq!(ended, all, "none waits");
 }
