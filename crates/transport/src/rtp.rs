@@ -7,7 +7,7 @@
 
 mod call;
 mod ccfb;
-mod csv_log;
+mod csv;
 mod driver;
 mod extension;
 mod feedback;
@@ -23,9 +23,10 @@ mod sending;
 
 pub use crate::network::Ecn;
 pub use call::{Call, CallConfig, CallError, CallStats, tfrc};
-pub use csv_log::{CSV_HEADER, CsvLog, CsvSink};
+pub use csv::{CSV_HEADER, Csv};
 pub use feedback::Rejected;
-pub use log::{Fate, Log, Packet, Record, State};
+pub use log::{Fate, Packet, Record, State};
+pub use makeway_log::{FileLog, Format, Log, Sink};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
 pub use rtcp::NtpEpoch;

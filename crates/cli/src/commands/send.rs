@@ -20,7 +20,7 @@ use makeway_core::measure::Histogram;
 use makeway_core::rate::{Config, ParseConfigError};
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration};
-use makeway_transport::rtp::{self, Call, CallConfig, CallStats, CsvLog, Ecn};
+use makeway_transport::rtp::{self, Call, CallConfig, CallStats, Csv, Ecn, FileLog, Record};
 use serde::Serialize;
 
 use super::session;
@@ -155,7 +155,7 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
     }
     let mut call = Call::connect(to, config)?;
     if let Some(log) = &log {
-        call.log_to(log.csv.sink());
+        call.log_to(log.file.sink());
     }
     let end = args.length.map_or(u64::MAX, Duration::as_nanos);
     let mut second = 1;
@@ -178,7 +178,7 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
             );
             before = report.streams.iter().map(|stream| stream.bytes).sum();
             say(&report, args.json);
-            if let Some(ended) = log.take_if(|log| log.csv.has_failed()) {
+            if let Some(ended) = log.take_if(|log| log.file.has_failed()) {
                 ended.finish();
             }
             second = now / 1_000_000_000 + 1;
@@ -228,22 +228,22 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
 /// The file of `--log`.
 struct EventLog<'a> {
     path: &'a Path,
-    csv: CsvLog,
+    file: FileLog<Record>,
 }
 
 impl<'a> EventLog<'a> {
     fn create(path: &'a Path) -> anyhow::Result<Self> {
-        let csv = CsvLog::create(path).with_context(|| {
+        let file = FileLog::create(path, Csv).with_context(|| {
             let path = path.display();
             format!("{path}: the event log cannot be written; `--log` takes a file, like call.csv")
         })?;
-        Ok(Self { path, csv })
+        Ok(Self { path, file })
     }
 
     /// A log that is not complete is told on standard error, and is no error of the call.
     fn finish(self) {
         let path = self.path.display();
-        match self.csv.finish() {
+        match self.file.finish() {
             Ok(0) => {}
             Ok(left_out) => eprintln!(
                 "makeway: {path}: the event log lacks {left_out} events, which came faster than the disk took them"

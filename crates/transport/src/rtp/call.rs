@@ -11,11 +11,12 @@ use makeway_core::rate::{self, AnyController, AnyReporter};
 use makeway_core::sched::Backlog;
 use makeway_core::send::{self, AnyPolicy, DatagramId, Event, FrameId};
 use makeway_core::units::{Duration, Instant, Rate};
+use makeway_log::Log;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
 use super::driver::{Clock, Driver, Session};
-use super::log::Log;
+use super::log::Record;
 use super::rtx::RtxConfig;
 use super::sending::{
     ConfigError, Frame, PacketFrame, PacketFrameError, Request, Sending, SendingConfig, Stats,
@@ -107,7 +108,7 @@ struct Driven {
     missed_events: u64,
     refused: u64,
     pacing: Histogram,
-    log: Option<Box<dyn Log>>,
+    log: Option<Box<dyn Log<Record>>>,
 }
 
 impl std::fmt::Debug for Driven {
@@ -230,8 +231,9 @@ impl Call {
         Ok(Self { driver, events })
     }
 
-    /// Logs events from now on: begin before the first frame. A log that was there before gets nothing more.
-    pub fn log_to(&self, log: impl Log + 'static) {
+    /// Logs events from now on: begin before the first frame. [`FileLog`](super::FileLog) writes them to a file. A log that was there before
+    /// gets nothing more.
+    pub fn log_to(&self, log: impl Log<Record> + 'static) {
         self.driver.with(|driven, _| {
             driven.sending.start_recording();
             driven.log = Some(Box::new(log));

@@ -17,13 +17,6 @@ const LATER: usize = 3;
 /// Shortest time between two rows of the rate controller.
 const STATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Takes the records of a call. It is called while the call is locked, and packets wait for it, so it must not block: hand records to
-/// another thread, as [`CsvLog`](super::CsvLog) does.
-pub trait Log: Send {
-    /// The next record, in order of time.
-    fn record(&mut self, record: &Record);
-}
-
 /// An event of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
