@@ -14,7 +14,8 @@ use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
 use tokio::time::{Interval, interval, sleep};
 
-type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
+/// Any error ends the program.
+pub type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![doc = include_str!("../README.md")]
 
+pub mod log;
 mod rate;
 
 use std::future::poll_fn;
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::sleep_until;
 
+use log::{Log, Logged, Record, Recorder, State};
 pub use makeway_core::send;
 pub use makeway_core::units;
 use rate::PathRate;
@@ -61,30 +63,37 @@ pub enum SendFrameError {
 /// Sends datagrams over a connection, the best next. Clones share one queue; when the last is dropped, its backlog is lost.
 #[derive(Debug)]
 pub struct Sender<P = AnyPolicy> {
-    shared: Arc<Shared<P>>,
-    pump: Arc<Pump>,
+    pump: Arc<Pump<P>>,
 }
 
 impl<P> Clone for Sender<P> {
     fn clone(&self) -> Self {
         Self {
-            shared: self.shared.clone(),
             pump: self.pump.clone(),
         }
     }
 }
 
-/// The task that feeds quinn.
+/// The task that feeds quinn, and its queue.
 #[derive(Debug)]
-struct Pump(AbortHandle);
+struct Pump<P> {
+    task: AbortHandle,
+    shared: Arc<Shared<P>>,
+}
 
-impl Drop for Pump {
+impl<P> Drop for Pump<P> {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
+        self.shared.end_log();
     }
 }
 
-type Queue<P> = send::Sender<PathRate, P, Bytes>;
+/// The queue, and its log.
+#[derive(Debug)]
+struct Queue<P> {
+    sender: send::Sender<PathRate, P, Bytes>,
+    recorder: Option<Recorder>,
+}
 
 #[derive(Debug)]
 struct Shared<P> {
@@ -93,7 +102,7 @@ struct Shared<P> {
     /// that: the application may have sent datagrams before.
     room: AtomicU32,
     zero: time::Instant,
-    sender: Mutex<Queue<P>>,
+    queue: Mutex<Queue<P>>,
     /// Something was enqueued.
     came: Notify,
     /// There may be an event, or nothing waits any more.
@@ -122,20 +131,53 @@ impl<P: Policy + Send + 'static> Sender<P> {
             connection,
             room: AtomicU32::new(u32::MAX),
             zero: time::Instant::now(),
-            sender: Mutex::new(send::Sender::new(config, rate, policy)),
+            queue: Mutex::new(Queue {
+                sender: send::Sender::new(config, rate, policy),
+                recorder: None,
+            }),
             came: Notify::new(),
             happened: Notify::new(),
         });
-        let pump = tokio::spawn(shared.clone().pump()).abort_handle();
+        let task = tokio::spawn(shared.clone().pump()).abort_handle();
         Ok(Self {
-            shared,
-            pump: Arc::new(Pump(pump)),
+            pump: Arc::new(Pump { task, shared }),
         })
+    }
+
+    fn shared(&self) -> &Shared<P> {
+        &self.pump.shared
+    }
+
+    /// Logs events from now on: begin before the first datagram. A log that was there before ends. The log ends when the last clone of this is
+    /// dropped, with the datagrams that wait then; those that came before it are not logged.
+    ///
+    /// ```no_run
+    /// # async fn call(sender: makeway_quinn::Sender) -> std::io::Result<()> {
+    /// let log = makeway_quinn::log::FileLog::create("call.sqlog", sender.qlog())?;
+    /// sender.log_to(log.sink());
+    /// // ... the call, then:
+    /// drop(sender);
+    /// let left_out = log.finish()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn log_to(&self, log: impl Log<Record> + 'static) {
+        let shared = self.shared();
+        shared.end_log();
+        let mut queue = shared.queue();
+        let made = queue.sender.outcomes_made();
+        queue.recorder = Some(Recorder::new(Box::new(log), made));
+    }
+
+    /// The format of an event log in qlog, with the time of this sender.
+    #[cfg(feature = "qlog")]
+    pub fn qlog(&self) -> log::Qlog {
+        let shared = self.shared();
+        log::Qlog::new(shared.connection.side(), shared.zero)
     }
 
     /// The time that deadlines are told in: it counts from [`Sender::new`].
     pub fn now(&self) -> Instant {
-        self.shared.now()
+        self.shared().now()
     }
 
     /// The deadline of what must arrive within `patience` from now.
@@ -154,7 +196,7 @@ impl<P: Policy + Send + 'static> Sender<P> {
         frame: Option<u32>,
         payload: Bytes,
     ) -> Result<DatagramId, ConnectionError> {
-        let shared = &*self.shared;
+        let shared = self.shared();
         if let Some(reason) = shared.connection.close_reason() {
             return Err(reason);
         }
@@ -164,9 +206,17 @@ impl<P: Policy + Send + 'static> Sender<P> {
             deadline,
             frame,
         };
-        let mut sender = shared.sender();
-        shared.follow_mtu(&mut sender);
-        let id = sender.enqueue(shared.now(), datagram, payload);
+        let mut queue = shared.queue();
+        let now = shared.now();
+        shared.follow_mtu(&mut queue);
+        let id = queue.sender.enqueue(now, datagram, payload);
+        queue.log_queued(Logged {
+            id,
+            datagram,
+            frame: None,
+            queued: now,
+        });
+        queue.log_events(now);
         shared.came.notify_one();
         shared.happened.notify_waiters();
         Ok(id)
@@ -182,17 +232,32 @@ impl<P: Policy + Send + 'static> Sender<P> {
         frame: &Frame<'_>,
         datagrams: &[Bytes],
     ) -> Result<(FrameId, DatagramId), SendFrameError> {
-        let shared = &*self.shared;
+        let shared = self.shared();
         if let Some(reason) = shared.connection.close_reason() {
             return Err(reason.into());
         }
-        let parts = datagrams.iter().map(|payload| {
-            let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-            (len, payload.clone())
-        });
-        let mut sender = shared.sender();
-        shared.follow_mtu(&mut sender);
-        let ids = sender.enqueue_frame(shared.now(), frame, parts)?;
+        let len = |payload: &Bytes| u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let parts = datagrams
+            .iter()
+            .map(|payload| (len(payload), payload.clone()));
+        let mut queue = shared.queue();
+        let now = shared.now();
+        shared.follow_mtu(&mut queue);
+        let ids = queue.sender.enqueue_frame(now, frame, parts)?;
+        for (id, payload) in (ids.1.0..).zip(datagrams) {
+            queue.log_queued(Logged {
+                id: DatagramId(id),
+                datagram: Datagram {
+                    class: frame.class,
+                    len: len(payload),
+                    deadline: frame.deadline,
+                    frame: None,
+                },
+                frame: Some(ids.0),
+                queued: now,
+            });
+        }
+        queue.log_events(now);
         shared.came.notify_one();
         shared.happened.notify_waiters();
         Ok(ids)
@@ -201,9 +266,9 @@ impl<P: Policy + Send + 'static> Sender<P> {
     /// The next event; waits for one. `None`: the connection is closed and no event is left.
     pub async fn event(&self) -> Option<Event> {
         let mut event = None;
-        self.shared
-            .wait(|sender| {
-                event = sender.poll_event();
+        self.shared()
+            .wait(|queue| {
+                event = queue.sender.poll_event();
                 event.is_some()
             })
             .await;
@@ -212,34 +277,75 @@ impl<P: Policy + Send + 'static> Sender<P> {
 
     /// Outcomes of the datagrams so far.
     pub fn stats(&self) -> Stats {
-        self.shared.sender().stats().clone()
+        self.shared().queue().sender.stats().clone()
     }
 
     /// Waits until nothing waits here, or the connection is closed. Up to [`AHEAD`] bytes may still wait in quinn, and are lost
     /// if the connection is closed now.
     pub async fn drained(&self) {
-        let empty = |sender: &mut Queue<P>| sender.backlog().packets == 0;
-        self.shared.wait(empty).await;
+        let empty = |queue: &mut Queue<P>| queue.sender.backlog().packets == 0;
+        self.shared().wait(empty).await;
     }
 }
 
-impl<P: Policy> Shared<P> {
+impl<P> Queue<P> {
+    fn log_queued(&mut self, logged: Logged) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.on_queued(logged);
+        }
+    }
+}
+
+impl<P: Policy> Queue<P> {
+    /// Logs outcomes that are new, and the state where it is due.
+    fn log_events(&mut self, now: Instant) {
+        let Self { sender, recorder } = self;
+        let Some(recorder) = recorder else { return };
+        for event in sender.outcomes_since(recorder.made) {
+            recorder.on_event(now, event);
+        }
+        recorder.made = sender.outcomes_made();
+        if recorder.wants_state(now) {
+            let (rtt, min_rtt, window) = sender.rate().metrics();
+            let state = State {
+                target: sender.rate().target_rate(),
+                backlog: sender.backlog(),
+                one_way: sender.one_way(),
+                rtt,
+                min_rtt,
+                window,
+            };
+            recorder.on_state(now, state);
+        }
+    }
+}
+
+impl<P> Shared<P> {
     fn now(&self) -> Instant {
         Instant::ZERO + Duration::from(self.zero.elapsed())
     }
 
     /// No code that holds the lock leaves a state that another may not see.
-    fn sender(&self) -> MutexGuard<'_, Queue<P>> {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue<P>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn end_log(&self) {
+        let mut queue = self.queue();
+        if let Some(recorder) = queue.recorder.take() {
+            recorder.end(self.now());
+        }
+    }
+}
+
+impl<P: Policy> Shared<P> {
     /// Waits until it is as wanted, or the connection is closed.
     async fn wait(&self, mut is_so: impl FnMut(&mut Queue<P>) -> bool) {
         loop {
             let mut happened = pin!(self.happened.notified());
             happened.as_mut().enable();
             let closed = self.connection.close_reason().is_some();
-            if is_so(&mut self.sender()) || closed {
+            if is_so(&mut self.queue()) || closed {
                 return;
             }
             tokio::select! {
@@ -249,22 +355,31 @@ impl<P: Policy> Shared<P> {
         }
     }
 
-    fn follow_mtu(&self, sender: &mut Queue<P>) {
+    fn follow_mtu(&self, queue: &mut Queue<P>) {
         if let Some(largest) = largest(&self.connection) {
-            sender.set_largest(largest.min(self.room.load(Ordering::Relaxed)));
+            let room = self.room.load(Ordering::Relaxed);
+            queue.sender.set_largest(largest.min(room));
         }
+    }
+
+    /// A look at the path is due.
+    fn look(&self) {
+        let mut queue = self.queue();
+        let now = self.now();
+        queue.sender.handle_timeout(now);
+        queue.log_events(now);
+        self.happened.notify_waiters();
     }
 
     async fn pump(self: Arc<Self>) {
         loop {
-            let look = self.sender().rate().next_timeout();
+            let look = self.queue().sender.rate().next_timeout();
             let look = look.unwrap_or(Instant::FAR_FUTURE).as_nanos();
             tokio::select! {
                 _ = self.connection.closed() => return,
                 () = self.feed() => return,
                 () = sleep_until((self.zero + time::Duration::from_nanos(look)).into()) => {
-                    self.sender().handle_timeout(self.now());
-                    self.happened.notify_waiters();
+                    self.look();
                 }
             }
         }
@@ -281,10 +396,12 @@ impl<P: Policy> Shared<P> {
                 came.set(self.came.notified());
             }
             // One lock from the choice to the removal, so that it is the same datagram.
-            let mut sender = self.sender();
+            let mut queue = self.queue();
             loop {
                 let now = self.now();
-                let best = sender.peek(now).map(|(_, payload)| payload.clone());
+                let best = queue.sender.peek(now);
+                let best = best.map(|(_, payload)| payload.clone());
+                queue.log_events(now);
                 self.happened.notify_waiters();
                 let Some(payload) = best else {
                     offer.set(None);
@@ -293,13 +410,16 @@ impl<P: Policy> Shared<P> {
                 let len = payload.len() as u32;
                 offer.set(Some(self.connection.send_datagram_wait(payload)));
                 match offer.as_mut().as_pin_mut().map(|offer| offer.poll(context)) {
-                    Some(Poll::Ready(Ok(()))) => drop(sender.poll_transmit(now)),
+                    Some(Poll::Ready(Ok(()))) => {
+                        queue.sender.poll_transmit(now);
+                        queue.log_events(now);
+                    }
                     // The path's MTU has shrunk, or quinn's queue is smaller than it.
                     Some(Poll::Ready(Err(SendDatagramError::TooLarge))) => {
                         if largest(&self.connection).is_some_and(|largest| len <= largest) {
                             self.room.store(len.saturating_sub(1), Ordering::Relaxed);
                         }
-                        self.follow_mtu(&mut sender);
+                        self.follow_mtu(&mut queue);
                     }
                     Some(Poll::Ready(Err(_))) => return Poll::Ready(()),
                     Some(Poll::Pending) | None => return Poll::Pending,
@@ -316,5 +436,7 @@ fn largest(connection: &Connection) -> Option<u32> {
     Some(u32::try_from(packet).unwrap_or(u32::MAX))
 }
 
+// Some of them read qlog.
+#[cfg(feature = "qlog")]
 #[cfg(test)]
 mod tests;

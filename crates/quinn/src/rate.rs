@@ -35,6 +35,13 @@ impl PathRate {
             next_look: Instant::ZERO,
         }
     }
+
+    /// Smoothed and shortest round-trip time, and the congestion window in bytes.
+    pub fn metrics(&self) -> (Duration, Duration, u64) {
+        let path = self.connection.stats().path;
+        let min_rtt = self.connection.min_rtt();
+        (path.rtt.into(), min_rtt.into(), path.cwnd)
+    }
 }
 
 impl RateController for PathRate {

@@ -145,7 +145,7 @@ impl Receiver {
             lines.push(numbers?);
         }
         Ok(move |sender: u8, class: u8| {
-            let of = |line: &&Vec<u64>| line[..2] == [sender.into(), class.into()];
+            let of = |line: &&Vec<u64>| line[..2] == [u64::from(sender), u64::from(class)];
             lines.iter().find(of).map_or((0, 0), |l| (l[2], l[3]))
         })
     }

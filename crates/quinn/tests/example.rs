@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The example of docs/quinn.md, between two ends of quinn: over loopback, and over a way that is too narrow for it.
+//! The examples of docs/quinn.md, between two ends of quinn: over loopback, and over a way that is too narrow for it.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 #![allow(dead_code)] // The example's `main`.
 
-#[path = "../examples/deadlines.rs"]
-mod deadlines;
+#[path = "../examples/qlog.rs"]
+mod qlog;
 #[path = "quic/relay.rs"]
 mod relay;
 
 use std::path::Path;
 use std::time::Duration;
 
-use deadlines::{AUDIO, Encoder, VIDEO, call, connect, receiver};
 use makeway_core::send::Stats;
 use makeway_core::units::Rate;
 use makeway_testing::in_real_time_or;
 use makeway_vm::again;
+use qlog::deadlines::{AUDIO, Encoder, VIDEO, call, connect, receiver};
+use qlog::logged;
 use relay::{Way, relay};
+use serde_json::Value;
+
+/// Less than a call needs.
+const NARROW: Way = Way {
+    rate: Some(Rate::from_bps(600_000)),
+    queue: 6_000,
+    delay: Duration::from_millis(20),
+};
 
 /// A call of `length`: its encoder, the outcomes, datagrams received of both classes, and packets lost by the network.
 async fn ended(
@@ -43,9 +52,9 @@ async fn ended(
     (encoder, stats, received.await.unwrap(), lost)
 }
 
-fn run(test: impl Future<Output = ()>) {
+fn run<T>(test: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_all().build().unwrap().block_on(test);
+    runtime.enable_all().build().unwrap().block_on(test)
 }
 
 #[test]
@@ -95,13 +104,8 @@ fn under_overload_what_cannot_arrive_in_time_is_not_sent() {
 }
 
 async fn overload() {
-    let narrow = Way {
-        rate: Some(Rate::from_bps(600_000)),
-        queue: 6_000,
-        delay: Duration::from_millis(20),
-    };
     let (encoder, stats, received, lost) =
-        ended(Duration::from_secs(4), (1_300_000, 1_300_000), Some(narrow)).await;
+        ended(Duration::from_secs(4), (1_300_000, 1_300_000), Some(NARROW)).await;
     let [audio, video] = [AUDIO, VIDEO].map(|class| stats.class(class));
     eprintln!(
         "{} keyframes; audio {audio:?}; video {video:?}; received {received:?}, {lost} packets lost",
@@ -121,4 +125,46 @@ async fn overload() {
     }
     // Each picture that was dropped is followed by a keyframe, so that there is something to see.
     assert!(encoder.keyframes > 10, "{}", encoder.keyframes);
+}
+
+/// Over a path that is too narrow, so that some are dropped.
+#[test]
+fn the_log_has_every_datagram_that_the_figures_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("call.sqlog");
+    let (stats, left_out) = run(async {
+        let (address, certificate, _received) = receiver().unwrap();
+        let back = Way {
+            rate: None,
+            ..NARROW
+        };
+        let address = relay(address, NARROW, back).unwrap();
+        let (_endpoint, connection) = connect(address, certificate).await.unwrap();
+        let ended = logged(connection, &file, Duration::from_secs(2));
+        ended.await.unwrap()
+    });
+    assert_eq!(left_out, 0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let records = text.split('\x1e').skip(1);
+    let records: Vec<Value> = records
+        .map(|record| serde_json::from_str(record).unwrap())
+        .collect();
+    let count = |class: u8, name: &str| {
+        let of = records
+            .iter()
+            .filter(|event| event["data"]["class"] == class);
+        of.filter(|event| event["name"] == name).count() as u64
+    };
+    // Of video 2 s of 25 pictures of 5000 B in five datagrams, the first of 15000 B in 14.
+    for (class, all) in [(AUDIO, 100), (VIDEO, 49 * 5 + 14)] {
+        let of = stats.class(class);
+        let dropped = of.expired + of.evicted + of.too_large + of.orphaned;
+        assert_eq!(count(class, "makeway:datagram_queued"), all);
+        assert_eq!(count(class, "makeway:datagram_sent"), of.sent);
+        assert_eq!(count(class, "makeway:datagram_dropped"), dropped);
+        assert_eq!(all, of.sent + dropped);
+    }
+    assert!(count(VIDEO, "makeway:datagram_dropped") > 0);
+    let is_metric = |event: &&Value| event["name"] == "recovery:metrics_updated";
+    assert!(records.iter().filter(is_metric).count() >= 2);
 }
