@@ -7,6 +7,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use makeway_testing::in_real_time_or;
 use makeway_vm::again;
@@ -74,6 +77,74 @@ fn a_call_arrives(feedback: &str) {
         // Sizes of frames are random: the video of 3 s has from 99 packets on.
         assert!(s["sent"].as_u64().unwrap() >= 60, "{s}");
     }
+}
+
+/// Forwards datagrams to `port` and back, but for each tenth packet of audio and video: its own port, and the number that it has lost.
+fn losing(port: u16) -> (u16, Arc<AtomicU64>) {
+    let front = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let back = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+    back.connect(("127.0.0.1", port)).unwrap();
+    let own = front.local_addr().unwrap().port();
+    let lost = Arc::new(AtomicU64::new(0));
+    let sender = Arc::new(Mutex::new(None));
+    let forth = (front.clone(), back.clone(), sender.clone(), lost.clone());
+    thread::spawn(move || {
+        let (front, back, sender, lost) = forth;
+        let mut buffer = [0; 2048];
+        let mut media = 0;
+        loop {
+            let Ok((len, from)) = front.recv_from(&mut buffer) else {
+                continue;
+            };
+            *sender.lock().unwrap() = Some(from);
+            // Neither RTX nor RTCP.
+            let is_media = [96, 111].contains(&(buffer[1] & 0x7f));
+            media += u64::from(is_media);
+            if is_media && media % 10 == 5 {
+                lost.fetch_add(1, Ordering::Relaxed);
+            } else {
+                let _ = back.send(&buffer[..len]);
+            }
+        }
+    });
+    thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        loop {
+            let read = back.recv(&mut buffer);
+            let to = *sender.lock().unwrap();
+            if let (Ok(len), Some(to)) = (read, to) {
+                let _ = front.send_to(&buffer[..len], to);
+            }
+        }
+    });
+    (own, lost)
+}
+
+#[test]
+fn lost_packets_come_again_where_both_ends_have_rtx() {
+    let test = "--exact lost_packets_come_again_where_both_ends_have_rtx";
+    let program = Path::new(env!("CARGO_BIN_EXE_makeway"));
+    in_real_time_or(lost_packets_come_again, || again(test, &[program]));
+}
+
+fn lost_packets_come_again() {
+    let (receiver, port) = recv("--rtx --once --json");
+    let (relay, lost) = losing(port);
+    let sender = makeway(&format!(
+        "send 127.0.0.1:{relay} --rtx --rate 2mbit --deadline 1s --for 3s --json"
+    ));
+    let sent = last(&{ sender }.output().unwrap());
+    let received = last(&receiver.wait_with_output().unwrap());
+    let streams = received["streams"].as_array().unwrap();
+    let repaired: u64 = streams.iter().filter_map(|s| s["repaired"].as_u64()).sum();
+    let again = sent["rtx"]["sent"].as_u64().unwrap();
+    let lost = lost.load(Ordering::Relaxed);
+    eprintln!("{lost} lost, {again} sent again, {repaired} repaired");
+    // The last ones may be on their way when the call ends.
+    assert!(lost >= 10 && 2 * repaired >= lost, "{sent} {received}");
+    assert!(again >= repaired, "{sent} {received}");
+    let arrived = sent["rtx"]["arrived"].as_u64().unwrap();
+    assert!((1..=again).contains(&arrived), "{sent}");
 }
 
 #[test]
@@ -193,6 +264,8 @@ fn ctrl_c_ends_a_call_with_its_figures_and_its_whole_log() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_sentence() {
+    let trace = " --trace ../../scenarios/traces/audio-64k.csv";
+    let nine_streams = format!("send 127.0.0.1:9 --rtx{}", trace.repeat(9));
     for (arguments, said) in [
         ("send nowhere", "is not HOST:PORT: write 192.168.1.7:5004"),
         ("send 127.0.0.1:9 --policy sbpn", "sbpn1"),
@@ -221,6 +294,10 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (
             "send 127.0.0.1:9 --for 1s --log call.csv --plot call.csv",
             "are the same file: give two",
+        ),
+        (
+            nine_streams.as_str(),
+            "`--rtx` with 9 traces: give `--trace` at most 8 times",
         ),
         ("recv 127.0.0.1:9 --interval 1h", "1ms to 10s"),
         ("recv 192.0.2.1:5004", "cannot listen at 192.0.2.1:5004"),

@@ -20,6 +20,8 @@ use crate::text;
 #[command(after_help = "Examples:
   makeway recv
   makeway recv 127.0.0.1:5004 --feedback rfc8888 --interval 25ms --once --json
+  makeway recv --rtx
+      asks makeway send --rtx for lost packets
 
 Delays and lateness are right where both machines' clocks agree, as by NTP.")]
 pub struct Recv {
@@ -32,6 +34,9 @@ pub struct Recv {
     /// The least time between two reports, 1ms to 10s.
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = interval)]
     interval: Duration,
+    /// Asks for lost packets, and takes those that are sent again (RTX, RFC 4588): from one call of makeway send --rtx at a time.
+    #[arg(long)]
+    rtx: bool,
     /// Ends at a sender's BYE.
     #[arg(long)]
     once: bool,
@@ -70,6 +75,8 @@ struct StreamReport {
     /// Since the report before, or in all.
     received_bps: f64,
     lost: u64,
+    /// Of the lost ones, those that came by RTX.
+    repaired: u64,
     on_time: Option<f64>,
     delay_p50_ms: f64,
     delay_p95_ms: f64,
@@ -83,7 +90,10 @@ pub fn run(args: &Recv) -> anyhow::Result<ExitCode> {
     let config = ReceiverConfig {
         ssrc: send::rand_ssrc(),
         cname: send::cname(),
-        rtx: Vec::new(),
+        rtx: match args.rtx {
+            true => send::rtx::all(),
+            false => Vec::new(),
+        },
         feedback: match args.feedback {
             Feedback::Twcc => FeedbackKind::Twcc,
             Feedback::Rfc8888 => FeedbackKind::Rfc8888,
@@ -151,6 +161,7 @@ fn stream(received: &Received, span: f64, before: &[(u32, u64)]) -> StreamReport
         bytes,
         received_bps: new as f64 * 8.0 / span,
         lost: received.sequence.expected() - received.sequence.received(),
+        repaired: received.repaired,
         on_time: (received.with_deadline > 0).then_some(share),
         delay_p50_ms: received.delay.quantile(0.5).as_millis_f64(),
         delay_p95_ms: received.delay.quantile(0.95).as_millis_f64(),
@@ -175,8 +186,12 @@ fn say(report: &Report, json: bool) {
         let on_time = s.on_time.map_or(String::new(), |share| {
             format!(", {:.1} % on time", share * 100.0)
         });
+        let repaired = match s.repaired {
+            0 => String::new(),
+            n => format!(", {} repaired", text::count(n)),
+        };
         let line = format!(
-            "{:08x} (type {}): {}, {}, {} lost{on_time}, delay {} (p95 {}), IPDV {} (p95)",
+            "{:08x} (type {}): {}, {}, {} lost{repaired}{on_time}, delay {} (p95 {}), IPDV {} (p95)",
             s.ssrc,
             s.payload_type,
             text::packets(s.packets),

@@ -2,6 +2,7 @@
 //! `makeway send`: a call over RTP.
 
 mod plot;
+pub mod rtx;
 mod source;
 
 use std::collections::hash_map::RandomState;
@@ -20,7 +21,9 @@ use makeway_core::measure::Histogram;
 use makeway_core::rate::{Config, ParseConfigError};
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration};
-use makeway_transport::rtp::{self, Call, CallConfig, CallStats, Csv, Ecn, FileLog, Record};
+use makeway_transport::rtp::{
+    self, Call, CallConfig, CallStats, Csv, Ecn, FileLog, Record, RtxConfig,
+};
 use serde::Serialize;
 
 use super::session;
@@ -36,6 +39,9 @@ Examples:
   makeway send 192.168.1.7:5004 --trace audio-64k.csv --trace mpeg2-5m.csv --rate 3mbit --policy fifo
       two traces at a constant rate, in order of arrival
   encoder | makeway send 192.168.1.7:5004 --stdin --deadline 150ms
+  makeway recv 0.0.0.0:5004 --rtx
+  makeway send 192.168.1.7:5004 --rtx
+      lost packets are sent again if they would still be in time
   makeway send 192.168.1.7:5004 --for 30s --log call.csv --plot call.html
       an event log of each packet from its creation to the receiver's report, and of the rate, with its charts as a
       page; columns in docs/rtp.md
@@ -74,6 +80,10 @@ pub struct Send {
     /// Time from a frame's creation to its deadline, 1ms to 40s.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = deadline)]
     deadline: Duration,
+    /// Sends lost packets again (RTX, RFC 4588) that the receiver asks for and that would still be in time. The receiver needs it too: makeway
+    /// recv --rtx, which takes one such call at a time; at most 8 streams.
+    #[arg(long)]
+    rtx: bool,
     /// Ends after this time. [default: with Ctrl-C, or the end of standard input]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Duration>,
@@ -107,6 +117,19 @@ struct Report {
     rejected_last: Option<String>,
     pacing_p99_ms: f64,
     streams: Vec<StreamReport>,
+    /// With `--rtx`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtx: Option<RtxReport>,
+}
+
+/// Retransmission: packets that the receiver asked for, sent again, not sent again since they would have been late, and reported as arrived.
+#[derive(Serialize)]
+struct RtxReport {
+    asked: u64,
+    sent: u64,
+    late: u64,
+    arrived: u64,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -131,8 +154,13 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
         (_, files) => Source::traces(files)?,
     };
     let packets = u64::from(args.queue);
+    let mut streams = source::streams(&names);
+    let rtx = match args.rtx {
+        true => rtx::agree(&mut streams)?,
+        false => Vec::new(),
+    };
     let config = CallConfig {
-        streams: source::streams(&names),
+        streams,
         queue: send::Config {
             packets: args.queue,
             bytes: Bytes::new(packets * u64::from(send::Config::default().largest)),
@@ -141,7 +169,10 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
         policy: args.policy,
         rate: args.rate,
         cname: cname(),
-        rtx: Default::default(),
+        rtx: RtxConfig {
+            streams: rtx,
+            ..RtxConfig::default()
+        },
         seed: seed(),
         ecn: Ecn::default(),
     };
@@ -175,6 +206,7 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
                 (second - 1) * 1_000_000_000,
                 before,
                 false,
+                args.rtx,
             );
             before = report.streams.iter().map(|stream| stream.bytes).sum();
             say(&report, args.json);
@@ -216,7 +248,10 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
     }
     let last = last.with_context(|| format!("the call to {to} failed"))?;
     ended_by?;
-    say(&report(&last, &names, length, 0, 0, true), args.json);
+    say(
+        &report(&last, &names, length, 0, 0, true, args.rtx),
+        args.json,
+    );
     if let (Some(log), Some(to)) = (&args.log, &args.plot)
         && let Err(why) = draw(log, to, &args.to)
     {
@@ -282,6 +317,7 @@ fn report(
     since: u64,
     before: u64,
     last: bool,
+    has_rtx: bool,
 ) -> Report {
     let ms = |time: Option<Duration>| time.map(Duration::as_millis_f64);
     let p = |of: &Histogram, q| of.quantile(q).as_millis_f64();
@@ -302,6 +338,7 @@ fn report(
         .collect();
     let bytes: u64 = streams.iter().map(|stream| stream.bytes).sum();
     let span = (now - since) as f64 / 1e9;
+    let rtx = stats.session.rtx;
     Report {
         seconds: now as f64 / 1e9,
         last,
@@ -319,6 +356,13 @@ fn report(
             .map(ToString::to_string),
         pacing_p99_ms: p(&stats.pacing, 0.99),
         streams,
+        rtx: has_rtx.then(|| RtxReport {
+            asked: rtx.requests.asked,
+            sent: rtx.requests.sent,
+            late: rtx.requests.late,
+            arrived: rtx.arrived,
+            bytes: rtx.bytes.get(),
+        }),
     }
 }
 
@@ -366,6 +410,16 @@ fn say(report: &Report, json: bool) {
             text::count(s.evicted),
             text::count(s.arrived),
             text::millis(s.waited_p95_ms),
+        );
+    }
+    if let Some(rtx) = &report.rtx {
+        text::say!(
+            "RTX: {} asked for, {} sent again ({}), {} too late for it; {} reported as arrived",
+            text::packets(rtx.asked),
+            text::count(rtx.sent),
+            text::size(rtx.bytes),
+            text::count(rtx.late),
+            text::count(rtx.arrived),
         );
     }
     let why = report.rejected_last.as_ref();
