@@ -83,7 +83,7 @@ impl std::fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Of a sender that has made this number of outcomes.
+    /// A recorder for a sender that has made this number of outcomes.
     pub fn new(log: Box<dyn Log<Record>>, made: u64) -> Self {
         Self {
             log,
@@ -98,7 +98,7 @@ impl Recorder {
         self.log.record(&Record::Queued(logged));
     }
 
-    /// Those of datagrams that came before the log are left out.
+    /// Outcomes of datagrams that came before the log are left out.
     pub fn on_event(&mut self, now: Instant, event: &Event) {
         if let Event::Outcome(id, _, outcome) = event
             && let Some(logged) = self.waiting.remove(id)

@@ -75,7 +75,7 @@ struct StreamReport {
     /// Since the report before, or in all.
     received_bps: f64,
     lost: u64,
-    /// Of the lost ones, those that came by RTX.
+    /// Lost packets that came again by RTX.
     repaired: u64,
     on_time: Option<f64>,
     delay_p50_ms: f64,

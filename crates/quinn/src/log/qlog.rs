@@ -26,7 +26,7 @@ pub struct Qlog {
 }
 
 impl Qlog {
-    /// Of an end of a connection, whose sender counts from `zero`.
+    /// A log of one end of a connection, whose sender counts from `zero`.
     pub(crate) fn new(side: Side, zero: time::Instant) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let reference = now.unwrap_or_default().saturating_sub(zero.elapsed());
