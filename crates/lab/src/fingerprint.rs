@@ -55,8 +55,9 @@ mod tests {
 
     #[test]
     fn every_crate_that_can_change_a_result_is_in_it() {
-        // Code that judges results, that keeps and shows them, that shows an interface's state, that measures a line, and helpers of tests.
-        let others = ["lab", "line", "python", "store", "testing", "web"];
+        // Code that judges results, that keeps and shows them, that measures a link, that writes event logs, that shows an interface's state,
+        // and helpers of tests.
+        let others = ["lab", "line", "log", "python", "store", "testing", "web"];
         let entries = fs::read_dir("..").unwrap().flatten();
         for entry in entries.filter(|entry| entry.path().join("Cargo.toml").exists()) {
             let name = entry.file_name().into_string().unwrap();
