@@ -11,12 +11,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
 
-use common::{AUDIO, Relay, VIDEO, config, tfrc};
+use common::{AUDIO, Relay, VIDEO, config, config_with_rtx, tfrc};
 use makeway_core::measure::Moments;
-use makeway_core::rate::Config;
-use makeway_core::units::{Duration, Rate};
+use makeway_core::units::Duration;
 use makeway_testing::{in_real_time, skip};
-use makeway_transport::rtp::{Call, CallConfig, CallStats, Rtx, RtxConfig};
+use makeway_transport::rtp::{Call, CallStats};
 
 /// A process that is ended with the test.
 struct Gstreamer {
@@ -177,20 +176,7 @@ fn it_takes_what_we_send_again() {
     let there = ([127, 0, 0, 1], gstreamer.port).into();
     let relay = Relay::start(there, StdDuration::from_millis(20));
     gstreamer.answer_to(relay.back);
-    let rtx = Rtx {
-        ssrc: VIDEO + 1,
-        payload_type: 97,
-        media_ssrc: VIDEO,
-        media_payload_type: 96,
-    };
-    let config = CallConfig {
-        rtx: RtxConfig {
-            streams: vec![rtx],
-            ..RtxConfig::default()
-        },
-        ..config(Config::Fixed(Rate::from_bps(8_000_000)), "prio")
-    };
-    let call = Call::connect(relay.address, config).unwrap();
+    let call = Call::connect(relay.address, config_with_rtx()).unwrap();
     for n in 0..400 {
         // The first and the last second are without loss.
         relay.lose(if (50..350).contains(&n) { 50 } else { 0 });

@@ -8,15 +8,13 @@ mod common;
 use std::thread::sleep;
 use std::time::{Duration as StdDuration, Instant};
 
-use common::{Relay, VIDEO, config, tfrc};
+use common::{Relay, VIDEO, VIDEO_AGAIN, config, config_with_rtx, tfrc};
 use makeway_core::rate::Config;
 use makeway_core::rate::gcc::GccParams;
 use makeway_core::send::{Event, Outcome};
 use makeway_core::units::{Duration, Rate};
 use makeway_testing::in_real_time_or;
-use makeway_transport::rtp::{
-    Call, CallConfig, CallStats, FeedbackKind, Receiver, ReceiverConfig, Rtx, RtxConfig,
-};
+use makeway_transport::rtp::{Call, CallStats, FeedbackKind, Receiver, ReceiverConfig, Rtx};
 use makeway_vm::again;
 
 const BOTH: [FeedbackKind; 2] = [FeedbackKind::Twcc, FeedbackKind::Rfc8888];
@@ -106,22 +104,9 @@ fn packets_that_the_path_lost_come_again() {
 
 /// 5 % loss, RTT 40 ms, 500 ms until the deadline.
 fn lost_packets_come_again() {
-    let rtx = Rtx {
-        ssrc: 1002,
-        payload_type: 97,
-        media_ssrc: VIDEO,
-        media_payload_type: 96,
-    };
-    let receiver = repairing(FeedbackKind::Rfc8888, vec![rtx]);
+    let receiver = repairing(FeedbackKind::Rfc8888, vec![VIDEO_AGAIN]);
     let relay = Relay::start(receiver.address(), StdDuration::from_millis(20));
-    let config = CallConfig {
-        rtx: RtxConfig {
-            streams: vec![rtx],
-            ..RtxConfig::default()
-        },
-        ..config(Config::Fixed(Rate::from_bps(8_000_000)), "prio")
-    };
-    let call = Call::connect(relay.address, config).unwrap();
+    let call = Call::connect(relay.address, config_with_rtx()).unwrap();
     for n in 0..150 {
         // The first and the last packets come: nothing tells of loss before or behind them.
         relay.lose(if (10..140).contains(&n) { 50 } else { 0 });

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use makeway_core::rate::Config;
 use makeway_core::send::{self, AnyPolicy};
-use makeway_transport::rtp::{CallConfig, Ecn, Stream};
+use makeway_core::units::Rate;
+use makeway_transport::rtp::{CallConfig, Ecn, Rtx, RtxConfig, Stream};
 
 /// SSRCs of [`config`]'s streams.
 pub const AUDIO: u32 = 1000;
@@ -35,6 +36,26 @@ pub fn config(rate: Config, policy: &str) -> CallConfig {
         rtx: Default::default(),
         seed: 1,
         ecn: Ecn::default(),
+    }
+}
+
+/// Retransmission of [`config`]'s video, on a stream of its own.
+pub const VIDEO_AGAIN: Rtx = Rtx {
+    ssrc: VIDEO + 1,
+    payload_type: 97,
+    media_ssrc: VIDEO,
+    media_payload_type: 96,
+};
+
+/// [`config`] at 8 Mbit/s, whose video is sent again as [`VIDEO_AGAIN`].
+pub fn config_with_rtx() -> CallConfig {
+    let rate = Config::Fixed(Rate::from_bps(8_000_000));
+    CallConfig {
+        rtx: RtxConfig {
+            streams: vec![VIDEO_AGAIN],
+            ..RtxConfig::default()
+        },
+        ..config(rate, "prio")
     }
 }
 
