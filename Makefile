@@ -7,7 +7,7 @@
 # make papers  the papers' experiments in simulated time, each as long as the paper's, ten replications: out/papers; goes on where it was stopped
 # make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it
 # make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask: out/sweep.json; after make python
-# make fuzz    each fuzz target for 20 s from its corpus, guided by coverage
+# make fuzz    properties with new random inputs; each fuzz target for 20 s from its corpus, guided by coverage
 # make installed the Debian package in a guest of Debian's packages, from its installation to its purge, traffic counted; root, some minutes
 # make package the Debian package, target/package/makeway_*.deb
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
@@ -123,4 +123,6 @@ check:
 
 fuzz:
 	@scripts/setup cargo=cargo clang-19=clang-19 c++=g++
+	seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); echo "PROPTEST_RNG_SEED=$$seed"; \
+	PROPTEST_RNG_SEED=$$seed scripts/test core/ scenario/ transport/lib sim/ gateway/lib gateway/bpf_native netns/lib
 	scripts/fuzz 20
