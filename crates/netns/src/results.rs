@@ -152,13 +152,11 @@ fn environment(traffic: &Traffic) -> BTreeMap<String, String> {
     environment
 }
 
-/// How late a sender of the run was at worst, in ms; 0 where none was there to be late.
-pub fn lateness(report: &Report) -> f64 {
-    let text = report.environment.get(LATENESS);
-    text.and_then(|text| text.split("max ").nth(1))
-        .and_then(|text| text.split(' ').next())
-        .and_then(|ms| ms.parse().ok())
-        .unwrap_or(0.0)
+/// How late a sender of the run was at worst, in ms; `None` where none recorded it: the kernel's TCP is no sender of ours.
+pub fn lateness(report: &Report) -> Option<f64> {
+    let text = report.environment.get(LATENESS)?;
+    let worst = text.split("max ").nth(1)?;
+    worst.split(' ').next()?.parse().ok()
 }
 
 fn blank(flow: &Flow) -> FlowReport {

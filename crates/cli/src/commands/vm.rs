@@ -262,8 +262,7 @@ fn of_guest(mut report: Report, accelerator: Accelerator) -> Report {
     let environment = &mut report.environment;
     environment.insert("accelerator".into(), how.into());
     environment.insert("processors".into(), processors.into());
-    let late = lateness(&report);
-    if late > LATEST_MS {
+    if let Some(late) = lateness(&report).filter(|late| *late > LATEST_MS) {
         report.warnings.push(format!(
             "a sender in the guest was up to {late:.1} ms late: its next packets left as a burst"
         ));

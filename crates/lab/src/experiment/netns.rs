@@ -98,9 +98,10 @@ fn kept(cell: &Cell, folder: &Path) -> Option<Report> {
         .filter_map(|n| attempt(cell, folder, n))
         .collect();
     let many = tried.len() >= ATTEMPTS;
-    tried.sort_by(|a, b| lateness(a).total_cmp(&lateness(b)));
+    let late = |report: &Report| lateness(report).unwrap_or(0.0);
+    tried.sort_by(|a, b| late(a).total_cmp(&late(b)));
     let calmest = tried.into_iter().next()?;
-    (many || lateness(&calmest) <= LATEST_MS).then_some(calmest)
+    (many || late(&calmest) <= LATEST_MS).then_some(calmest)
 }
 
 struct Running<'a> {

@@ -143,7 +143,11 @@ impl Section<'_> {
                 "In simulated time: each figure is the mean of {runs} replications, with the half-width of its 95 % interval."
             );
         }
-        let worst = all().flatten().map(lateness).fold(0.0, f64::max);
+        let worst = all().flatten().filter_map(lateness).reduce(f64::max);
+        let worst = match worst {
+            Some(ms) => format!("{ms:.1} ms late"),
+            None => "late by a time that was not recorded".into(),
+        };
         if self.world == World::Vm {
             let about = |key| {
                 let mut said: Vec<&str> = (all().flatten())
@@ -155,14 +159,14 @@ impl Section<'_> {
                 said.join(", ")
             };
             return format!(
-                "In a guest with Linux {} ({}); its processors were idle for {} of the time, and its senders {worst:.2} ms late at worst.",
+                "In a guest with Linux {} ({}); its processors were idle for {} of the time, and its senders were at worst {worst}.",
                 about("kernel"),
                 about("accelerator"),
                 about("processors idle")
             );
         }
         format!(
-            "A run is repeated, twice at most, if the sender ever left a packet more than 2.5 ms late; the worst of those shown was {worst:.1} ms late."
+            "A run is repeated, twice at most, if the sender ever left a packet more than 2.5 ms late; the worst of those shown was {worst}."
         )
     }
 }
