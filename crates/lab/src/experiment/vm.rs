@@ -13,6 +13,7 @@ use makeway::parallel::cores;
 use makeway::vm::{self, Job};
 use makeway_report::json::{from_json, to_json};
 use makeway_report::model::Report;
+use makeway_vm::{Kernel, cache};
 
 use super::{CODE, Cell, Grid, Results, bar, folder_of, keep};
 
@@ -23,7 +24,9 @@ pub fn run(
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<Results>> {
     let folder = grid.folder;
-    let (results, waiting) = grid.split(|cell| kept(cell, folder));
+    let [_, kernel] = Kernel::with_bpf_qdiscs(&cache())?;
+    let at = |cell: &Cell| at(cell, folder, kernel.release());
+    let (results, waiting) = grid.split(|cell| kept(&at(cell)));
     let results = Mutex::new(results);
     let job = |number: usize| Job {
         file: scenarios.join(waiting[number].file),
@@ -31,7 +34,7 @@ pub fn run(
     };
     let took = |number: usize, report: Report, bar: &ProgressBar| {
         let cell = waiting[number];
-        let file = at(cell, folder);
+        let file = at(cell);
         fs::create_dir_all(file.parent().unwrap_or(folder))
             .and_then(|()| keep(&file, &to_json(&report)))
             .with_context(|| format!("cannot write {}", file.display()))?;
@@ -92,12 +95,12 @@ pub fn each_in_guests(
     ended.into_iter().try_fold(true, |all, one| Ok(all & one?))
 }
 
-/// Another world has other places.
-fn at(cell: &Cell, folder: &Path) -> PathBuf {
-    folder_of(cell, folder, &format!("{CODE} vm")).join("report.json")
+/// Another world has other places, and so has another kernel.
+fn at(cell: &Cell, folder: &Path, release: &str) -> PathBuf {
+    folder_of(cell, folder, &format!("{CODE} vm {release}")).join("report.json")
 }
 
-fn kept(cell: &Cell, folder: &Path) -> Option<Report> {
-    let text = fs::read_to_string(at(cell, folder)).ok()?;
+fn kept(file: &Path) -> Option<Report> {
+    let text = fs::read_to_string(file).ok()?;
     from_json(&text).ok().filter(|report| report.complete)
 }
