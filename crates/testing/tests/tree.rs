@@ -29,7 +29,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The sources under `folder`: of programs, scripts and builds.
+/// The sources under `folder`: of programs, scripts, builds, scenarios and units.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -42,7 +42,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         }
         let is_script = || fs::read(&path).is_ok_and(|bytes| bytes.starts_with(b"#!"));
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some("rs" | "c" | "h" | "py" | "sh" | "tcl" | "js" | "html") => found.push(path),
+            Some(
+                "rs" | "c" | "h" | "py" | "sh" | "tcl" | "js" | "html" | "css" | "toml" | "service"
+                | "example",
+            ) => found.push(path),
             None if name == "Makefile" || is_script() => found.push(path),
             _ => {}
         }
@@ -56,7 +59,7 @@ fn every_source_file_names_its_licence() {
     assert!(found.len() > 400, "{} files", found.len());
     let names_it = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
-        let mut first = text.lines().take(3);
+        let mut first = text.lines().take(3).map(|line| line.trim_end_matches(" */"));
         let is_rust = path.extension().is_some_and(|ending| ending == "rs");
         match path.starts_with(root().join("bpf")) && !is_rust {
             true => first.any(|line| line.ends_with(OF_BPF)),
