@@ -15,12 +15,13 @@ const OURS: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
 /// Licence of programs that the kernel loads, which has to be compatible with its own.
 const OF_BPF: &str = "SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */";
 
-/// Folders of what is built, fetched or fuzzed.
-const NOT_OURS: [&str; 6] = [
+/// Folders of what is built, fetched or fuzzed, and of criteria: each change to one has a line in their history.txt.
+const NOT_OURS: [&str; 7] = [
     "target",
     "out",
     ".git",
     "corpus",
+    "criteria",
     "__pycache__",
     "node_modules",
 ];
@@ -59,11 +60,11 @@ fn every_source_file_names_its_licence() {
     assert!(found.len() > 400, "{} files", found.len());
     let names_it = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
-        let mut first = text.lines().take(3).map(|line| line.trim_end_matches(" */"));
+        let mut first = text.lines().take(3);
         let is_rust = path.extension().is_some_and(|ending| ending == "rs");
         match path.starts_with(root().join("bpf")) && !is_rust {
             true => first.any(|line| line.ends_with(OF_BPF)),
-            false => first.any(|line| line.ends_with(OURS)),
+            false => first.any(|line| line.trim_end_matches(" */").ends_with(OURS)),
         }
     };
     let without: Vec<_> = found.iter().filter(|path| !names_it(path)).collect();
@@ -237,4 +238,46 @@ fn a_cargo_that_is_too_old_is_named_before_anything_is_built() {
             "{version}: {said}"
         );
     }
+}
+
+#[test]
+fn setup_waits_for_another_apt() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let path = format!(
+        "{}:{}",
+        folder.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    // It is root for `id`, and apt-get is locked the first time.
+    program("id", "echo 0");
+    let locked = "d=$(dirname \"$0\"); [ -e \"$d/asked\" ] && exit 0; touch \"$d/asked\"";
+    let said = "echo 'E: Could not get lock /var/lib/dpkg/lock-frontend.' >&2; exit 100";
+    let setup = |seconds: &str| {
+        program("apt-get", &format!("{locked}; {said}"));
+        let mut setup = Command::new(root().join("scripts/setup"));
+        setup
+            .arg("no-such-program=no-such-package")
+            .env("PATH", &path)
+            .env("SETUP_PATIENCE", seconds);
+        let told = setup.output().unwrap();
+        (
+            told.status.success(),
+            String::from_utf8_lossy(&told.stderr).into_owned(),
+        )
+    };
+    let (is_well, said) = setup("30");
+    assert!(is_well, "{said}");
+    assert!(
+        said.contains("waiting for another apt to end, 30 s at most"),
+        "{said}"
+    );
+    // Without patience it says what apt said.
+    fs::remove_file(folder.path().join("asked")).unwrap();
+    let (is_well, said) = setup("0");
+    assert!(!is_well && said.contains("Could not get lock"), "{said}");
 }
