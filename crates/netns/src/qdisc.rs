@@ -119,6 +119,9 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
     let limits = queue.limits;
     let [packets, bytes] = [limits.packets.to_string(), limits.bytes.get().to_string()];
     let by_bytes = limits.bytes.get() < u64::from(limits.packets) * MTU;
+    if let Some(why) = asks_for_more(queue, by_bytes) {
+        return Err(why);
+    }
     let words = match &queue.spec {
         Spec::Fifo(_) if by_bytes => vec!["bfifo".into(), "limit".into(), bytes],
         Spec::Fifo(_) => vec!["pfifo".into(), "limit".into(), packets],
@@ -136,6 +139,27 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
         }
     };
     Ok(words)
+}
+
+/// Why Linux's qdisc of this discipline would not do what the queue says.
+fn asks_for_more(queue: &Queue, by_bytes: bool) -> Option<&'static str> {
+    let is_by_flow = matches!(queue.spec, Spec::FqCoDel(_) | Spec::Cake(_));
+    if is_by_flow && queue.flows != Identity::FiveTuple {
+        return Some(
+            "Linux's fq_codel and cake know flows by their 5-tuple only: leave `flows` out",
+        );
+    }
+    let codel = match &queue.spec {
+        Spec::CoDel(params) => params,
+        Spec::FqCoDel(params) => &params.codel,
+        _ => return None,
+    };
+    if codel.mtu.is_some() {
+        return Some("Linux's codel takes `mtu` from the interface: leave `codel.mtu` out");
+    }
+    by_bytes.then_some(
+        "Linux's codel and fq_codel have a limit in packets only: write one, as `limit = \"100 packets\"`",
+    )
 }
 
 fn cake(params: &CakeParams, queue: &Queue) -> Result<Vec<String>, &'static str> {
@@ -364,7 +388,7 @@ fn tc(words: &[impl AsRef<std::ffi::OsStr>]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use makeway_core::sched::Limits;
+    use makeway_core::sched::{Discipline, Limits};
 
     #[test]
     fn cake_is_linuxs_with_one_tin_and_as_many_packets() {
@@ -390,6 +414,66 @@ mod tests {
         assert_eq!(words(&queue), Ok(flows.into()));
         queue.spec.set("ecn", "false").unwrap();
         assert!(words(&queue).unwrap_err().contains("`ecn`"));
+    }
+
+    fn plain(discipline: Discipline) -> Queue {
+        Queue {
+            spec: discipline.spec(),
+            limits: Limits {
+                packets: 100,
+                bytes: Bytes::new(7_300_000),
+                flows: 1,
+            },
+            flows: Identity::FiveTuple,
+            users: Identity::DstHost,
+            weights: BTreeMap::new(),
+            qdisc: None,
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_linuxs_qdiscs_reaches_tc_or_is_refused() {
+        for discipline in [Discipline::CoDel, Discipline::FqCoDel, Discipline::Cake] {
+            let words = kind(&plain(discipline)).unwrap();
+            let mut fields = Vec::new();
+            let mut spec = discipline.spec();
+            spec.fields(&mut |key, _, slot| fields.push((key.to_owned(), slot.shown())));
+            for (key, shown) in fields {
+                let mut queue = plain(discipline);
+                let others = ["true", "false", "flows", "7ms", "777B"];
+                let is_changed = others
+                    .into_iter()
+                    .any(|text| text != shown && queue.spec.set(&key, text).is_ok());
+                assert!(is_changed, "{discipline} {key}");
+                assert_ne!(kind(&queue), Ok(words.clone()), "{discipline} {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flow_key_or_a_limit_that_linuxs_qdiscs_lack_is_refused() {
+        for discipline in [Discipline::CoDel, Discipline::FqCoDel, Discipline::Cake] {
+            for flows in Identity::ALL {
+                let mut queue = plain(discipline);
+                queue.flows = flows;
+                // One queue asks for no flow.
+                let is_theirs = discipline == Discipline::CoDel || flows == Identity::FiveTuple;
+                match kind(&queue) {
+                    Ok(_) => assert!(is_theirs, "{discipline} {flows}"),
+                    Err(why) => assert!(!is_theirs && why.contains("`flows`"), "{why}"),
+                }
+            }
+            let mut queue = plain(discipline);
+            queue.limits.bytes = Bytes::new(60_000);
+            match kind(&queue) {
+                // Its memory is bounded by bytes.
+                Ok(words) => assert!(words.contains(&"60000".to_owned()), "{words:?}"),
+                Err(why) => assert!(why.contains("`limit = "), "{why}"),
+            }
+        }
+        let mut queue = plain(Discipline::FqCoDel);
+        queue.spec.set("codel.mtu", "1500B").unwrap();
+        assert!(kind(&queue).unwrap_err().contains("`codel.mtu`"));
     }
 
     fn commands(kind: &str, framing: Framing, verb: &str) -> Vec<String> {
