@@ -117,6 +117,7 @@ impl Describe for CakeParams {
     fn needs(&self) -> Needs {
         Needs {
             users: self.isolation == Isolation::Dual,
+            drops_longest: true,
             ..Needs::default()
         }
     }

@@ -25,7 +25,7 @@ use super::order::Buckets;
 use super::queues::{LEAST_COST, Queues};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
-use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
@@ -55,6 +55,13 @@ impl Default for FqParams {
 impl Describe for FqParams {
     const NAME: &'static str = "fq";
     const ABOUT: &'static str = "each flow in turn";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            drops_longest: true,
+            ..Needs::default()
+        }
+    }
 
     fn fields(&mut self, visit: &mut Visitor<'_>) {
         spec::quantum(&mut self.quantum, visit);

@@ -26,7 +26,7 @@ use super::order::Buckets;
 use super::queues::Queues;
 use super::ring::Ring;
 use super::spec::{self, Describe};
-use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
@@ -65,6 +65,13 @@ impl Default for FqCoDelParams {
 impl Describe for FqCoDelParams {
     const NAME: &'static str = "fq-codel";
     const ABOUT: &'static str = "new flows, then each in turn, with CoDel in each";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            drops_longest: true,
+            ..Needs::default()
+        }
+    }
 
     fn fields(&mut self, visit: &mut Visitor<'_>) {
         spec::quantum(&mut self.quantum, visit);

@@ -63,6 +63,7 @@ impl Describe for HierParams {
         Needs {
             users: true,
             weights: true,
+            drops_longest: true,
             ..Needs::default()
         }
     }

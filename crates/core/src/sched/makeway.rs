@@ -92,6 +92,7 @@ impl Describe for MakewayParams {
         Needs {
             users: true,
             weights: true,
+            drops_longest: true,
             ..Needs::default()
         }
     }

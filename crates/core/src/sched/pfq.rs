@@ -29,7 +29,7 @@ use super::order::{Buckets, Position};
 use super::queues::{LEAST_COST, Moved, Queues};
 use super::ring::Ring;
 use super::spec::{self, Describe, FULL_FRAME};
-use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::units::{Bytes, Instant};
@@ -59,6 +59,13 @@ impl Default for PfqParams {
 impl Describe for PfqParams {
     const NAME: &'static str = "pfq";
     const ABOUT: &'static str = "flows that are not backlogged, then each flow in turn";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            drops_longest: true,
+            ..Needs::default()
+        }
+    }
 
     fn fields(&mut self, visit: &mut Visitor<'_>) {
         spec::quantum(&mut self.quantum, visit);

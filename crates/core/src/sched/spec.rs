@@ -66,6 +66,8 @@ pub struct Needs {
     pub control: bool,
     /// Packets of a flow may leave in another order than they came.
     pub reorders: bool,
+    /// A full buffer drops from the flow with the longest queue; of those that share between users, of the user that holds the most.
+    pub drops_longest: bool,
 }
 
 /// Environment of a discipline: limits, users, link.
@@ -399,8 +401,10 @@ pub(super) fn quantum(value: &mut Bytes, visit: &mut Visitor<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::RedParams;
-    use crate::sched::testing::limits;
+    use crate::packet::FlowId;
+    use crate::sched::testing::{limits, packet};
+    use crate::sched::{Drops, RedParams};
+    use crate::units::Instant;
 
     #[test]
     fn a_discipline_reads_back_as_it_prints_and_others_are_refused_with_the_choices() {
@@ -443,6 +447,27 @@ mod tests {
             let error = spec.set("red.mni", "5").unwrap_err().to_string();
             let said = format!("{discipline} has no parameter `red.mni`");
             assert!(error.contains(&said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_full_buffer_drops_from_the_longest_queue_of_a_discipline_that_says_so() {
+        for discipline in Discipline::ALL {
+            let spec = discipline.spec();
+            let mut env = Env::new(limits(20, 75_000));
+            env.rate = Some(Rate::from_bps(10_000_000));
+            let mut scheduler = build(&spec, &env).unwrap();
+            let mut drops = Drops::default();
+            // The oldest packet and the newest are of flow 1, which holds 5; flow 0 holds 15.
+            for n in 0..20 {
+                let flow = u32::from(n < 5);
+                scheduler.enqueue(Instant::ZERO, packet(n, flow, 100), &mut drops);
+            }
+            assert_eq!(drops.drain().count(), 0, "{discipline}");
+            scheduler.enqueue(Instant::ZERO, packet(20, 1, 100), &mut drops);
+            let dropped = drops.drain().next().map(|(pkt, _)| pkt.flow);
+            let longest = spec.needs().drops_longest;
+            assert_eq!(dropped, Some(FlowId((!longest).into())), "{discipline}");
         }
     }
 

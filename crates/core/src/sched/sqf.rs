@@ -23,7 +23,7 @@
 use super::order::{Buckets, Order};
 use super::queues::{LEAST_COST, Queues};
 use super::spec::{self, Describe};
-use super::{Backlog, DropFrom, Drops, Env, Limits, Scheduler};
+use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
 use crate::param::Visitor;
 use crate::units::Instant;
@@ -39,6 +39,13 @@ pub struct SqfParams {
 impl Describe for SqfParams {
     const NAME: &'static str = "sqf";
     const ABOUT: &'static str = "the flow with the shortest queue";
+
+    fn needs(&self) -> Needs {
+        Needs {
+            drops_longest: true,
+            ..Needs::default()
+        }
+    }
 
     fn fields(&mut self, visit: &mut Visitor<'_>) {
         spec::drop_from(&mut self.drop_from, visit);

@@ -267,8 +267,8 @@ impl View {
     }
 
     fn drops_longest(&self) -> bool {
-        use Discipline::{CoDel, Fifo, Red};
-        !matches!(self.status.stats.discipline, Some(Fifo | Red | CoDel))
+        let discipline = self.status.stats.discipline;
+        discipline.is_some_and(|one| one.spec().needs().drops_longest)
     }
 }
 
@@ -334,6 +334,18 @@ pub mod tests {
         assert_eq!(turns(&model), expected);
         model.update(Instant::now(), Ok(vec![status(Discipline::Fifo, flows())]));
         assert_eq!(turns(&model)[0].1, Turn::Waits);
+    }
+
+    #[test]
+    fn the_longest_queue_is_named_where_a_full_buffer_drops_from_it() {
+        for discipline in Discipline::ALL {
+            let flows = vec![flow("bulk", 60_000, 0), flow("page", 3_000, 0)];
+            let mut model = Model::new();
+            model.update(Instant::now(), Ok(vec![status(discipline, flows)]));
+            let is_named = turns(&model)[0].1 == Turn::Longest;
+            let drops_longest = discipline.spec().needs().drops_longest;
+            assert_eq!(is_named, drops_longest, "{discipline}");
+        }
     }
 
     #[test]
