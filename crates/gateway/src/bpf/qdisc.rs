@@ -472,3 +472,57 @@ pub(super) fn write(map: &mut OpenMapMut<'_>, at: usize, bytes: &[u8]) {
         part.copy_from_slice(bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use makeway_core::sched::Discipline;
+    use makeway_core::units::Bytes;
+
+    use super::*;
+    use crate::bpf::has_program;
+
+    /// All that is written for the discipline before its program runs.
+    fn written(spec: &Spec) -> Result<(layout::Config, Params), BpfError> {
+        let limits = Limits {
+            packets: 100,
+            bytes: Bytes::new(150_000),
+            flows: 102,
+        };
+        let config = Config {
+            rate: Some(Rate::from_bps(8_000_000)),
+            ..Config::new(spec.clone(), limits)
+        };
+        Ok((config.layout()?, Params::of(spec, &config.env())?))
+    }
+
+    #[test]
+    fn every_parameter_reaches_the_program_or_is_refused() {
+        let values = [
+            "true", "false", "head", "tail", "bytes", "packets", "2", "7", "0.01", "0.02", "3ms",
+            "777B", "64kbit",
+        ];
+        let mut seen = 0;
+        for discipline in Discipline::ALL.into_iter().filter(|one| has_program(*one)) {
+            let default = discipline.spec();
+            let before = written(&default).unwrap();
+            let mut keys = Vec::new();
+            let mut fields = default.clone();
+            fields.fields(&mut |key, _, _| keys.push(key.to_owned()));
+            for key in keys {
+                let changed = values.iter().find_map(|text| {
+                    let mut spec = default.clone();
+                    let is_set = spec.set(&key, text).is_ok();
+                    (is_set && spec != default).then_some(spec)
+                });
+                let changed = changed.unwrap_or_else(|| panic!("{discipline}: a value of {key}"));
+                match written(&changed) {
+                    Ok(after) => assert_ne!(after, before, "{discipline} ignores {key}"),
+                    Err(BpfError::Option(_)) => {}
+                    Err(error) => panic!("{discipline} {key}: {error}"),
+                }
+                seen += 1;
+            }
+        }
+        assert!(seen > 20, "{seen}");
+    }
+}
