@@ -29,7 +29,7 @@ struct setup {
 	u32 kinds;
 	u32 chain_seed;
 	u64 random;
-	/* Bytes of `params`, which follow. */
+	/* Bytes of the parameters, which follow: `params`, `red` and the tickets of tags, of which a discipline has some. */
 	u64 params;
 	/* Of the hosts 10.0.0.0, 10.0.0.1 and so on; 0: none is given. */
 	u32 weights[HOSTS];
@@ -38,7 +38,8 @@ struct setup {
 	u32 users;
 	/* `enum identity`. */
 	u32 flows_by;
-	u32 unused;
+	/* Entries of the map of tickets, which are the last of the parameters. */
+	u32 tickets;
 };
 
 enum what {
@@ -90,6 +91,8 @@ enum told {
 	TOLD_STANDING,
 	/* Its queue stood for `value` ms, where that is why. */
 	TOLD_STOOD,
+	/* Number of packets with tickets below the threshold of TRED. */
+	TOLD_EXPECTED,
 };
 
 struct event {
@@ -234,6 +237,15 @@ static void tell_standing(u32 hash)
 static struct pair weight_pairs[HOSTS];
 #endif
 
+/* The next of the parameters, which follow `setup`; whether they are there. */
+static bool read_params(struct setup *setup, void *to, u64 size)
+{
+	if (setup->params < size || fread(to, size, 1, stdin) != 1)
+		return false;
+	setup->params -= size;
+	return true;
+}
+
 /* As the loader does. */
 static bool prepare(struct setup *setup)
 {
@@ -268,7 +280,17 @@ static bool prepare(struct setup *setup)
 	random_state = setup->random;
 #endif
 #ifdef HAS_PARAMS
-	return setup->params == sizeof(params) && fread((void *)&params, sizeof(params), 1, stdin) == 1;
+	if (!read_params(setup, (void *)&params, sizeof(params)))
+		return false;
+#endif
+#ifdef HAS_RED
+	if (!read_params(setup, (void *)&red, sizeof(red)))
+		return false;
+#endif
+#ifdef HAS_TICKETS
+	map_size(&tickets, setup->tickets);
+	if (!read_params(setup, tickets.value, setup->tickets * sizeof(*tickets.value)))
+		return false;
 #endif
 	return !setup->params;
 }
@@ -321,6 +343,7 @@ int main(void)
 		tell(TOLD_DROPS, 0, qdisc.qstats.drops);
 		tell(TOLD_STEPS, 0, most_steps);
 		tell(TOLD_NCQ, counters.favoured, counters.reordered);
+		tell(TOLD_EXPECTED, 0, counters.expected);
 		tell(TOLD_BUSY, 0, shaper.rate ? shaper.next_free : 0);
 	}
 	((void (*)(u64 *))OPS.destroy)((u64[]){ (u64)&qdisc });

@@ -55,7 +55,8 @@ pub struct Red {
 }
 
 impl Red {
-    fn new(params: &RedParams, env: &Env) -> Self {
+    /// Parameters of core in the program's units.
+    pub fn new(params: &RedParams, env: &Env) -> Self {
         Self {
             weight: params.weight.scaled(),
             max_p: params.max_p.scaled(),
@@ -184,7 +185,7 @@ impl Params {
 }
 
 /// Value of each tag of `codec`, in steps of 2^-16.
-fn tickets(codec: Codec) -> Vec<u32> {
+pub fn tickets(codec: Codec) -> Vec<u32> {
     let tags = 0..=codec.most().0;
     tags.map(|tag| codec.decode(Tag(tag)).scaled()).collect()
 }

@@ -5,17 +5,17 @@
 use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
-use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control};
+use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control, tag};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
 use makeway_core::sched::{
     Discipline, DropFrom, Drops, Env, FqParams, HierParams, Limits, MakewayParams, NcqParams,
-    Scheduler, Spec, SqfParams, build,
+    RedParams, Scheduler, Spec, SqfParams, TredParams, build,
 };
 use makeway_core::shaper::Shaper;
-use makeway_core::units::{Bytes, Fraction, Instant, Rate};
+use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
 use makeway_gateway::bpf::layout::Config;
-use makeway_gateway::bpf::params::Ncq;
+use makeway_gateway::bpf::params::{Ncq, Red, Tred, tickets};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ struct Setup {
     flows: u32,
     users: u32,
     flows_by: u32,
-    unused: u32,
+    tickets: u32,
 }
 
 /// `struct op`.
@@ -83,6 +83,7 @@ const NCQ: u32 = 8;
 const STEPS: u32 = 9;
 const STANDING: u32 = 10;
 const STOOD: u32 = 11;
+const EXPECTED: u32 = 12;
 
 /// As in `bpf/qdisc.h`: a new rate is seen within 100 ms.
 const WAKE: u64 = 100_000_000;
@@ -123,6 +124,10 @@ impl Native {
         if name == "ncq" {
             macros.extend(["HAS_KINDS", "HAS_RANDOM", "HAS_PARAMS"].map(String::from));
         }
+        if name == "tred" {
+            let has = ["HAS_PARAMS", "HAS_RED", "HAS_TICKETS", "HAS_RANDOM"];
+            macros.extend(has.map(String::from));
+        }
         if name == "hier" {
             macros.extend(["HAS_USERS", "HAS_NODES", "HAS_RANDOM"].map(String::from));
         }
@@ -143,9 +148,18 @@ impl Native {
         } = link;
         let limits = env.limits;
         let slots = limits.packets + 2;
-        let (params, window) = match spec {
-            Spec::Ncq(ncq) => (bytes_of(&Ncq::new(ncq, env)).to_vec(), ncq.window),
-            _ => (Vec::new(), None),
+        let (mut tags, mut window) = (Vec::new(), None);
+        let params = match spec {
+            Spec::Ncq(ncq) => {
+                window = ncq.window;
+                bytes_of(&Ncq::new(ncq, env)).to_vec()
+            }
+            Spec::Tred(tred) => {
+                tags = tickets(env.codec);
+                let (own, red) = (Tred::from(tred), Red::new(&tred.red, env));
+                [bytes_of(&own), bytes_of(&red), cast_slice(&tags)].concat()
+            }
+            _ => Vec::new(),
         };
         let (quantum, drop_from) = match spec {
             Spec::Fq(fq) => (fq.quantum, fq.drop_from),
@@ -181,7 +195,7 @@ impl Native {
             flows,
             users: flows + 1,
             flows_by: *flows_by,
-            unused: 0,
+            tickets: tags.len() as u32,
         };
         self.run([bytes_of(&setup), &params, cast_slice(ops)].concat())
     }
@@ -231,7 +245,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
                     shaper.forget(held.id);
                 }
                 came = Some(held.id);
-                let packet = packet(link.framing, op, held.id, &mut users);
+                let packet = packet(link, op, held.id, &mut users);
                 shaper.enqueue(now, packet, &mut drops);
             }
             DEQUEUE => {
@@ -262,6 +276,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
         tell(HELD, held.packets, held.bytes.get());
         tell(DROPS, 0, dropped);
         tell(NCQ, counts.favoured as u32, counts.reordered);
+        tell(EXPECTED, 0, counts.expected);
         let busy = shaper.rate().map(|_| shaper.busy_until().as_nanos());
         tell(BUSY, 0, busy.unwrap_or(0));
     }
@@ -269,7 +284,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
 }
 
 /// `users` are those seen, each under its number.
-fn packet(framing: Framing, op: &Op, flow: FlowId, users: &mut Vec<FlowKey>) -> Packet {
+fn packet(link: &Link, op: &Op, flow: FlowId, users: &mut Vec<FlowKey>) -> Packet {
     let (now, handle) = (Instant::from_nanos(op.now), Handle(op.packet));
     let mut bytes = op.bytes.to_vec();
     bytes.resize(op.len as usize, 0);
@@ -280,7 +295,10 @@ fn packet(framing: Framing, op: &Op, flow: FlowId, users: &mut Vec<FlowKey>) -> 
         users.len() - 1
     });
     let user = UserId(user as u32);
-    let packet = Packet::new(now, handle, flow, user, wire(framing, op));
+    let packet = Packet::new(now, handle, flow, user, wire(link.framing, op));
+    // A tag that no code of this network has says nothing.
+    let tag = tag(&bytes).filter(|tag| *tag <= link.env.codec.most());
+    let packet = packet.with_tag(tag.unwrap_or_default());
     match is_control(&bytes) {
         true => packet.with_control(),
         false => packet,
@@ -318,8 +336,10 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
         any::<[u8; HOSTS]>().prop_map(|all| all.map(|one| u32::from(one % 4)))
     ];
     let sharing = (drop_from, 64u64..4000, weights);
-    (limits, sharing, ncq(), rate, (framing(), any::<u64>())).prop_map(
-        move |((packets, bytes), (drop_from, quantum, weights), ncq, rate, (framing, seed))| {
+    let params = (ncq(), tred());
+    (limits, sharing, params, rate, (framing(), any::<u64>())).prop_map(
+        move |((packets, bytes), (drop_from, quantum, weights), params, rate, (framing, seed))| {
+            let (ncq, tred) = params;
             let bytes = Bytes::new(bytes);
             let limits = Limits {
                 packets,
@@ -333,6 +353,7 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
                 Discipline::Makeway => Spec::Makeway(MakewayParams { quantum }),
                 Discipline::Sqf => Spec::Sqf(SqfParams { drop_from }),
                 Discipline::Ncq => Spec::Ncq(ncq),
+                Discipline::Tred => Spec::Tred(tred),
                 other => other.spec(),
             };
             let given = weights.iter().zip(0..).filter(|&(&weight, _)| weight > 0);
@@ -341,6 +362,7 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
                 weights: given
                     .map(|(&weight, user)| (UserId(user), weight))
                     .collect(),
+                rate: rate.map(Rate::from_bps),
                 framing,
                 seed,
                 ..Env::new(limits)
@@ -372,6 +394,34 @@ fn ncq() -> impl Strategy<Value = NcqParams> {
             keep_order,
             push_out,
             ..NcqParams::default()
+        }
+    })
+}
+
+/// The variants that the C has.
+fn tred() -> impl Strategy<Value = TredParams> {
+    let red = (1u32..20, 1u32..30, 1u64..=1000, 1u64..=100);
+    let own = (101u32..1000, 1u32..=64, 1u64..2000, 1u64..2000);
+    (red, own, any::<[bool; 3]>()).prop_map(|(red, own, variants)| {
+        let (min, range, weight, percent) = red;
+        let (k, exponent, interval, window) = own;
+        let [gentle, wait, by_bytes] = variants;
+        TredParams {
+            red: RedParams {
+                min,
+                max: min + range,
+                weight: Fraction::ratio(weight, 1000),
+                max_p: Fraction::ratio(percent, 100),
+                gentle,
+                wait,
+                by_bytes,
+                ..RedParams::default()
+            },
+            k,
+            exponent,
+            interval: Duration::from_millis(interval),
+            window: Duration::from_millis(window),
+            spaced: false,
         }
     })
 }
@@ -448,6 +498,13 @@ fn headers(kind: u8, len: u32, spoilt: Option<(usize, u8)>, host: u8) -> [u8; 64
         20 => bytes[16..20].copy_from_slice(&[10, 0, 0, host]),
         _ => bytes[39] = host,
     }
+    // Tag of the packets of a host: none, three of different value, and one that no code of 8 bits has.
+    let [high, low] = [0u16, 20, 28, 200, 300][usize::from(host) % 5].to_be_bytes();
+    match kind {
+        3 => bytes[2..4].copy_from_slice(&[high, low]),
+        // A packet that may be fragmented has no room for one.
+        _ => bytes[4..7].copy_from_slice(&[high, low, 0x40]),
+    }
     // Options as long as the packet is, if they can be: an acknowledgement.
     let offset = len.saturating_sub(tcp as u32) / 4;
     if kind != 1 && tcp + 12 < bytes.len() {
@@ -518,7 +575,9 @@ fn ops(operations: &[(u64, Do)]) -> Vec<Op> {
 
 /// Events of both sides.
 fn common(events: &[Event]) -> Vec<Event> {
-    let of_core = [LEFT, DROPPED, HELD, DROPS, NCQ, BUSY, STANDING, STOOD];
+    let of_core = [
+        LEFT, DROPPED, HELD, DROPS, NCQ, BUSY, STANDING, STOOD, EXPECTED,
+    ];
     let common = events.iter().filter(|event| of_core.contains(&event.told));
     common.copied().collect()
 }
@@ -610,6 +669,7 @@ disciplines! {
     fq: Discipline::Fq,
     hier: Discipline::Hier,
     ncq: Discipline::Ncq,
+    tred: Discipline::Tred,
 }
 
 mod attack;
