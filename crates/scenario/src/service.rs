@@ -38,7 +38,7 @@ pub const FIELDS: &[Field] = &[
     Field::optional("overhead", Values::Other("a whole number from -64 to 256"), "by `link`", "bytes that the link adds to each IP packet"),
     Field::optional("mpu", Values::Whole(0, 256), "by `link`", "least bytes of a packet on the link, `overhead` included"),
     Field::optional("cells", Values::OneOf(&["none", "atm", "ptm"]), "by `link`", "cells that carry packets"),
-    Field::new("discipline", Values::Other("a discipline (docs/disciplines.md)"), "makeway", "order of service and drops"),
+    Field::optional("discipline", Values::Other("a discipline (docs/disciplines.md)"), "`makeway`; `cake` with `backend = \"cake\"`", "order of service and drops"),
     Field::optional("parameters", Values::Other("a table: `{ \"codel.target\" = \"10ms\" }`"), "the discipline's", "parameters of the discipline"),
     Field::new("flows", Values::OneOf(&IDENTITIES), "5-tuple", "flow key"),
     Field::optional("users", Values::OneOf(&IDENTITIES), "`src-host` of the upload, `dst-host` of the download", "user key, for disciplines with users"),
@@ -130,6 +130,7 @@ fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
             s.path
         )));
     }
+    let backend = s.choice("backend")?;
     let (discipline, at) = match s.string("discipline")? {
         Some((name, origin)) => {
             let parsed = name.parse::<Discipline>();
@@ -140,8 +141,24 @@ fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
                 origin,
             )
         }
+        None if backend == "cake" => (Discipline::Cake, s.origin),
         None => (Discipline::Makeway, s.origin),
     };
+    let limit = limit(&s)?;
+    if backend == "cake" {
+        if discipline != Discipline::Cake {
+            return Err(at.error(format!(
+                "`{}` is {discipline}, which is not in the kernel's cake: leave it out, or write `backend = \"auto\"`",
+                s.name("discipline")
+            )));
+        }
+        if let Some((_, at)) = s.string("limit")? {
+            return Err(at.error(format!(
+                "`{}` is not in the kernel's cake, which bounds its memory by the rate: leave it out, or write `backend = \"nfqueue\"`",
+                s.name("limit")
+            )));
+        }
+    }
     let mut spec = discipline.spec();
     let parameters = parameters(&s, &mut spec)?;
     let weights = weights(&s)?;
@@ -167,8 +184,8 @@ fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
         flows: identity("flows").unwrap_or(Identity::FiveTuple),
         users: identity("users"),
         weights,
-        limit: limit(&s)?,
-        backend: s.choice("backend")?.into(),
+        limit,
+        backend: backend.into(),
         autorate: s
             .inner("autorate")?
             .map(|section| autorate::read(&section, upload, download))
@@ -296,6 +313,8 @@ mod tests {
             (Some("100 packets"), "nfqueue")
         );
         assert_eq!((lan.upload, lan.framing), (None, None));
+        let cake = read("[interface.wan0]\nupload = \"20mbit\"\nbackend = \"cake\"\n");
+        assert_eq!(cake.interfaces[0].discipline, Discipline::Cake);
         assert_eq!(read("# [interface.wan0]\n"), Service::default());
         for (text, listen) in [
             ("[web]\n", "127.0.0.1:8480"),
@@ -422,6 +441,16 @@ mod tests {
                 "[interface.wan0]\nupload = \"20mbit\"\nbackend = \"ebpf\"\n",
                 ":3",
                 "did you mean `bpf`",
+            ),
+            (
+                "[interface.wan0]\nupload = \"20mbit\"\nbackend = \"cake\"\nlimit = \"100 packets\"\n",
+                ":4",
+                "not in the kernel's cake",
+            ),
+            (
+                "[interface.wan0]\nupload = \"20mbit\"\nbackend = \"cake\"\ndiscipline = \"makeway\"\n",
+                ":4",
+                "not in the kernel's cake",
             ),
             ("[web]\nlisten = \"8480\"\n", ":2", "127.0.0.1:8480"),
             ("[web]\nlisten = \"0.0.0.0:8480\"\n", ":2", "public = true"),

@@ -60,8 +60,8 @@ pub struct Up {
     /// Ingress rate; unshaped if omitted.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     down: Option<Rate>,
-    #[arg(long, default_value = "makeway", help = disciplines())]
-    discipline: Discipline,
+    #[arg(long, help = disciplines())]
+    discipline: Option<Discipline>,
     /// A parameter of the discipline, as in a scenario's queue: codel.target=10ms, red.max=50. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = param)]
     param: Vec<(String, String)>,
@@ -149,7 +149,7 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
         return stay(config);
     }
     // Nothing else goes on without a process.
-    if config.backend == Backend::Auto {
+    if args.backend == Backend::Auto {
         config.backend = Backend::Bpf;
     }
     let instance = Instance::start(config)?;
@@ -196,13 +196,23 @@ fn set(args: &Up) -> anyhow::Result<ExitCode> {
 fn config(args: &Up) -> anyhow::Result<UpConfig> {
     let spec = spec(args)?;
     let needs = spec.needs();
+    let discipline = discipline(args);
+    let backend = match args.backend {
+        Backend::Cake if !args.limit.is_empty() => bail!(
+            "--limit is not in the kernel's cake, which bounds its memory by the rate: leave it out, or use --backend nfqueue"
+        ),
+        // The packet queue has limits.
+        Backend::Auto if discipline == Discipline::Cake && !args.limit.is_empty() => {
+            Backend::Nfqueue
+        }
+        backend => backend,
+    };
     if !args.weight.is_empty() && !needs.weights {
         let weighted = Discipline::ALL.into_iter();
         let weighted = weighted.filter(|one| one.spec().needs().weights);
         let names: Vec<_> = weighted.map(Discipline::name).collect();
         bail!(
-            "--weight needs a discipline with weighted users, and {} has none: use --discipline {}",
-            args.discipline,
+            "--weight needs a discipline with weighted users, and {discipline} has none: use --discipline {}",
             names.join(" or ")
         );
     }
@@ -252,7 +262,7 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
     let ingress = args.down.map(|rate| direction(Direction::Ingress, rate));
     Ok(UpConfig {
         interface: args.interface.clone(),
-        backend: args.backend,
+        backend,
         directions: egress.into_iter().chain(ingress).collect(),
         autorate: autorate(args)?,
     })
@@ -287,15 +297,21 @@ pub fn default_range(first: Rate) -> Range {
     (least, Rate::from_bps(first.bps().saturating_mul(2)))
 }
 
+/// The discipline that was asked for; without one, `makeway`, or that of the backend `cake`.
+fn discipline(args: &Up) -> Discipline {
+    args.discipline.unwrap_or(match args.backend {
+        Backend::Cake => Discipline::Cake,
+        _ => Discipline::Makeway,
+    })
+}
+
 /// The discipline with its parameters.
 fn spec(args: &Up) -> anyhow::Result<Spec> {
-    let mut spec = on_a_link(args.discipline);
+    let discipline = discipline(args);
+    let mut spec = on_a_link(discipline);
     if let Some(threshold) = args.threshold {
-        if args.discipline != Discipline::Ncq {
-            bail!(
-                "--threshold needs --discipline ncq: {} has none",
-                args.discipline
-            );
+        if discipline != Discipline::Ncq {
+            bail!("--threshold needs --discipline ncq: {discipline} has none");
         }
         spec.set("ncq.threshold", &threshold.to_string())?;
     }
@@ -311,7 +327,7 @@ fn spec(args: &Up) -> anyhow::Result<Spec> {
 fn disciplines() -> String {
     let about = |one: Discipline| format!("{} ({})", one.name(), one.about());
     format!(
-        "Order of service: {}",
+        "Order of service: {} [default: makeway; cake with --backend cake]",
         Discipline::ALL.map(about).join(", ")
     )
 }
@@ -417,6 +433,22 @@ mod tests {
             (ncq.threshold, ncq.push_out),
             (Fraction::ratio(3, 100), true)
         );
+    }
+
+    #[test]
+    fn the_kernels_cake_replaces_no_other_discipline_and_ignores_no_limit() {
+        let spec = |line: &str| asked(line).unwrap().directions[0].1.spec.clone();
+        assert_eq!(spec(""), on_a_link(Discipline::Makeway));
+        assert_eq!(spec("--backend cake"), on_a_link(Discipline::Cake));
+        // The backend refuses it.
+        let makeway = spec("--backend cake --discipline makeway");
+        assert_eq!(makeway, on_a_link(Discipline::Makeway));
+        let error = asked("--backend cake --limit 64kB").unwrap_err();
+        let said = "--limit is not in the kernel's cake";
+        assert!(error.to_string().starts_with(said), "{error}");
+        let backend = |line: &str| asked(line).unwrap().backend;
+        assert_eq!(backend("--discipline cake"), Backend::Auto);
+        assert_eq!(backend("--discipline cake --limit 64kB"), Backend::Nfqueue);
     }
 
     #[test]

@@ -124,11 +124,20 @@ fn the_qdiscs_of_the_kernel_pass_the_test_of_all_backends() {
     );
     assert!(say("up near --set rate=6mbit").0);
     assert_eq!(egress("rate_bps"), 6_000_000);
-    let (ok, said) = say("up near --rate 8mbit --backend cake --discipline fq");
-    assert!(
-        !ok && said.contains("the discipline fq is not in the kernel's cake"),
-        "{said}"
-    );
+    for (options, refused) in [
+        (
+            "--discipline fq",
+            "the discipline fq is not in the kernel's cake",
+        ),
+        (
+            "--discipline makeway",
+            "the discipline makeway is not in the kernel's cake",
+        ),
+        ("--limit 64kB", "--limit is not in the kernel's cake"),
+    ] {
+        let (ok, said) = say(&format!("up near --rate 8mbit --backend cake {options}"));
+        assert!(!ok && said.contains(refused), "{said}");
+    }
     assert!(say("down near").0);
     assert_eq!(tc("qdisc show dev near"), before);
 }

@@ -44,14 +44,14 @@ pub struct Cake {
 }
 
 impl Cake {
-    /// Configuration for a datapath of the discipline `cake`, or of the default one.
+    /// Configuration for a datapath of the discipline `cake`.
     ///
     /// # Errors
     /// For what it has not.
     pub fn of(datapath: &DatapathConfig, direction: Direction) -> Result<Self, BpfError> {
         let option = |what: String| Err(BpfError::NotInCake(what));
         let discipline = datapath.spec.discipline();
-        if ![Discipline::Cake, Discipline::Makeway].contains(&discipline) {
+        if discipline != Discipline::Cake {
             return option(format!("the discipline {discipline}"));
         }
         if datapath.spec != on_a_link(discipline) {
@@ -187,6 +187,8 @@ pub(super) fn limit(counted: &Counted) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use makeway_core::sched::Limits;
+    use makeway_core::units::Bytes;
 
     #[test]
     fn attributes_are_read_as_they_are_written_and_a_cut_one_ends_them() {
@@ -201,6 +203,26 @@ mod tests {
         }
         // A length of less than its own header.
         assert_eq!(attributes(&[2, 0, 5, 0, 0, 0, 0, 0]).count(), 0);
+    }
+
+    #[test]
+    fn it_replaces_no_other_discipline() {
+        let limits = Limits {
+            packets: 100,
+            bytes: Bytes::new(150_000),
+            flows: 64,
+        };
+        let rate = Some(Rate::from_bps(20_000_000));
+        for discipline in Discipline::ALL {
+            let datapath = DatapathConfig::new(0, on_a_link(discipline), limits, rate);
+            match Cake::of(&datapath, Direction::Egress) {
+                Ok(_) => assert_eq!(discipline, Discipline::Cake),
+                Err(error) => {
+                    let said = format!("the discipline {discipline} is not in the kernel's cake");
+                    assert!(error.to_string().starts_with(&said), "{error}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -72,6 +72,9 @@ fn changed(now: &Shaped, change: &Change) -> Result<Shaped, String> {
     if let Some(name) = &change.discipline {
         let discipline: Discipline = name.parse().map_err(|error| format!("{error}"))?;
         if discipline != want.discipline {
+            if want.backend == "cake" {
+                return Err("the kernel's cake is the only discipline of `backend = \"cake\"`: change `backend` in the file".into());
+            }
             want.discipline = discipline;
             // They are of the other one.
             want.parameters.clear();
@@ -193,6 +196,19 @@ mod tests {
             let error = changed(&now(), &change).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn the_backend_cake_takes_no_other_discipline() {
+        let mut now = now();
+        (now.backend, now.discipline) = ("cake".into(), Discipline::Cake);
+        let change = |name: &str| Change {
+            discipline: Some(name.to_owned()),
+            ..Change::default()
+        };
+        assert!(changed(&now, &change("cake")).is_ok());
+        let error = changed(&now, &change("fq")).unwrap_err();
+        assert!(error.contains("`backend` in the file"), "{error}");
     }
 
     #[test]
