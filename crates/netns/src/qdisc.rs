@@ -20,7 +20,8 @@ use std::time::Instant;
 use futures_util::TryStreamExt;
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
-use makeway_core::sched::{CakeParams, CoDelParams, Env, Isolation, Spec};
+use makeway_core::param::one_of;
+use makeway_core::sched::{CakeParams, CoDelParams, Discipline, Env, Isolation, Spec};
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_gateway::datapath::Stats;
 use makeway_scenario::model::{Egress, Queue, Scenario};
@@ -75,23 +76,21 @@ struct Root {
 }
 
 /// Why this kernel cannot do what the egress asks for.
-pub(crate) fn refusal(egress: &Egress) -> Option<&'static str> {
-    if egress.jitter > Duration::ZERO {
-        return Some("a qdisc that adds jitter changes the order of packets: leave `jitter` out");
-    }
-    if egress.framing.cells == Cells::Ptm {
-        return Some("Linux's size tables have no PTM: write `cells` \"atm\" or \"none\"");
-    }
-    if egress.tickets.is_some() {
-        return Some("a qdisc of Linux writes no tickets: leave `tickets` out");
-    }
-    if !egress.queue.weights.is_empty() && egress.queue.spec.needs().weights {
-        return Some("a qdisc of the kernel knows no weights of users: leave `weights` out");
-    }
-    match egress.rate {
-        Some(_) if !is_ours(&egress.queue) => kind(&egress.queue).err(),
-        _ => None,
-    }
+pub(crate) fn refusal(egress: &Egress) -> Option<String> {
+    let why = if egress.jitter > Duration::ZERO {
+        "a qdisc that adds jitter changes the order of packets: leave `jitter` out"
+    } else if egress.framing.cells == Cells::Ptm {
+        "Linux's size tables have no PTM: write `cells` \"atm\" or \"none\""
+    } else if egress.tickets.is_some() {
+        "a qdisc of Linux writes no tickets: leave `tickets` out"
+    } else if !egress.queue.weights.is_empty() && egress.queue.spec.needs().weights {
+        "a qdisc of the kernel knows no weights of users: leave `weights` out"
+    } else if egress.rate.is_some() && !is_ours(&egress.queue) {
+        return kind(&egress.queue).err();
+    } else {
+        return None;
+    };
+    Some(why.into())
 }
 
 fn is_ours(queue: &Queue) -> bool {
@@ -112,15 +111,36 @@ pub fn kinds(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Kind and options of what queues.
-fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
+fn kind(queue: &Queue) -> Result<Vec<String>, String> {
     if let Some(words) = &queue.qdisc {
         return Ok(words.clone());
     }
+    if let Some(words) = linuxs(queue) {
+        return words.map_err(str::to_owned);
+    }
+    let has_one = |discipline: &Discipline| {
+        let spec = discipline.spec();
+        let queue = Queue {
+            spec,
+            ..queue.clone()
+        };
+        ours::has_program(*discipline) || linuxs(&queue).is_some()
+    };
+    let names = Discipline::ALL.into_iter().filter(has_one);
+    let names: Vec<_> = names.map(Discipline::name).collect();
+    Err(format!(
+        "its discipline is in no kernel: choose {}, or write one of Linux's, as `qdisc = \"sfq\"`",
+        one_of(&names)
+    ))
+}
+
+/// Kind and options of Linux's own qdisc of this discipline, if Linux has one.
+fn linuxs(queue: &Queue) -> Option<Result<Vec<String>, &'static str>> {
     let limits = queue.limits;
     let [packets, bytes] = [limits.packets.to_string(), limits.bytes.get().to_string()];
     let by_bytes = limits.bytes.get() < u64::from(limits.packets) * MTU;
     if let Some(why) = asks_for_more(queue, by_bytes) {
-        return Err(why);
+        return Some(Err(why));
     }
     let words = match &queue.spec {
         Spec::Fifo(_) if by_bytes => vec!["bfifo".into(), "limit".into(), bytes],
@@ -131,14 +151,10 @@ fn kind(queue: &Queue) -> Result<Vec<String>, &'static str> {
             words.extend(["quantum".into(), params.quantum.get().to_string()]);
             words
         }
-        Spec::Cake(params) => return cake(params, queue),
-        _ => {
-            return Err(
-                "its discipline is in no kernel: choose fifo, sqf, codel, fq-codel or cake, or write one of Linux's, as `qdisc = \"sfq\"`",
-            );
-        }
+        Spec::Cake(params) => return Some(cake(params, queue)),
+        _ => return None,
     };
-    Ok(words)
+    Some(Ok(words))
 }
 
 /// Why Linux's qdisc of this discipline would not do what the queue says.
@@ -193,7 +209,7 @@ fn codel(kind: &str, packets: String, params: &CoDelParams) -> Vec<String> {
 }
 
 impl Root {
-    fn new(egress: &Egress) -> Result<Self, &'static str> {
+    fn new(egress: &Egress) -> Result<Self, String> {
         Ok(Self {
             size_table: size_table(egress.framing),
             kind: kind(&egress.queue)?,
@@ -388,7 +404,7 @@ fn tc(words: &[impl AsRef<std::ffi::OsStr>]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use makeway_core::sched::{Discipline, Limits};
+    use makeway_core::sched::Limits;
 
     #[test]
     fn cake_is_linuxs_with_one_tin_and_as_many_packets() {

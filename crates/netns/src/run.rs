@@ -112,7 +112,7 @@ pub enum RunError {
         /// The link.
         link: String,
         /// The fault.
-        why: &'static str,
+        why: String,
     },
     /// Only a model of TCP, or of a source, can do it.
     #[error("{place}: flow `{flow}`: the world netns {what}, or run it with --world sim")]
@@ -238,7 +238,7 @@ pub fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
     for link in &scenario.links {
         let refusal = |egress: &Egress| match backend {
             Backend::Kernel => qdisc::refusal(egress),
-            Backend::Nfqueue => egress.queue.qdisc.as_ref().map(|_| Queue::NOT_HERE),
+            Backend::Nfqueue => egress.queue.qdisc.as_ref().map(|_| Queue::NOT_HERE.into()),
         };
         if let Some(why) = link.egress.iter().find_map(refusal) {
             return Err(RunError::Queueing {
