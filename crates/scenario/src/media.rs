@@ -220,3 +220,27 @@ fn scene(s: &Section<'_>) -> Result<Scene, ScenarioError> {
         length: s.value("for")?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use makeway_core::rate::Config;
+
+    use super::*;
+
+    #[test]
+    fn the_choices_of_policy_and_rate_have_every_name() {
+        let words = |key: &str| {
+            let field = FIELDS.iter().find(|field| field.key == key);
+            match field.map(|field| field.values) {
+                Some(Values::Other(words)) => words,
+                other => panic!("{key}: {other:?}"),
+            }
+        };
+        for policy in AnyPolicy::all() {
+            assert!(words("policy").contains(policy.name()), "{policy}");
+        }
+        for name in Config::NAMES {
+            assert!(words("rate").contains(name), "{name}");
+        }
+    }
+}

@@ -68,11 +68,9 @@ pub struct Send {
     /// Frames from standard input, in the form below.
     #[arg(long, conflicts_with = "trace")]
     stdin: bool,
-    /// Order of service: fifo, prio, sbpn1, sbpn2, weighted, when-full, late-last.
-    #[arg(long, default_value = "weighted")]
+    #[arg(long, default_value = "weighted", help = policies())]
     policy: AnyPolicy,
-    /// Rate: tfrc, ccid2, abrc, scream, gcc, or a constant one like 2mbit. ABRC needs a receiver that reports by TWCC.
-    #[arg(long, default_value = "tfrc", value_parser = rate)]
+    #[arg(long, default_value = "tfrc", value_parser = rate, help = rates())]
     rate: Config,
     /// Queue limit in packets, 1 to 100000.
     #[arg(long, value_name = "PACKETS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -97,6 +95,20 @@ pub struct Send {
     /// Prints JSON, one object a second, the last of them for the whole call.
     #[arg(long)]
     json: bool,
+}
+
+/// For `--help`: the policies.
+fn policies() -> String {
+    let names = AnyPolicy::all().map(|policy| policy.name());
+    format!("Order of service: {}", names.join(", "))
+}
+
+/// For `--help`: the controllers.
+fn rates() -> String {
+    format!(
+        "Rate: {}, or a constant one like 2mbit. ABRC needs a receiver that reports by TWCC",
+        Config::NAMES.join(", ")
+    )
 }
 
 /// State of a call.

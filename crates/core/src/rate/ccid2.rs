@@ -18,6 +18,7 @@ use super::rto::RtoParams;
 use super::sent::SentLog;
 use super::timer::{Pacer, Timeout};
 use super::{AckRanges, Arrival, Feedback, FeedbackError, RateController, Report, Reporter, Start};
+use crate::param::Visitor;
 use crate::units::{Duration, Instant, Rate};
 use alloc::collections::VecDeque;
 
@@ -47,6 +48,11 @@ impl Default for Ccid2Params {
             start: None,
         }
     }
+}
+
+impl Ccid2Params {
+    /// It has no parameters in a file.
+    pub(super) fn fields(&mut self, _visit: &mut Visitor<'_>) {}
 }
 
 /// Outcome of a sent packet.

@@ -17,41 +17,119 @@ use super::{Arrival, Feedback, FeedbackError, RateController, Reporter, Start};
 use crate::param::{self, Refusal, Visitor};
 use crate::units::{Duration, Instant, Rate};
 
-/// Configuration of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Config {
-    /// A rate that stays, in payload; of zero nothing is sent.
-    Fixed(Rate),
-    /// Estimates of the application's, by [`AnyController::set_estimate`]; first this rate, in payload.
-    External(Rate),
+/// Gives each controller its place in [`Config`], [`AnyController`] and the names: its line here, its half of [`Config::reporter`] and its own
+/// file are all that it takes. `$d` is a `$` for the macro inside.
+macro_rules! controllers {
+    (($d:tt) $($(#[$about:meta])* $name:literal => $variant:ident($params:ident),)*) => {
+        /// Configuration of a controller.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Config {
+            /// A rate that stays, in payload; of zero nothing is sent.
+            Fixed(Rate),
+            /// Estimates of the application's, by [`AnyController::set_estimate`]; first this rate, in payload.
+            External(Rate),
+            $($(#[$about])* $variant($params),)*
+        }
+
+        impl Config {
+            /// Names of the controllers that have parameters.
+            pub const NAMES: [&'static str; [$($name),*].len()] = [$($name),*];
+
+            /// The controller of this name, with its default parameters.
+            fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant($params::default())),)*
+                    _ => None,
+                }
+            }
+
+            /// Its name, if it is one of [`Config::NAMES`].
+            fn name(&self) -> Option<&'static str> {
+                match self {
+                    Self::Fixed(_) | Self::External(_) => None,
+                    $(Self::$variant(_) => Some($name),)*
+                }
+            }
+
+            /// Shows the parameters to `visit`, by the keys of a scenario's `rate`.
+            pub fn fields(&mut self, visit: &mut Visitor<'_>) {
+                match self {
+                    Self::Fixed(_) | Self::External(_) => {}
+                    $(Self::$variant(params) => params.fields(visit),)*
+                }
+            }
+
+            /// The longest payload of a packet, where the controller has to know it.
+            #[must_use]
+            pub fn with_largest(mut self, bytes: u32) -> Self {
+                match &mut self {
+                    Self::Fixed(_) | Self::External(_) => {}
+                    $(Self::$variant(params) => params.largest = bytes,)*
+                }
+                self
+            }
+
+            /// The same with what is known of the path. A rate that stays stays.
+            #[must_use]
+            pub fn with_start(mut self, start: Start) -> Self {
+                match &mut self {
+                    Self::Fixed(_) | Self::External(_) => {}
+                    $(Self::$variant(params) => params.start = Some(start),)*
+                }
+                self
+            }
+
+            /// The sender's half.
+            pub fn controller(&self) -> AnyController {
+                match *self {
+                    Self::Fixed(rate) => AnyController::Fixed(Fixed::new(rate)),
+                    Self::External(rate) => AnyController::External(External::new(rate)),
+                    $(Self::$variant(params) => AnyController::$variant($variant::new(params)),)*
+                }
+            }
+        }
+
+        /// Any of the controllers.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "one per sender")]
+        pub enum AnyController {
+            /// A rate that stays.
+            Fixed(Fixed),
+            /// Estimates of the application's.
+            External(External),
+            $($(#[$about])* $variant($variant),)*
+        }
+
+        /// The same call on any of them.
+        macro_rules! each {
+            ($d any:expr, $d it:ident => $d call:expr) => {
+                match $d any {
+                    Self::Fixed($d it) => $d call,
+                    Self::External($d it) => $d call,
+                    $(Self::$variant($d it) => $d call,)*
+                }
+            };
+        }
+    };
+}
+
+controllers! {
+    ($)
     /// TCP-friendly rate control.
-    Tfrc(TfrcParams),
+    "tfrc" => Tfrc(TfrcParams),
     /// TCP-like: a window.
-    Ccid2(Ccid2Params),
+    "ccid2" => Ccid2(Ccid2Params),
     /// A share of an access point's queue.
-    Abrc(AbrcParams),
+    "abrc" => Abrc(AbrcParams),
     /// SCReAMv2: a window from losses, marks and delay.
-    Scream(ScreamParams),
+    "scream" => Scream(ScreamParams),
     /// Google congestion control: delay gradient and losses.
-    Gcc(GccParams),
+    "gcc" => Gcc(GccParams),
 }
 
 impl Config {
-    /// Names of the controllers that have parameters.
-    pub const NAMES: [&str; 5] = ["tfrc", "ccid2", "abrc", "scream", "gcc"];
     /// The least rate that stays: one packet in some seconds.
     pub const LEAST: Rate = Rate::from_bps(1000);
-
-    /// Shows the parameters to `visit`, by the keys of a scenario's `rate`.
-    pub fn fields(&mut self, visit: &mut Visitor<'_>) {
-        match self {
-            Self::Fixed(_) | Self::External(_) | Self::Ccid2(_) => {}
-            Self::Tfrc(params) => params.fields(visit),
-            Self::Abrc(params) => params.fields(visit),
-            Self::Scream(params) => params.fields(visit),
-            Self::Gcc(params) => params.fields(visit),
-        }
-    }
 
     /// Changes the parameter `key` to `text`.
     ///
@@ -70,47 +148,6 @@ impl Config {
         param::check(|visit| own.fields(visit))
     }
 
-    /// The longest payload of a packet, where the controller has to know it.
-    #[must_use]
-    pub fn with_largest(mut self, bytes: u32) -> Self {
-        match &mut self {
-            Self::Fixed(_) | Self::External(_) => {}
-            Self::Tfrc(params) => params.largest = bytes,
-            Self::Ccid2(params) => params.largest = bytes,
-            Self::Abrc(params) => params.largest = bytes,
-            Self::Scream(params) => params.largest = bytes,
-            Self::Gcc(params) => params.largest = bytes,
-        }
-        self
-    }
-
-    /// The same with what is known of the path. A rate that stays stays.
-    #[must_use]
-    pub fn with_start(mut self, start: Start) -> Self {
-        match &mut self {
-            Self::Fixed(_) | Self::External(_) => {}
-            Self::Tfrc(params) => params.start = Some(start),
-            Self::Ccid2(params) => params.start = Some(start),
-            Self::Abrc(params) => params.start = Some(start),
-            Self::Scream(params) => params.start = Some(start),
-            Self::Gcc(params) => params.start = Some(start),
-        }
-        self
-    }
-
-    /// The sender's half.
-    pub fn controller(&self) -> AnyController {
-        match *self {
-            Self::Fixed(rate) => AnyController::Fixed(Fixed::new(rate)),
-            Self::External(rate) => AnyController::External(External::new(rate)),
-            Self::Tfrc(params) => AnyController::Tfrc(Tfrc::new(params)),
-            Self::Ccid2(params) => AnyController::Ccid2(Ccid2::new(params)),
-            Self::Abrc(params) => AnyController::Abrc(Abrc::new(params)),
-            Self::Scream(params) => AnyController::Scream(Scream::new(params)),
-            Self::Gcc(params) => AnyController::Gcc(Gcc::new(params)),
-        }
-    }
-
     /// The receiver's half.
     pub fn reporter(&self) -> AnyReporter {
         match *self {
@@ -126,7 +163,8 @@ impl Config {
 /// Neither a controller nor a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a controller or a rate: write tfrc, ccid2, abrc, scream, gcc, or a rate of 1kbit or more, like 2mbit"
+    "`{0}` is not a controller or a rate: write {names}, or a rate of 1kbit or more, like 2mbit",
+    names = Config::NAMES.join(", ")
 )]
 pub struct ParseConfigError(String);
 
@@ -134,17 +172,13 @@ impl FromStr for Config {
     type Err = ParseConfigError;
     /// Reads a controller's name, with its default parameters, or a rate that stays.
     fn from_str(text: &str) -> Result<Self, ParseConfigError> {
-        Ok(match text {
-            "tfrc" => Self::Tfrc(TfrcParams::default()),
-            "ccid2" => Self::Ccid2(Ccid2Params::default()),
-            "abrc" => Self::Abrc(AbrcParams::default()),
-            "scream" => Self::Scream(ScreamParams::default()),
-            "gcc" => Self::Gcc(GccParams::default()),
-            other => match other.parse() {
-                Ok(rate) if rate >= Self::LEAST => Self::Fixed(rate),
-                _ => return Err(ParseConfigError(other.into())),
-            },
-        })
+        if let Some(named) = Self::named(text) {
+            return Ok(named);
+        }
+        match text.parse() {
+            Ok(rate) if rate >= Self::LEAST => Ok(Self::Fixed(rate)),
+            _ => Err(ParseConfigError(text.into())),
+        }
     }
 }
 
@@ -152,34 +186,9 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(rate) => rate.fmt(f),
-            Self::External(_) => f.write_str("external"),
-            Self::Tfrc(_) => f.write_str("tfrc"),
-            Self::Ccid2(_) => f.write_str("ccid2"),
-            Self::Abrc(_) => f.write_str("abrc"),
-            Self::Scream(_) => f.write_str("scream"),
-            Self::Gcc(_) => f.write_str("gcc"),
+            other => f.write_str(other.name().unwrap_or("external")),
         }
     }
-}
-
-/// Any of the controllers.
-#[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one per sender")]
-pub enum AnyController {
-    /// A rate that stays.
-    Fixed(Fixed),
-    /// Estimates of the application's.
-    External(External),
-    /// TCP-friendly rate control.
-    Tfrc(Tfrc),
-    /// TCP-like: a window.
-    Ccid2(Ccid2),
-    /// A share of an access point's queue.
-    Abrc(Abrc),
-    /// SCReAMv2: a window from losses, marks and delay.
-    Scream(Scream),
-    /// Google congestion control: delay gradient and losses.
-    Gcc(Gcc),
 }
 
 /// Any of the reporters.
@@ -196,21 +205,6 @@ pub enum AnyReporter {
     Abrc(AbrcReceiver),
     /// The receiver of controllers that hear of single packets.
     Packets(PacketsReceiver),
-}
-
-/// The same call on any of them.
-macro_rules! each {
-    ($any:expr, $it:ident => $call:expr) => {
-        match $any {
-            Self::Fixed($it) => $call,
-            Self::External($it) => $call,
-            Self::Tfrc($it) => $call,
-            Self::Ccid2($it) => $call,
-            Self::Abrc($it) => $call,
-            Self::Scream($it) => $call,
-            Self::Gcc($it) => $call,
-        }
-    };
 }
 
 impl AnyController {
@@ -314,6 +308,24 @@ impl Reporter for AnyReporter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_choice_in_an_error_and_the_two_halves_are_those_of_every_name() {
+        let error = "bbr".parse::<Config>().unwrap_err().to_string();
+        for name in Config::NAMES {
+            assert!(error.contains(&format!("{name}, ")), "{error}");
+            let config: Config = name.parse().unwrap();
+            let start = Start {
+                rate: Rate::from_bps(2_000_000),
+                rtt: Duration::from_millis(30),
+            };
+            assert_ne!(config.with_largest(700), config, "{name}");
+            assert_ne!(config.with_start(start), config, "{name}");
+            assert!(!matches!(config.reporter(), AnyReporter::Silent), "{name}");
+        }
+        let external = Config::External(Rate::from_bps(1000));
+        assert_eq!(external.to_string(), "external");
+    }
 
     #[test]
     fn every_parameter_reads_back_and_refuses_a_value_outside_its_range() {

@@ -13,6 +13,7 @@ use super::sbpn2::Sbpn2;
 use super::weighted::Weighted;
 use super::when_full::DiscardWhenFull;
 use super::{Key, Policy, Waiting, WhenFull, WhenLate};
+use crate::param::one_of;
 
 /// One of the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,8 @@ impl fmt::Display for AnyPolicy {
 /// The name of a policy is not one of ours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a policy of a sender: choose fifo, prio, sbpn1, sbpn2, weighted, when-full or late-last"
+    "`{0}` is not a policy of a sender: choose {list}",
+    list = one_of(&AnyPolicy::all().map(|policy| policy.name()))
 )]
 pub struct ParsePolicyError(String);
 
