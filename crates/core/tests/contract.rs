@@ -283,6 +283,7 @@ macro_rules! contract {
 
             #[test]
             fn the_same_operations_give_the_same_trace() {
+                assert!(reference::is_known($discipline), "no reference of {}", $discipline);
                 let limits = Limits { packets: 100, bytes: Bytes::new(60_000), flows: 32 };
                 let config = Config { users: 4, ..Config::new($discipline, limits) };
                 let mut rng = makeway_core::workload::Rng::new(7);

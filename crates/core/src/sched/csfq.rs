@@ -72,6 +72,7 @@ impl Describe for CsfqParams {
             weights: self.edge,
             reads_tags: !self.edge,
             writes_tags: true,
+            link_rate: true,
             ..Needs::default()
         }
     }

@@ -60,6 +60,7 @@ impl Describe for HarvestParams {
         Needs {
             reads_tags: true,
             writes_tags: true,
+            link_rate: true,
             ..Needs::default()
         }
     }

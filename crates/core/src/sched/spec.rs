@@ -66,6 +66,8 @@ pub struct Needs {
     pub control: bool,
     /// Packets of a flow may leave in another order than they came.
     pub reorders: bool,
+    /// Needs the rate of its link, by which it drops.
+    pub link_rate: bool,
     /// A full buffer drops from the flow with the longest queue; of those that share between users, of the user that holds the most.
     pub drops_longest: bool,
 }

@@ -12,13 +12,7 @@ use super::{Config, Event, Model, Op};
 /// # Panics
 /// Where the scheduler breaks it.
 pub fn check(config: &Config, scheduler: Box<dyn Scheduler + Send>, ops: &[Op]) -> Vec<Event> {
-    // The rules of `makeway` are tested by their properties, in tests/makeway.
-    let has_model = !matches!(
-        config.discipline,
-        Discipline::Lifo | Discipline::Makeway | Discipline::DualPi2
-    );
-    let model = has_model.then(|| Model::new(config));
-    run(config, scheduler, model, ops)
+    run(config, scheduler, Model::of(config), ops)
 }
 
 /// As [`check`], of a discipline that has no reference.

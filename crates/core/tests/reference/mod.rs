@@ -38,6 +38,33 @@ pub use setup::{Config, Op};
 /// One departure or drop.
 pub type Event = (Packet, Option<DropReason>);
 
+/// Disciplines with a reference here; others are held to the contract alone. The rules of `makeway` are tested by their properties, in
+/// tests/makeway.
+const KNOWN: [Discipline; 17] = [
+    Discipline::Fifo,
+    Discipline::Fq,
+    Discipline::Pfq,
+    Discipline::Sqf,
+    Discipline::Hier,
+    Discipline::Red,
+    Discipline::CoDel,
+    Discipline::FqCoDel,
+    Discipline::Cake,
+    Discipline::Prio,
+    Discipline::Ncq,
+    Discipline::Tred,
+    Discipline::Rio,
+    Discipline::Choke,
+    Discipline::Csfq,
+    Discipline::Harvest,
+    Discipline::Confucius,
+];
+
+/// Whether `discipline` has a reference here.
+pub fn is_known(discipline: Discipline) -> bool {
+    KNOWN.contains(&discipline)
+}
+
 /// The reference for `config`.
 pub struct Model {
     config: Config,
@@ -79,7 +106,12 @@ struct Held {
 }
 
 impl Model {
-    pub fn new(config: &Config) -> Self {
+    /// The reference for `config`, if its discipline has one.
+    pub fn of(config: &Config) -> Option<Self> {
+        is_known(config.discipline).then(|| Self::new(config))
+    }
+
+    fn new(config: &Config) -> Self {
         let turns = config.limits.flows.max(config.users) as usize;
         let flows = config.limits.flows as usize;
         // As if the weights had been set one by one.

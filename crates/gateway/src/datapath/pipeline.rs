@@ -73,6 +73,17 @@ pub(super) struct Pipeline {
     order: Order,
 }
 
+/// Why the discipline cannot run here.
+fn check_rate(spec: &Spec, rate: Option<Rate>) -> Result<(), SpecError> {
+    match spec.needs().link_rate && rate.is_none() {
+        true => Err(SpecError::NotHere(
+            spec.discipline(),
+            "it needs the rate of its link: give one, like 20mbit",
+        )),
+        false => Ok(()),
+    }
+}
+
 impl Pipeline {
     pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, SpecError> {
         let mut env = config.env();
@@ -86,6 +97,7 @@ impl Pipeline {
         env.users = flows.min(UserId::MOST);
         let spec = config.spec.clone();
         let needs = spec.needs();
+        check_rate(&spec, env.rate)?;
         let mut users = Users::new(config);
         users.prepare(needs, &mut env);
         let mut tags = Tags::new(&config.tags, flows, config.seed);
@@ -250,6 +262,7 @@ impl Pipeline {
                 framing: change.framing.unwrap_or(self.framing),
                 ..self.env.clone()
             };
+            check_rate(&spec, env.rate)?;
             self.users.prepare(needs, &mut env);
             let new = sched::build(&spec, &env)?;
             let old = self.shaper.replace(now, new, &mut self.drops);

@@ -188,6 +188,22 @@ fn a_change_of_discipline_keeps_what_is_held() {
 }
 
 #[test]
+fn a_discipline_that_needs_the_rate_of_its_link_is_refused_without_one() {
+    for discipline in Discipline::ALL {
+        let mut config = config(50, None);
+        config.spec = discipline.spec();
+        let needs_rate = config.spec.needs().link_rate;
+        match Pipeline::new(Instant::ZERO, &config) {
+            Ok(_) => assert!(!needs_rate, "{discipline}"),
+            Err(error) => {
+                let why = format!("{discipline} cannot run here: it needs the rate of its link");
+                assert!(needs_rate && error.to_string().starts_with(&why), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_packet_that_is_held_is_in_no_range() {
     let mut order = Order::default();
     (0..4).for_each(|id| order.came(id));
