@@ -101,6 +101,14 @@ struct event {
 	u64 value;
 };
 
+/* The same structures and numbers are in drive.rs. */
+#define IS_IN_RUST(what) _Static_assert(what, "drive.rs has it otherwise")
+IS_IN_RUST(sizeof(struct config) == 40 && offsetof(struct config, framing) == 16 && offsetof(struct config, weights) == 36);
+IS_IN_RUST(sizeof(struct setup) == 120 && offsetof(struct setup, random) == 56 && offsetof(struct setup, flows) == 104);
+IS_IN_RUST(sizeof(struct op) == 112 && offsetof(struct op, headers) == 32 && offsetof(struct op, bytes) == 48);
+IS_IN_RUST(sizeof(struct event) == 16 && offsetof(struct event, value) == 8);
+IS_IN_RUST(DO_DEQUEUE == 1 && DO_RESET == 3 && TOLD_LEFT == 1 && TOLD_BUSY == 5 && TOLD_STEPS == 9 && TOLD_EXPECTED == 12);
+
 struct held {
 	struct sk_buff skb;
 	u8 data[LINK_BYTES + 64];

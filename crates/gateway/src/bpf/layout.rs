@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::packet::DropReason;
+use makeway_core::sched::Reason;
 
 use crate::datapath::reason;
 
@@ -51,7 +52,7 @@ pub(super) struct Keys {
 }
 
 /// `enum identity` of `bpf/dissect.h`.
-pub(super) const fn identity(identity: Identity) -> u32 {
+pub const fn identity(identity: Identity) -> u32 {
     match identity {
         Identity::FiveTuple => 0,
         Identity::SrcPort => 1,
@@ -60,6 +61,19 @@ pub(super) const fn identity(identity: Identity) -> u32 {
         Identity::HostPair => 4,
     }
 }
+
+/// In the order of `enum why` of `bpf/record.h`.
+pub const WHY: [Reason; 8] = [
+    Reason::Begins,
+    Reason::Released,
+    Reason::NoQueue,
+    Reason::Starved,
+    // Its time is `stood` of the record.
+    Reason::StandingQueue(0),
+    Reason::RespondsToLoss,
+    Reason::Grew,
+    Reason::Unproven,
+];
 
 /// Number of reasons for a drop.
 pub(super) const REASONS: usize = DropReason::ALL.len() + 2;
@@ -152,7 +166,7 @@ pub(super) struct Record {
     /// The place in [`Class::ALL`](makeway_core::sched::Class::ALL).
     pub class: u8,
     question: u8,
-    /// `enum why`.
+    /// The place in [`WHY`].
     pub why: u8,
     demerits: u8,
     starved: u8,
@@ -247,6 +261,15 @@ mod tests {
                 ("red", red()),
             ],
             _ => Vec::new(),
+        }
+    }
+
+    /// `bpf_native/keys.rs` compares the C with the order of [`Identity::ALL`].
+    #[test]
+    fn identities_are_numbered_in_their_order() {
+        assert_eq!(Identity::ALL.map(identity), [0, 1, 2, 3, 4]);
+        for one in Identity::ALL {
+            assert_eq!(identity(one), one as u32, "{one}");
         }
     }
 

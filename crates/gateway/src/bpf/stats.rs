@@ -8,7 +8,7 @@ use makeway_core::flow::{FlowKey, Identity};
 use makeway_core::sched::{Class, Reason};
 use makeway_core::units::Duration;
 
-use super::layout::{FlowEntry, JudgedFlow, Key, Record, Sojourns};
+use super::layout::{FlowEntry, JudgedFlow, Key, Record, Sojourns, WHY};
 use super::qdisc::Snapshot;
 use super::{BpfError, Qdisc};
 use crate::datapath::sojourn::{BUCKETS, counts_below, quantile};
@@ -98,17 +98,12 @@ fn judged(
     all.into_iter().map(told).collect()
 }
 
-/// By `enum why` of `bpf/record.h`.
+/// A number that has none is of a program of another version.
 fn reason(record: &Record) -> Reason {
-    match record.why {
-        1 => Reason::Released,
-        2 => Reason::NoQueue,
-        3 => Reason::Starved,
-        4 => Reason::StandingQueue(record.stood),
-        5 => Reason::RespondsToLoss,
-        6 => Reason::Grew,
-        7 => Reason::Unproven,
-        _ => Reason::Begins,
+    match WHY.get(usize::from(record.why)) {
+        Some(Reason::StandingQueue(_)) => Reason::StandingQueue(record.stood),
+        Some(reason) => *reason,
+        None => Reason::Begins,
     }
 }
 

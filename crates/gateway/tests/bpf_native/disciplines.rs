@@ -2,9 +2,13 @@
 //! Whole disciplines: the same operations through the C and through core give the same departures and drops, in the
 //! same order and for the same reasons, and leave the same backlog and the same link.
 
+#[path = "../../../../bpf/native/drive.rs"]
+mod drive;
+
 use std::sync::LazyLock;
 
-use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
+use bytemuck::{Zeroable, bytes_of, cast, cast_slice};
+use drive::*;
 use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control, tag};
 use makeway_core::framing::Framing;
 use makeway_core::packet::{DropReason, FlowId, Handle, Packet, UserId};
@@ -14,90 +18,18 @@ use makeway_core::sched::{
 };
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
-use makeway_gateway::bpf::layout::Config;
+use makeway_gateway::bpf::layout::{self, Config};
 use makeway_gateway::bpf::params::{Ncq, Red, Tred, tickets};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{Native, framing};
 
-/// `struct setup` of `bpf/native/drive.c`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Setup {
-    config: Config,
-    slots: u32,
-    chains: u32,
-    kinds: u32,
-    chain_seed: u32,
-    random: u64,
-    params: u64,
-    weights: [u32; HOSTS],
-    flows: u32,
-    users: u32,
-    flows_by: u32,
-    tickets: u32,
-}
-
-/// `struct op`.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-#[repr(C)]
-struct Op {
-    now: u64,
-    rate: u64,
-    what: u32,
-    packet: u32,
-    hash: u32,
-    len: u32,
-    headers: u32,
-    gso_size: u32,
-    gso_segs: u32,
-    /// The flow's number, for core.
-    flow: u32,
-    bytes: [u8; 64],
-}
-
-const ENQUEUE: u32 = 0;
-const DEQUEUE: u32 = 1;
-const SET_RATE: u32 = 2;
-const RESET: u32 = 3;
-
-/// `struct event`.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-#[repr(C)]
-struct Event {
-    told: u32,
-    packet: u32,
-    value: u64,
-}
-
-const ANSWER: u32 = 0;
-const LEFT: u32 = 1;
-const DROPPED: u32 = 2;
-const FREED: u32 = 3;
-const HELD: u32 = 4;
-const BUSY: u32 = 5;
-const WATCHDOG: u32 = 6;
-const DROPS: u32 = 7;
-const NCQ: u32 = 8;
-const STEPS: u32 = 9;
-const STANDING: u32 = 10;
-const STOOD: u32 = 11;
-const EXPECTED: u32 = 12;
-
 /// As in `bpf/qdisc.h`: a new rate is seen within 100 ms.
 const WAKE: u64 = 100_000_000;
 
 /// The order of `enum reason`.
-const REASONS: [DropReason; 7] = [
-    DropReason::Tail,
-    DropReason::LongestQueue,
-    DropReason::TooLarge,
-    DropReason::Early,
-    DropReason::Forced,
-    DropReason::Match,
-    DropReason::Sojourn,
-];
+const REASONS: [DropReason; 7] = DropReason::ALL;
 
 /// A discipline on a link.
 #[derive(Clone, Debug)]
@@ -111,9 +43,6 @@ struct Link {
     /// `enum identity` of flows.
     flows_by: u32,
 }
-
-/// Hosts that can have a weight.
-const HOSTS: usize = 8;
 
 impl Native {
     fn discipline(name: &str) -> Self {
@@ -184,7 +113,7 @@ impl Native {
         };
         config.set_framing(*framing);
         let setup = Setup {
-            config,
+            config: cast(config),
             slots,
             chains: (2 * flows).next_power_of_two(),
             kinds: window.unwrap_or(1),
@@ -426,8 +355,8 @@ fn tred() -> impl Strategy<Value = TredParams> {
     })
 }
 
-const FIVE_TUPLE: u32 = 0;
-const SRC_HOST: u32 = 2;
+const FIVE_TUPLE: u32 = layout::identity(Identity::FiveTuple);
+const SRC_HOST: u32 = layout::identity(Identity::SrcHost);
 
 const FLOWS: u32 = 1000;
 
@@ -674,3 +603,17 @@ disciplines! {
 
 mod attack;
 mod makeway;
+
+#[test]
+fn the_configuration_of_the_driver_is_the_loaders() {
+    use std::mem::offset_of;
+    macro_rules! places {
+        ($($field:ident)*) => {
+            ([$(offset_of!(drive::Config, $field)),*], [$(offset_of!(Config, $field)),*])
+        };
+    }
+    let (driver, loader) =
+        places!(rate limit_packets limit_bytes overhead mpu cells drop_tail quantum weights);
+    assert_eq!(driver, loader);
+    assert_eq!(size_of::<drive::Config>(), size_of::<Config>());
+}

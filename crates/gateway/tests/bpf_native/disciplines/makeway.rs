@@ -2,6 +2,8 @@
 //! `makeway`: operations at random as for the others, and a minute of sources whose behaviour changes, so that flows go
 //! through all classes.
 
+use std::mem::discriminant;
+
 use makeway_core::sched::{Class, Reason, Standing};
 
 use super::*;
@@ -15,15 +17,11 @@ pub fn told(
     }: Standing,
 ) -> [(u32, u32, u64); 2] {
     let class = Class::ALL.iter().position(|one| *one == class).unwrap();
-    let (why, stood) = match reason {
-        Reason::Begins => (0, 0),
-        Reason::Released => (1, 0),
-        Reason::NoQueue => (2, 0),
-        Reason::Starved => (3, 0),
-        Reason::StandingQueue(ms) => (4, ms),
-        Reason::RespondsToLoss => (5, 0),
-        Reason::Grew => (6, 0),
-        Reason::Unproven => (7, 0),
+    let is_it = |one: &Reason| discriminant(one) == discriminant(&reason);
+    let why = layout::WHY.iter().position(is_it).unwrap() as u32;
+    let stood = match reason {
+        Reason::StandingQueue(ms) => ms,
+        _ => 0,
     };
     [
         (STANDING, class as u32 | why << 8, since.as_nanos()),

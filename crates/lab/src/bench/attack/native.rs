@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C of `bpf/` for this machine's processor, by `bpf/native/drive.c`.
 
+#[path = "../../../../../bpf/native/drive.rs"]
+mod drive;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use anyhow::{Context, ensure};
-use bytemuck::{Pod, Zeroable, bytes_of, pod_collect_to_vec, pod_read_unaligned};
+use bytemuck::{Zeroable, bytes_of, pod_collect_to_vec, pod_read_unaligned};
+use drive::{BUSY, Config, DEQUEUE, Event, LEFT, Op, Setup};
 use makeway_core::sched::Discipline;
 use tempfile::TempDir;
 
@@ -24,62 +28,9 @@ const PROGRAMS: [Discipline; 4] = [
 /// A discipline's program.
 pub struct Native(TempDir);
 
-/// `struct setup` of `bpf/native/drive.c`, `struct config` first.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Setup {
-    rate: u64,
-    limit_packets: u32,
-    limit_bytes: u32,
-    overhead: i32,
-    mpu: u32,
-    cells: u32,
-    drop_tail: u32,
-    quantum: u32,
-    weights_written: u32,
-    slots: u32,
-    chains: u32,
-    kinds: u32,
-    chain_seed: u32,
-    random: u64,
-    params: u64,
-    weights: [u32; 8],
-    flows: u32,
-    users: u32,
-    flows_by: u32,
-    unused: u32,
-}
-
-/// `struct op` there.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Op {
-    now: u64,
-    rate: u64,
-    what: u32,
-    packet: u32,
-    hash: u32,
-    len: u32,
-    gso: [u32; 3],
-    unused: u32,
-    bytes: [u8; 64],
-}
-
-/// `struct event` there; the last of each operation is `BUSY`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Event {
-    told: u32,
-    packet: u32,
-    value: u64,
-}
-
 /// Core's default, a full Ethernet frame on the wire.
 const QUANTUM: u32 = 1538;
 
-const DEQUEUE: u32 = 1;
-const LEFT: u32 = 1;
-const BUSY: u32 = 5;
 /// The clock starts here: 0 is no time there.
 const BEGIN: u64 = 1_000_000_000;
 
@@ -126,10 +77,13 @@ impl Native {
         let limits = run.limits;
         let slots = limits.packets + 2;
         let setup = Setup {
-            rate: RATE.bps(),
-            limit_packets: limits.packets,
-            limit_bytes: limits.bytes.get() as u32,
-            quantum: QUANTUM,
+            config: Config {
+                rate: RATE.bps(),
+                limit_packets: limits.packets,
+                limit_bytes: limits.bytes.get() as u32,
+                quantum: QUANTUM,
+                ..Config::default()
+            },
             slots,
             chains: (2 * slots).next_power_of_two(),
             kinds: 1,
