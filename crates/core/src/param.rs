@@ -78,6 +78,7 @@ pub fn check(fields: impl FnOnce(&mut Visitor<'_>)) -> Result<(), Refusal> {
 
 /// Why a parameter was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// No such parameter.
     #[error("no parameter `{key}`{}", choices(keys))]

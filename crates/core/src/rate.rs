@@ -128,6 +128,7 @@ pub struct Feedback {
 /// The part of feedback that belongs to a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made per report, not per packet")]
+#[non_exhaustive]
 pub enum Report {
     /// TFRC and CCID 3 (RFC 5348 §3.2.2).
     LossEvents {

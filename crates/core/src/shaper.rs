@@ -21,6 +21,27 @@ use alloc::vec::Vec;
 pub const CATCH_UP: Duration = Duration::from_millis(10);
 
 /// A scheduler whose packets leave at a rate, or at once where there is none.
+///
+/// ```
+/// use makeway_core::packet::{FlowId, Handle, Packet, UserId};
+/// use makeway_core::sched::{Discipline, Drops, Env, Limits, Scheduler, build};
+/// use makeway_core::shaper::Shaper;
+/// use makeway_core::units::{Bytes, Duration, Instant, Rate};
+///
+/// let limits = Limits { packets: 10, bytes: Bytes::new(15_000), flows: 1 };
+/// let queue = build(&Discipline::Fifo.spec(), &Env::new(limits))?;
+/// let mut link = Shaper::new(Some(Rate::from_bps(12_000_000)), queue);
+/// let (now, mut drops) = (Instant::ZERO, Drops::default());
+/// for n in 0..2 {
+///     let packet = Packet::new(now, Handle(n), FlowId(0), UserId(0), Bytes::new(1500));
+///     link.enqueue(now, packet, &mut drops);
+/// }
+/// // The first packet departs at once. For 1 ms the link is busy with it.
+/// assert!(link.dequeue(now, &mut drops).is_some());
+/// assert!(link.dequeue(now, &mut drops).is_none());
+/// assert_eq!(link.next_departure(), Some(now + Duration::from_millis(1)));
+/// # Ok::<(), makeway_core::sched::SpecError>(())
+/// ```
 pub struct Shaper {
     scheduler: Box<dyn Scheduler + Send>,
     rate: Option<Rate>,

@@ -2,6 +2,16 @@
 //! Integer units: time in nanoseconds, sizes in bytes, rates in bit/s.
 //!
 //! No float and no clock. A world (simulator, gateway) decides what `Instant::ZERO` is.
+//!
+//! ```
+//! use makeway_core::units::{Bytes, Duration, Rate};
+//!
+//! let rate = Rate::from_bps(20_000_000);
+//! assert_eq!("20mbit".parse().ok(), Some(rate));
+//! // Time that a packet takes, and bytes that leave in a time.
+//! assert_eq!(Bytes::new(1500) / rate, Duration::from_micros(600));
+//! assert_eq!(rate * Duration::from_millis(2), Bytes::new(5000));
+//! ```
 
 use alloc::format;
 use alloc::string::String;

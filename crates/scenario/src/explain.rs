@@ -326,5 +326,6 @@ fn rate_words(rate: &rate::Config) -> String {
         }
         rate::Config::Scream(_) => "by SCReAMv2".into(),
         rate::Config::Gcc(_) => "by Google congestion control".into(),
+        other => format!("by {other}"),
     }
 }

@@ -25,6 +25,7 @@ use makeway_core::rate::tfrc::TfrcParams;
 
 /// Congestion control of what an end sends (RFC 4340 §10).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Ccid {
     /// CCID 2: as TCP (RFC 4341).
     Two(Ccid2Params),

@@ -26,6 +26,7 @@ pub struct Frame {
 
 /// Why no frame could be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FrameError {
     /// The stream cannot be read.
     #[error(transparent)]

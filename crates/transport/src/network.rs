@@ -27,6 +27,7 @@ pub(crate) fn is_loss(error: &io::Error) -> bool {
 
 /// ECN field of the packets that an application sends (RFC 3168, RFC 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ecn {
     /// Not-ECT: queues drop instead of marking.
     #[default]

@@ -127,6 +127,7 @@ fn controller(rate: &Config) -> Value {
             "least_bps": params.least.bps(),
             "most_bps": params.most.bps(),
         }),
+        other => json!({ "kind": other.to_string() }),
     }
 }
 

@@ -24,6 +24,19 @@ const NIL: u32 = u32::MAX;
 ///
 /// At most half of the capacity is kept, so that keys that come once do not take the ids of those worth
 /// keeping, and nor do those take all ids.
+///
+/// ```
+/// use makeway_core::flow::FlowTable;
+///
+/// let mut flows: FlowTable<&str> = FlowTable::new(2, 1);
+/// let call = flows.hold(&"call").expect("two ids are free");
+/// let download = flows.hold(&"download").expect("one id is free");
+/// assert!(call.is_new && call.id != download.id);
+/// // Both are held: a third key has no id until the packets of one have departed.
+/// assert!(flows.hold(&"page").is_none());
+/// flows.release(call.id);
+/// assert_eq!(flows.hold(&"page").map(|page| page.id), Some(call.id));
+/// ```
 #[derive(Clone, Debug)]
 pub struct FlowTable<K, I = FlowId> {
     entries: Vec<Entry<K>>,

@@ -23,6 +23,7 @@ macro_rules! controllers {
     (($d:tt) $($(#[$about:meta])* $name:literal => $variant:ident($params:ident),)*) => {
         /// Configuration of a controller.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
         pub enum Config {
             /// A rate that stays, in payload; of zero nothing is sent.
             Fixed(Rate),
@@ -92,6 +93,7 @@ macro_rules! controllers {
         /// Any of the controllers.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "one per sender")]
+        #[non_exhaustive]
         pub enum AnyController {
             /// A rate that stays.
             Fixed(Fixed),
@@ -194,6 +196,7 @@ impl fmt::Display for Config {
 /// Any of the reporters.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "one per receiver")]
+#[non_exhaustive]
 pub enum AnyReporter {
     /// Reports nothing: the rate is fixed.
     Silent,

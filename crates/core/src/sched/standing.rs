@@ -24,6 +24,7 @@ pub enum Class {
 
 /// Why a flow is in its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// It has just begun.
     #[default]

@@ -27,6 +27,18 @@ pub enum Scale {
 }
 
 /// Meaning of codes: the same at all sources and links of a network.
+///
+/// ```
+/// use makeway_core::packet::Tag;
+/// use makeway_core::ticket::{Codec, Scale, Tickets};
+///
+/// // As in the paper: 8 bits say 0 to 255 tickets.
+/// let codec = Codec::new(8, Scale::Linear)?;
+/// assert_eq!(codec.encode(Tickets::new(20)), Tag(20));
+/// assert_eq!(codec.decode(Tag(20)), Tickets::new(20));
+/// assert_eq!(codec.most(), Tag(255));
+/// # Ok::<(), makeway_core::ticket::CodecError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codec {
     bits: u32,

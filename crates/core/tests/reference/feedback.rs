@@ -133,6 +133,7 @@ impl Path {
                         bytes,
                         shortest: None,
                     },
+                    other => other,
                 };
                 let highest = self.sent.len() as u64 - 1;
                 let held = Duration::ZERO;

@@ -133,7 +133,10 @@ pub struct Router {
 }
 
 impl Router {
-    /// Station `id` of this number of stations, at most 128. `rng` is for jitter only.
+    /// Station `id` of this number of stations. `rng` is for jitter only.
+    ///
+    /// # Panics
+    /// For more than 128 stations.
     pub fn new(id: u16, stations: usize, rng: Rng) -> Self {
         assert!(stations <= 128, "a bit for each neighbour");
         Self {

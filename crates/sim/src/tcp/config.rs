@@ -5,6 +5,7 @@ use makeway_core::units::{Bytes, Duration};
 
 /// How a sender reacts to loss, and how its window grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Variant {
     /// Fast retransmit, then slow start from the loss on. V. Jacobson, "Congestion Avoidance and
     /// Control", SIGCOMM 1988.
@@ -72,6 +73,7 @@ pub enum Halved {
 
 /// How a sender with selective acknowledgements finds what is lost, and how fast it sends it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Recovery {
     /// Lost is what three segments have arrived beyond; the window is reduced at once (RFC 6675).
     Sack,

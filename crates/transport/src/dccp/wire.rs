@@ -153,6 +153,7 @@ pub enum Pseudo {
 
 /// Why bytes are no packet. Such packets are ignored (§8.5, step 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// Shorter than its header.
     #[error("is shorter than the header that it should have")]

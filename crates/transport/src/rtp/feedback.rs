@@ -33,6 +33,7 @@ const STAMP_WRAPS: Duration = Duration::from_secs(65_536);
 
 /// Why a datagram of the receiver was not believed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum Rejected {
     /// It is no RTCP.
     #[error("is no RTCP: {0}")]

@@ -22,6 +22,7 @@ use repair::Repair;
 
 /// How arrivals are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FeedbackKind {
     /// Transport-wide: one sequence of numbers for all streams, times in 250 us
     /// (draft-holmer-rmcat-transport-wide-cc-extensions-01).
