@@ -203,3 +203,51 @@ fn no_two_files_of_different_folders_name_each_other() {
     assert!(files > 300, "{files}");
     assert!(found.is_empty(), "cycles of imports:\n{}", found.join("\n"));
 }
+
+/// Texts that the sources below `folder` include, with the file that includes them.
+fn included(folder: &Path, found: &mut Vec<(PathBuf, PathBuf)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            included(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let behind = text.split("include_").skip(1);
+            for file in behind.filter_map(|rest| rest.split_once("!(\"")?.1.split('"').next()) {
+                let file = path.parent().unwrap().join(file);
+                found.push((path.clone(), file));
+            }
+        }
+    }
+}
+
+/// A packed crate has the files of its own folder only.
+#[test]
+fn crates_that_others_can_use_include_no_file_of_another_folder() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut seen = 0;
+    for name in [
+        "core",
+        "scenario",
+        "report",
+        "endpoints",
+        "sim",
+        "quinn",
+        "transport",
+    ] {
+        let folder = crates.join(name).canonicalize().unwrap();
+        let mut found = Vec::new();
+        included(&folder.join("src"), &mut found);
+        for (source, file) in found {
+            let file = file.canonicalize().unwrap();
+            assert!(
+                file.starts_with(&folder),
+                "{}: {}",
+                source.display(),
+                file.display()
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 6, "{seen}");
+}

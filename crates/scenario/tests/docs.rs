@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use makeway_core::packet::UserId;
 use makeway_core::param::Slot;
 use makeway_core::rate;
 use makeway_core::sched::Discipline;
@@ -277,4 +278,17 @@ fn every_default_is_a_value_that_a_file_can_give() {
     let all = SECTIONS.iter().chain(KINDS);
     let fields: usize = all.map(|(name, fields)| check(name, fields)).sum();
     assert!(fields > 100, "{fields}");
+}
+
+#[test]
+fn the_pages_of_disciplines_say_how_many_users_there_can_be() {
+    let pages = [
+        include_str!("../../../docs/disciplines/hier.md"),
+        include_str!("../../../docs/disciplines/prio.md"),
+    ];
+    let range = format!("| users | 1 to 2^{} |", UserId::MOST.ilog2());
+    for page in pages {
+        assert!(page.contains(&range), "{page}");
+    }
+    assert!(UserId::MOST.is_power_of_two());
 }

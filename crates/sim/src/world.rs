@@ -542,9 +542,9 @@ mod tests {
     /// Nothing is lost but by a port that says so, at any time.
     #[test]
     fn every_packet_is_in_a_queue_or_on_a_link() {
-        let text = include_str!("../../../scenarios/call-and-downloads.toml");
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
-        let scenario = makeway_scenario::parse(text, "call", folder, &[]).unwrap();
+        let text = std::fs::read_to_string(folder.join("call-and-downloads.toml")).unwrap();
+        let scenario = makeway_scenario::parse(&text, "call", folder, &[]).unwrap();
         let interval = Interval::new(scenario.warmup, scenario.duration);
         let mut world = build(&scenario, interval, &Options::default(), Off).unwrap();
         for ms in (1..4000).step_by(7) {

@@ -474,19 +474,6 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_of_disciplines_say_how_many_users_there_can_be() {
-        let pages = [
-            include_str!("../../../../docs/disciplines/hier.md"),
-            include_str!("../../../../docs/disciplines/prio.md"),
-        ];
-        let range = format!("| users | 1 to 2^{} |", UserId::BITS);
-        for page in pages {
-            assert!(page.contains(&range), "{page}");
-        }
-        assert_eq!(UserId::MOST, 1 << UserId::BITS);
-    }
-
-    #[test]
     fn a_value_out_of_range_is_refused_and_named() {
         let env = Env::new(limits(50, 75_000));
         let fifo = Discipline::Fifo.spec();
