@@ -3,6 +3,7 @@
 
 mod netns;
 mod sim;
+mod verdict;
 mod vm;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use makeway::session::stop_on_signals;
 use makeway_report::model::Report;
 
 pub use sim::each;
+pub use verdict::Verdict;
 pub use vm::each_in_guests;
 
 /// Where scenarios run.

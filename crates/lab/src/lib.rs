@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lab: the papers' experiments run again and judged, the simulator held against oracles, senders compared, parts measured.
+//!
+//! [`experiment`] is a library: cells in a grid, run in one of the worlds, and their results. [`run`] is the program.
 
 #![warn(clippy::print_stdout)] // `text::say!` does not mind a reader that goes away.
 
 mod autorate;
 mod bench;
 mod downloads;
-mod experiment;
+pub mod experiment;
 #[cfg(test)]
 mod fingerprint;
 mod gauntlet;

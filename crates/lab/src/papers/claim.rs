@@ -3,47 +3,8 @@
 
 use makeway_report::chart::Chart;
 use makeway_report::estimate::Estimate;
-use serde::Serialize;
 
-use super::figures::NOT_MEASURED;
-
-/// How a statement fared in one column.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum Verdict {
-    /// All that its criterion asks holds.
-    #[serde(rename = "reproduced")]
-    Reproduced,
-    /// It does not hold here.
-    #[serde(rename = "differs")]
-    Differs,
-    /// There is nothing to measure it by.
-    #[serde(rename = "not measurable")]
-    NotMeasurable,
-    /// A figure that it is judged by is missing: nothing is said of it.
-    #[default]
-    #[serde(rename = "not measured")]
-    NotMeasured,
-}
-
-impl Verdict {
-    /// All, in the order of the report.
-    pub const ALL: [Self; 4] = [
-        Self::Reproduced,
-        Self::Differs,
-        Self::NotMeasurable,
-        Self::NotMeasured,
-    ];
-
-    /// As it is written in tables and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::Differs => "differs",
-            Self::NotMeasurable => "not measurable",
-            Self::NotMeasured => NOT_MEASURED,
-        }
-    }
-}
+pub use crate::experiment::Verdict;
 
 /// One of the two columns of a statement: figures by name, and what [`super::criteria`] makes of them.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,6 +6,8 @@ use makeway_report::estimate::{Estimate, Unit};
 use makeway_report::model::Report;
 use makeway_report::summary;
 
+use crate::experiment::Verdict;
+
 /// A figure by what the set-up is run with: downloads, flows, ms.
 pub type Figures = Vec<(u32, Estimate)>;
 
@@ -85,7 +87,7 @@ pub fn row(figures: &[(u32, Estimate)], shown: impl Fn(&Estimate) -> String) -> 
 }
 
 /// Stands for a figure that was not measured.
-pub const NOT_MEASURED: &str = "not measured";
+pub const NOT_MEASURED: &str = Verdict::NotMeasured.name();
 
 /// `3.2 %`.
 pub fn percent(share: f64) -> String {
