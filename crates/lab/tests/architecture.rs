@@ -251,3 +251,29 @@ fn crates_that_others_can_use_include_no_file_of_another_folder() {
     }
     assert!(seen > 6, "{seen}");
 }
+
+/// A reader finds a part in a file of its own.
+#[test]
+fn no_source_file_has_more_than_600_lines() {
+    fn check(folder: &Path, seen: &mut usize) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                check(&path, seen);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let lines = fs::read_to_string(&path).unwrap().lines().count();
+                assert!(lines <= 600, "{} has {lines} lines", path.display());
+                *seen += 1;
+            }
+        }
+    }
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut seen = 0;
+    for entry in fs::read_dir(crates).unwrap() {
+        let src = entry.unwrap().path().join("src");
+        if src.is_dir() {
+            check(&src, &mut seen);
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
