@@ -186,7 +186,7 @@ impl Criterion {
             .map(|check| check.figure.as_str())
     }
 
-    /// The column with its verdict and its figures.
+    /// The column with its verdict and its figures. A part that fails decides: what is missing beside it cannot change that.
     pub fn judge(&self, side: Side, mut column: Column) -> Column {
         if let Some(reason) = self.without(side) {
             column.verdict = Verdict::NotMeasurable;
@@ -200,8 +200,8 @@ impl Criterion {
             let figure = column.figure(&check.figure);
             let found = figure.map_or(Found::Missing, |x| bar.holds(self.interval(check), &x));
             worst = match (worst, found) {
-                (Found::Missing, _) | (_, Found::Missing) => Found::Missing,
                 (Found::Fails, _) | (_, Found::Fails) => Found::Fails,
+                (Found::Missing, _) | (_, Found::Missing) => Found::Missing,
                 _ => Found::Holds,
             };
             let value = match figure {
@@ -421,6 +421,25 @@ mod tests {
             }
         }
         assert!(refused > 300, "{refused}");
+    }
+
+    #[test]
+    fn a_part_that_fails_goes_before_one_that_is_missing_and_both_are_said() {
+        let text = "id = \"a.b\"\nsource = \"Fig. 1\"\ninterval = \"mean\"\ncheck = [\n  { figure = \"x\", printed = { at_most = 1 }, ours = { at_most = 1 } },\n  { figure = \"y\", printed = { at_most = 1 }, ours = { at_most = 1 } },\n]";
+        let criterion: Criterion = toml::from_str(text).unwrap();
+        let judged = |x, y| {
+            let column = Column::of([("x", Estimate::of([x])), ("y", Estimate::of([y]))]);
+            let column = criterion.judge(Side::Ours, column);
+            (column.verdict, column.value)
+        };
+        for (x, y, said) in [
+            (2.0, f64::NAN, "x: 2 (bar: at most 1); y: not measured"),
+            (f64::NAN, 2.0, "x: not measured; y: 2 (bar: at most 1)"),
+        ] {
+            assert_eq!(judged(x, y), (Verdict::Differs, said.to_owned()));
+        }
+        let missing = "x: 0.5; y: not measured".to_owned();
+        assert_eq!(judged(0.5, f64::NAN), (Verdict::NotMeasured, missing));
     }
 
     #[test]
