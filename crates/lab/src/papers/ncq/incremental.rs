@@ -10,9 +10,7 @@ use makeway_report::summary::group;
 use super::{kbit, r_factor, satisfaction};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
-use crate::papers::figures::{
-    highest, in_percent, largest, lowest, mean, only, paired, percent, plain,
-};
+use crate::papers::figures::{highest, in_percent, largest, lowest, mean, only, percent, plain};
 
 const FILE: &str = "papers/ncq/incremental.toml";
 const SETUP: &str = "four bottlenecks of 10 Mbit/s and 100 packets in a row; 1 to 50 downloads and 1 to 10 calls over all of them, three downloads across each, three the opposite way; 60 s, threshold 3 %; topology and crossing traffic chosen by us";
@@ -106,7 +104,7 @@ impl Set {
         reports.flatten().cloned().collect()
     }
 
-    /// Gain of each run over `other`'s DropTail, as a part of it: 1 is twice as much.
+    /// Gain of each run over `other`'s DropTail, as a part of it: 1 is twice as much. Not a number where one of the two was not measured.
     fn gains(
         self,
         other: Self,
@@ -114,14 +112,30 @@ impl Set {
         routers: usize,
         figure: impl Fn(&Report) -> f64,
     ) -> Vec<f64> {
-        let (ncq, fifo) = (self.runs(r, routers), other.runs(r, 0));
-        let pairs = ncq.iter().zip(&fifo).map(|(a, b)| [figure(a), figure(b)]);
-        pairs.map(|[ncq, fifo]| (ncq - fifo) / fifo.abs()).collect()
+        let of = |set: Self, routers: usize, run: u64| {
+            let runs = r.get(&set.key(routers, run)).unwrap_or_default();
+            runs.first().map_or(f64::NAN, &figure)
+        };
+        (1..=RUNS)
+            .map(|run| gain(of(self, routers, run), of(other, 0, run)))
+            .collect()
     }
 }
 
-/// Shares of the runs with no gain, up to 50 %, up to 100 %, and more.
+/// Nothing instead of nothing is no gain.
+fn gain(ncq: f64, fifo: f64) -> f64 {
+    match ncq == fifo {
+        true => 0.0,
+        false => (ncq - fifo) / fifo.abs(),
+    }
+}
+
+/// Shares of the runs with no gain, up to 50 %, up to 100 %, and more. A run that was not measured belongs to none of them, and without
+/// it they are shares of something else: then nothing is known.
 fn frequencies(gains: &[f64]) -> [f64; 4] {
+    if gains.iter().any(|gain| gain.is_nan()) {
+        return [f64::NAN; 4];
+    }
     let within = |low: f64, high: f64| {
         let n = gains
             .iter()
@@ -169,25 +183,23 @@ fn fig19(r: &Results) -> Claim {
     let crowded = frequencies(&calls(CROWDED, CROWDED));
     let free = frequencies(&calls(FREE, CROWDED));
     let fifo = PAPER.runs(r, 0);
-    let downloads = (1..=ROUTERS).map(|routers| {
-        let ncq = PAPER.runs(r, routers);
-        paired(&ncq, &fifo, |x| kbit(x, "download"), |ncq, fifo| ncq / fifo)
-    });
-    let downloads: Vec<Estimate> = downloads.collect();
+    let downloads = |set: Set| -> Vec<Estimate> {
+        let part = |routers: usize| {
+            let gains = set.gains(PAPER, r, routers, |x| kbit(x, "download"));
+            Estimate::of(gains.into_iter().map(|gain| 1.0 + gain))
+        };
+        (1..=ROUTERS).map(part).collect()
+    };
     let column = |set: Set| {
-        let downloads = (1..=ROUTERS).map(|routers| {
-            let ncq = set.runs(r, routers);
-            paired(&ncq, &fifo, |x| kbit(x, "download"), |ncq, fifo| ncq / fifo)
-        });
         let doubled = frequencies(&calls(set, PAPER))[3];
         Column::of([
             (
                 "goodput of the downloads by DropTail's, least number of routers",
-                lowest(downloads.clone()),
+                lowest(downloads(set)),
             ),
             (
                 "goodput of the downloads by DropTail's, largest number of routers",
-                highest(downloads),
+                highest(downloads(set)),
             ),
             (
                 "calls gain more than 100 % with four routers in, % of runs",
@@ -206,7 +218,7 @@ fn fig19(r: &Results) -> Claim {
         paper: "Goodput of the downloads hardly changes, however many routers run NCQ; with all four, goodput of the calls more than doubles in 38 % of the runs.".into(),
         said: format!(
             "downloads, relative to DropTail, with 1 to 4 routers: {}; calls gain more than 100 % in {} of the runs, {} at most",
-            downloads.iter().map(plain).collect::<Vec<_>>().join(", "),
+            downloads(PAPER).iter().map(plain).collect::<Vec<_>>().join(", "),
             percent(ours[3]),
             percent(largest(calls(PAPER, PAPER)))
         ),
@@ -326,5 +338,40 @@ fn fig20(r: &Results) -> Claim {
             ],
         )],
         ..Claim::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::tests::made_up;
+
+    #[test]
+    fn shares_of_runs_that_were_not_all_measured_are_not_measured() {
+        let all = [-0.1, 0.0, 0.2, 0.7, 2.0];
+        assert_eq!(frequencies(&all), [0.4, 0.2, 0.2, 0.2]);
+        let with = |gain: f64| frequencies(&[&all[..], &[gain]].concat());
+        assert!(with(f64::NAN).iter().all(|share| share.is_nan()));
+        assert!(frequencies(&[]).iter().all(|share| share.is_nan()));
+        assert_eq!(with(f64::INFINITY)[3], 2.0 / 6.0);
+    }
+
+    #[test]
+    fn a_run_is_compared_with_that_of_its_number_and_one_that_is_missing_is_not_measured() {
+        let report = |run: u64| made_up(run as f64, vec![], vec![]);
+        let cell = |routers: usize, run: u64| (PAPER.key(routers, run), vec![report(run)]);
+        let fifo = (1..=RUNS).map(|run| cell(0, run));
+        let ncq = (1..=RUNS).filter(|run| *run != 7);
+        let r: Results = fifo.chain(ncq.map(|run| cell(ROUTERS, run))).collect();
+        let gains = PAPER.gains(PAPER, &r, ROUTERS, |report| report.seconds);
+        assert_eq!(gains.len(), RUNS as usize);
+        for (run, gain) in (1..=RUNS).zip(&gains) {
+            assert!(
+                *gain == 0.0 || (run == 7 && gain.is_nan()),
+                "{run}: {gain}"
+            );
+        }
+        assert!(frequencies(&gains).iter().all(|share| share.is_nan()));
+        assert_eq!((gain(0.0, 0.0), gain(3.0, 2.0)), (0.0, 0.5));
     }
 }
