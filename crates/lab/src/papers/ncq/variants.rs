@@ -17,8 +17,15 @@ const RUNS: usize = 10;
 /// Twice the beacon's rate; its packets and a half.
 const LOW_RATE: &str = "link.line.queue.ncq.low_rate={ rate = \"16kbit\", burst = \"2500B\" }";
 
+/// ns-2's TCP of 2001: an initial window of one, timeouts of a second.
+const OF_2001: [&str; 3] = [
+    "flow.download.tcp={ preset = \"ns2\" }",
+    "flow.upload.tcp={ preset = \"ns2\" }",
+    "flow.page.tcp={ preset = \"ns2\" }",
+];
+
 /// Changes of each.
-const VARIANTS: [(&str, &[&str]); 10] = [
+const VARIANTS: [(&str, &[&str]); 11] = [
     ("fifo", &["link.line.queue.discipline=fifo"]),
     ("ncq", &[]),
     ("probabilistic", &["link.line.queue.ncq.probabilistic=true"]),
@@ -44,6 +51,7 @@ const VARIANTS: [(&str, &[&str]); 10] = [
     ("low-rate", &[LOW_RATE]),
     ("one-call", &["flow.call.count=1"]),
     ("one-call-low-rate", &["flow.call.count=1", LOW_RATE]),
+    ("tcp-2001", &OF_2001),
 ];
 
 pub fn cells() -> Vec<Cell> {
@@ -236,5 +244,48 @@ fn overview(r: &Results) -> Table {
         title: "Variants of section 6".into(),
         head: head.map(str::to_owned).into(),
         rows: VARIANTS.map(|(name, _)| row(name)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use makeway::builtin;
+    use makeway_core::units::Duration;
+    use makeway_scenario::model::{Preset, Source, Tcp};
+
+    use super::*;
+
+    /// TCP of the downloads of a scenario.
+    fn tcp(file: &str, set: &[String]) -> Vec<Tcp> {
+        let scenario = builtin::load(file, set).unwrap();
+        let of = |source: &Source| match source {
+            Source::Bulk { tcp, .. } => Some(*tcp),
+            _ => None,
+        };
+        let flows = scenario.flows.iter();
+        flows.filter_map(|flow| of(&flow.source)).collect()
+    }
+
+    /// The paper is of 2009.
+    #[test]
+    fn every_scenario_has_the_tcp_of_the_papers_year_and_a_variant_that_of_2001() {
+        let year = |tcp: &Tcp| match (tcp.initial_window, tcp.min_rto) {
+            (Some(2), Some(rto)) if rto == Duration::from_millis(200) => 2009,
+            (None, None) => 2001,
+            other => panic!("{other:?}"),
+        };
+        let files = builtin::FILES.iter().map(|(file, _)| *file);
+        let mut flows = 0;
+        for file in files.filter(|file| file.starts_with("papers/ncq/")) {
+            for tcp in tcp(file, &[]) {
+                assert_eq!((tcp.preset, year(&tcp)), (Preset::Ns2, 2009), "{file}");
+                flows += 1;
+            }
+        }
+        assert!(flows > 10, "{flows}");
+        let cells = cells();
+        let old = cells.iter().find(|cell| cell.key == key("tcp-2001"));
+        let years = tcp(FILE, &old.unwrap().settings());
+        assert!(years.iter().all(|tcp| year(tcp) == 2001));
     }
 }
