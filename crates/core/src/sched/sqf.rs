@@ -16,8 +16,8 @@
 //!
 //! Departures from the paper: the buffer is limited in bytes as well as in packets, so that one
 //! arrival may cost several drops. A packet larger than the whole buffer is refused rather than
-//! emptying the buffer first. A packet counts [`LEAST_COST`] bytes at least when queues are compared, so that
-//! packets of equal size are the paper's and many small ones are not cheap. Left open by the paper: of equal backlogs, the flow that has stood
+//! emptying the buffer first. A packet counts [`SqfParams::least_cost`] bytes at least when queues are compared, so that
+//! packets of equal size are the paper's and many small ones are not cheap; with 0 it counts its own, as in the paper. Left open by the paper: of equal backlogs, the flow that has stood
 //! there for longest is taken, both to serve and to drop from; the drop is from the head by default.
 
 use super::order::{Buckets, Order};
@@ -25,15 +25,27 @@ use super::queues::{LEAST_COST, Queues};
 use super::spec::{self, Describe};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
 use crate::packet::{DropReason, Packet};
-use crate::param::Visitor;
-use crate::units::Instant;
+use crate::param::{Ranged, Visitor};
+use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 
 /// Its parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqfParams {
     /// Where longest queue drop takes its packet.
     pub drop_from: DropFrom,
+    /// Bytes that a packet counts at least when queues are compared; 0 to 16 KiB. The paper has no such floor.
+    pub least_cost: Bytes,
+}
+
+impl Default for SqfParams {
+    /// From the head, and 256 B.
+    fn default() -> Self {
+        Self {
+            drop_from: DropFrom::default(),
+            least_cost: Bytes::new(LEAST_COST.into()),
+        }
+    }
 }
 
 impl Describe for SqfParams {
@@ -49,10 +61,22 @@ impl Describe for SqfParams {
 
     fn fields(&mut self, visit: &mut Visitor<'_>) {
         spec::drop_from(&mut self.drop_from, visit);
+        visit(
+            "least_cost",
+            "bytes that a packet counts at least where backlogs are compared; `0B`: its own",
+            &mut Ranged(&mut self.least_cost, Bytes::ZERO..=Bytes::new(16 << 10)),
+        );
     }
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-        Box::new(Sqf::<Buckets>::new(env.limits, self.drop_from, env.seed))
+        // At most 16 KiB.
+        let least_cost = self.least_cost.get() as u32;
+        Box::new(Sqf::<Buckets>::counting(
+            env.limits,
+            self.drop_from,
+            least_cost,
+            env.seed,
+        ))
     }
 }
 
@@ -66,8 +90,13 @@ pub struct Sqf<O = Buckets> {
 impl<O: Order> Sqf<O> {
     /// No packets; as many as `limits` allow.
     pub fn new(limits: Limits, drop_from: DropFrom, seed: u64) -> Self {
+        Self::counting(limits, drop_from, LEAST_COST, seed)
+    }
+
+    /// A packet counts `least_cost` bytes at least.
+    fn counting(limits: Limits, drop_from: DropFrom, least_cost: u32, seed: u64) -> Self {
         Self {
-            queues: Queues::new(limits, LEAST_COST, seed),
+            queues: Queues::new(limits, least_cost, seed),
             drop_from,
         }
     }
@@ -106,6 +135,7 @@ impl<O: Order> Scheduler for Sqf<O> {
 mod tests {
     use super::*;
     use crate::sched::testing::{limits, packet, run};
+    use crate::sched::{Discipline, Spec};
 
     #[test]
     fn short_flow_overtakes_long_backlog() {
@@ -121,6 +151,31 @@ mod tests {
         let small = (0..5).map(|n| packet(n, 0, 100));
         let sent = run(&mut sqf, [packet(9, 1, 1500)].into_iter().chain(small));
         assert_eq!(sent[5].handle.0, 9);
+    }
+
+    #[test]
+    fn in_the_paper_a_packet_counts_its_own_bytes() {
+        let first = |least_cost| {
+            let mut sqf =
+                Sqf::<Buckets>::counting(limits(50, 75_000), DropFrom::Head, least_cost, 7);
+            // 200 B in two packets beside 300 B in one.
+            let small = (0..2).map(|n| packet(n, 0, 100));
+            run(&mut sqf, small.chain([packet(9, 1, 300)]))[0].flow.0
+        };
+        assert_eq!([first(0), first(LEAST_COST)], [0, 1]);
+    }
+
+    #[test]
+    fn its_floor_can_be_left_out_by_a_parameter() {
+        let mut spec = Discipline::Sqf.spec();
+        spec.set("least_cost", "0B").unwrap();
+        let printed = SqfParams {
+            least_cost: Bytes::ZERO,
+            ..SqfParams::default()
+        };
+        assert_eq!(spec, Spec::Sqf(printed));
+        let error = spec.set("least_cost", "20kB").unwrap_err().to_string();
+        assert!(error.contains("a size from 0B to 16384B"), "{error}");
     }
 
     #[test]

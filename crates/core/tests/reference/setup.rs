@@ -110,7 +110,10 @@ impl Config {
         match self.discipline {
             Discipline::Fq => Spec::Fq(FqParams { quantum, drop_from }),
             Discipline::Pfq => Spec::Pfq(PfqParams { quantum, drop_from }),
-            Discipline::Sqf => Spec::Sqf(SqfParams { drop_from }),
+            Discipline::Sqf => Spec::Sqf(SqfParams {
+                drop_from,
+                ..SqfParams::default()
+            }),
             Discipline::Hier => Spec::Hier(HierParams { quantum, drop_from }),
             Discipline::Red => Spec::Red(red),
             Discipline::CoDel => Spec::CoDel(self.codel),

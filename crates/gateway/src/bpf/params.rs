@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable, bytes_of};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenMapMut};
 use makeway_core::packet::Tag;
-use makeway_core::sched::{Env, NcqParams, RedParams, Spec, TredParams};
+use makeway_core::sched::{Env, NcqParams, RedParams, Spec, SqfParams, TredParams};
 use makeway_core::ticket::Codec;
 
 use super::BpfError;
@@ -148,6 +148,14 @@ impl Params {
                     tickets,
                 })
             }
+            Spec::Sqf(params) => {
+                let least_cost = SqfParams::default().least_cost;
+                missing(
+                    params.least_cost != least_cost,
+                    "another least_cost for sqf",
+                )?;
+                Ok(Self::default())
+            }
             Spec::Hier(_) => Ok(Self {
                 sections: vec![(".data.random", bytes_of(&env.seed).to_vec())],
                 ..Self::default()
@@ -224,6 +232,15 @@ mod tests {
             }
             assert_eq!(found, params.sections.len() + params.sizes.len());
         }
+    }
+
+    #[test]
+    fn the_program_of_sqf_counts_256_bytes_at_least_and_another_floor_is_refused() {
+        let mut spec = Discipline::Sqf.spec();
+        assert!(Params::of(&spec, &env()).is_ok());
+        spec.set("least_cost", "0B").unwrap();
+        let error = Params::of(&spec, &env()).unwrap_err().to_string();
+        assert!(error.contains("least_cost"), "{error}");
     }
 
     #[test]

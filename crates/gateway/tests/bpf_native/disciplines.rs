@@ -280,7 +280,10 @@ fn link(discipline: Discipline) -> impl Strategy<Value = Link> {
                 Discipline::Fq => Spec::Fq(FqParams { quantum, drop_from }),
                 Discipline::Hier => Spec::Hier(HierParams { quantum, drop_from }),
                 Discipline::Makeway => Spec::Makeway(MakewayParams { quantum }),
-                Discipline::Sqf => Spec::Sqf(SqfParams { drop_from }),
+                Discipline::Sqf => Spec::Sqf(SqfParams {
+                    drop_from,
+                    ..SqfParams::default()
+                }),
                 Discipline::Ncq => Spec::Ncq(ncq),
                 Discipline::Tred => Spec::Tred(tred),
                 other => other.spec(),
