@@ -185,6 +185,11 @@ impl Results {
         self.0.values().map(Vec::as_slice)
     }
 
+    /// Each cell with its reports.
+    pub fn cells(&self) -> impl Iterator<Item = (&Key, &[Report])> {
+        self.0.iter().map(|(key, runs)| (key, &runs[..]))
+    }
+
     /// Adds the report of the next replication.
     pub fn push(&mut self, key: &Key, report: Report) {
         self.0.entry(key.clone()).or_default().push(report);

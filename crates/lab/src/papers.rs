@@ -45,7 +45,7 @@ const PAPERS: [Paper; 6] = [
   makeway-lab papers
   makeway-lab papers sqf --world netns
   makeway-lab papers sqf --world vm
-  makeway-lab papers sqf --world sim --full --runs 20 --json claims.json
+  makeway-lab papers sqf --full --runs 20 --json claims.json
 
 A run that is finished is kept and not made again, so that the same command goes on where it was stopped. In the
 world netns it is kept for this version of the program, its scenario and settings; in the world sim for the very code
@@ -72,7 +72,7 @@ pub struct Papers {
     /// [default: 3, 10 with --full, or what an experiment asks for].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Where the scenarios run [default: sim; netns for sqf].
+    /// Where the scenarios run [default: sim].
     #[arg(long, value_enum)]
     world: Option<World>,
 }

@@ -100,6 +100,16 @@ impl Section<'_> {
         self.cells.iter().filter(is_from).map(command).collect()
     }
 
+    /// Command that makes the report, but for the number of replications.
+    fn made_by(&self) -> String {
+        let world = match self.world == self.paper.worlds[0] {
+            true => String::new(),
+            false => format!(" --world {}", self.world.name()),
+        };
+        let full = if self.full { " --full" } else { "" };
+        format!("makeway-lab papers {}{world}{full}", self.paper.id)
+    }
+
     fn length(&self) -> &'static str {
         match self.full {
             true => self.paper.full,
@@ -236,10 +246,10 @@ pub fn json(sections: &[Section<'_>]) -> serde_json::Result<String> {
 pub fn markdown(section: &Section<'_>) -> String {
     let paper = section.paper;
     let mut out = format!(
-        "# {}\n\n{}. Made by `makeway-lab papers {}`. {} {} {}\n{}\n\nTerms and verdicts: [Reading a verdict](../reproduction.md#reading-a-verdict).\n",
+        "# {}\n\n{}. Made by `{}`. {} {} {}\n{}\n\nTerms and verdicts: [Reading a verdict](../reproduction.md#reading-a-verdict).\n",
         paper.title,
         paper.source,
-        paper.id,
+        section.made_by(),
         count(section.claims),
         section.length(),
         section.calm(),

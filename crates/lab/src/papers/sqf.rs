@@ -4,15 +4,19 @@
 //! set-up is run several times, from their means.
 //!
 //! - [`runs`]: the experiments;
+//! - [`columns`]: the runs of both columns, the paper's SQF and ours;
 //! - [`figures`]: what they are judged by;
 //! - [`charts`]: the paper's figures;
 //! - [`theory`]: the statements that need no run;
+//! - [`fig8`]: a source that jitters;
 //! - [`beyond`]: what the paper says beside its measurements;
 //! - [`in_guest`]: what is run and judged in the world vm;
 //! - here: each statement, theirs and ours.
 
 mod beyond;
 mod charts;
+mod columns;
+mod fig8;
 mod figures;
 mod in_guest;
 mod runs;
@@ -22,14 +26,15 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::{bottleneck, group};
 
-use super::claim::{Claim, Column, Table};
+use super::claim::{Claim, Column};
 use super::figures::{
     Figures, in_percent, largest, least, least_step, mean, ms, only, plain, share, smallest, worst,
 };
 use super::paper::Paper;
 use crate::experiment::{Results, World};
-use figures::{at, data, fairness, jitter, jittered, line, loss, of_table, row, testbed};
-use runs::{DELTAS, JITTERED, KINDS, SLICED, TABLE, cells};
+use columns::{Columns, say_what_is_owed};
+use figures::{at, data, fairness, jitter, line, loss, of_table, row, testbed};
+use runs::{SLICED, TABLE, cells};
 use theory::CLOSED_FORMS;
 
 /// How it is run again.
@@ -37,9 +42,9 @@ pub const SQF: Paper = Paper {
     id: "sqf",
     title: "Self-prioritization of audio and video traffic, run again",
     source: "T. Bonald, L. Muscariello, N. Ostallo, ICC 2011",
-    worlds: &[World::Netns, World::Sim, World::Vm],
-    shortened: "Each run measured 20 s instead of the paper's 10 minutes (10 s at 100 Mbit/s); --full runs all of it.",
-    full: "Each run measured 10 minutes, as in the paper.",
+    worlds: &[World::Sim, World::Netns, World::Vm],
+    shortened: "In simulated time each run measured 10 minutes, as in the paper; elsewhere 20 s (10 s at 100 Mbit/s), which is not as printed: --full runs all of it.",
+    full: "Each run measured 10 minutes, as in the paper, with each n from 1 to 20 under every discipline.",
     cells,
     claims,
     beside: None,
@@ -53,52 +58,51 @@ const TESTBED: &str = "testbed of section V: 100 Mbit/s servers, a 10 Mbit/s lin
 
 /// Every statement, in the order of the paper.
 fn claims(r: &Results) -> Vec<Claim> {
-    if in_guest::is_of_guest(r) {
-        return in_guest::claims(r);
-    }
+    let mut all = match in_guest::is_of_guest(r) {
+        true => in_guest::claims(r),
+        false => of_runs(&Columns::of(r)),
+    };
+    all.iter_mut().for_each(say_what_is_owed);
+    all
+}
+
+fn of_runs(c: &Columns<'_>) -> Vec<Claim> {
     let of_runs = vec![
-        fig3_streams(r),
-        fig6_sqf(r),
-        fig6_fifo(r),
-        fig6_fq(r),
-        fig7_jitter(r),
-        pfq(r),
-        table1(r),
-        fig8(r),
-        users(r),
+        fig3_streams(c),
+        fig6_sqf(c),
+        fig6_fifo(c),
+        fig6_fq(c),
+        fig7_jitter(c),
+        pfq(c),
+        table1(c),
+        fig8::fig8(c),
+        users(c),
     ];
     let closed = CLOSED_FORMS.iter().cloned();
-    closed.chain(of_runs).chain(beyond::claims(r)).collect()
+    closed.chain(of_runs).chain(beyond::claims(c)).collect()
 }
 
-/// The printed column; runs that are shorter than the paper's are not its set-up.
-fn printed(r: &Results, column: Column) -> Column {
-    match r.runs().flatten().all(|run| run.seconds >= LONG) {
-        true => column,
-        false => Column::default(),
-    }
-}
-
-/// Both columns where the same runs are in both: the discipline is the paper's.
-fn both(r: &Results, column: Column) -> [Column; 2] {
-    [printed(r, column.clone()), column]
-}
-
-fn fig3_streams(r: &Results) -> Claim {
-    let video = |x: &Report| loss(x, "video");
-    let [three, one] = ["three", "one"].map(|s| mean(&r[runs::streams(s)], video));
+/// Section IV.B: the worst of three streams, and one of their sum.
+fn of_streams(r: &Results) -> [Estimate; 2] {
     let each = mean(&r[runs::streams("three")], |x| {
         let streams = x.flows.iter().filter_map(|f| f.datagrams.as_ref());
         largest(streams.map(|d| d.loss))
     });
+    let one = mean(&r[runs::streams("one")], |x| loss(x, "video"));
+    [each, one]
+}
+
+fn fig3_streams(c: &Columns<'_>) -> Claim {
+    let three = mean(&c.ours[runs::streams("three")], |x| loss(x, "video"));
+    let [each, one] = of_streams(c.ours);
     let p = line(20).deprioritised(600.0, 600.0);
-    let [printed, ours] = both(
-        r,
+    let [printed, ours] = c.both(|r| {
+        let [each, one] = of_streams(r);
         Column::of([
             ("the worst of three streams loses, %", in_percent(each)),
             ("one stream of their sum loses, %", in_percent(one)),
-        ]),
-    );
+        ])
+    });
     Claim {
         id: "sqf.fig3.multi",
         printed,
@@ -116,12 +120,14 @@ fn fig3_streams(r: &Results) -> Claim {
     }
 }
 
-fn fig6_sqf(r: &Results) -> Claim {
-    let (video, audio) = (
-        testbed(r, "sqf", |x| loss(x, "video")),
-        testbed(r, "sqf", |x| loss(x, "audio")),
-    );
-    let [printed, ours] = both(r, lost_at_worst(&video, &audio));
+fn fig6_sqf(c: &Columns<'_>) -> Claim {
+    let r = c.ours;
+    let of = |r: &Results| ["video", "audio"].map(|stream| testbed(r, "sqf", |x| loss(x, stream)));
+    let [video, audio] = of(r);
+    let [printed, ours] = c.both(|r| {
+        let [video, audio] = of(r);
+        lost_at_worst(&video, &audio)
+    });
     Claim {
         id: "sqf.fig6.sqf",
         printed,
@@ -174,19 +180,19 @@ fn over(video: &[(u32, Estimate)], audio: &[(u32, Estimate)]) -> String {
     }
 }
 
-fn fig6_fifo(r: &Results) -> Claim {
-    let (video, audio) = (
-        testbed(r, "fifo", |x| loss(x, "video")),
-        testbed(r, "fifo", |x| loss(x, "audio")),
-    );
-    let column = fifo_loss(&audio, &video).with(
-        "R² of a line through audio's loss by n, FIFO",
-        only(straight(&audio)),
-    );
+fn fig6_fifo(c: &Columns<'_>) -> Claim {
+    let of = |r: &Results| ["audio", "video"].map(|stream| testbed(r, "fifo", |x| loss(x, stream)));
+    let [audio, video] = of(c.ours);
+    let printed = c.printed(|r| {
+        let [audio, video] = of(r);
+        let line = only(straight(&audio));
+        fifo_loss(&audio, &video).with("R² of a line through audio's loss by n, FIFO", line)
+    });
+    let sqf = mean(at(c.ours, "sqf", 20), |x| loss(x, "audio"));
     Claim {
         id: "sqf.fig6.fifo.audio",
-        printed: printed(r, column),
-        ours: Column::of([("audio lost at n = 20, SQF, %", in_percent(mean(at(r, "sqf", 20), |x| loss(x, "audio"))))]),
+        printed,
+        ours: Column::of([("audio lost at n = 20, SQF, %", in_percent(sqf))]),
         paper: "Under FIFO audio loss grows about linearly from 1 % at n = 1 to more than 25 % at n = 20; video loses slightly less.".into(),
         said: format!("audio {}; video {}", row(&audio, share), row(&video, share)),
         ideal: "0".into(),
@@ -241,15 +247,16 @@ fn fq_loss(audio: &Figures, video: &Figures) -> Column {
     ])
 }
 
-fn fig6_fq(r: &Results) -> Claim {
-    let (video, audio) = (
-        testbed(r, "fq", |x| loss(x, "video")),
-        testbed(r, "fq", |x| loss(x, "audio")),
-    );
-    let sqf = testbed(r, "sqf", |x| loss(x, "video"));
+fn fig6_fq(c: &Columns<'_>) -> Claim {
+    let of = |r: &Results| ["audio", "video"].map(|stream| testbed(r, "fq", |x| loss(x, stream)));
+    let [audio, video] = of(c.ours);
+    let sqf = testbed(c.ours, "sqf", |x| loss(x, "video"));
     Claim {
         id: "sqf.fig6.fq",
-        printed: printed(r, fq_loss(&audio, &video)),
+        printed: c.printed(|r| {
+            let [audio, video] = of(r);
+            fq_loss(&audio, &video)
+        }),
         ours: Column::of([("video lost at the worst n, SQF, %", in_percent(worst(&sqf)))]),
         paper: "Under FQ audio loss is low; video loss is high as soon as n > 1, its share being C/(n+1).".into(),
         said: format!("audio at most {}; video {}", share(&worst(&audio)), row(&video, share)),
@@ -261,27 +268,45 @@ fn fig6_fq(r: &Results) -> Claim {
     }
 }
 
-fn fig7_jitter(r: &Results) -> Claim {
-    let (mut theirs, mut ours, mut said) = (Column::default(), Column::default(), Vec::new());
+/// Columns of Fig. 7: as printed, then ours.
+fn of_jitter(r: &Results) -> [Column; 2] {
+    let mut columns = [Column::default(), Column::default()];
     for stream in ["audio", "video"] {
-        let figures = |d| testbed(r, d, |x| jitter(x, stream));
-        let (fifo, fq, sqf) = (figures("fifo"), figures("fq"), figures("sqf"));
-        theirs = theirs.with(
+        let [fifo, fq, sqf] = jitters(r, stream);
+        let [theirs, ours] = columns;
+        let theirs = theirs.with(
             format!("{stream}'s jitter under FQ, the least step from n to the next, factor"),
             only(least_step(&of_table(&fq))),
         );
-        [theirs, ours] = with_jitter([theirs, ours], stream, &sqf, &[&fifo, &fq]);
-        said.push(format!(
+        columns = with_jitter([theirs, ours], stream, &sqf, &[&fifo, &fq]);
+    }
+    columns
+}
+
+/// A stream's jitter under FIFO, FQ and SQF.
+fn jitters(r: &Results, stream: &'static str) -> [Figures; 3] {
+    ["fifo", "fq", "sqf"].map(|d| testbed(r, d, |x| jitter(x, stream)))
+}
+
+fn fig7_jitter(c: &Columns<'_>) -> Claim {
+    let r = c.ours;
+    let said = ["audio", "video"].map(|stream| {
+        let [fifo, fq, sqf] = jitters(r, stream);
+        format!(
             "{stream}: FQ {}; FIFO {}; SQF {} to {} ms over all n",
             row(&fq, ms),
             row(&fifo, ms),
             plain(&least(&sqf)),
             plain(&worst(&sqf)),
-        ));
-    }
+        )
+    });
+    let [_, ours] = of_jitter(r);
     Claim {
         id: "sqf.fig7.jitter",
-        printed: printed(r, theirs),
+        printed: c.printed(|r| {
+            let [theirs, _] = of_jitter(r);
+            theirs
+        }),
         ours,
         paper: "Under FQ jitter grows with n for both streams; under SQF it does not depend on n and is the least of the three.".into(),
         said: said.join(". "),
@@ -324,9 +349,9 @@ fn with_jitter(
     ]
 }
 
-fn pfq(r: &Results) -> Claim {
-    let figure = |d: &str, s: &str| mean(at(r, d, 20), |x| jitter(x, s));
-    let audio = [figure("pfq", "audio"), figure("fq", "audio")];
+/// Jitter of the audio at n = 20, then of the video over n = 5 to 20: under PFQ, then FQ.
+fn of_pfq(r: &Results) -> [[Estimate; 2]; 2] {
+    let audio = ["pfq", "fq"].map(|d| mean(at(r, d, 20), |x| jitter(x, "audio")));
     // The video's depends on how the downloads fall into step: a mean over n tells more than one n.
     let several = &TABLE[1..];
     let video = ["pfq", "fq"].map(|d| {
@@ -336,29 +361,29 @@ fn pfq(r: &Results) -> Claim {
             each.sum::<f64>() / several.len() as f64
         }))
     });
-    let lost = mean(at(r, "pfq", 20), |x| loss(x, "video"));
+    [audio, video]
+}
+
+fn pfq(c: &Columns<'_>) -> Claim {
+    let lost = |r: &Results| mean(at(r, "pfq", 20), |x| loss(x, "video"));
+    let [audio, video] = of_pfq(c.ours);
+    let printed = c.printed(|r| {
+        let by_fq = |[pfq, fq]: [Estimate; 2]| only(pfq.mean / fq.mean);
+        let [audio, video] = of_pfq(r).map(by_fq);
+        Column::of([
+            ("audio's jitter at n = 20, PFQ by FQ", audio),
+            ("video's jitter over n = 5 to 20, PFQ by FQ", video),
+            ("video lost at n = 20, PFQ, %", in_percent(lost(r))),
+        ])
+    });
+    let sqf = |stream: &'static str| mean(at(c.ours, "sqf", 20), |x| jitter(x, stream));
     Claim {
         id: "sqf.pfq",
-        printed: printed(
-            r,
-            Column::of([
-                (
-                    "audio's jitter at n = 20, PFQ by FQ",
-                    only(audio[0].mean / audio[1].mean),
-                ),
-                (
-                    "video's jitter over n = 5 to 20, PFQ by FQ",
-                    only(video[0].mean / video[1].mean),
-                ),
-                ("video lost at n = 20, PFQ, %", in_percent(lost)),
-            ]),
+        printed,
+        ours: Column::of(
+            ["audio", "video"]
+                .map(|stream| (format!("{stream}'s jitter at n = 20, SQF, ms"), sqf(stream))),
         ),
-        ours: Column::of(["audio", "video"].map(|stream| {
-            (
-                format!("{stream}'s jitter at n = 20, SQF, ms"),
-                figure("sqf", stream),
-            )
-        })),
         paper: "PFQ limits the jitter of the audio, not of a video above its fair share.".into(),
         said: format!(
             "audio {} against {} under FQ at n = 20; video {} against {} on average over n = 5 to 20, and it loses {} at n = 20",
@@ -366,7 +391,7 @@ fn pfq(r: &Results) -> Claim {
             ms(&audio[1]),
             ms(&video[0]),
             ms(&video[1]),
-            share(&lost)
+            share(&lost(c.ours))
         ),
         ideal: "audio about 0.4 ms, as under SQF".into(),
         why: "The paper says this without a measurement.".into(),
@@ -398,26 +423,31 @@ const PAPER: [(&str, [f64; 5], [f64; 5]); 3] = [
     ),
 ];
 
-fn table1(r: &Results) -> Claim {
-    let mut theirs = Column::default();
-    let mut said = Vec::new();
+/// Table I, as printed.
+fn of_table1(r: &Results) -> Column {
+    let mut column = Column::default();
     let mut fair = Vec::new();
     for (d, ..) in PAPER {
         for n in TABLE {
             let name = format!("{}, n = {n}, Mbit/s", d.to_uppercase());
-            theirs = theirs.with(name, mean(at(r, d, n), data));
+            column = column.with(name, mean(at(r, d, n), data));
             fair.push(mean(at(r, d, n), fairness).mean);
         }
-        said.push(format!(
-            "{} {}",
-            d.to_uppercase(),
-            row(&testbed(r, d, data), plain)
-        ));
     }
-    let least_fair = least(&testbed(r, "sqf", fairness));
-    theirs = theirs
+    column
         .and(sqf_rates(r))
-        .with("the least Jain's index", only(smallest(fair)));
+        .with("the least Jain's index", only(smallest(fair)))
+}
+
+fn table1(c: &Columns<'_>) -> Claim {
+    let r = c.ours;
+    let mut said: Vec<String> = (PAPER.iter())
+        .map(|(d, ..)| {
+            let rates = row(&testbed(r, d, data), plain);
+            format!("{} {rates}", d.to_uppercase())
+        })
+        .collect();
+    let least_fair = least(&testbed(r, "sqf", fairness));
     let ours = sqf_rates(r).with("the least Jain's index, SQF", least_fair);
     let shown = |name: &str| ours.figure(name).map_or_else(String::new, |x| plain(&x));
     said.push(format!(
@@ -428,7 +458,7 @@ fn table1(r: &Results) -> Claim {
     ));
     Claim {
         id: "sqf.table1",
-        printed: printed(r, theirs),
+        printed: c.printed(of_table1),
         ours,
         paper: "Data bandwidth in Mbit/s at n = 1, 5, 10, 15, 20: FIFO 4.1 to 5.6, FQ 4.1 to 9.1, SQF 4.1 throughout; Jain's index 0.90 to 0.99; utilisation under SQF about 92 %.".into(),
         said: said.join("; "),
@@ -457,118 +487,32 @@ fn sqf_rates(r: &Results) -> Column {
     ])
 }
 
-/// Downloads of Fig. 8 that it is judged by: the middle of the paper's 1 to 20, which does not say how many it had.
-const FIG8_N: u32 = 10;
-/// Stands for a threshold above all that is tried, ms.
-const NONE: u32 = 1000;
-
-/// The smallest delta from which on the video loses more than [`NEGLIGIBLE`]: a loss that a larger
-/// delta does not have is not the jitter's.
-fn threshold(figures: &[(u32, Estimate)]) -> Option<u32> {
-    let loses = |f: &&(u32, Estimate)| f.1.mean > NEGLIGIBLE;
-    figures.iter().rev().take_while(loses).last().map(|f| f.0)
-}
-
-fn fig8(r: &Results) -> Claim {
-    let at = |mbit, n| threshold(&jittered(r, mbit, n)).unwrap_or(NONE);
-    // None of those tried: more than the largest.
-    let least = |mbit| only(f64::from(at(mbit, FIG8_N)));
-    let [printed, ours] = both(
-        r,
-        Column::of([10, 100].map(|mbit| {
-            let name = format!(
-                "the least delta from which on video is lost at {mbit} Mbit/s, n = {FIG8_N}, ms"
-            );
-            (name, least(mbit))
-        })),
-    );
-    let judged = match r[runs::unpaced()].len() {
-        1 => "by the middle one of three runs each".to_owned(),
-        runs => format!("by the mean of {runs} replications each"),
-    };
-    let lines = JITTERED.map(|(mbit, n)| {
-        let figures = jittered(r, mbit, n);
-        let each: Vec<String> = figures
-            .iter()
-            .map(|(d, l)| format!("{} at {d} ms", share(l)))
-            .collect();
-        format!("{mbit} Mbit/s, n = {n}: {}", each.join(", "))
-    });
-    Claim {
-        id: "sqf.fig8.10m",
-        printed,
-        ours,
-        paper: "On 10 Mbit/s the video loses its priority, and packets, once its source jitter reaches 5 ms; on 100 Mbit/s the threshold is larger.".into(),
-        said: format!("video loss: {}", lines.join("; ")),
-        ideal: "eq. (1): the stream is in danger when it has B/(n+1) packets waiting: 25 with one download, 8.3 with five, 5.6 with eight, 4.5 with ten".into(),
-        why: format!(
-            "The paper does not say n; judged at n = 10, the middle of its 1 to 20, {judged}. Delayed by more than some packet spacings (2 ms) the stream tends to a Poisson one, so a larger jitter adds little: few downloads never take its priority away, ten do from 2 ms on. The loss behind it is not gradual: a stream whose queue is the longest is served last and is the one that gives packets up. The buffer decides: of 200 packets, those of Fig. 3 and 4, it bears 5 ms (see the table); that downloads are near does not. A video that sends each frame at once, unpaced, loses {} at n = 10 for the same reason. On 100 Mbit/s 0.7 ms of packets are the longest queue, so packets that jitter brings together, or a stall of a millisecond, take the priority away now and then at any delta above zero; there it comes back within seconds, so the loss stays partial and irregular. Its threshold is therefore read as the delta from which on every run loses.",
-            share(&mean(&r[runs::unpaced()], |x| loss(x, "video")))
-        ),
-        setup: "testbed of section V under SQF, each video packet delayed at the source by a Gaussian time of standard deviation delta, packets overtaking each other",
-        from: &["jitter/", "jitter-of/", "unpaced"],
-        charts: vec![charts::fig8(r)],
-        tables: disturbed(r),
-        ..Claim::default()
-    }
-}
-
-/// Fig. 8 with one thing changed.
-fn disturbed(r: &Results) -> Vec<Table> {
-    let row = |name: &str, of: &dyn Fn(u32) -> Option<Estimate>| {
-        let each = DELTAS.map(|delta| of(delta).map_or_else(String::new, |x| share(&x)));
-        [name.to_owned()]
-            .into_iter()
-            .chain(each)
-            .collect::<Vec<_>>()
-    };
-    let mut rows = Vec::new();
-    for mbit in [10, 100] {
-        let overtaking = jittered(r, mbit, FIG8_N);
-        let of = |delta| overtaking.iter().find(|x| x.0 == delta).map(|x| x.1);
-        rows.push(row(&format!("{mbit} Mbit/s, packets overtake"), &of));
-        let kinds = KINDS.iter().filter(|kind| kind.3.contains(&mbit));
-        for (kind, name, ..) in kinds {
-            let of = |delta| {
-                let runs = r.get(&runs::disturbance(kind, mbit, delta))?;
-                Some(mean(runs, |x| loss(x, "video")))
-            };
-            if of(0).is_some() {
-                rows.push(row(&format!("{mbit} Mbit/s, {name}"), &of));
-            }
-        }
-    }
-    let head = DELTAS.map(|delta| format!("{delta} ms"));
-    vec![Table {
-        title: format!("Video lost by delta with one thing changed, n = {FIG8_N}"),
-        head: [String::new()].into_iter().chain(head).collect(),
-        rows,
-    }]
-}
-
-fn users(r: &Results) -> Claim {
+fn users(c: &Columns<'_>) -> Claim {
     let total = |report: &Report, user: &str| -> f64 {
         let of = |kind: &str| group(report, &format!("{user}-{kind}")).goodput_bps / 1e6;
         of("download") + of("video") + of("audio")
     };
     let of = |runs: &[Report]| ["alice", "bob"].map(|user| mean(runs, |x| total(x, user)));
-    let hierarchy = &r[runs::users("hier")];
-    let [alice, bob] = of(hierarchy);
-    let most = mean(hierarchy, |x| {
-        let streams = ["alice-video", "alice-audio", "bob-video", "bob-audio"];
-        largest(streams.map(|s| loss(x, s)))
-    });
-    let flat = of(&r[runs::users("sqf")]);
-    let [printed, ours] = both(
-        r,
+    let most = |r: &Results| {
+        mean(&r[runs::users("hier")], |x| {
+            let streams = ["alice-video", "alice-audio", "bob-video", "bob-audio"];
+            largest(streams.map(|s| loss(x, s)))
+        })
+    };
+    let [alice, bob] = of(&c.ours[runs::users("hier")]);
+    let flat = of(&c.ours[runs::users("sqf")]);
+    let [printed, ours] = c.both(|r| {
+        let parts = mean(&r[runs::users("hier")], |x| {
+            total(x, "alice") / total(x, "bob")
+        });
         Column::of([
             (
                 "rate of the user with 2 downloads by that of the one with 16",
-                mean(hierarchy, |x| total(x, "alice") / total(x, "bob")),
+                parts,
             ),
-            ("the worst of their streams loses, %", in_percent(most)),
-        ]),
-    );
+            ("the worst of their streams loses, %", in_percent(most(r))),
+        ])
+    });
     Claim {
         id: "sqf.future.hierarchy",
         printed,
@@ -576,7 +520,7 @@ fn users(r: &Results) -> Claim {
         paper: "Planned as future work: FQ between users and SQF inside each gives users equal shares and protects each one's streams within its share.".into(),
         said: format!(
             "alice with 2 downloads gets {} Mbit/s, bob with 16 gets {}; their streams of 2.5 Mbit/s lose {} at most. Under SQF alone: {} and {} Mbit/s",
-            plain(&alice), plain(&bob), share(&most), plain(&flat[0]), plain(&flat[1])
+            plain(&alice), plain(&bob), share(&most(c.ours)), plain(&flat[0]), plain(&flat[1])
         ),
         ideal: "equal shares, no loss".into(),
         why: String::new(),

@@ -110,6 +110,7 @@ fn spoils() -> Vec<Spoil> {
                 .filter_map(|flow| flow.tasks.as_mut())
             {
                 tasks.completion_ms.mean *= factor;
+                tasks.completion_ms.p99 *= factor;
             }
         }));
     }

@@ -6,7 +6,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::{bottleneck, group};
 
-use super::both;
+use super::columns::Columns;
 use super::figures::loss;
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
@@ -78,9 +78,9 @@ fn buffer(packets: u32, n: u32) -> Key {
 }
 
 /// Claims that the runs decide.
-pub fn claims(r: &Results) -> Vec<Claim> {
-    match r.has(&upload(KEYS[0])) {
-        true => vec![over_tcp(r), source_port(r), buffers(r)],
+pub fn claims(c: &Columns<'_>) -> Vec<Claim> {
+    match c.ours.has(&upload(KEYS[0])) {
+        true => vec![over_tcp(c), source_port(c), buffers(c)],
         false => Vec::new(),
     }
 }
@@ -106,8 +106,8 @@ fn by_downloads(
     DOWNLOADS.iter().map(each).collect()
 }
 
-fn over_tcp(r: &Results) -> Claim {
-    let of = |stream: &'static str, written: f64| {
+fn over_tcp(c: &Columns<'_>) -> Claim {
+    let of = |r: &Results, stream: &'static str, written: f64| {
         let rate = by_downloads(r, "sqf", "packets", |x| carried(x, stream, written));
         let time = by_downloads(r, "sqf", "packets", |x| late(x, stream));
         [
@@ -121,8 +121,10 @@ fn over_tcp(r: &Results) -> Claim {
             ),
         ]
     };
-    let figures = WRITTEN.map(|(stream, written)| of(stream, written));
-    let [printed, ours] = both(r, Column::of(figures.into_iter().flatten()));
+    let [printed, ours] = c.both(|r| {
+        let figures = WRITTEN.map(|(stream, written)| of(r, stream, written));
+        Column::of(figures.into_iter().flatten())
+    });
     Claim {
         id: "sqf.tcp",
         printed,
@@ -132,7 +134,7 @@ fn over_tcp(r: &Results) -> Claim {
         why: "Judged where the video writes packet by packet, as regulated sources do; one that writes each frame at once is in the table.".into(),
         setup: "testbed of section V, the video a connection that writes 1250 B each 2 ms, the audio one that writes 160 B each 20 ms, n downloads beside them",
         from: &["tcp/"],
-        tables: vec![tcp_table(r)],
+        tables: vec![tcp_table(c.ours)],
         ..Claim::default()
     }
 }
@@ -170,22 +172,24 @@ fn part(report: &Report) -> f64 {
     swarm / (swarm + other)
 }
 
-fn source_port(r: &Results) -> Claim {
-    let lost = |key: &str| mean(&r[upload(key)], |x| loss(x, "video"));
-    let [apart, together] = KEYS.map(|key| &r[upload(key)]);
-    let gain = paired(apart, together, |x| loss(x, "video"), |a, b| a - b);
-    let column = Column::of([
-        ("video lost by source port, %", in_percent(lost(KEYS[1]))),
-        (
-            "video lost by 5-tuple more than by source port, points",
-            in_percent(gain),
-        ),
-        (
-            "the swarm's part of both uploads by source port, %",
-            in_percent(mean(together, part)),
-        ),
-    ]);
-    let [printed, ours] = both(r, column);
+fn source_port(c: &Columns<'_>) -> Claim {
+    let lost = |r: &Results, key: &str| mean(&r[upload(key)], |x| loss(x, "video"));
+    let [apart, together] = KEYS.map(|key| mean(&c.ours[upload(key)], part));
+    let [printed, ours] = c.both(|r| {
+        let [apart, together] = KEYS.map(|key| &r[upload(key)]);
+        let gain = paired(apart, together, |x| loss(x, "video"), |a, b| a - b);
+        Column::of([
+            ("video lost by source port, %", in_percent(lost(r, KEYS[1]))),
+            (
+                "video lost by 5-tuple more than by source port, points",
+                in_percent(gain),
+            ),
+            (
+                "the swarm's part of both uploads by source port, %",
+                in_percent(mean(together, part)),
+            ),
+        ])
+    });
     Claim {
         id: "sqf.source-port",
         printed,
@@ -193,10 +197,10 @@ fn source_port(r: &Results) -> Claim {
         paper: "On the way up the source port may be the flow, so that all packets of one program are one flow with all their destinations.".into(),
         said: format!(
             "video lost by 5-tuple {}, by source port {}; the swarm has {} and {} of both uploads' rate",
-            percent(lost(KEYS[0]).mean),
-            percent(lost(KEYS[1]).mean),
-            percent(mean(apart, part).mean),
-            percent(mean(together, part).mean)
+            percent(lost(c.ours, KEYS[0]).mean),
+            percent(lost(c.ours, KEYS[1]).mean),
+            percent(apart.mean),
+            percent(together.mean)
         ),
         ideal: "no loss, half of the rate each".into(),
         setup: "twenty uploads of one program, another upload, and a 5 Mbit/s video that peaks at 7.0 Mbit/s on a link of 10 Mbit/s and 50 packets",
@@ -209,22 +213,27 @@ fn used(report: &Report) -> f64 {
     bottleneck(report).map_or(f64::NAN, |queue| queue.utilisation)
 }
 
-fn buffers(r: &Results) -> Claim {
-    let all = |figure: &dyn Fn(&Report) -> f64| -> Vec<Estimate> {
+fn buffers(c: &Columns<'_>) -> Claim {
+    let r = c.ours;
+    let all = |r: &Results, figure: &dyn Fn(&Report) -> f64| -> Vec<Estimate> {
         let each = BUFFERS
             .iter()
             .flat_map(|packets| FILLED.map(|n| mean(&r[buffer(*packets, n)], figure)));
         each.collect()
     };
-    let lost = ["video", "audio"].map(|stream| all(&|x| loss(x, stream)));
-    let column = Column::of([
-        ("the line used at least, %", in_percent(lowest(all(&used)))),
-        (
-            "the streams lose at most, %",
-            in_percent(highest(lost.into_iter().flatten())),
-        ),
-    ]);
-    let [printed, ours] = both(r, column);
+    let [printed, ours] = c.both(|r| {
+        let lost = ["video", "audio"].map(|stream| all(r, &|x| loss(x, stream)));
+        Column::of([
+            (
+                "the line used at least, %",
+                in_percent(lowest(all(r, &used))),
+            ),
+            (
+                "the streams lose at most, %",
+                in_percent(highest(lost.into_iter().flatten())),
+            ),
+        ])
+    });
     let rows = BUFFERS.iter().flat_map(|packets| {
         FILLED.map(|n| {
             let runs = &r[buffer(*packets, n)];

@@ -76,6 +76,10 @@ pub fn jittered(r: &Results, mbit: u32, n: u32) -> Figures {
             let seeds = seeds(mbit, n).filter_map(|seed| r.get(&key(seed)));
             let each = seeds.map(|runs| mean(runs, |x| loss(x, "video")));
             let mut losses: Vec<Estimate> = each.collect();
+            // A seed without figures is no smallest and no largest one.
+            if let Some(missing) = losses.iter().find(|loss| loss.mean.is_nan()) {
+                return Some((*d, *missing));
+            }
             losses.sort_by(|a, b| a.mean.total_cmp(&b.mean));
             Some((*d, *losses.get(losses.len() / 2)?))
         })
