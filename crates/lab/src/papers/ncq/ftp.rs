@@ -9,8 +9,8 @@ use super::{PLAIN, PUSHING, QUEUES, label, queue_on, search, some};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{
-    Figures, Pairs, average, by_chance, highest, in_pairs, largest, lowest, mean, paired, plain,
-    together, with_intervals,
+    Figures, NOT_MEASURED, Pairs, average, by_chance, highest, in_pairs, largest, lowest, mean,
+    only, paired, percent, plain, together, with_intervals,
 };
 
 const FILE: &str = "papers/ncq/ftp.toml";
@@ -33,11 +33,14 @@ const CHOICES: [(&str, &str); 14] = [
     ("tcp/reno", "flow.long.congestion_control=reno"),
     ("tcp/sack", "flow.long.congestion_control=sack"),
     ("tcp/linux", "flow.long.tcp.preset=linux"),
-    ("keep", "link.line.queue.ncq.push_out=false"),
+    (KEEP, "link.line.queue.ncq.push_out=false"),
     ("short tasks' window of 250", "flow.short.tcp.window=20kB"),
     ("long tasks' timeout of 1 s", "flow.long.tcp.min_rto=1s"),
     ("short tasks' timeout of 1 s", "flow.short.tcp.min_rto=1s"),
 ];
+
+/// A full buffer refuses the packet that arrives.
+const KEEP: &str = "keep";
 
 /// A set-up: what share of the flows is short, in percent, and how much the others send.
 #[derive(Clone, Copy)]
@@ -206,9 +209,13 @@ pub fn worst_time(report: &Report) -> f64 {
     largest(times(report, ""))
 }
 
-/// Tasks done within this number of seconds.
+/// Tasks done within this number of seconds; not a number where there are none.
 pub fn done_by(report: &Report, seconds: f64) -> f64 {
-    times(report, "").filter(|time| *time <= seconds).count() as f64
+    let done = times(report, "").filter(|time| *time <= seconds).count();
+    match report.flows.is_empty() {
+        true => f64::NAN,
+        false => done as f64,
+    }
 }
 
 /// `2, 5 and 10`.
@@ -277,19 +284,43 @@ fn column8(r: &Results, queues: &[&str]) -> Column {
     ])
 }
 
+/// The part of a gain that is of `push_out`, from the goodput by DropTail's with it and without.
+fn of_push_out(with: f64, without: f64) -> String {
+    let part = (with - without) / (with - 1.0);
+    let said = match with > 1.0 {
+        _ if part.is_nan() => NOT_MEASURED.into(),
+        true => format!("carries {} of it", percent(part)),
+        false => "has none to carry".into(),
+    };
+    format!(
+        "`push_out`, which the paper does not have, {said}: {} times DropTail's goodput with it, {} without (keep: a full buffer refuses the arriving packet, favoured or not)",
+        plain(&only(with)),
+        plain(&only(without))
+    )
+}
+
 fn fig8(r: &Results) -> Claim {
     let gain = |queue: &str| FIG8.gains(r, queue, |x| goodput(x, "short"));
     let cost = |queue: &str| FIG8.gains(r, queue, |x| goodput(x, "long"));
-    let plain_gain = |queue: &str| FIG8.gains(r, queue, |x| goodput(x, "short"));
-    let choices = CHOICES.map(|(name, _)| {
+    let changed = CHOICES.map(|(name, _)| {
         let [fifo, ncq] = ["fifo", "0.05"].map(|queue| &r[choice(name, queue)]);
-        let gain = |group| paired(ncq, fifo, |x| goodput(x, group), |a, b| a / b);
-        format!(
-            "{} {} / {}",
-            name.replace('/', " "),
-            plain(&gain("short")),
-            plain(&gain("long"))
-        )
+        let gain = |group| paired(ncq, fifo, |x| goodput(x, group), part);
+        (name, ["short", "long"].map(gain))
+    });
+    let choices = changed.map(|(name, [short, long])| {
+        let name = name.replace('/', " ");
+        format!("{name} {} / {}", plain(&short), plain(&long))
+    });
+    let at_80 = gain("0.05").into_iter().find(|(n, _)| *n == 80);
+    let with = at_80.map_or(f64::NAN, |(_, x)| x.mean);
+    let without = changed.iter().find(|(name, _)| *name == KEEP);
+    let without = without.map_or(f64::NAN, |(_, [short, _])| short.mean);
+    let dearest = changed
+        .iter()
+        .min_by(|a, b| a.1[1].mean.total_cmp(&b.1[1].mean));
+    let dearest = dearest.map_or_else(String::new, |(name, [_, long])| {
+        let name = name.replace('/', " ");
+        format!("the congestive keep least with {name}, {}", plain(long))
     });
     Claim {
         id: "ncq.fig8",
@@ -298,12 +329,13 @@ fn fig8(r: &Results) -> Claim {
         paper: "With one flow in ten non-congestive, their goodput is up to 10.43 times DropTail's (80 flows, threshold 5 %); that of the congestive is not lower and now and then higher (7.6 % with 100 flows).".into(),
         said: format!(
             "goodput of the non-congestive relative to DropTail, with 1 %: {}; with 5 %: {}; without pushing out, with 5 %: {}. Congestive, mean over all n: {}; with 5 %: {}",
-            some(&gain("0.01"), plain), some(&gain("0.05"), plain), some(&plain_gain("plain-0.05"), plain), overall(cost), some(&cost("0.05"), plain)
+            some(&gain("0.01"), plain), some(&gain("0.05"), plain), some(&gain("plain-0.05"), plain), overall(cost), some(&cost("0.05"), plain)
         ),
         ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
         why: format!(
-            "The paper shows single runs. A task's goodput is its data divided by its time. Short flows gain most, because they avoid the timeouts that a lost packet of a small window costs. With 80 flows and 5 %, the gain of the non-congestive / congestive, if another choice is made: {}. So nearly all of the gain is of `push_out`, which the paper does not have: it depends on which packet a full buffer drops (keep: the arriving one, favoured or not); a buffer of 200 packets costs the congestive most.",
-            choices.join("; ")
+            "The paper shows single runs. A task's goodput is its data divided by its time. With 80 flows and 5 %, the gain of the non-congestive / congestive, if another choice is made: {}. Of the gain of the non-congestive {}; {dearest}.",
+            choices.join("; "),
+            of_push_out(with, without)
         ),
         setup: SETUP,
         from: &["ftp/10/1MB/", "choice/"],
@@ -514,5 +546,25 @@ fn fig12(r: &Results) -> Claim {
             FIG12.chart(r, "Fig. 12b: average goodput of the short downloads", "kbit/s", |x| goodput(x, "long")),
         ],
         ..Claim::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_of_push_out_follows_the_runs() {
+        for (with, without, said) in [
+            (11.0, 1.0, "carries 100 % of it: 11.00 times"),
+            (11.0, 6.0, "carries 50 % of it"),
+            (11.0, 11.0, "carries 0 % of it"),
+            (0.9, 1.0, "has none to carry"),
+            (f64::NAN, 1.0, "not measured: "),
+            (11.0, f64::NAN, "not measured: 11.00 times"),
+        ] {
+            let found = of_push_out(with, without);
+            assert!(found.contains(said), "{found}");
+        }
     }
 }
