@@ -32,6 +32,7 @@ pub struct Lab {
 #[derive(Subcommand)]
 enum Command {
     Papers(papers::Papers),
+    Region(papers::Region),
     Validate(validate::Validate),
     Bench(bench::Bench),
     Senders(senders::Senders),
@@ -61,6 +62,7 @@ enum Command {
 pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
     match lab.command {
         Command::Papers(args) => papers::run(&args),
+        Command::Region(args) => papers::run_region(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Senders(args) => senders::run(&args),

@@ -9,6 +9,7 @@ mod ncq;
 mod page;
 mod paper;
 mod pps;
+mod region;
 mod rfc8867;
 mod sbpn;
 mod sqf;
@@ -22,6 +23,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use makeway::session::write;
 use makeway::text;
+
+pub use region::{Region, run as run_region};
 
 use criteria::Criteria;
 use page::Section;

@@ -22,7 +22,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 use makeway_report::summary::group;
 
-use super::claim::Claim;
+use super::claim::{Claim, Table};
 use super::figures::{Figures, largest, row};
 use super::paper::Paper;
 use crate::experiment::{Cell, Results, World};
@@ -39,6 +39,16 @@ pub const NCQ: Paper = Paper {
     claims,
     beside: None,
 };
+
+/// Cells of the joint search of rate, delay and buffer.
+pub fn region_cells() -> Vec<Cell> {
+    search::cells()
+}
+
+/// Its extent, and the region that fits.
+pub fn region(r: &Results) -> (String, Vec<Table>) {
+    (search::searched(), search::tables(r))
+}
 
 /// DropTail, and the paper's thresholds.
 const QUEUES: [&str; 4] = ["fifo", "0.01", "0.03", "0.05"];

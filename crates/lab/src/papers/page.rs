@@ -289,6 +289,13 @@ fn source(claim: &Claim) -> &str {
     &claim.criterion[..end.unwrap_or_default()]
 }
 
+/// Tables alone, in Markdown.
+pub fn tables(title: &str, sentence: &str, tables: &[Table]) -> String {
+    let mut out = format!("# {title}\n\n{sentence}\n");
+    tables.iter().for_each(|table| write_table(&mut out, table));
+    out
+}
+
 fn write_table(out: &mut String, table: &Table) {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let rule = vec!["---".to_owned(); table.head.len()];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which rates, delays and buffers of the lost Fig. 7 give the figures of the paper's text: a joint search.
 
+use std::collections::BTreeSet;
+
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
@@ -8,7 +10,7 @@ use super::ftp::{self, COUNTED, FIG8, done_by, goodput, worst_time};
 use super::{r_factor, voip};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::Table;
-use crate::papers::figures::{mean, paired, plain};
+use crate::papers::figures::{NOT_MEASURED, mean, paired, plain};
 
 /// Rates of the bottleneck, Mbit/s.
 const RATES: [u32; 4] = [2, 5, 10, 20];
@@ -58,6 +60,15 @@ impl Point {
         Key::new(format!(
             "search/{rate}/{delay}/{buffer}/{kind}/{queue}/{flows}"
         ))
+    }
+
+    fn says(self) -> String {
+        let Self {
+            rate,
+            delay,
+            buffer,
+        } = self;
+        format!("{rate} Mbit/s, {delay} ms, {buffer} packets")
     }
 
     fn cells(self) -> impl Iterator<Item = Cell> {
@@ -120,30 +131,90 @@ fn found(r: &Results, point: Point, form: &str) -> [Estimate; 6] {
     [before, after, times, sooner, poor, better]
 }
 
+/// A point with its figures.
+type Found = (Point, [Estimate; 6]);
+
+/// Whether a figure of the text is met.
+fn is_met(figures: &[Estimate; 6], n: usize) -> bool {
+    let (_, low, high) = TEXT[n];
+    (low..=high).contains(&figures[n].mean)
+}
+
 /// How many figures of the text are met.
 fn met(figures: &[Estimate; 6]) -> usize {
-    let pairs = figures.iter().zip(TEXT);
-    pairs
-        .filter(|(x, (_, low, high))| (*low..=*high).contains(&x.mean))
-        .count()
+    (0..TEXT.len()).filter(|n| is_met(figures, *n)).count()
 }
 
 fn is_run(r: &Results) -> bool {
     points().all(|point| r.has(&point.key(LOADS[0], "fifo")))
 }
 
-/// For each form of NCQ the points that meet most, and how many points meet each figure.
+/// For each form of NCQ: the region that fits, the points that meet most and where each figure is met.
 pub fn tables(r: &Results) -> Vec<Table> {
     if !is_run(r) {
         return Vec::new();
     }
-    FORMS.map(|(name, form)| table(r, name, form)).into()
+    let tables = FORMS.map(|(name, form)| {
+        let all: Vec<Found> = points()
+            .map(|point| (point, found(r, point, form)))
+            .collect();
+        [map(name, &all), best(name, &all)]
+    });
+    tables.into_iter().flatten().collect()
 }
 
-fn table(r: &Results, name: &str, form: &str) -> Table {
-    let all: Vec<(Point, [Estimate; 6])> = points()
-        .map(|point| (point, found(r, point, form)))
-        .collect();
+/// The points that meet all figures, in words.
+fn region(all: &[Found]) -> String {
+    let most = all
+        .iter()
+        .map(|(_, figures)| met(figures))
+        .max()
+        .unwrap_or(0);
+    let fits = all.iter().filter(|(_, figures)| met(figures) == TEXT.len());
+    let fits: Vec<String> = fits.map(|(point, _)| point.says()).collect();
+    match fits.is_empty() {
+        true => format!(
+            "no point meets all {}, the most that one meets is {most}",
+            TEXT.len()
+        ),
+        false => format!("all {} are met at {}", TEXT.len(), fits.join("; ")),
+    }
+}
+
+/// How many figures each point meets: a row for each rate and delay, a column for each buffer.
+fn map(name: &str, all: &[Found]) -> Table {
+    let cell = |rate: u32, delay: u32, buffer: u32| {
+        let is_there = |(p, _): &&Found| (p.rate, p.delay, p.buffer) == (rate, delay, buffer);
+        let Some((_, figures)) = all.iter().find(is_there) else {
+            return NOT_MEASURED.to_owned();
+        };
+        match figures.iter().filter(|x| x.mean.is_nan()).count() {
+            0 => met(figures).to_string(),
+            missing => format!("{}, {missing} {NOT_MEASURED}", met(figures)),
+        }
+    };
+    let row = |(rate, delay): (u32, u32)| {
+        let head = [format!("{rate} Mbit/s, {delay} ms")];
+        let each = BUFFERS.map(|buffer| cell(rate, delay, buffer));
+        head.into_iter().chain(each).collect()
+    };
+    let lines = RATES
+        .into_iter()
+        .flat_map(|rate| DELAYS.map(|delay| (rate, delay)));
+    let head = BUFFERS.map(|buffer| format!("{buffer} packets"));
+    Table {
+        title: format!(
+            "NCQ {name}: figures of the text, of {}, that a rate, delay and buffer meet within 10 %; {}",
+            TEXT.len(),
+            region(all)
+        ),
+        head: [String::new()].into_iter().chain(head).collect(),
+        rows: lines.map(row).collect(),
+    }
+}
+
+/// Points that meet most, and for each figure the values at which it is met.
+fn best(name: &str, all: &[Found]) -> Table {
     let most = all
         .iter()
         .map(|(_, figures)| met(figures))
@@ -157,19 +228,31 @@ fn table(r: &Results, name: &str, form: &str) -> Table {
             head.into_iter().chain(figures).collect()
         })
         .collect();
-    let each = (0..TEXT.len()).map(|n| {
-        let (_, low, high) = TEXT[n];
-        let met = all
-            .iter()
-            .filter(|(_, x)| (low..=high).contains(&x[n].mean));
-        format!("{} of {}", met.count(), all.len())
-    });
-    let head = ["points", "that", "meet it"].map(String::from);
-    rows.push(head.into_iter().chain(each).collect());
+    let of_figures = |title: [&str; 3], cell: &dyn Fn(&[Point]) -> String| {
+        let each = (0..TEXT.len()).map(|n| {
+            let those = all.iter().filter(|(_, figures)| is_met(figures, n));
+            cell(&those.map(|(point, _)| *point).collect::<Vec<_>>())
+        });
+        let title = title.map(String::from);
+        title.into_iter().chain(each).collect::<Vec<_>>()
+    };
+    rows.push(of_figures(["points", "that", "meet it"], &|those| {
+        format!("{} of {}", those.len(), all.len())
+    }));
+    let values = |point: &Point| [point.rate, point.delay, point.buffer];
+    for (n, of) in ["rates, Mbit/s", "delays, ms", "buffers, packets"]
+        .into_iter()
+        .enumerate()
+    {
+        rows.push(of_figures(["at", "these", of], &|those| {
+            let values: BTreeSet<u32> = those.iter().map(|point| values(point)[n]).collect();
+            ftp::list(&values.into_iter().collect::<Vec<_>>())
+        }));
+    }
     let head = ["Mbit/s", "ms", "packets"].into_iter().map(String::from);
     Table {
         title: format!(
-            "NCQ {name}: rates, delays and buffers that meet most of the text's figures within 10 %, {most} of {}",
+            "NCQ {name}: points that meet most of the text's figures, {most} of {}, and where each figure is met",
             TEXT.len()
         ),
         head: head.chain(TEXT.map(|(name, ..)| name.to_owned())).collect(),
@@ -179,14 +262,133 @@ fn table(r: &Results, name: &str, form: &str) -> Table {
 
 /// The search in a sentence, where it was run.
 pub fn says(r: &Results) -> String {
-    if !is_run(r) {
-        return String::new();
+    match is_run(r) {
+        true => searched(),
+        false => "Rate, delay and buffer are searched jointly by `makeway-lab region`.".into(),
     }
+}
+
+/// Extent of the search.
+pub fn searched() -> String {
     format!(
-        "Rate, delay and buffer of the bottleneck were searched jointly, {} Mbit/s, {} ms and {} packets, {RUNS} replications each, {} points: the tables have those that meet most of the text's figures.",
+        "Rate, delay and buffer of the bottleneck were searched jointly, {} Mbit/s, {} ms and {} packets, {RUNS} replications each, {} points: the tables have the region that fits.",
         ftp::list(&RATES),
         ftp::list(&DELAYS),
         ftp::list(&BUFFERS),
         points().count()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use makeway_report::model::{FlowReport, Quantiles, TasksReport, VoiceReport};
+
+    use super::*;
+    use crate::papers::tests::made_up;
+
+    const FITS: Point = Point {
+        rate: 10,
+        delay: 20,
+        buffer: 100,
+    };
+
+    fn task(group: &str, seconds: f64, bps: f64) -> FlowReport {
+        let completion_ms = Quantiles {
+            mean: seconds * 1e3,
+            ..Quantiles::default()
+        };
+        FlowReport {
+            group: group.into(),
+            kind: "bulk".into(),
+            goodput_bps: bps,
+            tasks: Some(TasksReport {
+                done: 1,
+                completion_ms,
+            }),
+            ..FlowReport::default()
+        }
+    }
+
+    /// Reports of the text's figures, or else the same with and without NCQ.
+    fn report(key: &str, is_text: bool) -> Report {
+        let is_ncq = is_text && !key.contains("/fifo/");
+        let flows = match key.rsplit_once('/').unwrap().1 {
+            _ if key.contains("/voip/") => vec![FlowReport {
+                group: "call".into(),
+                voice: Some(VoiceReport {
+                    mouth_to_ear_ms: 50.0,
+                    r_factor: match (is_text, is_ncq) {
+                        (false, _) => 89.0,
+                        (true, false) => 54.0,
+                        (true, true) => 74.0,
+                    },
+                    mos: 3.0,
+                }),
+                ..FlowReport::default()
+            }],
+            "50" => {
+                let done = match (is_text, is_ncq) {
+                    (false, _) => 30,
+                    (true, false) => 7,
+                    (true, true) => 10,
+                };
+                let time = |n| if n < done { 20.0 } else { 40.0 };
+                (0..50).map(|n| task("long", time(n), 1e5)).collect()
+            }
+            "80" => vec![task("short", 10.0, if is_ncq { 10_430.0 } else { 1000.0 })],
+            _ => vec![task("long", if is_ncq { 100.0 } else { 124.8 }, 1e5)],
+        };
+        made_up(300.0, flows, vec![])
+    }
+
+    fn results(fits: impl Fn(&str) -> bool) -> Results {
+        let cells = cells().into_iter();
+        cells
+            .map(|cell| {
+                let path = cell.key.path();
+                let report = report(path, fits(path));
+                (cell.key, vec![report; RUNS])
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_region_is_where_all_figures_are_met_and_nowhere_else() {
+        let fits = results(|path| path.starts_with("search/10/20/100/"));
+        let tables = tables(&fits);
+        assert_eq!(tables.len(), 2 * FORMS.len());
+        for (map, best) in [(&tables[0], &tables[1]), (&tables[2], &tables[3])] {
+            let region = format!("all 6 are met at {}", FITS.says());
+            assert!(map.title.ends_with(&region), "{}", map.title);
+            assert_eq!(map.rows.len(), RATES.len() * DELAYS.len());
+            let cells = map.rows.iter().flat_map(|row| &row[1..]);
+            assert_eq!(cells.filter(|cell| *cell == "6").count(), 1);
+            let row = |of: &str| best.rows.iter().find(|row| row[2] == of).unwrap();
+            assert!(row("meet it")[3..].iter().all(|cell| cell == "1 of 64"));
+            assert!(row("rates, Mbit/s")[3..].iter().all(|cell| cell == "10"));
+            assert!(
+                row("buffers, packets")[3..]
+                    .iter()
+                    .all(|cell| cell == "100")
+            );
+        }
+        let nowhere = super::tables(&results(|_| false));
+        let none = "no point meets all 6, the most that one meets is 0";
+        assert!(nowhere[0].title.ends_with(none), "{}", nowhere[0].title);
+    }
+
+    #[test]
+    fn a_point_without_figures_is_not_measured() {
+        let mut r = results(|_| false);
+        for kind in ["ftp", "voip"] {
+            let key = format!("search/2/5/20/{kind}/0.01/50");
+            r.runs_mut(&key)
+                .iter_mut()
+                .for_each(|run| run.flows.clear());
+        }
+        let tables = tables(&r);
+        let pushing = &tables[2];
+        assert_eq!(pushing.rows[0][1], "0, 2 not measured");
+        assert_eq!(tables[0].rows[0][1], "0");
+    }
 }
