@@ -106,13 +106,14 @@ fn every_key_of_tfrc_reaches_the_controller() {
     };
     assert_eq!(rate("rate = \"tfrc\""), Config::Tfrc(plain));
     let other = "rate = { kind = \"tfrc\", rfc = \"3448\", segment = \"largest\", damping = false, \
-        discounting = false, granularity = \"10ms\" }";
+        discounting = false, granularity = \"10ms\", first_rtt = \"500ms\" }";
     let expected = TfrcParams {
         revision: Revision::Rfc3448,
         segment: SegmentSize::Largest,
         damping: false,
         discounting: false,
         granularity: Duration::from_millis(10),
+        first_rtt: Some(Duration::from_millis(500)),
         ..plain
     };
     assert_eq!(rate(other), Config::Tfrc(expected));

@@ -391,6 +391,35 @@ fn rfc_5348_8_3_a_packet_may_leave_early() {
     }
 }
 
+/// A packet each half a second; then 0.9 of it and 0.1 of the sample. Without a report the rate halves, as it does without such an RTT.
+#[test]
+fn an_estimate_that_begins_with_an_rtt_is_averaged_from_it() {
+    let params = TfrcParams {
+        first_rtt: Some(Duration::from_millis(500)),
+        granularity: Duration::ZERO,
+        ..plain(Revision::Rfc3448)
+    };
+    let rtt = |sender: &Sender| sender.tfrc.rtt().unwrap().as_secs_f64();
+    let mut sender = Sender::new(params);
+    sender.send(0, 1, 1);
+    sender.is(2000.0);
+    assert_eq!(sender.tfrc.next_send(), Some(at(500)));
+    sender.hears(100, 0, 0.0, 0.0);
+    assert!((rtt(&sender) - 0.46).abs() < 1e-6);
+    let mut none = Sender::new(TfrcParams {
+        first_rtt: None,
+        ..params
+    });
+    none.send(0, 1, 1);
+    none.hears(100, 0, 0.0, 0.0);
+    assert!((rtt(&none) - 0.1).abs() < 1e-6);
+    let mut silent = Sender::new(params);
+    silent.send(0, 1, 1);
+    let timeout = silent.tfrc.next_timeout().unwrap();
+    silent.tfrc.on_timeout(timeout);
+    silent.is(1000.0);
+}
+
 /// RFC 4342 §5.3: with the largest size for s, packets of 200 bytes count as 1000, and so does what is received of them.
 #[test]
 fn rfc_4342_5_3_each_packet_counts_as_one() {

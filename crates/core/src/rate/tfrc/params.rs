@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parameters of TFRC.
 
-use crate::param::{Choice, Ranged, Slot, Visitor, flag};
+use crate::param::{Choice, Optional, Ranged, Slot, Visitor, flag};
 use crate::rate::Start;
 use crate::units::Duration;
 use alloc::format;
@@ -50,6 +50,9 @@ pub struct TfrcParams {
     pub credit: bool,
     /// How finely the sender's timers run, t_gran (RFC 5348 §8.3): a packet may leave early by half of it.
     pub granularity: Duration,
+    /// RTT with which the sender begins its estimate, 1 ms to 10 s: it sends a packet in each, and the first sample is averaged with it. `None`:
+    /// the first sample is the estimate, as the RFCs have it.
+    pub first_rtt: Option<Duration>,
     /// The least time of the nofeedback timer. RFC 5348 has none: its receivers report each RTT. Where they report by the clock, as RTP's do,
     /// four of those intervals; Linux has 100 ms for RTTs below its timers.
     pub least_timeout: Duration,
@@ -73,6 +76,7 @@ impl Default for TfrcParams {
             discounting: true,
             credit: true,
             granularity: Duration::from_millis(1),
+            first_rtt: None,
             least_timeout: Duration::ZERO,
             remembered: 4096,
             start: None,
@@ -146,6 +150,7 @@ impl TfrcParams {
     pub(in crate::rate) fn fields(&mut self, visit: &mut Visitor<'_>) {
         let revisions = &[("3448", Revision::Rfc3448), ("4342", Revision::Rfc4342), ("5348", Revision::Rfc5348)];
         let granularity = Duration::ZERO..=Duration::from_secs(1);
+        let first_rtt = Duration::from_millis(1)..=Duration::from_secs(10);
         visit("preset", "all parameters as in Linux's CCID 3, unless given", &mut Preset(self));
         visit("rfc", "RFC whose rules the sender follows", &mut Choice(&mut self.revision, revisions));
         visit("segment", "segment size: the mean of about this number of packets, or the largest packet", &mut self.segment);
@@ -154,6 +159,7 @@ impl TfrcParams {
         visit("credit", "unused send times of up to one RTT are used later (RFC 5348 section 4.6)", &mut flag(&mut self.credit));
         visit("faster_restart", "after a pause the rate may quadruple in an RTT", &mut flag(&mut self.faster_restart));
         visit("granularity", "resolution of the sender's timer", &mut Ranged(&mut self.granularity, granularity));
+        visit("first_rtt", "RTT with which the estimate begins; none: with the first sample", &mut Optional(&mut self.first_rtt, first_rtt));
     }
 
     /// CCID 3 as Linux has it: RFC 4342, the mean of about ten packets, neither damping nor discounting. Its timer has a tick

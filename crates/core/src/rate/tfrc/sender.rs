@@ -64,6 +64,8 @@ pub struct Tfrc {
 impl Tfrc {
     /// Nothing sent yet.
     pub fn new(params: TfrcParams) -> Self {
+        let first_rtt = params.first_rtt.map(|rtt| rtt.as_secs_f64());
+        let first = first_rtt.unwrap_or(0.0);
         let mut tfrc = Self {
             params,
             sent: SentLog::new(params.remembered),
@@ -74,9 +76,9 @@ impl Tfrc {
             },
             x_bps: f64::INFINITY,
             x_recv_set: ReceiveRates::default(),
-            rtt: None,
-            rtt_sqmean: 0.0,
-            rtt_sample: 0.0,
+            rtt: first_rtt,
+            rtt_sqmean: first.sqrt(),
+            rtt_sample: first,
             p: 0.0,
             doubled: Instant::ZERO,
             nominal: None,
@@ -312,7 +314,7 @@ impl RateController for Tfrc {
         self.sent.push(now, bytes);
         if self.nominal.is_none() && self.params.start.is_none() {
             // RFC 5348 §4.2: one packet in a second, until there is an RTT.
-            self.x = self.segment();
+            self.x = self.segment() / self.rtt.unwrap_or(1.0);
             self.smooth = self.x;
         }
         self.take_send_time(now);
@@ -405,7 +407,9 @@ impl RateController for Tfrc {
         if self.timer.is_none_or(|at| at > now) {
             return;
         }
-        match (self.rtt, self.params.revision) {
+        // One that no report has confirmed is none.
+        let rtt = self.rtt.filter(|_| self.last.is_some());
+        match (rtt, self.params.revision) {
             // RFC 5348 §4.4: a sender that was idle keeps its rate.
             (None, Revision::Rfc5348) if self.idle => {}
             (None, _) => self.x = (self.x / 2.0).max(self.segment() / T_MBI),
