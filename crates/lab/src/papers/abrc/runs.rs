@@ -92,6 +92,8 @@ pub const BUFFERS: [u32; 5] = [50, 100, 200, 300, 800];
 pub const LOSSES: [(f64, u32); 5] = [(0.0, 7), (0.2, 7), (0.02, 1), (0.05, 1), (0.1, 1)];
 /// Ours; as printed; TFRC of the time, and of today; as printed but for departures, which are counted by sequence numbers.
 pub const SENDERS: [&str; 5] = ["abrc", "printed", "tfrc", "tfrc-5348", "numbered"];
+/// TFRC of the time whose estimate of the RTT begins at 0.5 s; alone (Fig. 2).
+pub const FIRST_RTT: &str = "tfrc-500ms";
 /// Both columns, by the names of their cells.
 pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[3]];
 
@@ -319,6 +321,13 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             }
         }
     }
+    cells.push(Cell {
+        series: true,
+        ..cell(
+            figure("fig2", FIRST_RTT),
+            vec![begun(), tick("stream"), none()],
+        )
+    });
     for column in COLUMNS {
         for choice in CHOICES {
             for k in CHOSEN {
@@ -346,16 +355,26 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
     cells
 }
 
+fn tfrc(keys: &str) -> String {
+    format!("flow.stream.rate={{ kind = \"tfrc\"{keys} }}")
+}
+
+/// Keys of TFRC of the time, with a timer of 10 ms.
+const OF_2004: &str = ", rfc = \"3448\", granularity = \"10ms\"";
+
+/// See [`FIRST_RTT`].
+fn begun() -> String {
+    tfrc(&format!("{OF_2004}, first_rtt = \"500ms\""))
+}
+
 fn senders() -> [(&'static str, Vec<String>); 5] {
-    let tfrc = |keys: &str| format!("flow.stream.rate={{ kind = \"tfrc\"{keys} }}");
-    let of_2004 = tfrc(", rfc = \"3448\", granularity = \"10ms\"");
     [
         (SENDERS[0], vec![abrc("stream", 1.0, "")]),
         (
             SENDERS[1],
             vec![abrc("stream", 1.0, VARIANTS[0].keys), tick("stream")],
         ),
-        (SENDERS[2], vec![of_2004, tick("stream")]),
+        (SENDERS[2], vec![tfrc(OF_2004), tick("stream")]),
         (SENDERS[3], vec![tfrc("")]),
         (
             SENDERS[4],
