@@ -2,7 +2,7 @@
 //! The statements of Mamatas, Tsaoussidis, "Differentiating Services with Non-Congestive Queuing (NCQ)", IEEE
 //! Transactions on Computers 58(5), 2009. Every verdict follows from closed forms and the figures of this run.
 //!
-//! - [`theory`]: section 4, closed forms beside the simulator;
+//! - [`theory`], [`strategies`]: section 4, closed forms, beside the simulator where they are of queues;
 //! - [`ftp`], [`sensors`], [`voip`], [`incremental`]: scenarios 1 to 4 of section 5;
 //! - [`search`]: which of the choices that the paper leaves open give its figures;
 //! - [`variants`]: what section 6 leaves open.
@@ -13,6 +13,7 @@ mod ftp;
 mod incremental;
 mod search;
 mod sensors;
+mod strategies;
 mod theory;
 mod variants;
 mod voip;
@@ -84,6 +85,7 @@ fn claims(r: &Results) -> Vec<Claim> {
     }
     [
         theory::claims(r),
+        strategies::CLOSED_FORMS.to_vec(),
         ftp::claims(r),
         sensors::claims(r),
         voip::claims(r),
@@ -154,3 +156,6 @@ fn kbit(report: &Report, name: &str) -> f64 {
     let group = group(report, name);
     group.goodput_bps / group.flows as f64 / 1e3
 }
+
+#[cfg(test)]
+mod tests;
