@@ -2,11 +2,13 @@
 //! `makeway dccp`: a call from our DCCP to the kernel's, which knows nothing of policies.
 
 mod call;
+mod line;
+mod reno;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 use std::{env, thread};
 
@@ -15,7 +17,7 @@ use makeway_core::units::Rate;
 use makeway_report::estimate::Estimate;
 use makeway_report::table::{right, table};
 use makeway_scenario::model::Scenario;
-use makeway_vm::{Accelerator, Kernel, Vm};
+use makeway_vm::{Kernel, Vm};
 use serde::{Deserialize, Serialize};
 
 use crate::builtin;
@@ -27,27 +29,41 @@ pub const CALL: &str = "papers/sbpn/guest.toml";
 /// Sends a call to the kernel's own DCCP in a guest, and counts timely arrivals.
 ///
 /// The kernel's DCCP is the unmodified receiver of the SBPN paper: only the sender's policy differs. Sender, link and receiver
-/// are in one guest of QEMU with Debian 12's kernel, so that one clock serves both ends.
+/// are in one guest of QEMU with Debian 12's kernel, so that one clock serves both ends. It counts the guest's instructions, so that other
+/// load of this machine makes no datagram late.
 #[derive(clap::Args)]
 pub struct Dccp {
-    /// Policies of the sender's queue.
-    #[arg(long, value_delimiter = ',', default_value = "fifo,sbpn2")]
-    policies: Vec<String>,
-    /// Link rates in kbit/s; the call needs about 340 with the headers of IP and DCCP.
-    #[arg(long, value_delimiter = ',', default_value = "200,250,300,350")]
-    rates: Vec<u64>,
-    /// Runs of each, with another call.
-    #[arg(long, default_value_t = 3)]
-    runs: u64,
-    /// Seconds of each run.
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
-    seconds: u64,
+    #[command(flatten)]
+    calls: Calls,
     /// Writes the figures of each run to a file.
     #[arg(long)]
     json: Option<std::path::PathBuf>,
     /// Runs in the guest.
     #[arg(long, hide = true)]
     guest: bool,
+}
+
+/// Calls that are measured, each policy at each rate.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Calls {
+    /// Policies of the sender's queue.
+    #[arg(long, value_delimiter = ',', default_value = "fifo,sbpn2")]
+    pub policies: Vec<String>,
+    /// Link rates in kbit/s; the call needs about 340 with the headers of IP and DCCP.
+    #[arg(long, value_delimiter = ',', default_value = "200,250,300,350")]
+    pub rates: Vec<u64>,
+    /// Runs of each, with another call.
+    #[arg(long, default_value_t = 3)]
+    pub runs: u64,
+    /// Seconds of each run.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
+    pub seconds: u64,
+    /// Downloads of the kernel's Reno beside each call; the link has room for 20 packets with them, for 10 without.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub tcp: u32,
+    /// Changes the scenario of the call, as `makeway run` does: flow.call.expired_use_slots=true.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 /// Receive counters of a class.
@@ -88,9 +104,9 @@ pub struct Row {
 /// The subcommand.
 pub fn run(args: &Dccp) -> anyhow::Result<ExitCode> {
     if args.guest {
-        return guest(args);
+        return guest(&args.calls);
     }
-    let rows = measure(&args.policies, &args.rates, args.runs, args.seconds)?;
+    let rows = measure(&args.calls)?;
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&rows)?;
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
@@ -103,35 +119,24 @@ pub fn run(args: &Dccp) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// Without QEMU, or where apt has no kernel with DCCP.
-pub fn measure(
-    policies: &[String],
-    rates: &[u64],
-    runs: u64,
-    seconds: u64,
-) -> anyhow::Result<Vec<Row>> {
-    for policy in policies {
-        scenario(policy, 0)?;
+pub fn measure(calls: &Calls) -> anyhow::Result<Vec<Row>> {
+    for policy in &calls.policies {
+        scenario(policy, 0, &calls.set)?;
     }
     ensure!(
-        !rates.contains(&0),
+        !calls.rates.contains(&0),
         "--rates must exceed 0 kbit/s: write 250,300"
     );
     let kernel = Kernel::newest("6.1.", "-cloud-amd64", &makeway_vm::cache())?;
     let program = env::current_exe()?;
-    // A translated guest's own clock, so that other load of this machine makes no datagram late.
-    let guest = match Accelerator::best(&kernel)? {
-        Accelerator::Tcg => Vm::new(&kernel).counting(),
-        _ => Vm::new(&kernel),
-    };
-    let guest = guest.module("dccp_ipv4").module("tun").program(&program);
+    let guest = Vm::new(&kernel)
+        .counting()
+        .module("dccp_ipv4")
+        .module("tun")
+        .program(&program);
     let name = program.file_name().unwrap_or_default().to_string_lossy();
-    let rates: Vec<String> = rates.iter().map(u64::to_string).collect();
-    let command = format!(
-        "/bin/{name} dccp --guest --policies {} --rates {} --runs {runs} --seconds {seconds}",
-        policies.join(","),
-        rates.join(","),
-    );
-    let limit = Duration::from_secs(120 + runs * (seconds + 30));
+    let command = command(&name, calls);
+    let limit = Duration::from_secs(120 + calls.runs * (calls.seconds + 30));
     let output = guest.run(&command, limit)?;
     ensure!(output.status == 0, "in the guest: {}", output.text);
     let lines = output.text.lines().filter(|line| line.starts_with('{'));
@@ -140,8 +145,24 @@ pub fn measure(
         .collect()
 }
 
+/// Command of the guest's shell.
+fn command(program: &str, calls: &Calls) -> String {
+    let rates: Vec<String> = calls.rates.iter().map(u64::to_string).collect();
+    let set = calls.set.iter();
+    let set = set.map(|set| format!(" --set '{}'", set.replace('\'', r"'\''")));
+    format!(
+        "/bin/{program} dccp --guest --policies {} --rates {} --runs {} --seconds {} --tcp {}{}",
+        calls.policies.join(","),
+        rates.join(","),
+        calls.runs,
+        calls.seconds,
+        calls.tcp,
+        set.collect::<String>()
+    )
+}
+
 /// All policies and rates of a run at once, each on a separate link.
-fn guest(args: &Dccp) -> anyhow::Result<ExitCode> {
+fn guest(args: &Calls) -> anyhow::Result<ExitCode> {
     let rates = args.rates.iter();
     let cells: Vec<(&str, u64)> = rates
         .flat_map(|rate| args.policies.iter().map(|policy| (policy.as_str(), *rate)))
@@ -153,10 +174,10 @@ fn guest(args: &Dccp) -> anyhow::Result<ExitCode> {
                 .zip(0..)
                 .map(|(&(policy, rate), place)| {
                     scope.spawn(move || {
-                        let scenario = scenario(policy, run)?;
+                        let scenario = scenario(policy, run, &args.set)?;
                         let line = Rate::from_bps(rate * 1000);
                         let ([audio, video], late) =
-                            call::call(&scenario, line, place, args.seconds)
+                            call::call(&scenario, line, place, args.seconds, args.tcp)
                                 .with_context(|| format!("{policy} at {rate} kbit/s"))?;
                         let policy = policy.to_owned();
                         Ok(Row {
@@ -183,12 +204,20 @@ fn guest(args: &Dccp) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn scenario(policy: &str, run: u64) -> anyhow::Result<Scenario> {
-    let set = [
+/// Runs `ip` in the calling thread's network namespace.
+fn ip(words: &str) -> anyhow::Result<()> {
+    let done = Command::new("ip").args(words.split(' ')).status()?;
+    ensure!(done.success(), "`ip {words}` failed");
+    Ok(())
+}
+
+fn scenario(policy: &str, run: u64, set: &[String]) -> anyhow::Result<Scenario> {
+    let own = [
         format!("flow.call.policy={policy}"),
         format!("seed={}", run + 1),
     ];
     let text = builtin::text(CALL);
+    let set = [&own[..], set].concat();
     Ok(makeway_scenario::parse(text, CALL, Path::new(""), &set)?)
 }
 
@@ -230,4 +259,60 @@ fn summary(rows: &[Row]) -> String {
         }
     }
     format!("{table}\nShares of the created datagrams; the receiver is the kernel's DCCP, CCID 3.")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(subcommand)]
+        command: Which,
+    }
+
+    #[derive(clap::Subcommand)]
+    enum Which {
+        Dccp(Dccp),
+    }
+
+    /// The guest's program reads what this one was asked for.
+    #[test]
+    fn the_guest_gets_all_that_was_asked_for() {
+        let calls = Calls {
+            policies: vec!["fifo".into(), "sbpn2".into()],
+            rates: vec![600, 800],
+            runs: 30,
+            seconds: 60,
+            tcp: 2,
+            set: vec!["flow.call.expired_use_slots=true".into()],
+        };
+        let command = command("makeway", &calls);
+        // A shell takes the quotes away.
+        let words = command.replace('\'', "");
+        let Which::Dccp(read) = Program::try_parse_from(words.split(' ')).unwrap().command;
+        assert!(read.guest);
+        assert_eq!(format!("{:?}", read.calls), format!("{calls:?}"));
+        let quoted = Calls {
+            set: vec!["title=\"it's\"".into()],
+            ..calls
+        };
+        assert!(super::command("makeway", &quoted).ends_with(r#" --set 'title="it'\''s"'"#));
+    }
+
+    #[test]
+    fn a_setting_reaches_the_scenario_of_the_call() {
+        let set = ["flow.call.expired_use_slots=true".to_owned()];
+        let slots = |set: &[String]| {
+            let scenario = scenario("sbpn2", 0, set).unwrap();
+            let makeway_scenario::model::Source::Media(media) = &scenario.flows[0].source else {
+                panic!("the flow is not of kind media");
+            };
+            media.queue.expired_use_slots
+        };
+        assert!(slots(&set) && !slots(&[]));
+        assert!(scenario("sbpn2", 0, &["flow.call.slots=1".into()]).is_err());
+    }
 }

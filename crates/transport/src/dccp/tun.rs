@@ -13,6 +13,32 @@ use super::driver::Wire;
 use super::udp::lost;
 use super::wire::{PROTOCOL, Pseudo};
 
+/// Makes the interface `name` in the calling thread's network namespace, which goes away with the file: a packet is an IP packet, and reads
+/// do not wait. It needs CAP_NET_ADMIN.
+pub fn device(name: &str) -> io::Result<File> {
+    let device = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun")?;
+    // SAFETY: all zeroes is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        let message = format!("`{name}` is longer than the name of an interface, 15 bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: the descriptor is open, and TUNSETIFF reads and writes an `ifreq`.
+    if unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let flags = rustix::fs::fcntl_getfl(&device)?;
+    rustix::fs::fcntl_setfl(&device, flags | rustix::fs::OFlags::NONBLOCK)?;
+    Ok(device)
+}
+
 /// An interface, and the two addresses that talk over it.
 #[derive(Debug)]
 pub struct Tun {
@@ -28,28 +54,8 @@ impl Tun {
     /// Makes the interface `name`, which goes away with this value. It needs CAP_NET_ADMIN; `local` is this process's address,
     /// to which the kernel must have a route by the interface, `remote` the peer's.
     pub fn open(name: &str, local: Ipv4Addr, remote: Ipv4Addr) -> io::Result<Self> {
-        let device = File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/net/tun")?;
-        // SAFETY: all zeroes is a valid `ifreq`.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        if name.len() >= request.ifr_name.len() {
-            let message = format!("`{name}` is longer than the name of an interface, 15 bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-        // SAFETY: the descriptor is open, and TUNSETIFF reads and writes an `ifreq`.
-        if unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &mut request) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let flags = rustix::fs::fcntl_getfl(&device)?;
-        rustix::fs::fcntl_setfl(&device, flags | rustix::fs::OFlags::NONBLOCK)?;
         Ok(Self {
-            device,
+            device: device(name)?,
             local,
             remote,
             packet: Vec::new(),

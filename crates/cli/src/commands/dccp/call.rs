@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One call: sender, link and the kernel's socket.
+//! One call: sender, line and the kernel's socket.
 
 use std::net::Ipv4Addr;
-use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, bail, ensure};
@@ -15,11 +14,12 @@ use makeway_scenario::model::{Media, Scenario, Source};
 use makeway_transport::dccp::connection::Config;
 use makeway_transport::dccp::driver::{Clock, drive};
 use makeway_transport::dccp::kernel::Dccp;
-use makeway_transport::dccp::link::Link;
 use makeway_transport::dccp::tun::Tun;
 use makeway_transport::dccp::{Ccid, Connection, Ends, Event};
 
-use super::Count;
+use super::line::{Line, Queue};
+use super::reno::Downloads;
+use super::{Count, ip};
 
 const SERVICE: u32 = u32::from_be_bytes(*b"call");
 const PORT: u16 = 5004;
@@ -27,13 +27,19 @@ const PORT: u16 = 5004;
 /// Header of a datagram: its number among the units, which identifies creation time and class.
 const NUMBER: usize = size_of::<u64>();
 
-/// Sends the scenario's call for a time over a link of `line_rate` to the kernel. Returns audio, then video, and the largest delay of a datagram
-/// on its way to the sender.
+/// Packets that the line has room for: as guest.toml has it, ...
+const ALONE: usize = 10;
+/// ... and kernel.toml, where downloads share it.
+const SHARED: usize = 20;
+
+/// Sends the scenario's call for a time over a line of `line_rate` to the kernel, beside `tcp` downloads. Returns audio, then video, and the
+/// largest delay of a datagram on its way to the sender.
 pub fn call(
     scenario: &Scenario,
     line_rate: Rate,
     place: u8,
     seconds: u64,
+    tcp: u32,
 ) -> anyhow::Result<([Count; 2], Duration)> {
     let [Source::Media(media)] = scenario.flows.iter().map(|f| &f.source).collect::<Vec<_>>()[..]
     else {
@@ -46,9 +52,8 @@ pub fn call(
     let clock = Clock::new();
     let tun = interface(&format!("line{place}"), ours, kernel)?;
     let outward = tun.outward();
-    let mut line = Link::new(tun, clock, Duration::from_millis(40));
-    // The queue limit of guest.toml.
-    line.there.bottleneck = Some((line_rate, 10));
+    let queue = Queue::new(line_rate, if tcp > 0 { SHARED } else { ALONE });
+    let mut line = Line::new(tun, clock, queue.clone());
 
     let listener = Dccp::new(SERVICE, 3).context("the kernel has no DCCP")?;
     listener.listen(kernel, PORT)?;
@@ -79,6 +84,10 @@ pub fn call(
         }
     }
 
+    let downloads = match tcp {
+        0 => None,
+        count => Some(Downloads::begin(place, count, clock, queue)?),
+    };
     let begin = clock.now();
     let end = seconds * 1_000_000_000;
     let made: Vec<Unit> = Units::new(media, scenario.seed, 0)
@@ -111,6 +120,7 @@ pub fn call(
         connection.enqueue(clock.now(), datagram, Bytes::from(payload))?;
     }
     until(&mut connection, clock.now() + Duration::from_secs(2))?;
+    downloads.map_or(Ok(()), Downloads::end)?;
     connection.close(clock.now());
     until(&mut connection, clock.now() + Duration::from_secs(1))?;
     let arrivals = receiver.join().ok().context("the receiver panicked")??;
@@ -120,10 +130,8 @@ pub fn call(
 fn interface(name: &str, ours: Ipv4Addr, kernel: Ipv4Addr) -> anyhow::Result<Tun> {
     let tun = Tun::open(name, ours, kernel).context("cannot make a TUN interface")?;
     let address = format!("addr add {kernel}/24 dev {name}");
-    for words in [address, format!("link set {name} up")] {
-        let done = Command::new("ip").args(words.split(' ')).status()?;
-        ensure!(done.success(), "`ip {words}` failed");
-    }
+    ip(&address)?;
+    ip(&format!("link set {name} up"))?;
     Ok(tun)
 }
 

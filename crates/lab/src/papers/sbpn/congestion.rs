@@ -46,9 +46,14 @@ fn over(gains: &[Gain]) -> usize {
 /// Figures of Fig. 4 to 7; `at` is their set-up. Without a congested rate nothing is known.
 pub fn congested(gains: &[Gain], at: &str) -> Column {
     let [audio, video] = means(gains);
-    let rates = 100.0 * over(gains) as f64 / gains.len() as f64;
+    let is_known = |gain: &Gain| !(gain.fifo.mean + gain.audio.mean).is_nan();
+    let rates = match gains.iter().all(is_known) {
+        true => 100.0 * over(gains) as f64 / gains.len() as f64,
+        false => f64::NAN,
+    };
     // Where audio gains nothing, video may not fall.
     let falls = match -video {
+        falls if (falls + audio).is_nan() => f64::NAN,
         falls if falls <= 0.0 => 0.0,
         falls if audio <= 0.0 && falls > 0.0 => f64::INFINITY,
         falls => falls / audio,

@@ -100,7 +100,7 @@ pub const LOSS_30: Sweep = loss("loss/30", &["link.line.delay=15ms"]);
 /// The same where audio replaces video in a full queue.
 pub const LOSS_EVICT: Sweep = loss("loss/evict", &["flow.call.when_full=evict"]);
 /// Linux's DCCP of 2007: an expired packet uses its send time.
-const SLOTS: &str = "flow.call.expired_use_slots=true";
+pub const SLOTS: &str = "flow.call.expired_use_slots=true";
 /// As printed: Fig. 1 to 3, ...
 pub const LOSS_PRINTED: Sweep = loss("printed/loss/80", &[SLOTS]);
 /// ... 4, ...
@@ -444,9 +444,9 @@ pub struct Gain {
 }
 
 impl Gain {
-    /// Whether less than [`CONGESTED`] of the unmodified queue's audio is on time.
+    /// Whether less than [`CONGESTED`] of the unmodified queue's audio is on time. A rate that was not measured may be: it is not left out.
     pub fn is_congested(&self) -> bool {
-        self.fifo.mean < CONGESTED
+        self.fifo.mean.is_nan() || self.fifo.mean < CONGESTED
     }
 }
 
