@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The line of a call: a queue with a rate there, and delay both ways. Downloads may share the queue.
+//! The link of a call: a queue with a rate there, and delay both ways. Downloads may share the queue.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use makeway_transport::dccp::wire::IP_HEADER;
 /// One way.
 pub const DELAY: Duration = Duration::from_millis(40);
 
-/// The queue at the beginning of the line: packets leave in order of arrival, and one that finds it full is lost.
+/// The queue at the ingress of a link: packets leave in order of arrival, and one that finds it full is lost.
 #[derive(Clone, Debug)]
 pub struct Queue(Arc<Mutex<State>>);
 
@@ -21,14 +21,14 @@ pub struct Queue(Arc<Mutex<State>>);
 struct State {
     rate: Rate,
     most: usize,
-    /// When the last packet has left.
+    /// Departure of the last packet.
     idle: Instant,
-    /// Departures of those that wait.
+    /// Departures of the packets that wait.
     waiting: VecDeque<Instant>,
 }
 
 impl Queue {
-    /// Of a line of that rate, with room for `most` packets.
+    /// Empty queue of a link of that rate, with room for `most` packets.
     pub fn new(rate: Rate, most: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             rate,
@@ -38,7 +38,7 @@ impl Queue {
         })))
     }
 
-    /// When an IP packet that comes now has left; `None`: it is lost.
+    /// Departure of an IP packet that arrives now; `None`: it is dropped.
     pub fn leaves(&self, now: Instant, bytes: u64) -> Option<Instant> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while state.waiting.front().is_some_and(|at| *at <= now) {
@@ -76,7 +76,7 @@ impl UnderWay {
     }
 }
 
-/// The call's wire with the line before it.
+/// The call's wire with a link before it.
 #[derive(Debug)]
 pub struct Line<W> {
     wire: W,

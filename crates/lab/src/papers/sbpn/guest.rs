@@ -33,8 +33,7 @@ const RUNS: u32 = 30;
 const BESIDE: [u32; 3] = [600, 800, 1000];
 /// Reno flows.
 const FLOWS: u32 = 2;
-const GAIN: &str =
-    "audio's gain with the kernel's DCCP beside two Reno flows, 30 runs, points";
+const GAIN: &str = "audio's gain with the kernel's DCCP beside two Reno flows, 30 runs, points";
 
 /// Rows of the two measurements.
 struct Rows {
@@ -95,10 +94,7 @@ fn both(runs: u64) -> [Calls; 2] {
         tcp,
         set: set.iter().map(|set| (*set).to_owned()).collect(),
     };
-    [
-        calls(&BESIDE, FLOWS, &[SLOTS]),
-        calls(GUEST.points, 0, &[]),
-    ]
+    [calls(&BESIDE, FLOWS, &[SLOTS]), calls(GUEST.points, 0, &[])]
 }
 
 /// The kept measurement, or else a new one; the inner error is why no guest ran.
@@ -182,15 +178,13 @@ fn judge(claim: &mut Claim, rows: Result<Rows, VmError>) {
 
 /// Share of a class on time in one run; not a number where there is no such run, or nothing was sent in it.
 fn share(rows: &[Row], policy: &str, kbit: u32, run: u64, class: fn(&Row) -> Count) -> f64 {
-    let is_of = |row: &&Row| {
-        row.policy == policy && row.rate == u64::from(kbit) && row.run == run
-    };
+    let is_of = |row: &&Row| row.policy == policy && row.rate == u64::from(kbit) && row.run == run;
     let count = rows.iter().find(is_of).map(class);
     let count = count.filter(|count| count.made > 0);
     count.map_or(f64::NAN, |count| count.on_time_share())
 }
 
-/// What a class gains in one run: both policies had the same call.
+/// Gain of a class in one run: both policies had the same call.
 fn more(rows: &[Row], kbit: u32, run: u64, class: fn(&Row) -> Count) -> f64 {
     let [before, after] = POLICIES.map(|policy| share(rows, policy, kbit, run, class));
     after - before
@@ -331,7 +325,12 @@ mod tests {
             "congested rates at which audio gains over 10 %, %",
             "video falls by audio's gain",
         ];
-        assert!(figures.map(|name| column.figure(name).unwrap().mean).iter().all(|x| x.is_nan()));
+        assert!(
+            figures
+                .map(|name| column.figure(name).unwrap().mean)
+                .iter()
+                .all(|x| x.is_nan())
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ const OWED: &str = "As printed it takes runs of 10 minutes under the paper's SQF
 pub struct Columns<'a> {
     /// Ours, with those of the paper's SQF beside them.
     pub ours: &'a Results,
-    /// The paper's SQF in the place of ours; `None` where a run is shorter than the paper's, or there is none of it.
+    /// The paper's SQF instead of ours; `None` where a run is shorter than the paper's, or there is none of it.
     printed: Option<Results>,
 }
 
@@ -24,9 +24,8 @@ impl<'a> Columns<'a> {
             ours: r,
             printed: has_all.then(|| {
                 let ours = || r.cells().filter(|(key, _)| !is_printed(key));
-                // Behind ours, so that they stand in their place.
-                let theirs =
-                    ours().filter_map(|(key, _)| Some((key, r.get(&as_printed(key))?)));
+                // Behind ours, which they replace.
+                let theirs = ours().filter_map(|(key, _)| Some((key, r.get(&as_printed(key))?)));
                 let each = ours().chain(theirs);
                 each.map(|(key, runs)| (key.clone(), runs.to_vec()))
                     .collect()

@@ -78,7 +78,7 @@ pub fn fig8(c: &Columns<'_>) -> Claim {
     }
 }
 
-/// What the runs show of the cause: the threshold by downloads, and how one thing changed alone moves it.
+/// Cause, as far as the runs show it: the threshold by downloads, and how one thing changed alone moves it.
 fn why(r: &Results) -> String {
     let judged = match r[runs::unpaced()].len() {
         1 => "by the middle one of three runs each".to_owned(),
