@@ -38,7 +38,7 @@ fn threshold(figures: &[(u32, Estimate)]) -> f64 {
 fn begins(threshold: f64) -> String {
     match threshold {
         x if x.is_nan() => NOT_MEASURED.into(),
-        NONE => "at no delta tried".into(),
+        x if x == NONE => "at no delta tried".into(),
         x => format!("from {x} ms on"),
     }
 }
