@@ -218,6 +218,8 @@ prop_compose! {
         let weights = weights.into_iter().map(|(user, weight)| (UserId(user % users), weight));
         Config {
             drop_from: if tail { DropFrom::Tail } else { DropFrom::Head },
+            // The default and others, none among them.
+            least_cost: Bytes::new(if seed.is_multiple_of(2) { 256 } else { seed / 2 % 600 }),
             quantum: Bytes::new(quantum),
             users,
             weights: weights.collect(),
@@ -341,6 +343,6 @@ contract! {
     csfq: Discipline::Csfq, built;
     harvest: Discipline::Harvest, built;
     confucius: Discipline::Confucius, built;
-    sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::new(c.limits, c.drop_from, c.seed));
-    sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::new(c.limits, c.drop_from, c.seed));
+    sqf_by_heaps: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Heaps>::counting(c.limits, c.drop_from, c.least_cost.get() as u32, c.seed));
+    sqf_by_tree: Discipline::Sqf, |c: &Config| Box::new(Sqf::<Tree>::counting(c.limits, c.drop_from, c.least_cost.get() as u32, c.seed));
 }

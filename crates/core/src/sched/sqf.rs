@@ -93,8 +93,8 @@ impl<O: Order> Sqf<O> {
         Self::counting(limits, drop_from, LEAST_COST, seed)
     }
 
-    /// A packet counts `least_cost` bytes at least.
-    fn counting(limits: Limits, drop_from: DropFrom, least_cost: u32, seed: u64) -> Self {
+    /// The same, but that a packet counts `least_cost` bytes at least when queues are compared, or its own with 0.
+    pub fn counting(limits: Limits, drop_from: DropFrom, least_cost: u32, seed: u64) -> Self {
         Self {
             queues: Queues::new(limits, least_cost, seed),
             drop_from,

@@ -58,7 +58,8 @@ impl Model {
     pub(super) fn cost(&self, pkt: &Packet) -> u64 {
         use Discipline::{Fq, Hier, Pfq, Sqf};
         let least = match self.config.discipline {
-            Sqf | Hier | Fq | Pfq => 256,
+            Sqf => self.config.least_cost.get(),
+            Hier | Fq | Pfq => 256,
             _ => 0,
         };
         pkt.len().get().max(least)

@@ -50,6 +50,8 @@ pub struct Config {
     pub discipline: Discipline,
     pub limits: Limits,
     pub drop_from: DropFrom,
+    /// Parameter of `sqf`.
+    pub least_cost: Bytes,
     pub quantum: Bytes,
     pub users: u32,
     pub weights: Vec<(UserId, u32)>,
@@ -75,6 +77,7 @@ impl Config {
             discipline,
             limits,
             drop_from: DropFrom::default(),
+            least_cost: SqfParams::default().least_cost,
             quantum: FqParams::default().quantum,
             users: env.users,
             weights: Vec::new(),
@@ -112,7 +115,7 @@ impl Config {
             Discipline::Pfq => Spec::Pfq(PfqParams { quantum, drop_from }),
             Discipline::Sqf => Spec::Sqf(SqfParams {
                 drop_from,
-                ..SqfParams::default()
+                least_cost: self.least_cost,
             }),
             Discipline::Hier => Spec::Hier(HierParams { quantum, drop_from }),
             Discipline::Red => Spec::Red(red),
