@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `rate` of media: the rate controller of a sender.
 
+use std::str::FromStr;
+
 use makeway_core::param::Refusal;
 use makeway_core::rate::Config;
 
@@ -9,6 +11,27 @@ use crate::error::{ScenarioError, did_you_mean, list};
 use crate::queue::refused;
 use crate::section::{Section, read as read_item, string, text};
 
+/// A controller by its name, or a rate that stays. Only a scenario has the name `external`: a call of `makeway send` has nobody to set its rate.
+struct Named(Config);
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == Config::EXTERNAL {
+            return Ok(Self(Config::External(Config::FIRST)));
+        }
+        text.parse().map(Self).map_err(|_| {
+            format!(
+                "`{text}` is not a controller or a rate: write {}, {}, or a rate of {} or more, like 2mbit",
+                Config::NAMES.join(", "),
+                Config::EXTERNAL,
+                Config::LEAST
+            )
+        })
+    }
+}
+
 /// Value of `rate`: the name of a controller, a table with its parameters, or a constant rate.
 pub(crate) fn read(s: &Section<'_>) -> Result<Config, ScenarioError> {
     let name = s.name("rate");
@@ -16,7 +39,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Config, ScenarioError> {
         return Err(s.origin.error(format!("`{name}` is missing")));
     };
     let Value::Table(table) = &item.value else {
-        return read_item(item, &name);
+        return read_item::<Named>(item, &name).map(|named| named.0);
     };
     let Some(kind) = table.get("kind") else {
         return Err(item
@@ -24,14 +47,15 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Config, ScenarioError> {
             .error(format!("`{name}.kind` is missing: write `kind = \"tfrc\"`")));
     };
     let word = string(&kind.item, &format!("{name}.kind"))?;
-    if !Config::NAMES.contains(&word) {
+    let known = || Config::NAMES.into_iter().chain([Config::EXTERNAL]);
+    if !known().any(|one| one == word) {
         return Err(kind.item.origin.error(format!(
             "`{name}.kind` is `{word}`: choose among {}{}",
-            list(Config::NAMES),
-            did_you_mean(word, Config::NAMES)
+            list(known()),
+            did_you_mean(word, known())
         )));
     }
-    let mut config: Config = read_item(&kind.item, &name)?;
+    let Named(mut config) = read_item(&kind.item, &name)?;
     let mut keys = vec!["kind".to_owned()];
     config.fields(&mut |key, _, _| keys.push(key.into()));
     let known: Vec<&str> = keys.iter().map(String::as_str).collect();

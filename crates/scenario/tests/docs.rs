@@ -68,8 +68,12 @@ fn controllers() -> String {
     let mut table = String::from(
         "| controller | key | meaning | values | default |\n| --- | --- | --- | --- | --- |\n",
     );
-    for name in rate::Config::NAMES {
-        let mut config: rate::Config = name.parse().unwrap();
+    let named = rate::Config::NAMES.map(|name| (name, name.parse::<rate::Config>().unwrap()));
+    let external = (
+        rate::Config::EXTERNAL,
+        rate::Config::External(rate::Config::FIRST),
+    );
+    for (name, mut config) in named.into_iter().chain([external]) {
         config.fields(&mut |key, about, slot: &mut dyn Slot| {
             let default = match slot.shown() {
                 none if none.is_empty() => "none".into(),

@@ -217,3 +217,20 @@ fn a_sender_without_traffic_is_refused() {
     let error = parse(bare, "call.toml", Path::new("."), &[]).unwrap_err();
     assert!(error.to_string().contains("makes nothing"), "{error}");
 }
+
+#[test]
+fn a_rate_from_outside_has_a_first_one() {
+    let rate = |text: &str| read("rate = \"300kbit\"", text).map(|media| media.rate);
+    let external = |bps| Ok(Config::External(Rate::from_bps(bps)));
+    assert_eq!(rate("rate = \"external\""), external(300_000));
+    assert_eq!(rate("rate = { kind = \"external\" }"), external(300_000));
+    let of = |first: &str| rate(&format!("rate = {{ kind = \"external\", {first} }}"));
+    assert_eq!(of("first = \"1mbit\""), external(1_000_000));
+    assert_eq!(of("first = \"0bit\""), external(0));
+    let error = of("first = \"2000gbit\"").unwrap_err();
+    assert!(error.contains("a rate from 0bit to 1000gbit"), "{error}");
+    let error = of("last = \"1mbit\"").unwrap_err();
+    assert!(error.contains("(keys: kind and first)"), "{error}");
+    let error = rate("rate = { kind = \"externl\" }").unwrap_err();
+    assert!(error.contains("did you mean `external`?"), "{error}");
+}

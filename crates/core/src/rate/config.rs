@@ -14,7 +14,7 @@ use super::packets::PacketsReceiver;
 use super::scream::{Scream, ScreamParams};
 use super::tfrc::{Tfrc, TfrcParams, TfrcReceiver};
 use super::{Arrival, Feedback, FeedbackError, RateController, Reporter, Start};
-use crate::param::{self, Refusal, Visitor};
+use crate::param::{self, Ranged, Refusal, Visitor};
 use crate::units::{Duration, Instant, Rate};
 
 /// Gives each controller its place in [`Config`], [`AnyController`] and the names: its line here, its half of [`Config::reporter`] and its own
@@ -55,7 +55,12 @@ macro_rules! controllers {
             /// Shows the parameters to `visit`, by the keys of a scenario's `rate`.
             pub fn fields(&mut self, visit: &mut Visitor<'_>) {
                 match self {
-                    Self::Fixed(_) | Self::External(_) => {}
+                    Self::Fixed(_) => {}
+                    Self::External(first) => {
+                        let about = "rate until the first one from outside; of 0bit nothing is sent";
+                        let rates = Rate::default()..=Rate::from_bps(1_000_000_000_000);
+                        visit("first", about, &mut Ranged(first, rates));
+                    }
                     $(Self::$variant(params) => params.fields(visit),)*
                 }
             }
@@ -130,6 +135,10 @@ controllers! {
 }
 
 impl Config {
+    /// Name of [`Config::External`], which only a program that sets the rate can use: it is not among [`Config::NAMES`].
+    pub const EXTERNAL: &'static str = "external";
+    /// Rate of [`Config::External`] until the first estimate, where none is given; that of GCC.
+    pub const FIRST: Rate = Rate::from_bps(300_000);
     /// The least rate that stays: one packet in some seconds.
     pub const LEAST: Rate = Rate::from_bps(1000);
 
@@ -188,7 +197,7 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(rate) => rate.fmt(f),
-            other => f.write_str(other.name().unwrap_or("external")),
+            other => f.write_str(other.name().unwrap_or(Self::EXTERNAL)),
         }
     }
 }
@@ -357,6 +366,10 @@ mod tests {
         for wrong in ["999bit", "0bit", "bbr", ""] {
             assert!(wrong.parse::<Config>().is_err(), "{wrong}");
         }
+        let mut external = Config::External(Config::FIRST);
+        assert_eq!(external.set("first", "0bit"), Ok(()));
+        assert_eq!(external, Config::External(Rate::default()));
+        assert!(external.set("first", "2000gbit").is_err() && external.check().is_ok());
         let mut external = Config::External(Rate::from_bps(1000)).controller();
         assert!(external.set_estimate(Rate::from_bps(2000), None));
         assert_eq!(external.rate(), Rate::from_bps(2000));
