@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![doc = include_str!("../README.md")]
 
+pub mod observe;
+
 use std::sync::Arc;
 
+use makeway_core::rate::packets::PacketsReceiver;
 use makeway_core::rate::{
-    AnyController, AnyReporter, Arrival, Feedback, RateController, Report, Reporter,
+    AnyController, AnyReporter, Arrival, Config, Feedback, RateController, Report, Reporter,
 };
 use makeway_core::send::{self, AnyPolicy, Event, Sender};
-use makeway_core::units::{Duration, Instant};
+use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::delivery::{Came, Class, Errors};
 use makeway_report::flow::{Received, Sent};
 use makeway_report::interval::Interval;
 use makeway_scenario::departures::{Unit, Units};
 use makeway_scenario::model::{self, Traffic};
+use observe::{Observation, Observer};
 
 /// A stream that always has more keeps this number of datagrams waiting; chosen by us, so that they are fresh.
 const AHEAD: u32 = 2;
@@ -43,6 +47,8 @@ pub struct MediaFlow {
     pub errors: Errors,
     /// Rate allowed at the beginning of each step, bit/s.
     pub rates: Vec<f64>,
+    /// Observer, where a program sets the rate.
+    observer: Option<Box<Observer>>,
 }
 
 /// A class that always has more.
@@ -94,7 +100,11 @@ impl MediaFlow {
             });
         Self {
             sender: Sender::new(media.queue, media.rate.controller(), media.policy),
-            reporter: media.rate.reporter(),
+            reporter: match media.rate {
+                // A program that sets the rate knows no more than SCReAM and GCC do.
+                Config::External(_) => AnyReporter::Packets(PacketsReceiver::default()),
+                _ => media.rate.reporter(),
+            },
             start,
             units,
             streams: streams.collect(),
@@ -106,6 +116,7 @@ impl MediaFlow {
             waiting: 0,
             errors: Errors::default(),
             rates: Vec::with_capacity(interval.steps().len()),
+            observer: None,
             media: Arc::clone(media),
         }
     }
@@ -212,6 +223,9 @@ impl MediaFlow {
         };
         let unit = transmit.payload;
         self.sent.count(interval, now.as_nanos());
+        if let Some(observer) = &mut self.observer {
+            observer.on_sent(now, transmit.sequence, unit.bytes);
+        }
         let rtt = self
             .sender
             .rate()
@@ -231,8 +245,14 @@ impl MediaFlow {
 
     /// When the application makes something, or the sender may send or has a timer that runs out, after `now`.
     pub fn next(&self) -> Option<Instant> {
-        let made = self.units.next_at().map(|at| self.after_start(at));
-        let timer = self.sender.poll_timeout().map(|at| self.on_tick(at));
+        self.next_from(Instant::ZERO)
+    }
+
+    /// As [`MediaFlow::next`], and not before `now`: a new rate may make packets due that left later by the old one.
+    pub fn next_from(&self, now: Instant) -> Option<Instant> {
+        let made = self.units.next_at().map(|at| self.after_start(at).max(now));
+        let timer = self.sender.poll_timeout();
+        let timer = timer.map(|at| self.on_tick(at.max(now)));
         match (made, timer) {
             (Some(made), Some(timer)) => Some(made.min(timer)),
             (made, timer) => made.or(timer),
@@ -317,6 +337,9 @@ impl MediaFlow {
 
     /// Feedback arrives at the sender; refused feedback is counted.
     pub fn heed(&mut self, now: Instant, feedback: &Feedback, interval: Interval) {
+        if let Some(observer) = &mut self.observer {
+            observer.on_report(now, feedback);
+        }
         let heeded = self.sender.handle_feedback(now, feedback).is_ok();
         if let AnyController::Abrc(abrc) = self.sender.rate()
             && heeded
@@ -326,6 +349,36 @@ impl MediaFlow {
             self.errors.count(abrc.packets_waiting(), self.waiting);
         }
         self.hear(interval);
+    }
+
+    /// Begins to observe a flow whose rate is set from outside; whether it is one. Observations are then to be read, since each delay of
+    /// an interval is kept.
+    pub fn observe(&mut self, now: Instant) -> bool {
+        let is_external = matches!(self.sender.rate(), AnyController::External(_));
+        if is_external {
+            self.observer
+                .get_or_insert_with(|| Box::new(Observer::new(now)));
+        }
+        is_external
+    }
+
+    /// The interval from the last observation to `now`; `None`: it is not observed.
+    pub fn observation(&mut self, now: Instant) -> Option<Observation> {
+        let (rate, backlog) = (self.sender.rate().rate(), self.sender.backlog());
+        let observer = self.observer.as_mut()?;
+        Some(observer.take(now, rate, backlog))
+    }
+
+    /// Sets the rate from outside, in payload, and the RTT by the reports so far, by which a sender knows the late datagrams. Whether the
+    /// rate changes: not if it is the same, or that of a controller.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate, interval: Interval) -> bool {
+        let rtt = self.observer.as_ref().and_then(|observer| observer.rtt());
+        let before = self.sender.rate().rate();
+        let is_set = self
+            .sender
+            .change_rate(now, |controller| controller.set_estimate(rate, rtt));
+        self.hear(interval);
+        is_set && before != rate
     }
 
     /// Notes what the controller allows.
