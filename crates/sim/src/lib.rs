@@ -2,7 +2,7 @@
 #![doc = include_str!("../README.md")]
 //! # Modules
 //!
-//! - [`run`]: a scenario in, a report out;
+//! - [`run`]: a scenario in, a report out; [`Session`]: a run that pauses;
 //! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;
 //! - [`trace`]: what happens to packets, as files that other programs read;
 //! - [`tcp`]: senders and receivers of TCP, as state machines;
@@ -16,6 +16,7 @@ mod error;
 mod flow;
 mod port;
 mod run;
+mod session;
 mod steer;
 mod step;
 pub mod tcp;
@@ -25,6 +26,8 @@ mod world;
 
 pub use build::{Options, PHASE};
 pub use error::RunError;
+pub use makeway_endpoints::observe::{Amount, Delays, Observation};
 pub use makeway_report::interval::Progress;
 pub use run::{Outcome, run, run_in_full, run_steered, run_traced};
+pub use session::{ControlError, Controlled, Session};
 pub use steer::Ports;

@@ -120,7 +120,7 @@ fn go<T: Trace>(
 }
 
 /// Everything arrives that is under way, and is reported.
-fn conclude<T: Trace>(
+pub(crate) fn conclude<T: Trace>(
     scenario: &Scenario,
     mut world: World<T>,
     interval: Interval,

@@ -2,8 +2,9 @@
 //! Flows with a sender of their own: packets one way, feedback the other.
 
 use makeway_core::packet::Ecn;
-use makeway_core::units::Instant;
+use makeway_core::units::{Instant, Rate};
 use makeway_endpoints::MediaFlow;
+use makeway_endpoints::observe::Observation;
 
 use super::{World, set_lazily};
 use crate::arena::{Body, Transit};
@@ -17,6 +18,36 @@ impl<T: Trace> World<T> {
         match &mut flow.kind {
             Kind::Media(media) => Some((media, flow.stop)),
             _ => None,
+        }
+    }
+
+    /// Begins to observe the sender of a flow; whether its rate is set from outside.
+    pub fn observe(&mut self, number: u32) -> bool {
+        let now = self.now;
+        self.media(number)
+            .is_some_and(|(media, _)| media.observe(now))
+    }
+
+    /// The interval of an observed flow until `now`, which is not before the last event.
+    pub fn observation(&mut self, now: Instant, number: u32) -> Option<Observation> {
+        let (media, _) = self.media(number)?;
+        media.observation(now)
+    }
+
+    /// The sender of a flow may send at `rate` from `now` on, which is not before the last event.
+    #[cold]
+    pub fn set_sender_rate(&mut self, now: Instant, number: u32, rate: Rate) {
+        self.now = self.now.max(now);
+        let (now, interval) = (self.now, self.interval);
+        let source = self.sources().send(number);
+        let start = self.flows[number as usize].start;
+        let Some((media, _)) = self.media(number) else {
+            return;
+        };
+        // With the same rate nothing moves, not even the order of simultaneous events; before its start a flow waits for that.
+        if media.set_rate(now, rate, interval) && start < now {
+            let next = media.next_from(now);
+            self.agenda.set_or_clear(source, next);
         }
     }
 
