@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scenario, and a run of it in simulated time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_report::model::{FlowReport, QueueReport, Report};
 use makeway_report::{html, json, table};
-use makeway_sim::{Options, run_in_full};
+use makeway_sim::{Options, Outcome, run_in_full};
 use makeway_store::part::figures;
 use makeway_store::plan::{Axis, Source, digest};
 use makeway_store::table::{Column, Table as Columns};
@@ -22,15 +22,20 @@ use crate::table::Table;
 #[pyclass(frozen, module = "makeway._makeway")]
 pub struct Scenario {
     source: Source,
-    model: makeway_scenario::Scenario,
+    model: Arc<makeway_scenario::Scenario>,
 }
 
 impl Scenario {
     fn new(source: Source) -> PyResult<Self> {
         guarded(|| {
-            let model = source.read(&[]).map_err(store_error)?;
+            let model = Arc::new(source.read(&[]).map_err(store_error)?);
             Ok(Self { source, model })
         })
+    }
+
+    /// Its meaning.
+    pub fn model(&self) -> Arc<makeway_scenario::Scenario> {
+        Arc::clone(&self.model)
     }
 }
 
@@ -79,6 +84,12 @@ impl Scenario {
         self.source.set.clone()
     }
 
+    /// Text, name and folder, from which [`Scenario::parse`] and the settings make it again.
+    #[getter]
+    fn source(&self) -> (&str, &str, &Path) {
+        (&self.source.text, &self.source.file, &self.source.folder)
+    }
+
     #[getter]
     fn warnings(&self) -> Vec<String> {
         makeway_scenario::warnings(&self.model)
@@ -111,16 +122,7 @@ impl Scenario {
                 outcome.map_err(|error| RunError::new_err(error.to_string()))
             })?;
             signals.result()?;
-            let mut report = outcome.report;
-            report
-                .warnings
-                .extend(makeway_scenario::warnings(&self.model));
-            Ok(Run {
-                report,
-                replication,
-                fingerprint: outcome.fingerprint,
-                hops: outcome.hops,
-            })
+            Ok(Run::new(outcome, &self.model, replication))
         })
     }
 
@@ -147,6 +149,20 @@ pub struct Run {
     fingerprint: u64,
     #[pyo3(get)]
     hops: u64,
+}
+
+impl Run {
+    /// Run of a scenario and of one of its replications.
+    pub fn new(outcome: Outcome, scenario: &makeway_scenario::Scenario, replication: u64) -> Self {
+        let mut report = outcome.report;
+        report.warnings.extend(makeway_scenario::warnings(scenario));
+        Self {
+            report,
+            replication,
+            fingerprint: outcome.fingerprint,
+            hops: outcome.hops,
+        }
+    }
 }
 
 #[pymethods]

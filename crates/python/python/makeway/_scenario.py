@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from makeway import _makeway
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from makeway._makeway import Table
@@ -42,6 +43,11 @@ def _toml(value: Setting) -> str:
     raise TypeError(f"a setting of {type(value).__name__}: give text, a number, True or False, a list or a dictionary")
 
 
+def _again(text: str, file: str, folder: Path, settings: list[str]) -> Scenario:
+    inner = _makeway.Scenario.parse(text, file, folder)
+    return Scenario._of(inner.set(settings) if settings else inner)
+
+
 class Scenario:
     """A scenario that has been read and checked.
 
@@ -66,6 +72,10 @@ class Scenario:
         scenario = cls.__new__(cls)
         scenario._inner = inner
         return scenario
+
+    def __reduce__(self) -> tuple[Callable[..., Scenario], tuple[Any, ...]]:
+        """For copies and other processes: the text travels, the traces that it names do not."""
+        return _again, (*self._inner.source, self._inner.settings)
 
     def set(self, settings: Mapping[str, Setting]) -> Scenario:
         """With other values of keys, named as after `makeway run --set`: `link.line.rate`."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -151,3 +153,15 @@ def test_a_sweep_has_values_of_a_range() -> None:
     for value in mw.geom("1mbit", "20mbit", 7):
         scenario.set({"link.line.rate": value})
     assert DISCIPLINE in repr(scenario.sweep({DISCIPLINE: "fifo"}).plan.axes)
+
+
+def test_a_copy_is_the_same_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = mw.Scenario(TEXT).set({"link.line.rate": "2mbit"})
+    kept = pickle.dumps(scenario)
+    # Elsewhere, as in another process.
+    monkeypatch.chdir(tmp_path)
+    for again in (pickle.loads(kept), copy.deepcopy(scenario)):
+        assert again.digest == scenario.digest
+        assert again._inner.source == scenario._inner.source
+        assert again._inner.settings == scenario._inner.settings == ["link.line.rate=2mbit"]
+        assert again.run().fingerprint == scenario.run().fingerprint
