@@ -4,11 +4,13 @@
 //!
 //! - `scenario`: a scenario and its run; `sweep`: plans, stores, and the runs of a worker;
 //! - `table`: tables as Arrow streams; `errors`: exceptions, also of a panic;
-//! - `scheduler`, `sender`: a discipline and a sender by themselves.
+//! - `scheduler`, `sender`: a discipline and a sender by themselves;
+//! - `gym`: runs that pause while a program sets a rate.
 
 use pyo3::prelude::*;
 
 mod errors;
+mod gym;
 mod scenario;
 mod scheduler;
 mod sender;
@@ -20,6 +22,8 @@ mod table;
 mod _makeway {
     #[pymodule_export]
     use super::errors::{RunError, ScenarioError, SimulatorPanic, StoreError};
+    #[pymodule_export]
+    use super::gym::{Episodes, rate_bps};
     #[pymodule_export]
     use super::scenario::{Run, Scenario};
     #[pymodule_export]
@@ -36,6 +40,7 @@ mod _makeway {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("OBSERVED", super::gym::NAMES.to_vec())?;
         module.add("SIMULATOR", makeway_store::CODE)
     }
 }
