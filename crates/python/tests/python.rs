@@ -70,7 +70,9 @@ fn succeeds(command: &mut Command) -> String {
 
 #[test]
 fn its_own_tests_pass() {
-    if !has("pytest, polars, pandas, pyarrow, duckdb, distributed, matplotlib, nbclient") {
+    let libraries =
+        "pytest, polars, pandas, pyarrow, duckdb, distributed, matplotlib, nbclient, gymnasium";
+    if !has(libraries) {
         return skip(SKIPPED);
     }
     let (_folder, mut python) = installed();

@@ -10,7 +10,7 @@
     store = sweep.run("out/sweep")           # only the runs that it lacks
     store.estimates()
 
-Documentation: docs/python.md.
+`makeway.gym` has environments of Gymnasium in which an agent sets the rate of a flow. Documentation: docs/python.md.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from makeway._scenario import Run, Scenario, Setting
 from makeway._sweep import Store, Summary, Sweep, geom, lin
 
 if TYPE_CHECKING:
-    from makeway import plot
+    from makeway import gym, plot
 
 __all__ = [
     "SIMULATOR",
@@ -51,15 +51,16 @@ __all__ = [
     "__version__",
     "dask",
     "geom",
+    "gym",
     "lin",
     "plot",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """`makeway.plot` needs matplotlib, so it is imported at its first use."""
-    if name == "plot":
+    """`makeway.plot` needs matplotlib and `makeway.gym` Gymnasium, so each is imported at its first use."""
+    if name in ("gym", "plot"):
         import importlib
 
-        return importlib.import_module("makeway.plot")
+        return importlib.import_module(f"makeway.{name}")
     raise AttributeError(f"module 'makeway' has no attribute {name!r}")
