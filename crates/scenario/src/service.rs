@@ -2,6 +2,7 @@
 //! `makeway.toml`: the interfaces that `makeway service` shapes, read and checked as scenarios are.
 
 mod autorate;
+mod backend;
 mod link;
 mod web;
 
@@ -18,6 +19,7 @@ use crate::field::{Field, RATE, Values};
 use crate::section::{Section, text};
 
 pub use autorate::{AUTORATE, Autorate};
+pub use backend::{IN_THE_KERNEL, Missing};
 pub use web::{LineServer, WEB, Web};
 
 const IDENTITIES: [&str; 5] = ["5-tuple", "src-port", "src-host", "dst-host", "host-pair"];
@@ -86,6 +88,13 @@ pub struct Shaped {
     pub autorate: Option<Autorate>,
 }
 
+impl Shaped {
+    /// A setting that its backend does not have; `None` for each interface that [`parse`] returns.
+    pub fn missing(&self) -> Option<Missing> {
+        backend::missing(self)
+    }
+}
+
 /// Reads the file's `text`; `file` is its name in errors.
 ///
 /// # Errors
@@ -102,7 +111,7 @@ pub fn parse(text: &str, file: &str) -> Result<Service, ScenarioError> {
             ));
         };
         for entry in &table.entries {
-            interfaces.push(interface(entry)?);
+            interfaces.push(checked(entry)?);
         }
     }
     let web = top
@@ -110,6 +119,16 @@ pub fn parse(text: &str, file: &str) -> Result<Service, ScenarioError> {
         .map(|section| web::read(&section))
         .transpose()?;
     Ok(Service { interfaces, web })
+}
+
+/// An interface whose backend has all that it asks for.
+fn checked(entry: &Entry) -> Result<Shaped, ScenarioError> {
+    let interface = interface(entry)?;
+    let Some(Missing { key, why }) = interface.missing() else {
+        return Ok(interface);
+    };
+    let s = Section::named("interface", entry, &[FIELDS])?;
+    Err(s.at(key).error(format!("`{}`: {why}", s.name(key))))
 }
 
 fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
@@ -145,20 +164,6 @@ fn interface(entry: &Entry) -> Result<Shaped, ScenarioError> {
         None => (Discipline::Makeway, s.origin),
     };
     let limit = limit(&s)?;
-    if backend == "cake" {
-        if discipline != Discipline::Cake {
-            return Err(at.error(format!(
-                "`{}` is {discipline}, which is not in the kernel's cake: leave it out, or write `backend = \"auto\"`",
-                s.name("discipline")
-            )));
-        }
-        if let Some((_, at)) = s.string("limit")? {
-            return Err(at.error(format!(
-                "`{}` is not in the kernel's cake, which bounds its memory by the rate: leave it out, or write `backend = \"nfqueue\"`",
-                s.name("limit")
-            )));
-        }
-    }
     let mut spec = discipline.spec();
     let parameters = parameters(&s, &mut spec)?;
     let weights = weights(&s)?;

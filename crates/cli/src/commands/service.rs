@@ -225,17 +225,22 @@ fn described(interface: &Shaped) -> String {
     format!("{}: {}", interface.name, settings_of(interface))
 }
 
-/// `upload 20mbit, download 50mbit by makeway`.
+/// `upload 20mbit, download 50mbit by makeway`, `upload 20mbit by cake in the kernel, download not shaped`.
 fn settings_of(interface: &Shaped) -> String {
-    let rate = |what: &str, rate: Option<_>| match rate {
-        Some(rate) => format!("{what} {rate}"),
-        None => format!("{what} unshaped"),
+    let place = match interface.backend.as_str() {
+        "bpf" | "cake" => " in the kernel",
+        "nfqueue" => " in the packet queue",
+        _ => "",
+    };
+    let by = format!("by {}{place}", interface.discipline);
+    let rates = match (interface.upload, interface.download) {
+        (Some(upload), Some(download)) => format!("upload {upload}, download {download} {by}"),
+        (Some(upload), None) => format!("upload {upload} {by}, download not shaped"),
+        (None, Some(download)) => format!("upload not shaped, download {download} {by}"),
+        (None, None) => "not shaped".into(),
     };
     format!(
-        "{}, {} by {}{}",
-        rate("upload", interface.upload),
-        rate("download", interface.download),
-        interface.discipline,
+        "{rates}{}",
         interface
             .autorate
             .as_ref()

@@ -493,6 +493,44 @@ mod tests {
         assert_eq!(default_packets("1gbit"), 833);
     }
 
+    /// The reader of the file knows neither the programs nor the maps of the kernel.
+    #[cfg(feature = "bpf")]
+    #[test]
+    fn a_file_may_ask_of_bpf_qdiscs_for_their_disciplines_and_for_limits_that_fit_their_maps() {
+        use makeway_gateway::bpf::{Plan, has_program};
+        use makeway_scenario::service::{IN_THE_KERNEL, parse};
+
+        for discipline in Discipline::ALL {
+            let is_there = has_program(discipline);
+            assert_eq!(
+                IN_THE_KERNEL.contains(&discipline),
+                is_there,
+                "{discipline}"
+            );
+            if is_there {
+                let config = asked(&format!("--discipline {discipline}")).unwrap();
+                let (direction, config) = &config.directions[0];
+                Plan::of(Backend::Bpf, *direction, config).unwrap();
+            }
+        }
+        // 2^17 packets and 16 MiB.
+        for (text, fits) in [
+            ("11184 packets", true),
+            ("11185 packets", false),
+            ("8388kB", true),
+            ("8389kB", false),
+        ] {
+            let rate = Rate::from_bps(20_000_000);
+            let limits = limits(&[limit(text).unwrap()], rate, Framing::default(), 1500);
+            let does_fit = limits.packets <= 1 << 17 && limits.bytes.get() <= 16 << 20;
+            assert_eq!(does_fit, fits, "{text}: {limits:?}");
+            let file = format!(
+                "[interface.wan0]\nupload = \"20mbit\"\nbackend = \"bpf\"\nlimit = \"{text}\"\n"
+            );
+            assert_eq!(parse(&file, "makeway.toml").is_ok(), fits, "{text}");
+        }
+    }
+
     #[test]
     fn a_limit_that_is_asked_for_is_the_one_that_counts() {
         let ask =

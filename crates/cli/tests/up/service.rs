@@ -313,8 +313,16 @@ fn check_says_what_a_file_asks_for_or_the_line_of_its_error() {
         ended(command)
     };
     fs::write(&file, NEAR).unwrap();
-    let said = "near: upload 8mbit, download unshaped by makeway\n";
+    let said = "near: upload 8mbit by makeway in the packet queue, download not shaped\n";
     assert_eq!(check(&file), (true, said.into()));
+    let cake = "[interface.near]\nupload = \"8mbit\"\nbackend = \"cake\"\n";
+    fs::write(&file, cake).unwrap();
+    let said = "near: upload 8mbit by cake in the kernel, download not shaped\n";
+    assert_eq!(check(&file), (true, said.into()));
+    fs::write(&file, format!("{cake}discipline = \"fq\"\n")).unwrap();
+    let (ok, said) = check(&file);
+    let line = "makeway.toml:4: `interface.near.discipline`";
+    assert!(!ok && said.contains(line), "{said}");
     fs::write(&file, NEAR.replace("8mbit", "8")).unwrap();
     let (ok, said) = check(&file);
     let line = "makeway.toml:2: `interface.near.upload`";

@@ -101,7 +101,10 @@ fn changed(now: &Shaped, change: &Change) -> Result<Shaped, String> {
         };
         want.weights = weights.iter().map(one).collect::<Result<_, _>>()?;
     }
-    Ok(want)
+    match want.missing() {
+        Some(missing) => Err(missing.why),
+        None => Ok(want),
+    }
 }
 
 /// `upload 19mbit to 15mbit, discipline makeway to fq`.
@@ -114,7 +117,7 @@ pub fn difference(from: &Shaped, to: &Shaped) -> String {
     for (name, from, to) in rates {
         if from != to {
             let shown =
-                |rate: Option<Rate>| rate.map_or("unshaped".into(), |rate| rate.to_string());
+                |rate: Option<Rate>| rate.map_or("not shaped".into(), |rate| rate.to_string());
             all.push(format!("{name} {} to {}", shown(from), shown(to)));
         }
     }
@@ -202,6 +205,7 @@ mod tests {
     fn the_backend_cake_takes_no_other_discipline() {
         let mut now = now();
         (now.backend, now.discipline) = ("cake".into(), Discipline::Cake);
+        (now.parameters, now.weights) = (Vec::new(), Vec::new());
         let change = |name: &str| Change {
             discipline: Some(name.to_owned()),
             ..Change::default()
@@ -230,5 +234,31 @@ mod tests {
             ..Change::default()
         };
         assert!(changed(&one, &fq).unwrap().weights.is_empty());
+    }
+
+    #[test]
+    fn a_discipline_or_a_weight_that_the_backend_does_not_have_is_refused() {
+        let with = |backend: &str, discipline: &str, share: u32| {
+            let now = Shaped {
+                backend: backend.into(),
+                ..now()
+            };
+            let weights = Some(std::iter::once(("10.0.0.1".to_owned(), share)).collect());
+            let change = Change {
+                discipline: Some(discipline.into()),
+                weights: weights.filter(|_| share > 0),
+                ..Change::default()
+            };
+            changed(&now, &change)
+        };
+        for (backend, discipline, share, said) in [
+            ("bpf", "fq-codel", 0, "choose among fifo"),
+            ("bpf", "hier", 2, "leave them out"),
+        ] {
+            let error = with(backend, discipline, share).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        assert!(with("bpf", "fq", 0).is_ok() && with("nfqueue", "hier", 2).is_ok());
+        assert!(with("auto", "fq-codel", 0).is_ok());
     }
 }
