@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One test of settings, status, change and end for every backend; those of the kernel in a guest (`guest.rs`).
+//! One test of settings, status, change and end for every backend, by hand and by a file; all of them in a guest (`guest.rs`).
 
+use super::metrics::get;
+use super::service::{Service, status_of};
 use super::*;
 
 /// Packets in a burst: 5 ms at 8 Mbit/s, short of what the kernel's cake drops for.
@@ -109,10 +111,62 @@ pub fn lives(far: &Far, backend: &str, discipline: &str) {
     burst(&here, &there, "10.9.0.2:4001", || {});
 }
 
+/// The same by a file: `makeway service` shapes both directions, tells of them by `status` and in its metrics, follows the file amid packets
+/// without losing one, and by autorate; its end leaves nothing.
+pub fn lives_by_a_file(far: &Far, backend: &str, discipline: &str) {
+    let file = format!(
+        "[web]\n[interface.near]\nupload = \"8mbit\"\ndownload = \"9mbit\"\noverhead = 20\nmpu = 70\ndiscipline = \"{discipline}\"\nbackend = \"{backend}\"\n"
+    );
+    let mut service = Service::start(&file);
+    let pid = service.shapes("near", 8_000_000);
+    let first = status();
+    assert_eq!(first["backend"], backend, "{first:#}");
+    let both = first["directions"].as_array().unwrap();
+    assert_eq!(both.len(), 2, "{first:#}");
+    for (one, rate) in both.iter().zip([8_000_000, 9_000_000]) {
+        assert_eq!(one["rate_bps"], rate, "{one:#}");
+        assert_eq!((&one["overhead"], &one["mpu"]), (&20.into(), &70.into()));
+        assert_eq!(one["discipline"], discipline, "{one:#}");
+    }
+    let line = format!("makeway_backend_info{{interface=\"near\",backend=\"{backend}\"}} 1");
+    until("the metrics of near", || {
+        let (_, body) = get("127.0.0.1:8480", "/metrics", &["Accept: text/plain"])?;
+        body.contains(&line).then_some(())
+    });
+
+    let (here, there) = (UdpSocket::bind("10.9.0.1:4001").unwrap(), far.udp(4001));
+    takes(&here, &there, "10.9.0.2:4001", 3.0);
+    // A packet that is lost is missed.
+    let slower = file.replace("8mbit", "4mbit");
+    service.reads(&slower);
+    until("half of the rate", || {
+        burst(&here, &there, "10.9.0.2:4001", || {});
+        (egress("rate_bps") == 4_000_000).then_some(())
+    });
+    assert_eq!(service.shapes("near", 4_000_000), pid, "{}", service.said());
+    takes(&here, &there, "10.9.0.2:4001", 6.0);
+
+    service.reads(&format!("{slower}[interface.near.autorate]\n"));
+    until("autorate", || {
+        let now = status_of("near")?;
+        (now["autorate"].is_object() && now["backend"] == backend).then_some(())
+    });
+
+    service.stops();
+    assert!(
+        !rules() && status_of("near").is_none(),
+        "{}",
+        service.said()
+    );
+    burst(&here, &there, "10.9.0.2:4001", || {});
+}
+
 #[test]
 fn the_packet_queue_passes_the_test_of_all_backends() {
     if !inside_in_order("backends::the_packet_queue_passes_the_test_of_all_backends") {
         return;
     }
-    lives(&Far::new(), "nfqueue", "makeway");
+    let far = Far::new();
+    lives(&far, "nfqueue", "makeway");
+    lives_by_a_file(&far, "nfqueue", "makeway");
 }

@@ -94,6 +94,12 @@ impl Service {
         )
     }
 
+    /// Ends it as systemd does, and waits for it.
+    pub fn stops(&mut self) {
+        signal(self.child.id() as i32, libc::SIGTERM);
+        self.ends();
+    }
+
     fn ends(&mut self) {
         until("the end of the service", || self.child.try_wait().unwrap());
     }
@@ -162,8 +168,7 @@ fn interfaces_are_shaped_when_they_come_go_are_renamed_or_change_their_mtu() {
     until("its end", || status_of("later").is_none().then_some(()));
     assert_eq!(service.shapes("near", 8_000_000), near);
 
-    signal(service.child.id() as i32, libc::SIGTERM);
-    service.ends();
+    service.stops();
     assert!(!has_rules("near"), "{}", service.said());
     assert!(status_of("near").is_none());
 }
