@@ -31,7 +31,9 @@ use makeway_core::units::Bytes;
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The kernel cannot.
-    #[error("this kernel has no BPF qdiscs: they need Linux 6.17 or newer with CONFIG_NET_SCH_BPF")]
+    #[error(
+        "this kernel has no BPF qdiscs: they need Linux 6.17 or newer with CONFIG_NET_SCH_BPF; with an older kernel, the kernel's own cake shapes by `backend = \"cake\"` or --backend cake"
+    )]
     Unsupported,
     /// There is no such program.
     #[error("{0} has no program for the kernel: choose {names}", names = names())]
@@ -241,5 +243,14 @@ mod tests {
         let far = [&start[..16], &[255; 8], &whole[24..]].concat();
         assert!(names_of(&far).is_none());
         assert!(names_of(&[&[0, 0], &whole[2..]].concat()).is_none());
+    }
+
+    #[test]
+    fn a_kernel_without_bpf_qdiscs_is_pointed_to_its_cake() {
+        // `why` of a status, and `qdiscs` of the doctor: the fault, then the repair.
+        let said = BpfError::Unsupported.to_string();
+        let (fault, repair) = said.split_once(": ").unwrap();
+        assert_eq!(fault, "this kernel has no BPF qdiscs");
+        assert!(repair.contains("backend = \"cake\""), "{repair}");
     }
 }
