@@ -535,6 +535,31 @@ fn the_doctor_finds_faults_of_qdiscs() {
         "mount -t bpf bpf /sys/fs/bpf",
     );
     mount("mount", "-t bpf bpf /sys/fs/bpf");
+
+    // A kernel whose list has none of its modules, and which has not loaded one.
+    let cake = Doctor::of(
+        "[interface.near]\nupload = \"8mbit\"\ndownload = \"8mbit\"\nbackend = \"cake\"\n",
+    );
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let modules = format!("/lib/modules/{}", release.trim());
+    std::fs::create_dir_all(&modules).unwrap();
+    std::fs::write(format!("{modules}/modules.dep"), "").unwrap();
+    mount("mount", "-t tmpfs tmpfs /sys/module");
+    let checks = cake.checks();
+    among(
+        &checks,
+        "cake",
+        "this kernel has no cake",
+        "modprobe sch_cake",
+    );
+    among(&checks, "ifb", "this kernel has no ifb", "modprobe ifb");
+    mount("umount", "/sys/module");
+    let checks = cake.checks();
+    for name in ["cake", "ifb"] {
+        let mut own = checks.iter().filter(|one| one["check"] == name);
+        assert!(own.all(|one| one["state"] == "good"), "{checks:#?}");
+    }
+    std::fs::remove_dir_all(&modules).unwrap();
     ip("link del near");
 }
 

@@ -45,7 +45,7 @@ pub enum State {
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Its name: `privilege`, `qdiscs`, `packet-queue`, `rules-tool`, `interface`, `running`, `rules`, `qdisc`, `settings`, `shaper`,
+    /// Its name: `privilege`, `qdiscs`, `cake`, `ifb`, `packet-queue`, `rules-tool`, `interface`, `running`, `rules`, `qdisc`, `settings`, `shaper`,
     /// `offloads`, `line-rate`, `losses`, `counters`.
     pub check: &'static str,
     /// The interface, for a check of one.
@@ -409,14 +409,17 @@ fn line_rate(wanted: &Wanted) -> Option<Finding> {
                 Rate::from_bps(line)
             ),
             format!(
-                "{key} at 95 % of the slowest link on the path, {} at most",
+                "{key} at 95 % of the slowest link on the path, {} at most; `makeway tune` measures it",
                 Rate::from_bps(line / 100 * 95)
             ),
         ));
     }
     Some(Finding::good(
         "line-rate",
-        format!("below the device's {}", Rate::from_bps(line)),
+        format!(
+            "below the device's {}; a slower link behind it is not looked for: `makeway tune`",
+            Rate::from_bps(line)
+        ),
     ))
 }
 
