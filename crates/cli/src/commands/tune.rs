@@ -21,6 +21,7 @@ use makeway_line::{
 };
 use serde_json::json;
 
+use super::service::{self, FILE};
 use super::session::stop_on_signals;
 use crate::text;
 use shaping::Shaping;
@@ -35,6 +36,8 @@ Examples:
       new token if there is none; copy it to the router
   sudo makeway tune wan0 --server 198.51.100.7 --token-file line-token
       measures wan0 for half a minute at full load, proposes rates, asks, tries them, asks whether to keep them
+  sudo makeway tune wan0
+      with the other end that [web] of /etc/makeway/makeway.toml names: line_server, line_token_file
   sudo makeway tune wan0 --server 198.51.100.7 --token-file line-token --json < /dev/null
       measures and proposes, and changes nothing
 
@@ -45,16 +48,19 @@ docs/guide/which-rate.md explains the figures.";
 #[command(after_help = EXAMPLES)]
 pub struct Tune {
     /// The interface of the link.
-    #[arg(required_unless_present = "serve", requires = "server")]
+    #[arg(required_unless_present = "serve")]
     interface: Option<String>,
-    /// Host behind the link that runs `makeway tune --serve`, with its port if that is not 8482.
-    #[arg(long, value_name = "HOST[:PORT]")]
+    /// Host behind the link that runs `makeway tune --serve`, with its port if that is not 8482 [default: `line_server` of --config].
+    #[arg(long, value_name = "HOST[:PORT]", requires = "token_file")]
     server: Option<String>,
-    /// File with the shared token.
+    /// File with the shared token [default: `line_token_file` of --config].
     #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    token_file: Option<PathBuf>,
+    /// The file of `makeway service`, whose [web] names the other end [default: /etc/makeway/makeway.toml].
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    config: Option<PathBuf>,
     /// Serves measurements at this address until Ctrl-C.
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["interface", "server"])]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", conflicts_with_all = ["interface", "server", "config"])]
     serve: Option<SocketAddr>,
     /// Seconds of the download, and of the upload, 2 to 15.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(2..=15))]
@@ -69,21 +75,20 @@ pub struct Tune {
 
 /// Runs it. Exit status 1 if the link was not measured, or the rates were restored.
 pub fn run(args: &Tune) -> anyhow::Result<ExitCode> {
-    if let Some(address) = args.serve {
-        return serve_at(address, &args.token_file);
+    if let (Some(address), Some(file)) = (args.serve, &args.token_file) {
+        return serve_at(address, file);
     }
-    let (Some(name), Some(server)) = (&args.interface, &args.server) else {
-        bail!(
-            "tune needs an interface and a server: makeway tune wan0 --server 198.51.100.7 --token-file FILE"
-        );
+    let Some(name) = &args.interface else {
+        bail!("tune needs an interface: makeway tune wan0");
     };
+    let (server, token_file) = other_end(args)?;
     let stop = stop_on_signals()?;
     let interface = Interface::find(name)?;
-    let server = address(server)?;
+    let server = address(&server)?;
     let plan = Plan {
         interface: Some(name.clone()),
         load: Duration::from_secs(args.seconds),
-        ..Plan::new(server, token(&args.token_file)?)
+        ..Plan::new(server, token(&token_file)?)
     };
     let status = match client::status(name) {
         Ok(status) => Some(status),
@@ -136,6 +141,26 @@ pub fn run(args: &Tune) -> anyhow::Result<ExitCode> {
         shaping.stay(&stop)?;
     }
     Ok(code)
+}
+
+/// The host of the other end and the file with its token: as asked, or as the page has them.
+fn other_end(args: &Tune) -> anyhow::Result<(String, PathBuf)> {
+    if let (Some(server), Some(file)) = (&args.server, &args.token_file) {
+        return Ok((server.clone(), file.clone()));
+    }
+    let file = args.config.as_deref().unwrap_or(Path::new(FILE));
+    let web = match args.config.is_some() || file.exists() {
+        true => service::read(file)?.web,
+        false => None,
+    };
+    let Some(line) = web.and_then(|web| web.line) else {
+        bail!(
+            "no server behind the link is named: write --server HOST --token-file FILE, or line_server and line_token_file below [web] in {}",
+            file.display()
+        );
+    };
+    let token_file = args.token_file.clone().unwrap_or(line.token_file);
+    Ok((line.host, token_file))
 }
 
 /// Sets the rates and measures with them. They are kept, in the third place, unless they are worse or nobody wants them.
@@ -238,4 +263,59 @@ fn ended(args: &Tune, told: &serde_json::Value, good: bool) -> anyhow::Result<Ex
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        tune: Tune,
+    }
+
+    fn parsed(line: &str) -> Result<Tune, clap::Error> {
+        let words = std::iter::once("tune").chain(line.split_whitespace());
+        <CommandLine as clap::Parser>::try_parse_from(words).map(|line| line.tune)
+    }
+
+    #[test]
+    fn the_other_end_is_that_of_the_command_or_of_the_page_or_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("makeway.toml");
+        let asked = |text: &str, line: &str| {
+            fs::write(&file, text).unwrap();
+            let line = format!("wan0 --json --config {} {line}", file.display());
+            other_end(&parsed(&line).unwrap())
+        };
+        let web = "[web]\nline_server = \"192.0.2.1:99\"\nline_token_file = \"/etc/makeway/line-token\"\n";
+        let (host, token) = asked(web, "").unwrap();
+        assert_eq!(host, "192.0.2.1:99");
+        assert_eq!(token, Path::new("/etc/makeway/line-token"));
+        let (_, token) = asked(web, "--token-file other").unwrap();
+        assert_eq!(token, Path::new("other"));
+        for text in ["", "[web]\n"] {
+            let error = asked(text, "").unwrap_err().to_string();
+            assert!(
+                error.contains("--server HOST --token-file FILE") && error.contains("makeway.toml"),
+                "{error}"
+            );
+        }
+        assert!(asked("[web]\nport = 1\n", "").is_err());
+
+        // As the documentation has it: without another file.
+        assert!(parsed("wan0").is_ok() && parsed("wan0 --json").is_ok());
+        let (host, token) = other_end(&parsed("wan0 --server a --token-file b").unwrap()).unwrap();
+        assert_eq!((host.as_str(), token.as_path()), ("a", Path::new("b")));
+        for wrong in [
+            "",
+            "wan0 --server a",
+            "--serve 127.0.0.1:1",
+            "wan0 --serve 127.0.0.1:1 --token-file b",
+            "wan0 --server a --token-file b --config c",
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
 }
