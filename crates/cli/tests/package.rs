@@ -111,6 +111,10 @@ fn the_package_is_installed_upgraded_removed_and_purged() {
     for (unit, line) in [
         ("makeway.service", "ExecStart=/usr/bin/makeway service\n"),
         (
+            "makeway.service",
+            "ExecReload=/usr/bin/makeway service --check /etc/makeway/makeway.toml\n",
+        ),
+        (
             "makeway@.service",
             "ExecStart=/usr/bin/makeway up $MAKEWAY -- %i\n",
         ),

@@ -116,6 +116,14 @@ impl Systemd {
         String::from_utf8_lossy(&output.stdout).trim().into()
     }
 
+    /// Runs `systemctl`, which fails; its words.
+    fn fails(&self, line: &str) -> String {
+        let output = inside_of("/bin/systemctl", line).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "systemctl {line}: {said}");
+        said
+    }
+
     fn show(&self, property: &str) -> String {
         self.show_of("makeway@near", property)
     }
@@ -259,6 +267,26 @@ fn the_service_keeps_traffic_going(systemd: &Systemd, far: &Far) {
         (status_now()?["directions"][0]["rate_bps"] == 9_000_000).then_some(())
     });
     assert_eq!(status()["pid"], first);
+    // A file with an error is refused, and the reload says so.
+    fs::write(
+        "/etc/makeway/makeway.toml",
+        "[interface.near]\nupload = 9\n",
+    )
+    .unwrap();
+    let said = systemd.fails("reload makeway");
+    assert!(said.contains("makeway.service"), "{said}");
+    let said = fs::read_to_string(SAID).unwrap();
+    assert!(
+        said.contains("makeway.toml:2: `interface.near.upload`"),
+        "{said}"
+    );
+    let now = status();
+    assert_eq!(
+        (&now["pid"], &now["directions"][0]["rate_bps"]),
+        (&first, &9_000_000.into())
+    );
+    assert_eq!(systemd.show_of("makeway", "ActiveState"), "active");
+    write(9);
     systemd.ctl("restart makeway");
     let second = shapes("a restart", 9_000_000, &first);
     for (signal, what) in [
