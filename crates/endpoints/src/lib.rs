@@ -5,6 +5,7 @@ pub mod observe;
 
 use std::sync::Arc;
 
+use makeway_core::packet::Ecn;
 use makeway_core::rate::packets::PacketsReceiver;
 use makeway_core::rate::{
     AnyController, AnyReporter, Arrival, Config, Feedback, RateController, Report, Reporter,
@@ -119,6 +120,11 @@ impl MediaFlow {
             observer: None,
             media: Arc::clone(media),
         }
+    }
+
+    /// ECN field of its packets.
+    pub fn ecn(&self) -> Ecn {
+        self.media.ecn
     }
 
     /// Runs the sender's timers.

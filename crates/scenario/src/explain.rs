@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use makeway_core::packet::Ecn;
 use makeway_core::rate;
 use makeway_core::rate::tfrc::Revision;
 
@@ -300,8 +301,13 @@ fn media_words(m: &Media) -> String {
         .map(|c| class((c.name, &c.traffic)))
         .collect();
     let tick = m.tick.map(|tick| format!(", its timer each {tick}"));
+    let ecn = match m.ecn {
+        Ecn::Capable => ", packets with ECT(0)",
+        Ecn::Scalable => ", packets with ECT(1)",
+        Ecn::NotCapable | Ecn::Marked => "",
+    };
     format!(
-        "{}, of use for {}; sender {} of {} packets, rate {}{}",
+        "{}, of use for {}; sender {} of {} packets, rate {}{}{ecn}",
         classes.join(", "),
         m.deadline,
         m.policy,

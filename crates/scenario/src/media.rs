@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use makeway_core::packet::Ecn;
 use makeway_core::send::{self, AnyPolicy, WhenFull};
 use makeway_core::units::{Bytes, Duration, Rate};
 
@@ -35,6 +36,7 @@ pub(crate) const FIELDS: &[Field] = &[
     // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
     Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
     Field::optional("tick", TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
+    Field::new("ecn", Values::OneOf(&["none", "ect0", "ect1"]), "none", "ECN field of its packets: `ect0` of RFC 3168, `ect1` of L4S (RFC 9331); `scream` follows the marks. World `sim`"),
     Field::optional("traffic", Values::OneOf(&["ekiga"]), "none", "audio and video as the SBPN paper has them"),
     Field::optional("audio", Values::Table(EVEN), "none", "class of even datagrams"),
     Field::optional("video", Values::Table(FRAMES), "none", "class of frames of random sizes, each cut in datagrams"),
@@ -93,6 +95,11 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
         deadline: s.value("deadline")?,
         headers: s.value("headers")?,
         tick: s.read("tick")?,
+        ecn: match s.choice("ecn")? {
+            "ect0" => Ecn::Capable,
+            "ect1" => Ecn::Scalable,
+            _ => Ecn::NotCapable,
+        },
         pause: pause(s)?,
         whole_frames: s.value("whole_frames")?,
         classes: classes(s)?,

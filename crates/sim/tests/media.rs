@@ -210,3 +210,80 @@ fn tfrc_sends_what_its_equation_says_under_random_loss() {
         assert!((0.9..1.25).contains(&ratio), "{loss}: {ratio}");
     }
 }
+
+/// The mark of a dual queue (RFC 9332) reaches a sender: SCReAM beside a download, each with the ECN field of its packets.
+mod marked {
+    use super::*;
+
+    const DUAL: &str = r#"duration = "80s"
+warmup = "20s"
+[node.phone]
+[node.friend]
+[link.line]
+between = ["phone", "friend"]
+rate = "10mbit"
+delay = "20ms"
+framing = "ip"
+queue = { at = "phone", discipline = "dualpi2", limit = "1000 packets" }
+[flow.call]
+kind = "media"
+from = "phone"
+to = "friend"
+policy = "fifo"
+rate = { kind = "scream", l4s = true }
+ecn = "ect1"
+stream = { payload = "1200B" }
+[flow.download]
+kind = "bulk"
+from = "phone"
+to = "friend"
+congestion_control = "reno"
+"#;
+    const LINK_BPS: f64 = 10e6;
+
+    /// p99 of the call's delay in queues in ms, shares of the link of the call and the download, and the queue's marks.
+    fn beside_a_download(set: &[&str]) -> (f64, [f64; 2], u64) {
+        let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
+        let scenario = makeway_scenario::parse(DUAL, "dual.toml", Path::new("."), &set).unwrap();
+        let report = run(&scenario, &Options::default(), |_| {}).unwrap();
+        let of = |group: &str| {
+            let mut flows = report.flows.iter();
+            flows.find(|flow| flow.group == group).unwrap()
+        };
+        let shares = ["call", "download"].map(|group| of(group).ip_bps.unwrap() / LINK_BPS);
+        let p99 = of("call").queueing.unwrap().p99_ms;
+        let marks: u64 = report.queues.iter().map(|queue| queue.marks).sum();
+        println!("{set:?}: p99 {p99:.2} ms, call and download {shares:.3?}, {marks} marks");
+        (p99, shares, marks)
+    }
+
+    #[test]
+    fn a_scalable_sender_has_a_short_queue_beside_a_download_and_a_classic_one_the_queue_of_the_download()
+     {
+        let (scalable, shares, marks) = beside_a_download(&[]);
+        assert!(marks > 1000, "{marks}");
+        // A packet of the download may be on the link, 1.2 ms; marks begin at 0.8 ms.
+        assert!(scalable < 10.0, "{scalable} ms");
+        // "Each has about the same rate" (RFC 9332 §2.5.2): a bar of ours is an eighth.
+        assert!(shares.iter().all(|share| *share > 0.125), "{shares:?}");
+
+        // Without the field nothing can be marked, and the queue is the one that aims at 15 ms.
+        let (classic, _, marks) = beside_a_download(&["flow.call.ecn=none"]);
+        assert_eq!(marks, 0);
+        assert!(
+            classic > 15.0 && classic > 2.0 * scalable,
+            "{classic} and {scalable} ms"
+        );
+    }
+
+    #[test]
+    fn marks_of_rfc_3168_reach_a_sender_in_the_classic_queue() {
+        let classic = [
+            "flow.call.ecn=ect0",
+            "flow.call.rate={ kind = \"scream\", l4s = false }",
+        ];
+        let (delay, shares, marks) = beside_a_download(&classic);
+        assert!(marks > 0 && delay > 10.0, "{marks} marks, {delay} ms");
+        assert!(shares[0] > 0.02, "{shares:?}");
+    }
+}

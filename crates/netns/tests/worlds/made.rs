@@ -133,6 +133,7 @@ pub fn call(rate: rate::Config, policy: &str) -> Source {
         deadline: Duration::from_millis(200),
         headers: Bytes::new(36),
         tick: None,
+        ecn: makeway_core::packet::Ecn::NotCapable,
         whole_frames: true,
         pause: None,
         classes: vec![

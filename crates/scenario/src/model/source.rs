@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use makeway_core::packet::Ecn;
 use makeway_core::rate;
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration, Rate};
@@ -160,6 +161,8 @@ pub struct Media {
     pub headers: Bytes,
     /// The sender's timers run out at multiples of this only; `None`: at any time.
     pub tick: Option<Duration>,
+    /// ECN field of its packets.
+    pub ecn: Ecn,
     /// Whether the sender knows which datagrams are one frame, and drops all of it with one.
     pub whole_frames: bool,
     /// From when to when, after the flow's start, classes with a clock make nothing.

@@ -63,8 +63,9 @@ impl<T: Trace> World<T> {
         }
         media.wake(now, interval);
         while let Some((media, _)) = self.media(number) {
+            let ecn = media.ecn();
             match media.transmit(now, interval) {
-                Some((len, packet)) => self.send(number, len, Ecn::NotCapable, Body::Media(packet)),
+                Some((len, packet)) => self.send(number, len, ecn, Body::Media(packet)),
                 None => {
                     let next = media.next();
                     return self.agenda.set_or_clear(source, next);

@@ -96,6 +96,7 @@ impl Source {
             deadline: units::Duration::ZERO,
             headers: Bytes::ZERO,
             tick: None,
+            ecn: makeway_core::packet::Ecn::NotCapable,
             whole_frames: true,
             pause: None,
             classes,

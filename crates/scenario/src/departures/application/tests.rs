@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+use makeway_core::packet::Ecn;
 use makeway_core::rate;
 use makeway_core::send::fifo::Fifo;
 use makeway_core::send::{self, AnyPolicy};
@@ -35,6 +36,7 @@ fn media(video: Option<[Rate; 2]>) -> Media {
         deadline: Duration::from_millis(200),
         headers: Bytes::new(36),
         tick: None,
+        ecn: Ecn::NotCapable,
         whole_frames: true,
         pause: None,
         classes: [("audio", audio), ("video", video)].map(class).into(),
