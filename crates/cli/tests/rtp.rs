@@ -148,6 +148,30 @@ fn lost_packets_come_again() {
 }
 
 #[test]
+fn the_first_frame_of_a_call_leaves_in_time_where_the_path_is_told() {
+    let test = "--exact the_first_frame_of_a_call_leaves_in_time_where_the_path_is_told";
+    let program = Path::new(env!("CARGO_BIN_EXE_makeway"));
+    in_real_time_or(the_first_frame_leaves, || again(test, &[program]));
+}
+
+fn the_first_frame_leaves() {
+    let dropped = |options: &str| {
+        let (receiver, port) = recv("--once --json");
+        let line = format!("send 127.0.0.1:{port} --rate tfrc --for 1s --json{options}");
+        let sent = last(&makeway(&line).output().unwrap());
+        last(&receiver.wait_with_output().unwrap());
+        let video = &sent["streams"][1];
+        assert_eq!(video["name"], "video", "{sent}");
+        let count = |name: &str| video[name].as_u64().unwrap();
+        assert!(count("packets") > 10, "{sent}");
+        count("expired") + count("evicted")
+    };
+    // A packet a second until the first report: the frame of four packets expires.
+    assert!(dropped("") > 0);
+    assert_eq!(dropped(" --start 2mbit,20ms"), 0);
+}
+
+#[test]
 fn the_event_log_has_every_packet_that_the_figures_count() {
     let test = "--exact the_event_log_has_every_packet_that_the_figures_count";
     let program = Path::new(env!("CARGO_BIN_EXE_makeway"));
@@ -277,6 +301,18 @@ fn what_cannot_be_is_refused_with_a_sentence() {
         (
             "send 127.0.0.1:9 --trace /nonexistent.csv",
             "/nonexistent.csv: the trace cannot be read",
+        ),
+        (
+            "send 127.0.0.1:9 --for 1s --start 2mbit",
+            "is not RATE,RTT of 1kbit to 1000gbit and 100us to 10s: write 2mbit,50ms",
+        ),
+        (
+            "send 127.0.0.1:9 --for 1s --start 2mbit,11s",
+            "write 2mbit,50ms",
+        ),
+        (
+            "send 127.0.0.1:9 --for 1s --rate 2mbit --start 2mbit,50ms",
+            "`--start` is of a rate that changes",
         ),
         (
             "send 127.0.0.1:9 --for 1s --log /nonexistent/call.csv",

@@ -18,7 +18,7 @@ use std::time::Duration as StdDuration;
 use anyhow::{Context, bail};
 use clap::Args;
 use makeway_core::measure::Histogram;
-use makeway_core::rate::{Config, ParseConfigError};
+use makeway_core::rate::{Config, ParseConfigError, Start};
 use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration};
 use makeway_transport::rtp::{
@@ -72,6 +72,10 @@ pub struct Send {
     policy: AnyPolicy,
     #[arg(long, default_value = "tfrc", value_parser = rate, help = rates())]
     rate: Config,
+    /// Rate and round-trip time that the path is known to have, as of an earlier call: the rate controller begins with them, so that the
+    /// first frame leaves in time.
+    #[arg(long, value_name = "RATE,RTT", value_parser = start)]
+    start: Option<Start>,
     /// Queue limit in packets, 1 to 100000.
     #[arg(long, value_name = "PACKETS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     queue: u32,
@@ -179,7 +183,7 @@ pub fn run(args: &Send) -> anyhow::Result<ExitCode> {
             ..send::Config::default()
         },
         policy: args.policy,
-        rate: args.rate,
+        rate: controller(args)?,
         cname: cname(),
         rtx: RtxConfig {
             streams: rtx,
@@ -473,6 +477,35 @@ fn rate(text: &str) -> Result<Config, ParseConfigError> {
     match text {
         "tfrc" => Ok(Config::Tfrc(rtp::tfrc())),
         other => other.parse(),
+    }
+}
+
+/// Rate controller with what is known of the path.
+fn controller(args: &Send) -> anyhow::Result<Config> {
+    match (args.rate, args.start) {
+        (Config::Fixed(_) | Config::External(_), Some(_)) => {
+            bail!("`--start` is of a rate that changes: leave it out, or write `--rate tfrc`")
+        }
+        (rate, Some(start)) => Ok(rate.with_start(start)),
+        (rate, None) => Ok(rate),
+    }
+}
+
+/// `RATE,RTT`.
+fn start(text: &str) -> Result<Start, String> {
+    use makeway_core::units::Rate;
+
+    let wrong = || {
+        format!("`{text}` is not RATE,RTT of 1kbit to 1000gbit and 100us to 10s: write 2mbit,50ms")
+    };
+    let (rate, rtt) = text.split_once(',').ok_or_else(wrong)?;
+    let rate: Rate = rate.parse().map_err(|_| wrong())?;
+    let rtt: Duration = rtt.parse().map_err(|_| wrong())?;
+    let rates = Rate::from_bps(1_000)..=Rate::from_bps(1_000_000_000_000);
+    let times = Duration::from_micros(100)..=Duration::from_secs(10);
+    match rates.contains(&rate) && times.contains(&rtt) {
+        true => Ok(Start { rtt, rate }),
+        false => Err(wrong()),
     }
 }
 
