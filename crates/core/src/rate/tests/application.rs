@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Needs of applications: a target that an encoder can follow, a first frame that is in time, even departures, high rates.
 
+use super::link::Link;
 use super::*;
-use crate::rate::{Reporter, Start};
+use crate::rate::{AnyController, Reporter, Start};
 use crate::units::Rate;
 
 fn at(ms: u64) -> Instant {
@@ -95,6 +96,40 @@ fn a_controller_that_knows_its_path_begins_at_its_rate() {
     tfrc.on_feedback(at(120), &feedback).unwrap();
     assert_eq!(tfrc.rtt(), Some(Duration::from_millis(120)));
     assert_eq!(tfrc.rate().bps(), 2_000_000);
+}
+
+/// A queue on the path there counts whole where a controller measures it, and `AnyController` tells it.
+#[test]
+fn each_controller_has_a_one_way_delay_of_its_own() {
+    let start = Start {
+        rtt: Duration::from_millis(50),
+        rate: Rate::from_bps(2_000_000),
+    };
+    for config in controllers() {
+        let controller = config.with_start(start).controller();
+        let half = Some(Duration::from_millis(25));
+        assert_eq!(controller.one_way(), half, "{config}");
+    }
+    for name in ["scream", "gcc"] {
+        let config: Config = name.parse().unwrap();
+        let mut link = Link::new(2.0, config.controller());
+        link.until(10);
+        link.others = 0.2;
+        link.until(12);
+        let any = &link.controller;
+        let own = match any {
+            AnyController::Scream(it) => it.one_way(),
+            AnyController::Gcc(it) => it.one_way(),
+            _ => None,
+        };
+        assert_eq!(any.one_way(), own, "{name}");
+        // Of a queue of 200 ms half is in half of the RTT.
+        let (own, half) = (own.unwrap(), any.rtt().unwrap() / 2);
+        assert!(
+            own > half + Duration::from_millis(50),
+            "{name}: {own} and {half}"
+        );
+    }
 }
 
 /// After a pause the window of CCID 2 is open, and leaves within an RTT and not at once.
