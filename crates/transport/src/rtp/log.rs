@@ -64,6 +64,9 @@ pub enum Fate {
     Lost,
     /// A report was lost that spoke of it, or it was sent too long ago. `Acknowledged` may follow.
     Unreported,
+    /// A copy of it was sent, by retransmission: SSRC, size, numbers and time are the copy's, the rest is the packet's. Nothing is
+    /// recorded of the copy's arrival.
+    Again,
     /// It was in the queue when the call ended.
     Waiting,
     /// It was sent, and without a report when the call ended.
@@ -78,6 +81,7 @@ impl Fate {
             Self::Acknowledged { .. } => "acknowledged",
             Self::Lost => "lost",
             Self::Unreported => "unreported",
+            Self::Again => "again",
             Self::Waiting => "waiting",
             Self::InFlight => "in-flight",
         }
@@ -123,6 +127,20 @@ impl Recorder {
         if let Some(packet) = self.waiting.get_mut(&sent.id) {
             packet.sent = Some((sent.at, sent.sequence, sent.rtp));
         }
+    }
+
+    /// A copy of the packet with the number `original` was sent, in the stream with this SSRC.
+    pub fn on_again(&mut self, original: u64, ssrc: u32, sent: &Sent) {
+        let Some((packet, _)) = self.in_flight.get(&original) else {
+            return;
+        };
+        let copy = Packet {
+            ssrc,
+            bytes: sent.bytes,
+            sent: Some((sent.at, sent.sequence, sent.rtp)),
+            ..*packet
+        };
+        self.push(sent.at, copy, Fate::Again);
     }
 
     pub fn on_event(&mut self, now: Instant, event: &Event) {

@@ -30,6 +30,7 @@ struct Figures {
     end: f64,
     sent: u64,
     late: u64,
+    again: u64,
     acknowledged: u64,
     dropped: [u64; DROPS.len()],
     seconds: Vec<Second>,
@@ -91,6 +92,11 @@ impl Figures {
                 name @ ("sent" | "late") => {
                     figures.sent += 1;
                     figures.late += u64::from(name == "late");
+                    second.sent += number(bytes).unwrap_or_default();
+                }
+                // A copy takes its share of the rate.
+                "again" => {
+                    figures.again += 1;
                     second.sent += number(bytes).unwrap_or_default();
                 }
                 "acknowledged" => {
@@ -170,8 +176,12 @@ impl Figures {
         ];
         let dropped = self.dropped.iter().zip(DROPS);
         let dropped: Vec<_> = dropped.map(|(n, name)| format!("{n} {name}")).collect();
+        let again = match self.again {
+            0 => String::new(),
+            copies => format!("; {copies} sent again"),
+        };
         let means = [format!(
-            "In {:.1} s {} packets sent, of them {} late and {} acknowledged; {}.",
+            "In {:.1} s {} packets sent, of them {} late and {} acknowledged; {}{again}.",
             self.end,
             self.sent,
             self.late,
@@ -261,6 +271,10 @@ mod tests {
         assert!(text.contains("In 1.5 s 2 packets sent, of them 1 late and 1 acknowledged; 1 expired, 0 evicted, 0 too-large, 0 orphaned, 0 lost."));
         assert!(text.contains("></span>expired</li>") && !text.contains("></span>evicted</li>"));
         assert_eq!(text.matches("<svg").count(), 6);
+        let copy = "0.250000,again,0,2,0,1002,0.0,0.3,0.250000,2,1,,,,,,,\n";
+        let text = page("A call", format!("{log}{copy}").as_bytes());
+        let text = text.unwrap().unwrap();
+        assert!(text.contains("0 orphaned, 0 lost; 1 sent again."));
         assert_eq!(page("A call", &b"no,log\n1,2\n"[..]).unwrap(), None);
     }
 

@@ -175,7 +175,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             .payload(&original.rtp.to_be_bytes())
             .payload(&media.payload)
             .write_into_vec_unchecked(out);
-        self.inbox.on_sent(Sent {
+        let sent = Sent {
             sequence,
             id: copy.number,
             at: now,
@@ -184,7 +184,11 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
             bytes: len,
             arrived: false,
             assumed: false,
-        });
+        };
+        self.inbox.on_sent(sent);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.on_again(copy.number, line.rtx.ssrc, &sent);
+        }
         line.next_rtp = line.next_rtp.wrapping_add(1);
         line.packets = line.packets.wrapping_add(1);
         line.bytes += u64::from(len);

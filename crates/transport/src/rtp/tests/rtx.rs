@@ -151,6 +151,33 @@ fn an_rtx_packet_is_its_original_behind_two_bytes() {
     );
 }
 
+#[test]
+fn a_copy_is_in_the_log_with_its_own_stream_and_number() {
+    let mut sending = sending(1 << 20);
+    sending.start_recording();
+    let id = video(&mut sending, 0, 7);
+    let original = transmit(&mut sending, 0).unwrap();
+    sending.record_events(at_ms(0));
+    sending.handle(at_ms(30), &nack(VIDEO.ssrc, &[number(&original)]));
+    let again = transmit(&mut sending, 30).unwrap();
+    let mut packets = Vec::new();
+    while let Some(record) = sending.poll_record(at_ms(30)) {
+        if let Record::Packet(at, packet, fate) = record {
+            let (_, sequence, rtp) = packet.sent.unwrap();
+            assert_eq!((packet.id, packet.deadline), (id, at_ms(100)));
+            packets.push((at, packet.ssrc, packet.bytes, sequence, rtp, fate.name()));
+        }
+    }
+    let [first, second] = [&original, &again].map(|packet| number(packet));
+    assert_eq!(
+        packets,
+        [
+            (at_ms(0), VIDEO.ssrc, 1000, 0, first, "sent"),
+            (at_ms(30), RTX.ssrc, 1002, 1, second, "again"),
+        ]
+    );
+}
+
 /// At 30 ms the queue takes 8 ms for each packet: with eight originals before it it arrives at 94 ms, with nine at 102 ms, of 100.
 #[test]
 fn a_packet_that_would_be_late_is_not_sent_again() {
