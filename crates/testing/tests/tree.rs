@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of the whole tree: each source file names its licence, and dependencies are those that `deny.toml` lets in.
+//! Rules of the whole tree: each source file names its licence, dependencies are those that `deny.toml` lets in, and tests that a page names
+//! are there.
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
@@ -280,4 +281,28 @@ fn setup_waits_for_another_apt() {
     fs::remove_file(folder.path().join("asked")).unwrap();
     let (is_well, said) = setup("0");
     assert!(!is_well && said.contains("Could not get lock"), "{said}");
+}
+
+#[test]
+fn each_test_that_the_page_of_bugs_names_is_in_its_file() {
+    let page = fs::read_to_string(root().join("docs/sender-bugs.md")).unwrap();
+    let is_row = |line: &&str| {
+        let rest = line.strip_prefix("| ");
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let rows: Vec<&str> = page.lines().filter(is_row).collect();
+    assert_eq!(rows.len(), 13);
+    for row in rows {
+        let cell = row.split(" | ").nth(3).unwrap();
+        let (mut file, mut tests) = (String::new(), 0);
+        for name in cell.split('`').skip(1).step_by(2) {
+            if name.ends_with(".rs") {
+                file = fs::read_to_string(root().join("crates").join(name)).unwrap();
+                continue;
+            }
+            assert!(file.contains(&format!("fn {name}(")), "{name}: {row}");
+            tests += 1;
+        }
+        assert!(tests > 0, "{row}");
+    }
 }
