@@ -27,12 +27,14 @@ export function Chart({ title, series, data, range, format, summary }) {
   const shape = series.map((one) => one.label).join();
 
   useEffect(() => {
+    // The reference is cleared before the observer stops.
+    const box = place.current;
     const make = () => {
       plot.current?.destroy();
       const axis = { stroke: colour('soft'), grid: { stroke: colour('line'), width: 1 }, ticks: { show: false }, font: '12px system-ui, sans-serif' };
       plot.current = new uPlot(
         {
-          width: place.current.clientWidth,
+          width: box.clientWidth,
           height: HEIGHT,
           cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
           padding: [8, 12, 0, 0],
@@ -57,12 +59,12 @@ export function Chart({ title, series, data, range, format, summary }) {
           ],
         },
         latest.current.data,
-        place.current,
+        box,
       );
     };
     make();
-    const watch = new ResizeObserver(() => plot.current.setSize({ width: place.current.clientWidth, height: HEIGHT }));
-    watch.observe(place.current);
+    const watch = new ResizeObserver(() => plot.current.setSize({ width: box.clientWidth, height: HEIGHT }));
+    watch.observe(box);
     dark.addEventListener('change', make);
     return () => {
       watch.disconnect();
