@@ -127,6 +127,19 @@ async function main(browser, download) {
   await page.keyboard.press('Enter');
   await page.locator('section[aria-labelledby=egress]').getByText('of 8.00 Mbit/s').waitFor();
 
+  // Another discipline with shares of hosts, which its process starts anew for; then both back.
+  const holds = (found) => page.waitForFunction(found, null, { timeout: 20_000 });
+  await page.locator('.settings select').selectOption('hier');
+  await page.locator('.settings textarea').fill('10.9.0.1 = 2');
+  await page.getByRole('button', { name: 'Apply' }).click();
+  await page.getByText('discipline makeway to hier, weights changed, by the page').first().waitFor();
+  await holds(() => document.querySelector('.differs pre')?.textContent.includes('weights = { "10.9.0.1" = 2 }'));
+  await holds(() => document.querySelector('.top .soft').textContent.includes(' by hier, '));
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await page.getByText('discipline hier to makeway, weights changed, undone').first().waitFor();
+  await holds(() => !document.querySelector('.differs') && document.querySelector('.settings select').value === 'makeway');
+  await holds(() => document.querySelector('.top .soft').textContent.includes(' by makeway, '));
+
   // The last hour has these seconds.
   await page.getByRole('button', { name: 'Hour' }).click();
   const hour = await page.waitForFunction(async () => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page of the service in a real Chromium, driven by dashboard/test/page.js.
 
-use makeway_testing::skip;
+use makeway_testing::{note, skip};
 
 use super::metrics::get;
 use super::service::Service;
@@ -103,7 +103,10 @@ fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
         let why = String::from_utf8_lossy(&told.stderr);
         assert!(told.status.success(), "{why}\n{}", service.said());
         let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-        println!("page: {told}");
+        note(format_args!(
+            "page: {} B, of at most 200000; drawn after {} ms, a download shown after {} ms, of at most 1000 and 2000",
+            told["bytes"], told["load_ms"], told["shown_ms"]
+        ));
         // Script and style at least.
         let bytes = told["bytes"].as_u64().unwrap();
         assert!((80_000..200_000).contains(&bytes), "{told}");
