@@ -40,7 +40,7 @@ verified_apart u32 step(void)
 	if (is_bulk && flow->packets) {
 		if (flow->deficit > 0)
 			return at;
-		flow->deficit += config.quantum;
+		flow->deficit += record_floods(&flow->record) ? config.quantum / 8 : config.quantum;
 	} else if (!is_bulk || !flow->fresh) {
 		flow->in_round = false;
 		round_remove(&user->round, at, flow_turns);

@@ -5,6 +5,12 @@
 /* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
 #define SHIELD 16
 
+/* Flows in standing hold more than 3/4 of the buffer. */
+inline_always bool standing_is_most(void)
+{
+	return shares.standing > config.limit_packets / 4 * 3;
+}
+
 /* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users. */
 inline_always u32 longest_of_heaviest(u32 other)
 {
@@ -47,6 +53,6 @@ inline_always u32 longest(void)
 		size[class] = at[class] && flow ? size_of(flow) : 0;
 	}
 	other = size[NEW] > size[BULK] ? NEW : BULK;
-	shield = shares.standing > config.limit_packets / 4 * 3 ? 1 : SHIELD;
-	return size[STANDING] > (u64)size[other] * shield ? at[STANDING] : longest_of_heaviest(at[other]);
+	shield = standing_is_most() ? 1 : SHIELD;
+	return size[STANDING] >= (u64)size[other] * shield ? at[STANDING] : longest_of_heaviest(at[other]);
 }

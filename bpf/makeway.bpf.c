@@ -44,12 +44,13 @@
 #define OWED_USERS 72
 #define OWED_NEW 40
 #define BURST (256 << 10)
-/* The debt of a user's bulk flows for its new ones, which went first, bytes at most. */
+/* The debt of a user's bulk flows for its new ones, which went first, at most: bytes, and turns with weight 1. */
 #define DEBT (64 << 10)
+#define DEBT_TURNS 64
 
 /* No bulk flow has a turn. */
 #define NOBODY (~0U)
-/* Turns of a dequeue without a departure: more take debts of 64 KiB, with the least quantum, in a thousand flows. */
+/* Turns of a dequeue without a departure: more than the debts of 16 384 users. */
 #define TURNS (1 << 20)
 
 struct user {
@@ -338,6 +339,7 @@ verified_apart int meet(u64 now, u32 at)
 {
 	struct flow *flow = flow_at(at);
 	enum class was, class;
+	struct user *user;
 	struct link link;
 
 	if (!flow)
@@ -347,8 +349,13 @@ verified_apart int meet(u64 now, u32 at)
 	record_account(&flow->record, flow->packets, now);
 	meter_turn(&shares.meter, now);
 	link = meter_link(&shares.meter, shares.waiting);
+	link.crowded |= standing_is_most();
+	user = user_at(flow->user);
+	link.others = user && shares.waiting > user->waiting;
 	was = flow->record.class;
 	class = record_judge(&flow->record, flow->packets, now, &link);
+	if (class == PROBATION && class != was)
+		shares.meter.raised[0] += flow->record.last;
 	if (class != was)
 		change(at, flow, was);
 	return 0;
@@ -443,12 +450,13 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 	flow->packets_out++;
 	meter_turn(meter, now);
 	record_departure(&flow->record, now, since(now, slot->arrived), meter_short(meter));
-	meter_departure(meter, flow->record.class, slot->len, !pool.packets, shares.waiting);
+	meter_departure(meter, flow->record.class, slot->len, pool.packets, shares.standing, shares.waiting);
 }
 
 /* Adds the debt to bulk for a packet of `flow`, which goes before it. */
 inline_always void owe(const struct flow *flow, u32 len)
 {
+	s64 most = (s64)config.quantum * DEBT_TURNS;
 	struct user *user;
 
 	if (!shares.waiting) {
@@ -463,8 +471,10 @@ inline_always void owe(const struct flow *flow, u32 len)
 	if (flow->record.class != NEW || !user->in_round)
 		return;
 	user->deficit -= len;
-	if (user->deficit < -DEBT)
-		user->deficit = -DEBT;
+	if (most > DEBT)
+		most = DEBT;
+	if (user->deficit < -most)
+		user->deficit = -most;
 }
 
 /* The new flow with the shortest queue. The one with the longest is judged, since beside others that are kept short it would

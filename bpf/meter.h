@@ -25,6 +25,11 @@ struct meter {
 	bool idled_last;
 	bool bulk;
 	bool bulk_last;
+	/* Whether none of those in standing waited at some time. */
+	bool none_first;
+	bool none_first_last;
+	/* Bytes of flows that rose to probation in this window and in the last. */
+	u64 raised[2];
 };
 
 /* A packet comes or goes. */
@@ -41,19 +46,24 @@ inline_always void meter_turn(struct meter *meter, u64 now)
 	}
 	meter->idled_last = meter->idled || !next;
 	meter->bulk_last = meter->bulk;
+	meter->none_first_last = meter->none_first || !next;
+	meter->raised[1] = next ? meter->raised[0] : 0;
+	meter->raised[0] = 0;
 	meter->idled = false;
 	meter->bulk = false;
+	meter->none_first = false;
 	meter->window = at;
 	if (meter->last[0] && !meter->idled_last)
 		meter->frame = (FULL_FRAME << WINDOW_BITS) / meter->last[0];
 }
 
-/* A packet of `len` bytes of a flow in `class` left; nothing waits behind it if `is_last`, and of bulk something if `bulk_waits`. */
-inline_always void meter_departure(struct meter *meter, enum class class, u32 len, bool is_last, bool bulk_waits)
+/* A packet of `len` bytes of a flow in `class` left; so many packets wait behind it: all, in standing, and bulk. */
+inline_always void meter_departure(struct meter *meter, enum class class, u32 len, u32 all, u32 standing, u32 bulk)
 {
 	meter->now[0] += len;
-	meter->idled |= is_last;
-	meter->bulk |= bulk_waits || class == BULK;
+	meter->idled |= !all;
+	meter->none_first |= !standing;
+	meter->bulk |= bulk || class == BULK;
 	if (goes_first(class))
 		meter->now[1] += len;
 	else if (class == NEW)
@@ -69,6 +79,8 @@ inline_always struct link meter_link(const struct meter *meter, bool bulk_waits)
 		.new = meter->last[2],
 		.contended = bulk_waits && !meter->idled_last,
 		.quiet = meter->idled_last && !meter->bulk_last,
+		.crowded = bulk_waits && !meter->idled_last && !meter->none_first_last,
+		.raised = meter->raised[0] + meter->raised[1],
 	};
 }
 

@@ -29,6 +29,8 @@
 #define ASKED_OF 16
 #define ASKED_LEN 512
 #define HOG 8
+#define FLOODS 4
+#define SILENT_MOST 8
 
 enum class {
 	NEW,
@@ -72,6 +74,12 @@ struct link {
 	bool contended;
 	/* It was, and bulk had no packets waiting. */
 	bool quiet;
+	/* Bulk waits, and flows in standing had packets waiting for all of that window; or those hold most of the buffer. */
+	bool crowded;
+	/* Bulk of other users waits. */
+	bool others;
+	/* Bytes of flows that rose to probation in that window or since. */
+	u64 raised;
 };
 
 struct record {
@@ -106,6 +114,8 @@ struct record {
 	u32 last;
 	/* Bytes of the window that was compared, if it fell by an eighth. */
 	u32 fell;
+	/* The most bytes that it brought in a window that was not crowded. */
+	u32 peak;
 	/* Ms for which its queue stood, where that is why. */
 	u32 stood;
 	/* `enum class` and `enum question`. */
@@ -118,9 +128,14 @@ struct record {
 	u8 grew;
 	/* Large packets since one was taken to ask. */
 	u8 due;
+	/* Silent windows before this one, at most SILENT_MOST. */
+	u8 silent;
+	/* Windows in a row that make a flood, at most FLOODS. */
+	u8 drowned;
 	bool known;
-	/* In the last window it brought more than 1/HOG of the link. */
+	/* In the last window it brought more than 1/HOG of the link; its packets had ASKED_LEN on average. */
 	bool hogs;
+	bool large;
 };
 
 inline_always u64 since(u64 now, u64 then)
@@ -231,10 +246,19 @@ inline_always void record_loss(struct record *record, u64 now, u32 packets)
 	record->offence = now;
 }
 
-/* Whether the packet of `len` that comes is the question. */
+/* Bulk that ignores its losses, and does not fit. */
+inline_always bool record_floods(const struct record *record)
+{
+	return record->drowned == FLOODS;
+}
+
+/* Whether the packet of `len` that comes is the question; it is in the window's counts. */
 inline_always bool record_is_asked(struct record *record, u32 len)
 {
-	if ((record->question != ASKED && record->question != WAITS) || len < ASKED_LEN)
+	u32 mean = record->arrivals ? record->came / record->arrivals : record->came;
+
+	/* A flow whose packets are all small is asked with them. */
+	if ((record->question != ASKED && record->question != WAITS) || len < (mean < ASKED_LEN ? mean : ASKED_LEN))
 		return false;
 	if (++record->due < ASKED_OF)
 		return false;
@@ -266,22 +290,30 @@ inline_always void record_change(struct record *record, u64 now, enum class clas
 	record->starved = 0;
 }
 
+/* A flow that brings `came` in a window can go first beside those in standing. */
+inline_always bool link_fits(const struct link *link, u32 came)
+{
+	u32 part = link->others ? 6 : 9;
+
+	return !link->crowded && (link->standing + link->raised + came) * 10 <= link->sent * part;
+}
+
 /* By its queue and its losses. */
-inline_always enum class record_by_queue(struct record *record, u32 packets, u64 now)
+inline_always enum class record_by_queue(struct record *record, u32 packets, u64 now, const struct link *link)
 {
 	u64 age = since(now, record->since), clean = since(now, record->offence), sentence;
-	bool asked = record->question != NOT_ASKED;
+	bool asked = record->question != NOT_ASKED, fits = !link->contended || link_fits(link, record->last);
 
 	switch (record->class) {
 	case NEW:
 		if (record_stands(record, packets, now))
 			return BULK;
-		if (age > TRIAL && clean > TRIAL / 2 && !asked)
+		if (age > TRIAL && clean > TRIAL / 2 && !asked && fits)
 			return STANDING;
 		if (age <= TRIAL * 2 || asked)
 			return NEW;
 		/* Asked, it went on: its losses are the doing of others that begin. */
-		return record->proven ? STANDING : BULK;
+		return record->proven && fits ? STANDING : BULK;
 	case PROBATION:
 		if (record->credit <= 0)
 			return BULK;
@@ -347,6 +379,19 @@ inline_always bool has_room(const struct link *link)
 	return (link->standing + link->new) * 2 <= link->sent;
 }
 
+/* In standing while those are crowded, it has brought a quarter more than it ever did while they were not. */
+inline_always bool record_exceeds(const struct record *record, const struct link *link)
+{
+	u32 windows = 1 + record->silent;
+	u64 usual = (u64)sum_of(record->peak, record->peak / 4) * windows;
+
+	if (record->class != STANDING || !link->crowded)
+		return false;
+	if (usual > ~0U)
+		usual = ~0U;
+	return record->came > usual && record->came > record->proven;
+}
+
 /* The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held back,
  * and less after it. */
 inline_always enum class record_answer(struct record *record, bool whole, u32 came, bool resumes, const struct link *link)
@@ -373,7 +418,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		/* TCP that begins has lost a packet by now, or takes more than half. */
 		if (record->class == NEW && record->offence == record->since && has_room(link))
 			return UNDECIDED;
-		if (is_due && record->hogs && link->contended) {
+		if (is_due && (record->hogs || (link->crowded && record->large)) && link->contended) {
 			if (record->class == STANDING && link->standing * 4 > link->sent * 3)
 				return record_falls(record, GREW);
 			record->question = ASKED;
@@ -418,9 +463,11 @@ inline_always bool record_grows(const struct record *record, const struct link *
 /* By what it brought in the window that ended. */
 inline_always enum class record_turn_window(struct record *record, u64 now, const struct link *link)
 {
-	u32 at = window_of(now), came = record->came, brought, windows;
-	bool whole, steady, starves, resumes;
+	u32 at = window_of(now), came = record->came, brought, windows, most, silent;
+	bool whole, steady, starves, resumes, drowns, exceeds = record_exceeds(record, link), fits;
 
+	if (at == record->window && exceeds)
+		return record_falls(record, GREW);
 	if (at == record->window) {
 		if (!record_grows(record, link))
 			return UNDECIDED;
@@ -433,6 +480,16 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
 	starves = whole && steady && record_is_no_tcp(record);
 	resumes = !record->last;
+	drowns = whole && record->arrivals >= PACKETS && record->losses * 2 >= record->arrivals;
+	if (!link->crowded) {
+		most = record->class == NEW ? ~0U : sum_of(record->peak, record->peak / 8);
+		if (most > came)
+			most = came;
+		if (most > record->peak)
+			record->peak = most;
+	}
+	silent = at - (record->window + 1);
+	record->silent = silent < SILENT_MOST ? silent : SILENT_MOST;
 	if (whole && (link->quiet || has_room(link)) && (record->class == NEW || record->class == STANDING)) {
 		brought = came < record->last ? came : record->last;
 		if (record->class == STANDING && !link->quiet && brought > record->own_most)
@@ -442,23 +499,33 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 		record->beside = (record->beside + link->standing + link->new) / 2;
 	}
 	record->last = whole ? came : 0;
-	record->hogs = whole && (u64)came * HOG >= link->sent;
+	record->large = whole && (record->arrivals ? came / record->arrivals : came) >= ASKED_LEN;
+	record->hogs = whole && link->sent && (u64)came * HOG >= link->sent;
 	record->starved = starves ? record->starved + 1 : 0;
 	record->window = at;
 	record->came = 0;
 	record->arrivals = 0;
 	record->losses = 0;
 	record->wait = ~0U;
-	if (record->class != BULK)
+	if (record->class != BULK) {
 		record->starved = 0;
+		record->drowned = 0;
+		if (whole && exceeds)
+			return record_falls(record, GREW);
+	}
 	if (record->class == PROBATION)
 		return UNDECIDED;
 	if (record->class != BULK)
 		return record_answer(record, whole, came, resumes, link);
+	fits = link_fits(link, came);
+	if (!drowns || fits)
+		record->drowned = 0;
+	else if (record->drowned < FLOODS)
+		record->drowned++;
 	windows = WINDOWS << (record->grew & 7);
 	if (record->starved > windows)
 		record->starved = windows;
-	if (record->starved < windows || (link->standing + came) * 10 > link->sent * 9)
+	if (record->starved < windows || !fits)
 		return UNDECIDED;
 	record->proven = half_more(came);
 	record->why = STARVED;
@@ -472,7 +539,7 @@ inline_always enum class record_judge(struct record *record, u32 packets, u64 no
 	enum why why = record->why;
 
 	if (verdict == UNDECIDED) {
-		verdict = record_by_queue(record, packets, now);
+		verdict = record_by_queue(record, packets, now, link);
 		why = record_why(record, verdict, packets, now);
 	}
 	if (verdict != record->class)

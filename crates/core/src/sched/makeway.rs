@@ -13,14 +13,17 @@
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
-//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s, unless it has shown its rate |
-//! | new | standing | after 2 s, the last of them without a loss or a queue that stood; after 4 s, if it has shown its rate |
-//! | standing | bulk | its queue stood for longer than it has earned: 2 s, and one in four in which it did not, up to 8 s |
-//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, and more than it has shown, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is a flow that grows by a third all the same, or in standing brings more than it has shown when those in standing have 3/4 of the link |
-//! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss, and with those in standing within 9/10 of the link |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s in which it has not come to stand |
+//! | new | standing | it fits, or no bulk waits; and after 2 s, the last of them without a loss or a queue that stood, or after 4 s, if it has shown its rate |
+//! | standing | bulk | its queue stood for longer than it has earned: 2 s, and one in four in which it did not, up to 8 s; or those in standing are crowded, and it brings a quarter more than it ever did while they were not |
+//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, or large packets while those in standing are crowded, and more than it has shown, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is a flow that grows by a third all the same, or in standing brings more than it has shown when those in standing have 3/4 of the link |
+//! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss |
 //! | probation | standing | after 4 s |
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
 //! | bulk | new | `2^d` s without a loss or a queue that stood, with less than an eighth of the link or no more than it has shown to be its own; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
+//!
+//! A flow fits if it and those in standing are within 9/10 of the link, or 3/5 while bulk of other users waits, and those are not crowded: had
+//! packets waiting for a whole window, or hold 3/4 of the buffer. A bulk flow that does not, and loses half of its packets for 2 s, has an eighth of a turn.
 //!
 //! A flow has shown half as much again as it brought while it could have had more: while no bulk waited and the buffer was empty at times,
 //! or those that go first left half of the link; and as it brought when it was asked and went on.
@@ -50,7 +53,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 pub(crate) use full::SHIELD;
-use meter::Meter;
+use meter::{Meter, Waiting};
 use record::Record;
 pub(crate) use record::STANDS;
 
@@ -64,8 +67,10 @@ pub(crate) const OWED_USERS: u64 = 72;
 const OWED_NEW: u64 = 40;
 /// Bytes that may go first beyond that while bulk of other users waits.
 const BURST: u64 = 256 << 10;
-/// The debt of a user's bulk flows for its new ones, which went first, bytes at most.
+/// The debt of a user's bulk flows for its new ones, which went first, at most: bytes, and turns with weight 1, so that a departure
+/// passes few turns with any quantum.
 const DEBT: i64 = 64 << 10;
+const DEBT_TURNS: i64 = 64;
 
 /// Its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,9 +297,16 @@ impl Makeway {
         }
         state.record.account(now);
         self.meter.turn(now);
-        let link = self.meter.link(self.waiting > 0);
+        let user = state.user;
+        let mut link = self.meter.link(self.waiting > 0);
+        link.crowded |= self.standing_is_most();
+        link.others = self.waiting > self.users[user as usize].waiting;
+        let state = &mut self.flows[flow as usize];
         let was = state.record.class;
         let class = state.record.judge(now, link);
+        if class == Class::Probation && class != was {
+            self.meter.on_raised(state.record.brought());
+        }
         if class != was {
             self.change(flow, was, class);
         }
@@ -405,7 +417,8 @@ impl Makeway {
         if self.waiting > user.waiting {
             self.owed_others += len * OWED_USERS;
             if record.class == Class::New && user.in_round {
-                user.deficit = (user.deficit - i64::from(pkt.len_u32())).max(-DEBT);
+                let most = DEBT.min(self.quantum * DEBT_TURNS);
+                user.deficit = (user.deficit - i64::from(pkt.len_u32())).max(-most);
             }
         }
     }
@@ -434,7 +447,12 @@ impl Makeway {
                     return Some(at);
                 }
                 if is_bulk && flow.record.packets > 0 {
-                    flow.deficit += self.quantum;
+                    let floods = flow.record.floods();
+                    flow.deficit += if floods {
+                        self.quantum / 8
+                    } else {
+                        self.quantum
+                    };
                 } else if !is_bulk || !flow.is_fresh {
                     flow.in_round = false;
                     self.flow_turns.remove(&mut user.flows, at);
@@ -545,10 +563,13 @@ impl Scheduler for Makeway {
         self.meter.turn(now);
         let waited = now.saturating_since(pkt.arrived);
         record.on_departure(now, waited, self.meter.short());
-        let is_last = self.pool.backlog().packets == 0;
+        let waiting = Waiting {
+            all: self.pool.backlog().packets,
+            standing: self.standing,
+            bulk: self.waiting,
+        };
         let len = pkt.len_u32().into();
-        self.meter
-            .on_departure(record.class, len, is_last, self.waiting > 0);
+        self.meter.on_departure(record.class, len, waiting);
         Some(pkt)
     }
 

@@ -117,7 +117,7 @@ impl fmt::Display for Reason {
             }
             Self::RespondsToLoss => "responds to loss",
             Self::Grew => "grew once it was served",
-            Self::Unproven => "queue or losses while it was new",
+            Self::Unproven => "queue, losses or no room for it while it was new",
         })
     }
 }

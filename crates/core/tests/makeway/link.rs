@@ -53,6 +53,8 @@ pub struct Sender {
     source: Source,
     user: u32,
     pub id: u32,
+    /// Bytes of a download's packets.
+    pub len: u32,
     window: Window,
     /// When each packet was sent, and its delay if it came.
     pub came: Vec<(u64, Option<u64>)>,
@@ -102,6 +104,7 @@ impl Link {
             source,
             user,
             id: self.ids,
+            len: LEN,
             window: Window {
                 size: 2.0,
                 ..Window::default()
@@ -168,7 +171,8 @@ impl Link {
             }
             window.under_way += 1;
             window.sent += 1;
-            self.send(number, LEN);
+            let len = self.flows[number as usize].len;
+            self.send(number, len);
         }
     }
 

@@ -13,6 +13,11 @@ use crate::sched::standing::Class;
 pub(crate) const SHIELD: u64 = 16;
 
 impl Makeway {
+    /// Flows in standing hold more than 3/4 of the buffer.
+    pub(super) fn standing_is_most(&self) -> bool {
+        self.standing > self.most / 4 * 3
+    }
+
     /// A flow's position by its size for the drop.
     pub(super) fn sized(&self, position: Position, packets: u32) -> Position {
         // With all that is held, no more than 2^32; see `Limits::MOST_BYTES`.
@@ -34,11 +39,11 @@ impl Makeway {
         });
         let size = |flow: Option<u32>| flow.map_or(0, |flow| self.size(flow));
         let other = if size(new) > size(bulk) { new } else { bulk };
-        let shield = match self.standing > self.most / 4 * 3 {
+        let shield = match self.standing_is_most() {
             true => 1,
             false => SHIELD,
         };
-        match size(standing) > size(other) * shield {
+        match size(standing) >= size(other) * shield {
             true => standing,
             false => other.map(|flow| self.longest_of_heaviest(flow)),
         }

@@ -27,8 +27,21 @@ pub struct Meter {
     idled_last: bool,
     bulk: bool,
     bulk_last: bool,
+    /// Whether none of those in standing waited at some time.
+    none_first: bool,
+    none_first_last: bool,
+    /// Bytes of flows that rose to probation in this window and in the last.
+    raised: [u64; 2],
     /// Time that a full frame took in the last window in which the link was busy.
     frame: Duration,
+}
+
+/// Packets that wait: all, those of flows in standing, those of bulk flows.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    pub all: u32,
+    pub standing: u32,
+    pub bulk: u32,
 }
 
 impl Meter {
@@ -45,14 +58,18 @@ impl Meter {
         if self.last[0] > 0 && !self.idled_last {
             self.frame = Duration::from_nanos((FULL_FRAME.get() << WINDOW_BITS) / self.last[0]);
         }
+        self.none_first_last = self.none_first || !next;
+        self.raised = [0, if next { self.raised[0] } else { 0 }];
         (self.window, self.now, self.idled, self.bulk) = (at, [0; 3], false, false);
+        self.none_first = false;
     }
 
-    /// A packet of `len` bytes of a flow in `class` left; nothing waits behind it if `is_last`, and of bulk something if `bulk_waits`.
-    pub fn on_departure(&mut self, class: Class, len: u64, is_last: bool, bulk_waits: bool) {
+    /// A packet of `len` bytes of a flow in `class` left, and these wait behind it.
+    pub fn on_departure(&mut self, class: Class, len: u64, waiting: Waiting) {
         self.now[0] += len;
-        self.idled |= is_last;
-        self.bulk |= bulk_waits || class == Class::Bulk;
+        self.idled |= waiting.all == 0;
+        self.none_first |= waiting.standing == 0;
+        self.bulk |= waiting.bulk > 0 || class == Class::Bulk;
         match class {
             Class::Standing | Class::Probation => self.now[1] += len,
             Class::New => self.now[2] += len,
@@ -60,15 +77,24 @@ impl Meter {
         }
     }
 
+    /// A flow that brought `bytes` in a window rose to probation.
+    pub fn on_raised(&mut self, bytes: u32) {
+        self.raised[0] += u64::from(bytes);
+    }
+
     /// The link as a flow is judged by it.
     pub fn link(&self, bulk_waits: bool) -> Link {
         let [sent, standing, new] = self.last;
+        let contended = bulk_waits && !self.idled_last;
         Link {
             sent,
             standing,
             new,
-            contended: bulk_waits && !self.idled_last,
+            contended,
             quiet: self.idled_last && !self.bulk_last,
+            crowded: contended && !self.none_first_last,
+            raised: self.raised[0] + self.raised[1],
+            others: false,
         }
     }
 
@@ -91,7 +117,12 @@ mod tests {
     fn busy(bit_per_s: u64) -> Meter {
         let mut meter = Meter::default();
         let len = (bit_per_s << WINDOW_BITS) / 8_000_000_000;
-        meter.on_departure(Class::Standing, len, false, true);
+        let waiting = Waiting {
+            all: 2,
+            standing: 1,
+            bulk: 1,
+        };
+        meter.on_departure(Class::Standing, len, waiting);
         meter.turn(Instant::from_nanos(1 << WINDOW_BITS));
         meter
     }
@@ -117,7 +148,12 @@ mod tests {
     fn a_window_in_which_nothing_waited_says_nothing_of_the_rate() {
         let mut meter = busy(10_000_000);
         let short = meter.short();
-        meter.on_departure(Class::New, 1500, true, false);
+        let waiting = Waiting {
+            all: 0,
+            standing: 0,
+            bulk: 0,
+        };
+        meter.on_departure(Class::New, 1500, waiting);
         meter.turn(Instant::from_nanos(2 << WINDOW_BITS));
         assert_eq!(meter.short(), short);
         assert!(meter.link(false).quiet && !meter.link(true).contended);

@@ -37,8 +37,12 @@ const GREW_MOST: u8 = 4;
 /// A question takes one of 16 packets of at least [`ASKED_LEN`]: media and bulk, not the voice beside them.
 const ASKED_OF: u8 = 16;
 const ASKED_LEN: u32 = 512;
-/// No flow is asked below this part of the link.
+/// No flow is asked below this part of the link, unless those in standing are crowded and its packets are large.
 const HOG: u64 = 8;
+/// Windows in a row in which a bulk flow loses half of its packets and does not fit, after which it floods.
+const FLOODS: u8 = 4;
+/// Silent windows for which a flow in standing may bring later what it could have brought in them, at most.
+const SILENT_MOST: u32 = 8;
 
 /// The link's departures in the last whole window, and its load now.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,12 +56,25 @@ pub struct Link {
     pub contended: bool,
     /// Whether it was, and no bulk flow had packets waiting.
     pub quiet: bool,
+    /// Whether bulk waits, and flows in standing had packets waiting for all of that window; or those hold most of the buffer.
+    pub crowded: bool,
+    /// Bytes of flows that rose to probation in that window or since, of which `standing` has none or a part.
+    pub raised: u64,
+    /// Whether bulk flows of other users have packets waiting.
+    pub others: bool,
 }
 
 impl Link {
     /// Flows that go before bulk leave half to it, and could have more.
     fn has_room(&self) -> bool {
         (self.standing + self.new) * 2 <= self.sent
+    }
+
+    /// A flow that brings `came` in a window can go first beside those in standing: within 9/10 of the link, or 3/5 while bulk of other
+    /// users waits, which is owed 3/8.
+    fn fits(&self, came: u32) -> bool {
+        let part = if self.others { 6 } else { 9 };
+        !self.crowded && (self.standing + self.raised + u64::from(came)) * 10 <= self.sent * part
     }
 }
 
@@ -121,8 +138,16 @@ pub struct Record {
     fell: u32,
     /// In the last window it brought more than [`HOG`] of the link.
     hogs: bool,
+    /// In the last window its packets had [`ASKED_LEN`] on average.
+    is_large: bool,
     /// Bytes in the window before.
     last: u32,
+    /// The most bytes that it brought in a window that was not crowded; in standing this grows by an eighth in a window at most.
+    peak: u32,
+    /// Silent windows before this one, at most [`SILENT_MOST`].
+    silent: u8,
+    /// Windows in a row that make a flood, at most [`FLOODS`].
+    drowned: u8,
 }
 
 /// The window of `now`.
@@ -209,16 +234,27 @@ impl Record {
         self.wait = self.wait.min(wait);
     }
 
+    /// Bulk that ignores its losses, and does not fit.
+    pub fn floods(&self) -> bool {
+        self.drowned == FLOODS
+    }
+
+    /// Bytes of the last window.
+    pub fn brought(&self) -> u32 {
+        self.last
+    }
+
     /// It lost `packets`, or was marked.
     pub fn on_loss(&mut self, now: Instant, packets: u32) {
         self.losses += packets;
         self.offence = now;
     }
 
-    /// Whether the packet of `len` that comes is the question.
+    /// Whether the packet of `len` that comes is the question; it is in the window's counts.
     pub fn is_asked(&mut self, len: u32) -> bool {
         let is_open = matches!(self.question, Question::Asked | Question::Waits);
-        if !is_open || len < ASKED_LEN {
+        // A flow whose packets are all small is asked with them.
+        if !is_open || len < ASKED_LEN.min(self.came / self.arrivals.max(1)) {
             return false;
         }
         self.due = self.due.saturating_add(1);
@@ -232,7 +268,7 @@ impl Record {
     /// The class that it should be in, as a packet of it comes.
     pub fn judge(&mut self, now: Instant, link: Link) -> Class {
         let asked = self.turn_window(now, link);
-        let verdict = asked.map_or_else(|| self.by_queue(now), |(class, _)| class);
+        let verdict = asked.map_or_else(|| self.by_queue(now, link), |(class, _)| class);
         if verdict != self.class {
             let reason = match (asked, self.class, verdict) {
                 (Some((_, reason)), ..) => reason,
@@ -271,17 +307,18 @@ impl Record {
     }
 
     /// By its queue and its losses.
-    fn by_queue(&mut self, now: Instant) -> Class {
+    fn by_queue(&mut self, now: Instant, link: Link) -> Class {
         let age = now.saturating_since(self.since);
         let clean = now.saturating_since(self.offence);
         let asked = self.question != Question::None;
+        let fits = !link.contended || link.fits(self.last);
         match self.class {
             Class::New if self.stands(now) => Class::Bulk,
-            Class::New if age > TRIAL && clean > TRIAL / 2 && !asked => Class::Standing,
+            Class::New if age > TRIAL && clean > TRIAL / 2 && !asked && fits => Class::Standing,
             // Asked, it went on: its losses are the doing of others that begin.
-            Class::New if age > TRIAL * 2 && !asked => match self.proven {
-                0 => Class::Bulk,
-                _ => Class::Standing,
+            Class::New if age > TRIAL * 2 && !asked => match self.proven > 0 && fits {
+                true => Class::Standing,
+                false => Class::Bulk,
             },
             Class::Standing | Class::Probation if self.credit <= 0 => Class::Bulk,
             Class::Probation if age > TRIAL * 2 => {
@@ -309,6 +346,10 @@ impl Record {
     /// By what it brought in the window that ended.
     fn turn_window(&mut self, now: Instant, link: Link) -> Option<(Class, Reason)> {
         let at = window(now);
+        let exceeds = self.exceeds(link);
+        if at == self.window && exceeds {
+            return Some((Class::Bulk, Reason::Grew));
+        }
         if at == self.window {
             return self.grows(link).then(|| {
                 self.grew = (self.grew + 1).min(GREW_MOST);
@@ -321,6 +362,15 @@ impl Record {
         let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
         let starves = whole && steady && self.is_no_tcp();
         let resumes = self.last == 0;
+        let drowns = whole && self.arrivals >= PACKETS && self.losses * 2 >= self.arrivals;
+        if !link.crowded {
+            let most = match self.class {
+                Class::New => u32::MAX,
+                _ => self.peak.saturating_add(self.peak / 8),
+            };
+            self.peak = self.peak.max(came.min(most));
+        }
+        self.silent = at.wrapping_sub(self.window + 1).min(SILENT_MOST) as u8;
         let has_room = link.quiet || link.has_room();
         if whole && has_room && matches!(self.class, Class::New | Class::Standing) {
             let most = match self.class {
@@ -332,7 +382,8 @@ impl Record {
             self.beside = self.beside.midpoint(link.standing + link.new);
         }
         self.last = if whole { came } else { 0 };
-        self.hogs = whole && u64::from(came) * HOG >= link.sent;
+        self.is_large = whole && came / self.arrivals.max(1) >= ASKED_LEN;
+        self.hogs = whole && link.sent > 0 && u64::from(came) * HOG >= link.sent;
         self.starved = if starves { self.starved + 1 } else { 0 };
         (
             self.window,
@@ -344,19 +395,37 @@ impl Record {
         if self.class == Class::Bulk {
             let windows = WINDOWS << self.grew;
             self.starved = self.starved.min(windows);
-            let fits = (link.standing + u64::from(came)) * 10 <= link.sent * 9;
+            let fits = link.fits(came);
+            self.drowned = match drowns && !fits {
+                true => (self.drowned + 1).min(FLOODS),
+                false => 0,
+            };
             let rises = self.starved == windows && fits;
             return rises.then(|| {
                 self.proven = half_more(came);
                 (Class::Probation, Reason::Starved)
             });
         }
-        self.starved = 0;
+        (self.starved, self.drowned) = (0, 0);
+        if whole && exceeds {
+            return Some((Class::Bulk, Reason::Grew));
+        }
         if self.class == Class::Probation {
             return None;
         }
         let reason = self.answer(whole, came, resumes, link)?;
         Some((Class::Bulk, reason))
+    }
+
+    /// In standing while those are crowded, it has brought a quarter more than it ever did while they were not: flows that stand by sending
+    /// next to nothing cannot take the link together. After a silence it may bring what was held back.
+    fn exceeds(&self, link: Link) -> bool {
+        let windows = 1 + u32::from(self.silent);
+        let usual = self
+            .peak
+            .saturating_add(self.peak / 4)
+            .saturating_mul(windows);
+        self.class == Class::Standing && link.crowded && self.came > usual.max(self.proven)
     }
 
     /// On probation, it has brought more in this window than it does in one when it starves. Its arrivals follow its share, so their
@@ -397,7 +466,9 @@ impl Record {
                 // TCP that begins has lost a packet by now, or takes more than half.
                 let is_clean = self.class == Class::New && self.offence == self.since;
                 let is_known = came <= self.proven || is_clean && link.has_room();
-                if is_due && self.hogs && !is_known && link.contended {
+                // Many that bring little each fill the link together.
+                let may_be_asked = self.hogs || link.crowded && self.is_large;
+                if is_due && may_be_asked && !is_known && link.contended {
                     // Those who have the link can't grow by the third that would tell.
                     let fills = link.standing * 4 > link.sent * 3;
                     if fills && self.class == Class::Standing {

@@ -74,6 +74,36 @@ fn sources() -> impl Strategy<Value = Vec<Source>> {
     several.prop_map(|(sources, asked)| [sources, asked].concat())
 }
 
+/// A stream, bulk of one host or two, and many that stand by small packets and come with more at the same time, for as long as they are to.
+fn crowds() -> impl Strategy<Value = Vec<Source>> {
+    let crowd = (
+        8u64..60,
+        1u64..12,
+        60u32..1400,
+        3_000u64..12_000,
+        2_000u64..20_000,
+    );
+    (crowd, 0u8..2, 10u64..30).prop_map(|((count, part, len, from, lasts), host, stream)| {
+        let always = |host, burst, len, part| Source {
+            host,
+            begins: 0,
+            phases: vec![(60_000, burst, len, part)],
+        };
+        let one = |n| Source {
+            host: 2,
+            begins: n * 20,
+            phases: vec![
+                (from, 1, 60, 1),
+                (2_500, 1, 60, 0),
+                (lasts, 1, len, part),
+                (60_000, 1, 60, 1),
+            ],
+        };
+        let steady = [always(0, 4, 1000, stream), always(host, 8, 1400, 60)];
+        steady.into_iter().chain((0..count).map(one)).collect()
+    })
+}
+
 /// Their bytes over a link of `bps` in a minute, with a departure whenever the link is free, or was not for `late` ns.
 fn ops(sources: &[Source], bps: u64, late: u64) -> Vec<Op> {
     const MS: u64 = 1_000_000;
@@ -185,6 +215,16 @@ proptest! {
     ) {
         let link = Link { rate: None, ..link };
         check_ops(&MAKEWAY, &link, ops(&sources, bps, late))?;
+    }
+
+    #[test]
+    fn does_what_core_does_while_those_in_standing_are_crowded(
+        link in link(Discipline::Makeway),
+        sources in crowds(),
+        bps in 500_000u64..1_500_000,
+    ) {
+        let link = Link { rate: None, ..link };
+        check_ops(&MAKEWAY, &link, ops(&sources, bps, 0))?;
     }
 
     /// In a table that is too small for the flows that come, some of which send one packet, and some of which stand.
