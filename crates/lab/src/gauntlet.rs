@@ -4,6 +4,7 @@
 mod adversary;
 mod cases;
 mod cell;
+mod drawn;
 mod ideal;
 mod mobile;
 mod sample;
@@ -41,6 +42,7 @@ use crate::experiment::World;
   makeway-lab gauntlet --half judged --runs 10 --json gauntlet.json
   makeway-lab gauntlet --case n100 --case frame --disciplines fifo,fq-codel,cake,makeway
   makeway-lab gauntlet --case my-link.toml --runs 20
+  makeway-lab gauntlet --drawn 40 --seed 7 --disciplines fq-codel,cake,makeway,prio
   makeway-lab gauntlet --disciplines fq-codel,cake,makeway,prio
   makeway-lab gauntlet --world vm --case frame --case users --disciplines fifo,fq-codel,cake,makeway --runs 3
 
@@ -71,6 +73,12 @@ pub struct Gauntlet {
     /// Only the cases that the rules of `makeway` were chosen on, or only those that were first run when they stood.
     #[arg(long, value_enum, conflicts_with = "case")]
     half: Option<Half>,
+    /// Instead of the table, this number of cases drawn at random, which nobody has seen: rate, RTT, buffer, downloads and the rest.
+    #[arg(long, value_name = "N", conflicts_with_all = ["case", "half"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    drawn: Option<u32>,
+    /// Seed of the cases that are drawn.
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "drawn")]
+    seed: u64,
     /// Writes the cells as JSON: an array of case, world, discipline, runs, call, rest, wins.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -167,17 +175,25 @@ fn each_once(disciplines: &[Discipline]) -> anyhow::Result<()> {
 /// The cases that were asked for, as files in `folder`.
 fn courses(args: &Gauntlet, folder: &Path) -> anyhow::Result<Vec<Course>> {
     builtin::unpack(folder)?;
-    let read = |case: &cases::Case| -> anyhow::Result<Course> {
+    let as_course = |name: &str, half, case: &cases::Case| -> anyhow::Result<Course> {
         let text = case.scenario();
-        let file = folder.join(format!("{}.toml", case.name));
+        let file = folder.join(format!("{name}.toml"));
         write(&file, &text)?;
         Ok(Course {
-            name: case.name.into(),
-            half: Some(case.half),
-            scenario: makeway_scenario::parse(&text, case.name, folder, &[])?,
+            name: name.into(),
+            half,
+            scenario: makeway_scenario::parse(&text, name, folder, &[])?,
             file,
         })
     };
+    let read = |case: &cases::Case| as_course(case.name, Some(case.half), case);
+    if let Some(count) = args.drawn {
+        let cases = drawn::cases(args.seed).take(count as usize);
+        return (1..)
+            .zip(cases)
+            .map(|(n, case)| as_course(&format!("drawn{}-{n}", args.seed), None, &case))
+            .collect();
+    }
     if args.case.is_empty() {
         let wanted = |case: &&cases::Case| args.half.is_none_or(|half| half == case.half);
         return CASES.iter().filter(wanted).map(read).collect();
@@ -289,7 +305,8 @@ mod tests {
     fn every_case_reads_has_a_call_and_a_name_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         builtin::unpack(folder.path()).unwrap();
-        for case in CASES {
+        let drawn = drawn::cases(2).take(200);
+        for case in CASES.iter().cloned().chain(drawn) {
             let text = case.scenario();
             let scenario = makeway_scenario::parse(&text, case.name, folder.path(), &[]);
             let scenario = scenario.unwrap_or_else(|error| panic!("{error}\n{text}"));

@@ -26,54 +26,54 @@ impl Half {
 }
 
 /// One case. All but the uplink's begin at a server and end at a client behind `router`, which has the discipline.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// For `--case` and the tables.
     pub name: &'static str,
     pub half: Half,
     /// Link rate in Mbit/s.
-    rate: f64,
+    pub(super) rate: f64,
     /// RTT of the downloads in ms. The stream's is 40 ms at most.
-    rtt: f64,
+    pub(super) rtt: f64,
     /// Buffer in packets.
-    limit: u32,
-    downloads: u32,
+    pub(super) limit: u32,
+    pub(super) downloads: u32,
     /// Between the starts of two downloads, ms.
-    stagger: u32,
-    congestion_control: &'static str,
-    ecn: bool,
+    pub(super) stagger: u32,
+    pub(super) congestion_control: &'static str,
+    pub(super) ecn: bool,
     /// Rate of each stream in Mbit/s; none if zero.
-    video: f64,
-    videos: u32,
+    pub(super) video: f64,
+    pub(super) videos: u32,
     /// How packets of a frame are spread, as `pace` in a scenario.
-    pace: &'static str,
+    pub(super) pace: &'static str,
     /// Delay of each packet at the source, standard deviation in ms.
-    jitter: u32,
+    pub(super) jitter: u32,
     /// Start of the stream or the call, s.
-    start: u32,
+    pub(super) start: u32,
     /// Outage of the stream's access link at 10 s, ms.
-    stall: u32,
+    pub(super) stall: u32,
     /// From, to (s), and the link's rate meanwhile (Mbit/s).
-    dip: Option<(u32, u32, u32)>,
+    pub(super) dip: Option<(u32, u32, u32)>,
     /// A link whose rate changes each second, about `rate`: its kind and seed.
-    mobile: Option<(Mobile, u64)>,
+    pub(super) mobile: Option<(Mobile, u64)>,
     /// Instead of a stream, 60 packets/s of 100 B each way.
-    game: bool,
+    pub(super) game: bool,
     /// A call whose encoder follows TFRC, instead of a stream: its highest rate, kbit/s.
-    follows: Option<u32>,
-    beside: Beside,
+    pub(super) follows: Option<u32>,
+    pub(super) beside: Beside,
     /// Three uploads and a stream of half the rate the other way, the discipline at both ends.
-    uplink: bool,
+    pub(super) uplink: bool,
     /// Downloads go to another host behind the link.
-    users: bool,
+    pub(super) users: bool,
     /// Whole run and warm-up, s.
-    duration: u32,
-    warmup: u32,
+    pub(super) duration: u32,
+    pub(super) warmup: u32,
 }
 
 /// Traffic beside downloads.
-#[derive(Clone, Copy)]
-enum Beside {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Beside {
     Nothing,
     /// UDP that ignores loss, from 15 s on, Mbit/s.
     Flood(u32),
@@ -118,7 +118,7 @@ const BASE: Case = Case {
 };
 
 /// As [`BASE`], for rates, delays, buffers and traffic that differ more.
-const WIDE: Case = Case {
+pub(super) const WIDE: Case = Case {
     duration: 30,
     ..BASE
 };

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use makeway_core::random::Rng;
 
 /// Kinds of links. Rates are about a mean; the extremes are chosen by us.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mobile {
     /// Each rate is that of the second before times 0.7 to 1.4: a train that passes from cell to cell.
     Walk,
