@@ -293,9 +293,10 @@ inline_always void record_change(struct record *record, u64 now, enum class clas
 /* A flow that brings `came` in a window can go first beside those in standing. */
 inline_always bool link_fits(const struct link *link, u32 came)
 {
-	u32 part = link->others ? 6 : 9;
+	u64 standing = link->standing + link->raised;
+	u32 part = link->others && standing * 8 > link->sent ? 6 : 9;
 
-	return !link->crowded && (link->standing + link->raised + came) * 10 <= link->sent * part;
+	return !link->crowded && (standing + came) * 10 <= link->sent * part;
 }
 
 /* By its queue and its losses. */

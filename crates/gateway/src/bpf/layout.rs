@@ -160,7 +160,7 @@ pub(super) struct Record {
     pub seen: u64,
     credit: i64,
     beside: u64,
-    window: [u32; 11],
+    window: [u32; 12],
     /// Ms for which its queue stood, where that is why.
     pub stood: u32,
     /// The place in [`Class::ALL`](makeway_core::sched::Class::ALL).
@@ -172,8 +172,12 @@ pub(super) struct Record {
     starved: u8,
     grew: u8,
     due: u8,
+    silent: u8,
+    drowned: u8,
     /// 0 before its first packet.
     pub known: u8,
+    hogs: u8,
+    large: u8,
 }
 
 /// `struct key` of `bpf/dissect.h`.

@@ -70,11 +70,15 @@ impl Link {
         (self.standing + self.new) * 2 <= self.sent
     }
 
-    /// A flow that brings `came` in a window can go first beside those in standing: within 9/10 of the link, or 3/5 while bulk of other
-    /// users waits, which is owed 3/8.
+    /// A flow that brings `came` in a window can go first beside those in standing: within 9/10 of the link. While bulk of other users
+    /// waits, which is owed 3/8, it is 3/5, where those in standing bring an eighth that they could lose.
     fn fits(&self, came: u32) -> bool {
-        let part = if self.others { 6 } else { 9 };
-        !self.crowded && (self.standing + self.raised + u64::from(came)) * 10 <= self.sent * part
+        let standing = self.standing + self.raised;
+        let part = match self.others && standing * 8 > self.sent {
+            true => 6,
+            false => 9,
+        };
+        !self.crowded && (standing + u64::from(came)) * 10 <= self.sent * part
     }
 }
 
