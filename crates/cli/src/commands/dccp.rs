@@ -17,7 +17,7 @@ use makeway_core::units::Rate;
 use makeway_report::estimate::Estimate;
 use makeway_report::table::{right, table};
 use makeway_scenario::model::Scenario;
-use makeway_vm::{Kernel, Vm};
+use makeway_vm::{Kernel, Vm, VmError};
 use serde::{Deserialize, Serialize};
 
 use crate::builtin;
@@ -115,6 +115,14 @@ pub fn run(args: &Dccp) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The guest's kernel: Debian's newest of a release that has DCCP.
+///
+/// # Errors
+/// None can be found.
+pub fn kernel() -> Result<Kernel, VmError> {
+    Kernel::newest("6.1.", "-cloud-amd64", &makeway_vm::cache())
+}
+
 /// Boots the guest and measures there.
 ///
 /// # Errors
@@ -127,7 +135,7 @@ pub fn measure(calls: &Calls) -> anyhow::Result<Vec<Row>> {
         !calls.rates.contains(&0),
         "--rates must exceed 0 kbit/s: write 250,300"
     );
-    let kernel = Kernel::newest("6.1.", "-cloud-amd64", &makeway_vm::cache())?;
+    let kernel = kernel()?;
     let program = env::current_exe()?;
     let guest = Vm::new(&kernel)
         .counting()

@@ -19,7 +19,7 @@ use super::{SETUP, points};
 use crate::experiment::{CODE, Cell, Key, Results, folder_of, keep};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{largest, only, times};
-use makeway::dccp::{CALL, Calls, Count, Row, measure};
+use makeway::dccp::{CALL, Calls, Count, Row, kernel, measure};
 use makeway::session::stop_on_signals;
 
 const ID: &str = "sbpn.receiver_unchanged";
@@ -103,7 +103,11 @@ fn rows(folder: &Path, name: &str, calls: &Calls) -> anyhow::Result<Result<Vec<R
         set: vec![format!("{calls:?}")],
         ..Cell::new(Key::new(name), CALL, SECONDS)
     };
-    let place = folder_of(&cell, folder, CODE);
+    let release = match kernel() {
+        Ok(kernel) => kernel.release().to_owned(),
+        Err(error) => return Ok(Err(error)),
+    };
+    let place = folder_of(&cell, folder, &format!("{CODE} {release}"));
     let file = place.join("rows.json");
     let kept = fs::read_to_string(&file).ok();
     if let Some(rows) = kept.and_then(|text| serde_json::from_str(&text).ok()) {
