@@ -385,8 +385,9 @@ inline_always bool record_exceeds(const struct record *record, const struct link
 {
 	u32 windows = 1 + record->silent;
 	u64 usual = (u64)sum_of(record->peak, record->peak / 4) * windows;
+	u64 most = record->last > record->came ? record->last : record->came;
 
-	if (record->class != STANDING || !link->crowded)
+	if (record->class != STANDING || !link->crowded || most * 2 >= link->standing)
 		return false;
 	if (usual > ~0U)
 		usual = ~0U;

@@ -422,14 +422,19 @@ impl Record {
     }
 
     /// In standing while those are crowded, it has brought a quarter more than it ever did while they were not: flows that stand by sending
-    /// next to nothing cannot take the link together. After a silence it may bring what was held back.
+    /// next to nothing cannot take the link together. After a silence it may bring what was held back. One with half of
+    /// their traffic is for the question.
     fn exceeds(&self, link: Link) -> bool {
+        let is_most = u64::from(self.last.max(self.came)) * 2 >= link.standing;
         let windows = 1 + u32::from(self.silent);
         let usual = self
             .peak
             .saturating_add(self.peak / 4)
             .saturating_mul(windows);
-        self.class == Class::Standing && link.crowded && self.came > usual.max(self.proven)
+        self.class == Class::Standing
+            && link.crowded
+            && !is_most
+            && self.came > usual.max(self.proven)
     }
 
     /// On probation, it has brought more in this window than it does in one when it starves. Its arrivals follow its share, so their
