@@ -273,10 +273,8 @@ fn setup_waits_for_another_apt() {
     };
     let (is_well, said) = setup("30");
     assert!(is_well, "{said}");
-    assert!(
-        said.contains("waiting for another apt to end, 30 s at most"),
-        "{said}"
-    );
+    // The rest of the seconds, of which a busy machine has spent some.
+    assert!(said.contains("waiting for another apt to end, "), "{said}");
     // Without patience it says what apt said.
     fs::remove_file(folder.path().join("asked")).unwrap();
     let (is_well, said) = setup("0");
