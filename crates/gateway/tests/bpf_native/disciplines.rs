@@ -7,7 +7,7 @@ mod drive;
 
 use std::sync::LazyLock;
 
-use bytemuck::{Zeroable, bytes_of, cast, cast_slice};
+use bytemuck::{Zeroable, bytes_of, cast_slice};
 use drive::*;
 use makeway_core::flow::{FlowKey, FlowTable, Identity, is_control, tag};
 use makeway_core::framing::Framing;
@@ -18,7 +18,7 @@ use makeway_core::sched::{
 };
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
-use makeway_gateway::bpf::layout::{self, Config};
+use makeway_gateway::bpf::layout;
 use makeway_gateway::bpf::params::{Ncq, Red, Tred, tickets};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -113,7 +113,7 @@ impl Native {
         };
         config.set_framing(*framing);
         let setup = Setup {
-            config: cast(config),
+            config,
             slots,
             chains: (2 * flows).next_power_of_two(),
             kinds: window.unwrap_or(1),
@@ -606,17 +606,3 @@ disciplines! {
 
 mod attack;
 mod makeway;
-
-#[test]
-fn the_configuration_of_the_driver_is_the_loaders() {
-    use std::mem::offset_of;
-    macro_rules! places {
-        ($($field:ident)*) => {
-            ([$(offset_of!(drive::Config, $field)),*], [$(offset_of!(Config, $field)),*])
-        };
-    }
-    let (driver, loader) =
-        places!(rate limit_packets limit_bytes overhead mpu cells drop_tail quantum weights);
-    assert_eq!(driver, loader);
-    assert_eq!(size_of::<drive::Config>(), size_of::<Config>());
-}
