@@ -10,35 +10,16 @@ use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use makeway_scenario::Scenario;
 use makeway_sim::{ControlError, Observation, Options, Session, run};
 
-/// A packet of 1036 B of IP takes 8.288 ms. Reports have the path back to themselves.
-const CALL: &str = r#"duration = "12s"
-warmup = "2s"
-[node.phone]
-[node.friend]
-[link.line]
-between = ["phone", "friend"]
-rate = "1mbit"
-delay = "40ms"
-framing = "ip"
-queue = { at = "phone", discipline = "fifo", limit = "30 packets" }
-[flow.call]
-kind = "media"
-from = "phone"
-to = "friend"
-policy = "fifo"
-rate = "external"
-stream = { payload = "1000B" }
-[flow.other]
-kind = "poisson"
-from = "phone"
-to = "friend"
-rate = "200kbit"
+const CALL: &str = concat!(
+    include_str!("session.toml"),
+    r#"
 [flow.download]
 kind = "bulk"
 from = "phone"
 to = "friend"
 start = "11s"
-"#;
+"#
+);
 
 const STEP: Duration = Duration::from_millis(100);
 
