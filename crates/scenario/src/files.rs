@@ -3,7 +3,7 @@
 
 use makeway_core::units::Duration;
 
-use crate::model::{Captured, Changes, Frame};
+use crate::model::{Captured, Changes, Frame, Opportunities};
 use crate::{changes, pcap, trace};
 
 /// A capture; the error is what is wrong.
@@ -19,4 +19,9 @@ pub fn frames(text: &str) -> Result<(Vec<Frame>, Duration), (usize, String)> {
 /// The rates of a link; the error likewise.
 pub fn changes(text: &str) -> Result<Changes, (usize, String)> {
     changes::parse(text)
+}
+
+/// A trace of Mahimahi; the error likewise.
+pub fn opportunities(text: &str) -> Result<Opportunities, (usize, String)> {
+    changes::opportunities(text)
 }

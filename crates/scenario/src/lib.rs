@@ -19,6 +19,7 @@ mod flow;
 mod link;
 mod media;
 pub mod model;
+mod opportunities;
 mod pcap;
 mod queue;
 mod read;

@@ -14,6 +14,7 @@ use makeway_core::sched::{Env, Limits, Spec};
 use makeway_core::ticket::{Codec, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration, Rate};
 
+pub use crate::opportunities::Opportunities;
 pub use source::{
     Captured, Class, Frame, Jitter, Jittered, Media, Pace, Preset, Scene, Source, Tcp, Traffic,
 };
@@ -261,9 +262,15 @@ pub struct Changes {
     pub steps: Vec<(Duration, Rate)>,
     /// Period after which they come again; later than the last of them. `None`: its rate stays.
     pub every: Option<Duration>,
+    /// Of a trace whose times are to be kept: the link sends at these, and the steps are their mean rates.
+    pub opportunities: Option<Opportunities>,
 }
 
 impl Changes {
+    /// Error of other worlds about [`Changes::opportunities`].
+    pub const NOT_HERE: &'static str =
+        "opportunities of a trace are of the world sim: leave `changes.exact` out, or run it with --world sim";
+
     /// The `n`th change from 0, all rounds counted.
     pub fn nth(&self, n: u64) -> Option<(Duration, Rate)> {
         let in_round = self.steps.len() as u64;
