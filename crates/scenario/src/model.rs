@@ -50,6 +50,13 @@ impl Scenario {
         self.first_port(self.wlans.len())
     }
 
+    /// Names of the nodes of each flow's sender and receiver.
+    pub fn ends(&self) -> Vec<[&str; 2]> {
+        let name = |node: usize| self.nodes[node].name.as_str();
+        let flows = self.flows.iter();
+        flows.map(|flow| [flow.from, flow.to].map(name)).collect()
+    }
+
     /// The port of the first station of a channel.
     pub fn first_port(&self, wlan: usize) -> usize {
         let before = self.wlans[..wlan].iter().map(|wlan| wlan.stations.len());
