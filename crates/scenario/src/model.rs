@@ -269,7 +269,7 @@ pub struct Changes {
     pub steps: Vec<(Duration, Rate)>,
     /// Period after which they come again; later than the last of them. `None`: its rate stays.
     pub every: Option<Duration>,
-    /// Of a trace whose times are to be kept: the link sends at these, and the steps are their mean rates.
+    /// Times of a trace at which the link sends, where they are kept; the steps are their rates then.
     pub opportunities: Option<Opportunities>,
 }
 

@@ -14,10 +14,10 @@ use makeway_scenario::model::Opportunities;
 pub struct Opportune {
     scheduler: Box<dyn Scheduler + Send>,
     trace: Opportunities,
-    /// Number of the time that comes next, all rounds counted.
+    /// Number of the next time of the trace, all rounds counted.
     next: u64,
-    /// That time, and bytes that may still leave at it.
     at: Instant,
+    /// Bytes that may still leave at it.
     room: u64,
     /// The packet of which a part has left, and bytes of it that have not.
     partial: Option<(Packet, u64)>,
