@@ -108,7 +108,7 @@ pub fn to_json(
             "makeway, world {}, seed {}: TCP is goodput; ping is the largest one-way delay of a step, sender to receiver, of {}",
             report.world,
             report.seed,
-            if names.is_empty() { "no stream".into() } else { names.join(", ") },
+            if names.is_empty() { String::from("no stream") } else { names.join(", ") },
         ),
         "TIME": EPOCH_TEXT,
         "T0": EPOCH_TEXT,

@@ -81,7 +81,7 @@ def test_errors_of_packet_traces_name_the_file_and_the_place(call: mw.Scenario, 
         mw.read_ns2(file)
     with pytest.raises(mw.ScenarioError, match="there is no link `lime` in the scenario"):
         call.run(pcap={"lime": file})
-    with pytest.raises(ValueError, match="two traces would write .*trace: name a separate file"):
+    with pytest.raises(ValueError, match=r"two traces would write .*trace: name a separate file"):
         call.run(pcap={"line": file}, ns2={"line": file})
     with pytest.raises(FileNotFoundError, match="folder"):
         call.run(ns2={"line": tmp_path / "no folder" / "line.tr"})
@@ -187,7 +187,7 @@ def test_a_file_is_known_by_its_checksum(tmp_path: Path) -> None:
     assert traces.hsdpa(file).sha256 == digest
     assert traces.hsdpa(file, sha256=digest.upper()).mbit == [2.0, 0.5]
     file.write_text(HSDPA + HSDPA)
-    with pytest.raises(mw.TraceError, match=f"its SHA-256 is .*, not {digest}"):
+    with pytest.raises(mw.TraceError, match=rf"its SHA-256 is .*, not {digest}"):
         traces.hsdpa(file, sha256=digest)
 
 
