@@ -12,9 +12,7 @@ use makeway_endpoints::MediaFlow;
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::{Units, departures};
-use makeway_scenario::model::{
-    Changes, Egress, Flow, Link, Queue, Scenario, Share, Source, Tcp,
-};
+use makeway_scenario::model::{Changes, Egress, Flow, Link, Queue, Scenario, Share, Source, Tcp};
 use makeway_scenario::routes::routes;
 use makeway_scenario::wire::{self, Rtp};
 

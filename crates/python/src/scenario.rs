@@ -291,7 +291,9 @@ impl Run {
     /// As a data file of flent of the name `file`.
     fn flent(&self, client: Option<&str>, file: &str) -> PyResult<String> {
         let ends = self.ends.iter();
-        let ends: Vec<[&str; 2]> = ends.map(|[from, to]| [from.as_str(), to.as_str()]).collect();
+        let ends: Vec<[&str; 2]> = ends
+            .map(|[from, to]| [from.as_str(), to.as_str()])
+            .collect();
         flent::to_json(&self.report, &ends, client, file)
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }

@@ -30,8 +30,12 @@ pub fn read_ns2(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
 fn capture(path: &Path) -> PyResult<Table> {
     let mut times: Vec<u128> = Vec::new();
     let [mut interface, mut source, mut destination]: [Text; 3] = Default::default();
-    let [mut bytes, mut protocol, mut source_port, mut destination_port]: [Vec<Option<i64>>; 4] =
-        Default::default();
+    let [
+        mut bytes,
+        mut protocol,
+        mut source_port,
+        mut destination_port,
+    ]: [Vec<Option<i64>>; 4] = Default::default();
     let read = traces::capture(path, |record| {
         if times.len() == MOST_PACKETS {
             return Err(format!(

@@ -79,7 +79,8 @@ pub fn to_json(
         let worst = (0..data.steps).map(|step| at(step).reduce(f64::max));
         data.measured("Ping (ms) ICMP".into(), worst.collect());
         let mean = (0..data.steps).map(|step| {
-            let (count, sum) = at(step).fold((0.0, 0.0), |(count, sum), ms| (count + 1.0, sum + ms));
+            let (count, sum) =
+                at(step).fold((0.0, 0.0), |(count, sum), ms| (count + 1.0, sum + ms));
             (count > 0.0).then(|| sum / count)
         });
         let mean: Vec<_> = mean.collect();

@@ -275,8 +275,7 @@ pub struct Changes {
 
 impl Changes {
     /// Error of other worlds about [`Changes::opportunities`].
-    pub const NOT_HERE: &'static str =
-        "opportunities of a trace are of the world sim: leave `changes.exact` out, or run it with --world sim";
+    pub const NOT_HERE: &'static str = "opportunities of a trace are of the world sim: leave `changes.exact` out, or run it with --world sim";
 
     /// The `n`th change from 0, all rounds counted.
     pub fn nth(&self, n: u64) -> Option<(Duration, Rate)> {

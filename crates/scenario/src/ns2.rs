@@ -90,8 +90,12 @@ fn event(line: &str) -> Result<Event<'_>, String> {
         .filter(|time| (0.0..=LATEST).contains(time))
         .ok_or_else(|| format!("`{}` is no time in s, as in `{EXAMPLE}`", shown(time)))?;
     let whole = |text: &str, name: &str| {
-        text.parse::<i64>()
-            .map_err(|_| format!("{name} is `{}`: write a whole number, as in `{EXAMPLE}`", shown(text)))
+        text.parse::<i64>().map_err(|_| {
+            format!(
+                "{name} is `{}`: write a whole number, as in `{EXAMPLE}`",
+                shown(text)
+            )
+        })
     };
     Ok(Event {
         event,
@@ -143,21 +147,33 @@ mod tests {
         })
         .unwrap();
         assert_eq!(last, Some((0.006_300_640, 2, 1500, 1448, 17)));
-        assert!(all[1].contains("flags: \"---A---\"") && all[1].contains("seq: -1"), "{all:?}");
+        assert!(
+            all[1].contains("flags: \"---A---\"") && all[1].contains("seq: -1"),
+            "{all:?}"
+        );
     }
 
     #[test]
     fn errors_name_the_line_and_the_column() {
         let good = EXAMPLE;
         for (line, said) in [
-            ("s -t 0.267 -Hs 0 -Hd -2 -Ni 0".to_owned(), "the line has 9 columns"),
+            (
+                "s -t 0.267 -Hs 0 -Hd -2 -Ni 0".to_owned(),
+                "the line has 9 columns",
+            ),
             (good.replace('+', "x"), "`x` is no event"),
             (good.replace("0.0063", "soon"), "`soon` is no time in s"),
             (good.replace("0.0063", "-1"), "`-1` is no time in s"),
             (good.replace("0.0063", "inf"), "`inf` is no time in s"),
-            (good.replace(" 2 ", " _2_ "), "from is `_2_`: write a whole number"),
+            (
+                good.replace(" 2 ", " _2_ "),
+                "from is `_2_`: write a whole number",
+            ),
             (good.replace("1448", "1e400"), "seq is `1e400`"),
-            (good.replace("17", &"9".repeat(400)), "id is `99999999999999999999`"),
+            (
+                good.replace("17", &"9".repeat(400)),
+                "id is `99999999999999999999`",
+            ),
         ] {
             let (n, error) = events(&format!("{good}\n{line}\n")).unwrap_err();
             assert_eq!(n, 2, "{error}");

@@ -121,10 +121,21 @@ mod tests {
     #[test]
     fn times_go_on_from_round_to_round() {
         let trace = trace("0\n3\n3\n3\n10\n");
-        assert_eq!((trace.count(), trace.period()), (5, Duration::from_millis(10)));
+        assert_eq!(
+            (trace.count(), trace.period()),
+            (5, Duration::from_millis(10))
+        );
         let times: Vec<_> = (0..7).map(|n| trace.nth(n)).collect();
         let at = |ms, count| (Duration::from_millis(ms), count);
-        let expected = [at(0, 1), at(3, 3), at(10, 1), at(10, 1), at(13, 3), at(20, 1), at(20, 1)];
+        let expected = [
+            at(0, 1),
+            at(3, 3),
+            at(10, 1),
+            at(10, 1),
+            at(13, 3),
+            at(20, 1),
+            at(20, 1),
+        ];
         assert_eq!(times, expected);
     }
 

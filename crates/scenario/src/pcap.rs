@@ -73,9 +73,7 @@ fn by_time(mut packets: Vec<(u128, u64)>, records: usize) -> Result<Vec<Captured
     // Packets of several interfaces may be a little out of order.
     packets.sort_by_key(|(at, _)| *at);
     let (Some((first, _)), Some((last, _))) = (packets.first(), packets.last()) else {
-        return Err(format!(
-            "there is no IP packet among its {records} records"
-        ));
+        return Err(format!("there is no IP packet among its {records} records"));
     };
     let first = *first;
     if last - first > u128::from(LONGEST) {
@@ -112,8 +110,8 @@ struct Reader<F> {
 impl<F: FnMut(&Record<'_>) -> Result<(), String>> Reader<F> {
     fn add(&mut self, ns: u128, on: &Interface, data: &[u8], original: u32) -> Result<(), String> {
         self.records += 1;
-        let Some(start) =
-            network_header(on.linktype, data).map_err(|e| format!("packet {}: {e}", self.records))?
+        let Some(start) = network_header(on.linktype, data)
+            .map_err(|e| format!("packet {}: {e}", self.records))?
         else {
             return Ok(());
         };

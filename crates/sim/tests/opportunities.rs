@@ -96,7 +96,10 @@ fn small_packets_share_an_opportunity_and_a_packet_leaves_with_its_last_byte() {
     assert_eq!(left[..8], [5.0, 5.0, 5.0, 5.0, 20.0, 20.0, 25.0, 25.0]);
     // Of 1000 B: 3000 B by 5 ms, 4500 B by 20 ms, 7500 B by 25 ms, 9000 B by 40 ms.
     let (left, _) = departures(&scenario("parts", &["flow.stream.payload=960B"]));
-    assert_eq!(left[..9], [5.0, 5.0, 5.0, 20.0, 25.0, 25.0, 25.0, 40.0, 40.0]);
+    assert_eq!(
+        left[..9],
+        [5.0, 5.0, 5.0, 20.0, 25.0, 25.0, 25.0, 40.0, 40.0]
+    );
 }
 
 #[test]
@@ -114,5 +117,8 @@ fn the_same_trace_without_exact_is_a_rate() {
     let rate = r#"link.line.changes={ at = "server", file = "trace.txt" }"#;
     let (left, _) = departures(&scenario("rate", &[rate]));
     // 1500 B take 6.67 ms at 1.8 Mbit/s, and transmission begins at once.
-    assert!(left[0] < 0.001 && (left[1] - 6.667).abs() < 0.01, "{left:?}");
+    assert!(
+        left[0] < 0.001 && (left[1] - 6.667).abs() < 0.01,
+        "{left:?}"
+    );
 }

@@ -476,21 +476,38 @@ fn a_trace_of_mahimahi_is_kept_exactly_where_that_is_asked_for() {
     let egress = |changes: &str| {
         let links = read(changes).unwrap().links;
         let both = links.into_iter().flat_map(|link| link.egress);
-        both.into_iter().find(|egress| !egress.changes.steps.is_empty()).unwrap()
+        both.into_iter()
+            .find(|egress| !egress.changes.steps.is_empty())
+            .unwrap()
     };
     let exact = egress("file = \"trace.txt\", exact = true");
     let trace = exact.changes.opportunities.clone().unwrap();
-    assert_eq!((trace.count(), trace.period()), (3, Duration::from_millis(20)));
+    assert_eq!(
+        (trace.count(), trace.period()),
+        (3, Duration::from_millis(20))
+    );
     // Without `exact` the same rates, and nothing else.
     let rates = egress("file = \"trace.txt\"");
     assert_eq!(rates.changes.opportunities, None);
     assert_eq!(rates.changes.steps, exact.changes.steps);
     let words = explain(&read("file = \"trace.txt\", exact = true").unwrap());
-    assert!(words.contains("3 opportunities of 1500 B, again every 20ms"), "{words}");
+    assert!(
+        words.contains("3 opportunities of 1500 B, again every 20ms"),
+        "{words}"
+    );
     for (changes, said) in [
-        ("steps = [[\"5s\", \"1mbit\"]], exact = true", "write `file = \"trace.txt\"`"),
-        ("file = \"trace.txt\", exact = true, every = \"9s\"", "leave `every` out"),
-        ("file = \"bad.txt\", exact = true", "bad.txt:2: `4` should be a time in ms"),
+        (
+            "steps = [[\"5s\", \"1mbit\"]], exact = true",
+            "write `file = \"trace.txt\"`",
+        ),
+        (
+            "file = \"trace.txt\", exact = true, every = \"9s\"",
+            "leave `every` out",
+        ),
+        (
+            "file = \"bad.txt\", exact = true",
+            "bad.txt:2: `4` should be a time in ms",
+        ),
         ("file = \"trace.txt\", exact = 1", "true or false"),
     ] {
         let error = read(changes).unwrap_err().to_string();
