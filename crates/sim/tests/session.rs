@@ -220,7 +220,7 @@ fn errors_name_a_flow_that_can_be_controlled() {
     assert!(said(&["flow.call.count=20"], "call").ends_with("call-8 and so on"));
     assert_eq!(
         said(&[], "download"),
-        "call.toml:23: flow `download` is of kind bulk, which has no rate to set: the rate of `call` is set from outside"
+        "call.toml:27: flow `download` is of kind bulk, which has no rate to set: the rate of `call` is set from outside"
     );
     let tfrc = said(&["flow.call.rate=tfrc"], "call");
     let ends = "flow `call` has the rate `tfrc`: write `rate = \"external\"`, or set `flow.call.rate=external`";

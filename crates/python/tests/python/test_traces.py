@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import makeway as mw
@@ -121,9 +122,7 @@ def test_rates_become_opportunities_and_a_course_of_a_link(link: mw.Scenario, tm
     assert (len(back), back.end_s) == (10, 1.0)
     inline = link.set({"link.line.changes": rates.changes("server")})
     rates.save(tmp_path / "rates.csv")
-    named = mw.Scenario(LINK, folder=tmp_path).set(
-        {"link.line.changes": {"at": "server", "file": "rates.csv", "every": "1s"}}
-    )
+    named = mw.Scenario(LINK, folder=tmp_path).set({"link.line.changes": {"at": "server", "file": "rates.csv", "every": "1s"}})
     assert inline.digest == named.digest
     # (12 * 0.5 + 3 * 0.3) Mbit in each second.
     assert inline.run().queues["rate_bps"][0] == 6_900_000
@@ -204,9 +203,9 @@ def test_a_file_is_known_by_its_checksum(tmp_path: Path) -> None:
         (traces.ucc, UCC + '"' + "x" * 200_000, "trace:6: field larger than field limit"),
         (traces.ucc, UCC[: UCC.index("\n") + 1], "it has no sample"),
         (traces.satellite_vs_cellular, SATELLITE.replace(" 10:41:00 CDT", ""), "trace:4: `2023-04-12` should be a time like"),
-        (lambda file: traces.satellite_vs_cellular(file, session=7), SATELLITE, "session=7: it has 2, numbered from 0"),
-        (lambda file: traces.lumos5g(file, run=1), LUMOS5G, "run 1 is there of mode='driving'.* and of mode='walking'"),
-        (lambda file: traces.lumos5g(file, run=9), LUMOS5G, "no sample of run=9, .*: the first runs are 1, 2"),
+        (partial(traces.satellite_vs_cellular, session=7), SATELLITE, "session=7: it has 2, numbered from 0"),
+        (partial(traces.lumos5g, run=1), LUMOS5G, "run 1 is there of mode='driving'.* and of mode='walking'"),
+        (partial(traces.lumos5g, run=9), LUMOS5G, "no sample of run=9, .*: the first runs are 1, 2"),
         (traces.hsdpa, "1 2 3\n", "trace:1: 3 columns: a log has six"),
         (traces.hsdpa, HSDPA.replace(" 2000", " 0"), "trace:2: 125000 B in 0 ms is no rate"),
         (traces.hsdpa, "", "it has no sample"),
