@@ -5,7 +5,7 @@
 # make webtransport a live video to a real browser by WebTransport, beside downloads: make webtransport ARGS='--help'
 # make webrtc  a live video to a real browser by WebRTC, from str0m with makeway's queue, beside downloads: make webrtc ARGS='--help'
 # make papers  the papers' experiments in simulated time, each as long as the paper's, ten replications: out/papers; goes on where it was stopped
-# make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it
+# make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it (docs/notebooks.md)
 # make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask: out/sweep.json; after make python
 # make fuzz    properties with new random inputs; each fuzz target for 20 s from its corpus, guided by coverage
 # make installed the Debian package in a guest of Debian's packages, from its installation to its purge, traffic counted; root, some minutes

@@ -4,24 +4,13 @@
 
 #![allow(dead_code)] // Not everybody needs all of it.
 
+#[path = "../../crates/gateway/src/bpf/layout/config.rs"]
+mod config;
+
 use std::mem::offset_of;
 
 use bytemuck::{Pod, Zeroable};
-
-/// `struct config` of `bpf/qdisc.h`, as the loader has it.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-pub struct Config {
-    pub rate: u64,
-    pub limit_packets: u32,
-    pub limit_bytes: u32,
-    pub overhead: i32,
-    pub mpu: u32,
-    pub cells: u32,
-    pub drop_tail: u32,
-    pub quantum: u32,
-    pub weights: u32,
-}
+pub use config::Config;
 
 const _: () = {
     assert!(size_of::<Config>() == 40);

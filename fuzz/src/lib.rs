@@ -29,6 +29,7 @@ targets! {
     feedback
     flow_key
     nfqueue
+    ns2
     operations
     record
     rtp

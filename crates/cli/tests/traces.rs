@@ -39,6 +39,12 @@ fn a_run_writes_every_file_that_it_is_asked_for() {
     assert!(series.starts_with("world,time_s,kind,name,metric,value\n"));
     assert!(series.contains("\nsim,4.9,flow,video,loss,0\n"));
     assert!(series.contains("\nsim,0.1,queue,router -> client,backlog_packets,"));
+    let flent = std::fs::read_to_string(out.path().join("run.flent")).unwrap();
+    let flent: serde_json::Value = serde_json::from_str(&flent).unwrap();
+    assert_eq!(flent["metadata"]["NAME"], "tcp_ndown");
+    let downloads = flent["metadata"]["TEST_PARAMETERS"]["download_streams"].as_str();
+    let last = format!("TCP download::{}", downloads.unwrap());
+    assert_eq!(flent["results"][last].as_array().unwrap().len(), 50);
 }
 
 #[test]

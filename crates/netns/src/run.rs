@@ -12,7 +12,7 @@ use makeway_endpoints::MediaFlow;
 use makeway_report::interval::{Interval, Progress};
 use makeway_report::model::Report;
 use makeway_scenario::departures::{Units, departures};
-use makeway_scenario::model::{Egress, Flow, Link, Queue, Scenario, Share, Source, Tcp};
+use makeway_scenario::model::{Changes, Egress, Flow, Link, Queue, Scenario, Share, Source, Tcp};
 use makeway_scenario::routes::routes;
 use makeway_scenario::wire::{self, Rtp};
 
@@ -237,6 +237,7 @@ pub fn check(scenario: &Scenario, backend: Backend) -> Result<(), RunError> {
     }
     for link in &scenario.links {
         let refusal = |egress: &Egress| match backend {
+            _ if egress.changes.opportunities.is_some() => Some(Changes::NOT_HERE.into()),
             Backend::Kernel => qdisc::refusal(egress),
             Backend::Nfqueue => egress.queue.qdisc.as_ref().map(|_| Queue::NOT_HERE.into()),
         };

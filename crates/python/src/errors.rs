@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exceptions. A panic of our code becomes one too, and the process goes on.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use makeway_store::part::words;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 create_exception!(
@@ -28,6 +30,12 @@ create_exception!(
 );
 create_exception!(
     makeway,
+    TraceError,
+    PyValueError,
+    "A trace cannot be read: file, line or packet, what is wrong, what would be right."
+);
+create_exception!(
+    makeway,
     SimulatorPanic,
     PyRuntimeError,
     "A bug of makeway: please report it with the scenario."
@@ -42,18 +50,18 @@ pub fn scenario(error: impl ToString) -> PyErr {
 pub fn store(error: makeway_store::StoreError) -> PyErr {
     match error {
         makeway_store::StoreError::Scenario(error) => scenario(error),
-        makeway_store::StoreError::File { path, error } => {
-            let number = error.raw_os_error();
-            let path = path.display().to_string();
-            // OSError picks its subclass by the number: FileNotFoundError, PermissionError.
-            match number {
-                Some(number) => {
-                    pyo3::exceptions::PyOSError::new_err((number, error.to_string(), path))
-                }
-                None => StoreError::new_err(format!("{path}: {error}")),
-            }
-        }
+        makeway_store::StoreError::File { path, error } => file(&path, &error),
         other => StoreError::new_err(other.to_string()),
+    }
+}
+
+/// Error of the system about a file.
+pub fn file(path: &Path, error: &io::Error) -> PyErr {
+    let path = path.display().to_string();
+    // OSError picks its subclass by the number: FileNotFoundError, PermissionError.
+    match error.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, error.to_string(), path)),
+        None => StoreError::new_err(format!("{path}: {error}")),
     }
 }
 

@@ -5,7 +5,8 @@
 //! - `scenario`: a scenario and its run; `sweep`: plans, stores, and the runs of a worker;
 //! - `table`: tables as Arrow streams; `errors`: exceptions, also of a panic;
 //! - `scheduler`, `sender`: a discipline and a sender by themselves;
-//! - `gym`: runs that pause while a program sets a rate.
+//! - `gym`: runs that pause while a program sets a rate;
+//! - `traces`: packet traces as tables.
 
 use pyo3::prelude::*;
 
@@ -17,11 +18,12 @@ mod sender;
 mod signals;
 mod sweep;
 mod table;
+mod traces;
 
 #[pymodule]
 mod _makeway {
     #[pymodule_export]
-    use super::errors::{RunError, ScenarioError, SimulatorPanic, StoreError};
+    use super::errors::{RunError, ScenarioError, SimulatorPanic, StoreError, TraceError};
     #[pymodule_export]
     use super::gym::{Episodes, rate_bps};
     #[pymodule_export]
@@ -34,6 +36,8 @@ mod _makeway {
     use super::sweep::{Plan, Queue, Store, run_chunk};
     #[pymodule_export]
     use super::table::Table;
+    #[pymodule_export]
+    use super::traces::{read_capture, read_ns2};
 
     use super::*;
 

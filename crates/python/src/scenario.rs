@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scenario, and a run of it in simulated time.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_report::model::{FlowReport, QueueReport, Report};
-use makeway_report::{html, json, table};
-use makeway_sim::{Options, Outcome, run_in_full};
+use makeway_report::{flent, html, json, table};
+use makeway_scenario::wire::FIRST_PORT;
+use makeway_sim::trace::{Recorder, Taps};
+use makeway_sim::{Options, Outcome, Progress, run_in_full, run_traced};
 use makeway_store::part::figures;
 use makeway_store::plan::{Axis, Source, digest};
 use makeway_store::table::{Column, Table as Columns};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::{RunError, guarded, store as store_error};
+use crate::errors::{RunError, file, guarded, scenario as refused, store as store_error};
 use crate::signals::Signals;
 use crate::sweep::Plan;
 use crate::table::Table;
+
+/// Ports that flows may have in a capture.
+const MOST_PORTS: usize = 65_536 - FIRST_PORT;
 
 /// A scenario with its settings, read and checked.
 #[pyclass(frozen, module = "makeway._makeway")]
@@ -31,6 +39,37 @@ impl Scenario {
             let model = Arc::new(source.read(&[]).map_err(store_error)?);
             Ok(Self { source, model })
         })
+    }
+
+    /// Traces of a run: whether as text of ns-2 (otherwise as pcapng), a link or an end of one (empty: all), and the file.
+    fn recorder(&self, traces: Vec<(bool, String, PathBuf)>) -> PyResult<Option<Recorder>> {
+        if traces.is_empty() {
+            return Ok(None);
+        }
+        let model = &*self.model;
+        let mut recorder = Recorder::new(model);
+        for (is_text, place, path) in traces {
+            let taps = match place.as_str() {
+                "" => Taps::everywhere(model),
+                place => Taps::find(model, place).map_err(refused)?,
+            };
+            if !is_text && model.flows.len() > MOST_PORTS {
+                return Err(refused(format!(
+                    "a capture distinguishes at most {MOST_PORTS} flows by their ports: this scenario has {} flows",
+                    model.flows.len()
+                )));
+            }
+            let out = File::create(&path).map_err(|error| file(&path, &error))?;
+            let out = Box::new(BufWriter::with_capacity(1 << 18, out));
+            let name = path.display().to_string();
+            if is_text {
+                recorder.ns2(model, &taps, name, out);
+            } else {
+                (recorder.pcapng(model, &taps, name, out))
+                    .map_err(|error| RunError::new_err(error.to_string()))?;
+            }
+        }
+        Ok(Some(recorder))
     }
 
     /// Its meaning.
@@ -104,7 +143,13 @@ impl Scenario {
         makeway_scenario::explain(&self.model)
     }
 
-    fn run(&self, py: Python<'_>, replication: u64) -> PyResult<Run> {
+    fn run(
+        &self,
+        py: Python<'_>,
+        replication: u64,
+        traces: Vec<(bool, String, PathBuf)>,
+    ) -> PyResult<Run> {
+        let recorder = self.recorder(traces)?;
         py.detach(|| {
             let mut signals = Signals::new();
             let stop = Arc::new(AtomicBool::new(false));
@@ -114,11 +159,15 @@ impl Scenario {
                 ..Options::default()
             };
             let outcome = guarded(|| {
-                let outcome = run_in_full(&self.model, &options, |_| {
+                let progress = |_: Progress| {
                     if !signals.go_on(|_| Ok(())) {
                         stop.store(true, Ordering::Relaxed);
                     }
-                });
+                };
+                let outcome = match recorder {
+                    None => run_in_full(&self.model, &options, progress),
+                    Some(recorder) => run_traced(&self.model, &options, recorder, progress),
+                };
                 outcome.map_err(|error| RunError::new_err(error.to_string()))
             })?;
             signals.result()?;
@@ -144,6 +193,8 @@ impl Scenario {
 #[pyclass(frozen, module = "makeway._makeway")]
 pub struct Run {
     report: Report,
+    /// Nodes of each flow's sender and receiver.
+    ends: Vec<[String; 2]>,
     #[pyo3(get)]
     replication: u64,
     fingerprint: u64,
@@ -158,6 +209,9 @@ impl Run {
         report.warnings.extend(makeway_scenario::warnings(scenario));
         Self {
             report,
+            ends: (scenario.ends().into_iter())
+                .map(|ends| ends.map(String::from))
+                .collect(),
             replication,
             fingerprint: outcome.fingerprint,
             hops: outcome.hops,
@@ -232,6 +286,16 @@ impl Run {
 
     fn html(&self) -> String {
         html::run(&self.report)
+    }
+
+    /// As a data file of flent of the name `file`.
+    fn flent(&self, client: Option<&str>, file: &str) -> PyResult<String> {
+        let ends = self.ends.iter();
+        let ends: Vec<[&str; 2]> = ends
+            .map(|[from, to]| [from.as_str(), to.as_str()])
+            .collect();
+        flent::to_json(&self.report, &ends, client, file)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     fn __str__(&self) -> String {

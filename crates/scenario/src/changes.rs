@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `changes` of a link: the rates that it takes one after the other.
 //!
-//! Written as steps, or in a file: CSV with the columns `time_s,mbit`, or a trace of Mahimahi (R. Netravali
-//! et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015), of which each line is a
-//! millisecond at which 1500 B may leave.
+//! Written as steps, or in a file: CSV with the columns `time_s,mbit`, or a trace of Mahimahi ([`Opportunities`]).
 
 use makeway_core::units::{Duration, Rate};
 
@@ -12,6 +10,7 @@ use crate::document::{Item, Value};
 use crate::error::ScenarioError;
 use crate::field::{AT, Field, TIME, Values};
 use crate::model::Changes;
+use crate::opportunities::Opportunities;
 use crate::section::{Section, read};
 
 #[rustfmt::skip]
@@ -19,26 +18,31 @@ pub(crate) const FIELDS: &[Field] = &[
     AT,
     Field::optional("steps", Values::Other("an array of times and rates: `[[\"40s\", \"2.5mbit\"]]`"), "none", "rates from the start of traffic on; `\"0bit\"` is an outage, after which the rest of a packet is sent"),
     Field::optional("file", Values::Other("a file"), "none", "instead of `steps`: a CSV with the columns `time_s,mbit`, or a trace of Mahimahi"),
+    Field::new("exact", Values::Flag, "false", "of a trace of Mahimahi: 1500 B on the wire leave at each of its times, instead of a rate for each tenth of a second. World `sim`"),
     Field::optional("every", TIME, "once", "time after which they repeat"),
 ];
 const HEADER: &str = "time_s,mbit";
 /// The rate that stands for an outage: what is left of a packet goes when the link is back.
-const OUTAGE: Rate = Rate::from_bps(1);
+pub(crate) const OUTAGE: Rate = Rate::from_bps(1);
 /// Chosen by us: a day of changes each 10 ms.
 const MOST_STEPS: usize = 10_000_000;
-/// A trace of Mahimahi becomes a rate for each tenth of a second; chosen by us.
-const BIN_MS: u64 = 100;
-const OPPORTUNITY_BITS: u64 = 1500 * 8;
 
 /// Changes at one end.
 pub(crate) fn read_at(c: &Section<'_>, cx: &Context<'_>) -> Result<Changes, ScenarioError> {
     let every: Option<Duration> = c.read("every")?;
+    let exact: bool = c.value("exact")?;
     let mut changes = match (c.given("steps")?, c.given("file")?) {
-        (Some(steps), None) => Changes {
+        (Some(steps), None) if !exact => Changes {
             steps: steps_of(steps, &c.name("steps"))?,
-            every: None,
+            ..Changes::default()
         },
-        (None, Some(_)) => from_file(c, cx)?,
+        (Some(_), None) => {
+            return Err(c.at("exact").error(format!(
+                "`{}` is of a trace of Mahimahi: write `file = \"trace.txt\"`, or leave `exact` out",
+                c.name("exact")
+            )));
+        }
+        (None, Some(_)) => from_file(c, cx, exact)?,
         _ => {
             return Err(c.origin.error(format!(
                 "`{}` needs either `steps` or `file`: write `steps = [[\"40s\", \"2.5mbit\"]]`",
@@ -48,6 +52,12 @@ pub(crate) fn read_at(c: &Section<'_>, cx: &Context<'_>) -> Result<Changes, Scen
     };
     let last = changes.steps.last().map_or(Duration::ZERO, |step| step.0);
     if let Some(every) = every {
+        if exact {
+            return Err(c.at("every").error(format!(
+                "`{}`: a trace of Mahimahi begins again after its last line: leave `every` out",
+                c.name("every")
+            )));
+        }
         if every <= last {
             return Err(c.at("every").error(format!(
                 "`{}` is {every}, not later than the last change at {last}: make it longer",
@@ -90,9 +100,16 @@ fn steps_of(item: &Item, name: &str) -> Result<Vec<(Duration, Rate)>, ScenarioEr
     }
 }
 
-fn from_file(c: &Section<'_>, cx: &Context<'_>) -> Result<Changes, ScenarioError> {
+fn from_file(c: &Section<'_>, cx: &Context<'_>, exact: bool) -> Result<Changes, ScenarioError> {
     let (text, path, origin) = cx.file(c, "file")?;
-    parse(&text).map_err(|(line, message)| {
+    let changes = match exact {
+        true => opportunities(&text).map(|trace| Changes {
+            opportunities: Some(trace.clone()),
+            ..trace.rates()
+        }),
+        false => parse(&text),
+    };
+    changes.map_err(|(line, message)| {
         origin.error(format!(
             "`{}`: {}:{line}: {message}",
             c.name("file"),
@@ -101,18 +118,28 @@ fn from_file(c: &Section<'_>, cx: &Context<'_>) -> Result<Changes, ScenarioError
     })
 }
 
-/// On error: the line, from 1, and what is wrong.
-pub(crate) fn parse(text: &str) -> Result<Changes, (usize, String)> {
-    let mut lines = text
-        .lines()
+/// Lines with their numbers from 1, but for empty ones and comments.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
         .enumerate()
         .map(|(i, line)| (i + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .peekable();
+}
+
+/// A trace of Mahimahi. On error: the line, from 1, and what is wrong.
+pub(crate) fn opportunities(text: &str) -> Result<Opportunities, (usize, String)> {
+    Opportunities::read(lines(text))
+}
+
+/// On error: the line, from 1, and what is wrong.
+pub(crate) fn parse(text: &str) -> Result<Changes, (usize, String)> {
+    let mut lines = lines(text).peekable();
     match lines.peek() {
         None => Err((1, format!("the file is empty: begin with `{HEADER}`"))),
         Some((_, HEADER)) => csv(lines.skip(1)),
-        Some((_, line)) if line.bytes().all(|c| c.is_ascii_digit()) => mahimahi(lines),
+        Some((_, line)) if line.bytes().all(|c| c.is_ascii_digit()) => {
+            Opportunities::read(lines).map(|trace| trace.rates())
+        }
         Some((n, line)) => Err((
             *n,
             format!(
@@ -154,54 +181,6 @@ fn csv<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (us
         true => Err((end, "there is no change".into())),
         false => Ok(changes),
     }
-}
-
-/// The trace repeats after its last line, so the last of its tenths of a second may be shorter.
-fn mahimahi<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Changes, (usize, String)> {
-    // Number of a tenth of a second, and its bits; those without any are left out.
-    let mut bins: Vec<(u64, u64)> = Vec::new();
-    let (mut last, mut end) = (0, 1);
-    for (n, line) in lines {
-        end = n;
-        let Some(ms) = line.parse::<u64>().ok().filter(|ms| *ms >= last) else {
-            return Err((
-                n,
-                format!("`{line}` should be a time in ms, no earlier than the one before"),
-            ));
-        };
-        last = ms;
-        // The opportunity at a multiple of the bin ends it.
-        let bin = ms.saturating_sub(1) / BIN_MS;
-        if bin >= MOST_STEPS as u64 {
-            return Err((
-                n,
-                format!("{ms} ms is beyond {MOST_STEPS} tenths of a second"),
-            ));
-        }
-        match bins.last_mut() {
-            Some((known, bits)) if *known == bin => *bits += OPPORTUNITY_BITS,
-            _ => bins.push((bin, OPPORTUNITY_BITS)),
-        }
-    }
-    if last == 0 {
-        return Err((end, "the trace has no length: its last line is 0 ms".into()));
-    }
-    let mut steps: Vec<(Duration, Rate)> = Vec::new();
-    let mut outage_from = 0;
-    for (n, bits) in bins {
-        let from = n * BIN_MS;
-        if outage_from < n {
-            steps.push((Duration::from_millis(outage_from * BIN_MS), OUTAGE));
-        }
-        outage_from = n + 1;
-        let rate = Rate::from_bps(bits * 1000 / (last - from).min(BIN_MS));
-        steps.push((Duration::from_millis(from), rate));
-    }
-    Ok(Changes {
-        // One rate for ever needs no change.
-        every: (steps.len() > 1).then(|| Duration::from_millis(last)),
-        steps,
-    })
 }
 
 #[cfg(test)]

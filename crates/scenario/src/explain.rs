@@ -157,7 +157,12 @@ fn egress_words(e: &Egress) -> String {
         };
         words.push(format!("loss {}{bursts}", e.loss.mean()));
     }
-    if let Some((last, _)) = e.changes.steps.last() {
+    if let Some(trace) = &e.changes.opportunities {
+        let (count, period) = (trace.count(), trace.period());
+        words.push(format!(
+            "{count} opportunities of 1500 B, again every {period}"
+        ));
+    } else if let Some((last, _)) = e.changes.steps.last() {
         let again = e
             .changes
             .every

@@ -3,7 +3,8 @@
 //! # Modules
 //!
 //! [`load`] reads and checks a file; [`model`] is what it means, and a world runs nothing else;
-//! [`explain`] puts it into words. [`service`] reads the file of `makeway service`. Parts for every world: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
+//! [`explain`] puts it into words. [`service`] reads the file of `makeway service`, [`traces`] packet traces
+//! of other programs. Parts for every world: [`routes`], [`departures`], [`wire`]. The format is described in `docs/scenario.md`.
 
 mod changes;
 mod context;
@@ -19,6 +20,8 @@ mod flow;
 mod link;
 mod media;
 pub mod model;
+mod ns2;
+mod opportunities;
 mod pcap;
 mod queue;
 mod read;
@@ -29,6 +32,7 @@ pub mod service;
 mod tcp;
 mod ticket;
 mod trace;
+pub mod traces;
 mod warnings;
 pub mod wire;
 mod wlan;

@@ -91,6 +91,12 @@ pub(crate) fn read(entry: &Entry, cx: &Context<'_>) -> Result<Link, ScenarioErro
                 s.name("changes")
             )));
         }
+        if e.changes.opportunities.is_some() && tick.is_some() {
+            return Err(s.at("tick").error(format!(
+                "`{}`: the link sends at the times of its trace: leave `tick` or `changes.exact` out",
+                s.name("tick")
+            )));
+        }
     }
     Ok(Link {
         name: entry.key.clone(),

@@ -14,6 +14,7 @@ use makeway_core::sched::{Env, Limits, Spec};
 use makeway_core::ticket::{Codec, TicketRate, Tsw};
 use makeway_core::units::{Bytes, Duration, Rate};
 
+pub use crate::opportunities::Opportunities;
 pub use source::{
     Captured, Class, Frame, Jitter, Jittered, Media, Pace, Preset, Scene, Source, Tcp, Traffic,
 };
@@ -47,6 +48,13 @@ impl Scenario {
     /// Number of ports, by which packets leave nodes: both ends of each link, then the stations of each channel.
     pub fn ports(&self) -> usize {
         self.first_port(self.wlans.len())
+    }
+
+    /// Names of the nodes of each flow's sender and receiver.
+    pub fn ends(&self) -> Vec<[&str; 2]> {
+        let name = |node: usize| self.nodes[node].name.as_str();
+        let flows = self.flows.iter();
+        flows.map(|flow| [flow.from, flow.to].map(name)).collect()
     }
 
     /// The port of the first station of a channel.
@@ -261,9 +269,14 @@ pub struct Changes {
     pub steps: Vec<(Duration, Rate)>,
     /// Period after which they come again; later than the last of them. `None`: its rate stays.
     pub every: Option<Duration>,
+    /// Times of a trace at which the link sends, where they are kept; the steps are their rates then.
+    pub opportunities: Option<Opportunities>,
 }
 
 impl Changes {
+    /// Error of other worlds about [`Changes::opportunities`].
+    pub const NOT_HERE: &'static str = "opportunities of a trace are of the world sim: leave `changes.exact` out, or run it with --world sim";
+
     /// The `n`th change from 0, all rounds counted.
     pub fn nth(&self, n: u64) -> Option<(Duration, Rate)> {
         let in_round = self.steps.len() as u64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Captures as sources: pcap and pcapng files, of which each IP packet's time and length count.
+//! Captures: pcap and pcapng files, and their IP packets. Of a source each packet's time and length count.
 
 use makeway_core::units::{Bytes, Duration};
 use pcap_parser::nom;
@@ -20,15 +20,44 @@ const LARGEST_PACKET: u64 = 1_000_000;
 /// Begins a pcapng file.
 const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
+/// An IP packet of a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Nanoseconds since 1970.
+    pub ns: u128,
+    /// Number of the interface in its section of the file, from 0.
+    pub interface: u32,
+    /// Name of the interface, if the file has it.
+    pub name: Option<&'a str>,
+    /// Length from the IP header on, of which the file may have the beginning only.
+    pub length: u64,
+    /// The captured part, from the IP header on.
+    pub ip: &'a [u8],
+}
+
 /// Reads a capture: its IP packets by time, the first at zero. On error: what is wrong.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Captured>, String> {
-    let mut found = Found::default();
+    let mut packets = Vec::new();
+    let records = read(bytes, |record| {
+        packets.push((record.ns, record.length));
+        Ok(())
+    })?;
+    by_time(packets, records)
+}
+
+/// Gives `each` the IP packets of a capture, in the order of the file; an error of it is that of the file. Returns the number of
+/// records, those of other protocols included.
+pub(crate) fn read(
+    bytes: &[u8],
+    each: impl FnMut(&Record<'_>) -> Result<(), String>,
+) -> Result<usize, String> {
+    let mut reader = Reader { each, records: 0 };
     if bytes.starts_with(&SECTION) {
-        pcapng(bytes, &mut found)?;
+        pcapng(bytes, &mut reader)?;
     } else {
-        pcap(bytes, &mut found)?;
+        pcap(bytes, &mut reader)?;
     }
-    found.packets()
+    Ok(reader.records)
 }
 
 /// Period after which a capture begins again: its last packet lasts as long as the mean of the others;
@@ -39,23 +68,55 @@ pub(crate) fn period(packets: &[Captured]) -> Duration {
     (span + span / gaps).max(Duration::from_millis(1))
 }
 
-/// Packets in the order of the file: time in ns since 1970, length.
-#[derive(Default)]
-struct Found {
-    packets: Vec<(u128, u64)>,
+/// `packets`, time in ns since 1970 and length, by time.
+fn by_time(mut packets: Vec<(u128, u64)>, records: usize) -> Result<Vec<Captured>, String> {
+    // Packets of several interfaces may be a little out of order.
+    packets.sort_by_key(|(at, _)| *at);
+    let (Some((first, _)), Some((last, _))) = (packets.first(), packets.last()) else {
+        return Err(format!("there is no IP packet among its {records} records"));
+    };
+    let first = *first;
+    if last - first > u128::from(LONGEST) {
+        return Err(format!(
+            "{} days lie between its first packet and its last: a year is the most",
+            (last - first) / (86_400 * 1_000_000_000)
+        ));
+    }
+    let packets = packets.into_iter();
+    Ok(packets
+        .map(|(at, length)| Captured {
+            at: Duration::from_nanos((at - first) as u64),
+            bytes: Bytes::new(length),
+        })
+        .collect())
+}
+
+/// An interface of a capture.
+struct Interface {
+    number: u32,
+    name: Option<String>,
+    linktype: i32,
+    /// Units of time in a second.
+    units: u128,
+}
+
+/// Reads records one after the other.
+struct Reader<F> {
+    each: F,
     /// Records so far, those of other protocols included.
     records: usize,
 }
 
-impl Found {
-    fn add(&mut self, ns: u128, linktype: i32, data: &[u8], original: u32) -> Result<(), String> {
+impl<F: FnMut(&Record<'_>) -> Result<(), String>> Reader<F> {
+    fn add(&mut self, ns: u128, on: &Interface, data: &[u8], original: u32) -> Result<(), String> {
         self.records += 1;
-        let Some(start) =
-            network_header(linktype, data).map_err(|e| format!("packet {}: {e}", self.records))?
+        let Some(start) = network_header(on.linktype, data)
+            .map_err(|e| format!("packet {}: {e}", self.records))?
         else {
             return Ok(());
         };
-        let Some(length) = ip_length(&data[start..], u64::from(original), start as u64) else {
+        let ip = &data[start..];
+        let Some(length) = ip_length(ip, u64::from(original), start as u64) else {
             return Ok(());
         };
         if length > LARGEST_PACKET {
@@ -64,34 +125,14 @@ impl Found {
                 self.records
             ));
         }
-        self.packets.push((ns, length));
-        Ok(())
-    }
-
-    fn packets(mut self) -> Result<Vec<Captured>, String> {
-        // Packets of several interfaces may be a little out of order.
-        self.packets.sort_by_key(|(at, _)| *at);
-        let (Some((first, _)), Some((last, _))) = (self.packets.first(), self.packets.last())
-        else {
-            return Err(format!(
-                "there is no IP packet among its {} records",
-                self.records
-            ));
-        };
-        let first = *first;
-        if last - first > u128::from(LONGEST) {
-            return Err(format!(
-                "{} days lie between its first packet and its last: a year is the most",
-                (last - first) / (86_400 * 1_000_000_000)
-            ));
-        }
-        let packets = self.packets.into_iter();
-        Ok(packets
-            .map(|(at, length)| Captured {
-                at: Duration::from_nanos((at - first) as u64),
-                bytes: Bytes::new(length),
-            })
-            .collect())
+        (self.each)(&Record {
+            ns,
+            interface: on.number,
+            name: on.name.as_deref(),
+            length,
+            ip,
+        })
+        .map_err(|error| format!("packet {}: {error}", self.records))
     }
 
     /// Why the file cannot be read on.
@@ -106,7 +147,10 @@ impl Found {
     }
 }
 
-fn pcap(bytes: &[u8], found: &mut Found) -> Result<(), String> {
+fn pcap<F>(bytes: &[u8], reader: &mut Reader<F>) -> Result<(), String>
+where
+    F: FnMut(&Record<'_>) -> Result<(), String>,
+{
     let (mut rest, header) = parse_pcap_header(bytes)
         .map_err(|_| "it is no capture: neither pcap nor pcapng begins so".to_owned())?;
     let unit = if header.is_nanosecond_precision() {
@@ -114,8 +158,13 @@ fn pcap(bytes: &[u8], found: &mut Found) -> Result<(), String> {
     } else {
         1000
     };
-    // The upper bits say how long a checksum frames have.
-    let linktype = header.network.0 & 0x0fff_ffff;
+    let only = Interface {
+        number: 0,
+        name: None,
+        // The upper bits say how long a checksum frames have.
+        linktype: header.network.0 & 0x0fff_ffff,
+        units: 1_000_000_000 / unit,
+    };
     while !rest.is_empty() {
         let read = if header.is_modified_format() {
             parse_pcap_frame_modified(rest)
@@ -124,36 +173,46 @@ fn pcap(bytes: &[u8], found: &mut Found) -> Result<(), String> {
         } else {
             parse_pcap_frame(rest)
         };
-        let (after, packet) = read.map_err(|error| found.broken(&error))?;
+        let (after, packet) = read.map_err(|error| reader.broken(&error))?;
         rest = after;
         let ns = u128::from(packet.ts_sec) * 1_000_000_000 + u128::from(packet.ts_usec) * unit;
-        found.add(ns, linktype, packet.data, packet.origlen)?;
+        reader.add(ns, &only, packet.data, packet.origlen)?;
     }
     Ok(())
 }
 
-fn pcapng(bytes: &[u8], found: &mut Found) -> Result<(), String> {
+fn pcapng<F>(bytes: &[u8], reader: &mut Reader<F>) -> Result<(), String>
+where
+    F: FnMut(&Record<'_>) -> Result<(), String>,
+{
     lengths(bytes)?;
-    let blocks = PcapNGSlice::from_slice(bytes).map_err(|error| found.broken(&error))?;
-    // Of the section: the link type, and units of time in a second.
-    let mut interfaces: Vec<(i32, u128)> = Vec::new();
+    let blocks = PcapNGSlice::from_slice(bytes).map_err(|error| reader.broken(&error))?;
+    // Those of the section.
+    let mut interfaces: Vec<Interface> = Vec::new();
     for block in blocks {
-        let block = block.map_err(|error| found.broken(&error))?;
+        let block = block.map_err(|error| reader.broken(&error))?;
         match block {
             PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                interfaces.push((interface.linktype.0, resolution(interface.if_tsresol)?));
+                interfaces.push(Interface {
+                    number: interfaces.len() as u32,
+                    name: (interface.if_name())
+                        .and_then(Result::ok)
+                        .map(|name| name.trim_end_matches('\0').to_owned()),
+                    linktype: interface.linktype.0,
+                    units: resolution(interface.if_tsresol)?,
+                });
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                let Some((linktype, units)) = interfaces.get(packet.if_id as usize) else {
+                let Some(on) = interfaces.get(packet.if_id as usize) else {
                     return Err(format!(
                         "the record after the first {} is of interface {}, which it does not describe",
-                        found.records, packet.if_id
+                        reader.records, packet.if_id
                     ));
                 };
                 let at = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
-                let ns = at * 1_000_000_000 / units;
-                found.add(ns, *linktype, packet.packet_data(), packet.origlen)?;
+                let ns = at * 1_000_000_000 / on.units;
+                reader.add(ns, on, packet.packet_data(), packet.origlen)?;
             }
             PcapBlockOwned::NG(Block::SimplePacket(_)) => {
                 return Err(

@@ -3,7 +3,8 @@
 //! # Modules
 //!
 //! - [`run`]: a scenario in, a report out; [`Session`]: a run that pauses;
-//! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link; `flow`: two ends;
+//! - `world`: events; `agenda`: when the next one is; `port`: a queue and its link, which
+//!   sends at a rate, or (`opportune`) at the times of a trace; `flow`: two ends;
 //! - [`trace`]: what happens to packets, as files that other programs read;
 //! - [`tcp`]: senders and receivers of TCP, as state machines;
 //! - [`wlan`]: stations that share a radio; [`aodv`]: ways over them.
@@ -14,6 +15,7 @@ mod arena;
 mod build;
 mod error;
 mod flow;
+mod opportune;
 mod port;
 mod run;
 mod session;

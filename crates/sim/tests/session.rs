@@ -10,35 +10,16 @@ use makeway_core::units::{Bytes, Duration, Instant, Rate};
 use makeway_scenario::Scenario;
 use makeway_sim::{ControlError, Observation, Options, Session, run};
 
-/// A packet of 1036 B of IP takes 8.288 ms. Reports have the path back to themselves.
-const CALL: &str = r#"duration = "12s"
-warmup = "2s"
-[node.phone]
-[node.friend]
-[link.line]
-between = ["phone", "friend"]
-rate = "1mbit"
-delay = "40ms"
-framing = "ip"
-queue = { at = "phone", discipline = "fifo", limit = "30 packets" }
-[flow.call]
-kind = "media"
-from = "phone"
-to = "friend"
-policy = "fifo"
-rate = "external"
-stream = { payload = "1000B" }
-[flow.other]
-kind = "poisson"
-from = "phone"
-to = "friend"
-rate = "200kbit"
+const CALL: &str = concat!(
+    include_str!("session.toml"),
+    r#"
 [flow.download]
 kind = "bulk"
 from = "phone"
 to = "friend"
 start = "11s"
-"#;
+"#
+);
 
 const STEP: Duration = Duration::from_millis(100);
 
@@ -239,7 +220,7 @@ fn errors_name_a_flow_that_can_be_controlled() {
     assert!(said(&["flow.call.count=20"], "call").ends_with("call-8 and so on"));
     assert_eq!(
         said(&[], "download"),
-        "call.toml:23: flow `download` is of kind bulk, which has no rate to set: the rate of `call` is set from outside"
+        "call.toml:27: flow `download` is of kind bulk, which has no rate to set: the rate of `call` is set from outside"
     );
     let tfrc = said(&["flow.call.rate=tfrc"], "call");
     let ends = "flow `call` has the rate `tfrc`: write `rate = \"external\"`, or set `flow.call.rate=external`";

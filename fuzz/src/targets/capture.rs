@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any bytes are a capture, pcap or pcapng, or one line that says why not.
 
+use makeway_core::flow::{FlowKey, Identity};
 use makeway_core::units::{Bytes, Duration};
 use makeway_scenario::files;
 
@@ -13,4 +14,13 @@ pub fn run(input: &[u8]) {
         }
         Err(error) => assert!(!error.contains('\n'), "{error}"),
     }
+    // Packets one by one, as a table has them.
+    let mut packets = 0;
+    let records = files::records(input, |record| {
+        packets += 1;
+        assert!(record.length <= 1_000_000 && !record.ip.is_empty());
+        FlowKey::from_ip(Identity::FiveTuple, record.ip);
+        Ok(())
+    });
+    assert!(records.is_err() || records >= Ok(packets));
 }

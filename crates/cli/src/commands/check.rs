@@ -50,6 +50,7 @@ fn value(s: &Scenario) -> Value {
                 .map(|(at, rate)| json!([at.as_secs_f64(), rate.bps()]))
                 .collect::<Vec<_>>(),
             "changes_every_s": e.changes.every.map(|every| every.as_secs_f64()),
+            "opportunities": e.changes.opportunities.as_ref().map(|trace| trace.count()),
             "discipline": e.queue.spec.discipline().name(),
             "limit_packets": e.queue.limits.packets,
             "limit_bytes": e.queue.limits.bytes.get(),

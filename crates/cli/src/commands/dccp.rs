@@ -2,7 +2,6 @@
 //! `makeway dccp`: a call from our DCCP to the kernel's, which knows nothing of policies.
 
 mod call;
-mod line;
 mod reno;
 
 use std::collections::BTreeMap;
@@ -13,7 +12,7 @@ use std::time::Duration;
 use std::{env, thread};
 
 use anyhow::{Context, ensure};
-use makeway_core::units::Rate;
+use makeway_core::units::{self, Rate};
 use makeway_report::estimate::Estimate;
 use makeway_report::table::{right, table};
 use makeway_scenario::model::Scenario;
@@ -25,6 +24,9 @@ use crate::text::say;
 
 /// The scenario of the call.
 pub const CALL: &str = "papers/sbpn/guest.toml";
+
+/// Delay of the call's link, each way.
+const DELAY: units::Duration = units::Duration::from_millis(40);
 
 /// Sends a call to the kernel's own DCCP in a guest, and counts timely arrivals.
 ///

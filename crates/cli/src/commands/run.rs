@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
-use makeway_report::{csv, html, json, summary, table};
+use makeway_report::{csv, flent, html, json, summary, table};
 use maud::Markup;
 
 use super::replicate::Replicate;
@@ -16,7 +16,7 @@ use super::traces::Traces;
 use super::vm;
 use crate::text;
 
-/// Runs a scenario, prints a table, and writes report.json, report.html and series.csv.
+/// Runs a scenario, prints a table, and writes report.json, report.html, series.csv and run.flent.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway run scenarios/call-and-downloads.toml
@@ -41,7 +41,7 @@ pub struct Run {
     /// Changes a value of the file: `link.line.rate=5mbit`, `flow.download.count=20`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Writes report.json, report.html and, of a single run, series.csv into this folder.
+    /// Writes report.json, report.html and, of a single run, series.csv and run.flent (for flent) into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Prints JSON instead of the table.
@@ -126,6 +126,10 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         session::write(&folder.join("report.json"), &text)?;
         session::write(&folder.join("report.html"), &page)?;
         session::write(&folder.join("series.csv"), &csv::series(&reports))?;
+        if let [report] = &reports[..] {
+            let text = flent::to_json(report, &scenario.ends(), None, "run.flent")?;
+            session::write(&folder.join("run.flent"), &text)?;
+        }
     }
     if args.json {
         text::say!("{}", text.trim_end());

@@ -2,115 +2,20 @@
 //! `makeway up` on a kernel that has BPF qdiscs: in a guest, where this program runs its ignored tests. Without QEMU, or where
 //! no such kernel is to be had, it says so and is skipped.
 
+mod boot;
+mod state;
 mod traffic;
 
-use makeway_testing::{note, skip};
-use makeway_vm::{Kernel, Vm, VmError, cache, find};
-
 use super::*;
+pub use state::remains;
+use state::{every_packet_is_accounted_for, tc};
 use traffic::{call, comes_in, rate};
 
-/// Tests of kernel functions, which differ between kernels; the others are of the program's own work, and of systemd's, and run on the
-/// first alone.
-const OF_EACH_KERNEL: [&str; 3] = [
-    "guest::the_qdiscs_of_the_kernel",
-    "guest::the_kernel_shapes",
-    "guest::what_comes_is_shaped",
-];
 /// The tool of the packet queue by a name that makeway does not look for: one test alone has it by its own, since each start and end runs it.
 const NFT: [&str; 2] = ["/bin/nft", "/bin/nft-apart"];
 
 #[test]
-fn with_qdiscs_in_the_kernel_of_a_guest() {
-    let kernels = match Kernel::with_bpf_qdiscs(&cache()) {
-        Ok(kernels) => kernels,
-        Err(why) => return skip(why),
-    };
-    let tools = ["tc", "ip"].map(|name| {
-        let places =
-            ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(|place| Path::new(place).join(name));
-        places.into_iter().find(|path| path.exists())
-    });
-    let [Some(tc), Some(ip)] = tools else {
-        return skip("tc and ip are not installed: install the package iproute2");
-    };
-    let nft = match find("nft", "nftables") {
-        Ok(nft) => nft,
-        Err(why) => return skip(why),
-    };
-    let test = std::env::current_exe().unwrap();
-    let name = test.file_name().unwrap().to_str().unwrap();
-    for (kernel, is_first) in kernels.into_iter().zip([true, false]) {
-        let modules = [
-            "veth",
-            "ifb",
-            "sch_ingress",
-            "cls_matchall",
-            "act_mirred",
-            "sch_fq_codel",
-            "sch_cake",
-            "sch_htb",
-            "nf_tables",
-            "nft_queue",
-            "nfnetlink_queue",
-        ];
-        let guest = modules
-            .into_iter()
-            .fold(Vm::new(&kernel).counting(), Vm::module);
-        let guest = guest
-            .memory(2048)
-            .program(&test)
-            .program(Path::new(MAKEWAY));
-        let guest = guest.program(&tc).program(&ip).program(&nft);
-        let (guest, has_systemd) = unit::with_unit(guest);
-        let filter = std::env::var("MAKEWAY_GUEST").unwrap_or_else(|_| {
-            if !has_systemd {
-                skip("no systemd to start the unit with: install the package systemd");
-            }
-            let unit = if has_systemd { "unit::" } else { "" };
-            match is_first {
-                true => format!("guest:: {unit}"),
-                false => OF_EACH_KERNEL.join(" "),
-            }
-        });
-        // Without a line: on a busy machine a test takes ten times as long as on a quiet one. All crash points take far longer.
-        let (points, limit) = match std::env::var("MAKEWAY_POINTS") {
-            Ok(points) => (format!("MAKEWAY_POINTS={points} "), 7200),
-            Err(_) => (String::new(), 900),
-        };
-        let limit = Duration::from_secs(limit);
-        let command = format!(
-            "mv {} {}\n{points}/bin/{name} {filter} --ignored --nocapture --test-threads=1",
-            NFT[0], NFT[1]
-        );
-        let output = match guest.run(&command, limit) {
-            Err(why @ VmError::Missing { .. }) => return skip(why),
-            output => output.unwrap(),
-        };
-        for console in &output.failed_boots {
-            note(format_args!("a boot failed and was tried again: {console}"));
-        }
-        println!("{}", output.text);
-        assert_eq!(output.status, 0, "{}", output.console);
-        assert!(!output.text.contains("running 0 tests"), "none ran");
-        for bad in ["WARNING:", "BUG:", "refcount"] {
-            assert!(!output.console.contains(bad), "{}", output.console);
-        }
-    }
-}
-
-fn tc(line: &str) -> String {
-    let output = Command::new("/bin/tc")
-        .args(line.split(' '))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tc {line}: {said}");
-    String::from_utf8_lossy(&output.stdout).trim().into()
-}
-
-#[test]
-#[ignore = "takes a kernel with BPF qdiscs: run by the test above in a guest"]
+#[ignore = "takes a kernel with BPF qdiscs: runs in a guest"]
 fn the_qdiscs_of_the_kernel_pass_the_test_of_all_backends() {
     let far = Far::new();
     let before = tc("qdisc show dev near");
@@ -161,37 +66,6 @@ fn the_qdiscs_of_the_kernel_pass_the_test_of_all_backends() {
     }
     assert!(say("down near").0);
     assert_eq!(tc("qdisc show dev near"), before);
-}
-
-/// Remains of a makeway anywhere.
-pub fn remains() -> Vec<String> {
-    let mut found = Vec::new();
-    for folder in ["/sys/fs/bpf/makeway", "/run/makeway", "/sys/class/net"] {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path().display().to_string();
-            if !folder.ends_with("net") || path.contains("mwifb") {
-                found.push(path);
-            }
-        }
-    }
-    found
-}
-
-pub fn every_packet_is_accounted_for(status: &Value) {
-    for one in status["directions"].as_array().unwrap() {
-        let drops: u64 = one["drops"]
-            .as_object()
-            .unwrap()
-            .values()
-            .filter_map(Value::as_u64)
-            .sum();
-        let of = |key: &str| one[key].as_u64().unwrap();
-        assert_eq!(
-            of("packets_in"),
-            of("packets_out") + drops + of("backlog_packets"),
-            "{one}"
-        );
-    }
 }
 
 #[test]

@@ -2,44 +2,16 @@
 //! Structures that the programs and the loader share, each with the names and places of the C. A test compares them, and those of
 //! [`params`](super::params), with the programs' BTF.
 
+mod config;
+
+pub use config::Config;
+
 use bytemuck::{Pod, Zeroable};
 use makeway_core::flow::Identity;
-use makeway_core::framing::{Cells, Framing};
 use makeway_core::packet::DropReason;
 use makeway_core::sched::Reason;
 
 use crate::datapath::reason;
-
-/// `struct config`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-#[allow(missing_docs)] // The C has it.
-pub struct Config {
-    /// Bit/s; 0: not limited.
-    pub rate: u64,
-    pub limit_packets: u32,
-    pub limit_bytes: u32,
-    pub overhead: i32,
-    pub mpu: u32,
-    pub cells: u32,
-    pub drop_tail: u32,
-    pub quantum: u32,
-    /// How often weights were written.
-    pub weights: u32,
-}
-
-impl Config {
-    /// Writes the three fields of it.
-    pub fn set_framing(&mut self, framing: Framing) {
-        self.overhead = framing.overhead;
-        self.mpu = framing.mpu;
-        self.cells = match framing.cells {
-            Cells::None => 0,
-            Cells::Atm => 1,
-            Cells::Ptm => 2,
-        };
-    }
-}
 
 /// `struct keys`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]

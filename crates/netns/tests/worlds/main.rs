@@ -245,7 +245,7 @@ fn a_rate_changes_when_it_should() {
             (at(2000), Rate::from_bps(2_000_000)),
             (at(3500), Rate::from_bps(6_000_000)),
         ],
-        every: None,
+        ..Changes::default()
     };
     let mut scenario = scenario(line, 5);
     scenario.flows.push(flow("download", bulk("cubic")));

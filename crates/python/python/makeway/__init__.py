@@ -10,11 +10,13 @@
     store = sweep.run("out/sweep")           # only the runs that it lacks
     store.estimates()
 
-`makeway.gym` has environments of Gymnasium in which an agent sets the rate of a flow. Documentation: docs/python.md.
+`makeway.gym` has environments of Gymnasium in which an agent sets the rate of a flow; `makeway.traces` reads and writes traces of
+links and packets. Documentation: docs/python.md.
 """
 
 from typing import TYPE_CHECKING
 
+from makeway import traces
 from makeway._executors import Cluster, dask
 from makeway._makeway import (
     SIMULATOR,
@@ -23,11 +25,13 @@ from makeway._makeway import (
     SimulatorPanic,
     StoreError,
     Table,
+    TraceError,
     __version__,
 )
 from makeway._parts import Scheduler, Sender
 from makeway._scenario import Run, Scenario, Setting
 from makeway._sweep import Store, Summary, Sweep, geom, lin
+from makeway.traces import read_capture, read_ns2
 
 if TYPE_CHECKING:
     from makeway import gym, plot
@@ -48,12 +52,16 @@ __all__ = [
     "Summary",
     "Sweep",
     "Table",
+    "TraceError",
     "__version__",
     "dask",
     "geom",
     "gym",
     "lin",
     "plot",
+    "read_capture",
+    "read_ns2",
+    "traces",
 ]
 
 

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from makeway import _makeway
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from makeway._makeway import Table
     from makeway._sweep import Sweep
@@ -81,20 +82,36 @@ class Scenario:
         """With other values of keys, named as after `makeway run --set`: `link.line.rate`."""
         return Scenario._of(self._inner.set([f"{key}={as_text(value)}" for key, value in settings.items()]))
 
-    def run(self, replication: int = 0, world: str = "sim") -> Run:
+    def run(
+        self,
+        replication: int = 0,
+        world: str = "sim",
+        *,
+        pcap: Mapping[str, str | Path] | None = None,
+        ns2: Mapping[str, str | Path] | None = None,
+    ) -> Run:
         """Runs it, without the interpreter's lock.
 
         Args:
             replication: which of the runs that the seed stands for. 0 is the scenario as it is written; in each other
                 all random streams are new, and flows begin up to 100 ms later.
             world: `sim` only; the program `makeway` has worlds with a kernel.
+            pcap: files to write as pcapng, by link, or end of a link: `{"line:router": "down.pcapng"}`.
+            ns2: files to write as text of ns-2, likewise; the link `""` stands for all of them.
 
         Raises:
             RunError: the simulator has no model of a part of it.
+            ScenarioError: there is no such link.
         """
         if world != "sim":
             raise ValueError(f"world {world!r}: this module runs scenarios in simulated time, world 'sim'")
-        return Run(self._inner.run(replication))
+        traces = [(False, place, Path(path)) for place, path in (pcap or {}).items()]
+        traces += [(True, place, Path(path)) for place, path in (ns2 or {}).items()]
+        paths = [path for *_, path in traces]
+        for path in paths:
+            if paths.count(path) > 1:
+                raise ValueError(f"two traces would write {path}: name a separate file for each")
+        return Run(self._inner.run(replication, traces))
 
     def sweep(self, axes: Mapping[str, Sequence[Setting]], *, replications: int = 10) -> Sweep:
         """All combinations of values of keys, `replications` runs of each, with common random numbers.
@@ -214,6 +231,21 @@ class Run:
     def html(self) -> str:
         """What `makeway run --out` writes as report.html: one page without scripts."""
         return self._inner.html()
+
+    def flent(self, path: str | Path, *, client: str | None = None) -> Path:
+        """Writes it as a data file of flent, `flent -f plot -p totals -o totals.png run.flent.gz`.
+
+        Args:
+            path: a name that ends in `.flent.gz`, or in `.flent` for a file that is not compressed.
+            client: node whose flows go up, and all others down; the receiver of the first download, if None.
+        """
+        path = Path(path)
+        if not path.name.endswith((".flent", ".flent.gz")):
+            raise ValueError(f"{path}: flent reads files whose name ends in .flent.gz, like 'run.flent.gz'")
+        content = self._inner.flent(client, path.name).encode()
+        # Without the time, so that the same run is the same file.
+        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+        return path
 
     def __str__(self) -> str:
         return str(self._inner)

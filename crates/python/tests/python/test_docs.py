@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The book's page and its notebook run as they are printed."""
+"""The book's page and its notebooks run as they are printed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import nbformat
+import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,13 +29,23 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(names["store"]) == 45
 
 
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("file", sorted((ROOT / "docs/notebooks").glob("*.ipynb")), ids=lambda file: file.stem)
+def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    notebook = nbformat.read(ROOT / "docs/notebooks/call-beside-downloads.ipynb", as_version=4)
+    monkeypatch.setenv("MAKEWAY_ROOT", str(ROOT))
+    notebook = nbformat.read(file, as_version=4)
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     kinds = {kind for output in outputs for kind in output.get("data", {})}
     assert {"text/html", "image/png"} <= kinds
     assert not [output for output in outputs if output.output_type == "error"]
-    clean = nbformat.read(ROOT / "docs/notebooks/call-beside-downloads.ipynb", as_version=4)
+    clean = nbformat.read(file, as_version=4)
     assert not any(cell.get("outputs") for cell in clean.cells), "results are not kept in the tree"
+
+
+def test_the_book_names_every_notebook() -> None:
+    page = (ROOT / "docs/notebooks.md").read_text()
+    files = [file.name for file in (ROOT / "docs/notebooks").glob("*.ipynb")]
+    assert len(files) == 4
+    for file in files:
+        assert page.count(f"(notebooks/{file})") == 1

@@ -21,37 +21,14 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from makeway import _makeway, gym
 
-CALL = """
-duration = "6s"
-warmup = "1s"
-[node.phone]
-[node.friend]
-[link.line]
-between = ["phone", "friend"]
-rate = "1mbit"
-delay = "40ms"
-framing = "ip"
-queue = { at = "phone", discipline = "fifo", limit = "30 packets" }
-[flow.call]
-kind = "media"
-from = "phone"
-to = "friend"
-policy = "fifo"
-rate = "external"
-stream = { payload = "1000B" }
-[flow.other]
-kind = "poisson"
-from = "phone"
-to = "friend"
-rate = "200kbit"
-"""
+CALL = (ROOT / "crates/sim/tests/session.toml").read_text()
 
 STEPS = 60
 
 
 @pytest.fixture
 def scenario() -> mw.Scenario:
-    return mw.Scenario(CALL)
+    return mw.Scenario(CALL).set({"duration": "6s", "warmup": "1s"})
 
 
 def episode(env: gym.RateControl, seed: int, actions: np.ndarray[Any, Any]) -> list[tuple[list[float], float, dict[str, Any]]]:

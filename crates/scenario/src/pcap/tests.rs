@@ -282,6 +282,25 @@ proptest! {
 }
 
 #[test]
+fn records_come_in_the_order_of_the_file_with_their_headers() {
+    let packets = [
+        (1_500, ethernet(0x0800, ipv4(300))),
+        (1_000, ethernet(0x0800, ipv4(40))),
+    ];
+    let file = pcapng_file(3, false, &packets);
+    let mut seen = Vec::new();
+    let records = read(&file, |record| {
+        seen.push((record.ns, record.interface, record.length, record.ip[0]));
+        Ok(())
+    });
+    assert_eq!(records, Ok(2));
+    let expected = [(1_500_000_000, 0, 300, 0x45), (1_000_000_000, 0, 40, 0x45)];
+    assert_eq!(seen, expected);
+    let refused = read(&file, |_| Err("enough".into()));
+    assert_eq!(refused, Err("packet 1: enough".into()));
+}
+
+#[test]
 fn a_block_shorter_than_its_frame_is_refused() {
     for big in [false, true] {
         let word = |n: u32| {

@@ -461,3 +461,57 @@ fn a_capture_is_read_from_the_scenarios_folder_and_told_with_its_line() {
     assert!(error.contains("cut.pcap: it is cut off, or broken, in the record after the first 1"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_trace_of_mahimahi_is_kept_exactly_where_that_is_asked_for() {
+    let folder = std::env::temp_dir().join(format!("makeway-exact-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("trace.txt"), "# LTE\n5\n5\n20\n").unwrap();
+    std::fs::write(folder.join("bad.txt"), "5\n4\n").unwrap();
+    let read = |changes: &str| {
+        let rate = format!("rate = \"10mbit\"\nchanges = {{ at = \"router\", {changes} }}");
+        let text = documented().replacen("rate = \"10mbit\"", &rate, 1);
+        parse(&text, "call.toml", &folder, &[])
+    };
+    let egress = |changes: &str| {
+        let links = read(changes).unwrap().links;
+        let both = links.into_iter().flat_map(|link| link.egress);
+        both.into_iter()
+            .find(|egress| !egress.changes.steps.is_empty())
+            .unwrap()
+    };
+    let exact = egress("file = \"trace.txt\", exact = true");
+    let trace = exact.changes.opportunities.clone().unwrap();
+    assert_eq!(
+        (trace.count(), trace.period()),
+        (3, Duration::from_millis(20))
+    );
+    // Without `exact` the same rates, and nothing else.
+    let rates = egress("file = \"trace.txt\"");
+    assert_eq!(rates.changes.opportunities, None);
+    assert_eq!(rates.changes.steps, exact.changes.steps);
+    let words = explain(&read("file = \"trace.txt\", exact = true").unwrap());
+    assert!(
+        words.contains("3 opportunities of 1500 B, again every 20ms"),
+        "{words}"
+    );
+    for (changes, said) in [
+        (
+            "steps = [[\"5s\", \"1mbit\"]], exact = true",
+            "write `file = \"trace.txt\"`",
+        ),
+        (
+            "file = \"trace.txt\", exact = true, every = \"9s\"",
+            "leave `every` out",
+        ),
+        (
+            "file = \"bad.txt\", exact = true",
+            "bad.txt:2: `4` should be a time in ms",
+        ),
+        ("file = \"trace.txt\", exact = 1", "true or false"),
+    ] {
+        let error = read(changes).unwrap_err().to_string();
+        assert!(error.contains(said), "{said}: {error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -12,6 +12,7 @@ use makeway_scenario::model::{self, Egress, Issue, Queue, Scenario, Standard};
 
 use super::seeds::Seeds;
 use crate::error::RunError;
+use crate::opportune::Opportune;
 use crate::port::{Counts, Currency, FRAMING, Port, Way, port_number};
 use crate::wlan::{Config, Medium, Reach};
 use crate::world::{Cell, Changing, Mesh};
@@ -84,8 +85,12 @@ fn port(
         loss: LossyLink::new(egress.loss),
         rng: seeds.link(number),
     };
+    let shaper = match &egress.changes.opportunities {
+        Some(trace) => Shaper::new(None, Box::new(Opportune::new(trace.clone(), scheduler))),
+        None => Shaper::new(egress.rate, scheduler),
+    };
     Ok(Port::new(
-        Shaper::new(egress.rate, scheduler),
+        shaper,
         egress.tick,
         egress.framing,
         way,
@@ -173,10 +178,11 @@ pub fn changing(scenario: &Scenario) -> Vec<Changing> {
     let mut all = Vec::new();
     for (index, link) in scenario.links.iter().enumerate() {
         for (end, egress) in link.egress.iter().enumerate() {
-            if !egress.changes.steps.is_empty() {
+            let changes = &egress.changes;
+            if !changes.steps.is_empty() && changes.opportunities.is_none() {
                 all.push(Changing {
                     port: port_number(index, end),
-                    changes: egress.changes.clone(),
+                    changes: changes.clone(),
                     made: 0,
                 });
             }

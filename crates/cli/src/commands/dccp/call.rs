@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One call: sender, line and the kernel's socket.
+//! One call: sender, link and the kernel's socket.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -14,12 +14,12 @@ use makeway_scenario::model::{Media, Scenario, Source};
 use makeway_transport::dccp::connection::Config;
 use makeway_transport::dccp::driver::{Clock, drive};
 use makeway_transport::dccp::kernel::Dccp;
+use makeway_transport::dccp::link::{Link, Queue};
 use makeway_transport::dccp::tun::Tun;
 use makeway_transport::dccp::{Ccid, Connection, Ends, Event};
 
-use super::line::{Line, Queue};
 use super::reno::Downloads;
-use super::{Count, ip};
+use super::{Count, DELAY, ip};
 
 const SERVICE: u32 = u32::from_be_bytes(*b"call");
 const PORT: u16 = 5004;
@@ -53,7 +53,8 @@ pub fn call(
     let tun = interface(&format!("line{place}"), ours, kernel)?;
     let outward = tun.outward();
     let queue = Queue::new(line_rate, if tcp > 0 { SHARED } else { ALONE });
-    let mut line = Line::new(tun, clock, queue.clone());
+    let mut line = Link::new(tun, clock, DELAY);
+    line.there.queue = Some(queue.clone());
 
     let listener = Dccp::new(SERVICE, 3).context("the kernel has no DCCP")?;
     listener.listen(kernel, PORT)?;

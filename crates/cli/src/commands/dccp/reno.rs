@@ -17,10 +17,10 @@ use anyhow::{Context, ensure};
 use makeway_core::units::{Duration, Instant};
 use makeway_netns::namespace::Namespace;
 use makeway_transport::dccp::driver::{Clock, wait};
+use makeway_transport::dccp::link::{Queue, UnderWay};
 use makeway_transport::dccp::tun::device;
 
-use super::ip;
-use super::line::{DELAY, Queue, UnderWay};
+use super::{DELAY, ip};
 
 const PORT: u16 = 5001;
 const MTU: u32 = 519;
@@ -61,7 +61,7 @@ impl Downloads {
         let mut threads = Vec::new();
         {
             let (from, to, stop) = (Arc::clone(&out_of), Arc::clone(&into), Arc::clone(&stop));
-            let there = move |now: Instant, bytes: u64| Some(queue.leaves(now, bytes)? + DELAY);
+            let there = move |now: Instant, bytes: u64| Some(queue.departure(now, bytes)? + DELAY);
             threads.push(thread::spawn(move || {
                 carry(&from, &to, clock, &stop, there)
             }));
@@ -140,7 +140,7 @@ fn carry(
             // One that finds no room is lost, as in a network.
             let _ = to.write(&packet);
         }
-        let due = under_way.next().map(|at| at.saturating_since(now));
+        let due = under_way.next_arrival().map(|at| at.saturating_since(now));
         wait(from.as_fd(), due.unwrap_or(LONGEST).min(LONGEST))?;
     }
     Ok(())

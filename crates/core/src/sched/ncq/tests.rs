@@ -40,6 +40,11 @@ fn favoured(ncq: &mut Ncq, packets: impl Iterator<Item = Packet>) -> Vec<bool> {
     favoured
 }
 
+/// Numbers of the packets in the order of their departures.
+fn order(ncq: &mut Ncq, packets: impl Iterator<Item = Packet>) -> Vec<u32> {
+    run(ncq, packets).iter().map(|pkt| pkt.handle.0).collect()
+}
+
 fn count(favoured: &[bool]) -> usize {
     favoured.iter().filter(|was| **was).count()
 }
@@ -62,8 +67,7 @@ fn the_pseudo_code_is_followed_packet_by_packet() {
 fn short_packets_overtake_and_leave_in_their_order() {
     let bulk = (0..40).map(|n| packet(n, n % 2, BULK));
     let short = (40..42).map(|n| packet(n, n, SHORT));
-    let sent = run(&mut ncq(|_| {}), bulk.chain(short));
-    let order: Vec<u32> = sent.iter().map(|pkt| pkt.handle.0).collect();
+    let order = order(&mut ncq(|_| {}), bulk.chain(short));
     assert_eq!(order[..3], [40, 41, 0]);
 }
 
@@ -87,15 +91,11 @@ fn short_is_below_the_length_and_the_wire_is_seen_through() {
 #[test]
 fn a_threshold_of_one_is_strict_priority_and_of_zero_a_fifo() {
     let all = || (0..50).map(|n| packet(n, n, if n % 2 == 0 { BULK } else { SHORT }));
-    let order = |ncq: &mut Ncq| -> Vec<u32> {
-        let sent = run(ncq, all());
-        sent.iter().map(|pkt| pkt.handle.0).collect()
-    };
     let odd_first = (0..50).filter(|n| n % 2 == 1);
     let strict: Vec<u32> = odd_first.chain((0..50).step_by(2)).collect();
-    assert_eq!(order(&mut ncq(threshold(1, 1))), strict);
+    assert_eq!(order(&mut ncq(threshold(1, 1)), all()), strict);
     let arrived: Vec<u32> = (0..50).collect();
-    assert_eq!(order(&mut ncq(threshold(0, 1))), arrived);
+    assert_eq!(order(&mut ncq(threshold(0, 1)), all()), arrived);
 }
 
 #[test]
@@ -234,22 +234,20 @@ fn a_packet_behind_its_own_successor_is_counted_and_may_be_forbidden() {
             .zip(packets)
             .map(|(n, (flow, len))| packet(n, flow, len))
     };
-    let order = |keep_order| {
+    let run = |keep_order| {
         let mut ncq = ncq(|params| {
             params.threshold = Fraction::ONE;
             params.keep_order = keep_order;
         });
-        let sent = run(&mut ncq, packets());
-        let order: Vec<u32> = sent.iter().map(|pkt| pkt.handle.0).collect();
-        (order, ncq.counts())
+        (order(&mut ncq, packets()), ncq.counts())
     };
     let counts = |favoured, reordered| Counts {
         favoured,
         reordered,
         ..Counts::default()
     };
-    assert_eq!(order(false), (vec![2, 4, 0, 1, 3], counts(2, 2)));
-    assert_eq!(order(true), (vec![4, 0, 1, 2, 3], counts(1, 0)));
+    assert_eq!(run(false), (vec![2, 4, 0, 1, 3], counts(2, 2)));
+    assert_eq!(run(true), (vec![4, 0, 1, 2, 3], counts(1, 0)));
 }
 
 #[test]
@@ -301,16 +299,21 @@ fn saturated(ncq: &mut Ncq, short: u32, hundreds: u32) -> Vec<Fraction> {
     thresholds
 }
 
+/// The threshold follows the extra wait of the others, 1 %.
+fn follows_its_outcome(threshold: Fraction) -> Ncq {
+    ncq(|params| {
+        params.threshold = threshold;
+        params.window = Some(1000);
+        params.extra_wait = Some(Fraction::ratio(1, 100));
+    })
+}
+
 #[test]
 fn a_threshold_that_follows_its_outcome_halves_its_error_and_settles() {
     // Of 100 packets, 73 kB, 100 T of 100 B go first: T 10 kB over 73 kB - T 10 kB is 1 % at T = 730 / 10 100,
     // 0.072277.
     for begin in [1, 100, 500, 990] {
-        let mut ncq = ncq(|params| {
-            params.threshold = Fraction::ratio(begin, 1000);
-            params.window = Some(1000);
-            params.extra_wait = Some(Fraction::ratio(1, 100));
-        });
+        let mut ncq = follows_its_outcome(Fraction::ratio(begin, 1000));
         let millionths = |t: &Fraction| (u128::from(t.scaled()) * 1_000_000) >> Fraction::BITS;
         let thresholds = saturated(&mut ncq, 30, 1000);
         // A window of 1000 favours whole packets: 72 or 73.
@@ -326,11 +329,7 @@ fn a_threshold_that_follows_its_outcome_halves_its_error_and_settles() {
 #[test]
 fn a_threshold_above_what_is_asked_for_stays_where_it_is() {
     // Two packets in a hundred cost less than 1 %, and nobody is kept back.
-    let mut ncq = ncq(|params| {
-        params.threshold = Fraction::ratio(1, 10);
-        params.window = Some(1000);
-        params.extra_wait = Some(Fraction::ratio(1, 100));
-    });
+    let mut ncq = follows_its_outcome(Fraction::ratio(1, 10));
     let thresholds = saturated(&mut ncq, 2, 500);
     assert!(thresholds.iter().all(|t| *t == Fraction::ratio(1, 10)));
 }

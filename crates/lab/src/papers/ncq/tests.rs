@@ -16,6 +16,17 @@ fn part(claims: fn(&Results) -> Vec<Claim>) -> Paper {
     Paper { claims, ..NCQ }
 }
 
+/// By these results each statement of a part is reproduced, and none is with a figure spoilt.
+fn follow_their_runs(claims: fn(&Results) -> Vec<Claim>, perfect: &Results) {
+    let paper = part(claims);
+    all_are(
+        Verdict::Reproduced,
+        &judged(&paper, World::Sim, perfect),
+        &[],
+    );
+    every_figure_is_refused_when_it_is_wrong(&paper, World::Sim, perfect);
+}
+
 /// Four replications that are alike, so that intervals have no width.
 fn results(cells: Vec<Cell>, report: impl Fn(&str) -> Report) -> Results {
     let each = cells.into_iter().map(|cell| {
@@ -161,13 +172,7 @@ fn tasks(path: &str) -> Report {
 #[test]
 fn statements_on_tasks_follow_their_runs() {
     let perfect = results(ftp::cells(), tasks);
-    let paper = part(ftp::claims);
-    all_are(
-        Verdict::Reproduced,
-        &judged(&paper, World::Sim, &perfect),
-        &[],
-    );
-    every_figure_is_refused_when_it_is_wrong(&paper, World::Sim, &perfect);
+    follow_their_runs(ftp::claims, &perfect);
 }
 
 #[test]
@@ -196,13 +201,7 @@ fn statements_on_sensors_follow_their_runs() {
         let sensor = datagrams(flow("sensor", "sensor", kbit), loss, 40.0);
         with_index(index, vec![download, waiting(sensor, wait)])
     });
-    let paper = part(sensors::claims);
-    all_are(
-        Verdict::Reproduced,
-        &judged(&paper, World::Sim, &perfect),
-        &[],
-    );
-    every_figure_is_refused_when_it_is_wrong(&paper, World::Sim, &perfect);
+    follow_their_runs(sensors::claims, &perfect);
 }
 
 #[test]
@@ -222,13 +221,7 @@ fn statements_on_a_call_follow_their_runs() {
         let download = flow("download", "bulk", downloads);
         with_index(index, vec![waiting(download, 20.0), waiting(call, 10.0)])
     });
-    let paper = part(voip::claims);
-    all_are(
-        Verdict::Reproduced,
-        &judged(&paper, World::Sim, &perfect),
-        &[],
-    );
-    every_figure_is_refused_when_it_is_wrong(&paper, World::Sim, &perfect);
+    follow_their_runs(voip::claims, &perfect);
 }
 
 /// With four routers calls more than double in 38 % of the runs; with three R rises by up to half in 88 %, by more in 4 %, and the index
@@ -260,13 +253,7 @@ fn statements_on_some_routers_follow_their_runs() {
         let call = voice(datagrams(flow("call", "on-off", kbit), loss, 40.0), r);
         with_index(index, vec![flow("download", "bulk", 1000.0), call])
     });
-    let paper = part(incremental::claims);
-    all_are(
-        Verdict::Reproduced,
-        &judged(&paper, World::Sim, &perfect),
-        &[],
-    );
-    every_figure_is_refused_when_it_is_wrong(&paper, World::Sim, &perfect);
+    follow_their_runs(incremental::claims, &perfect);
 }
 
 #[test]
