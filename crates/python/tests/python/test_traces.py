@@ -39,7 +39,7 @@ def link() -> mw.Scenario:
     return mw.Scenario(LINK)
 
 
-def test_a_capture_of_a_run_is_a_table(call: mw.Scenario, tmp_path: Path) -> None:
+def test_a_capture_of_a_run_is_a_table(call: mw.Scenario, link: mw.Scenario, tmp_path: Path) -> None:
     run = call.run(pcap={"line": tmp_path / "line.pcapng"}, ns2={"": tmp_path / "all.tr", "line:client": tmp_path / "up.tr"})
     packets = mw.read_capture(tmp_path / "line.pcapng")
     down = packets.where({"interface": "server -> client"})
@@ -60,7 +60,10 @@ def test_a_capture_of_a_run_is_a_table(call: mw.Scenario, tmp_path: Path) -> Non
     assert sent["bytes"] == down["bytes"]
     assert sent["time_s"] == pytest.approx([ns / 1e9 - 946_684_800 for ns in down["unix_ns"]], abs=1e-6)
     assert set(events["kind"]) == {"tcp", "ack", "poisson"}
-    assert len(events.where({"event": "d"})) == queue["dropped"]
+    assert list(events["event"]).count("d") == queue["dropped"]
+    full = link.run(ns2={"": tmp_path / "full.tr"})
+    drops = mw.read_ns2(tmp_path / "full.tr").where({"event": "d"})
+    assert len(drops) == full.queues["dropped"][0] > 0
     assert set(mw.read_ns2(tmp_path / "up.tr")["from"]) == {1}
 
 
@@ -103,6 +106,8 @@ def test_opportunities_go_in_and_come_out_as_they_were(link: mw.Scenario, tmp_pa
     came = traces.of_packets(sent)
     rounds = [ms + 100 * n for n in range(20) for ms in given.ms]
     assert list(came.ms)[: len(rounds)] == rounds
+    # A binary fraction a little above its millisecond is that millisecond.
+    assert list(traces.of_packets({"time_s": [0.005000000000000001], "bytes": [1500]}).ms) == [5]
     # As a trace again, of one round.
     again = traces.Opportunities([ms for ms in came.ms if ms <= 100]).save(tmp_path / "again.mahimahi")
     assert again.read_bytes() == file.read_bytes()
@@ -128,6 +133,8 @@ def test_rates_become_opportunities_and_a_course_of_a_link(link: mw.Scenario, tm
     assert inline.run().queues["rate_bps"][0] == 6_900_000
     # Bits that fill no opportunity stay for the next rate.
     assert list(traces.Rates([0.0, 0.001], [6.0, 12.0], 0.003).opportunities().ms) == [2, 3]
+    # Seven packets take 12 ms to the nanosecond, though one takes no whole number of them.
+    assert list(traces.Rates([0.0], [7.0], 0.012).opportunities().ms) == [2, 4, 6, 7, 9, 11, 12]
     with pytest.raises(mw.TraceError, match="needs an opportunity after 0 ms"):
         traces.Rates([0.0], [0.0], 1.0).opportunities()
     with pytest.raises(mw.TraceError, match="has its times in order"):
