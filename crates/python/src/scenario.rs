@@ -48,7 +48,7 @@ impl Scenario {
         }
         let model = &*self.model;
         let mut recorder = Recorder::new(model);
-        for (is_text, place, path) in traces {
+        let found = traces.into_iter().map(|(is_text, place, path)| {
             let taps = match place.as_str() {
                 "" => Taps::everywhere(model),
                 place => Taps::find(model, place).map_err(refused)?,
@@ -59,6 +59,11 @@ impl Scenario {
                     model.flows.len()
                 )));
             }
+            Ok((is_text, taps, path))
+        });
+        // No file is overwritten where the link of another one is wrong.
+        let found = found.collect::<PyResult<Vec<_>>>()?;
+        for (is_text, taps, path) in found {
             let out = File::create(&path).map_err(|error| file(&path, &error))?;
             let out = Box::new(BufWriter::with_capacity(1 << 18, out));
             let name = path.display().to_string();

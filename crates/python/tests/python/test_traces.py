@@ -84,7 +84,8 @@ def test_errors_of_packet_traces_name_the_file_and_the_place(call: mw.Scenario, 
     with pytest.raises(mw.TraceError, match="trace:2: the line has 5 columns: event, time, from, to"):
         mw.read_ns2(file)
     with pytest.raises(mw.ScenarioError, match="there is no link `lime` in the scenario"):
-        call.run(pcap={"lime": file})
+        call.run(pcap={"line": tmp_path / "first.pcapng", "lime": file})
+    assert not (tmp_path / "first.pcapng").exists()
     with pytest.raises(ValueError, match=r"two traces would write .*trace: name a separate file"):
         call.run(pcap={"line": file}, ns2={"line": file})
     with pytest.raises(FileNotFoundError, match="folder"):
