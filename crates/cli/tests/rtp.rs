@@ -156,7 +156,7 @@ fn the_first_frame_of_a_call_leaves_in_time_where_the_path_is_told() {
 
 fn the_first_frame_leaves() {
     let dropped = |port: u16, options: &str| {
-        let line = format!("send 127.0.0.1:{port} --rate tfrc --for 1s --json{options}");
+        let line = format!("send 127.0.0.1:{port} --rate tfrc --json --for {options}");
         let sent = last(&makeway(&line).output().unwrap());
         let video = &sent["streams"][1];
         assert_eq!(video["name"], "video", "{sent}");
@@ -166,9 +166,9 @@ fn the_first_frame_leaves() {
     };
     // A packet a second until the first report: frames of four packets expire where none comes.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    assert!(dropped(silent.local_addr().unwrap().port(), "") > 0);
+    assert!(dropped(silent.local_addr().unwrap().port(), "3s") > 0);
     let (receiver, port) = recv("--once --json");
-    assert_eq!(dropped(port, " --start 2mbit,20ms"), 0);
+    assert_eq!(dropped(port, "1s --start 2mbit,20ms"), 0);
     last(&receiver.wait_with_output().unwrap());
 }
 
