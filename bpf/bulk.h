@@ -20,7 +20,7 @@ verified_apart u32 step(void)
 	if (!i || !user)
 		return NOBODY;
 	if (user->deficit <= 0) {
-		user->deficit += (s64)config.quantum * user->weight;
+		user->deficit += (s64)config.quantum * weight_of(user);
 		user->fresh = false;
 		round_rotate(&shares.round, user_turns);
 		return 0;
@@ -88,14 +88,15 @@ inline_always u32 next(u64 now, u32 i, struct flow *flow, const struct codel_law
 /* The slot of the packet of bulk flow `at` that CoDel leaves. */
 verified_apart u32 next_of(u64 now, u32 at)
 {
-	const struct codel_law law = { TARGET, INTERVAL, config.quantum };
 	struct flow *flow = flow_at(at);
+	struct codel_law law;
 	bool may;
 	u32 i;
 	int n;
 
 	if (!flow)
 		return 0;
+	law = (struct codel_law){ lift_target(&flow->lift, now, &shares.idle_time), INTERVAL, config.quantum };
 	i = next(now, take_from(now, at, flow), flow, &law, &may);
 	if (!flow->codel.dropping && may) {
 		give_up_late(slot_at(i), SOJOURN);
@@ -131,8 +132,10 @@ inline_always u32 bulk(u64 now)
 	if (!at || !i || !flow || !slot)
 		return 0;
 	flow->deficit -= slot->len;
-	if (lost)
+	if (lost) {
 		record_loss(&flow->record, now, lost);
+		lift_cut(&flow->lift, now);
+	}
 	user = user_at(flow->user);
 	if (user)
 		user->deficit -= slot->len;

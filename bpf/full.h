@@ -36,7 +36,7 @@ inline_always void weigh(u32 at, const struct flow *flow)
 	longest = flow_at(user->longest);
 	if (!longest || longest->user != flow->user || goes_first(longest->record.class) || size_of(flow) > size_of(longest))
 		user->longest = at;
-	if (!shares.heaviest || user->held * heaviest->weight > heaviest->held * user->weight)
+	if (!shares.heaviest || user->held * weight_of(heaviest) > heaviest->held * weight_of(user))
 		shares.heaviest = flow->user;
 }
 

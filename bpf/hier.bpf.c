@@ -63,7 +63,7 @@ inline_always u32 weight_of(struct user *user, const struct node *node)
 /* The user of a packet that makes its flow active; 0 if there is no place. */
 inline_always u32 user_of(struct sk_buff *skb)
 {
-	u32 hash = skb_key_hash(skb, keys.users_by), i = 0;
+	u32 hash = user_hash(skb), i = 0;
 	struct user *user = table_hold(&known_users, &user_chains, &users, hash, &i);
 	struct node *node = node_at(USER(i));
 

@@ -90,6 +90,8 @@ struct qdisc_skb_cb {
 	struct {
 		u32 pkt_len;
 	};
+	/* For the qdisc that has the packet; programs at tcx have it as `cb`. */
+	unsigned char data[20] __attribute__((aligned(8)));
 };
 
 /* Sixteen bytes of anything. */

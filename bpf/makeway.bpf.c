@@ -2,7 +2,7 @@
 /* Makeway: priority that a flow earns by its behaviour. Flows in good standing or on probation leave first and then new
  * ones, the shortest queue first; then bulk flows, by turns of users and of the flows of each, with CoDel in each flow.
  * When the buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
- * docs/disciplines/makeway.md is the specification, record.h its table of classes, meter.h the link's rate.
+ * docs/disciplines/makeway.md is the specification, record.h its table of classes, meter.h the link's rate, lift.h CoDel's target.
  *
  * The record of a flow stays while it holds nothing, as in core's flow table (idle.h); a new one takes nothing over from
  * the one that it replaces. A user is known as long as a flow of it is: one whose
@@ -20,6 +20,7 @@
 	struct links idle;                                                                                             \
 	struct links turns;                                                                                            \
 	struct codel codel;                                                                                            \
+	struct lift lift;                                                                                              \
 	s64 deficit;                                                                                                   \
 	u32 user;                                                                                                      \
 	bool in_round;                                                                                                 \
@@ -29,14 +30,14 @@
 
 #include "record.h"
 #include "meter.h"
+#include "lift.h"
 #include "codel.h"
 #include "round.h"
 #include "qdisc.h"
 #include "order.h"
 #include "idle.h"
 
-/* Of a download's own queue. */
-#define TARGET (20 * MS)
+/* CoDel's, in each bulk flow. */
 #define INTERVAL (100 * MS)
 /* Owed to bulk for each byte that goes before it, in 120ths; at once no more than BURST to that of other users. */
 #define OWED_OF 120
@@ -67,6 +68,8 @@ struct user {
 	u32 flows;
 	u32 waiting;
 	u32 weight;
+	/* `config.weights` when its weight was looked up. */
+	u32 weighed;
 	bool in_round;
 	bool fresh;
 };
@@ -83,20 +86,32 @@ struct {
 
 struct shares {
 	struct meter meter;
+	struct idle_time idle_time;
 	/* 120ths of bytes: to bulk, and to that of other users. */
 	u64 owed;
 	u64 owed_others;
 	/* Packets of bulk flows, and of those in standing. */
 	u32 waiting;
 	u32 standing;
-	/* Size of a packet for the drop beside its bytes; 0 before the first. */
-	u32 slot;
 	/* The round of users. */
 	u32 round;
 	/* The user that holds most for its weight, of those of whom a packet came since it held less. */
 	u32 heaviest;
 	struct table users;
 } shares SEC(".bss.shares");
+
+/* The weight that `user` has now. */
+inline_always u32 weight_of(struct user *user)
+{
+	u32 written = config.weights, *weight;
+
+	if (user->weighed == written)
+		return user->weight;
+	weight = bpf_map_lookup_elem(&weights, &user->entry.hash);
+	user->weighed = written;
+	user->weight = weight && *weight ? *weight : 1;
+	return user->weight;
+}
 
 inline_always struct links *flow_turns(u32 i)
 {
@@ -112,18 +127,10 @@ inline_always struct links *user_turns(u32 i)
 	return user ? &user->turns : NULL;
 }
 
-/* A packet's share of the limit in packets. */
-inline_always u32 slot_size(void)
-{
-	u32 packets = config.limit_packets, share = packets ? config.limit_bytes / packets : 0;
-
-	return share < config.quantum ? share : config.quantum;
-}
-
 /* A flow's size for the drop. */
 inline_always u32 size_of(const struct flow *flow)
 {
-	return sum_of(flow->bytes, flow->packets * shares.slot);
+	return sum_of(flow->bytes, flow->packets * sizes.slot);
 }
 
 /* The order that flows of `class` are in: those on probation are among those in standing. */
@@ -153,7 +160,7 @@ inline_always void count(struct flow *flow, enum class class, s64 n, s64 bytes)
 	user = user_at(flow->user);
 	if (!user)
 		return;
-	user->held += bytes + n * shares.slot;
+	user->held += bytes + n * sizes.slot;
 	if (class != BULK)
 		return;
 	shares.waiting += n;
@@ -247,18 +254,16 @@ verified_apart u32 flow_of(u64 now, u32 hash)
 	return at;
 }
 
-/* The user of a key's `hash`, and its place. */
+/* The place of the user of a key's `hash`. */
 verified_apart u32 user_of(u32 hash)
 {
-	u32 i = 0, *weight;
+	u32 i = 0;
 	struct user *user = table_hold(&shares.users, &user_chains, &users, hash, &i);
 
 	if (!user)
 		return 0;
-	if (!user->weight) {
-		weight = bpf_map_lookup_elem(&weights, &hash);
-		user->weight = weight && *weight ? *weight : 1;
-	}
+	if (!user->weight)
+		user->weight = 1;
 	return i;
 }
 
@@ -279,7 +284,7 @@ verified_apart int name_flow(struct sk_buff *skb __arg_trusted, u32 at)
 /* A flow belongs to the user of the packet that made it active. */
 inline_always void belong(struct sk_buff *skb, u32 at, struct flow *flow)
 {
-	u32 i = user_of(skb_key_hash(skb, keys.users_by));
+	u32 i = user_of(user_hash(skb));
 	struct user *user = user_at(i);
 
 	if (!flow->user)
@@ -344,9 +349,13 @@ verified_apart int meet(u64 now, u32 at)
 
 	if (!flow)
 		return 0;
-	if (record_is_forgotten(&flow->record, flow->packets, now))
+	if (record_is_forgotten(&flow->record, flow->packets, now)) {
 		record_begin(&flow->record, now);
+		flow->lift = (struct lift){};
+	}
 	record_account(&flow->record, flow->packets, now);
+	if (!pool.packets)
+		idle_time_end(&shares.idle_time, now, shares.meter.frame);
 	meter_turn(&shares.meter, now);
 	link = meter_link(&shares.meter, shares.waiting);
 	link.crowded |= standing_is_most();
@@ -404,14 +413,13 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
-	if (!shares.slot)
-		shares.slot = slot_size();
 	at = flow_of(pkt->now, flow_hash(skb));
 	flow = flow_at(at);
 	if (!at || !flow)
 		return refuse(skb, to_free, FLOWS);
-	/* All packets of a connection have the same addresses. */
-	if (!flow->user || (keys.flows_by != FIVE_TUPLE && !flow->in_round && !flow->packets))
+	/* All packets of a connection have the same addresses. But a port of a router that translates them can go to another host, and
+	 * the first packet to a forwarded port is the router's. */
+	if (!flow->user || ((keys.flows_by != FIVE_TUPLE || is_stamped(skb)) && !flow->in_round && !flow->packets))
 		belong(skb, at, flow);
 	meet(pkt->now, at);
 	record_arrival(&flow->record, pkt->len);
@@ -422,7 +430,7 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 		}
 		return refuse(skb, to_free, EARLY);
 	}
-	slot = flow->user && !is_over() ? join(pkt->now, at, flow, pkt->len) : NULL;
+	slot = flow->user && !is_beyond() ? join(pkt->now, at, flow, pkt->len) : NULL;
 	if (!slot)
 		return refuse(skb, to_free, FLOWS);
 	hold(skb, to_free, slot);
@@ -451,6 +459,8 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 	meter_turn(meter, now);
 	record_departure(&flow->record, now, since(now, slot->arrived), meter_short(meter));
 	meter_departure(meter, flow->record.class, slot->len, pool.packets, shares.standing, shares.waiting);
+	if (!pool.packets)
+		idle_time_begin(&shares.idle_time, now);
 }
 
 /* Adds the debt to bulk for a packet of `flow`, which goes before it. */

@@ -3,7 +3,7 @@
  *
  * Index 0 is nobody, so that memory of zeros is an empty pool. The entry freed last is used first. A flow has an entry while
  * it has packets, found by its hash in chains; the loader sizes the maps: one slot and one flow more than the limit
- * in packets, beside index 0, and twice as many chains, a power of two. A *slot* holds one packet; a *chain* lists the flows
+ * in packets can be, beside index 0, and twice as many chains, a power of two. A *slot* holds one packet; a *chain* lists the flows
  * whose hashes have the same low bits. A discipline defines its state of each active flow as FLOW_STATE. */
 #pragma once
 

@@ -21,6 +21,7 @@
 #include "pool.h"
 #include "shaper.h"
 #include "sojourn.h"
+#include "stamp.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
@@ -39,7 +40,7 @@ enum reason {
 	REASONS,
 };
 
-/* Written by the loader whenever it likes: a word is read whole, and a packet may meet old and new ones. */
+/* Written by the loader at any time: a word is read whole, and a packet may meet old and new ones. Limits are within the room of the maps. */
 struct config {
 	/* Bit/s on the wire; 0: not limited. */
 	u64 rate;
@@ -50,7 +51,7 @@ struct config {
 	u32 drop_tail;
 	/* Bytes that a flow or user may send in its turn; at least LEAST_QUANTUM. */
 	u32 quantum;
-	/* How often the map of weights was written; 0: never. */
+	/* Changes with each write to the map of weights, after it; 0: never. */
 	u32 weights;
 };
 
@@ -80,6 +81,11 @@ const volatile struct keys {
 	u32 users_by;
 	/* Random: of `plain_hash`. */
 	u64 multipliers[11];
+	/* Random: of stamps that are believed; 0: none are. */
+	u64 word;
+	/* The key that has the near host alone: SRC_HOST for egress packets, DST_HOST for ingress packets. */
+	u32 near;
+	u32 unused;
 } keys SEC(".rodata.keys") = { 1, FIVE_TUPLE, DST_HOST, { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21 } };
 
 /* A packet that comes. */
@@ -131,6 +137,27 @@ inline_always u32 wire_length(struct sk_buff *skb, const struct framing *framing
 		return framing_wire(framing, len);
 	headers = (counted - skb->len) / more - link;
 	return framing_segments(framing, more + 1, headers + info->gso_size, len - info->gso_size * more);
+}
+
+/* Bytes of any content where nat.bpf.c did not run. */
+inline_always const struct stamp *stamp_of(const struct sk_buff *skb)
+{
+	return (const void *)((const struct qdisc_skb_cb *)skb->cb)->data;
+}
+
+inline_always bool is_stamped(const struct sk_buff *skb)
+{
+	return keys.word && stamp_of(skb)->word == keys.word;
+}
+
+/* Hash of the key of `identity` with the host behind the router; 0 without a stamp, and for a key that the router's translation leaves as it is. */
+inline_always u32 stamped_hash(const struct sk_buff *skb, u32 identity)
+{
+	if (!is_stamped(skb))
+		return 0;
+	if (identity == HOST_PAIR)
+		return stamp_of(skb)->pair;
+	return identity == keys.near ? stamp_of(skb)->host : 0;
 }
 
 verified_apart u32 skb_key_hash(struct sk_buff *skb __arg_trusted, u32 identity)
@@ -196,14 +223,28 @@ u32 plain_hash(struct sk_buff *skb);
 /* Of its flow. */
 inline_always u32 flow_hash(struct sk_buff *skb)
 {
-	u32 hash = keys.flows_by == FIVE_TUPLE ? plain_hash(skb) : 0;
+	u32 hash = keys.flows_by == FIVE_TUPLE ? plain_hash(skb) : stamped_hash(skb, keys.flows_by);
 
 	return hash ?: skb_key_hash(skb, keys.flows_by);
+}
+
+/* The hash of a packet's user. */
+inline_always u32 user_hash(struct sk_buff *skb)
+{
+	u32 hash = stamped_hash(skb, keys.users_by);
+
+	return hash ?: skb_key_hash(skb, keys.users_by);
 }
 
 inline_always bool is_over(void)
 {
 	return pool.packets > config.limit_packets || pool.bytes > config.limit_bytes;
+}
+
+/* Over every limit that can be set: only where no flow could be found to drop from. A lowered limit holds from the next arrival on. */
+inline_always bool is_beyond(void)
+{
+	return pool.packets > MOST_PACKETS || pool.bytes > LIMIT_BYTES;
 }
 
 inline_always int refuse(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, enum reason reason)

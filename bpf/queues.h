@@ -85,8 +85,7 @@ inline_always int queues_take(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 	u32 old = flow->cost;
 	struct slot *slot;
 
-	/* Only where no flow could be found to drop from. */
-	slot = is_over() ? NULL : pool_push(at, flow, pkt->len, pkt->now);
+	slot = is_beyond() ? NULL : pool_push(at, flow, pkt->len, pkt->now);
 	if (!slot)
 		return refuse(skb, to_free, FLOWS);
 	flow->cost = old + cost_of(pkt->len);

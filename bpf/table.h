@@ -21,7 +21,10 @@ const volatile struct sizes {
 	u32 seed;
 	/* Flows that are known at most. */
 	u32 flows;
-} sizes SEC(".rodata.sizes") = { 1, 1, 1 };
+	/* Under makeway: size of a packet for the drop beside its bytes, its share of the limit in packets, a quantum at most. For as long
+	 * as the qdisc lives: what is held was counted by it. */
+	u32 slot;
+} sizes SEC(".rodata.sizes") = { 1, 1, 1, 0 };
 
 /* Steps in a chain before an entry is taken for the last one in it; of chains half as many as entries that can be, one
  * with as many has a chance below 10^-19. */

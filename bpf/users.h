@@ -19,7 +19,8 @@ struct {
 	__type(value, u32);
 } user_chains SEC(".maps");
 
-/* Of users that have another weight than 1: it by the hash of their key, 1 to 65 536. */
+/* Weights of users that have another one than 1, by the hash of their key, 1 to 65 536; written by the loader at any time, and then
+ * `config.weights`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);

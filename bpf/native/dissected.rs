@@ -20,7 +20,7 @@ pub struct Answer {
     protocol: u32,
     /// 4, 6, or 0 for what is not IP.
     family: u32,
-    hash: u64,
+    pub hash: u64,
 }
 
 /// Answer that core gives for a frame from its Ethernet type on.

@@ -47,7 +47,16 @@ enum what {
 	DO_DEQUEUE,
 	DO_SET_RATE,
 	DO_RESET,
+	/* `bytes` begins with another configuration. */
+	DO_CONFIGURE,
+	/* The host 10.0.0.`packet` has the weight `len`. */
+	DO_WEIGH,
+	/* Packets that arrive from now on have a stamp of the word `rate`, of a host with the hash `hash`. */
+	DO_STAMP,
 };
+
+/* The word of stamps that are believed. */
+#define WORD 7
 
 struct op {
 	u64 now;
@@ -107,7 +116,8 @@ IS_IN_RUST(sizeof(struct config) == 40 && offsetof(struct config, framing) == 16
 IS_IN_RUST(sizeof(struct setup) == 120 && offsetof(struct setup, random) == 56 && offsetof(struct setup, flows) == 104);
 IS_IN_RUST(sizeof(struct op) == 112 && offsetof(struct op, headers) == 32 && offsetof(struct op, bytes) == 48);
 IS_IN_RUST(sizeof(struct event) == 16 && offsetof(struct event, value) == 8);
-IS_IN_RUST(DO_DEQUEUE == 1 && DO_RESET == 3 && TOLD_LEFT == 1 && TOLD_BUSY == 5 && TOLD_STEPS == 9 && TOLD_EXPECTED == 12);
+IS_IN_RUST(DO_STAMP == 6 && WORD == 7);
+IS_IN_RUST(DO_DEQUEUE == 1 && DO_WEIGH == 5 && TOLD_LEFT == 1 && TOLD_BUSY == 5 && TOLD_STEPS == 9 && TOLD_EXPECTED == 12);
 
 struct held {
 	struct sk_buff skb;
@@ -119,6 +129,7 @@ struct held {
 
 static u64 now;
 static u64 reasons[REASONS];
+static struct stamp stamped;
 
 static void tell(enum told told, u32 packet, u64 value)
 {
@@ -224,6 +235,7 @@ static struct sk_buff *packet_of(struct op *op)
 	held->skb.protocol = __builtin_bswap16(op->bytes[0] >> 4 == 6 ? ETHER_IPV6 : ETHER_IPV4);
 	held->skb.len = LINK_BYTES + op->len;
 	((struct qdisc_skb_cb *)held->skb.cb)->pkt_len = held->skb.len + more;
+	memcpy(((struct qdisc_skb_cb *)held->skb.cb)->data, &stamped, sizeof(stamped));
 	return &held->skb;
 }
 
@@ -264,7 +276,12 @@ static bool prepare(struct setup *setup)
 	sizes.chain_mask = setup->chains - 1;
 	sizes.seed = setup->chain_seed;
 	sizes.flows = setup->flows - 1;
+	sizes.slot = setup->config.limit_bytes / setup->config.limit_packets;
+	if (sizes.slot > setup->config.quantum)
+		sizes.slot = setup->config.quantum;
 	keys.flows_by = setup->flows_by;
+	keys.word = WORD;
+	keys.near = DST_HOST;
 #ifdef HAS_KINDS
 	map_size(&kinds, setup->kinds);
 #endif
@@ -346,6 +363,18 @@ int main(void)
 		case DO_RESET:
 			((void (*)(u64 *))OPS.reset)((u64[]){ (u64)&qdisc });
 			break;
+		case DO_CONFIGURE:
+			memcpy((void *)&config, op.bytes, sizeof(config));
+			break;
+		case DO_STAMP:
+			stamped = (struct stamp){ op.rate, op.hash, op.hash };
+			break;
+#ifdef HAS_USERS
+		case DO_WEIGH:
+			weight_pairs[op.packet % HOSTS].value = op.len;
+			config.weights++;
+			break;
+#endif
 		}
 		tell(TOLD_HELD, qdisc.q.qlen, qdisc.qstats.backlog);
 		tell(TOLD_DROPS, 0, qdisc.qstats.drops);

@@ -72,6 +72,12 @@ pub const ENQUEUE: u32 = 0;
 pub const DEQUEUE: u32 = 1;
 pub const SET_RATE: u32 = 2;
 pub const RESET: u32 = 3;
+pub const CONFIGURE: u32 = 4;
+pub const WEIGH: u32 = 5;
+pub const STAMP: u32 = 6;
+
+/// `WORD`.
+pub const WORD: u64 = 7;
 
 /// `struct event`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]

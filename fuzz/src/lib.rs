@@ -18,6 +18,7 @@ macro_rules! targets {
 }
 
 targets! {
+    calls
     capture
     changes
     control

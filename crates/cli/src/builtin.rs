@@ -43,6 +43,7 @@ pub const FILES: &[(&str, &str)] = &files![
     "papers/sbpn/guest.toml",
     "senders/line.toml",
     "senders/access-point.toml",
+    "senders/marks.toml",
     "papers/abrc/wlan.toml",
     "rfc8867/5-1.toml",
     "rfc8867/5-2.toml",
@@ -54,6 +55,7 @@ pub const FILES: &[(&str, &str)] = &files![
     "rfc8867/5-8.toml",
     "traces/mpeg2-5m.csv",
     "traces/audio-64k.csv",
+    "traces/x264-500k.csv",
 ];
 
 /// Writes them into `folder`, as they are in the tree.

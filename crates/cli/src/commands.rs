@@ -10,6 +10,7 @@ mod down;
 mod instance;
 mod pages;
 pub mod parallel;
+mod pin_nat;
 mod plan;
 pub mod recv;
 mod replicate;
@@ -60,6 +61,8 @@ enum Command {
     #[command(hide = true)]
     Pages(pages::Pages),
     #[command(hide = true)]
+    PinNat(pin_nat::PinNat),
+    #[command(hide = true)]
     Guest(vm::Guest),
     #[command(hide = true, disable_help_flag = true)]
     Papers(Moved),
@@ -105,6 +108,7 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Plan(args) => plan::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Pages(args) => pages::run(&args),
+        Command::PinNat(args) => pin_nat::run(&args),
         Command::Guest(args) => vm::guest(&args),
         Command::Papers(_) => Ok(moved("papers")),
         Command::Validate(_) => Ok(moved("validate")),
@@ -112,3 +116,6 @@ pub fn run(makeway: Makeway) -> anyhow::Result<ExitCode> {
         Command::Senders(_) => Ok(moved("senders")),
     }
 }
+
+#[cfg(test)]
+mod tests;

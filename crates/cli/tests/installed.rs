@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Debian package in a machine of its own: a guest of Debian's packages whose first process is systemd. It is installed by apt, has a
-//! file of five lines, and shapes from the next boot on; a call beside downloads is clean, and traffic goes on through a reload, other
-//! names, a cable, a device that goes and comes, an upgrade, a `kill -9` and the purge. `make installed` runs it; it takes root, minutes,
-//! and Debian's mirror.
+//! The Debian package in a machine of its own: a guest of Debian's packages whose first process is systemd. It is installed as the guide
+//! says, has a file of five lines, and shapes from the next boot on; a call beside downloads is clean, and traffic goes on through a reload,
+//! other names, a cable, a device that goes and comes, an upgrade, a `kill -9` and the purge. `make installed` runs it; it takes root,
+//! minutes, and Debian's mirror.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
 mod deb;
+mod guide;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -29,8 +30,15 @@ const LIMIT: Duration = Duration::from_secs(1800);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The longest time without a packet that a change may take.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Libraries of the program, the tool of its rules, and the tools that make the link.
-const PACKAGES: [&str; 4] = ["iproute2", "libelf1", "nftables", "zlib1g"];
+/// Libraries of the program, the tool of its rules, the tools that make the link, and those that the guide names.
+const PACKAGES: [&str; 6] = [
+    "iproute2",
+    "iputils-ping",
+    "libelf1",
+    "nftables",
+    "sudo",
+    "zlib1g",
+];
 const MODULES: [&str; 8] = [
     "veth",
     "ifb",
@@ -86,7 +94,7 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
     system::copy(&image, &disk, &files).unwrap();
     let test = std::env::current_exe().unwrap();
     let name = test.file_name().unwrap().to_str().unwrap();
-    for part in ["is_installed", "shapes_and_goes_on"] {
+    for part in ["guide::the_page_is_followed", "shapes_and_goes_on"] {
         let guest = MODULES.into_iter().fold(Vm::new(&kernel), Vm::module);
         let guest = guest.counting().memory(1024).disk(&disk).program(&test);
         let command = format!("{name} --exact {part} --ignored --nocapture");
@@ -98,18 +106,6 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
             assert!(!output.console.contains(bad), "{}", output.console);
         }
     }
-}
-
-#[test]
-#[ignore = "runs in the guest"]
-fn is_installed() {
-    shell("apt-get install -q -y /first.deb");
-    assert_eq!(property("ActiveState"), "active", "it waits for the file");
-    fs::write("/etc/line", LINE).unwrap();
-    fs::write("/etc/systemd/system/line.service", LINE_UNIT).unwrap();
-    shell("systemctl -q enable line");
-    fs::write("/etc/makeway/makeway.toml", FILE).unwrap();
-    println!("installed by {}", shell("apt-get --version | head -1"));
 }
 
 #[test]

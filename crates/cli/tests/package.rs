@@ -6,6 +6,7 @@
 mod deb;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -118,6 +119,14 @@ fn the_package_is_installed_upgraded_removed_and_purged() {
             "makeway@.service",
             "ExecStart=/usr/bin/makeway up $MAKEWAY -- %i\n",
         ),
+        (
+            "makeway.service",
+            "ExecStartPre=-+/usr/bin/makeway pin-nat\n",
+        ),
+        (
+            "makeway@.service",
+            "ExecStopPost=-+/usr/bin/makeway pin-nat --remove\n",
+        ),
     ] {
         let text = fs::read_to_string(system.path("usr/lib/systemd/system").join(unit)).unwrap();
         assert!(text.contains(line), "{text}");
@@ -172,6 +181,40 @@ fn the_package_is_installed_upgraded_removed_and_purged() {
     assert_eq!(left, [""; 0]);
 }
 
+#[test]
+fn a_package_for_another_architecture_names_all_that_is_missing() {
+    // A compiler without any standard library.
+    let folder = tempfile::tempdir().unwrap();
+    let rustc = folder.path().join("rustc");
+    let text = format!("#!/bin/sh\necho {}\n", folder.path().display());
+    fs::write(&rustc, text).unwrap();
+    fs::set_permissions(&rustc, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cross");
+    let refusal = |architecture: &str| {
+        let mut cross = Command::new(&script);
+        let output = cross.arg(architecture).env("RUSTC", &rustc).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = refusal("arm64");
+    assert_eq!(code, Some(1), "{said}");
+    let gnu = "aarch64-linux-gnu";
+    for (is_there, name) in [
+        (false, "standard library for aarch64-unknown-linux-gnu"),
+        (is_there(&format!("{gnu}-gcc")), "gcc-aarch64-linux-gnu"),
+        (
+            Path::new("/usr/lib").join(gnu).join("libelf.so").exists(),
+            "libelf-dev:arm64",
+        ),
+    ] {
+        assert!(is_there || said.contains(name), "{name}: {said}");
+    }
+    let (code, said) = refusal("riscv64");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("write ARCH=arm64"), "{said}");
+}
+
 /// Lines that each unit must have.
 const SHUT_IN: [(&str, &str); 27] = [
     ("AmbientCapabilities", CAPABILITIES),
@@ -205,6 +248,8 @@ const SHUT_IN: [(&str, &str); 27] = [
     ("UMask", "0077"),
     ("WatchdogSignal", "SIGKILL"),
 ];
+const PIN: &str = "-+/usr/local/bin/makeway pin-nat";
+const UNPIN: &str = "-+/usr/local/bin/makeway pin-nat --remove";
 const CAPABILITIES: &str = "CAP_NET_ADMIN CAP_NET_RAW CAP_SYS_NICE CAP_BPF CAP_PERFMON";
 
 /// Faults of a unit that starts `command`.
@@ -217,6 +262,10 @@ fn faults(unit: &str, command: &str) -> Vec<&'static str> {
     let watchdog = of("WatchdogSec").parse::<u64>();
     let others = [
         ("ExecStart", of("ExecStart").ends_with(command)),
+        // Before it and after its end; no other step has all rights.
+        ("ExecStartPre", of("ExecStartPre") == PIN),
+        ("ExecStopPost", of("ExecStopPost") == UNPIN),
+        ("+", unit.matches("+/").count() <= 2),
         ("WatchdogSec", watchdog.is_ok_and(|seconds| seconds > 2)),
         (
             "ReadOnlyPaths",
@@ -247,7 +296,14 @@ fn the_units_take_names_as_they_are_are_watched_and_shut_in() {
         assert_eq!(faults(unit, command), [""; 0]);
         // Each line is missed, and so is its value.
         let keys = SHUT_IN.iter().map(|(key, _)| *key);
-        for key in keys.chain(["ExecStart", "WatchdogSec", "ReadOnlyPaths"]) {
+        let others = [
+            "ExecStart",
+            "ExecStartPre",
+            "ExecStopPost",
+            "WatchdogSec",
+            "ReadOnlyPaths",
+        ];
+        for key in keys.chain(others) {
             let line = unit
                 .lines()
                 .find(|line| line.starts_with(&format!("{key}=")));
@@ -258,6 +314,8 @@ fn the_units_take_names_as_they_are_are_watched_and_shut_in() {
         }
         let open = format!("{unit}ProtectKernelTunables=yes\n");
         assert_eq!(faults(&open, command), ["ProtectKernelTunables"]);
+        let more = format!("{unit}ExecReload=+/bin/true\n");
+        assert_eq!(faults(&more, command), ["+"]);
     }
     let elsewhere = one.replace("/etc/makeway/%i", "/etc/makeway/%I");
     assert_eq!(faults(&elsewhere, " up $MAKEWAY -- %i"), ["%I"]);

@@ -2,6 +2,9 @@
 //! Bytes of an IP packet on the wire: overhead, smallest packet, cells; as `tc-cake(8)` names them.
 
 use crate::units::Bytes;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 /// Link-layer compensation, applied to the length of the IP packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +27,40 @@ pub enum Cells {
     Atm,
     /// PTM: 65 bytes sent for each 64.
     Ptm,
+}
+
+impl Cells {
+    /// Every choice, in the order in which they are listed to people.
+    pub const ALL: [Self; 3] = [Self::None, Self::Atm, Self::Ptm];
+
+    /// The name in files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Atm => "atm",
+            Self::Ptm => "ptm",
+        }
+    }
+}
+
+impl fmt::Display for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name of cells is not one of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no kind of cells: choose none, atm or ptm")]
+pub struct ParseCellsError(String);
+
+impl FromStr for Cells {
+    type Err = ParseCellsError;
+    fn from_str(s: &str) -> Result<Self, ParseCellsError> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|cells| cells.name() == s)
+            .ok_or_else(|| ParseCellsError(s.into()))
+    }
 }
 
 impl Framing {
@@ -55,6 +92,15 @@ mod tests {
     fn ethernet_minimum_is_84_bytes() {
         assert_eq!(Framing::ETHERNET.wire(Bytes::new(28)), Bytes::new(84));
         assert_eq!(Framing::ETHERNET.wire(Bytes::new(1500)), Bytes::new(1538));
+    }
+
+    #[test]
+    fn cells_read_back_as_they_print_and_others_are_refused_with_the_choices() {
+        for cells in Cells::ALL {
+            assert_eq!(alloc::format!("{cells}").parse(), Ok(cells));
+            let error = "xtm".parse::<Cells>().unwrap_err();
+            assert!(alloc::format!("{error}").contains(cells.name()));
+        }
     }
 
     #[test]

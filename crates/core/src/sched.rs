@@ -52,7 +52,7 @@ pub use sqf::SqfParams;
 pub use standing::{Class, ParseClassError, Reason, Standing};
 pub use tred::TredParams;
 
-use crate::packet::{DropReason, FlowId, Packet};
+use crate::packet::{DropReason, FlowId, Packet, UserId};
 use crate::units::{Bytes, Instant};
 use core::ops::AddAssign;
 
@@ -82,6 +82,16 @@ pub trait Scheduler {
     /// `flow` has no packets, and is the number of another flow from now on, which inherits nothing.
     fn forget(&mut self, flow: FlowId) {
         let _ = flow;
+    }
+
+    /// Gives `user` a share of `weight`, 1 to 65 536, from its next turn on; false, and no change, if this discipline takes weights only when it
+    /// is made.
+    ///
+    /// # Panics
+    /// If it takes them, and the weight is out of range or there is no such user.
+    fn set_weight(&mut self, user: UserId, weight: u32) -> bool {
+        let _ = (user, weight);
+        false
     }
 
     /// How it regards `flow` by its behaviour; `None` if it does not, or has not seen it.

@@ -10,7 +10,7 @@
 //! Lengths are bytes on the wire already (see [`crate::framing`]). Fractions of a nanosecond are
 //! carried to the next packet, so the rate is exact over time.
 
-use crate::packet::{FlowId, Packet};
+use crate::packet::{FlowId, Packet, UserId};
 use crate::sched::{Backlog, Counts, Drops, Scheduler, Standing};
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::boxed::Box;
@@ -181,6 +181,10 @@ impl Scheduler for Shaper {
 
     fn forget(&mut self, flow: FlowId) {
         self.scheduler.forget(flow);
+    }
+
+    fn set_weight(&mut self, user: UserId, weight: u32) -> bool {
+        self.scheduler.set_weight(user, weight)
     }
 
     fn standing(&self, flow: FlowId) -> Option<Standing> {

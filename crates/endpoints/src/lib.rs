@@ -3,6 +3,7 @@
 
 pub mod observe;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use makeway_core::packet::Ecn;
@@ -10,7 +11,7 @@ use makeway_core::rate::packets::PacketsReceiver;
 use makeway_core::rate::{
     AnyController, AnyReporter, Arrival, Config, Feedback, RateController, Report, Reporter,
 };
-use makeway_core::send::{self, AnyPolicy, Event, Sender};
+use makeway_core::send::{self, AnyPolicy, Event, FrameId, Sender};
 use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::delivery::{Came, Class, Errors};
 use makeway_report::flow::{Received, Sent};
@@ -27,6 +28,9 @@ const FEEDBACK: u32 = 64;
 /// IPv4, UDP, and a report of RFC 8888 on one stream without its packets (§3.1).
 const RFC8888: u32 = 28 + 20;
 
+/// Frames that the sender took as a whole and later ones may depend on: the latest. Chosen by us.
+const KNOWN: usize = 64;
+
 /// A flow with a sender of its own.
 pub struct MediaFlow {
     media: Arc<model::Media>,
@@ -34,6 +38,10 @@ pub struct MediaFlow {
     sender: Sender<AnyController, AnyPolicy, Unit>,
     reporter: AnyReporter,
     units: Units,
+    /// Datagrams of a frame that is handed over as a whole; empty between two.
+    parts: Vec<(u32, Unit)>,
+    /// Class and number of each such frame, and the sender's number of it.
+    taken: VecDeque<(u8, u32, FrameId)>,
     /// For each class that always has more, its datagrams that wait and their size.
     streams: Vec<Stream>,
     /// Outcomes of datagrams, by class.
@@ -75,6 +83,8 @@ pub struct Packet {
     pub parts: u16,
     /// Its class.
     pub class: u8,
+    /// How many numbers back the frames are that its own depends on; 0: none.
+    pub refers: [u8; 2],
     /// The sender's estimate of the RTT in us; zero where it has none.
     pub rtt: u32,
 }
@@ -108,6 +118,8 @@ impl MediaFlow {
             },
             start,
             units,
+            parts: Vec::new(),
+            taken: VecDeque::with_capacity(KNOWN),
             streams: streams.collect(),
             classes: classes
                 .map(|class| Class::new(class.name, class.traffic.period(), interval))
@@ -133,8 +145,8 @@ impl MediaFlow {
         self.hear(interval);
     }
 
-    /// Hands the sender the next datagram that the application has made by `now`, if there is one; whether there was. `more` is how
-    /// many those may be that are made as they are sent.
+    /// Hands the sender the next datagram, or frame of a trace, that the application has made by `now`, if there is one; whether there
+    /// was. `more` is how many those may be that are made as they are sent.
     fn make(&mut self, now: Instant, interval: Interval, more: &mut u32) -> bool {
         let due = self.units.next_at().map(|at| self.after_start(at));
         let unit = match due {
@@ -146,7 +158,10 @@ impl MediaFlow {
             _ => None,
         };
         if let Some(unit) = unit {
-            self.hand_over(now, unit, interval);
+            match self.media.whole_frames && self.is_of_trace(unit.class) {
+                true => self.hand_over_frame(now, unit, interval),
+                false => self.hand_over(now, unit, interval),
+            }
             self.hear(interval);
         }
         unit.is_some()
@@ -167,6 +182,7 @@ impl MediaFlow {
             bytes: stream.bytes,
             frame: stream.made,
             parts: 1,
+            refers: [0; 2],
         })
     }
 
@@ -184,6 +200,49 @@ impl MediaFlow {
             frame: (self.media.whole_frames && unit.parts > 1).then_some(unit.frame),
         };
         self.sender.enqueue(now, datagram, unit);
+    }
+
+    /// Whether the frames of a class are those of an encoder, which depend on each other.
+    fn is_of_trace(&self, class: u8) -> bool {
+        let of = self.media.classes.get(usize::from(class));
+        of.is_some_and(|of| matches!(of.traffic, Traffic::Coded { .. }))
+    }
+
+    /// Hands over all datagrams of a frame, of which `first` is one, with the frames that it depends on.
+    fn hand_over_frame(&mut self, now: Instant, first: Unit, interval: Interval) {
+        let created = self.after_start(first.at);
+        self.parts.push((first.bytes, first));
+        // They are made at once, and next.
+        let rest = usize::from(first.parts).saturating_sub(1);
+        let rest = self.units.by_ref().take(rest);
+        self.parts.extend(rest.map(|unit| (unit.bytes, unit)));
+        for _ in &self.parts {
+            self.classes[usize::from(first.class)].offer(interval, created.as_nanos());
+        }
+        let mut depends_on = [FrameId(0); 2];
+        let mut depends = 0;
+        for back in first.refers.into_iter().filter(|back| *back > 0) {
+            let number = first.frame.wrapping_sub(u32::from(back));
+            let mut taken = self.taken.iter().rev();
+            let found = taken.find(|(class, of, _)| (*class, *of) == (first.class, number));
+            if let Some((.., id)) = found {
+                depends_on[depends] = *id;
+                depends += 1;
+            }
+        }
+        let frame = send::Frame {
+            class: first.class,
+            deadline: created + self.media.deadline,
+            depends_on: &depends_on[..depends],
+        };
+        let parts = self.parts.iter().copied();
+        if let Ok((id, _)) = self.sender.enqueue_frame(now, &frame, parts) {
+            if self.taken.len() == KNOWN {
+                self.taken.pop_front();
+            }
+            self.taken.push_back((first.class, first.frame, id));
+        }
+        self.parts.clear();
     }
 
     /// Takes the events of the sender: outcomes and target rates.
@@ -244,6 +303,7 @@ impl MediaFlow {
             frame: unit.frame,
             parts: unit.parts,
             class: unit.class,
+            refers: unit.refers,
             rtt: rtt.min(u64::from(u32::MAX)) as u32,
         };
         Some((unit.bytes + self.media.headers.get() as u32, packet))
@@ -289,9 +349,10 @@ impl MediaFlow {
             Came {
                 created,
                 at,
-                on_time: now <= packet.created + self.media.deadline,
+                due: (packet.created + self.media.deadline).as_nanos(),
                 frame: packet.frame,
                 parts: packet.parts,
+                refers: packet.refers,
             },
         );
         let rtt = Duration::from_micros(packet.rtt.into());

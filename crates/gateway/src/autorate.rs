@@ -2,11 +2,20 @@
 //! Autorate on a real link: the controller of `core/autorate` with its sources, and the rates that it sets.
 //!
 //! Delay comes from the link itself: a packet socket ([`tap`]) sees each packet as it leaves our queue and as it arrives before it, so
-//! that our own queue is no part of a delay, with every backend. Samples are of TCP connections that pass ([`tcp`]) and of probes to
-//! reflectors ([`reflectors`]). Without samples the rates stay.
+//! that our own queue is no part of a delay, with every backend. Samples are of TCP connections that pass ([`tcp`]), of calls that pass
+//! ([`calls`]) and of probes to reflectors ([`reflectors`]). Without samples the rates stay.
 
-mod packet;
+// Three are public for the fuzz target `calls`.
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod calls;
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod packet;
 mod reflectors;
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod rtp;
 mod sources;
 pub mod status;
 mod tap;
@@ -25,6 +34,7 @@ use crate::datapath::Traffic;
 use crate::interface::Interface;
 use crate::protocol::Settings;
 use crate::rules::Direction;
+use calls::Calls;
 use status::{Autorated, RateEvent, ReflectorStatus, Steered};
 use tcp::Tcp;
 use time::{cpu_seconds, now};
@@ -58,6 +68,8 @@ pub struct Config {
     pub reflectors: Vec<IpAddr>,
     /// Whether TCP timestamps are read.
     pub tcp: bool,
+    /// Whether the reports of calls are read.
+    pub calls: bool,
 }
 
 /// A direction as the controller has it.
@@ -99,7 +111,7 @@ impl Steering {
     /// # Errors
     /// Without CAP_NET_RAW, or if nothing is to tell of delay.
     pub fn start(config: &Config, interface: &Interface, traffic: &[Traffic]) -> io::Result<Self> {
-        let sources = Sources::new(interface, &config.reflectors, config.tcp)?;
+        let sources = Sources::new(interface, config)?;
         let now = now();
         let bounds = |direction| {
             let mut all = traffic.iter();
@@ -241,8 +253,14 @@ impl Steering {
                 .tcp
                 .as_ref()
                 .map_or(0, |tcp| tcp.count() as u64),
+            calls: self
+                .sources
+                .calls
+                .as_ref()
+                .map_or(0, |calls| calls.count() as u64),
             samples: self.samples,
             tcp_samples: self.sources.tcp.as_ref().map_or(0, Tcp::samples),
+            call_samples: self.sources.calls.as_ref().map_or(0, Calls::samples),
             last_sample_s: self
                 .last_sample
                 .map(|at| now.saturating_since(at).as_secs_f64()),
@@ -368,8 +386,8 @@ impl Steering {
             || self.busy.is_some_and(|at| now.saturating_since(at) <= BUSY);
         if is_silent && is_asked && !self.is_silent {
             self.is_silent = true;
-            let why = "no answer of a reflector and no TCP timestamp for 10 s: rates stay".into();
-            self.note(None, NO_RATE, NO_RATE, why);
+            let why = "no answer of a reflector, no TCP timestamp and no feedback of a call for 10 s: rates stay";
+            self.note(None, NO_RATE, NO_RATE, why.into());
         } else if !is_silent && std::mem::replace(&mut self.is_silent, false) {
             self.note(
                 None,

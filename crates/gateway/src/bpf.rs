@@ -6,19 +6,26 @@
 //! by that name puts it on an interface. [`Shaped`] does all of it for an interface, and removes it again.
 
 mod cake;
+mod config;
 #[doc(hidden)] // For the tests of the same C as a program.
 pub mod layout;
+mod nat;
 mod netlink;
 #[doc(hidden)]
 pub mod params;
+mod pins;
 mod qdisc;
 pub mod record;
 mod shaped;
 mod stats;
+#[doc(hidden)]
+pub mod weights;
 
 pub use cake::Cake;
+pub use config::{Config, Stamps};
 pub use layout::Counters;
-pub use qdisc::{Config, Qdisc};
+pub use nat::pinned::{pin as pin_nat, unpin as unpin_nat};
+pub use qdisc::Qdisc;
 pub use shaped::{Plan, Shaped};
 
 use std::sync::OnceLock;
@@ -57,6 +64,23 @@ pub enum BpfError {
     /// The kernel cannot.
     #[error("this kernel has no cake: it needs CONFIG_NET_SCH_CAKE (`modprobe sch_cake`)")]
     NoCake,
+    /// The settings of one that runs are not known.
+    #[error(
+        "an older makeway started {0} and left no list of its settings: end it by `makeway down {0}`, then start it again"
+    )]
+    NoSettings(String),
+    /// Somebody put another qdisc there.
+    #[error(
+        "{device} has the qdisc {kind}, which somebody put there instead of makeway's: end makeway by `makeway down {interface}`, then start it again"
+    )]
+    Replaced {
+        /// The interface.
+        interface: String,
+        /// The device that had the qdisc.
+        device: String,
+        /// Name in tc.
+        kind: String,
+    },
     /// There is nowhere to pin.
     #[error("no BPF file system is at /sys/fs/bpf: `mount -t bpf bpf /sys/fs/bpf`")]
     NoBpfFs,
@@ -90,6 +114,9 @@ pub enum BpfError {
         /// The system's error.
         source: io::Error,
     },
+    /// Hosts behind address translation cannot be known.
+    #[error("users behind NAT: {0}")]
+    NoNat(String),
     /// This process may load none.
     #[error(
         "this process may not load programs into the kernel, which takes CAP_BPF and CAP_PERFMON outside of any user namespace: run with sudo"
@@ -166,7 +193,7 @@ pub(crate) fn try_one(discipline: Discipline) -> Result<(), BpfError> {
     if !is_supported() {
         return Err(BpfError::Unsupported);
     }
-    shaped::check_pins()?;
+    pins::check_pins()?;
     let limits = Limits {
         packets: 50,
         bytes: Bytes::new(75_000),

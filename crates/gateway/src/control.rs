@@ -13,6 +13,7 @@ mod instance;
 mod offloads;
 pub mod privilege;
 mod server;
+mod settings;
 mod watchdog;
 
 pub use crate::folder::secret;

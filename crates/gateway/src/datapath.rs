@@ -15,6 +15,7 @@ pub(crate) mod sojourn;
 mod stats;
 mod tags;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
@@ -92,6 +93,28 @@ impl DatapathConfig {
         keys.into_iter().any(pipeline::names_destination)
     }
 
+    /// Flows that are known: each packet that is held may be of a flow of its own, and then there are still ids for those that hold none.
+    fn flows(&self) -> u32 {
+        let holding = self.limits.packets;
+        let idle = holding.clamp(2, IDLE);
+        self.limits.flows.max(holding.saturating_add(idle))
+    }
+
+    /// Packets up to which the limit may rise while it runs, beside `weights` users with a weight, whose ids are theirs.
+    pub(crate) fn room(&self, weights: usize) -> u32 {
+        let weights = u32::try_from(weights).unwrap_or(u32::MAX);
+        let flows = self.flows().saturating_sub(1).saturating_sub(weights);
+        // The kernel's queue has room for those on the way to us.
+        flows.min(self.limits.packets.saturating_add(ON_THE_WAY / 2))
+    }
+
+    /// Why a datapath that runs cannot have its discipline.
+    pub(crate) fn check(&self) -> Result<(), SpecError> {
+        self.spec.check()?;
+        let writes = self.tags.leaving == Leaving::AsScheduled;
+        pipeline::check_place(&self.spec, self.rate, writes)
+    }
+
     /// Environment of the discipline, but for its users.
     pub(crate) fn env(&self) -> Env {
         Env {
@@ -116,13 +139,34 @@ pub fn on_a_link(discipline: Discipline) -> Spec {
     }
 }
 
+/// Parameters in which `spec` differs from [`on_a_link`], by their keys, as they are written.
+pub fn chosen(spec: &Spec) -> BTreeMap<String, String> {
+    let shown = |mut spec: Spec| {
+        let mut all = BTreeMap::new();
+        spec.fields(&mut |key, _, slot| {
+            all.insert(key.to_owned(), slot.shown());
+        });
+        all
+    };
+    let default = shown(on_a_link(spec.discipline()));
+    let mut own = shown(spec.clone());
+    own.retain(|key, value| default.get(key) != Some(&*value));
+    own
+}
+
 /// A change to a running datapath; what is `None` stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     /// A new rate, or no rate at all.
     pub rate: Option<Option<Rate>>,
-    /// Another discipline, with the limits of the old; with the parameters of the start if it is that of the start, else those of
-    /// [`on_a_link`].
+    /// Another discipline with its parameters, or the same with others: made anew, so that it knows flows by their packets alone.
+    pub spec: Option<Spec>,
+    /// Other limits, but for the number of flows; the discipline is made anew.
+    pub limits: Option<Limits>,
+    /// Weights of users by address, all of them; a discipline that takes weights only when it is made is made anew.
+    pub weights: Option<Vec<(IpAddr, u32)>>,
+    /// Instead of `spec`: another discipline, with the limits of the old; with the parameters of the start if it is that of the start, else
+    /// those of [`on_a_link`].
     pub discipline: Option<Discipline>,
     /// Another framing, for packets that come from now on.
     pub framing: Option<Framing>,
@@ -134,6 +178,11 @@ pub struct Change {
     /// [`Rules::marking`]: crate::rules::Rules::marking
     pub marking: Option<Option<u32>>,
 }
+
+/// Most flows without packets that are known besides as many as can hold some.
+const IDLE: u32 = 1 << 16;
+/// Packets on their way to us wait in the kernel too. We hold the limit, not the kernel.
+const ON_THE_WAY: u32 = 4096;
 
 /// Why a datapath could not start.
 #[derive(Debug, thiserror::Error)]
@@ -167,8 +216,6 @@ impl Datapath {
             return Err(AttachError::NoRate);
         }
         let pipeline = Pipeline::new(runner::now(), &config)?;
-        // Packets on their way to us wait in the kernel too. We hold the limit, not the kernel.
-        const ON_THE_WAY: u32 = 4096;
         let limit = pipeline.most_held().saturating_add(ON_THE_WAY);
         let asked = nfqueue::Asked {
             copied: match config.tags.writes() {

@@ -6,6 +6,7 @@
 //! - [`control`]: one running instance for each interface, and how others talk to it;
 //! - [`datapath`]: takes packets from the kernel's packet queue and gives them back in our order;
 //! - [`interface`]: a network interface of this machine;
+//! - [`limit`]: queue limits, as they are asked for;
 //! - [`protocol`]: the JSON lines between an instance and its clients;
 //! - [`rules`]: the rules of nftables or iptables that send packets there;
 //! - [`socket`]: options of sockets.
@@ -21,6 +22,7 @@ pub mod datapath;
 pub mod events;
 mod folder;
 pub mod interface;
+pub mod limit;
 mod place;
 pub mod protocol;
 pub mod rules;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages on the socket: one line of JSON asks, one answers, then the connection ends.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use makeway_core::flow::Identity;
@@ -11,7 +13,8 @@ use makeway_core::units::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::autorate::status::Autorated;
-use crate::datapath::Stats;
+use crate::datapath::{DatapathConfig, Stats, chosen};
+use crate::limit::Limit;
 use crate::rules::Direction;
 use crate::text;
 
@@ -95,9 +98,32 @@ pub struct Settings {
     pub discipline: Option<Discipline>,
     /// Tickets per second that the next hop issues for the egress direction.
     pub tickets: Option<u32>,
+    /// Queue limit of all directions.
+    pub limit: Option<Limit>,
+    /// Bytes that the link adds to each packet, -64 to 256.
+    pub overhead: Option<i32>,
+    /// Least bytes of a packet on the link, 0 to 256.
+    pub mpu: Option<u32>,
+    /// Cells that carry packets.
+    #[serde(with = "text::or_empty")]
+    pub cells: Option<Cells>,
+    /// Weights of users by address, 1 to 65 536; those of others stay.
+    pub weights: BTreeMap<IpAddr, u32>,
+    /// Parameters of the discipline by their keys, an empty value for the default; others stay, unless the discipline is another one.
+    pub parameters: BTreeMap<String, String>,
 }
 
 impl Settings {
+    /// Whether it changes rates alone.
+    pub fn is_of_rates(&self) -> bool {
+        *self
+            == Self {
+                rate_bps: self.rate_bps,
+                down_bps: self.down_bps,
+                ..Self::default()
+            }
+    }
+
     /// The rates that are to change, if `shapes` says that their directions are there.
     ///
     /// # Errors
@@ -188,6 +214,9 @@ pub struct DirectionStatus {
     /// User key, for a discipline with users.
     #[serde(with = "text")]
     pub users_by: Identity,
+    /// Source of the addresses of users, with `bpf` and a key that address translation changes: `connections`, which know the hosts behind
+    /// the router; or `packets: ` and the reason. Else empty.
+    pub nat: String,
     /// Most packets held.
     pub limit_packets: u32,
     /// Most bytes held.
@@ -197,9 +226,39 @@ pub struct DirectionStatus {
     pub framing: Framing,
     /// Handling of tickets, in words; empty where nothing is written on packets.
     pub tags_by: String,
+    /// Weights of users, where they are not 1.
+    pub weights: BTreeMap<IpAddr, u32>,
+    /// Parameters of the discipline that are not those of `makeway up` without `--param`, by their keys.
+    pub parameters: BTreeMap<String, String>,
     /// Everything that was counted; of the flows, the 1024 with the largest backlogs.
     #[serde(flatten)]
     pub stats: Stats,
+}
+
+/// Begin of [`DirectionStatus::nat`] where users are the addresses of packets.
+pub(crate) const BY_PACKETS: &str = "packets: ";
+/// Folder of the kernel's module that tracks connections.
+pub(crate) const CONNTRACK: &str = "/sys/module/nf_conntrack";
+/// The reason on a machine that tracks no connections.
+pub(crate) const NO_CONNECTIONS: &str = "nf_conntrack is not loaded";
+
+impl DirectionStatus {
+    /// The reason why a host behind address translation is known by the router's address, if it could be a user.
+    pub fn by_outer_address(&self) -> Option<&str> {
+        self.nat.strip_prefix(BY_PACKETS)
+    }
+
+    /// Writes down the settings of `config`, but for its discipline and its rate.
+    pub(crate) fn describe(&mut self, config: &DatapathConfig) {
+        self.flows_by = config.identity;
+        self.users_by = config.users;
+        self.limit_packets = config.limits.packets;
+        self.limit_bytes = config.limits.bytes.get();
+        self.framing = config.framing;
+        self.tags_by = config.tags.to_string();
+        self.weights = config.weights.iter().copied().collect();
+        self.parameters = chosen(&config.spec);
+    }
 }
 
 /// [`Framing`] in JSON.
@@ -230,15 +289,48 @@ mod tests {
 
     #[test]
     fn a_request_reads_back_as_it_is_written() {
-        let set = Settings {
+        let rate = Settings {
             rate_bps: Some(30_000_000),
             ..Settings::default()
         };
-        for request in [Request::Status, Request::Set(set), Request::Stop] {
+        let all = Settings {
+            discipline: Some(Discipline::Hier),
+            limit: Some(Limit {
+                packets: Some(60),
+                bytes: None,
+            }),
+            overhead: Some(-4),
+            mpu: Some(64),
+            cells: Some(Cells::Ptm),
+            weights: [
+                ("10.0.0.1".parse().unwrap(), 2),
+                ("2001:db8::1".parse().unwrap(), 1),
+            ]
+            .into(),
+            parameters: [("quantum".into(), String::new())].into(),
+            ..rate.clone()
+        };
+        assert!(rate.is_of_rates() && !all.is_of_rates());
+        for request in [
+            Request::Status,
+            Request::Set(rate),
+            Request::Set(all),
+            Request::Stop,
+        ] {
             let line = serde_json::to_string(&request).unwrap();
             assert!(!line.contains('\n'));
             assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
         }
+        // As one of an older version asks.
+        let old = r#"{"set":{"rate_bps":5,"down_bps":null,"discipline":"fq","tickets":null}}"#;
+        let Request::Set(old) = serde_json::from_str(old).unwrap() else {
+            panic!("{old}");
+        };
+        assert_eq!(
+            (old.rate_bps, old.discipline),
+            (Some(5), Some(Discipline::Fq))
+        );
+        assert_eq!((old.limit, old.weights.len()), (None, 0));
     }
 
     #[test]
@@ -267,6 +359,8 @@ mod tests {
                 "overhead": 14,
                 "mpu": 64,
                 "cells": "ptm",
+                "weights": { "10.0.0.1": 3, "2001:db8::1": 2 },
+                "parameters": { "quantum": "3000B" },
                 "flows": [
                     { "flow": "a", "standing": "probation", "since_s": 1.5 },
                     { "flow": "b", "standing": "", "reason": "" },
@@ -280,6 +374,8 @@ mod tests {
         assert_eq!(one.stats.discipline, Some(Discipline::FqCoDel));
         assert_eq!(one.users_by, Identity::DstHost);
         assert_eq!(one.framing.cells, Cells::Ptm);
+        assert_eq!(one.weights[&IpAddr::from([10, 0, 0, 1])], 3);
+        assert_eq!(one.parameters["quantum"], "3000B");
         let classes = [0, 1].map(|n| one.stats.flows[n].standing);
         assert_eq!(classes, [Some(Class::Probation), None]);
         let written = serde_json::to_value(&status).unwrap();

@@ -5,6 +5,8 @@
 #![cfg(feature = "bpf")]
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
+#[path = "bpf_parity/changes.rs"]
+mod changes;
 #[path = "common/frames.rs"]
 mod frames;
 #[path = "common/guest.rs"]

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
 mod common;
+#[path = "common/masqueraded.rs"]
+mod masqueraded;
 #[path = "common/translated.rs"]
 mod translated;
 

@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::experiment::each;
 use crate::gauntlet::Figure;
 use link::{LINKS, VaryingLink};
-use rivals::NAMES;
+use rivals::{NAMES, ORACLE};
 use sample::{Sample, World, sample};
 
 /// Runs controllers of a shaper's rates before links whose own rates change.
@@ -149,7 +149,7 @@ fn table(cells: &[Cell]) -> Table {
 const USED: f64 = 0.9;
 const ADDED_MS: f64 = 30.0;
 
-/// A link for each case in which `makeway` misses the target, or a rival that meets it uses more; then the sum.
+/// A line for each case in which `makeway` misses the target, or a rival that meets it uses more; then the sum.
 fn verdicts(cells: &[Cell], algorithms: usize) -> Vec<String> {
     let (mut lines, mut met, mut ahead, mut count) = (Vec::new(), 0, 0, 0);
     for of_case in cells.chunks(algorithms) {
@@ -162,14 +162,22 @@ fn verdicts(cells: &[Cell], algorithms: usize) -> Vec<String> {
             |cell: &Cell| cell.used_share.0.mean >= USED && cell.added_p99_ms.0.mean <= ADDED_MS;
         match meets(own) {
             true => met += 1,
-            false => lines.push(format!(
-                "- {}: the target is missed: {:.1} % of the rate, {added:.1} ms",
-                own.case,
-                used * 100.0
-            )),
+            false => {
+                let mut cells = of_case.iter();
+                let oracle = cells.find(|cell| cell.algorithm == ORACLE);
+                let floor = oracle.map_or(String::new(), |cell| {
+                    format!("; the oracle has {:.1} ms", cell.added_p99_ms.0.mean)
+                });
+                lines.push(format!(
+                    "- {}: the target is missed: {:.1} % of the rate, {added:.1} ms{floor}",
+                    own.case,
+                    used * 100.0
+                ));
+            }
         }
         // A rival is ahead if it is better in one figure and no worse in the other, or meets what we miss.
-        let rivals = || of_case.iter().filter(|cell| cell.algorithm != NAMES[0]);
+        let is_rival = |cell: &&Cell| ![NAMES[0], ORACLE].contains(&&*cell.algorithm);
+        let rivals = || of_case.iter().filter(is_rival);
         let better = rivals().find(|rival| {
             let no_less = rival.used_share.0.mean >= used && rival.added_p99_ms.0.mean <= added;
             no_less || meets(rival) && !meets(own)
@@ -256,16 +264,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cells.json");
         let args = ["--case", "step", "--runs", "2", "--json"];
-        let algorithms = ["--algorithm", "makeway", "--algorithm", "cake-autorate"];
+        let names = ["makeway", "cake-autorate", ORACLE];
+        let algorithms = names.map(|name| ["--algorithm", name]).concat();
         let json = [file.to_str().unwrap()];
-        lab(&[&args[..], &json, &algorithms].concat()).unwrap();
+        lab(&[&args[..], &json, &algorithms[..]].concat()).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let cells: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let [own, cake] = &cells.as_array().unwrap()[..] else {
+        let [own, cake, oracle] = &cells.as_array().unwrap()[..] else {
             panic!("{text}");
         };
         let mean = |cell: &serde_json::Value, key: &str| cell[key]["mean"].as_f64().unwrap();
-        for cell in [own, cake] {
+        for cell in [own, cake, oracle] {
             let keys: BTreeSet<&str> = cell
                 .as_object()
                 .unwrap()
@@ -289,6 +298,45 @@ mod tests {
             mean(own, "added_p99_ms") < mean(cake, "added_p99_ms"),
             "{text}"
         );
+        // One that knows the rate has nothing to find, and a queue only until its senders follow.
+        assert!(mean(oracle, "used_share") > 0.9, "{text}");
+        assert!(
+            mean(oracle, "added_p99_ms") < mean(cake, "added_p99_ms"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_oracle_is_no_rival_and_its_delay_is_told_where_the_target_is_missed() {
+        let cell = |algorithm: &str, used: f64, added_ms: f64| {
+            let figure = |value| Figure(Estimate::of([value]));
+            Cell {
+                case: "step",
+                algorithm: algorithm.into(),
+                world: "sim",
+                added_p99_ms: figure(added_ms),
+                used_share: figure(used),
+                recovery_s: figure(1.0),
+            }
+        };
+        let cells = [
+            cell("makeway", 0.94, 33.0),
+            cell("sqm-autorate", 0.8, 111.0),
+            cell(ORACLE, 0.97, 21.0),
+        ];
+        assert_eq!(
+            verdicts(&cells, 3),
+            [
+                "- step: the target is missed: 94.0 % of the rate, 33.0 ms; the oracle has 21.0 ms",
+                "makeway meets 90 % of the rate at 30 ms in 0 of 1 cases; no rival is ahead in 1",
+            ]
+        );
+        let cells = [
+            cell("makeway", 0.94, 33.0),
+            cell("sqm-autorate", 0.95, 20.0),
+        ];
+        let lines = verdicts(&cells, 2);
+        assert_eq!(lines[1], "- step: sqm-autorate is ahead");
     }
 
     #[test]

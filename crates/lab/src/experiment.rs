@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An experiment: many scenarios, each in one of the worlds, and their reports, which are kept and not made again.
+//! An experiment: many scenarios, each in one of the worlds, and their reports, which are kept and not made again: those of simulated time
+//! in a store that sweeps have too, those of worlds with a kernel, of which no two are the same, in files.
 
+pub(crate) mod kept;
 mod netns;
+pub(crate) mod plans;
 mod sim;
 mod verdict;
 mod vm;
@@ -72,6 +75,14 @@ impl Grid<'_> {
             World::Netns => netns::run(self, &scenarios, &stop),
             World::Vm => vm::run(self, &scenarios, &stop),
         }
+    }
+
+    /// Writes a plan of each cell in the world sim to `folder`, as `PREFIX-KEY.json`, for another machine. How many there are.
+    ///
+    /// # Errors
+    /// A scenario is refused, or a file cannot be written.
+    pub fn plans(&self, folder: &Path, prefix: &str) -> anyhow::Result<usize> {
+        sim::write_plans(self, folder, prefix)
     }
 
     fn jobs(&self, default: impl Fn() -> usize) -> usize {
@@ -232,7 +243,7 @@ impl FromIterator<(Key, Vec<Report>)> for Results {
 /// The code of worlds with a kernel: what another one made is not used.
 pub const CODE: &str = env!("MAKEWAY_CODE_OF_WORLDS");
 
-/// Where a cell's reports are kept: other scenarios, settings or `code` have other names.
+/// Where a cell's reports are kept in a world with a kernel: other scenarios, settings or `code` have other names.
 pub fn folder_of(cell: &Cell, folder: &Path, code: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     let texts = FILES

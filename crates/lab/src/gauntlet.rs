@@ -21,6 +21,7 @@ use makeway::{builtin, text};
 use makeway_core::sched::Discipline;
 use makeway_scenario::Scenario;
 use makeway_scenario::model::{Egress, Link};
+use makeway_store::plan::{Detail, Source};
 
 pub use adversary::{Adversary, run as attack};
 use cases::{CASES, Half};
@@ -30,6 +31,7 @@ use sample::is_call;
 use verdict::lost;
 
 use crate::experiment::World;
+use crate::experiment::plans::{self, Replications};
 
 /// Runs a call beside other traffic through each discipline, in many cases, and says where `makeway` wins.
 ///
@@ -88,6 +90,14 @@ pub struct Gauntlet {
     /// Number of the first replication.
     #[arg(long, value_name = "N", default_value_t = 101)]
     first: u64,
+    /// Keeps the runs of the world sim in this folder, and does not make those again that it has: a store as that of
+    /// `makeway run --sweep` and of `makeway-lab papers`, which may be the same.
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Instead of any run, writes a plan of each cell of the world sim to this folder, CASE-DISCIPLINE.json. On a cluster they
+    /// fill the store: docs/python.md.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["store", "json", "html"])]
+    plans: Option<PathBuf>,
     /// Runs at a time, in `sim` and `vm` [default: one for each core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
@@ -104,6 +114,14 @@ struct Course {
 /// Runs it. Exit status 130 if it was stopped; a case that `makeway` does not win is no failure.
 pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
     each_once(&args.disciplines)?;
+    ensure!(
+        args.world == World::Sim || (args.store.is_none() && args.plans.is_none()),
+        "`--store` and `--plans` are of runs in simulated time: leave out `--world {}`",
+        args.world.name()
+    );
+    if let Some(folder) = &args.plans {
+        return write_plans(args, folder);
+    }
     let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
     let courses = possible(args, courses(args, folder.path())?)?;
     let Some(samples) = worlds::samples(args, &courses)? else {
@@ -159,6 +177,26 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.html {
         write(file, &page(&cells, &verdict, &losses))?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a plan of each cell. Their cases are files beside the plans.
+fn write_plans(args: &Gauntlet, folder: &Path) -> anyhow::Result<ExitCode> {
+    let courses = possible(args, courses(args, &folder.join("scenarios"))?)?;
+    let runs = Replications {
+        first: args.first,
+        count: u64::from(args.runs),
+    };
+    for course in &courses {
+        for &discipline in &args.disciplines {
+            let source = Source::load(&course.file, &course.queues(discipline))?;
+            let (scenario, _) = course.with(discipline);
+            let name = format!("{}-{discipline}", course.name);
+            plans::write(folder, &name, source, &scenario, runs, Detail::Report)?;
+        }
+    }
+    let count = courses.len() * args.disciplines.len();
+    text::say!("{count} plans: {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -276,15 +314,22 @@ impl Course {
         (scenario, queues)
     }
 
-    /// The same as settings of its file.
+    /// The same as settings of its file, with a seed for each replication.
     fn settings(&self, discipline: Discipline, replication: u64) -> Vec<String> {
+        let seed = format!("seed={replication}");
+        [self.queues(discipline), vec![seed]].concat()
+    }
+
+    /// Settings of its file that give the discipline to its queues.
+    fn queues(&self, discipline: Discipline) -> Vec<String> {
         let measured = |link: &&Link| {
             let is_measured = |egress: &Egress| egress.measure && egress.rate.is_some();
             link.egress.iter().any(is_measured)
         };
         let links = self.scenario.links.iter().filter(measured);
-        let queues = links.map(|link| format!("link.{}.queue.discipline={discipline}", link.name));
-        queues.chain([format!("seed={replication}")]).collect()
+        links
+            .map(|link| format!("link.{}.queue.discipline={discipline}", link.name))
+            .collect()
     }
 }
 
@@ -293,6 +338,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use clap::Parser;
+    use makeway_store::plan::Plan;
+    use makeway_store::store::Store;
+    use makeway_store::sweep;
 
     use super::*;
 
@@ -392,6 +440,91 @@ mod tests {
             "{text}"
         );
         assert!(makeway["call"]["delay_p99_ms"]["half"].is_f64(), "{text}");
+    }
+
+    /// A call beside a download for five seconds.
+    const SHORT: &str = r#"
+duration = "5s"
+warmup = "1s"
+[node.server]
+[node.client]
+[link.line]
+between = ["server", "client"]
+rate = "2mbit"
+delay = "10ms"
+queue = { at = "server", discipline = "fifo", limit = "50 packets" }
+[flow.call]
+kind = "poisson"
+from = "server"
+to = "client"
+rate = "80kbit"
+[flow.download]
+kind = "bulk"
+from = "server"
+to = "client"
+"#;
+
+    #[test]
+    fn a_store_gives_the_same_cells_and_runs_come_from_plans_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        std::fs::write(place("short.toml"), SHORT).unwrap();
+        let (case, json) = (place("short.toml"), place("cells.json"));
+        let of_case = "--runs 3 --disciplines fifo,makeway,sqf --case";
+        let of_case: Vec<&str> = of_case.split(' ').chain([case.as_str()]).collect();
+        let cells = |more: &[&str]| {
+            let json = ["--json", json.as_str()];
+            gauntlet(&[&of_case[..], more, &json[..]].concat()).unwrap();
+            std::fs::read_to_string(json[1]).unwrap()
+        };
+        let parts = |store: &str| {
+            let parts = std::fs::read_dir(Path::new(store).join("runs")).unwrap();
+            parts
+                .map(|part| part.unwrap().file_name())
+                .collect::<BTreeSet<_>>()
+        };
+        let alone = cells(&[]);
+        let store = place("store");
+        let kept = ["--store", store.as_str()];
+        assert_eq!(cells(&kept), alone);
+        let made = parts(&store);
+        assert_eq!(cells(&kept), alone);
+        assert_eq!(parts(&store), made);
+        // As on another machine: of the plans, by the means of a sweep.
+        let (plans, away) = (place("plans"), place("away"));
+        gauntlet(&[&of_case[..], &["--plans", plans.as_str()]].concat()).unwrap();
+        let mut filled = Store::open(Path::new(&away)).unwrap();
+        for discipline in ["fifo", "makeway", "sqf"] {
+            let plan = format!("{plans}/short-{discipline}.json");
+            let plan = Plan::from_json(&std::fs::read_to_string(plan).unwrap()).unwrap();
+            let done = sweep::run(&mut filled, &plan, &sweep::How::default(), |_| true);
+            assert_eq!(done.unwrap().made, 3, "{discipline}");
+        }
+        let made = parts(&away);
+        assert_eq!(cells(&["--store", away.as_str()]), alone);
+        assert_eq!(parts(&away), made);
+    }
+
+    #[test]
+    fn each_discipline_can_be_written_as_a_plan_but_the_ideal() {
+        let folder = tempfile::tempdir().unwrap();
+        let plans = folder.path().to_str().unwrap();
+        let cases = ["n10", "users", "acks5m", "game", "walk", "call2m"];
+        let cases: Vec<&str> = cases
+            .into_iter()
+            .flat_map(|name| ["--case", name])
+            .collect();
+        gauntlet(&[&cases[..], &["--plans", plans]].concat()).unwrap();
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        let is_plan = |path: &Path| path.extension().is_some_and(|end| end == "json");
+        let files = files.filter(|file| is_plan(&file.as_ref().unwrap().path()));
+        assert_eq!(files.count(), 6 * 10);
+        let prio = ["--case", "n10", "--disciplines", "prio", "--plans", plans];
+        let error = gauntlet(&prio).unwrap_err().to_string();
+        assert!(error.contains("n10-prio cannot be written"), "{error}");
+        let netns = ["--case", "n10", "--world", "netns", "--plans", plans];
+        let error = gauntlet(&netns).unwrap_err().to_string();
+        assert!(error.contains("leave out `--world netns`"), "{error}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod experiment;
 #[cfg(test)]
 mod fingerprint;
 mod gauntlet;
+mod marks;
 mod papers;
 mod senders;
 mod validate;
@@ -36,6 +37,7 @@ enum Command {
     Validate(validate::Validate),
     Bench(bench::Bench),
     Senders(senders::Senders),
+    Marks(marks::Marks),
     Gauntlet(gauntlet::Gauntlet),
     Autorate(autorate::Autorate),
     Adversary(gauntlet::Adversary),
@@ -66,6 +68,7 @@ pub fn run(lab: Lab) -> anyhow::Result<ExitCode> {
         Command::Validate(args) => validate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Senders(args) => senders::run(&args),
+        Command::Marks(args) => marks::run(&args),
         Command::Gauntlet(args) => gauntlet::run(&args),
         Command::Autorate(args) => autorate::run(&args),
         Command::Adversary(args) => gauntlet::attack(&args),

@@ -14,9 +14,9 @@ mod rfc8867;
 mod sbpn;
 mod sqf;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::ensure;
 use clap::Args;
@@ -26,6 +26,7 @@ use makeway::text;
 
 pub use region::{Region, run as run_region};
 
+use claim::Claim;
 use criteria::Criteria;
 use page::Section;
 use paper::Paper;
@@ -46,15 +47,19 @@ const PAPERS: [Paper; 6] = [
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway-lab papers
+  makeway-lab papers --all-worlds --at-most 5
   makeway-lab papers sqf --world netns
   makeway-lab papers sqf --world vm
   makeway-lab papers sqf --full --runs 20 --json claims.json
+  makeway-lab papers sqf --plans out/plans
 
 A run that is finished is kept and not made again, so that the same command goes on where it was stopped. In the
 world netns it is kept for this version of the program, its scenario and settings; in the world sim for the very code
-that simulates, its scenario, settings and replication. `sbpn` also boots a guest with Debian's kernel, in the world sim,
+that simulates, its scenario, settings and replication, in OUT/store, a store as that of `makeway run --sweep`. With
+`--plans` the runs of that world can be made elsewhere, as on a cluster: docs/python.md. `sbpn` also boots a guest with Debian's kernel, in the world sim,
 and asks its DCCP what it got in thirty runs beside two Reno flows and thirty alone, a minute each by the guest's clock,
-kept as in the world netns.")]
+kept as in the world netns. With `--all-worlds` each paper runs in all of its worlds, those in simulated time first; in the others,
+which want a quiet machine, runs are short, also with `--full`, and one that fails does not stop the rest.")]
 pub struct Papers {
     /// Papers by ID [default: all].
     #[arg(value_name = "ID", value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.id)))]
@@ -76,76 +81,153 @@ pub struct Papers {
     /// [default: 3, 10 with --full, or what an experiment asks for].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
+    /// Bound on the replications of each run in the world sim, for a shorter time; a run that asks for fewer keeps its number.
+    #[arg(long, value_name = "N", conflicts_with = "runs", value_parser = clap::value_parser!(u32).range(1..))]
+    at_most: Option<u32>,
     /// Where the scenarios run [default: sim].
     #[arg(long, value_enum)]
     world: Option<World>,
+    /// Every world of each paper: sim, and netns and vm where it has them, reported in ID-netns.md and ID-vm.md.
+    #[arg(long, conflicts_with_all = ["world", "plans"])]
+    all_worlds: bool,
+    /// Instead of any run, writes a plan of each cell of the world sim to this folder, ID-KEY.json.
+    #[arg(long, value_name = "DIR", conflicts_with = "json")]
+    plans: Option<PathBuf>,
 }
 
-/// A paper's runs, finished.
+/// A paper's runs, finished and judged.
 struct Finished {
     paper: &'static Paper,
     criteria: Criteria,
     world: World,
+    full: bool,
     cells: Vec<Cell>,
     results: Results,
+    claims: Vec<Claim>,
+}
+
+impl Finished {
+    fn section<'a>(&'a self, date: &'a str) -> Section<'a> {
+        Section {
+            paper: self.paper,
+            world: self.world,
+            full: self.full,
+            cells: &self.cells,
+            results: &self.results,
+            claims: &self.claims,
+            criteria: &self.criteria,
+            date,
+        }
+    }
 }
 
 /// Runs it. Exit status 1 if a run failed, 130 if it was stopped; a claim that differs is no failure.
 pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
-    let mut finished = Vec::new();
-    for (paper, world) in chosen(args)? {
-        // Before the runs that they judge.
-        let criteria = Criteria::of(paper.id)?;
-        let mut cells = (paper.cells)(args.full, world);
-        let Some(results) = results(args, &mut cells, world)? else {
-            eprintln!(
-                "stopped; what was finished is kept in {}: the same command goes on from there",
-                args.out.display()
-            );
-            return Ok(ExitCode::from(130));
-        };
-        finished.push(Finished {
-            paper,
-            criteria,
-            world,
-            cells,
-            results,
-        });
+    if let Some(folder) = &args.plans {
+        return write_plans(args, folder);
     }
-    let mut claims: Vec<_> = (finished.iter())
-        .map(|f| (f.paper.claims)(&f.results))
-        .collect();
-    for (f, claims) in finished.iter().zip(&mut claims) {
-        if let Some(beside) = f.paper.beside {
-            beside(claims, &args.out, args.runs)?;
-        }
-        *claims = f.criteria.judge(f.world, std::mem::take(claims))?;
-    }
+    let chosen = chosen(args)?;
     let date = today();
-    let sections: Vec<Section<'_>> = (finished.iter().zip(&claims))
-        .map(|(f, claims)| Section {
-            paper: f.paper,
-            world: f.world,
-            full: args.full,
-            cells: &f.cells,
-            results: &f.results,
-            claims,
-            criteria: &f.criteria,
-            date: &date,
-        })
-        .collect();
+    let began = Instant::now();
+    let (mut finished, mut failed) = (Vec::new(), 0);
+    for (number, &(paper, world)) in chosen.iter().enumerate() {
+        let name = format!(
+            "{} in the world {} ({} of {})",
+            paper.id,
+            world.name(),
+            number + 1,
+            chosen.len()
+        );
+        let since = Instant::now();
+        match finish(args, paper, world, &name) {
+            Ok(Some(one)) => {
+                let section = one.section(&date);
+                let file = report_of(args, paper, world);
+                write(&args.out.join(file), &page::markdown(&section))?;
+                text::say!("{}", page::table(section.claims).trim_end());
+                eprintln!("{name}: {}", lasted(since.elapsed()));
+                finished.push(one);
+            }
+            Ok(None) => {
+                eprintln!(
+                    "stopped; what was finished is kept in {}: the same command goes on from there",
+                    args.out.display()
+                );
+                return Ok(ExitCode::from(130));
+            }
+            Err(error) if args.all_worlds && world != World::Sim => {
+                eprintln!("{name} failed: {error:#}");
+                failed += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let sections = finished.iter().map(|one| one.section(&date));
+    let sections: Vec<Section<'_>> = sections.collect();
     if let Some(path) = &args.json {
         write(path, &page::json(&sections)?)?;
-    }
-    for section in &sections {
-        let file = format!("{}.md", section.paper.id);
-        write(&args.out.join(file), &page::markdown(section))?;
-        text::say!("{}", page::table(section.claims).trim_end());
     }
     let html = args.out.join("index.html");
     write(&html, &page::html(&sections))?;
     text::say!("charts and figures: {}", html.display());
-    Ok(ExitCode::SUCCESS)
+    eprintln!("all: {}", lasted(began.elapsed()));
+    Ok(match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// Runs and judges one paper in one world; `name` is for the progress. `None`: a signal stopped it.
+fn finish(
+    args: &Papers,
+    paper: &'static Paper,
+    world: World,
+    name: &str,
+) -> anyhow::Result<Option<Finished>> {
+    // Before the runs that they judge.
+    let criteria = Criteria::of(paper.id)?;
+    let full = args.full && (world == World::Sim || !args.all_worlds);
+    let mut cells = (paper.cells)(full, world);
+    let grid = grid(args, &mut cells);
+    let replications = |cell: &Cell| match world {
+        World::Sim => grid.replications(cell),
+        World::Netns | World::Vm => 1,
+    };
+    let runs: u64 = grid.cells.iter().map(replications).sum();
+    eprintln!("{name}: {} set-ups, {runs} runs", grid.cells.len());
+    let Some(results) = grid.run(world)? else {
+        return Ok(None);
+    };
+    let mut claims = (paper.claims)(&results);
+    if let Some(beside) = paper.beside {
+        beside(&mut claims, &args.out, args.runs)?;
+    }
+    let claims = criteria.judge(world, claims)?;
+    Ok(Some(Finished {
+        paper,
+        criteria,
+        world,
+        full,
+        cells,
+        results,
+        claims,
+    }))
+}
+
+/// Name of a paper's report.
+fn report_of(args: &Papers, paper: &Paper, world: World) -> String {
+    match args.all_worlds && !paper.is_first(world) {
+        true => format!("{}-{}.md", paper.id, world.name()),
+        false => format!("{}.md", paper.id),
+    }
+}
+
+/// `3 min 12 s`.
+fn lasted(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
 }
 
 /// The date of the report in UTC, `2026-11-23`.
@@ -185,8 +267,12 @@ fn chosen(args: &Papers) -> anyhow::Result<Vec<(&'static Paper, World)>> {
             paper.id,
             world.name()
         );
-        chosen.push((paper, world));
+        let worlds = paper.worlds.iter().copied();
+        let worlds = worlds.filter(|one| args.all_worlds || *one == world);
+        chosen.extend(worlds.map(|world| (paper, world)));
     }
+    // A machine that computes is not quiet: worlds in real time come last.
+    chosen.sort_by_key(|(_, world)| *world as usize);
     let is_simulated = chosen.iter().any(|(_, world)| *world == World::Sim);
     ensure!(
         is_simulated || args.runs.is_none(),
@@ -195,7 +281,23 @@ fn chosen(args: &Papers) -> anyhow::Result<Vec<(&'static Paper, World)>> {
     Ok(chosen)
 }
 
-fn results(args: &Papers, cells: &mut [Cell], world: World) -> anyhow::Result<Option<Results>> {
+/// Writes a plan of each cell.
+fn write_plans(args: &Papers, folder: &Path) -> anyhow::Result<ExitCode> {
+    let mut count = 0;
+    for (paper, world) in chosen(args)? {
+        ensure!(
+            world == World::Sim,
+            "`--plans` is of runs in simulated time: add `--world sim`"
+        );
+        let mut cells = (paper.cells)(args.full, world);
+        count += grid(args, &mut cells).plans(folder, paper.id)?;
+    }
+    text::say!("{count} plans: {}", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The cells with their replications.
+fn grid<'a>(args: &'a Papers, cells: &'a mut [Cell]) -> Grid<'a> {
     if args.runs.is_some() {
         // Those of one run differ by seeds of their own.
         let replicated = |cell: &&mut Cell| cell.runs != Some(1);
@@ -204,14 +306,18 @@ fn results(args: &Papers, cells: &mut [Cell], world: World) -> anyhow::Result<Op
             .filter(replicated)
             .for_each(|cell| cell.runs = None);
     }
-    let default = if args.full { 10 } else { 3 };
-    let grid = Grid {
+    let default = args.runs.unwrap_or(if args.full { 10 } else { 3 }) as usize;
+    if let Some(most) = args.at_most {
+        for cell in cells.iter_mut() {
+            cell.runs = Some(cell.runs.unwrap_or(default).min(most as usize));
+        }
+    }
+    Grid {
         cells,
         folder: &args.out,
         jobs: args.jobs,
-        runs: args.runs.unwrap_or(default) as usize,
-    };
-    grid.run(world)
+        runs: default,
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use crate::experiment::{Cell, Grid, Key, Results, World};
 
 /// Compares senders of a video call over the same bottlenecks: policies, controllers, encoders.
 ///
-/// Prints tables in Markdown. Figures are means over runs in simulated time, with 95 % intervals.
+/// The video has the sizes and kinds of frames of x264; a frame is shown with those that it depends on. Prints the tables of
+/// docs/which-sender.md in Markdown. Figures are means over runs in simulated time, with 95 % intervals.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway-lab senders
@@ -87,7 +88,7 @@ const ENCODERS: [(&str, &[&str]); 2] = [
     (
         "stays",
         &[
-            "flow.call.video={ period = \"40ms\", largest = \"1200B\", scenes = [{ mean = \"2500B\", deviation = \"500B\", for = \"10s\" }] }",
+            "flow.call.video={ period = \"40ms\", largest = \"1200B\", trace = \"../traces/x264-500k.csv\" }",
         ],
     ),
 ];
@@ -168,7 +169,7 @@ struct Figures {
     /// Datagrams that came before their deadline, of those made.
     audio_on_time: Estimate,
     video_on_time: Estimate,
-    /// Frames that came as a whole before their deadline, of those made.
+    /// Frames that came as a whole before their deadline, with those that they depend on, of those made.
     video_shown: Estimate,
     /// 99 % of the datagrams that came took no longer, ms.
     audio_p99_ms: Estimate,
@@ -205,9 +206,12 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
         let (title, controller) = (setup.bottleneck.title, setup.controller);
         let (encoder, _) = ENCODERS[setup.encoder];
         let table = table(&of_setup);
-        text::say!("{title}; the encoder {encoder}, {controller}:\n\n{table}\n");
+        text::say!("### {title}; the encoder {encoder}, {controller}\n\n{table}\n");
         rows.extend(of_setup);
     }
+    let default = AnyPolicy::default().name();
+    let table = beside_the_default(&rows);
+    text::say!("### {default}, the default, beside each other sender\n\n{table}\n");
     if let Some(file) = &args.json {
         write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
     }
@@ -288,10 +292,67 @@ fn call(run: &Report) -> &FlowReport {
     call.expect("each scenario has a call")
 }
 
-fn table(rows: &[Row]) -> Table {
+/// Whether `a` is larger than `b` by more than both intervals together.
+fn is_larger(a: &Estimate, b: &Estimate) -> bool {
+    let half = |of: &Estimate| of.half_width.unwrap_or(0.0);
+    a.mean - b.mean > half(a) + half(b)
+}
+
+/// The number of tables in which the default policy is better than another sender, and worse.
+fn beside_the_default(rows: &[Row]) -> Table {
+    let default = AnyPolicy::default().name();
+    let setup = |row: &Row| (row.bottleneck, row.encoder, row.controller);
+    let of_default = |other: &Row| {
+        let mut of_setup = rows.iter().filter(|row| setup(row) == setup(other));
+        of_setup.find(|row| row.sender == default)
+    };
+    let mut table = markdown(&[
+        "sender",
+        "tables",
+        "the default shows more",
+        "fewer",
+        "stands still for less",
+        "longer",
+    ]);
+    let others = senders().into_iter().map(|sender| sender.name);
+    for name in others.filter(|name| *name != default) {
+        let of_name = rows.iter().filter(|row| row.sender == name);
+        let pairs: Vec<(&Figures, &Figures)> = of_name
+            .filter_map(|row| Some((&of_default(row)?.figures, &row.figures)))
+            .collect();
+        let count = |is: fn(&Figures, &Figures) -> bool| {
+            pairs.iter().filter(|(a, b)| is(a, b)).count().to_string()
+        };
+        table.add_row([
+            name.to_owned(),
+            pairs.len().to_string(),
+            count(|a, b| is_larger(&a.video_shown, &b.video_shown)),
+            count(|a, b| is_larger(&b.video_shown, &a.video_shown)),
+            count(|a, b| is_larger(&b.frozen, &a.frozen)),
+            count(|a, b| is_larger(&a.frozen, &b.frozen)),
+        ]);
+    }
+    align(table)
+}
+
+/// A table in Markdown, with this head.
+pub(crate) fn markdown(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
+    table.set_header(head);
+    table
+}
+
+/// All columns but the first to the right.
+pub(crate) fn align(mut table: Table) -> Table {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = markdown(&[
         "sender",
         "audio on time",
         "video on time",
@@ -318,15 +379,13 @@ fn table(rows: &[Row]) -> Table {
         ];
         table.add_row([(*sender).to_string()].into_iter().chain(shown));
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    align(table)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use makeway_scenario::model::{Source, Traffic};
     use std::collections::BTreeSet;
 
     #[test]
@@ -340,8 +399,57 @@ mod tests {
             .collect();
         assert_eq!(settings.len(), cells.len());
         for cell in &cells {
-            makeway::builtin::load(cell.file, &cell.settings())
+            let scenario = makeway::builtin::load(cell.file, &cell.settings())
                 .unwrap_or_else(|error| panic!("{}: {error}", cell.key.path()));
+            let media = scenario.flows.iter().find_map(|flow| match &flow.source {
+                Source::Media(media) => Some(media),
+                _ => None,
+            });
+            let media = media.expect("a call");
+            let Traffic::Coded { frames, .. } = &media.classes[1].traffic else {
+                panic!("{}: no real encoder", cell.key.path());
+            };
+            // A keyframe of an encoder at its largest rate finds room.
+            let largest = frames.iter().map(|frame| frame.bytes.get()).max();
+            let parts = largest.unwrap_or(0) * 3 / 1200;
+            assert!(parts < u64::from(media.queue.packets), "{parts}");
         }
+    }
+
+    #[test]
+    fn the_default_is_counted_where_both_intervals_leave_no_doubt() {
+        let exactly = |mean| Estimate {
+            mean,
+            half_width: Some(0.05),
+            runs: 10,
+        };
+        let row = |controller, sender, shown, frozen| Row {
+            bottleneck: "loss",
+            encoder: "follows",
+            controller,
+            sender,
+            figures: Figures {
+                audio_on_time: exactly(1.0),
+                video_on_time: exactly(1.0),
+                video_shown: exactly(shown),
+                audio_p99_ms: exactly(50.0),
+                video_p99_ms: exactly(50.0),
+                goodput_bps: exactly(1e6),
+                frozen: exactly(frozen),
+                freezes: exactly(1.0),
+            },
+        };
+        let rows = [
+            row("tfrc", "weighted", 0.8, 0.1),
+            row("tfrc", "fifo", 0.6, 0.4),
+            row("gcc", "weighted", 0.8, 0.3),
+            row("gcc", "fifo", 0.85, 0.1),
+            row("ccid2", "weighted", 0.5, 0.5),
+            row("ccid2", "fifo", 0.7, 0.5),
+        ];
+        let table = beside_the_default(&rows).to_string();
+        let fifo = table.lines().find(|line| line.contains("fifo"));
+        let cells: Vec<&str> = fifo.unwrap_or_default().split('|').map(str::trim).collect();
+        assert_eq!(cells[1..7], ["fifo", "3", "1", "1", "1", "1"]);
     }
 }

@@ -1,12 +1,28 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How much of the workers' time a sweep's runs take: on threads, on Dask, on a pool, cold and warm.
+"""Sweeps measured: how much of the workers' time runs take, on threads, on Dask and on a pool; and a store of a million runs.
 
-    make bench-sweep                              10 000 runs of about 20 ms, out/sweep.json
-    python crates/python/bench/sweep.py --runs 500 --out out/sweep.json
+    make bench-sweep                                                      all of it: half an hour on two cores; out/sweep.json
+    python crates/python/bench/sweep.py --only engines --runs 500
 
-`scheduling` is the processor time of the runs / (workers * makespan), so other programs of the machine lower it; `overall`
-counts the start of workers and the opening of the store too; `identical`: the figures are those of the first case. A warm case
-finds every run in its store.
+A row of the array has `case`, `engine`, `workers`, `runs`, `scheduling`, `overall`, `makespan_s`, `identical`:
+
+- `scheduling`: time that the runs took by the clock / (workers * makespan); of the scheduler and the driver alone, since a run
+  that another program of the machine slows down is longer in both;
+- `overall`: processor time of the runs / (workers * time from the first line of the script to the last), the start of workers
+  and the opening of the store included;
+- `identical`: the figures are those of the first case.
+
+Parts, for --only:
+
+- `engines`: 10 000 runs of about 20 ms. `cold` starts the workers, `warm` has them from before, both with an empty store; `kept`
+  finds every run in its store; `contended` has a busy process on each core beside it, and a quarter of the runs;
+- `chunks`: shorter and shorter chunks on Dask; the last row is the shortest whose `scheduling` is 0.9 or more, `chunk_s`;
+- `others`: the same number of runs by `makeway run` in a shell loop, one after the other (a fifth of them) and as many at a time
+  as there are workers, and by SEM where it is installed; `overall` takes the processor time of our first case for theirs;
+- `replays`: 64 and 256 workers that sleep for the times that the runs took: of the scheduler and the driver only. Dask's workers
+  are threads of this process then, so that they contend for its interpreter;
+- `store`: a million short runs, really made: `scan_s` opens the store, `query_s` is the estimates of one point,
+  `query_all_s` those of all points; `bytes_per_run` on the disk.
 """
 
 from __future__ import annotations
@@ -15,22 +31,38 @@ import argparse
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import patch
 
 import makeway as mw
+from makeway import _executors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-SAMPLE = Path(__file__).parents[2] / "store/src/sample.toml"
-WIDER = {"duration": "60s", "warmup": "1s", "link.line.rate": "10mbit", "link.line.queue.limit": "100 packets"}
+    from makeway._executors import Jobs
+    from makeway._makeway import Done
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+SAMPLE = ROOT / "crates/store/src/sample.toml"
+RATE = "link.line.rate"
+WIDER = {"duration": "60s", "warmup": "1s", RATE: "10mbit", "link.line.queue.limit": "100 packets"}
 RUN_S = 0.02
 POINTS = 20
+RATES = mw.lin("5mbit", "20mbit", POINTS)
+PARTS = ("engines", "chunks", "others", "replays", "store")
+CHUNKS = (5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Seconds."""
+REPLAY_S = 60
+"""Of the replays."""
 
 
 def scenario() -> mw.Scenario:
@@ -44,59 +76,270 @@ def scenario() -> mw.Scenario:
     return base.set({"duration": f"{max(seconds, 2):.1f}s"})
 
 
+def sweep_of(base: mw.Scenario, runs: int) -> mw.Sweep:
+    return base.sweep({RATE: RATES}, replications=max(runs // POINTS, 1))
+
+
 def digest(store: mw.Store, sweep: mw.Sweep) -> str:
     table = store.figures(sweep)
     return hashlib.sha256(repr([table[name] for name in table.columns]).encode()).hexdigest()
+
+
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    spin = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for process in spin:
+            process.kill()
+            process.wait()
+
+
+class Bench:
+    """Rows, and what they share."""
+
+    def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
+        self.runs: int = arguments.runs
+        self.workers: int = arguments.workers
+        self.store_runs: int = arguments.store_runs
+        self.makeway: Path = arguments.makeway
+        self.sem: Path = arguments.sem
+        self.folder = folder
+        self.rows: list[dict[str, Any]] = []
+        self.base = scenario()
+        self.digests: dict[int, str] = {}
+        self.stores = 0
+
+    def row(self, case: str, engine: str, workers: int, runs: int, **more: Any) -> None:
+        form = dict.fromkeys(("scheduling", "overall", "makespan_s", "identical"))
+        row = {"case": case, "engine": engine, "workers": workers, "runs": runs, **form, **more}
+        print(json.dumps(row), flush=True)
+        self.rows.append(row)
+
+    def new_store(self) -> Path:
+        self.stores += 1
+        return self.folder / str(self.stores)
+
+    def swept(self, case: str, engine: str, sweep: mw.Sweep, began: float, run: Callable[[], mw.Store]) -> mw.Summary:
+        """Runs a sweep, and adds its row."""
+        store = run()
+        whole = time.monotonic() - began
+        summary, found = sweep.summary, digest(store, sweep)
+        self.row(
+            case, engine, summary.workers, summary.made,
+            scheduling=round(summary.scheduling, 4),
+            overall=round(summary.cpu_s / (whole * summary.workers), 4),
+            makespan_s=round(summary.elapsed_s, 3),
+            identical=found == self.digests.setdefault(len(sweep), found),
+        )  # fmt: skip
+        return summary
+
+    def engines(self) -> None:
+        whole, part = sweep_of(self.base, self.runs), sweep_of(self.base, self.runs // 4)
+        began = time.monotonic()
+
+        def on_threads(sweep: mw.Sweep, store: Path) -> Callable[[], mw.Store]:
+            return lambda: sweep.run(store, workers=self.workers)
+
+        first = self.new_store()
+        self.swept("cold", "threads", whole, began, on_threads(whole, first))
+        self.swept("warm", "threads", whole, time.monotonic(), on_threads(whole, self.new_store()))
+        self.swept("kept", "threads", whole, time.monotonic(), on_threads(whole, first))
+        with busy_cores():
+            self.swept("contended", "threads", part, time.monotonic(), on_threads(part, self.new_store()))
+        began = time.monotonic()
+        with closing(mw.dask(workers=self.workers)) as cluster:
+            first = self.new_store()
+            for case, path in (("cold", first), ("warm", self.new_store()), ("kept", first)):
+                self.swept(case, "dask", whole, began, lambda path=path: whole.run(path, on=cluster))
+                began = time.monotonic()
+            with busy_cores():
+                path = self.new_store()
+                self.swept("contended", "dask", part, time.monotonic(), lambda: part.run(path, on=cluster))
+        began = time.monotonic()
+        with ProcessPoolExecutor(self.workers) as pool:
+            self.swept("cold", "pool", whole, began, lambda: whole.run(self.new_store(), on=pool))
+
+    def chunks(self) -> None:
+        sweep = sweep_of(self.base, min(self.runs, 1500 * self.workers))
+        shortest = None
+        with closing(mw.dask(workers=self.workers)) as cluster:
+            # The modules are loaded, and Dask knows how long a task takes.
+            sweep_of(self.base, 10 * POINTS).run(self.new_store(), on=cluster)
+            for seconds in CHUNKS:
+                with patch.object(_executors, "SECONDS", seconds):
+                    began, path = time.monotonic(), self.new_store()
+                    done = self.swept(f"chunk {seconds:g} s", "dask", sweep, began, lambda path=path: sweep.run(path, on=cluster))
+                if done.scheduling < 0.9:
+                    break
+                shortest = seconds
+        self.row("shortest chunk at 0.9", "dask", self.workers, len(sweep), chunk_s=shortest)
+
+    def others(self) -> None:
+        if not self.makeway.exists():
+            print(f"no {self.makeway}: no other ways to run scenarios are measured", file=sys.stderr)
+            return
+        text, _, _ = self.base._inner.source
+        file = self.folder / "scenario.toml"
+        file.write_text(text)
+        run = [str(self.makeway), "run", str(file), "--world", "sim"]
+        for setting in self.base._inner.settings:
+            run += ["--set", setting]
+        one = '"$@" --set link.line.rate=$rate --set seed=$seed > /dev/null || exit 1'
+        replications = max(self.runs // POINTS, 1)
+        loops = f"for rate in {' '.join(RATES)}; do for seed in $(seq {{}}); do {{}}; done; done"
+        few = max(replications // 5, 1)
+        parallel = f"rate=$1 seed=$2; shift 2; {one}"
+        # `xargs -n 2` puts a rate and a seed behind the words of its command: they are turned to the front.
+        turned = 'n=$#; while [ $n -gt 2 ]; do set -- "$@" "$1"; shift; n=$((n - 1)); done; ' + parallel
+        command = loops.format(replications, 'echo "$rate $seed"') + f" | xargs -P {self.workers} -n 2 sh -c '{turned}' sh \"$@\""
+        seconds = self._cpu_s()
+        for case, workers, count, script in (
+            ("one by one", 1, few, loops.format(few, one)),
+            ("xargs", self.workers, replications, command),
+        ):
+            began = time.monotonic()
+            subprocess.run(["sh", "-c", script, "sh", *run], check=True)
+            makespan = time.monotonic() - began
+            overall = seconds * count * POINTS / (workers * makespan)
+            self.row(case, "shell", workers, count * POINTS, overall=round(overall, 4), makespan_s=round(makespan, 3))
+        if not self.sem.exists():
+            print(f"no {self.sem}: SEM is not measured", file=sys.stderr)
+            return
+        campaign = [str(self.sem), str(HERE / "sem.py"), str(self.folder / "sem"), str(self.workers), str(replications)]
+        found = subprocess.run([*campaign, ",".join(RATES), *run], check=True, stdout=subprocess.PIPE, text=True)
+        makespan = float(found.stdout.split()[-1])
+        overall = seconds * replications * POINTS / (self.workers * makespan)
+        self.row("cold", "sem", self.workers, replications * POINTS, overall=round(overall, 4), makespan_s=round(makespan, 3))
+
+    def _cpu_s(self) -> float:
+        """Processor time of a run here."""
+        sweep = sweep_of(self.base, 5 * POINTS)
+        sweep.run(self.new_store(), workers=1)
+        return sweep.summary.cpu_s / len(sweep)
+
+    def replays(self) -> None:
+        sweep = sweep_of(self.base, 10 * POINTS)
+        store = sweep.run(self.new_store(), workers=1)
+        runs = store.runs(sweep)
+        times: dict[str, list[float]] = {}
+        for rate, nanoseconds in zip(runs[RATE], runs["cpu_ns"], strict=True):
+            times.setdefault(rate, []).append(nanoseconds / 1e9)
+        DURATIONS[:] = times.values()
+        mean = sum(map(sum, DURATIONS)) / len(sweep)
+        for workers in (64, 256):
+            replayed = Replayed(max(int(workers * REPLAY_S / mean) // POINTS, 1))
+            for engine in ("pool", "dask"):
+                with ExitStack() as stack:
+                    stack.enter_context(patch.object(_executors, "run_chunk", slept))
+                    on = (
+                        stack.enter_context(ThreadPoolExecutor(workers))
+                        if engine == "pool"
+                        else stack.enter_context(threads(workers))
+                    )
+                    counts = _executors.run_on(on, cast("Any", replayed), [cast("Any", replayed)], workers, "1/1", False, None)
+                done = mw.Summary(**counts)
+                assert done.made == replayed.runs
+                self.row(
+                    "replayed sleeps: the scheduler only", engine, workers, done.made,
+                    scheduling=round(done.scheduling, 4), makespan_s=round(done.elapsed_s, 3),
+                )  # fmt: skip
+
+    def store(self) -> None:
+        points = min(1000, self.store_runs)
+        short = mw.Scenario(SAMPLE).set({"duration": "200ms", "warmup": "100ms"})
+        # As many places of a call in the traffic as there are points: cheap runs, and as many figures as others have.
+        starts = [f"{microseconds}us" for microseconds in range(points)]
+        sweep = short.sweep({"flow.call.start": starts}, replications=max(self.store_runs // points, 1))
+        path = self.new_store()
+        sweep.run(path, workers=self.workers)
+        made = sweep.summary
+        began = time.monotonic()
+        store = mw.Store(path)
+        scan = time.monotonic() - began
+        began = time.monotonic()
+        one = store.estimates(where={"flow.call.start": starts[points // 2]}).rows()
+        query = time.monotonic() - began
+        assert one[0]["runs"] == made.made // points
+        began = time.monotonic()
+        assert len(store.estimates()) == points * len(one)
+        query_all = time.monotonic() - began
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        self.row(
+            "store", "threads", made.workers, made.made,
+            scheduling=round(made.scheduling, 4),
+            overall=round(made.cpu_s / (made.elapsed_s * made.workers), 4),
+            makespan_s=round(made.elapsed_s, 3),
+            scan_s=round(scan, 3), query_s=round(query, 3), query_all_s=round(query_all, 3),
+            figures_per_run=len(one), parts=len(list((path / "runs").iterdir())), bytes_per_run=round(size / made.made, 1),
+        )  # fmt: skip
+
+
+DURATIONS: list[list[float]] = []
+"""Of the runs of each point that were measured; the workers of a replay are in this process."""
+
+
+class Replayed:
+    """Stands for a plan and a store: runs that only take time, and that nobody keeps."""
+
+    def __init__(self, replications: int) -> None:
+        self.points = POINTS
+        self.replications = replications
+        self.runs = POINTS * replications
+
+    def json(self) -> str:
+        return "replayed"
+
+    def begin(self, plan: Replayed) -> None:
+        pass
+
+    def missing(self, plan: Replayed, shard: str, again: bool) -> Jobs:
+        return [(point, n) for point in range(self.points) for n in range(1, self.replications + 1)]
+
+    def commit(self, runs: bytes, figures: bytes, reports: bytes | None) -> None:
+        pass
+
+
+def slept(work: list[tuple[str, Jobs]]) -> list[Done]:
+    """A chunk of a replay."""
+    done: list[Done] = []
+    for _, jobs in work:
+        times = [(point, DURATIONS[point][n % len(DURATIONS[point])]) for point, n in jobs]
+        seconds = sum(time for _, time in times)
+        time.sleep(seconds)
+        done.append(((b"", b"", None), times, seconds, 0))
+    return done
+
+
+@contextmanager
+def threads(workers: int) -> Iterator[mw.Cluster]:
+    """Workers of Dask in this process."""
+    from distributed import LocalCluster
+
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None)
+    with local, closing(mw.dask(local.scheduler_address)) as cluster:
+        yield cluster
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--store-runs", type=int, default=1_000_000)
+    parser.add_argument("--only", action="append", choices=PARTS, default=[])
+    parser.add_argument("--makeway", type=Path, default=ROOT / "target/bench-sweep/release/makeway", help="the program")
+    parser.add_argument("--sem", type=Path, default=ROOT / "target/sem/bin/python", help="a Python with SEM")
     parser.add_argument("--out", type=Path, default=Path("out/sweep.json"))
     arguments = parser.parse_args()
-    workers: int = arguments.workers
-    values = mw.lin("5mbit", "20mbit", POINTS)
-    sweep = scenario().sweep({"link.line.rate": values}, replications=max(arguments.runs // POINTS, 1))
-    rows: list[dict[str, Any]] = []
-    first = ""
     with tempfile.TemporaryDirectory() as folder:
-
-        def case(engine: str, name: str, run: Callable[[Path], mw.Store]) -> None:
-            nonlocal first
-            began = time.monotonic()
-            store = run(Path(folder) / engine)
-            whole = time.monotonic() - began
-            summary, found = sweep.summary, digest(store, sweep)
-            first = first or found
-            row = {
-                "case": name,
-                "engine": engine,
-                "workers": summary.workers,
-                "runs": summary.made,
-                "scheduling": round(summary.scheduling, 4),
-                "overall": round(summary.busy_s / (whole * summary.workers), 4),
-                "makespan_s": round(summary.elapsed_s, 3),
-                "identical": found == first,
-            }
-            print(json.dumps(row), flush=True)
-            rows.append(row)
-
-        def on_dask(path: Path) -> mw.Store:
-            with closing(mw.dask(workers=workers)) as cluster:
-                return sweep.run(path, on=cluster)
-
-        def on_pool(path: Path) -> mw.Store:
-            with ProcessPoolExecutor(workers) as pool:
-                return sweep.run(path, on=pool)
-
-        for name in ("cold", "warm"):
-            case("threads", name, lambda path: sweep.run(path, workers=workers))
-        for name in ("cold", "warm"):
-            case("dask", name, on_dask)
-        case("pool", "cold", on_pool)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+        bench = Bench(arguments, Path(folder))
+        try:
+            for part in arguments.only or PARTS:
+                getattr(bench, part)()
+        finally:
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            arguments.out.write_text(json.dumps(bench.rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use makeway_report::model::{FlowReport, QueueReport, Report};
 use makeway_report::{flent, html, json, table};
-use makeway_scenario::wire::FIRST_PORT;
+use makeway_scenario::wire::PORTS;
 use makeway_sim::trace::{Recorder, Taps};
 use makeway_sim::{Options, Outcome, Progress, run_in_full, run_traced};
 use makeway_store::part::figures;
@@ -22,9 +22,6 @@ use crate::errors::{RunError, file, guarded, scenario as refused, store as store
 use crate::signals::Signals;
 use crate::sweep::Plan;
 use crate::table::Table;
-
-/// Ports that flows may have in a capture.
-const MOST_PORTS: usize = 65_536 - FIRST_PORT;
 
 /// A scenario with its settings, read and checked.
 #[pyclass(frozen, module = "makeway._makeway")]
@@ -53,9 +50,9 @@ impl Scenario {
                 "" => Taps::everywhere(model),
                 place => Taps::find(model, place).map_err(refused)?,
             };
-            if !is_text && model.flows.len() > MOST_PORTS {
+            if !is_text && model.flows.len() > PORTS {
                 return Err(refused(format!(
-                    "a capture distinguishes at most {MOST_PORTS} flows by their ports: this scenario has {} flows",
+                    "a capture distinguishes at most {PORTS} flows by their ports: this scenario has {} flows",
                     model.flows.len()
                 )));
             }
@@ -185,12 +182,14 @@ impl Scenario {
         py: Python<'_>,
         axes: Vec<(String, Vec<String>)>,
         replications: u64,
+        first: u64,
+        keep: &str,
     ) -> PyResult<Plan> {
         let axes = axes
             .into_iter()
             .map(|(key, values)| Axis { key, values })
             .collect();
-        py.detach(|| guarded(|| Plan::new(self.source.clone(), axes, replications)))
+        py.detach(|| guarded(|| Plan::new(self.source.clone(), axes, replications, first, keep)))
     }
 }
 

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use makeway_sim::Options;
 use makeway_store::part::{Part, Reader, Status};
-use makeway_store::plan::{Axis, Job, Shard, Source};
+use makeway_store::plan::{Axis, Detail, Job, Shard, Source};
 use makeway_store::query::{self, Found};
 use makeway_store::sweep::{How, Summary};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -24,9 +25,21 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn new(source: Source, axes: Vec<Axis>, replications: u64) -> PyResult<Self> {
-        let inner = makeway_store::plan::Plan::new(source, axes, replications).map_err(refused)?;
-        Ok(Self { inner })
+    pub fn new(
+        source: Source,
+        axes: Vec<Axis>,
+        replications: u64,
+        first: u64,
+        keep: &str,
+    ) -> PyResult<Self> {
+        let detail: Detail = keep
+            .parse()
+            .map_err(|error: String| PyValueError::new_err(error))?;
+        let inner = makeway_store::plan::Plan::new(source, axes, replications);
+        let inner = inner.and_then(|plan| plan.with_first(first));
+        Ok(Self {
+            inner: inner.map_err(refused)?.keeping(detail),
+        })
     }
 }
 
@@ -62,6 +75,16 @@ impl Plan {
     #[getter]
     fn replications(&self) -> u64 {
         self.inner.replications
+    }
+
+    #[getter]
+    fn first(&self) -> u64 {
+        self.inner.first
+    }
+
+    #[getter]
+    fn keep(&self) -> &'static str {
+        self.inner.detail.name()
     }
 
     #[getter]
@@ -172,10 +195,17 @@ impl Store {
             .collect())
     }
 
-    fn commit(&self, py: Python<'_>, runs: &[u8], figures: &[u8]) -> PyResult<()> {
+    fn commit(
+        &self,
+        py: Python<'_>,
+        runs: &[u8],
+        figures: &[u8],
+        reports: Option<&[u8]>,
+    ) -> PyResult<()> {
         let part = Part {
             runs: runs.to_vec().into(),
             figures: figures.to_vec().into(),
+            reports: reports.map(|reports| reports.to_vec().into()),
         };
         py.detach(|| guarded(|| self.locked()?.commit(&part).map_err(refused)))
     }
@@ -214,16 +244,39 @@ impl Store {
         counts(py, &summary)
     }
 
-    fn figures(&self, py: Python<'_>, plan: &Plan) -> PyResult<Table> {
-        self.query(py, plan, |found| Ok(found.figures()))
+    fn figures(&self, py: Python<'_>, plan: &Plan, values: Values) -> PyResult<Table> {
+        self.query(py, plan, &values, |found| Ok(found.figures()))
     }
 
-    fn estimates(&self, py: Python<'_>, plan: &Plan, by: Vec<String>) -> PyResult<Table> {
-        self.query(py, plan, |found| found.estimates(&by))
+    fn estimates(
+        &self,
+        py: Python<'_>,
+        plan: &Plan,
+        by: Vec<String>,
+        values: Values,
+    ) -> PyResult<Table> {
+        self.query(py, plan, &values, |found| found.estimates(&by))
     }
 
-    fn differences(&self, py: Python<'_>, plan: &Plan, key: &str, base: &str) -> PyResult<Table> {
-        self.query(py, plan, |found| found.differences(key, base))
+    fn differences(
+        &self,
+        py: Python<'_>,
+        plan: &Plan,
+        key: &str,
+        base: &str,
+        values: Values,
+    ) -> PyResult<Table> {
+        self.query(py, plan, &values, |found| found.differences(key, base))
+    }
+
+    fn reports(&self, py: Python<'_>, plan: &Plan) -> PyResult<Table> {
+        py.detach(|| {
+            guarded(|| {
+                query::reports(&mut *self.locked()?, &plan.inner)
+                    .map(Table::from)
+                    .map_err(refused)
+            })
+        })
     }
 
     fn runs(&self, py: Python<'_>, plan: &Plan) -> PyResult<Table> {
@@ -238,6 +291,9 @@ impl Store {
 }
 
 type Result<T> = std::result::Result<T, makeway_store::StoreError>;
+
+/// Keys, and the values to which a query is limited.
+type Values = Vec<(String, Vec<String>)>;
 
 impl Store {
     /// An error instead of a wait: the one that holds it may be waiting for the interpreter's lock.
@@ -255,11 +311,13 @@ impl Store {
         &self,
         py: Python<'_>,
         plan: &Plan,
+        values: &[(String, Vec<String>)],
         ask: impl FnOnce(&Found<'_>) -> Result<makeway_store::table::Table> + Send,
     ) -> PyResult<Table> {
         py.detach(|| {
             guarded(|| {
-                let found = Found::new(&*self.locked()?, &plan.inner).map_err(refused)?;
+                let found = Found::of_values(&*self.locked()?, &plan.inner, values);
+                let found = found.map_err(refused)?;
                 ask(&found).map(Table::from).map_err(refused)
             })
         })
@@ -279,27 +337,31 @@ fn counts<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict
     counts.set_item("made", summary.made)?;
     counts.set_item("failed", summary.failed)?;
     counts.set_item("busy_s", summary.busy.as_secs_f64())?;
+    counts.set_item("cpu_s", summary.cpu.as_secs_f64())?;
     counts.set_item("elapsed_s", summary.elapsed.as_secs_f64())?;
     counts.set_item("workers", summary.workers)?;
     Ok(counts)
 }
 
-/// Makes `jobs` of the plan in `json` one after the other: both files of a part, seconds of the runs of each point, and how many failed.
-/// For workers in other processes and on other machines, whose simulator must be that of the plan.
+/// Files of a part: runs, figures, reports.
+type Files<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Option<Bound<'py, PyBytes>>,
+);
+
+/// Makes `jobs` of the plan in `json` one after the other: the files of a part; processor time of each run, by its point, and the time of
+/// all of them by the clock, in seconds; and how many failed. For workers in other processes and on other machines, whose simulator must
+/// be that of the plan.
 #[pyfunction]
 #[allow(clippy::type_complexity)] // a tuple of Python's
 pub fn run_chunk<'py>(
     py: Python<'py>,
     json: &str,
     jobs: Vec<Pair>,
-) -> PyResult<(
-    Bound<'py, PyBytes>,
-    Bound<'py, PyBytes>,
-    Vec<(usize, f64)>,
-    u64,
-)> {
+) -> PyResult<(Files<'py>, Vec<(usize, f64)>, f64, u64)> {
     let mut times = Vec::new();
-    let mut failed = 0;
+    let (mut busy, mut failed) = (0.0, 0);
     let part = py.detach(|| {
         let mut signals = Signals::new();
         let options = Options {
@@ -317,6 +379,7 @@ pub fn run_chunk<'py>(
                 let job = Job { point, replication };
                 if let Some(run) = reader.run(job, &options).map_err(refused)? {
                     times.push((point, run.cpu.as_secs_f64()));
+                    busy += run.wall.as_secs_f64();
                     failed += u64::from(run.status != Status::Ok);
                     runs.push(run);
                 }
@@ -325,10 +388,8 @@ pub fn run_chunk<'py>(
         })?;
         signals.result().map(|()| part)
     })?;
-    Ok((
-        PyBytes::new(py, &part.runs),
-        PyBytes::new(py, &part.figures),
-        times,
-        failed,
-    ))
+    let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+    let reports = part.reports.as_deref().map(bytes);
+    let files = (bytes(&part.runs), bytes(&part.figures), reports);
+    Ok((files, times, busy, failed))
 }

@@ -75,14 +75,50 @@ fn its_own_tests_pass() {
         return skip(SKIPPED);
     }
     let (_folder, mut python) = installed();
-    let said = succeeds(python.args(["-m", "pytest", "-p", "no:cacheprovider", "-rs"]));
-    let result = said
-        .lines()
-        .rev()
-        .find(|line| line.contains(" passed"))
-        .unwrap();
-    assert!(!result.contains("skipped"), "{said}");
+    let said = succeeds(python.args(PYTEST));
+    assert!(!result(&said).contains("skipped"), "{said}");
+}
+
+const PYTEST: [&str; 5] = ["-m", "pytest", "-p", "no:cacheprovider", "-rs"];
+
+/// The last line of pytest, which is told.
+fn result(said: &str) -> &str {
+    let mut lines = said.lines().rev();
+    let result = lines.find(|line| line.contains(" passed")).unwrap();
     note(format_args!("pytest: {result}"));
+    result
+}
+
+#[test]
+fn sweeps_survive_faults_of_processes_links_and_disks() {
+    if !has("pytest, distributed") {
+        return skip(SKIPPED);
+    }
+    let (_folder, mut python) = installed();
+    let allowed = Command::new("unshare")
+        .args(["-rUnm", "ip", "link", "set", "lo", "up"])
+        .stderr(Stdio::null())
+        .status();
+    let allowed = allowed.is_ok_and(|status| status.success());
+    if !allowed || !Path::new("/dev/net/tun").exists() {
+        result(&succeeds(python.args(PYTEST).arg("tests/faults")));
+        return skip(
+            "`unshare -rUnm` is not allowed, or there is no /dev/net/tun: links and disks",
+        );
+    }
+    let mut inside = Command::new("unshare");
+    inside
+        .args(["-rUnm", "sh", "-c"])
+        .arg("ip link set lo up && exec python3 \"$@\"")
+        .arg("python3")
+        .args(PYTEST)
+        .arg("tests/faults");
+    for (name, value) in python.get_envs() {
+        inside.env(name, value.unwrap());
+    }
+    inside.env("MAKEWAY_NAMESPACES", "1").current_dir(here());
+    let said = succeeds(&mut inside);
+    assert!(!result(&said).contains("skipped"), "{said}");
 }
 
 #[test]

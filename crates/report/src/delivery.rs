@@ -9,7 +9,7 @@ use crate::flow::{Tally, quantiles};
 use crate::interval::Interval;
 use crate::model::{ClassReport, FlowReport, Freezes, MediaReport, OccupancyReport, Quantiles};
 
-/// Frames of a class that may be under way at once; what is older when it comes is not shown. Chosen by us.
+/// Frames of a class that may be under way at once; an older one that arrives is not shown, nor those that depend on it. Chosen by us.
 const UNDER_WAY: usize = 64;
 /// A gap between two frames that are shown is a freeze from three of their periods on, and from a period and this on
 /// (W3C, "Identifiers for WebRTC's Statistics API", `freezeCount`).
@@ -87,15 +87,42 @@ pub struct Class {
     frames: Frames,
 }
 
-/// Which frames come as a whole and on time, and how long nothing does.
+/// Frames shown, and the gaps between them. A frame is decoded once all of it has arrived and the frames that it depends on are decoded,
+/// and shown if that is before its deadline: a late frame is not shown, but those that depend on it are decoded.
 #[derive(Clone, Debug)]
 struct Frames {
-    /// Number and datagrams on time, by the number modulo [`UNDER_WAY`].
-    came: [(u32, u16); UNDER_WAY],
+    /// By the number modulo [`UNDER_WAY`].
+    known: [Frame; UNDER_WAY],
+    /// Frames of `known` that have arrived as a whole and are not decoded.
+    waiting: u32,
     shown: u64,
     last: u64,
     freezes: u64,
     frozen: u64,
+}
+
+/// A frame under way.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    number: u32,
+    /// Datagrams of it that arrived, of `parts`.
+    came: u16,
+    parts: u16,
+    refers: [u8; 2],
+    /// Its deadline, in ns.
+    due: u64,
+    /// Whether it was made in the measured interval.
+    is_measured: bool,
+    is_decoded: bool,
+}
+
+impl Frame {
+    /// Stands for none.
+    const NONE: u32 = u32::MAX;
+
+    fn is_whole(&self) -> bool {
+        self.came >= self.parts
+    }
 }
 
 /// A datagram that came.
@@ -105,12 +132,14 @@ pub struct Came {
     pub created: u64,
     /// When it came.
     pub at: u64,
-    /// Whether that was before its deadline.
-    pub on_time: bool,
+    /// Its deadline.
+    pub due: u64,
     /// The number of its frame in its class.
     pub frame: u32,
     /// How many datagrams the frame has.
     pub parts: u16,
+    /// How many numbers back the frames are that it depends on; 0: none.
+    pub refers: [u8; 2],
 }
 
 impl Class {
@@ -129,7 +158,16 @@ impl Class {
             on_time: 0,
             delay: Histogram::new(),
             frames: Frames {
-                came: [(u32::MAX, 0); UNDER_WAY],
+                known: [Frame {
+                    number: Frame::NONE,
+                    came: 0,
+                    parts: 0,
+                    refers: [0; 2],
+                    due: 0,
+                    is_measured: false,
+                    is_decoded: false,
+                }; UNDER_WAY],
+                waiting: 0,
                 shown: 0,
                 last: interval.from(),
                 freezes: 0,
@@ -164,18 +202,15 @@ impl Class {
 
     /// It came to the receiver.
     pub fn receive(&mut self, interval: Interval, came: Came) {
-        if !interval.measures(came.created) {
-            return;
+        let is_measured = interval.measures(came.created);
+        if is_measured {
+            self.received += 1;
+            self.delay
+                .record(Duration::from_nanos(came.at.saturating_sub(came.created)));
+            self.on_time += u64::from(came.at <= came.due);
         }
-        self.received += 1;
-        self.delay
-            .record(Duration::from_nanos(came.at.saturating_sub(came.created)));
-        if came.on_time {
-            self.on_time += 1;
-            if self.frames.complete(came) {
-                self.frames.show(came.at, self.period);
-            }
-        }
+        // Frames of the interval may depend on earlier ones.
+        self.frames.receive(came, is_measured, self.period);
     }
 
     fn report(&self, tally: Tally) -> ClassReport {
@@ -204,14 +239,66 @@ impl Class {
 }
 
 impl Frames {
-    /// A datagram came on time; whether its frame is complete with it.
-    fn complete(&mut self, came: Came) -> bool {
-        let (frame, parts) = &mut self.came[came.frame as usize % UNDER_WAY];
-        if *frame != came.frame {
-            (*frame, *parts) = (came.frame, 0);
+    /// A datagram arrived, perhaps the last of its frame.
+    fn receive(&mut self, came: Came, is_measured: bool, period: u64) {
+        let frame = &mut self.known[came.frame as usize % UNDER_WAY];
+        if frame.number != came.frame {
+            if frame.number != Frame::NONE {
+                if frame.number > came.frame {
+                    return;
+                }
+                self.waiting -= u32::from(frame.is_whole() && !frame.is_decoded);
+            }
+            *frame = Frame {
+                number: came.frame,
+                came: 0,
+                parts: came.parts.max(1),
+                refers: came.refers,
+                due: came.due,
+                is_measured,
+                is_decoded: false,
+            };
         }
-        *parts += 1;
-        *parts == came.parts
+        let was_whole = frame.is_whole();
+        frame.came = frame.came.saturating_add(1);
+        if was_whole || !frame.is_whole() {
+            return;
+        }
+        self.waiting += 1;
+        self.decode(came.frame, came.at, period);
+        // Then those that waited for it, each after those that it depends on.
+        let mut next = came.frame;
+        for _ in 1..UNDER_WAY {
+            if self.waiting == 0 {
+                return;
+            }
+            next = next.wrapping_add(1);
+            self.decode(next, came.at, period);
+        }
+    }
+
+    /// Decodes the frame with this number if it is whole and all that it depends on is decoded; shows it unless it is late.
+    fn decode(&mut self, number: u32, now: u64, period: u64) {
+        let frame = self.known[number as usize % UNDER_WAY];
+        if frame.number != number || frame.is_decoded || !frame.is_whole() {
+            return;
+        }
+        let mut refers = frame.refers.iter().filter(|back| **back > 0);
+        let can_be = refers.all(|back| {
+            let needed = number.checked_sub(u32::from(*back));
+            needed.is_some_and(|needed| {
+                let known = &self.known[needed as usize % UNDER_WAY];
+                known.number == needed && known.is_decoded
+            })
+        });
+        if !can_be {
+            return;
+        }
+        self.known[number as usize % UNDER_WAY].is_decoded = true;
+        self.waiting -= 1;
+        if frame.is_measured && now <= frame.due {
+            self.show(now, period);
+        }
     }
 
     fn show(&mut self, at: u64, period: u64) {
@@ -293,9 +380,10 @@ mod tests {
                     Came {
                         created,
                         at: created + if late { 300 } else { 50 } * MS,
-                        on_time: !late,
+                        due: created + 200 * MS,
                         frame,
                         parts: 2,
+                        refers: [0; 2],
                     },
                 );
             }
@@ -337,6 +425,81 @@ mod tests {
         // The last that is shown was made at 2600 ms and came at 2650.
         let freezes = video(27..30).freezes.unwrap();
         assert_eq!((freezes.count, freezes.seconds), (1, 0.35));
+    }
+
+    /// Frames of one datagram each 100 ms, of use for 200 ms, that depend on others as `refers` says; each arrives after `takes` ms, or
+    /// never. The number of frames shown of the 20 that are measured, 10 to 29.
+    fn shown(refers: fn(u32) -> [u8; 2], takes: impl Fn(u32) -> Option<u64>) -> u64 {
+        let tally = tally();
+        let mut class = Class::new("video", Some(Duration::from_millis(100)), tally.interval);
+        let mut all: Vec<Came> = (0..30)
+            .filter_map(|frame| {
+                let created = u64::from(frame) * 100 * MS;
+                Some(Came {
+                    created,
+                    at: created + takes(frame)? * MS,
+                    due: created + 200 * MS,
+                    frame,
+                    parts: 1,
+                    refers: refers(frame),
+                })
+            })
+            .collect();
+        all.sort_by_key(|came| (came.at, came.frame));
+        for came in all {
+            class.receive(tally.interval, came);
+        }
+        class.report(tally).freezes.unwrap().frames
+    }
+
+    /// A keyframe each tenth, all others need the one before.
+    fn chain(frame: u32) -> [u8; 2] {
+        [u8::from(!frame.is_multiple_of(10)), 0]
+    }
+
+    #[test]
+    fn a_frame_is_shown_with_those_that_it_depends_on_alone() {
+        let without = |lost: u32| move |frame: u32| (frame != lost).then_some(50_u64);
+        assert_eq!(shown(chain, without(100)), 20);
+        // Without 13, neither are 14 to 19; without the keyframe 20, none from it to 29.
+        assert_eq!(shown(chain, without(13)), 13);
+        assert_eq!(shown(chain, without(20)), 10);
+        assert_eq!(shown(|_| [0; 2], without(13)), 19);
+        // 9 was made before the measured time; 10 is a keyframe.
+        assert_eq!(shown(chain, without(9)), 20);
+        // Here none is: 5 is lost, and all later ones need it.
+        assert_eq!(shown(|frame: u32| [u8::from(frame > 0), 0], without(5)), 0);
+    }
+
+    #[test]
+    fn a_late_frame_is_not_shown_and_mends_the_chain() {
+        let late = |ms: u64| move |frame: u32| Some(if frame == 13 { ms } else { 50 });
+        // 13 comes at 1600 ms, when 14 is due and comes at 1450: 14 is shown with it, at its deadline.
+        assert_eq!(shown(chain, late(300)), 19);
+        // At 1601 ms 14 is late too.
+        assert_eq!(shown(chain, late(301)), 18);
+        // At 1900 ms: 13 to 16 are late, 17 and those after it are shown.
+        assert_eq!(shown(chain, late(600)), 16);
+    }
+
+    #[test]
+    fn a_frame_that_none_depends_on_is_lost_alone() {
+        // I, P, B, B in the order of coding: a B needs the two before it that are no B, and nothing needs a B.
+        fn group(frame: u32) -> [u8; 2] {
+            match frame % 10 {
+                0 => [0, 0],
+                1 => [1, 0],
+                2 => [1, 2],
+                3 => [2, 3],
+                4 | 7 => [3, 0],
+                5 | 8 => [1, 4],
+                _ => [2, 5],
+            }
+        }
+        let without = |lost: u32| move |frame: u32| (frame != lost).then_some(50_u64);
+        assert_eq!(shown(group, without(12)), 19);
+        assert_eq!(shown(group, without(11)), 11);
+        assert_eq!(shown(group, without(14)), 14);
     }
 
     #[test]

@@ -50,6 +50,16 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_read_back_to_the_bit() {
+        let mut report = sample::report("sqf", 0.0);
+        for n in 1..2000 {
+            report.seconds = f64::from(n) / 7e5 + 1.0 / f64::from(n);
+            let read = from_json(&to_json(&report)).unwrap();
+            assert_eq!(read.seconds.to_bits(), report.seconds.to_bits(), "{n}");
+        }
+    }
+
+    #[test]
     fn another_format_is_refused_with_both_numbers() {
         let text =
             to_json(&sample::report("sqf", 0.0)).replacen("\"format\": 1", "\"format\": 7", 1);

@@ -196,7 +196,7 @@ impl ClassReport {
     }
 }
 
-/// How smoothly frames are shown, each when its last datagram arrives, if all of them do in time.
+/// How smoothly frames are shown, each once all of it has arrived and the frames that it depends on are decoded, if that is in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Freezes {
     /// Frames shown.

@@ -291,12 +291,24 @@ fn media_words(m: &Media) -> String {
             largest,
             follows,
             ..
+        }
+        | Traffic::Coded {
+            period,
+            largest,
+            follows,
+            ..
         } => {
             let rate = match follows {
                 Some([least, most]) => format!("{least} to {most} as there is room"),
                 None => format!("{:.1} kbit/s", traffic.mean_bps().unwrap_or_default() / 1e3),
             };
-            format!("{name} of {rate} in a frame each {period}, {largest} at most at once")
+            let trace = match traffic {
+                Traffic::Coded { frames, .. } => {
+                    format!(", from a trace of {} frames", frames.len())
+                }
+                _ => String::new(),
+            };
+            format!("{name} of {rate} in a frame each {period}, {largest} at most at once{trace}")
         }
         Traffic::Always { payload } => format!("{name} of {payload} without end"),
     };

@@ -117,6 +117,8 @@ pub(crate) const PROBABILITY: Values = Values::Number(0.0, 1.0);
 /// A time with no other bound than the scenario's duration.
 pub(crate) const TIME: Values = Values::Time(Duration::ZERO, ANY_TIME);
 const ANY_TIME: Duration = Duration::from_secs(366 * 86_400);
+/// A file that a scenario names.
+pub(crate) const FILE: Values = Values::Other("a file, relative to the scenario's folder");
 /// Name of a node.
 pub(crate) const NODE: Values = Values::Other("a node");
 /// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.

@@ -9,7 +9,7 @@ use makeway_core::units::{Bytes, Duration, Rate};
 use crate::context::Context;
 use crate::document::{Entry, Item, Value};
 use crate::error::ScenarioError;
-use crate::field::{Field, LARGEST_PAYLOAD, NODE, PAYLOAD, SMALLEST_PAYLOAD, TIME, Values};
+use crate::field::{FILE, Field, LARGEST_PAYLOAD, NODE, PAYLOAD, SMALLEST_PAYLOAD, TIME, Values};
 use crate::model::{Flow, Frame, Jitter, Jittered, Link, Pace, Source, Voice, Wlan};
 use crate::pcap::{self, LARGEST_CAPTURE};
 use crate::section::{Section, string};
@@ -48,7 +48,6 @@ pub(crate) const COMMON: &[Field] = &[
 const LARGEST_MEAN: u64 = 6000;
 const MEAN_RATE: Values = Values::Rate(100, 1_000_000_000_000);
 const MEAN_TIME: Values = Values::Time(Duration::from_nanos(1), Duration::from_secs(366 * 86_400));
-const FILE: Values = Values::Other("a file, relative to the scenario's folder");
 /// A G.711 packet of 20 ms; chosen by us.
 #[rustfmt::skip]
 const PAYLOAD_OF: Field = Field::new("payload", PAYLOAD, "160B", "payload of a packet; headers are 40 B");
@@ -206,7 +205,7 @@ fn source(kind: &str, s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scena
         },
         "on-off" => on_off(s)?,
         "pcap" => capture(s, cx)?,
-        "media" => media::read(s)?,
+        "media" => media::read(s, cx)?,
         _ => poisson(s)?,
     })
 }
@@ -378,7 +377,7 @@ fn jitter(s: &Section<'_>) -> Result<Jitter, ScenarioError> {
     })
 }
 
-fn trace_file(
+pub(crate) fn trace_file(
     s: &Section<'_>,
     cx: &Context<'_>,
 ) -> Result<(PathBuf, Vec<Frame>, Duration), ScenarioError> {

@@ -7,11 +7,13 @@ use makeway_core::packet::Ecn;
 use makeway_core::send::{self, AnyPolicy, WhenFull};
 use makeway_core::units::{Bytes, Duration, Rate};
 
+use crate::context::Context;
 use crate::controller;
 use crate::document::Item;
 use crate::error::ScenarioError;
-use crate::field::{Field, RATE, TICK, TIME, Values};
-use crate::model::{Class, Media, Scene, Source, Traffic};
+use crate::field::{FILE, Field, RATE, TICK, TIME, Values};
+use crate::flow::trace_file;
+use crate::model::{Class, Frame, Media, Scene, Source, Traffic};
 use crate::queue::{self, limit};
 use crate::section::Section;
 
@@ -32,14 +34,14 @@ pub(crate) const FIELDS: &[Field] = &[
     Field::new("deadline", LONG, "200ms", "time from a datagram's creation until it is of no use"),
     Field::optional("one_way", TIME, "half of the RTT", "one-way delay to the receiver, where it is known"),
     Field::new("expired_use_slots", Values::Flag, "false", "a datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, instead of the next one leaving"),
-    Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is"),
+    Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is; frames of a `trace` are admitted whole and dropped with those that they depend on"),
     // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
     Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
     Field::optional("tick", TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
-    Field::new("ecn", Values::OneOf(&["none", "ect0", "ect1"]), "none", "ECN field of its packets: `ect0` of RFC 3168, `ect1` of L4S (RFC 9331); `scream` follows the marks. World `sim`"),
+    Field::new("ecn", Values::OneOf(&["none", "ect0", "ect1"]), "none", "ECN field of its packets: `ect0` of RFC 3168, `ect1` of L4S (RFC 9331); `scream` follows marks of either, `tfrc` those of RFC 3168. World `sim`"),
     Field::optional("traffic", Values::OneOf(&["ekiga"]), "none", "audio and video as the SBPN paper has them"),
     Field::optional("audio", Values::Table(EVEN), "none", "class of even datagrams"),
-    Field::optional("video", Values::Table(FRAMES), "none", "class of frames of random sizes, each cut in datagrams"),
+    Field::optional("video", Values::Table(FRAMES), "none", "class of frames of random sizes or of a trace, each cut in datagrams"),
     Field::optional("stream", Values::Table(ALWAYS), "none", "class that always has another datagram"),
     Field::optional("pause", TIME, "never", "interval after the flow's start without audio and video: `[\"40s\", \"60s\"]`"),
 ];
@@ -51,7 +53,8 @@ const EVEN: &[Field] = &[
 #[rustfmt::skip]
 const FRAMES: &[Field] = &[
     Field::needed("period", LONG, "\"40ms\"", "time between frames"),
-    Field::needed("scenes", Values::Table(SCENE), SCENES, "one scene or an array of them, one after the other, then again"),
+    Field::optional("scenes", Values::Table(SCENE), "none", "one scene or an array of them, one after the other, then again"),
+    Field::optional("trace", FILE, "none", "coded frames instead of `scenes`: sizes, and kinds I, P and B in the order of coding, from a keyframe on, again when the trace ends"),
     Field::new("largest", Values::Size(64, LARGEST), "1464B", "largest payload of a datagram"),
     Field::optional("follows", RATE, "none", "bounds between which the encoder follows the sender's target: `[\"150kbit\", \"1500kbit\"]`"),
 ];
@@ -68,6 +71,7 @@ const ALWAYS: &[Field] = &[Field::needed(
     "\"1000B\"",
     "payload of a datagram",
 )];
+const TRACE: &str = "\"traces/x264-500k.csv\"";
 const SCENES: &str = "[{ mean = \"4450B\", deviation = \"1000B\", for = \"10s\" }]";
 /// With IPv4 and DCCP-Data it fits an MTU of 1500 B.
 const LARGEST: u64 = 1464;
@@ -75,7 +79,7 @@ const PAYLOAD: Values = Values::Size(1, LARGEST);
 /// Chosen by us: a longer time is a typing error.
 const LONG: Values = Values::Time(Duration::from_millis(1), Duration::from_secs(3600));
 
-pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
+pub(crate) fn read(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, ScenarioError> {
     let mut queue = send::Config {
         largest: LARGEST as u32,
         one_way: s.read("one_way")?,
@@ -102,7 +106,7 @@ pub(crate) fn read(s: &Section<'_>) -> Result<Source, ScenarioError> {
         },
         pause: pause(s)?,
         whole_frames: s.value("whole_frames")?,
-        classes: classes(s)?,
+        classes: classes(s, cx)?,
     })))
 }
 
@@ -135,7 +139,7 @@ fn pause(s: &Section<'_>) -> Result<Option<[Duration; 2]>, ScenarioError> {
     }
 }
 
-fn classes(s: &Section<'_>) -> Result<Vec<Class>, ScenarioError> {
+fn classes(s: &Section<'_>, cx: &Context<'_>) -> Result<Vec<Class>, ScenarioError> {
     let mut classes = match s.choice("traffic")? {
         "ekiga" => ekiga(),
         _ => Vec::new(),
@@ -152,7 +156,7 @@ fn classes(s: &Section<'_>) -> Result<Vec<Class>, ScenarioError> {
         put("audio", Traffic::Even { payload, period });
     }
     if let Some(video) = s.inner("video")? {
-        put("video", frames(&video)?);
+        put("video", frames(&video, cx)?);
     }
     if let Some(stream) = s.inner("stream")? {
         let payload = stream.value("payload")?;
@@ -193,16 +197,7 @@ pub fn ekiga() -> Vec<Class> {
     [("audio", audio), ("video", video)].map(class).into()
 }
 
-fn frames(s: &Section<'_>) -> Result<Traffic, ScenarioError> {
-    let scenes = s.given("scenes")?.map_or(&[][..], Item::one_or_more);
-    let scenes = scenes.iter().map(|item| scene(&s.section("scenes", item)?));
-    let scenes: Vec<Scene> = scenes.collect::<Result<_, _>>()?;
-    if scenes.is_empty() {
-        return Err(s.at("scenes").error(format!(
-            "`{}` is empty: write one at least, like {SCENES}",
-            s.name("scenes")
-        )));
-    }
+fn frames(s: &Section<'_>, cx: &Context<'_>) -> Result<Traffic, ScenarioError> {
     let follows = s.pair::<Rate>("follows")?;
     if let Some([least, most]) = follows
         && least > most
@@ -212,12 +207,61 @@ fn frames(s: &Section<'_>) -> Result<Traffic, ScenarioError> {
             s.name("follows")
         )));
     }
-    Ok(Traffic::Frames {
-        period: s.value("period")?,
-        largest: s.value("largest")?,
-        scenes,
-        follows,
-    })
+    let (period, largest) = (s.value("period")?, s.value("largest")?);
+    match (s.given("scenes")?, s.get("trace")) {
+        (Some(scenes), None) => Ok(Traffic::Frames {
+            period,
+            largest,
+            scenes: self::scenes(s, scenes)?,
+            follows,
+        }),
+        (None, Some(_)) => Ok(Traffic::Coded {
+            period,
+            largest,
+            frames: coded(s, cx)?,
+            follows,
+        }),
+        (Some(_), Some(_)) => Err(s.at("trace").error(format!(
+            "`{}` has `scenes` and `trace`: write one of them",
+            s.path
+        ))),
+        (None, None) => Err(s.origin.error(format!(
+            "`{}` has no sizes: write `scenes = {SCENES}`, or `trace = {TRACE}`",
+            s.path
+        ))),
+    }
+}
+
+fn scenes(s: &Section<'_>, scenes: &Item) -> Result<Vec<Scene>, ScenarioError> {
+    let scenes = scenes.one_or_more().iter();
+    let scenes = scenes.map(|item| scene(&s.section("scenes", item)?));
+    let scenes: Vec<Scene> = scenes.collect::<Result<_, _>>()?;
+    match scenes.is_empty() {
+        true => Err(s.at("scenes").error(format!(
+            "`{}` is empty: write one at least, like {SCENES}",
+            s.name("scenes")
+        ))),
+        false => Ok(scenes),
+    }
+}
+
+/// The frames of a video, from a keyframe on.
+fn coded(s: &Section<'_>, cx: &Context<'_>) -> Result<Arc<[Frame]>, ScenarioError> {
+    let (file, frames, _) = trace_file(s, cx)?;
+    let refuse = |what: &str| {
+        Err(s.at("trace").error(format!(
+            "`{}`: {} {what}: name a trace of I, P and B that begins with I, like {TRACE}",
+            s.name("trace"),
+            file.display()
+        )))
+    };
+    if frames.iter().any(|frame| frame.kind == 'A') {
+        return refuse("has audio");
+    }
+    if frames.first().is_none_or(|frame| frame.kind != 'I') {
+        return refuse("does not begin with a keyframe");
+    }
+    Ok(frames.into())
 }
 
 fn scene(s: &Section<'_>) -> Result<Scene, ScenarioError> {

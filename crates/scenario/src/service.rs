@@ -354,17 +354,27 @@ mod tests {
             None
         );
         let bare = with("").unwrap();
-        assert_eq!((bare.upload, bare.tcp), (None, true));
+        assert_eq!((bare.upload, bare.tcp, bare.calls), (None, true, true));
         assert!(bare.reflectors.is_empty());
-        let all = with("upload = [\"4mbit\", \"40mbit\"]\nreflectors = [\"192.0.2.1\", \"2001:db8::1\"]\ntcp = false\n").unwrap();
+        let all = with("upload = [\"4mbit\", \"40mbit\"]\nreflectors = [\"192.0.2.1\", \"2001:db8::1\"]\ntcp = false\ncalls = false\n").unwrap();
         let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000);
         assert_eq!(all.upload, Some((mbit(4), mbit(40))));
-        assert_eq!((all.reflectors.len(), all.tcp), (2, false));
+        assert_eq!(
+            (all.reflectors.len(), all.tcp, all.calls),
+            (2, false, false)
+        );
         assert!(with("reflectors = []\n").unwrap().reflectors.is_empty());
+        assert!(with("tcp = false\n").unwrap().calls);
         for (keys, said) in [
             ("reflectors = [\"one\"]\n", "2001:db8::1"),
-            ("reflectors = []\ntcp = false\n", "no source of delay"),
-            ("tcp = false\n", "no source of delay"),
+            (
+                "reflectors = []\ntcp = false\ncalls = false\n",
+                "no source of delay",
+            ),
+            (
+                "tcp = false\ncalls = false\n",
+                "or write `tcp = true` or `calls = true`",
+            ),
             ("upload = \"4mbit\"\n", "is not two rates"),
             ("upload = [\"40mbit\", \"4mbit\"]\n", "no range of rates"),
             (

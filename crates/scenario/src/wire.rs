@@ -7,6 +7,8 @@ use crate::departures::EXTENSION;
 
 /// Ports of flows: this and the flow's place in the scenario.
 pub const FIRST_PORT: usize = 10_000;
+/// Number of those ports: flows beyond it share one with another.
+pub const PORTS: usize = 65_536 - FIRST_PORT;
 /// RTP header (RFC 3550 section 5.1), without our extension.
 pub const RTP_HEADER: usize = 12;
 /// RTP header with our extension.

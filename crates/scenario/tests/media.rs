@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use makeway_core::rate::Config;
-use makeway_core::rate::abrc::{AbrcParams, Unit};
+use makeway_core::rate::abrc::AbrcParams;
 use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
 use makeway_core::send::AnyPolicy;
@@ -128,14 +128,13 @@ fn every_key_of_abrc_reaches_the_controller() {
     };
     assert_eq!(rate("rate = \"abrc\""), Config::Abrc(plain));
     let other = "rate = { kind = \"abrc\", k = 0.25, interval = \"500ms\", retarget = 2, floor = 7, first = \"6mbit\", \
-        t_udp = \"shortest\", acks = 0, leaving = \"received\", unit = \"bytes\" }";
+        t_udp = \"shortest\", acks = 0, leaving = \"received\", unit = \"packets\", pair_each = 0, path = \"none\" }";
     let expected = AbrcParams {
         share: 25,
         interval: Duration::from_millis(500),
         retarget: 2,
         floor: 7,
         first: Rate::from_bps(6_000_000),
-        unit: Unit::Bytes,
         largest: 1464,
         ..AbrcParams::printed()
     };
@@ -209,6 +208,61 @@ fn errors_say_where_what_and_what_would_be_right() {
     .map(|(from, to)| read(from, to).unwrap_err())
     .collect();
     insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn a_trace_has_to_be_of_video_from_a_keyframe_on() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let scenes = "scenes = [{ mean = \"2kB\", for = \"10s\" }]";
+    let video = |frames: &str, keys: &str| {
+        let head = "time_ms,kind,bytes\n";
+        std::fs::write(folder.join("gop.csv"), format!("{head}{frames}")).unwrap();
+        let text = CALL.replacen(scenes, keys, 1);
+        let scenario = parse(&text, "call.toml", folder, &[]);
+        scenario.map(|scenario| match &scenario.flows[0].source {
+            Source::Media(media) => (media.classes[1].traffic.clone(), explain(&scenario)),
+            other => panic!("{other:?}"),
+        })
+    };
+    const TRACE: &str = "trace = \"gop.csv\"";
+    let (traffic, words) = video("0,I,5000\n40,P,1000\n", TRACE).unwrap();
+    let Traffic::Coded { frames, .. } = &traffic else {
+        panic!("{traffic:?}");
+    };
+    assert_eq!((frames.len(), frames[0].kind), (2, 'I'));
+    assert_eq!(traffic.mean_bps(), Some(600_000.0));
+    assert!(
+        words.contains(
+            "600.0 kbit/s in a frame each 40ms, 1464B at most at once, from a trace of 2 frames"
+        ),
+        "{words}"
+    );
+    let both = format!("{TRACE}, {scenes}");
+    for (frames, keys, expected) in [
+        (
+            "0,A,100\n40,A,100\n",
+            TRACE,
+            "gop.csv has audio: name a trace of I, P and B",
+        ),
+        (
+            "0,P,100\n40,I,100\n",
+            TRACE,
+            "gop.csv does not begin with a keyframe",
+        ),
+        (
+            "0,I,100\n40,P,0\n",
+            TRACE,
+            "gop.csv:3: `0` should be a size in bytes",
+        ),
+        (
+            "0,I,100\n40,P,100\n",
+            both.as_str(),
+            "has `scenes` and `trace`: write one of them",
+        ),
+    ] {
+        let error = video(frames, keys).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

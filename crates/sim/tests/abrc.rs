@@ -8,6 +8,9 @@ use std::path::Path;
 use makeway_report::model::Report;
 use makeway_sim::{Options, run};
 
+/// Occupancies in packets, no pairs, and a least B_T without the path.
+const PRINTED: &str = "unit = \"packets\", pair_each = 0, path = \"none\"";
+
 fn report(rate: &str, set: &[&str]) -> Report {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
     let rate = format!("flow.stream.rate={{ kind = \"abrc\", first = \"7mbit\", {rate} }}");
@@ -38,12 +41,42 @@ fn a_stream_gets_k_times_the_rate_of_what_is_beside_it() {
     }
 }
 
+/// Evenly paced, streams of a fifth or a sixth of the rate seldom have two packets in succession: pairs show T_UDP.
+#[test]
+fn several_streams_have_beta_of_the_rate_each() {
+    for ks in [&[0.25, 0.25][..], &[0.2, 0.2, 0.2]] {
+        let others = ["other", "third"].iter().zip(&ks[1..]);
+        let set: Vec<String> = others
+            .flat_map(|(stream, k)| {
+                let rate = format!("{{ kind = \"abrc\", first = \"7mbit\", k = {k} }}");
+                [
+                    format!("flow.{stream}.count=1"),
+                    format!("flow.{stream}.rate={rate}"),
+                ]
+            })
+            .collect();
+        let set: Vec<&str> = set.iter().map(String::as_str).collect();
+        let report = report(&format!("k = {}", ks[0]), &set);
+        let all: f64 = report.flows.iter().map(|flow| flow.goodput_bps).sum();
+        let streams = report.flows.iter().filter(|flow| flow.kind == "media");
+        for (flow, k) in streams.zip(ks) {
+            let share = flow.goodput_bps / all * (k + 1.0) / k;
+            assert!(
+                (0.85..1.15).contains(&share),
+                "{} of {ks:?}: {share}",
+                flow.name
+            );
+        }
+    }
+}
+
 #[test]
 fn the_shortest_time_between_packets_is_that_of_a_lucky_backoff() {
     // (6) with k = 1 / k_T: T_mix = 2 * 1.618 ms, less 1.928 ms for the packet itself, is left for a segment and half an
     // acknowledgement, 1.928 + 0.28 ms: 1.69 times the download's rate in place of 1.
-    let printed = "k = 1, t_udp = \"shortest\", acks = 0, leaving = \"received\"";
-    let ratio = ratio(&report(printed, &[]));
+    let printed =
+        format!("k = 1, t_udp = \"shortest\", acks = 0, leaving = \"received\", {PRINTED}");
+    let ratio = ratio(&report(&printed, &[]));
     assert!((ratio / 1.69 - 1.0).abs() < 0.06, "{ratio}");
 }
 
@@ -66,7 +99,8 @@ fn what_the_radio_loses_does_not_lower_the_rate() {
     let with = rate("k = 1", &lossy);
     assert!(with > 0.93 * without, "{with} of {without}");
     // By what is received S settles at B_T / p, 5 / 0.05 packets per second.
-    let printed = rate("k = 1, leaving = \"received\"", &lossy);
+    let printed = format!("k = 1, leaving = \"received\", {PRINTED}");
+    let printed = rate(&printed, &lossy);
     assert!(
         (printed / (100.0 * 1464.0 * 8.0 * 0.95) - 1.0).abs() < 0.1,
         "{printed}"

@@ -131,6 +131,35 @@ fn a_stream_is_never_without_a_datagram() {
     assert!(stream.received > 0 && stream.freezes.is_none());
 }
 
+/// An encoder of 490 kbit/s beside audio of 86, and a sender of 500: a frame that cannot end in time is refused as a whole, and those
+/// that depend on it, so that there is time for the next keyframe. Without knowledge of frames nearly each frame, or one that it depends
+/// on, lacks a part.
+#[test]
+fn frames_of_a_trace_are_admitted_whole_and_shown_with_those_that_they_depend_on() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
+    let of = |whole_frames: bool| {
+        let set = [
+            "flow.call.video={ period = \"40ms\", largest = \"1200B\", trace = \"traces/x264-500k.csv\" }",
+            "flow.call.rate=500kbit",
+            "flow.call.policy=sbpn2",
+            "flow.call.queue=128 packets",
+            "flow.call.one_way=55ms",
+            &format!("flow.call.whole_frames={whole_frames}"),
+        ]
+        .map(String::from);
+        let scenario = makeway_scenario::parse(CALL, "call.toml", folder, &set).unwrap();
+        let report = run(&scenario, &Options::default(), |_| {}).unwrap();
+        let video = classes(&report)[1].clone();
+        let ended = video.sent + video.expired + video.evicted + video.too_large;
+        assert!(video.offered.abs_diff(ended) <= 128, "{video:?}");
+        assert_eq!((video.evicted, video.too_large), (0, 0));
+        video.freezes.unwrap()
+    };
+    let [whole, parts] = [true, false].map(of);
+    assert!(whole.frames > 2 * parts.frames, "{whole:?} {parts:?}");
+    assert!(whole.seconds < parts.seconds, "{whole:?} {parts:?}");
+}
+
 /// A frame of eight packets of 2 ms comes to an idle link: the first leaves at once, the others when there are tokens for them at
 /// multiples of 4 ms, two at a time.
 #[test]
@@ -274,6 +303,17 @@ congestion_control = "reno"
             classic > 15.0 && classic > 2.0 * scalable,
             "{classic} and {scalable} ms"
         );
+    }
+
+    #[test]
+    fn tfrc_follows_marks_as_losses() {
+        let tfrc = ["flow.call.rate=tfrc", "flow.call.ecn=ect0"];
+        let (delay, shares, marks) = beside_a_download(&tfrc);
+        // Both follow the one probability of the classic queue, which holds its delay.
+        assert!(marks > 0 && delay < 100.0, "{marks} marks, {delay} ms");
+        assert!(shares.iter().all(|share| *share > 0.1), "{shares:?}");
+        let (_, _, marks) = beside_a_download(&["flow.call.rate=tfrc", "flow.call.ecn=none"]);
+        assert_eq!(marks, 0);
     }
 
     #[test]

@@ -86,8 +86,19 @@ where
     Ok(())
 }
 
+/// Names and texts in the metadata of a file.
+type Notes = Vec<(String, String)>;
+
 /// A table as [`write`] wrote it, and its notes.
-pub fn read(bytes: Bytes) -> Result<(Table, Vec<(String, String)>), StoreError> {
+pub fn read(bytes: Bytes) -> Result<(Table, Notes), StoreError> {
+    read_columns(bytes, &|_| true)
+}
+
+/// The columns whose name is `wanted`; the others are not decoded.
+pub fn read_columns(
+    bytes: Bytes,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<(Table, Notes), StoreError> {
     let file = SerializedFileReader::new(bytes)?;
     let metadata = file.metadata();
     let notes = metadata.file_metadata().key_value_metadata();
@@ -106,6 +117,7 @@ pub fn read(bytes: Bytes) -> Result<(Table, Vec<(String, String)>), StoreError> 
         .columns()
         .iter()
         .enumerate()
+        .filter(|(_, column)| wanted(column.name()))
     {
         let values = match column.physical_type() {
             Physical::BYTE_ARRAY => {
@@ -184,6 +196,19 @@ mod tests {
         let (read, notes) = read(bytes.into()).unwrap();
         assert_eq!(read, table);
         assert_eq!(notes, [("figures".to_owned(), "xyz".to_owned())]);
+    }
+
+    #[test]
+    fn of_a_table_only_the_columns_that_are_wanted_are_read() {
+        let table = Table::default()
+            .with("a", Column::Whole(vec![Some(1), None]))
+            .with("b", Column::Flag(vec![Some(true); 2]));
+        let bytes: Bytes = write(&table, &[("n", "1")]).unwrap().into();
+        let (only, notes) = read_columns(bytes.clone(), &|name| name == "b").unwrap();
+        assert_eq!(only.columns, table.columns[1..]);
+        assert_eq!(notes.len(), 1);
+        let (none, notes) = read_columns(bytes, &|_| false).unwrap();
+        assert!(none.columns.is_empty() && notes.len() == 1);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! - [`plan`]: a scenario, the values that its keys take, replications, and the key of each run;
 //! - [`listing`]: the same as a file of `makeway run --sweep`;
 //! - [`sweep`]: makes the runs that a store lacks, on threads of this process; [`queue`]: in which order;
-//! - [`part`]: finished runs and their two files, which a worker elsewhere can make;
+//! - [`part`]: finished runs and their files, which a worker elsewhere can make; [`keeper`]: until they are on the disk;
 //! - [`store`]: a folder of parts, written and scanned so that a crash costs one part at most;
 //! - [`query`]: figures, estimates and differences of a sweep;
 //! - [`table`]: what these are returned as; `file`: the same as Parquet.
@@ -13,6 +13,7 @@
 mod code;
 mod error;
 mod file;
+pub mod keeper;
 pub mod listing;
 pub mod part;
 pub mod plan;

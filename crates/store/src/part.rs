@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finished runs and the files that hold some of them: a part. `runs` has a row for each run, `figures` one for each figure of each run.
+//! Finished runs and the files that hold some of them: a part. `runs` has a row for each run, `figures` one for each figure of each run,
+//! `reports` one for each run of which the report is kept.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use makeway_report::model::Report;
@@ -14,11 +15,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::StoreError;
 use crate::file;
-use crate::plan::{Job, Plan};
+use crate::plan::{Detail, Job, Plan};
 use crate::table::{Column, Table};
 
 /// The note of a `runs` file that has the hash of its `figures` file.
 const FIGURES: &str = "makeway.figures";
+/// The same of its `reports` file, where it has one.
+const REPORTS: &str = "makeway.reports";
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub struct Finished {
     pub settings: String,
     /// Seed of the scenario.
     pub seed: u64,
-    /// From 1.
+    /// Number of the replication.
     pub replication: u64,
     /// How it ended.
     pub status: Status,
@@ -65,31 +68,38 @@ pub struct Finished {
     pub hops: u64,
     /// Processor time of the run.
     pub cpu: Duration,
+    /// Its time by the clock, which the part does not have.
+    pub wall: Duration,
     /// Group or queue, figure, value.
     pub figures: Vec<(String, &'static str, Option<f64>)>,
+    /// The report as JSON, where more than figures is kept.
+    pub report: Option<(Detail, String)>,
 }
 
 impl Finished {
     fn of<E: ToString>(
-        plan: &Plan,
-        job: Job,
         scenario: &Scenario,
+        key: String,
+        replication: u64,
+        detail: Detail,
         work: impl FnOnce(&Scenario) -> Result<makeway_sim::Outcome, E>,
     ) -> Option<Self> {
-        let began = cpu();
+        let (began, since) = (cpu(), Instant::now());
         let outcome = catch_unwind(AssertUnwindSafe(|| work(scenario)));
         let mut run = Self {
-            key: plan.key(job),
+            key,
             title: scenario.title.clone(),
-            settings: plan.settings_json(scenario),
+            settings: serde_json::to_string(&scenario.set).expect("it holds only text"),
             seed: scenario.seed,
-            replication: job.replication,
+            replication,
             status: Status::Ok,
             error: None,
             fingerprint: None,
             hops: 0,
             cpu: cpu().saturating_sub(began),
+            wall: since.elapsed(),
             figures: Vec::new(),
+            report: None,
         };
         match outcome {
             Ok(Ok(outcome)) if !outcome.report.complete => return None,
@@ -97,6 +107,7 @@ impl Finished {
                 run.fingerprint = Some(outcome.fingerprint);
                 run.hops = outcome.hops;
                 run.figures = figures(&outcome.report);
+                run.report = kept(outcome.report, detail).map(|text| (detail, text));
             }
             Ok(Err(error)) => {
                 run.status = Status::Error;
@@ -109,6 +120,34 @@ impl Finished {
         }
         Some(run)
     }
+
+    /// How much of it is kept.
+    pub fn detail(&self) -> Detail {
+        let report = self.report.as_ref();
+        report.map_or(Detail::Figures, |(detail, _)| *detail)
+    }
+}
+
+/// The report as JSON, as far as it is kept.
+fn kept(report: Report, detail: Detail) -> Option<String> {
+    let report = match detail {
+        Detail::Figures => return None,
+        Detail::Report => report.without_series(),
+        Detail::Series => report,
+    };
+    Some(serde_json::to_string(&report).expect("a report holds only plain values"))
+}
+
+/// Makes a run of a scenario under this key, the replication of `options`. One that panics is finished, and has no figures.
+/// `None`: `options.stop` ended it early.
+pub fn make(
+    scenario: &Scenario,
+    key: String,
+    detail: Detail,
+    options: &Options,
+) -> Option<Finished> {
+    let work = |scenario: &Scenario| run_in_full(scenario, options, |_| {});
+    Finished::of(scenario, key, options.replication, detail, work)
 }
 
 /// Makes runs of a plan. The scenario of the last one stays, since runs of a point often come one after the other.
@@ -136,8 +175,7 @@ impl<'p> Reader<'p> {
             replication: job.replication,
             ..options.clone()
         };
-        let work = |scenario: &Scenario| run_in_full(scenario, &options, |_| {});
-        let run = Finished::of(self.plan, job, &scenario, work);
+        let run = make(&scenario, self.plan.key(job), self.plan.detail, &options);
         self.last = Some((job.point, scenario));
         Ok(run)
     }
@@ -166,13 +204,15 @@ fn cpu() -> Duration {
     )
 }
 
-/// The two files of some runs, before they are in a store. A worker returns it, and the driver commits it.
+/// The files of some runs, before they are in a store. A worker returns it, and the driver commits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// `runs/NAME.parquet`.
     pub runs: Bytes,
     /// `figures/NAME.parquet`.
     pub figures: Bytes,
+    /// `reports/NAME.parquet`, where a report is kept.
+    pub reports: Option<Bytes>,
 }
 
 impl Part {
@@ -197,6 +237,7 @@ impl Part {
                 Column::Real(rows().map(|(_, row)| row.2).collect()),
             );
         let figures = file::write(&figures, &[])?;
+        let reports = reports_of(runs)?;
         let host = rustix::system::uname()
             .nodename()
             .to_string_lossy()
@@ -227,34 +268,95 @@ impl Part {
             .with("hops", whole(|run| run.hops))
             .with("cpu_ns", whole(|run| run.cpu.as_nanos() as u64))
             .with("code", runs.iter().map(|_| Some(code)).collect())
-            .with("host", runs.iter().map(|_| Some(host.as_str())).collect());
-        let runs = file::write(&table, &[(FIGURES, &hash(&figures))])?;
+            .with("host", runs.iter().map(|_| Some(host.as_str())).collect())
+            .with("detail", text(|run| Some(run.detail().name())));
+        let of_reports = reports.as_ref().map(|reports| hash(reports));
+        let mut notes = vec![(FIGURES, hash(&figures))];
+        notes.extend(of_reports.map(|hash| (REPORTS, hash)));
+        let notes: Vec<(&str, &str)> = notes.iter().map(|(name, hash)| (*name, &**hash)).collect();
+        let runs = file::write(&table, &notes)?;
         Ok(Self {
             runs: runs.into(),
             figures: figures.into(),
+            reports,
         })
     }
 
-    /// The name of its files: the hash of the one that names the hash of the other.
+    /// The name of its files: the hash of that of the runs, which names the hashes of the others.
     pub fn name(&self) -> String {
         hash(&self.runs)
     }
 
-    /// Both tables.
+    /// The tables of runs and figures.
     ///
     /// # Errors
-    /// The two do not belong together, or one is damaged.
+    /// The files do not belong together, or one of the two is damaged.
     pub fn tables(&self) -> Result<[Table; 2], StoreError> {
-        let (runs, notes) = file::read(self.runs.clone())?;
-        let named = notes.iter().find(|(key, _)| key == FIGURES);
-        if named.is_none_or(|(_, name)| *name != hash(&self.figures)) {
-            return Err(StoreError::Table(
-                "the figures are not those of the runs".into(),
-            ));
-        }
-        let (figures, _) = file::read(self.figures.clone())?;
-        Ok([runs, figures])
+        Ok([self.runs(&|_| true)?, self.figures()?])
     }
+
+    /// The table of figures.
+    ///
+    /// # Errors
+    /// As [`Part::tables`].
+    pub(crate) fn figures(&self) -> Result<Table, StoreError> {
+        self.runs(&|_| false)?;
+        Ok(file::read(self.figures.clone())?.0)
+    }
+
+    /// The table of runs with those columns that are `wanted`. Of the figures only the hash is looked at: that of the runs names it, and
+    /// nothing is committed that cannot be read.
+    ///
+    /// # Errors
+    /// The files do not belong together, or that of the runs is damaged.
+    pub(crate) fn runs(&self, wanted: &dyn Fn(&str) -> bool) -> Result<Table, StoreError> {
+        let (runs, notes) = file::read_columns(self.runs.clone(), wanted)?;
+        belongs(&notes, FIGURES, &self.figures)?;
+        if let Some(reports) = &self.reports {
+            belongs(&notes, REPORTS, reports)?;
+        }
+        Ok(runs)
+    }
+}
+
+/// The table of the reports that belong to this file of runs.
+///
+/// # Errors
+/// They do not, or one is damaged.
+pub(crate) fn reports(runs: Bytes, reports: Bytes) -> Result<Table, StoreError> {
+    let (_, notes) = file::read_columns(runs, &|_| false)?;
+    belongs(&notes, REPORTS, &reports)?;
+    Ok(file::read(reports)?.0)
+}
+
+fn belongs(notes: &[(String, String)], note: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let named = notes.iter().find(|(key, _)| key == note);
+    match named {
+        Some((_, name)) if *name == hash(bytes) => Ok(()),
+        _ => {
+            let kind = note.trim_start_matches("makeway.");
+            Err(StoreError::Table(format!(
+                "the {kind} are not those of the runs"
+            )))
+        }
+    }
+}
+
+/// The file of reports, if one is kept.
+fn reports_of(runs: &[Finished]) -> Result<Option<Bytes>, StoreError> {
+    let reported = runs.iter().filter_map(|run| {
+        let (detail, text) = run.report.as_ref()?;
+        Some((run.key.as_str(), detail.name(), text.as_str()))
+    });
+    let reported: Vec<(&str, &str, &str)> = reported.collect();
+    if reported.is_empty() {
+        return Ok(None);
+    }
+    let table = Table::default()
+        .with("key", reported.iter().map(|row| Some(row.0)).collect())
+        .with("detail", reported.iter().map(|row| Some(row.1)).collect())
+        .with("report", reported.iter().map(|row| Some(row.2)).collect());
+    Ok(Some(file::write(&table, &[])?.into()))
 }
 
 /// 32 hexadecimal digits of a hash.
@@ -276,12 +378,19 @@ mod tests {
         replication: 1,
     };
 
+    fn finished<E: ToString>(
+        scenario: &Scenario,
+        work: impl FnOnce(&Scenario) -> Result<makeway_sim::Outcome, E>,
+    ) -> Option<Finished> {
+        Finished::of(scenario, "key".into(), 1, Detail::Report, work)
+    }
+
     #[test]
     fn a_run_that_panics_is_finished_and_has_no_figures() {
         let plan = plan();
         let scenario = plan.scenario(0).unwrap();
         let work = |_: &Scenario| -> Result<makeway_sim::Outcome, String> { panic!("a bug") };
-        let run = Finished::of(&plan, JOB, &scenario, work).unwrap();
+        let run = finished(&scenario, work).unwrap();
         assert_eq!(
             (run.status, run.error.as_deref()),
             (Status::Panic, Some("a bug"))
@@ -297,7 +406,7 @@ mod tests {
         let plan = plan();
         let scenario = plan.scenario(0).unwrap();
         let work = |_: &Scenario| Err::<makeway_sim::Outcome, _>("no way");
-        let run = Finished::of(&plan, JOB, &scenario, work).unwrap();
+        let run = finished(&scenario, work).unwrap();
         assert_eq!(
             (run.status, run.error.as_deref()),
             (Status::Error, Some("no way"))
@@ -327,10 +436,46 @@ mod tests {
         let mixed = Part {
             runs: one.runs.clone(),
             figures: two.figures.clone(),
+            reports: None,
         };
         assert!(mixed.tables().is_err());
         let [runs, figures] = one.tables().unwrap();
         assert_eq!(runs.len(), 1);
         assert!(figures.len() > 10, "{}", figures.len());
+    }
+
+    #[test]
+    fn a_report_is_kept_as_far_as_the_plan_says() {
+        let run = |detail| {
+            let plan = plan().keeping(detail);
+            let run = Reader::new(&plan).run(JOB, &Options::default());
+            run.unwrap().unwrap()
+        };
+        let [figures, report, series] = [Detail::Figures, Detail::Report, Detail::Series].map(run);
+        let scenario = plan().scenario(0).unwrap();
+        let options = Options {
+            replication: 1,
+            ..Options::default()
+        };
+        let whole = makeway_sim::run(&scenario, &options, |_| {}).unwrap();
+        let read = |run: &Finished| {
+            let (_, text) = run.report.as_ref().unwrap();
+            makeway_report::json::from_json(text).unwrap()
+        };
+        assert_eq!(figures.report, None);
+        assert_eq!(read(&series), whole);
+        assert_ne!(read(&report), whole);
+        assert_eq!(read(&report), whole.without_series());
+        assert_eq!(figures.figures, series.figures);
+        let part = Part::new(&[figures, report.clone()], crate::CODE).unwrap();
+        let table = reports(part.runs.clone(), part.reports.clone().unwrap()).unwrap();
+        assert_eq!(table.len(), 1);
+        let other = Part::new(&[report, series], crate::CODE).unwrap();
+        let mixed = Part {
+            reports: other.reports.clone(),
+            ..part
+        };
+        assert!(mixed.tables().is_err());
+        assert!(reports(mixed.runs, other.reports.unwrap()).is_err());
     }
 }

@@ -2,11 +2,10 @@
 //! A sweep: a scenario, the values that keys of it take, and replications. Its points are all combinations of the values; the first key
 //! changes slowest.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use makeway_scenario::Scenario;
+use makeway_scenario::{Scenario, model};
 use serde::{Deserialize, Serialize};
 
 use crate::CODE;
@@ -73,6 +72,43 @@ impl Source {
     }
 }
 
+/// How much of a run is kept; more of it includes the less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Detail {
+    /// Its figures.
+    #[default]
+    Figures,
+    /// Its report too, without what happened over time.
+    Report,
+    /// Its report with that.
+    Series,
+}
+
+impl Detail {
+    const ALL: [Self; 3] = [Self::Figures, Self::Report, Self::Series];
+
+    /// As tables and settings have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Figures => "figures",
+            Self::Report => "report",
+            Self::Series => "series",
+        }
+    }
+}
+
+impl std::str::FromStr for Detail {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|detail| detail.name() == text);
+        found.ok_or_else(|| {
+            format!("`{text}` cannot be kept of a run: choose figures, report or series")
+        })
+    }
+}
+
 /// A sweep whose points have been read and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -83,12 +119,22 @@ pub struct Plan {
     pub source: Source,
     /// Keys that change, with their values.
     pub axes: Vec<Axis>,
-    /// Replications of each point, numbered from 1 as `makeway run --runs` numbers them.
+    /// Replications of each point.
     pub replications: u64,
+    /// Number of the first; 1 unless [`Plan::with_first`] says another, as `makeway run --runs` numbers them.
+    #[serde(default = "one")]
+    pub first: u64,
+    /// How much of each run is kept.
+    #[serde(default)]
+    pub detail: Detail,
     /// Fingerprint of the simulator that read it.
     pub code: String,
     /// Digest of each point's scenario.
     digests: Vec<String>,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// One run of a sweep.
@@ -96,7 +142,7 @@ pub struct Plan {
 pub struct Job {
     /// Number of the point, from 0.
     pub point: usize,
-    /// From 1.
+    /// Number of the replication, from that of the plan's first.
     pub replication: u64,
 }
 
@@ -147,6 +193,8 @@ impl Plan {
             source,
             axes,
             replications,
+            first: one(),
+            detail: Detail::default(),
             code: CODE.into(),
             digests: Vec::new(),
         };
@@ -155,6 +203,34 @@ impl Plan {
             plan.digests.push(digest(&scenario));
         }
         Ok(plan)
+    }
+
+    /// With replications from this number on.
+    ///
+    /// # Errors
+    /// There are not as many numbers.
+    pub fn with_first(mut self, first: u64) -> Result<Self, StoreError> {
+        self.first = first;
+        self.numbered()
+    }
+
+    /// With more of each run kept than its figures.
+    #[must_use]
+    pub fn keeping(mut self, detail: Detail) -> Self {
+        self.detail = detail;
+        self
+    }
+
+    fn numbered(self) -> Result<Self, StoreError> {
+        // Tables have them as signed numbers.
+        let end = self.first.checked_add(self.replications);
+        match end.is_some_and(|end| i64::try_from(end).is_ok()) {
+            true => Ok(self),
+            false => Err(StoreError::refused(format!(
+                "{} replications from number {} on: begin at a smaller number, like 1",
+                self.replications, self.first
+            ))),
+        }
     }
 
     /// As [`Plan::json`] wrote it.
@@ -176,7 +252,7 @@ impl Plan {
                 "this is no plan of a sweep: it has {has} of {points} points"
             )));
         }
-        Ok(plan)
+        plan.numbered()
     }
 
     /// As JSON.
@@ -207,7 +283,7 @@ impl Plan {
         let runs = (0..self.runs()).filter(move |run| shard.has(*run));
         runs.map(|run| Job {
             point: (run / self.replications) as usize,
-            replication: run % self.replications + 1,
+            replication: self.first + run % self.replications,
         })
     }
 
@@ -258,20 +334,23 @@ impl Plan {
         Ok(scenario)
     }
 
-    /// Key of a run: of the scenario as it was read, without its title, with the content of the files that it names; the seed, which is in
-    /// it; the replication, the world, the simulator's code and the format.
+    /// Key of a run.
     pub fn key(&self, job: Job) -> String {
-        let mut hasher = blake3::Hasher::new();
-        let (digest, replication, code) = (&self.digests[job.point], job.replication, &self.code);
-        hasher.update(format!("run {FORMAT} sim {digest} {replication} {code}").as_bytes());
-        short(&hasher)
+        key(&self.digests[job.point], job.replication, &self.code)
     }
+}
 
-    /// Settings of a point beside the file's, as JSON.
-    pub(crate) fn settings_json(&self, scenario: &Scenario) -> String {
-        let set: &BTreeMap<String, String> = &scenario.set;
-        serde_json::to_string(set).expect("it holds only text")
-    }
+/// Key of a run by this program, of a scenario with this digest.
+pub fn run_key(digest: &str, replication: u64) -> String {
+    key(digest, replication, CODE)
+}
+
+/// Key of a run: of the scenario as it was read, without its title, with the content of the files that it names; the seed, which is in
+/// it; the replication, the world, the simulator's code and the format.
+fn key(digest: &str, replication: u64, code: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(format!("run {FORMAT} sim {digest} {replication} {code}").as_bytes());
+    short(&hasher)
 }
 
 /// Number of points of a sweep that can be.
@@ -313,12 +392,19 @@ fn points(axes: &[Axis], replications: u64) -> Result<usize, StoreError> {
 }
 
 /// Digest of a scenario as it was read: its numbers, and the content of the files that it names; not its title, nor where a value was
-/// written. Two files that mean the same have the same digest: `10mbit` and `10000kbit`.
+/// written, nor the paths of the files. Two files that mean the same have the same digest: `10mbit` and `10000kbit`.
 pub fn digest(scenario: &Scenario) -> String {
     let mut plain = scenario.clone();
     plain.title.clear();
     plain.set.clear();
-    plain.flows.iter_mut().for_each(|flow| flow.place.clear());
+    for flow in &mut plain.flows {
+        flow.place.clear();
+        if let model::Source::Rtp { trace: path, .. } | model::Source::Pcap { file: path, .. } =
+            &mut flow.source
+        {
+            path.clear();
+        }
+    }
     let mut hasher = Hashed(blake3::Hasher::new());
     // Every number of the model is written exactly, and its maps are in order.
     write!(hasher, "{plain:?}").expect("a hash takes everything");

@@ -36,9 +36,22 @@ impl<'a> Found<'a> {
     /// # Errors
     /// A part is gone or damaged.
     pub fn new(store: &Store, plan: &'a Plan) -> Result<Self, StoreError> {
+        Self::of_values(store, plan, &[])
+    }
+
+    /// The same of the points at which each of these keys has one of its values: only the parts with their runs are read.
+    ///
+    /// # Errors
+    /// A key is no axis, or does not take a value; as those of [`Found::new`].
+    pub fn of_values(
+        store: &Store,
+        plan: &'a Plan,
+        values: &[(String, Vec<String>)],
+    ) -> Result<Self, StoreError> {
         let mut wanted: BTreeMap<usize, HashMap<String, usize>> = BTreeMap::new();
         let (mut runs, mut words) = (Vec::new(), Text::default());
-        for job in plan.jobs(Shard::ALL) {
+        let points = points(plan, values)?;
+        for job in plan.jobs(Shard::ALL).filter(|job| points[job.point]) {
             let key = plan.key(job);
             let Some(entry) = store.entry(&key) else {
                 continue;
@@ -55,7 +68,7 @@ impl<'a> Found<'a> {
             }
         }
         for (part, keys) in wanted {
-            let [_, figures] = store.tables(part)?;
+            let figures = store.figures(part)?;
             let (key, of, figure) = (
                 text(&figures, "key")?,
                 text(&figures, "of")?,
@@ -134,7 +147,7 @@ impl<'a> Found<'a> {
     pub fn estimates(&self, by: &[String]) -> Result<Table, StoreError> {
         let axes: Vec<usize> = by
             .iter()
-            .map(|key| self.axis(key))
+            .map(|key| axis(self.plan, key))
             .collect::<Result<_, _>>()?;
         let groups = self.groups(&axes);
         let (mut points, mut rows) = (Vec::new(), Rows::default());
@@ -153,14 +166,8 @@ impl<'a> Found<'a> {
     /// # Errors
     /// `key` is no axis, or does not take the value `base`.
     pub fn differences(&self, key: &str, base: &str) -> Result<Table, StoreError> {
-        let axis = self.axis(key)?;
-        let values = &self.plan.axes[axis].values;
-        let Some(base_place) = values.iter().position(|value| value == base) else {
-            let values = values.join(", ");
-            return Err(StoreError::refused(format!(
-                "`{key}` does not take the value `{base}` in this sweep: it takes {values}"
-            )));
-        };
+        let axis = axis(self.plan, key)?;
+        let base_place = place(self.plan, axis, base)?;
         let axes: Vec<usize> = (0..self.plan.axes.len()).collect();
         let groups = self.groups(&axes);
         let groups: BTreeMap<usize, _> = groups.into_iter().collect();
@@ -190,21 +197,6 @@ impl<'a> Found<'a> {
         let than = points.iter().map(|_| Some(base)).collect();
         let table = axes_of(self.plan, &axes, &points).with("than", than);
         Ok(rows.table(table).with("certain", Column::Flag(certain)))
-    }
-
-    fn axis(&self, key: &str) -> Result<usize, StoreError> {
-        let axes = &self.plan.axes;
-        axes.iter().position(|axis| axis.key == key).ok_or_else(|| {
-            let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
-            let keys = if keys.is_empty() {
-                "none".into()
-            } else {
-                keys.join(", ")
-            };
-            StoreError::refused(format!(
-                "the sweep does not change `{key}`: its keys are {keys}"
-            ))
-        })
     }
 
     /// Values of each figure for each combination of values of `axes`, by the first of its points; figures in the order of their runs.
@@ -243,6 +235,48 @@ impl<'a> Found<'a> {
             .map(|(point, figures, _)| (point, figures.into_iter().map(means).collect()))
             .collect()
     }
+}
+
+/// Number of the axis of a key.
+fn axis(plan: &Plan, key: &str) -> Result<usize, StoreError> {
+    let axes = &plan.axes;
+    axes.iter().position(|axis| axis.key == key).ok_or_else(|| {
+        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
+        let keys = if keys.is_empty() {
+            "none".into()
+        } else {
+            keys.join(", ")
+        };
+        StoreError::refused(format!(
+            "the sweep does not change `{key}`: its keys are {keys}"
+        ))
+    })
+}
+
+/// Place of a value among those of an axis.
+fn place(plan: &Plan, axis: usize, value: &str) -> Result<usize, StoreError> {
+    let axis = &plan.axes[axis];
+    let found = axis.values.iter().position(|known| known == value);
+    found.ok_or_else(|| {
+        let (key, values) = (&axis.key, axis.values.join(", "));
+        StoreError::refused(format!(
+            "`{key}` does not take the value `{value}` in this sweep: it takes {values}"
+        ))
+    })
+}
+
+/// Whether at each point each of these keys has one of its values.
+fn points(plan: &Plan, values: &[(String, Vec<String>)]) -> Result<Vec<bool>, StoreError> {
+    let mut points = vec![true; plan.points()];
+    for (key, values) in values {
+        let axis = axis(plan, key)?;
+        let places = values.iter().map(|value| place(plan, axis, value));
+        let places: Vec<usize> = places.collect::<Result<_, _>>()?;
+        for (point, wanted) in points.iter_mut().enumerate() {
+            *wanted &= places.contains(&plan.places(point)[axis]);
+        }
+    }
+    Ok(points)
 }
 
 /// Columns of estimates.
@@ -296,8 +330,7 @@ pub fn runs(store: &Store, plan: &Plan) -> Result<Table, StoreError> {
     for job in plan.jobs(Shard::ALL) {
         if let Some(entry) = store.entry(&plan.key(job)) {
             if let std::collections::hash_map::Entry::Vacant(vacant) = parts.entry(entry.part) {
-                let [runs, _] = store.tables(entry.part)?;
-                vacant.insert(runs);
+                vacant.insert(store.runs(entry.part)?);
             }
             rows.push((job.point, entry.part, entry.row));
         }
@@ -334,6 +367,25 @@ pub fn runs(store: &Store, plan: &Plan) -> Result<Table, StoreError> {
         table = table.with(name, column);
     }
     Ok(table)
+}
+
+/// A row for each finished run of `plan` whose report is kept: the axes, `replication`, `report` (JSON).
+///
+/// # Errors
+/// The system's.
+pub fn reports(store: &mut Store, plan: &Plan) -> Result<Table, StoreError> {
+    let jobs: Vec<Job> = plan.jobs(Shard::ALL).collect();
+    let keys: Vec<String> = jobs.iter().map(|job| plan.key(*job)).collect();
+    let found = store.reports(&keys, plan.detail)?;
+    let rows = jobs.iter().zip(&keys);
+    let rows = rows.filter_map(|(job, key)| Some((job, found.get(key)?.as_str())));
+    let rows: Vec<(&Job, &str)> = rows.collect();
+    let points: Vec<usize> = rows.iter().map(|(job, _)| job.point).collect();
+    let axes: Vec<usize> = (0..plan.axes.len()).collect();
+    let replications = rows.iter().map(|(job, _)| Some(job.replication as i64));
+    Ok(axes_of(plan, &axes, &points)
+        .with("replication", Column::Whole(replications.collect()))
+        .with("report", rows.iter().map(|(_, text)| Some(*text)).collect()))
 }
 
 #[cfg(test)]

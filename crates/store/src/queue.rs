@@ -14,8 +14,29 @@ pub struct Queue {
     /// The next at the end, once sorted.
     rest: Vec<Job>,
     sorted: bool,
+    /// Number of runs that are left of each point.
+    counts: BTreeMap<usize, u64>,
     /// Measured runs of a point, and how long they took together.
-    measured: BTreeMap<usize, (u32, Duration)>,
+    measured: BTreeMap<usize, Measured>,
+    /// Measured runs of all points.
+    all: Measured,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    runs: u32,
+    time: Duration,
+}
+
+impl Measured {
+    fn mean(self) -> Option<Duration> {
+        self.time.checked_div(self.runs)
+    }
+
+    fn add(&mut self, took: Duration) {
+        self.runs += 1;
+        self.time += took;
+    }
 }
 
 impl Queue {
@@ -28,6 +49,7 @@ impl Queue {
                 true => queue.rest.push(job),
                 false => queue.first.push_back(job),
             }
+            *queue.counts.entry(job.point).or_default() += 1;
             last = Some(job.point);
         }
         queue
@@ -45,29 +67,28 @@ impl Queue {
 
     /// A run of `point` took so long.
     pub fn measure(&mut self, point: usize, took: Duration) {
-        let (runs, time) = self.measured.entry(point).or_default();
+        let measured = self.measured.entry(point).or_default();
         // Another order of the rest, once more is known.
-        self.sorted &= *runs > 0;
-        *runs += 1;
-        *time += took;
+        self.sorted &= measured.runs > 0;
+        measured.add(took);
+        self.all.add(took);
     }
 
     /// The mean time of a run of `point`; of all points where none of it was measured; `None` if nothing was.
     fn time(&self, point: usize) -> Option<Duration> {
-        let mean = |(runs, time): (u32, Duration)| time.checked_div(runs);
-        match self.measured.get(&point) {
-            Some(known) => mean(*known),
-            None => {
-                let all = self.measured.values();
-                mean(all.fold((0, Duration::ZERO), |(n, sum), (runs, time)| {
-                    (n + runs, sum + *time)
-                }))
-            }
-        }
+        self.measured.get(&point).unwrap_or(&self.all).mean()
     }
 
     /// The next run.
     pub fn take(&mut self) -> Option<Job> {
+        let job = self.following()?;
+        if let Some(count) = self.counts.get_mut(&job.point) {
+            *count -= 1;
+        }
+        Some(job)
+    }
+
+    fn following(&mut self) -> Option<Job> {
         if let Some(job) = self.first.pop_front() {
             return Some(job);
         }
@@ -100,8 +121,12 @@ impl Queue {
 
     /// Time that the runs left take together, as far as is known.
     pub fn left(&self) -> Duration {
-        let jobs = self.first.iter().chain(&self.rest);
-        jobs.filter_map(|job| self.time(job.point)).sum()
+        let points = self.counts.iter();
+        let seconds = points.filter_map(|(point, count)| {
+            let mean = self.time(*point)?;
+            Some(mean.as_secs_f64() * *count as f64)
+        });
+        Duration::try_from_secs_f64(seconds.sum()).unwrap_or(Duration::MAX)
     }
 }
 
@@ -125,6 +150,20 @@ mod tests {
         let first = [(0, 1), (1, 1), (2, 1)];
         let rest = [(1, 2), (1, 3), (2, 2), (2, 3), (0, 2), (0, 3)];
         assert_eq!(order, [&first[..], &rest[..]].concat());
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_all_runs_left() {
+        let mut queue = Queue::new(jobs(3, 10));
+        assert_eq!(queue.left(), Duration::ZERO);
+        queue.measure(0, Duration::from_secs(1));
+        queue.measure(1, Duration::from_secs(3));
+        // The third point's runs are taken to be as long as the mean.
+        assert_eq!(queue.left(), Duration::from_secs(10 + 30 + 20));
+        for left in (0..30).rev() {
+            queue.take().unwrap();
+            assert_eq!(queue.left() == Duration::ZERO, left == 0);
+        }
     }
 
     #[test]

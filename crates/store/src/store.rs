@@ -2,21 +2,24 @@
 //! A folder of finished runs.
 //!
 //! - `plans/ID.json`: sweeps that were begun; `plan.json`: the last of them;
-//! - `runs/PART.parquet`, `figures/PART.parquet`: finished runs;
+//! - `runs/PART.parquet`, `figures/PART.parquet`, `reports/PART.parquet`: finished runs;
 //! - `damaged/`: parts that could not be read, whose runs are made again.
 //!
-//! A part is written whole: its figures, then its runs, each to a file of another name that is synchronised and renamed. PART is the hash
-//! of the runs' file, which names the hash of the figures' file, so a part that is damaged in any way is noticed when the store is opened.
-//! Several processes may write to one store, since the files that they write have different names.
+//! A part is written whole: its figures and reports, then its runs, each to a file of another name that is synchronised and renamed. PART
+//! is the hash of the runs' file, which names the hashes of the others, so that runs and figures that are damaged in any way are noticed
+//! when the store is opened, and reports, which may be large, when they are read. Several processes may write to one store, since the
+//! files that they write have different names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use crate::error::StoreError;
-use crate::part::Part;
-use crate::plan::{Job, Plan, Shard};
+use crate::part::{Part, hash, reports};
+use crate::plan::{Detail, Job, Plan, Shard};
 use crate::table::{Column, Table, Text};
 
 /// Bytes of a part's file that is read at most.
@@ -38,6 +41,8 @@ pub(crate) struct Entry {
     pub row: usize,
     /// None of a run that failed.
     pub fingerprint: Option<String>,
+    /// How much of it is kept.
+    pub detail: Detail,
 }
 
 impl Store {
@@ -46,7 +51,7 @@ impl Store {
     /// # Errors
     /// The system's, and [`StoreError::TwoResults`].
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        for name in ["plans", "runs", "figures"] {
+        for name in ["plans", "runs", "figures", "reports"] {
             let inner = folder.join(name);
             fs::create_dir_all(&inner).map_err(|error| StoreError::file(&inner, error))?;
         }
@@ -94,9 +99,10 @@ impl Store {
         let mut names: Vec<String> = names.filter(|name| !self.parts.contains(name)).collect();
         names.sort();
         for name in names {
-            match self.part(&name)?.map(|part| part.tables()) {
-                Some(Ok([runs, _])) => {
-                    let new = self.new_in(&runs)?;
+            match self.part(&name)?.map(|part| part.runs(&in_index)) {
+                Some(Ok(runs)) => {
+                    let reported = self.path("reports", &name).exists();
+                    let new = self.new_in(&runs, reported)?;
                     self.add(name, new);
                 }
                 _ => self.set_aside(name)?,
@@ -105,22 +111,28 @@ impl Store {
         Ok(())
     }
 
-    /// The part `name`; `None` if one of its files is missing, is none of ours, or is another's: a name is a hash.
+    /// The part `name` without its reports; `None` if one of its files is missing, is none of ours, or is another's: a name is a hash.
     fn part(&self, name: &str) -> Result<Option<Part>, StoreError> {
-        let read = |kind: &str| {
-            let path = self.path(kind, name);
-            match whole(&path) {
-                Ok(bytes) => Ok(bytes.map(Into::into)),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(StoreError::file(&path, error)),
-            }
-        };
-        let both = (read("runs")?, read("figures")?);
+        let both = (self.bytes("runs", name)?, self.bytes("figures", name)?);
         Ok(match both {
-            (Some(runs), Some(figures)) => Some(Part { runs, figures }),
+            (Some(runs), Some(figures)) => Some(Part {
+                runs,
+                figures,
+                reports: None,
+            }),
             _ => None,
         }
         .filter(|part| part.name() == name))
+    }
+
+    /// A file of the part `name`; `None` if it is missing, or is none of ours.
+    fn bytes(&self, kind: &str, name: &str) -> Result<Option<Bytes>, StoreError> {
+        let path = self.path(kind, name);
+        match whole(&path) {
+            Ok(bytes) => Ok(bytes.map(Into::into)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::file(&path, error)),
+        }
     }
 
     fn path(&self, kind: &str, name: &str) -> PathBuf {
@@ -129,30 +141,39 @@ impl Store {
 
     /// Its runs are missing then, and are made again.
     fn set_aside(&mut self, name: String) -> Result<(), StoreError> {
-        let folder = self.folder.join("damaged");
-        fs::create_dir_all(&folder).map_err(|error| StoreError::file(&folder, error))?;
-        for kind in ["runs", "figures"] {
-            let path = self.path(kind, &name);
-            match fs::rename(&path, folder.join(format!("{name}.{kind}.parquet"))) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(StoreError::file(&path, error));
-                }
-                _ => {}
-            }
+        for kind in ["runs", "figures", "reports"] {
+            self.move_aside(kind, &name)?;
         }
         self.damaged.push(name);
         Ok(())
     }
 
-    /// Runs of the next part that the index does not have.
-    fn new_in(&self, runs: &Table) -> Result<Vec<(String, Entry)>, StoreError> {
+    fn move_aside(&self, kind: &str, name: &str) -> Result<(), StoreError> {
+        let folder = self.folder.join("damaged");
+        fs::create_dir_all(&folder).map_err(|error| StoreError::file(&folder, error))?;
+        let path = self.path(kind, name);
+        match fs::rename(&path, folder.join(format!("{name}.{kind}.parquet"))) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(StoreError::file(&path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs of the next part that the index does not have, or not with as much. `reported`: its file of reports is there.
+    fn new_in(&self, runs: &Table, reported: bool) -> Result<Vec<(String, Entry)>, StoreError> {
         let (keys, fingerprints) = (text(runs, "key")?, text(runs, "fingerprint")?);
+        // Parts of before reports have no such column.
+        let details = text(runs, "detail").ok().filter(|_| reported);
         let mut new = Vec::new();
         for (row, (key, fingerprint)) in keys.iter().zip(fingerprints.iter()).enumerate() {
             let key = key.unwrap_or_default();
+            let detail = details.and_then(|details| details.get(row)?.parse::<Detail>().ok());
+            let detail = detail.unwrap_or_default();
+            // One that failed counts as no result.
             let known = self.index.get(key);
-            let known = known.and_then(|known| known.fingerprint.as_deref());
-            if let (Some(one), Some(other)) = (known, fingerprint)
+            let known = known.and_then(|known| Some((known.fingerprint.as_deref()?, known.detail)));
+            if let (Some((one, _)), Some(other)) = (known, fingerprint)
                 && one != other
             {
                 return Err(StoreError::TwoResults {
@@ -161,12 +182,17 @@ impl Store {
                     other: other.into(),
                 });
             }
-            // A result stays, even if it fails later.
-            if known.is_none() {
+            // A result stays, even if it fails later, unless there is more of it.
+            let is_new = match known {
+                Some((_, has)) => fingerprint.is_some() && detail > has,
+                None => true,
+            };
+            if is_new {
                 let entry = Entry {
                     part: self.parts.len(),
                     row,
                     fingerprint: fingerprint.map(str::to_owned),
+                    detail,
                 };
                 new.push((key.to_owned(), entry));
             }
@@ -189,15 +215,84 @@ impl Store {
             return Ok(());
         }
         let [runs, _] = part.tables()?;
-        let new = self.new_in(&runs)?;
-        // In this order: runs that are seen have their figures.
-        let figures = self.path("figures", &name);
-        write_whole(&figures, &part.figures)?;
-        if let Err(error) = write_whole(&self.path("runs", &name), &part.runs) {
-            let _ = fs::remove_file(&figures);
+        let new = self.new_in(&runs, part.reports.is_some())?;
+        // In this order, and removed in the other: runs that are seen have the rest.
+        let files = [
+            ("figures", Some(&part.figures)),
+            ("reports", part.reports.as_ref()),
+            ("runs", Some(&part.runs)),
+        ];
+        let files = files.into_iter();
+        let files = files.filter_map(|(kind, bytes)| Some((self.path(kind, &name), bytes?)));
+        let files: Vec<(PathBuf, &Bytes)> = files.collect();
+        if let Err(error) = files
+            .iter()
+            .try_for_each(|(path, bytes)| write_whole(path, bytes))
+        {
+            for (path, _) in files.iter().rev() {
+                let _ = fs::remove_file(path);
+            }
             return Err(error);
         }
         self.add(name, new);
+        Ok(())
+    }
+
+    /// Reports of the runs with these keys, as JSON, as far as `detail` or more of them is kept. Reports that are damaged or gone are
+    /// moved aside; of their runs only figures are kept then.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn reports(
+        &mut self,
+        keys: &[String],
+        detail: Detail,
+    ) -> Result<HashMap<String, String>, StoreError> {
+        let mut wanted: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        for key in keys {
+            if let Some(entry) = self.index.get(key)
+                && entry.detail >= detail.max(Detail::Report)
+            {
+                wanted.entry(entry.part).or_default().push(key);
+            }
+        }
+        let mut found = HashMap::new();
+        for (part, keys) in wanted {
+            let Some(table) = self.reports_of(part)? else {
+                self.forget_reports(part)?;
+                continue;
+            };
+            let (known, texts) = (text(&table, "key")?, text(&table, "report")?);
+            let rows = known.iter().zip(texts.iter());
+            let mut rows: HashMap<&str, &str> =
+                rows.filter_map(|(key, text)| Some((key?, text?))).collect();
+            found.extend(keys.into_iter().filter_map(|key| {
+                let text = rows.remove(key)?;
+                Some((key.to_owned(), text.to_owned()))
+            }));
+        }
+        Ok(found)
+    }
+
+    /// The table of reports of a part; `None` if it is not the one that was written.
+    fn reports_of(&self, part: usize) -> Result<Option<Table>, StoreError> {
+        let name = &self.parts[part];
+        let both = (self.bytes("runs", name)?, self.bytes("reports", name)?);
+        let (Some(of_runs), Some(of_reports)) = both else {
+            return Ok(None);
+        };
+        if hash(&of_runs) != *name {
+            return Ok(None);
+        }
+        Ok(reports(of_runs, of_reports).ok())
+    }
+
+    fn forget_reports(&mut self, part: usize) -> Result<(), StoreError> {
+        self.move_aside("reports", &self.parts[part])?;
+        let entries = self.index.values_mut();
+        entries
+            .filter(|entry| entry.part == part)
+            .for_each(|entry| entry.detail = Detail::Figures);
         Ok(())
     }
 
@@ -236,11 +331,12 @@ impl Store {
         }
     }
 
-    /// Runs of `plan` that are not in the store. Those that failed count as missing if `again`.
+    /// Runs of `plan` that are not in the store, or of which less is kept than the plan says. Those that failed count as missing if `again`.
     pub fn missing(&self, plan: &Plan, shard: Shard, again: bool) -> Vec<Job> {
         let jobs = plan.jobs(shard);
         let done = |job: &Job| match self.index.get(&plan.key(*job)) {
-            Some(entry) => !again || entry.fingerprint.is_some(),
+            Some(entry) if entry.fingerprint.is_some() => entry.detail >= plan.detail,
+            Some(_) => !again,
             None => false,
         };
         jobs.filter(|job| !done(job)).collect()
@@ -250,17 +346,30 @@ impl Store {
         self.index.get(key)
     }
 
-    /// Both tables of a part of the index.
-    pub(crate) fn tables(&self, part: usize) -> Result<[Table; 2], StoreError> {
+    /// The table of runs of a part of the index.
+    pub(crate) fn runs(&self, part: usize) -> Result<Table, StoreError> {
+        self.still(part)?.runs(&|_| true)
+    }
+
+    /// The table of figures of a part of the index.
+    pub(crate) fn figures(&self, part: usize) -> Result<Table, StoreError> {
+        self.still(part)?.figures()
+    }
+
+    /// A part of the index, if it still is as it was.
+    fn still(&self, part: usize) -> Result<Part, StoreError> {
         let name = &self.parts[part];
-        let found = self.part(name)?;
-        let found = found.ok_or_else(|| {
+        self.part(name)?.ok_or_else(|| {
             StoreError::refused(format!(
                 "the part {name} is gone or damaged: open the store again"
             ))
-        })?;
-        found.tables()
+        })
     }
+}
+
+/// Whether the index has something of this column.
+fn in_index(column: &str) -> bool {
+    matches!(column, "key" | "fingerprint" | "detail")
 }
 
 /// Bytes of a file; `None` of one that is too long, and of a pipe or a device, which may have no end.

@@ -9,17 +9,12 @@ use std::time::{Duration, Instant};
 
 use makeway_sim::Options;
 
-use crate::CODE;
 use crate::error::StoreError;
-use crate::part::{Finished, Part, Reader, Status};
+use crate::keeper::Keeper;
+use crate::part::{Finished, Reader, Status};
 use crate::plan::{Plan, Shard};
 use crate::queue::Queue;
 use crate::store::Store;
-
-/// Time after which finished runs are committed: what a crash costs.
-pub const PART: Duration = Duration::from_secs(5);
-/// Runs of a part at most, so that it fits in memory.
-pub const MOST_IN_PART: usize = 20_000;
 
 /// How to make them.
 #[derive(Clone, Debug)]
@@ -57,8 +52,10 @@ pub struct Summary {
     pub made: u64,
     /// Runs made now without figures.
     pub failed: u64,
-    /// Processor time of those that were made.
+    /// Time of those that were made, by the clock.
     pub busy: Duration,
+    /// Their processor time.
+    pub cpu: Duration,
     /// Since the sweep began.
     pub elapsed: Duration,
     /// Threads.
@@ -104,11 +101,7 @@ pub fn run(
     let began = Instant::now();
     let queue = Mutex::new(Queue::new(missing));
     let (send, results) = mpsc::channel();
-    let mut keeper = Keeper {
-        store,
-        waiting: Vec::new(),
-        since: began,
-    };
+    let mut keeper = Keeper::new(store);
     let ended = thread::scope(|scope| {
         for _ in 0..summary.workers {
             let (send, queue) = (send.clone(), &queue);
@@ -155,13 +148,13 @@ fn take(
                 let run = run?;
                 summary.made += 1;
                 summary.failed += u64::from(run.status != Status::Ok);
-                summary.busy += run.cpu;
-                keeper.waiting.push(run);
+                summary.busy += run.wall;
+                summary.cpu += run.cpu;
+                keeper.take(run)?;
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => keeper.commit_if_due()?,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
-        keeper.commit_if_due()?;
         progress(summary);
     }
 }
@@ -194,31 +187,6 @@ fn work(
         if !send(result) || failed {
             return;
         }
-    }
-}
-
-/// Finished runs that are not on the disk yet.
-struct Keeper<'a> {
-    store: &'a mut Store,
-    waiting: Vec<Finished>,
-    since: Instant,
-}
-
-impl Keeper<'_> {
-    fn commit_if_due(&mut self) -> Result<(), StoreError> {
-        match self.since.elapsed() >= PART || self.waiting.len() >= MOST_IN_PART {
-            true => self.commit(),
-            false => Ok(()),
-        }
-    }
-
-    fn commit(&mut self) -> Result<(), StoreError> {
-        self.since = Instant::now();
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
-        let part = Part::new(&std::mem::take(&mut self.waiting), CODE)?;
-        self.store.commit(&part)
     }
 }
 

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::time::Duration;
 
 pub mod camera;
+pub mod page;
 mod real_time;
 
 pub use real_time::{

@@ -176,7 +176,7 @@ impl Snapshotted {
             return Ok(());
         }
         let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
-        let help = "Samples of delay, of reflectors and of TCP.";
+        let help = "Samples of delay, of reflectors, TCP and calls.";
         let mut all = encoder.encode_descriptor("makeway_autorate_samples", help, None, counter)?;
         for (interface, one) in steered() {
             let labels = [("interface", interface)];

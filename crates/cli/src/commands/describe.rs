@@ -100,6 +100,29 @@ fn keys(one: &DirectionStatus) -> String {
     format!("flows by {}{users}", one.flows_by)
 }
 
+/// `users behind NAT: by connections`, or `by outer address` and the reason; for each direction where they differ, and nothing where no
+/// user or flow could be such a host.
+pub fn nat(directions: &[DirectionStatus]) -> Vec<String> {
+    let told = directions.iter().filter(|one| !one.nat.is_empty());
+    let told = told.map(|one| {
+        let source = match one.by_outer_address() {
+            None => "by connections".into(),
+            Some(why) => format!("by outer address, since {why}"),
+        };
+        (load(one.direction), source)
+    });
+    let told: Vec<(&str, String)> = told.collect();
+    match &told[..] {
+        [(_, first), (_, second)] if first == second => vec![format!("users behind NAT: {first}")],
+        [(_, only)] => vec![format!("users behind NAT: {only}")],
+        all => {
+            let each = all.iter();
+            each.map(|(what, source)| format!("users behind NAT, {what}: {source}"))
+                .collect()
+        }
+    }
+}
+
 /// `none`, or `12 longest-queue, 1 too-large`.
 pub fn drops(drops: &BTreeMap<String, u64>) -> String {
     let each = drops.iter().filter(|(_, n)| **n > 0);
@@ -129,8 +152,9 @@ pub fn autorate(one: &Autorated) -> String {
         Some(_) => format!("{} samples", text::count(one.samples)),
     };
     let mut out = format!(
-        "{asked} reflectors answer, {silent} do not; {} TCP connections; {last}\n",
-        text::count(one.connections)
+        "{asked} reflectors answer, {silent} do not; {} TCP connections; feedback of {} calls; {last}\n",
+        text::count(one.connections),
+        text::count(one.calls)
     );
     for side in &one.directions {
         let standing = side.standing_ms.map_or("unknown".into(), text::millis);
@@ -168,4 +192,35 @@ pub fn ended(status: &Status) -> String {
         text::size(sum(|one| one.stats.bytes_out)),
         text::count(sum(|one| one.stats.dropped())),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_behind_nat_are_told_of_once() {
+        let of = |nats: [&str; 2]| {
+            let both = Direction::BOTH.into_iter().zip(nats);
+            let both = both.map(|(direction, nat)| DirectionStatus {
+                direction,
+                nat: nat.into(),
+                ..DirectionStatus::default()
+            });
+            nat(&both.collect::<Vec<_>>())
+        };
+        let outer = "packets: loading needs CAP_SYS_ADMIN";
+        assert_eq!(of(["", ""]), [""; 0]);
+        assert_eq!(of(["connections"; 2]), ["users behind NAT: by connections"]);
+        let told = "users behind NAT: by outer address, since loading needs CAP_SYS_ADMIN";
+        assert_eq!(of([outer; 2]), [told]);
+        assert_eq!(of(["", outer]), [told]);
+        assert_eq!(
+            of(["connections", outer]),
+            [
+                "users behind NAT, upload: by connections",
+                "users behind NAT, download: by outer address, since loading needs CAP_SYS_ADMIN"
+            ]
+        );
+    }
 }

@@ -41,8 +41,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Shapes the interfaces of a file, and follows the file and the interfaces.
 ///
 /// Each interface has a `makeway up` of its own, which starts when the interface is there, ends when it is gone, and is
-/// started again if it dies. SIGHUP, or a change of the file, is a reload: rates and disciplines change
-/// without a packet lost; a file with an error is refused as a whole. docs/service.md explains the keys.
+/// started again if it dies. SIGHUP, or a change of the file, is a reload: rates, limits, framing, weights, parameters and
+/// disciplines change in the running process, and packets that wait stay; a file with an error is refused as a whole.
+/// docs/service.md explains the keys.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway service --check makeway.toml

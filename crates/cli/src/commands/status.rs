@@ -12,7 +12,7 @@ use makeway_gateway::control::protocol::{DirectionStatus, Status as Instance};
 use makeway_gateway::datapath::{FlowStats, TagStats};
 use serde_json::json;
 
-use super::describe::{autorate, carrier, drops, headline, standing};
+use super::describe::{autorate, carrier, drops, headline, nat, standing};
 use crate::text;
 
 const EXAMPLES: &str = "\
@@ -95,6 +95,9 @@ fn instance(found: &Found, flows: usize) -> String {
     );
     for warning in &status.warnings {
         let _ = writeln!(out, "  warning: {warning}");
+    }
+    for users in nat(&status.directions) {
+        let _ = writeln!(out, "  {users}");
     }
     if let Some(one) = &status.autorate {
         let _ = writeln!(out, "\n  autorate:");

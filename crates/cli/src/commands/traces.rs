@@ -8,11 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use makeway_scenario::Scenario;
-use makeway_scenario::wire::FIRST_PORT;
+use makeway_scenario::wire::PORTS;
 use makeway_sim::trace::{Recorder, Taps};
-
-/// Ports that flows may have.
-const MOST_PORTS: usize = 65_536 - FIRST_PORT;
 
 #[derive(Args)]
 pub struct Traces {
@@ -41,8 +38,8 @@ impl Traces {
             return Ok(None);
         }
         ensure!(
-            self.pcap.is_empty() || scenario.flows.len() <= MOST_PORTS,
-            "a capture distinguishes at most {MOST_PORTS} flows by their ports: this scenario has {} flows",
+            self.pcap.is_empty() || scenario.flows.len() <= PORTS,
+            "a capture distinguishes at most {PORTS} flows by their ports: this scenario has {} flows",
             scenario.flows.len()
         );
         let mut recorder = Recorder::new(scenario);

@@ -12,19 +12,20 @@ use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::sched::{Discipline, Limits, Spec};
 use makeway_core::ticket::TicketRate;
-use makeway_core::units::{Bytes, Duration, Fraction, Rate};
+use makeway_core::units::{Fraction, Rate};
 use makeway_gateway::autorate;
 use makeway_gateway::control::interface::Interface;
-use makeway_gateway::control::protocol::Settings;
 use makeway_gateway::control::{Backend, Instance, UpConfig, client};
 use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig, on_a_link};
+use makeway_gateway::limit::Limit;
 use makeway_gateway::rules::Direction;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::describe::directions;
 use super::instance::{Domain, secret_seed, started, stay, tickets};
 use crate::text;
-use values::{Limit, Range, Setting, limit, param, range, rate, setting, weight};
+pub(crate) use values::limit as queue_limit;
+use values::{Range, Setting, limit, param, range, rate, setting, settings, weight};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,8 +42,8 @@ Examples:
       of the next hop's
   sudo makeway up wan0 --rate 8mbit --down 40mbit --autorate --down-range 10mbit..90mbit
       rates follow a link that changes, by the delay that it adds
-  sudo makeway up wan0 --set rate=15mbit --set discipline=fq
-      changes the one that runs, without losing a packet
+  sudo makeway up wan0 --set rate=15mbit --set limit=100packets --set weight=192.168.1.7=2
+      changes the one that runs; packets that wait stay
 
 Rates are bit/s and count link-layer bytes: the IP packet, --overhead, cells. Set them some percent below the
 link's own, so that the queue is here and not in the modem.
@@ -122,12 +123,16 @@ pub struct Up {
     #[arg(long, value_name = "ADDRESS", requires = "autorate")]
     reflector: Vec<IpAddr>,
     /// Reads no timestamps of TCP connections under --autorate.
-    #[arg(long, requires_all = ["autorate", "reflector"])]
+    #[arg(long, requires = "autorate")]
     no_tcp: bool,
+    /// Reads no receivers' reports of calls (RTP with TWCC or RFC 8888) under --autorate.
+    #[arg(long, requires = "autorate")]
+    no_calls: bool,
     #[command(flatten)]
     domain: Domain,
-    /// Changes the running makeway: rate=20mbit, down=50mbit, discipline=fq, tickets=600. May be
-    /// repeated.
+    /// Changes the running makeway: rate=20mbit, down=50mbit, discipline=fq, limit=100packets (or default), overhead=38, mpu=84,
+    /// cells=ptm, weight=192.168.1.7=2 (1 takes it back), a parameter like codel.target=10ms (empty: the default), tickets=600. May be
+    /// repeated: all of it, or nothing.
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with_all = [
         "rate", "down", "discipline", "param", "threshold", "flows", "users", "weight", "limit", "overhead", "mpu", "atm",
         "ptm", "tickets", "strip_tags", "backend", "detach", "autorate", "tag_bits", "tag_scale", "tag_window", "policing",
@@ -179,16 +184,7 @@ fn end_with_service() {
 }
 
 fn set(args: &Up) -> anyhow::Result<ExitCode> {
-    let mut settings = Settings::default();
-    for setting in &args.set {
-        match setting {
-            Setting::Rate(rate) => settings.rate_bps = Some(rate.bps()),
-            Setting::Down(rate) => settings.down_bps = Some(rate.bps()),
-            Setting::Discipline(one) => settings.discipline = Some(*one),
-            Setting::Tickets(rate) => settings.tickets = Some(rate.per_second()),
-        }
-    }
-    let status = client::set(&args.interface, settings)?;
+    let status = client::set(&args.interface, settings(&args.set))?;
     text::say!("{} now: {}.", status.interface, directions(&status));
     Ok(ExitCode::SUCCESS)
 }
@@ -283,11 +279,17 @@ fn autorate(args: &Up) -> anyhow::Result<Option<autorate::Config>> {
         }
         Ok(Some((least, most)))
     };
+    if args.no_tcp && args.no_calls && args.reflector.is_empty() {
+        bail!(
+            "--no-tcp and --no-calls leave no source of delay: leave one of them out, or name a host to probe, --reflector 192.0.2.1"
+        );
+    }
     Ok(Some(autorate::Config {
         upload: bounds(args.rate, args.rate_range, "rate")?,
         download: bounds(args.down, args.down_range, "down")?,
         reflectors: args.reflector.clone(),
         tcp: !args.no_tcp,
+        calls: !args.no_calls,
     }))
 }
 
@@ -332,35 +334,10 @@ fn disciplines() -> String {
     )
 }
 
-/// The limits asked for, or those that the rate gives: T. Bonald, L. Muscariello, N. Ostallo, ICC 2011,
-/// section III.B, names 50 to 200 full packets. 200 ms of the rate lie in that range for 3 to 12 Mbit/s:
-/// a deep buffer keeps a stream that stalls for a moment below the downloads. Above 240 Mbit/s 200 packets
-/// are less than the 10 ms that TCP needs at the round trips of a good access line.
+/// The limits asked for, or those that the rate gives.
 fn limits(asked: &[Limit], rate: Rate, framing: Framing, mtu: u32) -> Limits {
-    const FLOWS: u32 = 1024;
-    let packets_in = |time| (rate * time).get() / 1500;
-    let packets = packets_in(Duration::from_millis(200)).clamp(50, 200);
-    let packets = packets.max(packets_in(Duration::from_millis(10)));
-    let mut packets = u32::try_from(packets).unwrap_or(u32::MAX).min(1 << 20);
-    let mut bytes = None;
-    for limit in asked {
-        match *limit {
-            Limit::Packets(n) => packets = n,
-            Limit::Bytes(n) => bytes = Some(n),
-        }
-    }
-    if bytes.is_some() && !asked.iter().any(|limit| matches!(limit, Limit::Packets(_))) {
-        // The limit that was asked for is the one that counts: small packets fit it too.
-        packets = u32::try_from(bytes.map_or(0, Bytes::get) / 64).unwrap_or(u32::MAX);
-        packets = packets.clamp(1, 1 << 20);
-    }
-    let largest = framing.wire(Bytes::new(u64::from(mtu.max(1500)))).get();
-    let all = u64::from(packets).saturating_mul(largest);
-    Limits {
-        packets,
-        bytes: bytes.unwrap_or(Bytes::new(all.min(u64::from(u32::MAX)))),
-        flows: FLOWS,
-    }
+    let asked = asked.iter().copied().fold(Limit::default(), Limit::and);
+    asked.on(rate, framing, mtu)
 }
 
 #[cfg(test)]
@@ -458,7 +435,9 @@ mod tests {
         let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000);
         assert_eq!(config.upload, Some((mbit(4), mbit(40))));
         assert_eq!(config.download, Some((mbit(30), mbit(60))));
-        assert!(config.tcp && config.reflectors.len() == 1);
+        assert!(config.tcp && config.calls && config.reflectors.len() == 1);
+        let config = asked("--autorate --no-tcp").unwrap().autorate.unwrap();
+        assert!(!config.tcp && config.calls);
         assert_eq!(asked("").unwrap().autorate, None);
         for (line, said) in [
             (
@@ -471,26 +450,12 @@ mod tests {
             ),
             ("--autorate --rate-range 30mbit", "write 5mbit..40mbit"),
             ("--rate-range 3mbit..30mbit", "--autorate"),
-            ("--autorate --no-tcp", "--reflector"),
+            ("--autorate --no-tcp --no-calls", "--reflector 192.0.2.1"),
+            ("--no-calls", "--autorate"),
         ] {
             let error = asked(line).unwrap_err().to_string();
             assert!(error.contains(said), "{line}: {error}");
         }
-    }
-
-    fn default_packets(rate: &str) -> u32 {
-        let rate = rate.parse().unwrap();
-        limits(&[], rate, Framing::default(), 1500).packets
-    }
-
-    #[test]
-    fn the_default_limit_follows_the_rate_between_50_and_200_packets() {
-        assert_eq!(default_packets("640kbit"), 50);
-        assert_eq!(default_packets("10mbit"), 166);
-        assert_eq!(default_packets("20mbit"), 200);
-        assert_eq!(default_packets("100mbit"), 200);
-        // 10 ms at 1 Gbit/s.
-        assert_eq!(default_packets("1gbit"), 833);
     }
 
     /// The reader of the file knows neither the programs nor the maps of the kernel.

@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::sync::mpsc;
 
 use super::service::Service;
 use super::*;
@@ -11,25 +10,14 @@ use super::*;
 /// A modem and a server behind it: here 10.9.0.1, the modem 10.9.0.2, the server 10.9.1.2 to 10.9.1.4.
 pub struct Line {
     modem: Far,
-    server: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+    server: Far,
 }
 
 impl Line {
     /// A link of `up` and `down` Mbit/s, with a FIFO of 300 ms in each direction.
     pub fn new(up: u32, down: u32) -> Self {
-        let modem = Far::new();
-        let (jobs, todo) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
-        let (ready, readies) = mpsc::channel();
-        thread::spawn(move || {
-            // SAFETY: only this thread's network namespace changes.
-            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
-            // SAFETY: no arguments, and it cannot fail.
-            ready.send(unsafe { libc::syscall(libc::SYS_gettid) }).ok();
-            for job in todo {
-                job();
-            }
-        });
-        let tid = readies.recv().expect("the server's namespace");
+        let (modem, server) = (Far::new(), Far::alone());
+        let tid = server.tid;
         modem.run(move || {
             ip("link add behind type veth peer name server");
             ip(&format!("link set server netns {tid}"));
@@ -37,11 +25,7 @@ impl Line {
             ip("link set behind up");
             std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
         });
-        let line = Self {
-            modem,
-            server: jobs,
-        };
-        line.at_server(|| {
+        server.run(|| {
             ip("link set lo up");
             for n in 2..5 {
                 ip(&format!("addr add 10.9.1.{n}/24 dev server"));
@@ -50,6 +34,7 @@ impl Line {
             ip("route add default via 10.9.1.1");
         });
         ip("route add 10.9.1.0/24 via 10.9.0.2");
+        let line = Self { modem, server };
         line.rates("add", up, down);
         line
     }
@@ -71,16 +56,16 @@ impl Line {
     }
 
     pub fn at_server<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> T {
-        let (answer, answers) = mpsc::channel();
-        let job = move || {
-            answer.send(f()).ok();
-        };
-        self.server.send(Box::new(job)).expect("the server lives");
-        answers.recv().expect("the server answers")
+        self.server.run(f)
     }
 
     /// Two downloads and an upload without end, of the kernel's TCP; they end with the process.
     fn load(&self) {
+        self.load_with(b"ddu");
+    }
+
+    /// A download for each `d`, and an upload for each `u`.
+    fn load_with(&self, words: &[u8]) {
         let address: SocketAddr = "10.9.1.2:5001".parse().unwrap();
         let listener = self.at_server(move || TcpListener::bind(address).unwrap());
         loss_based(&listener);
@@ -97,7 +82,7 @@ impl Line {
                 });
             }
         });
-        for word in [b'd', b'd', b'u'] {
+        for &word in words {
             let mut stream = TcpStream::connect(address).unwrap();
             loss_based(&stream);
             stream.write_all(&[word]).unwrap();
@@ -182,12 +167,12 @@ fn file(keys: &str) -> String {
 /// Shares of the link's rate.
 const NEAR_THE_LINKS: std::ops::RangeInclusive<f64> = 0.85..=1.05;
 
-/// Downloads and an upload before a link that has its rate, less than half of it then, and its rate again.
-fn follows_a_link(keys: &str, directions: &[usize]) -> (Line, Service) {
+/// Traffic before a link that has its rate, less than half of it then, and its rate again.
+fn follows_a_link(keys: &str, directions: &[usize], load: impl FnOnce(&Line)) -> (Line, Service) {
     let line = Line::new(8, 24);
     let service = Service::start(&file(keys));
     service.shapes("near", 5_000_000);
-    line.load();
+    load(&line);
     let reaches = |what, rates| follows(directions, what, rates, NEAR_THE_LINKS);
     let up = reaches("the rates rise to the link's", [8.0, 24.0]);
     line.set(4, 10);
@@ -197,10 +182,11 @@ fn follows_a_link(keys: &str, directions: &[usize]) -> (Line, Service) {
     let told = autorate();
     let [cpu, seconds] = ["cpu_seconds", "seconds"].map(|key| told[key].as_f64().unwrap());
     println!(
-        "autorate {keys:?}: up {up:.1?}, down {down:.1?}, up again {again:.1?}; {:.2} % of a processor, {} samples, {} of TCP",
+        "autorate {keys:?}: up {up:.1?}, down {down:.1?}, up again {again:.1?}; {:.2} % of a processor, {} samples, {} of TCP, {} of calls",
         cpu / seconds * 100.0,
         told["samples"],
-        told["tcp_samples"]
+        told["tcp_samples"],
+        told["call_samples"]
     );
     assert!(cpu / seconds < 0.01, "{told:#}");
     (line, service)
@@ -220,7 +206,7 @@ fn rates_follow_a_link_by_reflectors_and_the_page_and_metrics_tell_why() {
     }
     let reflectors =
         "reflectors = [\"10.9.1.2\", \"10.9.1.77\", \"10.9.1.3\", \"10.9.1.4\"]\ntcp = false\n";
-    let (_line, service) = follows_a_link(reflectors, &[0, 1]);
+    let (_line, service) = follows_a_link(reflectors, &[0, 1], Line::load);
     // One of them does not answer: it is asked seldom from then on.
     until("a silent reflector", || {
         (autorate()["reflectors"][1]["is_silent"] == true).then_some(())
@@ -252,10 +238,41 @@ fn a_download_follows_a_link_by_the_timestamps_of_tcp_alone() {
         return;
     }
     // Acknowledgements of the one upload are too few at times: then its rate stays.
-    let (_line, _service) = follows_a_link("reflectors = []\n", &[1]);
+    let (_line, _service) = follows_a_link("reflectors = []\n", &[1], Line::load);
     let told = autorate();
     assert!(told["connections"].as_u64() >= Some(3), "{told:#}");
     assert!(told["tcp_samples"].as_u64() > Some(20), "{told:#}");
+}
+
+/// A program of ours that runs until it is dropped.
+fn runs(line: &str) -> Up {
+    Up(makeway(line).stdout(Stdio::null()).spawn().unwrap())
+}
+
+#[test]
+fn an_upload_follows_a_link_by_the_feedback_of_a_call_alone() {
+    if !inside_in_real_time("autorate::an_upload_follows_a_link_by_the_feedback_of_a_call_alone") {
+        return;
+    }
+    let mut call = Vec::new();
+    let (_line, _service) = follows_a_link("tcp = false\n", &[0], |line| {
+        call.push(line.at_server(|| runs("recv 10.9.1.2:5004")));
+        call.push(runs("send 10.9.1.2:5004 --rate 1mbit"));
+        line.load_with(b"u");
+    });
+    let told = autorate();
+    assert_eq!(told["calls"], 1, "{told:#}");
+    assert!(told["call_samples"].as_u64() > Some(50), "{told:#}");
+    assert_eq!(told["tcp_samples"], 0, "{told:#}");
+    // Without a sample the download stays at its first rate.
+    assert_eq!(rates()[1], 10.0);
+    let (ok, text) = say("status near");
+    assert!(ok && text.contains("feedback of 1 calls"), "{text}");
+    // Of a call that has ended the path is none.
+    drop(call);
+    until("the end of the call", || {
+        (autorate()["calls"] == 0).then_some(())
+    });
 }
 
 #[test]
@@ -267,7 +284,9 @@ fn without_a_sample_rates_stay_and_by_hand_they_change() {
     let service = Service::start(&file("reflectors = [\"10.9.1.77\"]\ntcp = false\n"));
     let pid = service.shapes("near", 5_000_000);
     line.load();
-    service.says("no answer of a reflector and no TCP timestamp for 10 s: rates stay");
+    service.says(
+        "no answer of a reflector, no TCP timestamp and no feedback of a call for 10 s: rates stay",
+    );
     assert_eq!(rates(), [5.0, 10.0]);
     let (ok, said) = say("up near --set down=12mbit");
     assert!(ok, "{said}");

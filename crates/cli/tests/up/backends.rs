@@ -74,6 +74,13 @@ pub fn lives(far: &Far, backend: &str, discipline: &str) {
     });
     let told: Vec<_> = told.collect();
     assert_eq!(told, [("egress", 8_000_000), ("ingress", 9_000_000)]);
+    let has_connections = Path::new("/sys/module/nf_conntrack").exists();
+    let source = match (backend, has_connections) {
+        ("bpf", true) => "connections",
+        ("bpf", false) => "packets: nf_conntrack is not loaded",
+        _ => "",
+    };
+    assert!(both.iter().all(|one| one["nat"] == source), "{first:#}");
 
     let (here, there) = (UdpSocket::bind("10.9.0.1:4001").unwrap(), far.udp(4001));
     // Four packets of 1020 B after the first take 4.1 ms, and 3.6 ms.

@@ -3,6 +3,7 @@
 //! no such kernel is to be had, it says so and is skipped.
 
 mod boot;
+mod changes;
 mod state;
 mod traffic;
 
@@ -50,6 +51,26 @@ fn the_qdiscs_of_the_kernel_pass_the_test_of_all_backends() {
     );
     assert!(say("up near --set rate=6mbit").0);
     assert_eq!(egress("rate_bps"), 6_000_000);
+    assert!(say("up near --set overhead=38 --set cells=atm").0);
+    let shown = tc("qdisc show dev near");
+    for part in [
+        "qdisc cake 4d57: root",
+        "bandwidth 6Mbit",
+        " atm overhead 38",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    for (set, refused) in [
+        ("limit=64kB", "a limit is not in the kernel's cake"),
+        (
+            "discipline=fq",
+            "the discipline fq is not in the kernel's cake",
+        ),
+    ] {
+        let (ok, said) = say(&format!("up near --set mpu=84 --set {set}"));
+        assert!(!ok && said.contains(refused), "{said}");
+    }
+    assert_eq!(egress("mpu"), 0);
     for (options, refused) in [
         (
             "--discipline fq",
@@ -119,9 +140,6 @@ fn the_kernel_shapes_and_goes_on_without_a_process() {
         (10.0..20.0).contains(&goes_on) && (2.0..4.0).contains(&slower),
         "{goes_on} {slower}"
     );
-    let (ok, said) = say("up near --set discipline=fifo");
-    assert!(!ok && said.contains("another qdisc"), "{said}");
-
     // The next one takes over.
     let kind = tc("qdisc show dev near");
     let again = Up::start("up near --discipline fifo --rate 6mbit");
@@ -222,10 +240,6 @@ fn what_was_there_is_restored_or_left_alone() {
     let before = shown();
     let refused = [
         (" --discipline sqf", "could not be restored"),
-        (
-            " --discipline hier --weight 10.0.0.1=2",
-            "does not support --weight",
-        ),
         (
             " --discipline sqf --tickets 100",
             "does not support writing tags on packets",

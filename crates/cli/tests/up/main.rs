@@ -5,6 +5,7 @@
 
 mod autorate;
 mod backends;
+mod behind;
 #[path = "../../../gateway/tests/common/mod.rs"]
 mod common;
 mod crash;
@@ -14,6 +15,8 @@ mod faults;
 mod guest;
 mod hostile;
 mod idle;
+#[path = "../../../gateway/tests/common/masqueraded.rs"]
+mod masqueraded;
 mod metrics;
 mod overload;
 mod service;
@@ -323,6 +326,9 @@ fn a_change_under_traffic_loses_nothing() {
         }
     });
     for change in [
+        "limit=900packets",
+        "mpu=64",
+        "drop_from=tail",
         "rate=3mbit",
         "discipline=fq",
         "discipline=pfq",
@@ -476,6 +482,40 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
     assert!(
         !ok && said.contains("start it again with --tickets"),
         "{said}"
+    );
+    // One that is refused keeps the others from being done.
+    for (refused, right) in [
+        ("quantum=1B", "write a size from 64B"),
+        ("red.max=7", "makeway has no parameter `red.max`"),
+        ("limit=5000packets", "start it again with --limit"),
+        ("discipline=csfq", "csfq cannot run here"),
+    ] {
+        let (ok, said) = say(&format!(
+            "up near --set rate=5mbit --set limit=60packets --set overhead=38 --set {refused}"
+        ));
+        assert!(!ok && said.contains(right), "{refused}: {said}");
+        assert_eq!(
+            (egress("rate_bps"), egress("limit_packets")),
+            (20_000_000, 200)
+        );
+    }
+    let (ok, said) = say(
+        "up near --set limit=60packets --set overhead=38 --set cells=ptm --set weight=10.9.0.1=3 --set quantum=3000B",
+    );
+    assert!(ok && said.contains("limit 60 packets"), "{said}");
+    let now = status()["directions"][0].clone();
+    assert_eq!(
+        (&now["overhead"], &now["cells"]),
+        (&38.into(), &"ptm".into())
+    );
+    assert_eq!(now["weights"], serde_json::json!({ "10.9.0.1": 3 }));
+    assert_eq!(now["parameters"], serde_json::json!({ "quantum": "3000B" }));
+    let (ok, said) = say("up near --set limit=default --set weight=10.9.0.1=1 --set quantum=");
+    assert!(ok && said.contains("limit 200 packets"), "{said}");
+    let now = status()["directions"][0].clone();
+    assert_eq!(
+        (&now["weights"], &now["parameters"]),
+        (&serde_json::json!({}), &serde_json::json!({}))
     );
     assert_eq!(egress("rate_bps"), 20_000_000);
     drop(running);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use makeway_gateway::rules::{self, Direction};
+use serde_json::json;
 
 use super::*;
 
@@ -281,17 +282,42 @@ fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
         signal(service.child.id() as i32, libc::SIGHUP);
         assert_eq!(service.shapes("near", rate * 1_000_000), pid);
     }
+    // All but keys, backend and directions are changed by the process that runs.
+    for (n, (key, field, value)) in [
+        ("limit = \"150 packets\"", "limit_packets", json!(150)),
+        ("link = \"docsis\"", "overhead", json!(18)),
+        (
+            "weights = { \"10.9.0.1\" = 2 }",
+            "weights",
+            json!({ "10.9.0.1": 2 }),
+        ),
+        (
+            "parameters = { \"quantum\" = \"3000B\" }",
+            "parameters",
+            json!({ "quantum": "3000B" }),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        load.goes_on();
+        let rate = 12 + n as u64;
+        let text = NEAR.replace("8mbit", &format!("{rate}mbit"));
+        service.reads(&format!("{text}{key}\n"));
+        assert_eq!(service.shapes("near", rate * 1_000_000), pid);
+        assert_eq!(status()["directions"][0][field], value);
+    }
     load.goes_on();
     let (sent, arrived) = load.ends();
     assert_eq!(sent, arrived, "{}{}", service.said(), counted(&far));
-    println!("three reloads: {arrived} of {sent} packets");
+    println!("seven reloads: {arrived} of {sent} packets");
 
     // A change of the file is seen without a signal; one with an error is refused as a whole.
     let wrong = "[interface.lo]\nupload = 3\n";
     service.reads(&format!("{}{wrong}", NEAR.replace("8mbit", "2mbit")));
     service.says("makeway.toml:5: `interface.lo.upload` is 3");
     service.says("all stays as it was");
-    assert_eq!(service.shapes("near", 11_000_000), pid);
+    assert_eq!(service.shapes("near", 15_000_000), pid);
     service.reads("# [interface.near]\n");
     service.says("names no interface; all stays as it was");
     service.reads(&NEAR.replace("8mbit", "6mbit"));

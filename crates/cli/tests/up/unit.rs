@@ -74,10 +74,10 @@ pub fn with_unit(guest: Vm<'_>) -> (Vm<'_>, bool) {
 }
 
 /// A systemd that is the first process of a namespace.
-struct Systemd(Child);
+pub struct Systemd(Child);
 
 impl Systemd {
-    fn start() -> Self {
+    pub fn start() -> Self {
         for folder in ["/usr/local/bin", "/usr/lib/systemd", "/var/tmp", "/var/lib"] {
             fs::create_dir_all(folder).unwrap();
         }
@@ -108,7 +108,7 @@ impl Systemd {
     }
 
     /// Runs `systemctl`; what it printed.
-    fn ctl(&self, line: &str) -> String {
+    pub fn ctl(&self, line: &str) -> String {
         let output = inside_of("/bin/systemctl", line).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         let unit = fs::read_to_string(SAID).unwrap_or_default();
@@ -154,7 +154,7 @@ fn inside_of(program: &str, line: &str) -> Command {
 }
 
 /// As `makeway status` tells it; `None` if none runs.
-fn status_now() -> Option<Value> {
+pub fn status_now() -> Option<Value> {
     let output = inside_of("/bin/makeway", "status near --json")
         .output()
         .unwrap();

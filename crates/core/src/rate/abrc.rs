@@ -12,7 +12,7 @@
 //! | T_UDP, T_mix | `shortest` of [`Report::Arrivals`], which [`Alone`] and [`Gaps`](super::gaps::Gaps) say; its `interval` for each packet |
 //! | B_UDP, B_TCP, B_T | [`Abrc::occupancy`], [`Abrc::others`], [`Abrc::target`], in [`Unit`]s |
 //! | BW_i, BW*_(i+1), S_(i+1) | `throughput`, [`Smoothing`], `rate`, in units per second |
-//! | "two UDP packets will be transmitted in succession" | by chance, or [`AbrcParams::pair`] |
+//! | "two UDP packets will be transmitted in succession" | by chance, or [`AbrcParams::pair`], [`AbrcParams::pair_each`] |
 //!
 //! Not defined by the paper, and chosen here:
 //! - **Start.** Equation (8) adds B_T / t an interval to a stream that has an empty queue before it, which takes minutes to fill a
@@ -23,18 +23,26 @@
 //! - **Too little data.** A sender that sent less than nine tenths of what it might does not lower its rate for that, as long as it
 //!   holds no more than B_T: (8) would take what it did not send for what the link does not carry. Nor does one that has sent
 //!   nothing since the last report when no other comes. RFC 5348 §4.4 and RFC 7661 are the pattern.
-//! - **Bounds.** The rate of (8) is at least one packet in an interval, so that there is a packet to report on; B_T is at most
+//! - **Pairs.** Evenly paced packets of a small stream never follow one another in the queue, so T_UDP seems to be the time of two packets
+//!   or more, and the stream gets less than k_T. So of each [`AbrcParams::pair_each`] packets two leave at once.
+//! - **Path.** (4) counts the packets on the path beside those in the queue, and step 3 of section 3 then holds five packets in an RTT. So the
+//!   least B_T is five packets and a part of those that leave in the least RTT of the last one or two [`SPAN`]s of reports
+//!   ([`Path::Least`]): all of them where RTTs stay near the least, so that nothing waits, else our share of the packets that leave the
+//!   queue, T_UDP / T_mix. A queue that others fill makes the least RTT too long; the share keeps this error small. (4), (7) and (8)
+//!   stay as they are: both sides of (7) grow by the path, and k_T is met.
+//! - **Bounds.** The rate of (8) is at least one packet in an interval, so that there is a packet to report on; (3) is at most
 //!   [`AbrcParams::most`], so that an absurd T_UDP does no harm.
 
+mod params;
 mod receiver;
 
 use super::sent::SentLog;
-use super::{Feedback, FeedbackError, RateController, Report, Start};
-use crate::param::{Choice, Hundredths, Ranged, Visitor, flag};
-use crate::units::{Duration, Fraction, Instant, Rate};
+use super::{Feedback, FeedbackError, RateController, Report};
+use crate::units::{Duration, Instant, Rate};
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;
 
+pub use params::{AbrcParams, Alone, Leaving, Path, Smoothing, Unit};
 pub use receiver::AbrcReceiver;
 
 /// Intervals without a report before the rate is halved, and without a packet before the receiver rests.
@@ -43,158 +51,16 @@ const SILENT: u64 = 3;
 /// A sender that sends less of what it might is limited by its data.
 const LIMITED: f64 = 0.9;
 
+/// Reports after which the least RTT is sought anew, so that a path that becomes longer is followed. Chosen by us.
+const SPAN: u64 = 60;
+
+/// An RTT is near the least if it is longer by no more than this number of T_UDP: the two packets of a pair, and some jitter. Nothing
+/// waits after this number of such reports in a row. Both chosen by us.
+const NEAR: f64 = 1.5;
+const IDLE: u32 = 3;
+
 /// The longest time between packets, in seconds.
 const SLOWEST: f64 = 64.0;
-
-/// Unit of occupancies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
-    /// Packets, as if all were of one length.
-    #[default]
-    Packets,
-    /// Bytes of payload (footnote 1 of the paper).
-    Bytes,
-}
-
-/// How the throughput of the next interval, BW*, is foretold (section 2.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Smoothing {
-    /// Throughput of the last interval.
-    #[default]
-    Last,
-    /// The mean of this number of last values, 1 to [`Smoothing::MOST`].
-    Mean(u8),
-    /// A moving average with this weight for the last.
-    Exponential(Fraction),
-}
-
-impl Smoothing {
-    /// Intervals that a mean is of, at most.
-    pub const MOST: usize = 16;
-    /// A moving average with a weight of a quarter for the last.
-    pub const QUARTER: Self = Self::Exponential(Fraction::ratio(1, 4));
-}
-
-/// The receiver's estimate of T_UDP, the time of a packet that finds no other before it (section 2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Alone {
-    /// The shortest time between two packets so far, as the paper has it. Where stations draw a backoff it is that of the luckiest.
-    Shortest,
-    /// The mean of the times of two packets in succession ([`Gaps`](super::gaps::Gaps)): the recent ones, and not those that only
-    /// few are as short as.
-    #[default]
-    Pairs,
-}
-
-/// Packets that count as having left the access point, for BW and T_mix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leaving {
-    /// Received packets, as in the paper. Packets lost by the radio then seem to wait for ever.
-    Received,
-    /// Packets by sequence numbers, received or lost behind the queue.
-    #[default]
-    Numbered,
-}
-
-/// Parameters of ABRC's two halves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AbrcParams {
-    /// k_T in hundredths: this stream's rate by that of all others.
-    pub share: u32,
-    /// t, between reports; not zero.
-    pub interval: Duration,
-    /// Reports between updates of B_T, at least 1.
-    pub retarget: u32,
-    /// The least B_T, in packets.
-    pub floor: u32,
-    /// The largest B_T, in packets.
-    pub most: u32,
-    /// BW*.
-    pub smoothing: Smoothing,
-    /// T_UDP.
-    pub alone: Alone,
-    /// alpha T_ACK / T_TCP of (5): what acknowledgements on the same radio add to each packet of others. The paper leaves it out.
-    pub acks: Fraction,
-    /// BW and T_mix.
-    pub leaving: Leaving,
-    /// Unit of occupancies.
-    pub unit: Unit,
-    /// Resolution of the sender's timer, at most 1 s: a sender that is late by it makes up for the packets of that time.
-    pub granularity: Duration,
-    /// The first two packets after each report leave at once, so that T_UDP is seen where evenly spaced packets never follow one
-    /// another in the queue.
-    pub pair: bool,
-    /// The rate at first, in payload.
-    pub first: Rate,
-    /// The longest payload of a packet, in bytes, at least 1.
-    pub largest: u32,
-    /// Packets whose departures the sender remembers at first, at least 1: more at high rates ([`SentLog`]).
-    pub remembered: u32,
-    /// Knowledge of the path; its rate stands for `first`.
-    pub start: Option<Start>,
-}
-
-impl Default for AbrcParams {
-    /// As much as all others; the paper's 1 s, 3 reports, 5 packets and BW* = BW (section 3). Chosen by us: 1000 packets at most,
-    /// 1 Mbit/s at first, packets of 1400 bytes at most, 4096 of them; and choices that are nearer to k_T than the paper's own
-    /// ([`AbrcParams::printed`]), with an acknowledgement for two packets which takes 0.3 of their time at 802.11b's 11 Mbit/s.
-    fn default() -> Self {
-        Self {
-            alone: Alone::Pairs,
-            acks: Fraction::ratio(15, 100),
-            leaving: Leaving::Numbered,
-            ..Self::printed()
-        }
-    }
-}
-
-impl AbrcParams {
-    /// Shows the parameters to `visit`.
-    #[rustfmt::skip]
-    pub(super) fn fields(&mut self, visit: &mut Visitor<'_>) {
-        let intervals = Duration::from_millis(10)..=Duration::from_secs(60);
-        let rates = Rate::from_bps(1000)..=Rate::from_bps(1_000_000_000_000);
-        let alone = &[("pairs", Alone::Pairs), ("shortest", Alone::Shortest)];
-        let leaving = &[("numbered", Leaving::Numbered), ("received", Leaving::Received)];
-        let units = &[("packets", Unit::Packets), ("bytes", Unit::Bytes)];
-        let smoothings = &[("last", Smoothing::Last), ("mean", Smoothing::Mean(4)), ("exponential", Smoothing::QUARTER)];
-        let granularity = Duration::ZERO..=Duration::from_secs(1);
-        visit("k", "rate of this stream by that of all others in the same queue", &mut Hundredths(&mut self.share, 1..=10_000));
-        visit("interval", "time between reports", &mut Ranged(&mut self.interval, intervals));
-        visit("retarget", "reports between updates of the target", &mut Ranged(&mut self.retarget, 1..=1000));
-        visit("floor", "packets in the queue at least", &mut Ranged(&mut self.floor, 1..=1000));
-        visit("first", "rate at the start", &mut Ranged(&mut self.first, rates));
-        visit("t_udp", "the receiver's estimate of the time of a packet alone: the mean of packets in succession, or the shortest", &mut Choice(&mut self.alone, alone));
-        visit("acks", "time that acknowledgements on the same radio add to a packet of TCP; 0 where they take another path", &mut Ranged(&mut self.acks, Fraction::default()..=Fraction::ONE));
-        visit("leaving", "whether packets lost behind the queue have left it (`numbered`) or wait there (`received`)", &mut Choice(&mut self.leaving, leaving));
-        visit("unit", "unit of occupancies", &mut Choice(&mut self.unit, units));
-        visit("smoothing", "the throughput expected of the next interval: that of the last one, the mean of the last four, or a moving average with a weight of a quarter", &mut Choice(&mut self.smoothing, smoothings));
-        visit("pair", "the first two packets after each report leave at once, for T_UDP", &mut flag(&mut self.pair));
-        visit("granularity", "resolution of the sender's timer: packets of that time are made up for", &mut Ranged(&mut self.granularity, granularity));
-    }
-
-    /// T_UDP, BW and (7) as the paper prints them; the rest as by default.
-    pub fn printed() -> Self {
-        Self {
-            alone: Alone::Shortest,
-            acks: Fraction::default(),
-            leaving: Leaving::Received,
-            share: 100,
-            interval: Duration::from_secs(1),
-            retarget: 3,
-            floor: 5,
-            most: 1000,
-            smoothing: Smoothing::Last,
-            unit: Unit::Packets,
-            granularity: Duration::ZERO,
-            pair: false,
-            first: Rate::from_bps(1_000_000),
-            largest: 1400,
-            remembered: 4096,
-            start: None,
-        }
-    }
-}
 
 /// Streams that together ask for all of a link or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -234,6 +100,8 @@ pub struct Abrc {
     mean: f64,
     rate: f64,
     starting: bool,
+    /// B_T of (3), without its least.
+    share: f64,
     target: f64,
     others: f64,
     occupancy: f64,
@@ -250,6 +118,10 @@ pub struct Abrc {
     /// Packets up to the highest that was received, and their bytes.
     passed: (u64, u64),
     rtt: Option<Duration>,
+    /// The least RTT of this span of reports, and of the last one.
+    least: [Option<Duration>; 2],
+    /// Reports in a row whose RTT was near the least.
+    near: u32,
     /// When the last packet should have left, and its units.
     nominal: Option<(Instant, f64)>,
     /// Whether the next packet is the first of a pair, and the units of one that was.
@@ -266,6 +138,7 @@ impl Abrc {
             mean: f64::from(params.largest.max(1)),
             rate: 0.0,
             starting: true,
+            share: 0.0,
             target: 0.0,
             others: 0.0,
             occupancy: 0.0,
@@ -278,6 +151,8 @@ impl Abrc {
             since: None,
             passed: (0, 0),
             rtt: None,
+            least: [None; 2],
+            near: 0,
             nominal: None,
             pair: (params.pair, 0.0),
             timer: None,
@@ -358,6 +233,32 @@ impl Abrc {
         })
     }
 
+    /// Notes an RTT; the least of the last one or two spans.
+    fn least_rtt(&mut self, sample: Duration) -> Duration {
+        if self.reports.is_multiple_of(SPAN) {
+            self.least = [None, self.least[0]];
+        }
+        let [this, last] = self.least;
+        let this = this.map_or(sample, |least| least.min(sample));
+        self.least[0] = Some(this);
+        last.map_or(this, |last| last.min(this))
+    }
+
+    /// Units that would be on the path without any queue, of those sent after the last packet reported: they left within the least RTT
+    /// before the report, of which the receiver held the packet for `held`.
+    fn on_path(&self, now: Instant, held: Duration, least: Duration) -> f64 {
+        if self.params.path == Path::None {
+            return 0.0;
+        }
+        let last = self.sent.last_by(now - held - least);
+        let left = last.map_or((0, 0), |(sequence, packet)| (sequence + 1, packet.total));
+        let queued = match self.params.unit {
+            Unit::Packets => left.0.saturating_sub(self.passed.0),
+            Unit::Bytes => left.1.saturating_sub(self.passed.1),
+        };
+        (self.occupancy - queued as f64).max(0.0)
+    }
+
     fn restart_timer(&mut self, now: Instant, intervals: u64) {
         self.timer = Some(now + self.params.interval * intervals);
     }
@@ -387,15 +288,13 @@ impl RateController for Abrc {
             .next_send()
             .map_or(now, |next| next.max(least).min(now));
         // The second packet of a pair waits for nothing, the one after it for both.
-        self.pair = match self.pair {
-            (true, _) => {
-                self.nominal = Some((nominal, 0.0));
-                (false, units)
-            }
-            (false, owed) => {
-                self.nominal = Some((nominal, units + owed));
-                (false, 0.0)
-            }
+        let (after_report, owed) = self.pair;
+        let each = u64::from(self.params.pair_each);
+        let is_due = owed == 0.0 && each > 0 && sequence.is_multiple_of(each);
+        let all = units + owed;
+        (self.nominal, self.pair) = match after_report || is_due {
+            true => (Some((nominal, 0.0)), (false, all)),
+            false => (Some((nominal, all)), (false, 0.0)),
         };
         if self.timer.is_none() {
             self.restart_timer(now, SILENT);
@@ -435,6 +334,7 @@ impl RateController for Abrc {
         self.last = Some(this);
         self.reported = reported;
         self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+        let least = self.least_rtt(sample);
 
         let limited = self.limited_by_data(now);
         self.since = Some((now, self.sent()));
@@ -456,26 +356,41 @@ impl RateController for Abrc {
         // (4)
         self.occupancy = sent_since as f64;
         self.note_throughput(throughput / length);
-        // (7), where T_mix is the interval for each packet of it.
-        self.others = match shortest {
+        let path = self.on_path(now, feedback.held, least);
+        // (7), where T_mix is the interval for each packet of it; and our part of the packets that leave.
+        let (others, part) = match shortest {
             Some(shortest) if left.0 > 0.0 => {
                 let mixed = length / left.0;
                 let alone = shortest.as_secs_f64();
                 let other = alone * (1.0 + self.params.acks.as_f64());
-                ((mixed - alone) / other * self.occupancy).max(0.0)
+                let others = (mixed - alone) / other * self.occupancy;
+                (others.max(0.0), (alone / mixed).min(1.0))
             }
-            _ => 0.0,
+            _ => (0.0, 1.0),
+        };
+        self.others = others;
+        let is_near = shortest.is_some_and(|alone| {
+            let longer = sample.as_secs_f64() - least.as_secs_f64();
+            longer <= NEAR * alone.as_secs_f64()
+        });
+        self.near = if is_near {
+            self.near.saturating_add(1)
+        } else {
+            0
         };
         let unit = self.packet();
         let due = u64::from(self.params.retarget.max(1));
         // An interval in which nothing left says nothing of others.
         if left.0 > 0.0 && self.reports.is_multiple_of(due) {
-            // (3), and step 3 of section 3.
-            let target = f64::from(self.params.share) / 100.0 * self.others;
-            let floor = f64::from(self.params.floor) * unit;
-            self.target = target.min(f64::from(self.params.most) * unit).max(floor);
+            // (3)
+            let share = f64::from(self.params.share) / 100.0 * self.others;
+            self.share = share.min(f64::from(self.params.most) * unit);
         }
-        let standing = self.occupancy >= f64::from(self.params.floor) * unit;
+        // Step 3 of section 3.
+        let queue = f64::from(self.params.floor) * unit;
+        let credit = if self.near >= IDLE { 1.0 } else { part };
+        self.target = self.share.max(queue + path * credit);
+        let standing = self.occupancy - path >= queue;
         self.starting &= !standing && (limited || self.throughput[0] >= 0.9 * self.rate);
         let t = self.params.interval.as_secs_f64();
         // (8)

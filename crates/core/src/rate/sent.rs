@@ -90,6 +90,20 @@ impl SentLog {
         Ok(self.ring[self.index_of(sequence)])
     }
 
+    /// The last packet of those remembered that had left by `at`, and its number.
+    pub fn last_by(&self, at: Instant) -> Option<(u64, SentPacket)> {
+        let (mut from, mut to) = (self.oldest(), self.next);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            match self.ring[self.index_of(middle)].at <= at {
+                true => from = middle + 1,
+                false => to = middle,
+            }
+        }
+        let last = from.checked_sub(1).filter(|last| *last >= self.oldest())?;
+        Some((last, self.ring[self.index_of(last)]))
+    }
+
     /// Payload of a packet in bytes; `None` where it or the one before it is not known.
     pub fn payload(&self, sequence: u64) -> Option<u64> {
         let total = self.packet(sequence).ok()?.total;
@@ -190,6 +204,24 @@ mod tests {
         assert_eq!(log.packet(2).map(|p| p.at), Ok(at(2)));
         assert_eq!(log.packet(4).map(|p| p.total), Ok(500));
         assert_eq!(log.packet(5), Err(FeedbackError::NotSent(5)));
+    }
+
+    #[test]
+    fn the_last_packet_that_had_left_is_found() {
+        let mut log = SentLog::new(4);
+        assert_eq!(log.last_by(at(9)), None);
+        for i in 0..6 {
+            log.push(at(10 * i), 100);
+        }
+        let last_by = |s| {
+            log.last_by(at(s))
+                .map(|(sequence, packet)| (sequence, packet.total))
+        };
+        // 0 and 1 are forgotten.
+        assert_eq!(
+            [19, 20, 39, 1000].map(last_by),
+            [None, Some((2, 300)), Some((3, 400)), Some((5, 600))]
+        );
     }
 
     #[test]

@@ -183,6 +183,17 @@ impl Law {
             largest: Bytes::ZERO,
         }
     }
+
+    /// The same with another target.
+    pub fn with_target(&self, target: Duration) -> Self {
+        Self {
+            params: CoDelParams {
+                target,
+                ..self.params
+            },
+            largest: self.largest,
+        }
+    }
 }
 
 /// CoDel's state of one queue.

@@ -195,19 +195,6 @@ impl Hier {
         }
     }
 
-    /// Gives `user` a share of `weight`, from its next turn on. May be called at any time.
-    ///
-    /// # Panics
-    /// If the weight is outside 1 to 65 536, or there is no such user.
-    pub fn set_weight(&mut self, user: UserId, weight: u32) {
-        assert!(
-            (1..=65_536).contains(&weight),
-            "weight {weight} is outside 1 to 65536"
-        );
-        let old = self.users[user.0 as usize].load;
-        self.reload(user.0, Load { weight, ..old });
-    }
-
     /// Gives `user` another load, and its place among the users by it.
     fn reload(&mut self, user: u32, new: Load) {
         let old = self.users[user as usize].load;
@@ -307,6 +294,16 @@ impl Scheduler for Hier {
 
     fn backlog(&self) -> Backlog {
         self.pool.backlog()
+    }
+
+    fn set_weight(&mut self, user: UserId, weight: u32) -> bool {
+        assert!(
+            (1..=65_536).contains(&weight),
+            "weight {weight} is outside 1 to 65536"
+        );
+        let old = self.users[user.0 as usize].load;
+        self.reload(user.0, Load { weight, ..old });
+        true
     }
 }
 

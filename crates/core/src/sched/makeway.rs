@@ -33,9 +33,13 @@
 //! most, from one in standing if it is 16 times longer; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
 //! many small packets are no small queue.
 //!
+//! CoDel's target for a bulk flow's queue is 20 ms, and doubles, to 80 ms at most, if the link idles after a drop or a mark of it ([`lift`]).
+//!
 //! Cost per packet: O(1) amortised, as for `fq-codel`; nothing looks at flows that the packet is not of.
 
+mod bulk;
 mod full;
+mod lift;
 mod meter;
 mod record;
 
@@ -46,19 +50,18 @@ use super::spec::{self, Describe, FULL_FRAME};
 use super::standing::{Class, Standing};
 use super::turns::{Turn, Turns};
 use super::{Backlog, DropFrom, Drops, Env, Limits, Needs, Scheduler};
-use crate::packet::{DropReason, Ecn, FlowId, Packet, UserId};
+use crate::packet::{DropReason, FlowId, Packet, UserId};
 use crate::param::Visitor;
-use crate::units::{Bytes, Duration, Instant};
+use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 pub(crate) use full::SHIELD;
+use lift::{IdleTime, Lift, TARGET};
 use meter::{Meter, Waiting};
 use record::Record;
 pub(crate) use record::STANDS;
 
-/// CoDel's target for a bulk flow's queue.
-const TARGET: Duration = Duration::from_millis(20);
 /// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
 /// wait, a third of new flows.
 pub(crate) const OWED_OF: u64 = 120;
@@ -145,6 +148,8 @@ pub struct Makeway {
     /// The limit in packets.
     most: u32,
     meter: Meter,
+    idle: IdleTime,
+    /// CoDel's, without a lift.
     law: Law,
     quantum: i64,
     /// Size of a packet for the drop beside its bytes.
@@ -162,6 +167,7 @@ struct FlowState {
     user: u32,
     deficit: i64,
     control: Control,
+    lift: Lift,
 }
 
 #[derive(Clone, Debug)]
@@ -212,6 +218,7 @@ impl Makeway {
             owed_others: 0,
             most: limits.packets,
             meter: Meter::default(),
+            idle: IdleTime::default(),
             law: Law::new(CoDelParams {
                 target: TARGET,
                 mtu: Some(quantum),
@@ -223,18 +230,6 @@ impl Makeway {
             slot: slot as u32,
             heaviest: 0,
         }
-    }
-
-    /// Gives `user` a share of `weight`, from its next turn on.
-    ///
-    /// # Panics
-    /// If the weight is outside 1 to 65 536, or there is no such user.
-    pub fn set_weight(&mut self, user: UserId, weight: u32) {
-        assert!(
-            (1..=65_536).contains(&weight),
-            "weight {weight} is outside 1 to 65536"
-        );
-        self.users[user.0 as usize].weight = weight;
     }
 
     /// A flow's position in the order of its class: by bytes, which decide who goes first; of bulk by size, which decides
@@ -290,12 +285,16 @@ impl Makeway {
         let state = &mut self.flows[flow as usize];
         if state.record.is_forgotten(now) {
             state.record.begin(now);
+            state.lift = Lift::default();
         }
         // A flow belongs to the user of the packet that made it active.
         if state.record.packets == 0 && !state.in_round {
             state.user = user;
         }
         state.record.account(now);
+        if self.pool.backlog().packets == 0 {
+            self.idle.end(now, self.meter.frame());
+        }
         self.meter.turn(now);
         let user = state.user;
         let mut link = self.meter.link(self.waiting > 0);
@@ -422,85 +421,6 @@ impl Makeway {
             }
         }
     }
-
-    /// Whether bulk's turn has come.
-    fn is_due(&self) -> bool {
-        let quantum = OWED_OF * self.quantum.unsigned_abs();
-        self.waiting > 0 && (self.owed >= quantum || self.owed_others >= OWED_OF * BURST)
-    }
-
-    /// The bulk flow whose turn it is.
-    fn turn(&mut self) -> Option<u32> {
-        loop {
-            let at = self.user_turns.head(self.round)?;
-            let user = &mut self.users[at as usize];
-            if user.deficit <= 0 {
-                user.deficit += self.quantum * i64::from(user.weight);
-                user.is_fresh = false;
-                self.user_turns.rotate(&mut self.round);
-                continue;
-            }
-            while let Some(at) = self.flow_turns.head(user.flows) {
-                let flow = &mut self.flows[at as usize];
-                let is_bulk = flow.record.class == Class::Bulk;
-                if is_bulk && flow.record.packets > 0 && flow.deficit > 0 {
-                    return Some(at);
-                }
-                if is_bulk && flow.record.packets > 0 {
-                    let floods = flow.record.floods();
-                    flow.deficit += if floods {
-                        self.quantum / 8
-                    } else {
-                        self.quantum
-                    };
-                } else if !is_bulk || !flow.is_fresh {
-                    flow.in_round = false;
-                    self.flow_turns.remove(&mut user.flows, at);
-                    continue;
-                }
-                // Also one that is empty after its first turn, so that nobody lives on first turns.
-                flow.is_fresh = false;
-                self.flow_turns.rotate(&mut user.flows);
-            }
-            if user.is_fresh {
-                user.is_fresh = false;
-                self.user_turns.rotate(&mut self.round);
-            } else {
-                user.in_round = false;
-                self.user_turns.remove(&mut self.round, at);
-            }
-        }
-    }
-
-    /// A packet of the bulk flow whose turn it is, as CoDel leaves it.
-    fn bulk(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
-        let flow = self.turn()?;
-        let mut control = core::mem::take(&mut self.flows[flow as usize].control);
-        let mut law = self.law.clone();
-        let mut popped = 0;
-        let pop = || {
-            if self.flows[flow as usize].record.packets == 0 {
-                return None;
-            }
-            popped += 1;
-            let pkt = self.take(now, flow);
-            Some((pkt, Bytes::new(self.pool.bytes(flow).into())))
-        };
-        // CoDel never empties a queue: there is one.
-        let pkt = control.dequeue(now, &mut law, pop, drops)?;
-        let state = &mut self.flows[flow as usize];
-        state.control = control;
-        let len = i64::from(pkt.len_u32());
-        state.deficit -= len;
-        if popped > 1 || pkt.ecn() == Ecn::Marked {
-            state.record.on_loss(now, popped - 1);
-        }
-        self.users[state.user as usize].deficit -= len;
-        let paid = OWED_OF * u64::from(pkt.len_u32());
-        self.owed = self.owed.saturating_sub(paid);
-        self.owed_others = self.owed_others.saturating_sub(paid);
-        Some(pkt)
-    }
 }
 
 impl Scheduler for Makeway {
@@ -568,6 +488,9 @@ impl Scheduler for Makeway {
             standing: self.standing,
             bulk: self.waiting,
         };
+        if waiting.all == 0 {
+            self.idle.begin(now);
+        }
         let len = pkt.len_u32().into();
         self.meter.on_departure(record.class, len, waiting);
         Some(pkt)
@@ -590,6 +513,15 @@ impl Scheduler for Makeway {
             self.flow_turns.remove(&mut user.flows, flow.0);
         }
         *state = FlowState::default();
+    }
+
+    fn set_weight(&mut self, user: UserId, weight: u32) -> bool {
+        assert!(
+            (1..=65_536).contains(&weight),
+            "weight {weight} is outside 1 to 65536"
+        );
+        self.users[user.0 as usize].weight = weight;
+        true
     }
 
     fn standing(&self, flow: FlowId) -> Option<Standing> {

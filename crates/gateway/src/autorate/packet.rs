@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that tell of delay: TCP segments with timestamps, and probes of ICMP. Reads any bytes; no clock, no socket.
+//! Packets that tell of delay: TCP segments with timestamps, datagrams of calls, and probes of ICMP. Reads any bytes; no clock, no
+//! socket.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,11 +14,12 @@ const TIMESTAMP: (u8, u8) = (13, 14);
 const ECHO_V6: (u8, u8) = (128, 129);
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const ICMP_V6: u8 = 58;
 
 /// A packet of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Seen<'a> {
     /// A segment with timestamps (RFC 7323).
     Tcp {
         connection: Connection,
@@ -27,6 +29,11 @@ pub enum Seen {
         echo: u32,
         /// Whether it carries data: then it left when its sender had some, else as an answer.
         has_data: bool,
+    },
+    /// A datagram of UDP, as far as it was read.
+    Udp {
+        connection: Connection,
+        payload: &'a [u8],
     },
     /// A probe of ours on its way out.
     Probe { to: IpAddr, number: u16 },
@@ -47,10 +54,11 @@ pub struct Connection {
 }
 
 /// Reads a packet from its network header on; `None` for one that tells nothing.
-pub fn parse(bytes: &[u8], is_outgoing: bool) -> Option<Seen> {
+pub fn parse(bytes: &[u8], is_outgoing: bool) -> Option<Seen<'_>> {
     let (source, destination, protocol, length, rest) = match bytes.first()? >> 4 {
         4 => {
             let header = usize::from(bytes[0] & 15) * 4;
+            (header >= 20).then_some(())?;
             let address = |at| array::<4>(bytes, at).map(|a| IpAddr::from(Ipv4Addr::from(a)));
             let length = usize::from(u16::from_be_bytes(array(bytes, 2)?));
             (
@@ -80,22 +88,31 @@ pub fn parse(bytes: &[u8], is_outgoing: bool) -> Option<Seen> {
     };
     let word = |at| array(rest, at).map(u32::from_be_bytes);
     let half = |at| array(rest, at).map(u16::from_be_bytes);
+    let connection = || {
+        let (from, to) = (half(0)?, half(2)?);
+        let (there, here) = if is_outgoing { (to, from) } else { (from, to) };
+        Some(Connection {
+            remote: (remote, there),
+            local: (local, here),
+        })
+    };
     match protocol {
         TCP => {
-            let (from, to) = (half(0)?, half(2)?);
-            let (there, here) = if is_outgoing { (to, from) } else { (from, to) };
+            let connection = connection()?;
             (word(20)? == OPTIONS).then_some(())?;
             let header = usize::from(*rest.get(12)? >> 4) * 4;
             Some(Seen::Tcp {
                 has_data: length > header,
-                connection: Connection {
-                    remote: (remote, there),
-                    local: (local, here),
-                },
+                connection,
                 value: word(24)?,
                 echo: word(28)?,
             })
         }
+        UDP => Some(Seen::Udp {
+            connection: connection()?,
+            // Ethernet pads short ones.
+            payload: rest.get(8..rest.len().min(length))?,
+        }),
         ICMP | ICMP_V6 => {
             let kind = *rest.first()?;
             let number = half(6)?;
@@ -232,6 +249,34 @@ mod tests {
         assert_eq!(parse(&v4(TCP, THERE, HERE, &other), false), None);
         for cut in 0..back.len() {
             assert_eq!(parse(&back[..cut], false), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_datagram_ends_with_its_packet_and_not_with_its_frame() {
+        let connection = Connection {
+            remote: (IpAddr::from(THERE), 5004),
+            local: (IpAddr::from(HERE), 40_000),
+        };
+        let [there, here] = [5004u16, 40_000].map(u16::to_be_bytes);
+        let datagram = [&there[..], &here, &[0, 11, 0, 0], b"abc"].concat();
+        let mut packet = v4(UDP, THERE, HERE, &datagram);
+        packet.extend([0; 9]);
+        let payload = &b"abc"[..];
+        let seen = Seen::Udp {
+            connection,
+            payload,
+        };
+        assert_eq!(parse(&packet, false), Some(seen));
+        // Cut, it is shorter; without its header it is none.
+        for cut in 0..35 {
+            let told = parse(&packet[..cut], false);
+            assert_eq!(told.is_some(), cut >= 32, "{cut}");
+        }
+        // A header of IPv4 that ends before its addresses.
+        for words in 0..5 {
+            packet[0] = 0x40 | words;
+            assert_eq!(parse(&packet, false), None, "{words}");
         }
     }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sources of delay of an interface: the tap, and what it sees of TCP and of reflectors.
+//! Sources of delay of an interface: the tap, and what it sees of TCP, of calls and of reflectors.
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use makeway_core::autorate::MOST_PATHS;
 use makeway_core::units::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
+use super::Config;
+use super::calls::{Calls, MOST_CALLS};
 use super::packet::{self, DAY_MS, Seen};
 use super::reflectors::{Due, Kind, Reflectors};
 use super::tap::{Kind as Tapping, Tap, Tapped};
@@ -23,7 +24,7 @@ const CLOCK_STEP_NS: i64 = 3_000_000;
 /// Delays of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Number of the path: reflectors first.
+    /// Number of the path: reflectors first, then calls.
     pub path: u16,
     /// One for all paths to one network, if they are not chosen by the operator.
     pub voice: Option<u64>,
@@ -50,7 +51,9 @@ pub struct Sources {
     /// Apart, so that no flood of segments hides an answer.
     probes: Option<Tap>,
     segments: Option<Tap>,
+    media: Option<Tap>,
     pub(super) tcp: Option<Tcp>,
+    pub(super) calls: Option<Calls>,
     pub(super) reflectors: Reflectors,
     /// For probes over IPv4, and over IPv6.
     sockets: [Option<OwnedFd>; 2],
@@ -64,7 +67,8 @@ impl Sources {
     ///
     /// # Errors
     /// Without CAP_NET_RAW.
-    pub fn new(interface: &Interface, reflectors: &[IpAddr], tcp: bool) -> io::Result<Self> {
+    pub fn new(interface: &Interface, config: &Config) -> io::Result<Self> {
+        let reflectors = &config.reflectors[..];
         let identifier = fastrand::u16(1..);
         let refused = |what: &'static str| {
             move |error: io::Error| io::Error::other(format!("{what} needs CAP_NET_RAW: {error}"))
@@ -74,16 +78,24 @@ impl Sources {
             any.then(|| prober(is_v6, &interface.name)).transpose()
         };
         let places = usize::from(MOST_PATHS).saturating_sub(reflectors.len());
+        let of_calls = if config.calls {
+            MOST_CALLS.min(places)
+        } else {
+            0
+        };
         let tap = |kind| {
             let tap = Tap::new(interface.index, kind);
             tap.map_err(refused("a look at the interface"))
         };
         let probes = (!reflectors.is_empty()).then(|| tap(Tapping::Probes(identifier)));
-        let segments = tcp.then(|| tap(Tapping::Segments));
+        let segments = config.tcp.then(|| tap(Tapping::Segments));
+        let media = config.calls.then(|| tap(Tapping::Media));
         Ok(Self {
             probes: probes.transpose()?,
             segments: segments.transpose()?,
-            tcp: tcp.then(|| Tcp::new(places)),
+            media: media.transpose()?,
+            tcp: config.tcp.then(|| Tcp::new(places - of_calls)),
+            calls: config.calls.then(|| Calls::new(of_calls)),
             reflectors: Reflectors::new(now(), reflectors),
             sockets: [
                 socket(false).map_err(refused("a probe"))?,
@@ -119,6 +131,9 @@ impl Sources {
             if let Some(tcp) = &mut self.tcp {
                 tcp.clear();
             }
+            if let Some(calls) = &mut self.calls {
+                calls.clear();
+            }
             each(News::Anew(None));
         }
         self.offset = offset;
@@ -129,12 +144,15 @@ impl Sources {
         let Self {
             probes,
             segments,
+            media,
             tcp,
+            calls,
             reflectors,
             offset,
             ..
         } = self;
-        let first_tcp = reflectors.all.len() as u16;
+        let first_call = reflectors.all.len() as u16;
+        let first_tcp = first_call + calls.as_ref().map_or(0, Calls::places) as u16;
         let mut take = |tapped: Tapped<'_>| {
             let Some(seen) = packet::parse(tapped.bytes, tapped.is_outgoing) else {
                 return;
@@ -154,6 +172,16 @@ impl Sources {
                         false => tcp.arrived(at, connection, value, echo, has_data),
                     }
                 }
+                Seen::Udp {
+                    connection,
+                    payload,
+                } => {
+                    let Some(calls) = calls else { return };
+                    match tapped.is_outgoing {
+                        true => calls.departed(at, connection, payload),
+                        false => calls.arrived(at, connection, payload),
+                    }
+                }
                 Seen::Probe { to, number } => reflectors.departed(to, number, at, day_ns),
                 Seen::Answer {
                     from,
@@ -167,20 +195,26 @@ impl Sources {
                 }
             }
         };
-        for tap in [probes, segments].into_iter().flatten() {
+        for tap in [probes, segments, media].into_iter().flatten() {
             tap.read(&mut take);
         }
-        let Some(tcp) = tcp else { return };
         let mut gone = Vec::new();
-        let sampled = |sample: Sample| {
+        let mut tell = |first: u16, sample: Sample| {
             each(News::Sample(Sample {
-                path: first_tcp + sample.path,
+                path: first + sample.path,
                 ..sample
             }));
         };
-        tcp.tick(now, sampled, |place| gone.push(place));
-        for place in gone {
-            each(News::Anew(Some(first_tcp + place as u16)));
+        if let Some(calls) = calls {
+            let left = |place: u16| gone.push(first_call + place);
+            calls.tick(now, |sample| tell(first_call, sample), left);
+        }
+        if let Some(tcp) = tcp {
+            let left = |place: usize| gone.push(first_tcp + place as u16);
+            tcp.tick(now, |sample| tell(first_tcp, sample), left);
+        }
+        for path in gone {
+            each(News::Anew(Some(path)));
         }
     }
 

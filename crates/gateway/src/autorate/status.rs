@@ -17,10 +17,14 @@ pub struct Autorated {
     pub reflectors: Vec<ReflectorStatus>,
     /// TCP connections whose timestamps are read now.
     pub connections: u64,
-    /// Samples of delay so far: of reflectors, and of TCP.
+    /// Calls whose receivers' reports are read now: RTP with TWCC or RFC 8888.
+    pub calls: u64,
+    /// Samples of delay so far: of reflectors, of TCP, and of calls.
     pub samples: u64,
     /// Samples of TCP among them.
     pub tcp_samples: u64,
+    /// Samples of calls among them.
+    pub call_samples: u64,
     /// Time since the last sample; rates stay meanwhile. `None` before the first.
     pub last_sample_s: Option<f64>,
     /// Processor time of the controller and its sources.

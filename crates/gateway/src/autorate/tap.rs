@@ -12,8 +12,11 @@ use super::packet::OPTIONS;
 
 /// One clock in this and one of a sender is looked at: each 16 ms where it counts milliseconds.
 pub const SAMPLED: u32 = 16;
-/// Bytes of a packet that are read: IPv4 with options, and TCP.
+/// One packet of media in this and one of a stream is looked at, by its number.
+const OF_STREAM: u32 = 4;
+/// Bytes of a packet that are read: IPv4 with options, and TCP; of reports on packets all.
 const SNAP: usize = 128;
+const LONGEST: usize = 1500;
 /// Most packets that are read at a time; the socket's buffer bounds those that wait.
 const MOST: usize = 512;
 const BUFFER: libc::c_int = 256 << 10;
@@ -24,15 +27,54 @@ const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
 const BEHIND_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_IND;
 const BEHIND_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+const BEHIND_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
 const HEADER: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+const HEADER_IS: u32 = libc::BPF_LDX | libc::BPF_W | libc::BPF_IMM;
+const MASK: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
 const IS: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const HAS: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 const PROTOCOL: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL) as u32;
 const WAY: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
-/// Numbers of the last two instructions.
+/// Numbers of the last two instructions for segments and probes.
 const DROP: u8 = 32;
 const TAKE: u8 = 33;
+/// Numbers of the last three for media.
+const NO_MEDIA: u8 = 21;
+const TAKE_MEDIA: u8 = 22;
+const TAKE_REPORT: u8 = 23;
+/// Packets of RTP that leave, and of RTCP that arrive (RFC 3550): code, operand, and where to go if so, and if not.
+const MEDIA: [(u32, u32, u8, u8); 24] = [
+    (LOAD_HALF, PROTOCOL, 1, 1),
+    (IS, libc::ETH_P_IP as u32, 2, 7),
+    // A later fragment has no header.
+    (LOAD_HALF, 6, 3, 3),
+    (HAS, 0x1fff, NO_MEDIA, 4),
+    (HEADER, 0, 5, 5),
+    (LOAD_BYTE, 9, 6, 6),
+    (IS, libc::IPPROTO_UDP as u32, 11, NO_MEDIA),
+    // 7: IPv6 without headers between.
+    (IS, libc::ETH_P_IPV6 as u32, 8, NO_MEDIA),
+    (HEADER_IS, 40, 9, 9),
+    (LOAD_BYTE, 6, 10, 10),
+    (IS, libc::IPPROTO_UDP as u32, 11, NO_MEDIA),
+    // 11: version 2.
+    (BEHIND_BYTE, 8, 12, 12),
+    (MASK, 0xc0, 13, 13),
+    (IS, 0x80, 14, NO_MEDIA),
+    (LOAD_BYTE, WAY, 15, 15),
+    (IS, libc::PACKET_OUTGOING as u32, 16, 18),
+    // The number in its stream.
+    (BEHIND_HALF, 10, 17, 17),
+    (HAS, OF_STREAM - 1, NO_MEDIA, TAKE_MEDIA),
+    // 18: types 200 to 207.
+    (BEHIND_BYTE, 9, 19, 19),
+    (MASK, 0xf8, 20, 20),
+    (IS, 200, TAKE_REPORT, NO_MEDIA),
+    (RETURN, 0, 0, 0),
+    (RETURN, SNAP as u32, 0, 0),
+    (RETURN, LONGEST as u32, 0, 0),
+];
 
 /// A packet that was seen.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +91,8 @@ pub struct Tapped<'a> {
 pub enum Kind {
     /// TCP with timestamps.
     Segments,
+    /// RTP and its receivers' reports.
+    Media,
     /// ICMP with this identifier.
     Probes(u16),
 }
@@ -95,8 +139,8 @@ impl Tap {
 
     /// Passes on those that have come.
     pub fn read(&self, mut each: impl FnMut(Tapped<'_>)) {
+        let mut bytes = [0u8; LONGEST];
         for _ in 0..MOST {
-            let mut bytes = [0u8; SNAP];
             // Room for one timestamp, aligned as the kernel's header of it.
             let mut control = [0u64; 8];
             // SAFETY: a struct of plain numbers, for which zeros are values.
@@ -123,7 +167,7 @@ impl Tap {
             each(Tapped {
                 at,
                 is_outgoing: from.sll_pkttype == libc::PACKET_OUTGOING,
-                bytes: &bytes[..n.min(SNAP)],
+                bytes: &bytes[..n.min(LONGEST)],
             });
         }
     }
@@ -159,6 +203,7 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
 fn filter(kind: Kind) -> Vec<libc::sock_filter> {
     // Places of the first instruction for each protocol, in IPv4 and IPv6.
     let ([tcp, tcp_v6], [icmp, icmp_v6], identifier) = match kind {
+        Kind::Media => return assembled(&MEDIA),
         Kind::Segments => ([10, 24], [DROP; 2], 0),
         Kind::Probes(identifier) => ([DROP; 2], [8, 22], u32::from(identifier)),
     };
@@ -206,7 +251,12 @@ fn filter(kind: Kind) -> Vec<libc::sock_filter> {
         (RETURN, 0, 0, 0),
         (RETURN, SNAP as u32, 0, 0),
     ];
-    let numbered = rules.into_iter().enumerate();
+    assembled(&rules)
+}
+
+/// Program of rules whose jumps name instructions by their numbers.
+fn assembled(rules: &[(u32, u32, u8, u8)]) -> Vec<libc::sock_filter> {
+    let numbered = rules.iter().copied().enumerate();
     let jump = |n: usize, to: u8| (usize::from(to) - n - 1) as u8;
     numbered
         .map(|(n, (code, k, yes, no))| {
@@ -226,11 +276,12 @@ fn filter(kind: Kind) -> Vec<libc::sock_filter> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
+    use std::net::{SocketAddr, UdpSocket};
     use std::process::Command;
 
     use rustix::net::{SendFlags, ipproto, sendto};
 
+    use super::super::packet::{self, Seen};
     use super::*;
 
     const IDENTIFIER: u16 = 0x1234;
@@ -249,9 +300,9 @@ mod tests {
         seen
     }
 
-    #[test]
-    fn a_flood_of_segments_hides_no_answer_of_a_reflector() {
-        let in_a_namespace = std::thread::spawn(|| {
+    /// Runs `check` in a network namespace with a loopback device, if the machine allows it.
+    fn in_a_namespace(check: impl FnOnce() + Send + 'static) {
+        let thread = std::thread::spawn(|| {
             // SAFETY: only this thread's network namespace changes.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 return makeway_testing::skip("no right to make a network namespace");
@@ -265,6 +316,44 @@ mod tests {
             );
             let lo = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
             assert!(lo.contains("lo:"), "{lo}");
+            check();
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn media_that_leaves_and_reports_that_arrive_are_seen_over_either_family() {
+        in_a_namespace(|| {
+            let tap = Tap::new(1, Kind::Media).unwrap();
+            // Media with the numbers 8 and 9, a report of one word more than 8, and a long header of QUIC.
+            let media = |number: u8| [&[0x90, 96, 0, number][..], &[7; 200]].concat();
+            let report = [&[0x8fu8, 205, 0, 9][..], &[5; 1200]].concat();
+            let quic = [&[0xc0u8, 0, 0, 0][..], &[7; 200]].concat();
+            for any in ["127.0.0.1:0", "[::1]:0"] {
+                let [here, there] = [0, 1].map(|_| UdpSocket::bind(any).unwrap());
+                let to = there.local_addr().unwrap();
+                for datagram in [media(8), media(9), quic.clone(), report.clone()] {
+                    here.send_to(&datagram, to).unwrap();
+                }
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                let mut seen = Vec::new();
+                tap.read(|tapped| {
+                    let read = packet::parse(tapped.bytes, tapped.is_outgoing);
+                    let Some(Seen::Udp { payload, .. }) = read else {
+                        panic!("{read:?}");
+                    };
+                    seen.push((tapped.is_outgoing, payload[3], payload.len()));
+                });
+                let header = if to.is_ipv4() { 28 } else { 48 };
+                let all = [(true, 8, SNAP - header), (false, 9, report.len())];
+                assert_eq!(seen, all, "{any}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_flood_of_segments_hides_no_answer_of_a_reflector() {
+        in_a_namespace(|| {
             let [segments, probes] =
                 [Kind::Segments, Kind::Probes(IDENTIFIER)].map(|kind| Tap::new(1, kind).unwrap());
             let flags = SocketFlags::CLOEXEC;
@@ -294,6 +383,5 @@ mod tests {
             assert_eq!(protocols(&probes), [1, 1]);
             assert_eq!(protocols(&segments), [6; MOST]);
         });
-        in_a_namespace.join().unwrap();
     }
 }

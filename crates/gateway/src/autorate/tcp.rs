@@ -328,7 +328,7 @@ impl Sent {
 }
 
 /// Number of the /24, or of the /56 of IPv6, that an address belongs to: one host may have all of it.
-fn network(address: IpAddr) -> u64 {
+pub(super) fn network(address: IpAddr) -> u64 {
     /// 64:ff9b::/96 (RFC 6052): all of IPv4 behind a translator.
     const TRANSLATED: u128 = 0x64_ff9b << 96;
     let v4 = |bits: u32| u64::from(bits >> 8) | 1 << 63;

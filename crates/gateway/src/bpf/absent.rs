@@ -30,6 +30,22 @@ pub(crate) fn root_qdisc(_: u32) -> Option<String> {
     None
 }
 
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn pin_nat() -> Result<String, BpfError> {
+    Err(BpfError)
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always.
+pub fn unpin_nat() -> Result<String, BpfError> {
+    Err(BpfError)
+}
+
 /// Has no value.
 #[derive(Debug)]
 pub struct Plan(Infallible);
@@ -87,6 +103,18 @@ impl Shaped {
     }
 
     pub fn set_rate(&self, _: Direction, _: Rate) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn configs(&self) -> Result<Vec<(Direction, DatapathConfig)>, BpfError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn set(
+        &mut self,
+        _: &[(Direction, DatapathConfig)],
+        _: &mut dyn FnMut(),
+    ) -> Result<(), BpfError> {
         match self.0 {}
     }
 

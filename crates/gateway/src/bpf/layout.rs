@@ -21,6 +21,17 @@ pub(super) struct Keys {
     pub flows_by: u32,
     pub users_by: u32,
     pub multipliers: [u64; 11],
+    pub word: u64,
+    pub near: u32,
+    pub unused: u32,
+}
+
+/// `struct nat` of `bpf/nat.bpf.c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Nat {
+    pub word: u64,
+    pub seed: u64,
 }
 
 /// `enum identity` of `bpf/dissect.h`.
@@ -185,6 +196,7 @@ mod tests {
     use libbpf_rs::btf::Btf;
     use libbpf_rs::btf::types::{MemberAttr, Struct};
 
+    use super::super::nat;
     use super::super::params::{Ncq, Red, Tred};
     use super::super::program;
     use super::*;
@@ -264,7 +276,7 @@ mod tests {
                     "config",
                     fields!(Config: rate limit_packets limit_bytes overhead mpu cells drop_tail quantum weights),
                 ),
-                ("keys", fields!(Keys: seed flows_by users_by multipliers)),
+                ("keys", fields!(Keys: seed flows_by users_by multipliers word near unused)),
                 (
                     "counters",
                     fields!(Counters: packets_in bytes_in packets_out bytes_out drops largest favoured reordered expected),
@@ -318,5 +330,9 @@ mod tests {
             assert_eq!(theirs[flow.len()].1, size, "{discipline}");
         }
         assert!(seen > 5 * 6, "{seen}");
+        let btf = Btf::from_raw("nat", nat::OBJECT).unwrap().unwrap();
+        let theirs = fields_of_c(&btf, &btf.type_by_name("nat").unwrap());
+        let ours = fields!(Nat: word seed);
+        assert_eq!(theirs, ours);
     }
 }

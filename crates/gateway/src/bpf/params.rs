@@ -104,6 +104,8 @@ pub(super) struct Params {
     sizes: Vec<(&'static str, u32)>,
     /// Value of each tag, of the map of that name.
     tickets: Vec<u32>,
+    /// Units in which the program's state counts.
+    units: Vec<u32>,
 }
 
 const TICKETS: &str = "tickets";
@@ -130,6 +132,7 @@ impl Params {
                     ],
                     sizes: vec![("kinds", ncq.window.max(1))],
                     tickets: Vec::new(),
+                    units: vec![ncq.window],
                 })
             }
             Spec::Tred(params) => {
@@ -146,6 +149,7 @@ impl Params {
                     // At most 2^16.
                     sizes: vec![(TICKETS, tickets.len() as u32)],
                     tickets,
+                    units: vec![red.by_bytes],
                 })
             }
             Spec::Sqf(params) => {
@@ -162,6 +166,17 @@ impl Params {
             }),
             _ => Ok(Self::default()),
         }
+    }
+
+    /// Whether a program with the parameters `old` takes these while it runs.
+    pub fn go_on(&self, old: &Self) -> bool {
+        (&self.sizes, &self.tickets, &self.units) == (&old.sizes, &old.tickets, &old.units)
+    }
+
+    /// Sections by name, with their content.
+    pub fn sections(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        let all = self.sections.iter();
+        all.map(|(name, bytes)| (*name, bytes.as_slice()))
     }
 
     /// Before the programs are loaded: sizes the map, or writes the section, if it is one of these.

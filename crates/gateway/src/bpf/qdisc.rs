@@ -1,158 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One qdisc: its object, its maps, its pins.
 
+mod change;
+
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenMapMut,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, MapType, ObjectBuilder, OpenMapMut,
 };
-use makeway_core::flow::Identity;
-use makeway_core::framing::Framing;
 use makeway_core::random::Rng;
-use makeway_core::sched::{DropFrom, Env, FqParams, Limits, Spec};
-use makeway_core::ticket::Codec;
 use makeway_core::units::Rate;
 
+use super::config::{Config, slot};
 use super::layout::{self, Counters, FlowEntry, JudgedFlow, Key, Keys, Pool, Sojourns, identity};
 use super::params::Params;
+use super::weights::user_hash;
 use super::{BpfError, is_supported, program};
-use crate::datapath::DatapathConfig;
 use crate::datapath::Traffic;
+use crate::limit::MOST_WEIGHTS;
 use crate::rules::Direction;
 
-/// `MOST_PACKETS` of `bpf/pool.h`.
-const MOST_PACKETS: u32 = 1 << 17;
-/// `LIMIT_BYTES` of `bpf/pool.h`.
-const MOST_BYTES: u64 = 16 << 20;
 /// The key of an array with one value.
 const ONLY: [u8; 4] = [0; 4];
-
-/// A qdisc to load.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The discipline.
-    pub spec: Spec,
-    /// The most that it may hold: at most 131 072 packets and 16 MiB.
-    pub limits: Limits,
-    /// The rate on the wire; `None`: not limited.
-    pub rate: Option<Rate>,
-    /// Bytes of an IP packet on the wire.
-    pub framing: Framing,
-    /// Flow key.
-    pub identity: Identity,
-    /// User key, for a discipline with users.
-    pub users: Identity,
-    /// Code of tags.
-    pub codec: Codec,
-    /// Seed of chances and of the tables of flows and users; secret and random where packets come from strangers.
-    pub seed: u64,
-}
-
-impl Config {
-    /// A discipline that is not limited in rate, of IP packets as they are, whose flows are connections and whose users are
-    /// destinations.
-    pub fn new(spec: Spec, limits: Limits) -> Self {
-        Self {
-            spec,
-            limits,
-            rate: None,
-            framing: Framing::default(),
-            identity: Identity::FiveTuple,
-            users: Identity::DstHost,
-            codec: Codec::default(),
-            seed: 1,
-        }
-    }
-
-    /// The qdisc that does the work of such a datapath.
-    ///
-    /// # Errors
-    /// For what only a datapath in user space has.
-    pub fn of(datapath: &DatapathConfig) -> Result<Self, BpfError> {
-        let option = |what: String| Err(BpfError::Option(what));
-        if !datapath.weights.is_empty() {
-            return option("--weight".into());
-        }
-        if datapath.tags.writes() {
-            return option("writing tags on packets".into());
-        }
-        Ok(Self {
-            spec: datapath.spec.clone(),
-            limits: datapath.limits,
-            rate: datapath.rate,
-            framing: datapath.framing,
-            identity: datapath.identity,
-            users: datapath.users,
-            codec: datapath.tags.codec,
-            seed: datapath.seed,
-        })
-    }
-
-    /// Environment of the same discipline in user space, but for its users.
-    pub fn env(&self) -> Env {
-        Env {
-            rate: self.rate,
-            framing: self.framing,
-            codec: self.codec,
-            seed: self.seed,
-            ..Env::new(self.limits)
-        }
-    }
-
-    /// Flows that can be known: as many as can hold packets, and one; under `makeway` as many again that hold none.
-    fn flows(&self) -> u32 {
-        let holding = self.limits.packets + 1;
-        match self.spec {
-            Spec::Makeway(_) => {
-                let twice = self.limits.packets.saturating_mul(2);
-                holding.max(self.limits.flows.max(twice).min(MOST_PACKETS))
-            }
-            _ => holding,
-        }
-    }
-
-    fn layout(&self) -> Result<layout::Config, BpfError> {
-        let limits = self.limits;
-        let FqParams { quantum, drop_from } = match &self.spec {
-            Spec::Fq(params) => params.clone(),
-            Spec::Hier(params) => FqParams {
-                quantum: params.quantum,
-                drop_from: params.drop_from,
-            },
-            Spec::Makeway(params) => FqParams {
-                quantum: params.quantum,
-                ..FqParams::default()
-            },
-            Spec::Sqf(params) => FqParams {
-                drop_from: params.drop_from,
-                ..FqParams::default()
-            },
-            _ => FqParams::default(),
-        };
-        let limit = |what, asked, most| match (1..=most).contains(&asked) {
-            true => Ok(asked as u32),
-            false => Err(BpfError::Limit { what, asked, most }),
-        };
-        let mut config = layout::Config {
-            rate: self.rate.map_or(0, Rate::bps),
-            limit_packets: limit(
-                "the limit in packets",
-                limits.packets.into(),
-                MOST_PACKETS.into(),
-            )?,
-            limit_bytes: limit("the limit in bytes", limits.bytes.get(), MOST_BYTES)?,
-            drop_tail: (drop_from == DropFrom::Tail).into(),
-            // At most 1 MiB.
-            quantum: quantum.get() as u32,
-            ..layout::Config::default()
-        };
-        config.set_framing(self.framing);
-        Ok(config)
-    }
-}
 
 /// A kind of qdisc that the kernel knows, for one interface. Dropped, its name is given back unless it was pinned; a qdisc
 /// of that kind that is on an interface stays there.
@@ -186,11 +58,16 @@ impl Qdisc {
         let values = config.layout()?;
         let params = Params::of(&config.spec, &config.env())?;
         let mut random = Rng::new(config.seed);
+        let stamps = config.stamps;
         let keys = Keys {
             multipliers: std::array::from_fn(|_| random.next_u64()),
-            seed: config.seed,
+            // Hashes in stamps are of the same seed.
+            seed: stamps.map_or(config.seed, |stamps| stamps.seed),
             flows_by: identity(config.identity),
             users_by: identity(config.users),
+            word: stamps.map_or(0, |stamps| stamps.word),
+            near: stamps.map_or(0, |stamps| identity(stamps.near)),
+            unused: 0,
         };
         if !is_supported() {
             return Err(BpfError::Unsupported);
@@ -206,7 +83,7 @@ impl Qdisc {
         let mut builder = ObjectBuilder::default();
         let mut open = builder.open_memory(object).map_err(refused)?;
         for mut map in open.maps_mut() {
-            prepare(&mut map, kind, &values, &keys, config.flows()).map_err(refused)?;
+            prepare(&mut map, kind, config, &values, &keys).map_err(refused)?;
             params.prepare(&mut map).map_err(refused)?;
         }
         let mut object = open.load().map_err(refused)?;
@@ -214,6 +91,7 @@ impl Qdisc {
         let mut maps = Vec::new();
         for mut map in object.maps_mut() {
             params.fill(&map).map_err(refused)?;
+            fill_weights(&map, config, &keys).map_err(refused)?;
             if map.map_type() == MapType::StructOps {
                 link = Some(map.attach_struct_ops().map_err(refused)?);
             } else if let Some(name) = name(&map) {
@@ -372,18 +250,6 @@ impl Qdisc {
         Ok(entries)
     }
 
-    /// Changes the rate, from the next packet on.
-    ///
-    /// # Errors
-    /// If the kernel refuses; then nothing has changed.
-    pub fn set_rate(&self, rate: Option<Rate>) -> Result<(), BpfError> {
-        let mut config: layout::Config = self.read("config")?;
-        config.rate = rate.map_or(0, Rate::bps);
-        let map = self.map("config")?;
-        let written = map.update(&ONLY, bytes_of(&config), MapFlags::ANY);
-        written.map_err(|source| self.refused("config", source))
-    }
-
     fn read<T: Pod>(&self, name: &str) -> Result<T, BpfError> {
         let value = self.map(name)?.lookup(&ONLY, MapFlags::ANY);
         let value = value.map_err(|source| self.refused(name, source))?;
@@ -409,35 +275,44 @@ impl Qdisc {
 }
 
 /// The maps that are read or written while the qdisc runs: their section or own name, and the name that they are pinned by.
-const KEPT: [(&str, &str); 8] = [
+const KEPT: [(&str, &str); 13] = [
     (".data.config", "config"),
+    (".data.ncq", "ncq"),
+    (".data.red", "red"),
+    (".data.tred", "tred"),
     (".bss.counters", "counters"),
     (".bss.pool", "pool"),
     (".bss.shaper", "shaper"),
     (".bss.sojourns", "sojourns"),
+    (".rodata.keys", "keys"),
     ("flows", "flows"),
     ("names", "names"),
     ("slots", "slots"),
+    ("weights", "weights"),
 ];
 
 fn name(map: &impl MapCore) -> Option<String> {
-    let name = map.name().to_str()?;
-    let kept = KEPT.into_iter().find(|(section, _)| *section == name)?;
-    Some(kept.1.into())
+    kept(map.name().to_str()?).map(String::from)
+}
+
+/// The name that a map is pinned by; `None` for one that is not.
+fn kept(section: &str) -> Option<&'static str> {
+    let kept = KEPT.into_iter().find(|(own, _)| *own == section)?;
+    Some(kept.1)
 }
 
 /// Sizes a map and writes what is in it before the programs run.
 fn prepare(
     map: &mut OpenMapMut<'_>,
     kind: &str,
-    config: &layout::Config,
+    config: &Config,
+    values: &layout::Config,
     keys: &Keys,
-    flows: u32,
 ) -> libbpf_rs::Result<()> {
-    // One packet more than the limit, and nobody.
-    let slots = config.limit_packets + 2;
-    let known = flows;
-    let flows = flows + 1;
+    // One packet more than the limit can be, and nobody.
+    let slots = config.room() + 2;
+    let known = config.flows();
+    let flows = known + 1;
     let chains = (2 * flows).next_power_of_two();
     let is_ops = map.map_type() == MapType::StructOps;
     let name = map.name().to_string_lossy().into_owned();
@@ -449,11 +324,13 @@ fn prepare(
         // One of a flow, one of a user.
         "nodes" => map.set_max_entries(2 * slots)?,
         "chains" | "user_chains" => map.set_max_entries(chains)?,
-        ".data.config" => write(map, 0, bytes_of(config)),
+        "weights" => map.set_max_entries(MOST_WEIGHTS)?,
+        ".data.config" => write(map, 0, bytes_of(values)),
         ".rodata.sizes" => {
             write(map, 0, &(chains - 1).to_ne_bytes());
             write(map, 4, &(keys.seed as u32).to_ne_bytes());
             write(map, 8, &known.to_ne_bytes());
+            write(map, 12, &slot(values).to_ne_bytes());
         }
         ".rodata.keys" => write(map, 0, bytes_of(keys)),
         // `id` is the first member; what is left of it stays zero.
@@ -466,63 +343,21 @@ fn prepare(
     Ok(())
 }
 
+/// Before a qdisc has packets: the weights of its users, if it is that map.
+fn fill_weights(map: &MapMut<'_>, config: &Config, keys: &Keys) -> libbpf_rs::Result<()> {
+    if map.name() != "weights" {
+        return Ok(());
+    }
+    for &(address, weight) in &config.weights {
+        let hash = user_hash(keys.seed, config.users, address);
+        map.update(&hash.to_ne_bytes(), &weight.to_ne_bytes(), MapFlags::ANY)?;
+    }
+    Ok(())
+}
+
 pub(super) fn write(map: &mut OpenMapMut<'_>, at: usize, bytes: &[u8]) {
     let value = map.initial_value_mut();
     if let Some(part) = value.and_then(|value| value.get_mut(at..at + bytes.len())) {
         part.copy_from_slice(bytes);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use makeway_core::sched::Discipline;
-    use makeway_core::units::Bytes;
-
-    use super::*;
-    use crate::bpf::has_program;
-
-    /// All that is written for the discipline before its program runs.
-    fn written(spec: &Spec) -> Result<(layout::Config, Params), BpfError> {
-        let limits = Limits {
-            packets: 100,
-            bytes: Bytes::new(150_000),
-            flows: 102,
-        };
-        let config = Config {
-            rate: Some(Rate::from_bps(8_000_000)),
-            ..Config::new(spec.clone(), limits)
-        };
-        Ok((config.layout()?, Params::of(spec, &config.env())?))
-    }
-
-    #[test]
-    fn every_parameter_reaches_the_program_or_is_refused() {
-        let values = [
-            "true", "false", "head", "tail", "bytes", "packets", "2", "7", "0.01", "0.02", "3ms",
-            "777B", "64kbit",
-        ];
-        let mut seen = 0;
-        for discipline in Discipline::ALL.into_iter().filter(|one| has_program(*one)) {
-            let default = discipline.spec();
-            let before = written(&default).unwrap();
-            let mut keys = Vec::new();
-            let mut fields = default.clone();
-            fields.fields(&mut |key, _, _| keys.push(key.to_owned()));
-            for key in keys {
-                let changed = values.iter().find_map(|text| {
-                    let mut spec = default.clone();
-                    let is_set = spec.set(&key, text).is_ok();
-                    (is_set && spec != default).then_some(spec)
-                });
-                let changed = changed.unwrap_or_else(|| panic!("{discipline}: a value of {key}"));
-                match written(&changed) {
-                    Ok(after) => assert_ne!(after, before, "{discipline} ignores {key}"),
-                    Err(BpfError::Option(_)) => {}
-                    Err(error) => panic!("{discipline} {key}: {error}"),
-                }
-                seen += 1;
-            }
-        }
-        assert!(seen > 20, "{seen}");
     }
 }

@@ -6,11 +6,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use makeway_core::sched::Limits;
+use makeway_core::ticket::{Codec, Scale};
+use makeway_core::units::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::netlink::Found;
 use super::{BpfError, cake};
+use crate::datapath::{DatapathConfig, TagConfig, on_a_link};
 use crate::folder;
+use crate::limit::FLOWS;
 use crate::place::Place;
 use crate::protocol::DirectionStatus;
 use crate::rules::Direction;
@@ -47,13 +52,75 @@ pub struct Record {
 /// A direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Half {
-    /// Without what was counted.
+    /// With the counters of the qdiscs that the present one has replaced, and no others; its rate, while that is taken away so that
+    /// packets leave.
     pub(super) status: DirectionStatus,
     /// The device that has the qdisc; the interface's own for an ifb device that was not made yet.
     pub(super) index: u32,
+    /// Code of tags; `None` of a version that wrote no weights and no parameters down either.
+    #[serde(default)]
+    pub(super) code: Option<Code>,
+}
+
+/// A [`Codec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Code {
+    bits: u32,
+    is_linear: bool,
+}
+
+impl From<Codec> for Code {
+    fn from(codec: Codec) -> Self {
+        // The largest code is 2^bits - 1.
+        let bits = (u32::from(codec.most().0) + 1).ilog2();
+        let is_linear = Codec::new(bits, Scale::Linear) == Ok(codec);
+        Self { bits, is_linear }
+    }
+}
+
+impl Code {
+    fn codec(self) -> Option<Codec> {
+        let scale = match self.is_linear {
+            true => Scale::Linear,
+            false => Scale::Logarithmic,
+        };
+        Codec::new(self.bits, scale).ok()
+    }
 }
 
 impl Half {
+    /// Its settings, at `rate`, or without one at that from before its packets were let go; `None` if not all of them are written down.
+    pub(super) fn config(&self, rate: Option<Rate>) -> Option<DatapathConfig> {
+        let codec = self.code?.codec()?;
+        let status = &self.status;
+        let rate = rate.or(status.stats.rate_bps.map(Rate::from_bps));
+        let mut spec = on_a_link(status.stats.discipline?);
+        for (key, value) in &status.parameters {
+            spec.set(key, value).ok()?;
+        }
+        let limits = Limits {
+            packets: status.limit_packets,
+            bytes: Bytes::new(status.limit_bytes),
+            flows: FLOWS,
+        };
+        let weights = status.weights.iter();
+        Some(DatapathConfig {
+            framing: status.framing,
+            identity: status.flows_by,
+            users: status.users_by,
+            weights: weights
+                .map(|(address, weight)| (*address, *weight))
+                .collect(),
+            tags: TagConfig {
+                codec,
+                ..TagConfig::default()
+            },
+            // Of another qdisc: one that runs has its own.
+            seed: RandomState::new().hash_one(self.index),
+            ..DatapathConfig::new(0, spec, limits, rate)
+        })
+    }
+
     pub(super) fn is_ingress(&self) -> bool {
         self.status.direction == Direction::Ingress
     }
@@ -146,10 +213,13 @@ pub(super) fn first_number() -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use makeway_core::flow::Identity;
+    use makeway_core::framing::Framing;
+    use makeway_core::sched::Discipline;
+
     use super::super::Shaped;
     use super::*;
 
-    /// A record of version 0.1.0, before records had a version.
     #[test]
     fn the_kind_of_a_qdisc_cannot_be_guessed_and_is_a_kind_of_ours() {
         let kinds: Vec<_> = (0..8)
@@ -160,6 +230,7 @@ mod tests {
         assert!(different.len() > 6, "{kinds:?}");
     }
 
+    /// A record of version 0.1.0, before records had a version.
     const OLD: &str = r#"{"interface":"wan0.7","index":3,"namespace":4026531840,"started":5,"before":[{"kind":"fq_codel","handle":7798784,"parent":4294967295,"options":[8,0,1,0]}],"made_clsact":true,"directions":[{"status":{"direction":"egress","queue":0,"device":"wan0.7","qdisc":"makeway3","flows_by":"5-tuple","users_by":"src-host","limit_packets":200,"limit_bytes":302800,"overhead":14,"mpu":0,"cells":"none","tags_by":"","discipline":"sqf","rate_bps":null,"seconds":0.0,"cpu_seconds":0.0,"packets_in":0,"bytes_in":0,"largest_bytes":0,"packets_out":0,"bytes_out":0,"drops":{},"backlog_packets":0,"backlog_bytes":0,"delayed_packets":0,"verdicts_refused":0,"favoured":0,"reordered":0,"expected":0,"tags":{"with_tickets":0,"foreign":0,"unable":0,"written":0},"sojourn":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"sojourn_recent":{"mean_ms":0.0,"p50_ms":0.0,"p99_ms":0.0,"max_ms":0.0},"flows_seen":0,"flows":[]},"index":3}]}"#;
 
     fn place(folder: &Path) -> Place {
@@ -179,6 +250,7 @@ mod tests {
         let old = Record::read(&place).unwrap().unwrap();
         assert_eq!((old.version, old.index, old.directions.len()), (0, 3, 1));
         assert!(old.made_clsact && old.before[0].is_restorable());
+        assert_eq!(old.directions[0].status.nat, "");
         // One that had fewer counters.
         let less = OLD.replace(r#""favoured":0,"reordered":0,"expected":0,"#, "");
         folder::write(&place.record(), less.as_bytes()).unwrap();
@@ -189,6 +261,54 @@ mod tests {
         newer.write(&place.record()).unwrap();
         let error = Record::read(&place).unwrap_err().to_string();
         assert!(error.contains("newer"), "{error}");
+    }
+
+    #[test]
+    fn a_record_has_the_settings_from_which_the_qdisc_is_made_again() {
+        let mut spec = Discipline::Ncq.spec();
+        spec.set("ncq.threshold", "0.03").unwrap();
+        let limits = Limits {
+            packets: 77,
+            bytes: Bytes::new(100_000),
+            flows: FLOWS,
+        };
+        let rate = Some(Rate::from_bps(5_000_000));
+        let codec = Codec::new(12, Scale::Linear).unwrap();
+        let config = DatapathConfig {
+            framing: Framing::ETHERNET,
+            identity: Identity::SrcPort,
+            users: Identity::DstHost,
+            weights: vec![("10.0.0.1".parse().unwrap(), 3)],
+            tags: TagConfig {
+                codec,
+                ..TagConfig::default()
+            },
+            ..DatapathConfig::new(0, spec, limits, rate)
+        };
+        let mut half = Half {
+            status: DirectionStatus::default(),
+            index: 3,
+            code: Some(codec.into()),
+        };
+        half.status.describe(&config);
+        half.status.stats.discipline = Some(Discipline::Ncq);
+        let written = serde_json::to_vec(&half).unwrap();
+        let mut half: Half = serde_json::from_slice(&written).unwrap();
+        let read = half.config(rate).unwrap();
+        assert_eq!((&read.spec, read.limits), (&config.spec, limits));
+        assert_eq!((read.rate, read.framing), (rate, config.framing));
+        assert_eq!((read.identity, read.users), (config.identity, config.users));
+        assert_eq!((read.weights, read.tags.codec), (config.weights, codec));
+        assert_ne!(read.seed, half.config(rate).unwrap().seed);
+        assert_eq!(Code::from(Codec::default()).codec(), Some(Codec::default()));
+        // One whose process was killed while it let packets go.
+        half.status.stats.rate_bps = Some(5_000_000);
+        assert_eq!(half.config(None).unwrap().rate, rate);
+        let faster = Some(Rate::from_bps(6_000_000));
+        assert_eq!(half.config(faster).unwrap().rate, faster);
+        // An older version's.
+        let old = Record::parse(OLD.as_bytes(), "wan0.7", 4_026_531_840).unwrap();
+        assert!(old.directions[0].config(rate).is_none());
     }
 
     #[test]

@@ -4,17 +4,21 @@
 //! Nothing of it needs a process. The qdiscs and their maps are pinned below [`PINS`]; a [`Record`] says what belongs to the
 //! interface and what it had before, so that a later process can ask, change and restore.
 
+mod change;
 mod former;
+mod load;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use makeway_core::ticket::Codec;
 use makeway_core::units::Rate;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::netlink::{self, Found, ROOT};
-use super::record::{self, Half, KIND, PINS, Record, VERSION};
+use super::pins::{check_pins, remove};
+use super::record::{Half, PINS, Record, VERSION};
 use super::{BpfError, Cake, Config, Qdisc, cake, stats};
 use crate::datapath::Traffic;
 use crate::datapath::{DatapathConfig, Stats};
@@ -24,6 +28,7 @@ use crate::place::Place;
 use crate::protocol::{Backend, DirectionStatus};
 use crate::rules::Direction;
 use former::restore;
+use load::{Beside, Loaded, Loader, told_now};
 
 /// An interface that the kernel shapes, with or without this process.
 #[derive(Debug)]
@@ -96,10 +101,14 @@ impl Shaped {
         }
         let file = &place.record();
         let system = |what: &'static str| move |source| BpfError::System { what, source };
-        if let Some(gone) = Self::open(place)?.filter(|old| old.record.index != interface.index) {
+        let former = match Self::open(place)? {
             // Of an interface that had the name before.
-            gone.end();
-        }
+            Some(gone) if gone.record.index != interface.index => {
+                gone.end();
+                None
+            }
+            former => former,
+        };
         let old = Record::read(place)?;
         let before = match &old {
             Some(old) => old.before.clone(),
@@ -138,26 +147,36 @@ impl Shaped {
             qdiscs: Vec::new(),
         };
         let had_ingress = old.is_some_and(|old| old.directions.iter().any(Half::is_ingress));
-        let mut first = record::first_number();
+        let pins = shaped.record.pins();
+        let mut loader = Loader::new(&pins);
         let mut plans = Vec::new();
         for (direction, mut status, plan) in directions {
-            let qdisc = match &plan {
-                Plan::Bpf(config) => Held::Bpf(shaped.load(&mut first, config)?),
-                Plan::Cake(_) => Held::Cake,
+            let (qdisc, beside, code) = match &plan {
+                Plan::Bpf(config) => {
+                    let loaded = loader.load(config, direction);
+                    let Loaded { qdisc, beside } = loaded.inspect_err(|_| shaped.unload())?;
+                    (Held::Bpf(qdisc), beside, config.codec)
+                }
+                Plan::Cake(_) => (Held::Cake, Beside::default(), Codec::default()),
             };
-            plans.push(plan);
+            status.nat.clone_from(&beside.told);
+            plans.push((plan, beside));
             status.device = match direction {
                 Direction::Egress => interface.name.clone(),
                 Direction::Ingress => ifb(interface.index),
             };
             status.qdisc = qdisc.kind().into();
             let index = interface.index;
-            shaped.record.directions.push(Half { status, index });
+            shaped.record.directions.push(Half {
+                status,
+                index,
+                code: Some(code.into()),
+            });
             shaped.qdiscs.push(qdisc);
         }
         // From here on a later process finds the changes to undo.
         shaped.record.write(file)?;
-        let attached = shaped.attach(&plans, had_ingress);
+        let attached = shaped.attach(&plans, had_ingress, former.as_ref());
         // One that cannot be asked is none.
         if let Err(error) = attached.and_then(|()| shaped.directions()) {
             shaped.end();
@@ -236,13 +255,15 @@ impl Shaped {
     /// If the kernel does not say.
     pub fn directions(&self) -> Result<Vec<DirectionStatus>, BpfError> {
         let now = now();
+        let pins = self.record.pins();
         let halves = self.record.directions.iter().zip(&self.qdiscs);
         let each = halves.map(|(half, qdisc)| {
             let mut status = half.status.clone();
+            status.nat = told_now(&status.nat, &pins.join(&status.qdisc));
             let stats = match qdisc {
                 Held::Bpf(qdisc) => Stats {
                     discipline: status.stats.discipline,
-                    ..stats::stats(qdisc, now)?
+                    ..stats::after(stats::stats(qdisc, now)?, &status.stats)
                 },
                 Held::Cake => {
                     let system = |source| BpfError::System {
@@ -272,7 +293,15 @@ impl Shaped {
         let each = halves.map(|(half, qdisc)| {
             let direction = half.status.direction;
             match qdisc {
-                Held::Bpf(qdisc) => qdisc.traffic(direction),
+                Held::Bpf(qdisc) => {
+                    let traffic = qdisc.traffic(direction)?;
+                    let before = &half.status.stats;
+                    Ok(Traffic {
+                        bytes_in: traffic.bytes_in.saturating_add(before.bytes_in),
+                        bytes_out: traffic.bytes_out.saturating_add(before.bytes_out),
+                        ..traffic
+                    })
+                }
                 Held::Cake => {
                     let what = "the counters of cake";
                     let counted = netlink::counted(half.index, cake::KIND, cake::HANDLE);
@@ -384,32 +413,6 @@ impl Shaped {
             .try_for_each(|device| gone_is_fine(netlink::delete_link(device)))
     }
 
-    /// Loads under the next kind that is free, and pins it.
-    fn load(&self, first: &mut u32, config: &Config) -> Result<Qdisc, BpfError> {
-        const MOST_TRIES: u32 = 1000;
-        let mut tries = 0;
-        loop {
-            let kind = format!("{KIND}{first}");
-            *first += 1;
-            tries += 1;
-            if fs::exists(self.record.pins().join(&kind)).unwrap_or(false) {
-                continue;
-            }
-            match Qdisc::load(&kind, config) {
-                Err(error) if error.is_taken() && tries < MOST_TRIES => {}
-                Err(error) => {
-                    self.unload();
-                    return Err(error);
-                }
-                Ok(mut qdisc) => {
-                    let pinned = qdisc.pin(&self.record.pins().join(&kind));
-                    pinned.inspect_err(|_| self.unload())?;
-                    return Ok(qdisc);
-                }
-            }
-        }
-    }
-
     /// Unloads the programs of a start that failed before anything was attached.
     fn unload(&self) {
         for qdisc in &self.qdiscs {
@@ -419,10 +422,17 @@ impl Shaped {
         let _ = fs::remove_dir(self.record.pins());
     }
 
-    fn attach(&mut self, plans: &[Plan], had_ingress: bool) -> Result<(), BpfError> {
+    /// `former` is that of a process that was killed, whose packets leave first.
+    fn attach(
+        &mut self,
+        plans: &[(Plan, Beside)],
+        had_ingress: bool,
+        former: Option<&Self>,
+    ) -> Result<(), BpfError> {
         let system = |what: &'static str| move |source| BpfError::System { what, source };
         let index = self.record.index;
-        for (n, plan) in plans.iter().enumerate() {
+        let pins = self.record.pins();
+        for (n, (plan, beside)) in plans.iter().enumerate() {
             let half = &mut self.record.directions[n];
             if half.is_ingress() {
                 let name = &half.status.device;
@@ -439,6 +449,11 @@ impl Shaped {
                 Plan::Bpf(_) => Found::new(self.qdiscs[n].kind(), ROOT),
                 Plan::Cake(cake) => cake.qdisc(),
             };
+            if let Some(former) = former {
+                former.let_go(half.status.direction);
+            }
+            // First, so that the qdisc's first packet has its user; one that is replaced believes no stamp of this program.
+            half.status.nat = beside.attach(half.index, &pins.join(&half.status.qdisc));
             netlink::attach(half.index, &qdisc).map_err(|error| {
                 match (plan, error.kind()) {
                     // No such kind, and no such module.
@@ -497,25 +512,6 @@ fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
 /// The ifb device of the interface with this number.
 fn ifb(index: u32) -> String {
     format!("mwifb{index}")
-}
-
-/// Without what is not there.
-fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-pub(super) fn check_pins() -> Result<(), BpfError> {
-    /// `BPF_FS_MAGIC` of <linux/magic.h>.
-    const BPF_FS: u32 = 0xcafe_4a11;
-    let root = Path::new(PINS).parent().unwrap_or(Path::new("/"));
-    let found = rustix::fs::statfs(root);
-    match found.is_ok_and(|found| found.f_type as u32 == BPF_FS) {
-        true => Ok(()),
-        false => Err(BpfError::NoBpfFs),
-    }
 }
 
 fn now() -> u64 {

@@ -69,6 +69,45 @@ pub(super) fn stats(qdisc: &Qdisc, now: u64) -> Result<Stats, BpfError> {
     })
 }
 
+/// Counters of a qdisc, for the one that replaces it to go on from.
+pub(super) fn counters(stats: Stats) -> Stats {
+    Stats {
+        discipline: None,
+        rate_bps: None,
+        backlog_packets: 0,
+        backlog_bytes: 0,
+        sojourn_recent: Sojourn::default(),
+        flows_seen: 0,
+        flows: Vec::new(),
+        ..stats
+    }
+}
+
+/// Figures of a qdisc that goes on from the counters `before` of others. Quantiles are its own.
+pub(super) fn after(mut stats: Stats, before: &Stats) -> Stats {
+    // They come from a file.
+    let add = |n: &mut u64, more: u64| *n = n.saturating_add(more);
+    add(&mut stats.packets_in, before.packets_in);
+    add(&mut stats.bytes_in, before.bytes_in);
+    add(&mut stats.packets_out, before.packets_out);
+    add(&mut stats.bytes_out, before.bytes_out);
+    for (why, n) in &before.drops {
+        add(stats.drops.entry(why.clone()).or_default(), *n);
+    }
+    add(&mut stats.favoured, before.favoured);
+    add(&mut stats.reordered, before.reordered);
+    add(&mut stats.expected, before.expected);
+    let (counts, old) = (&mut stats.sojourn_counts, &before.sojourn_counts);
+    for (n, old) in counts.below.iter_mut().zip(old.below) {
+        add(n, old);
+    }
+    add(&mut counts.packets, old.packets);
+    counts.sum_s += old.sum_s;
+    stats.largest_bytes = stats.largest_bytes.max(before.largest_bytes);
+    stats.sojourn.max_ms = stats.sojourn.max_ms.max(before.sojourn.max_ms);
+    stats
+}
+
 /// Flows under `makeway`: those with packets, and those of the last while, by their names.
 fn judged(
     qdisc: &Qdisc,
@@ -168,6 +207,41 @@ fn millis(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_qdisc_goes_on_from_the_counters_of_the_one_that_it_replaces() {
+        let stats = |n: u64| Stats {
+            packets_in: 10 * n,
+            bytes_in: 1000 * n,
+            largest_bytes: 100 * n,
+            packets_out: 7 * n,
+            bytes_out: 700 * n,
+            drops: [("tail".to_owned(), n), (format!("of {n}"), 1)].into(),
+            backlog_packets: n,
+            sojourn: Sojourn {
+                max_ms: n as f64,
+                p99_ms: n as f64,
+                ..Sojourn::default()
+            },
+            sojourn_counts: SojournCounts {
+                below: [n; SojournCounts::BOUNDS],
+                packets: n,
+                sum_s: n as f64,
+            },
+            flows: vec![FlowStats::default()],
+            ..Stats::default()
+        };
+        let before = counters(stats(5));
+        assert!(before.flows.is_empty() && before.backlog_packets == 0);
+        let both = after(stats(2), &before);
+        assert_eq!((both.packets_in, both.packets_out), (70, 49));
+        assert_eq!((both.bytes_in, both.bytes_out), (7000, 4900));
+        assert_eq!((both.largest_bytes, both.backlog_packets), (500, 2));
+        assert_eq!((both.drops["tail"], both.drops.len()), (7, 3));
+        assert_eq!((both.sojourn.max_ms, both.sojourn.p99_ms), (5.0, 2.0));
+        let counts = both.sojourn_counts;
+        assert_eq!((counts.below[3], counts.packets, counts.sum_s), (7, 7, 7.0));
+    }
 
     #[test]
     fn what_is_recent_is_what_was_added() {

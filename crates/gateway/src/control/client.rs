@@ -23,6 +23,8 @@ use crate::rules::{self, Direction, RulesError};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Stopping takes the rules away first, by tools that may hang.
 const PATIENCE_TO_STOP: Duration = Duration::from_secs(30);
+/// Another qdisc has to be loaded, which takes a slow processor some seconds.
+const PATIENCE_TO_CHANGE: Duration = Duration::from_secs(60);
 /// How often a request is made of an instance that ends the connection without an answer, as it does when this process stood
 /// still for a second between connecting and asking.
 const TRIES: u32 = 3;
@@ -220,14 +222,24 @@ pub fn set(interface: &str, settings: Settings) -> Result<Status, AskError> {
         Ok(Answer::Status(status)) => Ok(status),
         Ok(other) => Err(unexpected(other)),
         Err(error @ AskError::NotRunning { .. }) => {
-            let place = place_in_the_kernel(interface)?;
-            let shaped = place.map_or(Ok(None), |place| Shaped::open(&place));
-            let shaped = shaped?.ok_or(error)?;
-            engine::set_in_the_kernel(&shaped, interface, &settings).map_err(AskError::Refused)?;
+            let place = place_in_the_kernel(interface)?.ok_or(error)?;
+            set_without_process(place, &settings)?;
             status(interface)
         }
         Err(error) => Err(error),
     }
+}
+
+/// Changes what the kernel shapes where no process runs. Meanwhile no instance starts, and nobody else changes it.
+fn set_without_process(place: Place, settings: &Settings) -> Result<(), AskError> {
+    let taken = place.take()?;
+    let interface = &taken.place.interface;
+    let shaped = Shaped::open(&taken.place)?;
+    let mut shaped = shaped.ok_or_else(|| AskError::NotRunning {
+        interface: interface.clone(),
+    })?;
+    engine::set_in_the_kernel(&mut shaped, interface, settings, &mut || ())
+        .map_err(AskError::Refused)
 }
 
 /// Ends the instance of `interface` in this network namespace and waits until it has ended; where
@@ -307,6 +319,7 @@ fn ask_at(place: &Place, request: &Request) -> Result<Answer, AskError> {
     };
     let patience = match request {
         Request::Stop => PATIENCE_TO_STOP,
+        Request::Set(settings) if !settings.is_of_rates() => PATIENCE_TO_CHANGE,
         _ => PATIENCE,
     };
     let end = Instant::now() + patience;

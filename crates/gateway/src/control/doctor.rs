@@ -4,6 +4,7 @@
 //! A check changes nothing that stays: it takes a packet queue or loads a qdisc to see whether it can, and lets go at once.
 
 mod machine;
+mod nat;
 
 use std::fs;
 use std::thread;
@@ -46,7 +47,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its name: `privilege`, `qdiscs`, `cake`, `ifb`, `packet-queue`, `rules-tool`, `interface`, `running`, `rules`, `qdisc`, `settings`, `shaper`,
-    /// `offloads`, `line-rate`, `losses`, `counters`.
+    /// `offloads`, `line-rate`, `losses`, `counters`, `nat`.
     pub check: &'static str,
     /// The interface, for a check of one.
     pub interface: Option<String>,
@@ -217,6 +218,7 @@ fn check_interface(wanted: &Wanted) -> Vec<Finding> {
     found.push(running(wanted, &status));
     found.extend(way(wanted, &status, &interface));
     found.extend(settings(wanted, &status));
+    found.extend(nat::check(wanted, &status));
     found.extend(shaper(&interface, Some(&status)));
     found.extend(offloads_of(&status));
     found.extend(status.directions.iter().filter_map(losses));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holder of the packets of an instance: datapaths of this process, or the kernel.
 
-use makeway_core::sched::Discipline;
+use makeway_core::sched::{Discipline, Spec};
 use makeway_core::ticket::TicketRate;
+use makeway_core::units::Rate;
 
 use super::interface::Interface;
 use super::place::Place;
 use super::protocol::{Backend, DirectionStatus, Settings};
+use super::settings::{applied, check_change, mtu};
 use super::watchdog::MOST_MISSED;
 use super::{UpConfig, UpError};
 use crate::bpf::{BpfError, Plan, Shaped};
@@ -35,7 +37,10 @@ pub(super) struct Running {
     rules: Rules,
     datapath: DatapathHandle,
     direction: Direction,
+    /// As it is now.
     config: DatapathConfig,
+    /// As it was started: its tables are of that size.
+    started: DatapathConfig,
     /// The last sign of life that was seen, and the looks since.
     beat: u64,
     missed: u32,
@@ -138,10 +143,15 @@ impl Engine {
         }
     }
 
-    /// Changes every direction, or none.
-    pub fn set(&self, interface: &str, settings: &Settings) -> Result<(), String> {
+    /// Changes every direction, or none. `alive` is called some times a second where it takes long.
+    pub fn set(
+        &mut self,
+        interface: &str,
+        settings: &Settings,
+        alive: &mut dyn FnMut(),
+    ) -> Result<(), String> {
         match self {
-            Self::Kernel(shaped) => set_in_the_kernel(shaped, interface, settings),
+            Self::Kernel(shaped) => set_in_the_kernel(shaped, interface, settings, alive),
             Self::Queues { running, .. } => set(running, interface, settings),
         }
     }
@@ -194,28 +204,38 @@ fn in_the_kernel(
 
 /// Changes what the kernel shapes.
 pub(super) fn set_in_the_kernel(
-    shaped: &Shaped,
+    shaped: &mut Shaped,
     interface: &str,
     settings: &Settings,
+    alive: &mut dyn FnMut(),
 ) -> Result<(), String> {
-    if settings.discipline.is_some() {
-        return Err(format!(
-            "in the kernel another discipline is another qdisc, and the backlog would be lost: `makeway down {interface}`, then `makeway up` with --discipline"
-        ));
-    }
     if settings.tickets.is_some() {
         return Err(format!(
             "makeway on {interface} trades no tickets: the kernel writes none"
         ));
     }
-    for (direction, rate) in settings.rates(interface, |one| shaped.shapes(one))? {
-        let set = shaped.set_rate(direction, rate);
-        set.map_err(|error| error.to_string())?;
+    let rates = settings.rates(interface, |one| shaped.shapes(one))?;
+    if settings.is_of_rates() {
+        let mut all = rates.into_iter();
+        let set = all.try_for_each(|(direction, rate)| shaped.set_rate(direction, rate));
+        return set.map_err(|error| error.to_string());
     }
-    Ok(())
+    let mtu = mtu(settings, interface)?;
+    let now = shaped.configs().map_err(|error| error.to_string())?;
+    let new = now.into_iter().map(|(direction, now)| {
+        let rate = of_direction(&rates, direction);
+        Ok((direction, applied(settings, &now, rate, mtu)?))
+    });
+    let new = new.collect::<Result<Vec<_>, String>>()?;
+    shaped.set(&new, alive).map_err(|error| error.to_string())
 }
 
-fn set(running: &[Running], interface: &str, settings: &Settings) -> Result<(), String> {
+fn of_direction(rates: &[(Direction, Rate)], direction: Direction) -> Option<Rate> {
+    let of = rates.iter().find(|(one, _)| *one == direction);
+    of.map(|(_, rate)| *rate)
+}
+
+fn set(running: &mut [Running], interface: &str, settings: &Settings) -> Result<(), String> {
     let shapes = |direction| running.iter().any(|one| one.direction == direction);
     let rates = settings.rates(interface, shapes)?;
     let tickets = settings.tickets.map(|n| {
@@ -229,20 +249,16 @@ fn set(running: &[Running], interface: &str, settings: &Settings) -> Result<(), 
         }
     });
     let tickets = tickets.transpose()?;
-    for one in running {
-        let rate = rates
-            .iter()
-            .find(|(direction, _)| *direction == one.direction);
-        let change = Change {
-            rate: rate.map(|(_, rate)| Some(*rate)),
-            discipline: settings.discipline,
-            tickets,
-            ..Change::default()
-        };
-        let set = one.datapath.set(change);
-        set.map_err(|error| error.to_string())?;
-    }
-    Ok(())
+    let mtu = mtu(settings, interface)?;
+    // All that can be refused is, before anything changes.
+    let new = running.iter().map(|one| {
+        let rate = of_direction(&rates, one.direction);
+        let new = applied(settings, &one.config, rate, mtu)?;
+        check_change(&one.started, &one.config, &new).map(|()| new)
+    });
+    let new = new.collect::<Result<Vec<_>, String>>()?;
+    let mut all = running.iter_mut().zip(new);
+    all.try_for_each(|(one, new)| one.change(new, tickets))
 }
 
 impl Running {
@@ -262,8 +278,29 @@ impl Running {
             missed: 0,
             datapath,
             direction,
+            started: config.clone(),
             config,
         })
+    }
+
+    /// Settings that were checked.
+    fn change(&mut self, new: DatapathConfig, tickets: Option<TicketRate>) -> Result<(), String> {
+        let now = &self.config;
+        // Its packets are short by their bytes on the wire.
+        let reframed = now.framing != new.framing && matches!(new.spec, Spec::Ncq(_));
+        let change = Change {
+            rate: (now.rate != new.rate).then_some(new.rate),
+            spec: (reframed || now.spec != new.spec).then(|| new.spec.clone()),
+            limits: (now.limits != new.limits).then_some(new.limits),
+            framing: (now.framing != new.framing).then_some(new.framing),
+            weights: (now.weights != new.weights).then(|| new.weights.clone()),
+            tickets,
+            ..Change::default()
+        };
+        let changed = self.datapath.set(change);
+        changed.map_err(|error| error.to_string())?;
+        self.config = new;
+        Ok(())
     }
 
     fn check(&mut self) -> Result<(), String> {
@@ -298,14 +335,10 @@ impl Running {
 
 /// The settings, without counters.
 fn describe(direction: Direction, config: &DatapathConfig) -> DirectionStatus {
-    DirectionStatus {
+    let mut status = DirectionStatus {
         direction,
-        flows_by: config.identity,
-        users_by: config.users,
-        limit_packets: config.limits.packets,
-        limit_bytes: config.limits.bytes.get(),
-        framing: config.framing,
-        tags_by: config.tags.to_string(),
         ..DirectionStatus::default()
-    }
+    };
+    status.describe(config);
+    status
 }

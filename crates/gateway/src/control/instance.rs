@@ -194,7 +194,7 @@ impl Instance {
     /// Runs until somebody asks it to stop, `quit` becomes readable, or it cannot go on. `alive` is called some times a second,
     /// as long as every thread is at work, with the changes of rates since the last time.
     ///
-    /// Where packets wait for this process, another is started that kills it if it stands still for 2 to 2.25 s.
+    /// Where packets wait for this process, another is started that kills it if it stands still for 2 s.
     ///
     /// # Errors
     /// If the other process cannot be started; then everything is taken away again.
@@ -258,7 +258,7 @@ impl Instance {
             };
             // Also to leave those that say nothing.
             if (is_asked || left.is_zero())
-                && let Some(waiting) = self.serve()
+                && let Some(waiting) = self.serve(&mut || alive(&[]))
             {
                 return (Ending::Asked, Some(waiting));
             }
@@ -279,14 +279,16 @@ impl Instance {
         let set = self.engine.traffic().and_then(|traffic| {
             let settings = steering.tick(&traffic);
             settings.map_or(Ok(()), |new| {
-                self.engine.set(&self.taken.place.interface, &new)
+                // Rates alone take no time.
+                self.engine
+                    .set(&self.taken.place.interface, &new, &mut || ())
             })
         });
         set.err().map(Ending::Failed)
     }
 
-    /// Answers requests; returns the client that asks for the end.
-    fn serve(&mut self) -> Option<Waiting> {
+    /// Answers requests; returns the client that asks for the end. `alive` is called where an answer takes long.
+    fn serve(&mut self, alive: &mut dyn FnMut()) -> Option<Waiting> {
         let Self {
             server,
             engine,
@@ -298,7 +300,7 @@ impl Instance {
         server.serve(|request| {
             let done = match request {
                 Request::Set(settings) => {
-                    let done = engine.set(&taken.place.interface, &settings);
+                    let done = engine.set(&taken.place.interface, &settings, alive);
                     if let (Ok(()), Some(steering)) = (&done, &mut *steering) {
                         steering.set(&settings);
                     }

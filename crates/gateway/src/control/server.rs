@@ -16,12 +16,12 @@ use rustix::net::{
 
 use super::protocol::{Answer, Request};
 
-/// From the connection to the end of the answer: 1 s, chosen by us.
+/// From the connection to the end of the request, and from there to the end of the answer: 1 s each, chosen by us.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Most that are served at a time; one more replaces the oldest.
 const MOST_CLIENTS: usize = 16;
-/// Bytes of the longest request.
-const LONGEST: usize = 4096;
+/// Bytes of the longest request: the weights of a thousand users.
+const LONGEST: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct Server {
@@ -129,6 +129,8 @@ impl Client {
                 Err(_) => Answer::Error("this makeway does not know what was asked: it may be older, so end it by `makeway down` and start it again".into()),
             };
             self.answer = bytes(&answer);
+            // Some changes take longer.
+            self.since = Instant::now();
         }
         while !self.answer.is_empty() {
             match self.stream.write(&self.answer) {
@@ -143,7 +145,7 @@ impl Client {
 
     /// The request, once it is whole.
     fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut buffer = [0; LONGEST];
+        let mut buffer = [0; 4096];
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

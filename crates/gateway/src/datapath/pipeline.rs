@@ -12,7 +12,7 @@ use makeway_core::flow::{FlowKey, FlowTable, Identity, ecn, is_control};
 use makeway_core::framing::Framing;
 use makeway_core::measure::Histogram;
 use makeway_core::packet::{Ecn, FlowId, Packet, UserId};
-use makeway_core::sched::{self, Counts, Drops, Env, Needs, Scheduler, Spec, SpecError};
+use makeway_core::sched::{self, Counts, Drops, Env, Limits, Needs, Scheduler, Spec, SpecError};
 use makeway_core::shaper::Shaper;
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
@@ -26,9 +26,6 @@ pub(super) use account::SeenFlow;
 use account::{Cause, Counters, FlowAccount};
 use order::Order;
 use users::Users;
-
-/// Most flows without packets that are known besides as many as can hold some.
-const IDLE: u32 = 1 << 16;
 
 /// A packet behind the scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -73,31 +70,29 @@ pub(super) struct Pipeline {
     order: Order,
 }
 
-/// Why the discipline cannot run here.
-fn check_rate(spec: &Spec, rate: Option<Rate>) -> Result<(), SpecError> {
-    match spec.needs().link_rate && rate.is_none() {
-        true => Err(SpecError::NotHere(
-            spec.discipline(),
-            "it needs the rate of its link: give one, like 20mbit",
-        )),
-        false => Ok(()),
-    }
+/// Why the discipline cannot run here. `writes`: whether it may write tags.
+pub(super) fn check_place(spec: &Spec, rate: Option<Rate>, writes: bool) -> Result<(), SpecError> {
+    let needs = spec.needs();
+    let why = if needs.link_rate && rate.is_none() {
+        "it needs the rate of its link: give one, like 20mbit"
+    } else if needs.writes_tags && !writes {
+        "it writes tags on packets, and was not started to do so: start it again with that discipline"
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::NotHere(spec.discipline(), why))
 }
 
 impl Pipeline {
     pub fn new(now: Instant, config: &DatapathConfig) -> Result<Self, SpecError> {
         let mut env = config.env();
-        // Every held packet may be of a flow of its own; then there are still ids for those that hold none.
-        let limits = &mut env.limits;
-        let holding = limits.packets;
-        let flows = limits
-            .flows
-            .max(holding.saturating_add(holding.clamp(2, IDLE)));
-        limits.flows = flows;
+        let flows = config.flows();
+        env.limits.flows = flows;
         env.users = flows.min(UserId::MOST);
         let spec = config.spec.clone();
         let needs = spec.needs();
-        check_rate(&spec, env.rate)?;
+        // A configuration says itself whether tags are written.
+        check_place(&spec, env.rate, true)?;
         let mut users = Users::new(config);
         users.prepare(needs, &mut env);
         let mut tags = Tags::new(&config.tags, flows, config.seed);
@@ -246,30 +241,20 @@ impl Pipeline {
         change: &Change,
         verdicts: &mut Verdicts,
     ) -> Result<(), SpecError> {
-        if let Some(discipline) = change.discipline {
-            let spec = match discipline == self.started_with.discipline() {
-                true => self.started_with.clone(),
-                false => on_a_link(discipline),
-            };
-            let needs = spec.needs();
-            if needs.writes_tags && !self.tags.writes_as_scheduled() {
-                let why = "it writes tags on packets, and was not started to do so: start it again with that discipline";
-                return Err(SpecError::NotHere(discipline, why));
+        let before = change
+            .weights
+            .as_ref()
+            .map(|_| self.users.weights().to_vec());
+        let weights = change.weights.as_ref();
+        let reweighed = weights.map_or_else(Vec::new, |weights| self.users.reweigh(weights));
+        if let Some(spec) = self.made_anew(change, &reweighed)
+            && let Err(error) = self.make_anew(now, spec, change, verdicts)
+        {
+            let again = before.map_or_else(Vec::new, |before| self.users.reweigh(&before));
+            for (user, weight) in again {
+                self.shaper.set_weight(user, weight);
             }
-            // A running discipline keeps the rate and the framing that it was made with.
-            let mut env = Env {
-                rate: change.rate.unwrap_or(self.shaper.rate()),
-                framing: change.framing.unwrap_or(self.framing),
-                ..self.env.clone()
-            };
-            check_rate(&spec, env.rate)?;
-            self.users.prepare(needs, &mut env);
-            let new = sched::build(&spec, &env)?;
-            let old = self.shaper.replace(now, new, &mut self.drops);
-            self.counts += old.counts();
-            self.tags.read_by(spec.codec(self.env.codec));
-            (self.spec, self.needs, self.env) = (spec, needs, env);
-            self.give_up(verdicts);
+            return Err(error);
         }
         if let Some(rate) = change.rate {
             self.shaper.set_rate(now, rate);
@@ -283,6 +268,59 @@ impl Pipeline {
         if let Some(marking) = change.marking {
             self.marking = marking;
         }
+        Ok(())
+    }
+
+    /// The discipline that a change makes anew, if it does: one that takes other weights has them now.
+    fn made_anew(&mut self, change: &Change, reweighed: &[(UserId, u32)]) -> Option<Spec> {
+        if let Some(spec) = &change.spec {
+            return Some(spec.clone());
+        }
+        if let Some(discipline) = change.discipline {
+            return Some(match discipline == self.started_with.discipline() {
+                true => self.started_with.clone(),
+                false => on_a_link(discipline),
+            });
+        }
+        let mut users = reweighed.iter();
+        let is_weighed = !self.needs.weights
+            || users.all(|&(user, weight)| self.shaper.set_weight(user, weight));
+        (change.limits.is_some() || !is_weighed).then(|| self.spec.clone())
+    }
+
+    /// Makes the discipline anew; the packets of the old one move to it.
+    fn make_anew(
+        &mut self,
+        now: Instant,
+        spec: Spec,
+        change: &Change,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), SpecError> {
+        let (discipline, needs) = (spec.discipline(), spec.needs());
+        let old = self.env.limits;
+        let limits = change.limits.map_or(old, |limits| Limits {
+            flows: old.flows,
+            ..limits
+        });
+        if limits.packets >= limits.flows {
+            let why = "its tables are smaller than that limit: start it again with it";
+            return Err(SpecError::NotHere(discipline, why));
+        }
+        // A running discipline keeps the rate and the framing that it was made with.
+        let mut env = Env {
+            limits,
+            rate: change.rate.unwrap_or(self.shaper.rate()),
+            framing: change.framing.unwrap_or(self.framing),
+            ..self.env.clone()
+        };
+        check_place(&spec, env.rate, self.tags.writes_as_scheduled())?;
+        self.users.prepare(needs, &mut env);
+        let new = sched::build(&spec, &env)?;
+        let old = self.shaper.replace(now, new, &mut self.drops);
+        self.counts += old.counts();
+        self.tags.read_by(spec.codec(self.env.codec));
+        (self.spec, self.needs, self.env) = (spec, needs, env);
+        self.give_up(verdicts);
         Ok(())
     }
 

@@ -72,13 +72,13 @@ impl Native {
         let Link {
             spec,
             env,
-            rate,
-            framing,
             weights,
             flows_by,
+            ..
         } = link;
         let limits = env.limits;
-        let slots = limits.packets + 2;
+        let limit_packets = change::all(ops).map(|config| config.limit_packets);
+        let slots = limit_packets.fold(limits.packets, u32::max) + 2;
         let (mut tags, mut window) = (Vec::new(), None);
         let params = match spec {
             Spec::Ncq(ncq) => {
@@ -92,30 +92,13 @@ impl Native {
             }
             _ => Vec::new(),
         };
-        let (quantum, drop_from) = match spec {
-            Spec::Fq(fq) => (fq.quantum, fq.drop_from),
-            Spec::Hier(hier) => (hier.quantum, hier.drop_from),
-            Spec::Makeway(makeway) => (makeway.quantum, DropFrom::Head),
-            Spec::Sqf(sqf) => (FqParams::default().quantum, sqf.drop_from),
-            _ => (FqParams::default().quantum, DropFrom::Head),
-        };
         // A flow of `makeway` is known while it holds nothing.
         let flows = match spec {
             Spec::Makeway(_) => slots.max(limits.flows + 1),
             _ => slots,
         };
-        let mut config = Config {
-            rate: rate.map_or(0, Rate::bps),
-            limit_packets: limits.packets,
-            limit_bytes: limits.bytes.get() as u32,
-            drop_tail: (drop_from == DropFrom::Tail).into(),
-            quantum: quantum.get() as u32,
-            weights: 1,
-            ..Config::default()
-        };
-        config.set_framing(*framing);
         let setup = Setup {
-            config,
+            config: link.config(),
             slots,
             chains: (2 * flows).next_power_of_two(),
             kinds: window.unwrap_or(1),
@@ -135,7 +118,7 @@ impl Native {
 /// The run of core, as those events of the C that core has too.
 fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
     let mut shaper = Shaper::new(link.rate, build(&link.spec, &link.env).unwrap());
-    let mut rate = link.rate;
+    let (mut rate, mut framing) = (link.rate, link.framing);
     let mut drops = Drops::default();
     let mut dropped = 0;
     let mut events = Vec::new();
@@ -176,7 +159,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
                     shaper.forget(held.id);
                 }
                 came = Some(held.id);
-                let packet = packet(link, op, held.id, &mut users);
+                let packet = packet(link, framing, op, held.id, &mut users);
                 shaper.enqueue(now, packet, &mut drops);
             }
             DEQUEUE => {
@@ -187,6 +170,8 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
                 left = shaper.dequeue(now, &mut drops);
             }
             SET_RATE => rate = (op.rate > 0).then(|| Rate::from_bps(op.rate)),
+            CONFIGURE => framing = change::framing_of(&change::config(op)),
+            WEIGH => assert!(shaper.set_weight(UserId(op.packet), op.len)),
             _ => unreachable!("core has no other"),
         }
         for (packet, reason) in drops.drain() {
@@ -215,7 +200,13 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
 }
 
 /// `users` are those seen, each under its number.
-fn packet(link: &Link, op: &Op, flow: FlowId, users: &mut Vec<FlowKey>) -> Packet {
+fn packet(
+    link: &Link,
+    framing: Framing,
+    op: &Op,
+    flow: FlowId,
+    users: &mut Vec<FlowKey>,
+) -> Packet {
     let (now, handle) = (Instant::from_nanos(op.now), Handle(op.packet));
     let mut bytes = op.bytes.to_vec();
     bytes.resize(op.len as usize, 0);
@@ -226,7 +217,7 @@ fn packet(link: &Link, op: &Op, flow: FlowId, users: &mut Vec<FlowKey>) -> Packe
         users.len() - 1
     });
     let user = UserId(user as u32);
-    let packet = Packet::new(now, handle, flow, user, wire(link.framing, op));
+    let packet = Packet::new(now, handle, flow, user, wire(framing, op));
     // A tag that no code of this network has says nothing.
     let tag = tag(&bytes).filter(|tag| *tag <= link.env.codec.most());
     let packet = packet.with_tag(tag.unwrap_or_default());
@@ -337,6 +328,24 @@ macro_rules! disciplines {
                 fn does_what_core_does(link in link($discipline), operations in operations()) {
                     check(&NATIVE, &link, &operations)?;
                 }
+
+                #[test]
+                fn counts_by_the_framing_of_the_moment(
+                    link in link($discipline),
+                    operations in operations(),
+                    framings in vec(framing(), 1..5),
+                ) {
+                    change::framings(&NATIVE, &link, ops(&operations), &framings)?;
+                }
+
+                #[test]
+                fn keeps_the_limits_of_the_moment(
+                    link in link($discipline),
+                    operations in operations(),
+                    limits in change::limits(),
+                ) {
+                    change::limited(&NATIVE, link, ops(&operations), &limits)?;
+                }
             }
         }
     )*};
@@ -352,4 +361,6 @@ disciplines! {
 }
 
 mod attack;
+mod change;
 mod makeway;
+mod translated;

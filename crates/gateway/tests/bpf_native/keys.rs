@@ -4,10 +4,12 @@
 #[path = "../../../../bpf/native/dissected.rs"]
 mod dissected;
 
+use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable, bytes_of};
 use makeway_core::flow::Identity;
+use makeway_gateway::bpf::weights::user_hash;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -124,8 +126,63 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 
 static NATIVE: LazyLock<Native> = LazyLock::new(|| Native::compile("keys", "keys.c", &[]));
 
+/// A packet from `host` to itself, behind its Ethernet type: UDP with ports.
+fn packet_of(host: IpAddr) -> (u32, Vec<u8>) {
+    let (ether_type, header) = match host {
+        IpAddr::V4(host) => {
+            let octets = host.octets();
+            let first: [u8; 12] = [0x45, 0, 0, 28, 0, 7, 0, 0, 64, 17, 0, 0];
+            (0x0800, [&first[..], &octets, &octets].concat())
+        }
+        IpAddr::V6(host) => {
+            let octets = host.octets();
+            let first: [u8; 8] = [0x60, 0, 0, 0, 0, 8, 17, 64];
+            (0x86dd, [&first[..], &octets, &octets].concat())
+        }
+    };
+    (
+        ether_type,
+        [&header[..], &[4, 1, 19, 136, 0, 8, 0, 0]].concat(),
+    )
+}
+
+fn host() -> impl Strategy<Value = IpAddr> {
+    prop_oneof![
+        any::<[u8; 4]>().prop_map(IpAddr::from),
+        any::<[u8; 16]>().prop_map(IpAddr::from)
+    ]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The loader writes a weight under the hash that the programs look it up by.
+    #[test]
+    fn the_hash_of_a_user_is_that_of_its_packets(hosts in vec(host(), 50), seed: u64) {
+        const USERS: [Identity; 3] = [Identity::SrcHost, Identity::DstHost, Identity::HostPair];
+        let each = || hosts.iter().flat_map(|host| USERS.map(|identity| (*host, identity)));
+        let questions = each().map(|(host, identity)| {
+            let (ether_type, packet) = packet_of(host);
+            let mut bytes = [0; 256];
+            bytes[..packet.len()].copy_from_slice(&packet);
+            Question {
+                seed,
+                len: packet.len() as u32,
+                ether_type,
+                identity: identity as u32,
+                unused: 0,
+                bytes,
+            }
+        });
+        let questions: Vec<u8> = questions.flat_map(|one| bytes_of(&one).to_vec()).collect();
+        let answers: Vec<Answer> = NATIVE.run(questions);
+        prop_assert_eq!(answers.len(), 150);
+        for ((host, identity), answer) in each().zip(answers) {
+            let hash = user_hash(seed, identity, host);
+            prop_assert_eq!(answer.hash, u64::from(hash), "{} {}", identity, host);
+        }
+    }
+
     #[test]
     fn keys_are_cores(frames in vec(frame(), 200), seed: u64) {
         let each = || frames.iter().flat_map(|frame| Identity::ALL.map(|identity| (frame, identity)));

@@ -95,9 +95,13 @@ pub fn ip(line: &str) {
     assert!(status.expect("ip runs").success(), "ip {line}");
 }
 
-/// The far end of a veth pair: `near` 10.9.0.1/24 here, `far` 10.9.0.2/24 in a namespace of its own
-/// for as long as the process lives; others have other names and networks.
-pub struct Far(mpsc::Sender<Box<dyn FnOnce() + Send>>);
+/// A thread in a network namespace of its own, for as long as the process lives: the far end of a veth pair, `near` 10.9.0.1/24 here and
+/// `far` 10.9.0.2/24 there; others have other names and networks.
+pub struct Far {
+    jobs: mpsc::Sender<Box<dyn FnOnce() + Send>>,
+    /// The thread, by which `ip` knows the namespace.
+    pub tid: libc::c_long,
+}
 
 impl Far {
     pub fn new() -> Self {
@@ -106,6 +110,23 @@ impl Far {
 
     /// `near` is .1 of `network` here, and `name` .2 there.
     pub fn at(near: &str, name: &'static str, network: &str) -> Self {
+        let far = Self::alone();
+        ip("link set lo up");
+        ip(&format!("link add {near} type veth peer name {name}"));
+        ip(&format!("link set {name} netns {}", far.tid));
+        ip(&format!("addr add {network}.1/24 dev {near}"));
+        ip(&format!("link set {near} up"));
+        let address = format!("{network}.2/24");
+        far.run(move || {
+            ip("link set lo up");
+            ip(&format!("addr add {address} dev {name}"));
+            ip(&format!("link set {name} up"));
+        });
+        far
+    }
+
+    /// A namespace without a link.
+    pub fn alone() -> Self {
         let (jobs, todo) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let (ready, readies) = mpsc::channel();
         thread::spawn(move || {
@@ -118,19 +139,7 @@ impl Far {
             }
         });
         let tid = readies.recv().expect("the far namespace");
-        ip("link set lo up");
-        ip(&format!("link add {near} type veth peer name {name}"));
-        ip(&format!("link set {name} netns {tid}"));
-        ip(&format!("addr add {network}.1/24 dev {near}"));
-        ip(&format!("link set {near} up"));
-        let far = Self(jobs);
-        let address = format!("{network}.2/24");
-        far.run(move || {
-            ip("link set lo up");
-            ip(&format!("addr add {address} dev {name}"));
-            ip(&format!("link set {name} up"));
-        });
-        far
+        Self { jobs, tid }
     }
 
     /// Runs `f` there and waits for it.
@@ -139,7 +148,7 @@ impl Far {
         let job = move || {
             answer.send(f()).ok();
         };
-        self.0.send(Box::new(job)).expect("the far thread lives");
+        self.jobs.send(Box::new(job)).expect("the far thread lives");
         answers.recv().expect("the far thread answers")
     }
 

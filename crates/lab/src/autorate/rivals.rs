@@ -3,14 +3,16 @@
 
 mod cake;
 mod lua;
+mod oracle;
 mod sprout;
 
 use makeway_core::autorate::{Autorate, Bounds, Direction, Rates, TICK, Way};
-use makeway_core::units::{Bytes, Duration, Instant};
+use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
 use super::probes::Probe;
 pub use cake::CakeAutorate;
 pub use lua::SqmAutorate;
+pub use oracle::Oracle;
 pub use sprout::SproutLike;
 
 /// State of the shapers, up and down.
@@ -20,6 +22,8 @@ pub struct Seen {
     pub bytes: [Bytes; 2],
     /// Backlog of our own queues.
     pub backlog: [Bytes; 2],
+    /// Rate of the link and wait before it: for the oracle alone.
+    pub link: [(Rate, Duration); 2],
 }
 
 /// A controller as the harness drives it.
@@ -35,7 +39,15 @@ pub trait Algorithm {
 }
 
 /// Names, in the order of the table.
-pub const NAMES: [&str; 4] = ["makeway", "cake-autorate", "sqm-autorate", "sprout-like"];
+pub const NAMES: [&str; 5] = [
+    "makeway",
+    "cake-autorate",
+    "sqm-autorate",
+    "sprout-like",
+    ORACLE,
+];
+/// Name of the controller that is told the link's rate and wait.
+pub const ORACLE: &str = "oracle";
 
 /// The algorithm of that name, between the bounds of up and down.
 pub fn make(name: &str, bounds: [Bounds; 2], seed: u64) -> Box<dyn Algorithm> {
@@ -43,6 +55,7 @@ pub fn make(name: &str, bounds: [Bounds; 2], seed: u64) -> Box<dyn Algorithm> {
         "cake-autorate" => Box::new(CakeAutorate::new(bounds)),
         "sqm-autorate" => Box::new(SqmAutorate::new(bounds, seed)),
         "sprout-like" => Box::new(SproutLike::new(bounds)),
+        ORACLE => Box::new(Oracle::new(bounds)),
         _ => Box::new(Own {
             autorate: Autorate::new(Instant::ZERO, bounds[0], bounds[1]),
             bytes: [Bytes::ZERO; 2],
@@ -92,7 +105,7 @@ fn within(bounds: &Bounds, bps: f64) -> f64 {
 
 /// Rates of up and down in bit/s.
 fn rates(bps: [f64; 2]) -> Rates {
-    let [up, down] = bps.map(|bps| makeway_core::units::Rate::from_bps(bps.max(1.0) as u64));
+    let [up, down] = bps.map(|bps| Rate::from_bps(bps.max(1.0) as u64));
     Rates { up, down }
 }
 

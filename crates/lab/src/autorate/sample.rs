@@ -207,6 +207,7 @@ fn steer(algorithm: &mut dyn Algorithm, ports: &mut dyn Ports) {
         // Upwards what our shaper sent, downwards what came over the link.
         bytes: [ports.sent(SHAPER[0]), ports.sent(LINE[1])],
         backlog: SHAPER.map(|place| ports.backlog(place)),
+        link: LINE.map(|place| (ports.rate(place).unwrap_or_default(), ports.wait(place))),
     };
     let rates = algorithm.tick(ports.now(), seen);
     for (place, rate) in SHAPER.into_iter().zip([rates.up, rates.down]) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worlds of the gauntlet: simulated time, namespaces with the kernel's TCP, and a guest with the kernel's own qdiscs.
 
+use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
 use indicatif::ProgressBar;
 use makeway::parallel::cores;
 use makeway::session::{Session, stop_on_signals};
@@ -14,11 +14,14 @@ use makeway_core::sched::Discipline;
 use makeway_netns::{Backend, LATEST_MS};
 use makeway_report::model::Report;
 use makeway_report::summary;
+use makeway_scenario::Scenario;
+use makeway_store::plan::Detail;
 
 use super::ideal;
 use super::sample::Sample;
 use super::{Course, Gauntlet};
-use crate::experiment::{World, each, each_in_guests};
+use crate::experiment::kept::{self, Wanted};
+use crate::experiment::{World, each_in_guests};
 
 /// Time for which a run in real time is made again while the machine stalls, as a multiple of the run's.
 const PATIENCE: u32 = 3;
@@ -82,10 +85,15 @@ impl<'a> Runs<'a> {
     /// The case, the discipline and the replication of a run.
     fn at(&self, number: usize) -> (&'a Course, Discipline, u64) {
         let (cell, run) = self.cell_and_run(number);
+        let (course, discipline) = self.cell(cell);
+        (course, discipline, self.args.first + run as u64)
+    }
+
+    /// The case and the discipline of a cell.
+    fn cell(&self, cell: usize) -> (&'a Course, Discipline) {
         let disciplines = &self.args.disciplines;
         let course = &self.courses[cell / disciplines.len()];
-        let discipline = disciplines[cell % disciplines.len()];
-        (course, discipline, self.args.first + run as u64)
+        (course, disciplines[cell % disciplines.len()])
     }
 
     /// Cell of a run, and number of the run in it.
@@ -104,21 +112,33 @@ impl<'a> Runs<'a> {
 
     fn simulated(&self) -> anyhow::Result<Option<Samples>> {
         let stop = stop_on_signals()?;
-        let work = |number: usize| -> anyhow::Result<Option<Sample>> {
-            let (course, discipline, replication) = self.at(number);
-            let (scenario, _) = course.with(discipline);
-            let options = makeway_sim::Options {
-                stop: Arc::clone(&stop),
-                replication,
-                ..makeway_sim::Options::default()
-            };
-            let report = makeway_sim::run(&scenario, &options, |_| {})
-                .with_context(|| format!("case {}, {discipline}", course.name))?;
-            Ok(report.complete.then(|| Sample::of(&report)))
+        let wanted = (0..self.count()).map(|number| {
+            let (cell, run) = self.cell_and_run(number);
+            Wanted {
+                cell,
+                replication: self.args.first + run as u64,
+                detail: Detail::Report,
+            }
+        });
+        let wanted: Vec<Wanted> = wanted.collect();
+        let scenario = |cell: usize| -> Cow<'_, Scenario> {
+            let (course, discipline) = self.cell(cell);
+            Cow::Owned(course.with(discipline).0)
+        };
+        let name = |cell: usize| {
+            let (course, discipline) = self.cell(cell);
+            format!("case {}, {discipline}", course.name)
+        };
+        let runs = kept::Runs {
+            store: self.args.store.as_deref(),
+            scenario: &scenario,
+            name: &name,
+            wanted: &wanted,
+            jobs: self.jobs(),
         };
         let mut samples = self.empty();
-        let all = each(self.count(), self.jobs(), &stop, work, |number, sample| {
-            samples[self.cell_and_run(number).0].push(sample);
+        let all = runs.reports(&stop, |number, report| {
+            samples[self.cell_and_run(number).0].push(Sample::of(&report));
         })?;
         Ok(all.then_some(samples))
     }

@@ -303,6 +303,9 @@ impl Criteria {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
 
     fn all() -> impl Iterator<Item = Criteria> {
@@ -452,6 +455,34 @@ mod tests {
                 criteria.id, criteria.hash
             );
             assert_eq!(last, Some(criteria.hash.as_str()), "{asked}");
+        }
+    }
+
+    /// Sources of a module, its tests aside.
+    fn sources(module: &Path) -> String {
+        let mut text = fs::read_to_string(module.with_extension("rs")).unwrap_or_default();
+        let Ok(folder) = fs::read_dir(module) else {
+            return text;
+        };
+        for entry in folder {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs") {
+                text += &sources(&path.with_extension(""));
+            }
+        }
+        text
+    }
+
+    /// The other half: a claim without a criterion is an error.
+    #[test]
+    fn every_criterion_is_that_of_a_claim() {
+        let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/papers");
+        for criteria in all() {
+            let text = sources(&papers.join(criteria.id));
+            for criterion in criteria.all() {
+                let id = format!("\"{}\"", criterion.id);
+                assert!(text.contains(&id), "no claim has {id}");
+            }
         }
     }
 

@@ -3,14 +3,20 @@
 //! Transactions on Computers 58(5), 2009. Every verdict follows from closed forms and the figures of this run.
 //!
 //! - [`theory`], [`strategies`]: section 4, closed forms, beside the simulator where they are of queues;
+//! - [`corrections`]: the same with one equation corrected at a time;
+//! - [`causes`]: Fig. 8, 11 and 12 with one thing changed;
 //! - [`ftp`], [`sensors`], [`voip`], [`incremental`]: scenarios 1 to 4 of section 5;
+//! - [`index`]: the satisfaction index by other readings of its formula;
 //! - [`search`]: which of the choices that the paper leaves open give its figures;
 //! - [`variants`]: what section 6 leaves open.
 //!
 //! Each has its cells and its claims.
 
+mod causes;
+mod corrections;
 mod ftp;
 mod incremental;
+mod index;
 mod search;
 mod sensors;
 mod strategies;
@@ -18,13 +24,12 @@ mod theory;
 mod variants;
 mod voip;
 
-use makeway_core::measure::{Service, asi};
 use makeway_report::estimate::Estimate;
-use makeway_report::model::{FlowReport, Report};
+use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::claim::{Claim, Table};
-use super::figures::{Figures, largest, row};
+use super::figures::{Figures, row};
 use super::paper::Paper;
 use crate::experiment::{Cell, Results, World};
 
@@ -131,24 +136,6 @@ fn label(queue: &str) -> String {
 fn r_factor(report: &Report) -> f64 {
     let voice = group(report, "call").voice;
     voice.map_or(f64::NAN, |voice| voice.r_factor + 1.0)
-}
-
-/// The satisfaction index of two classes, downloads and calls, where the world knows how long their packets waited: the
-/// paper takes flows or classes.
-fn satisfaction(report: &Report) -> f64 {
-    let waits = report.flows.iter().filter_map(|flow| flow.queueing);
-    let most = largest(waits.map(|wait| wait.max_ms));
-    let class = |name: &str| {
-        // A flow that got nothing has not waited for it.
-        let has_some = |flow: &&FlowReport| flow.group == name && flow.goodput_bps > 0.0;
-        let flows = || report.flows.iter().filter(has_some);
-        let delays = flows().map(|flow| flow.queueing.map_or(f64::NAN, |wait| wait.mean_ms));
-        Service {
-            delay: Estimate::of(delays).mean,
-            data: flows().map(|flow| flow.goodput_bps).sum(),
-        }
-    };
-    asi(&["download", "call"].map(class), most).unwrap_or(f64::NAN)
 }
 
 /// Payload of all flows of a group, in kbit/s a flow.

@@ -102,12 +102,28 @@ impl Section<'_> {
 
     /// Command that makes the report, but for the number of replications.
     fn made_by(&self) -> String {
-        let world = match self.world == self.paper.worlds[0] {
+        let world = match self.paper.is_first(self.world) {
             true => String::new(),
             false => format!(" --world {}", self.world.name()),
         };
         let full = if self.full { " --full" } else { "" };
         format!("makeway-lab papers {}{world}{full}", self.paper.id)
+    }
+
+    /// Title of the paper, with the world if it is not the first.
+    fn title(&self) -> String {
+        match self.paper.is_first(self.world) {
+            true => self.paper.title.into(),
+            false => format!("{}: world {}", self.paper.title, self.world.name()),
+        }
+    }
+
+    /// Anchor of a claim, which the page may have once for each world.
+    fn anchor(&self, claim: &Claim) -> String {
+        match self.paper.is_first(self.world) {
+            true => claim.id.into(),
+            false => format!("{}-{}", claim.id, self.world.name()),
+        }
     }
 
     fn length(&self) -> &'static str {
@@ -331,16 +347,16 @@ pub fn html(sections: &[Section<'_>]) -> String {
     let body = html! {
         @for section in sections {
             @if sections.len() > 1 {
-                h2 { (section.paper.title) }
+                h2 { (section.title()) }
                 @for sentence in means(section) { p.means { (sentence) } }
             }
-            section.claims { @for judged in section.judged() { (verdict(&judged)) } }
+            section.claims { @for judged in section.judged() { (verdict(section, &judged)) } }
         }
     };
     report_html::page(title, &head, body)
 }
 
-fn verdict(judged: &Judged<'_>) -> Markup {
+fn verdict(section: &Section<'_>, judged: &Judged<'_>) -> Markup {
     let c = judged.claim;
     let class = match (c.printed.verdict, c.ours.verdict) {
         (Verdict::Reproduced, Verdict::Reproduced) => "good",
@@ -348,7 +364,7 @@ fn verdict(judged: &Judged<'_>) -> Markup {
         _ => "bad",
     };
     html! {
-        article class=(class) id=(c.id) {
+        article class=(class) id=(section.anchor(c)) {
             h2 { (c.id) }
             p.verdict { "as printed " (c.printed.verdict.name()) ", ours " (c.ours.verdict.name()) }
             dl.claim {

@@ -29,5 +29,12 @@ pub struct Paper {
     pub beside: Option<Beside>,
 }
 
+impl Paper {
+    /// Whether this world is the one that is chosen if nobody says.
+    pub fn is_first(&self, world: World) -> bool {
+        self.worlds[0] == world
+    }
+}
+
 /// See [`Paper::beside`].
 pub type Beside = fn(&mut [Claim], &Path, Option<u32>) -> anyhow::Result<()>;

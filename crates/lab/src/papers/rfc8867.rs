@@ -151,16 +151,21 @@ const fn of_abrc(name: &'static str, says: &'static str, keys: &'static str) -> 
     }
 }
 
-const CHANGES: [Change; 7] = [
+const CHANGES: [Change; 8] = [
     Change {
         controller: "tfrc",
         ..SHORT
     },
     SHORT,
     of_abrc(
-        "bytes",
-        "ABRC, occupancy in bytes (footnote 1)",
-        ", unit = \"bytes\"",
+        "packets",
+        "ABRC, occupancy in packets",
+        ", unit = \"packets\"",
+    ),
+    of_abrc(
+        "no-path",
+        "ABRC, the least B_T without the path's packets, as printed",
+        ", path = \"none\"",
     ),
     of_abrc(
         "shortest",
@@ -173,9 +178,9 @@ const CHANGES: [Change; 7] = [
         ", k = 0.2",
     ),
     of_abrc(
-        "bytes-0.2",
-        "ABRC, both: bytes, k_T = 0.2",
-        ", unit = \"bytes\", k = 0.2",
+        "packets-0.2",
+        "ABRC, both: packets, k_T = 0.2",
+        ", unit = \"packets\", k = 0.2",
     ),
     of_abrc(
         "interval",
@@ -351,7 +356,7 @@ impl Case {
                 })
                 .join("; "),
             ideal: "100 %".into(),
-            why: "No sender's queue can shorten the network's queue: where the network's buffers are shorter than the audio's deadline, the audio comes in time, over TFRC always. ABRC's calls have packets of two lengths that seldom follow one another, so its estimate of a lone packet's time is wrong: with occupancy in bytes, or with the shortest time, the calls carry their part; a smaller k_T does not help.".into(),
+            why: "No sender's queue can shorten the network's queue: where the network's buffers are shorter than the audio's deadline, the audio comes in time, over TFRC always. ABRC counts in bytes, since calls have packets of two lengths: in packets the time of a short one stands for all. Its least B_T has the packets of the path beside the paper's five: without them five packets are all that a call has under way. Several calls with k_T = 1 ask for all of the link (section 4 of its paper).".into(),
             setup: "one way 50 ms where nothing else is said, a FIFO of 300 ms; audio 64 kbit/s beside a video encoder that follows the target from 0.15 to 1.5 Mbit/s; in time is within 400 ms",
             from: &["rfc8867."],
             tables: vec![

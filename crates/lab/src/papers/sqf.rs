@@ -8,12 +8,14 @@
 //! - [`figures`]: what they are judged by;
 //! - [`charts`]: the paper's figures;
 //! - [`theory`]: the statements that need no run;
+//! - [`changed`]: the testbed with one thing changed;
 //! - [`fig8`]: a source that jitters;
 //! - [`beyond`]: what the paper says beside its measurements;
 //! - [`in_guest`]: what is run and judged in the world vm;
 //! - here: each statement, theirs and ours.
 
 mod beyond;
+mod changed;
 mod charts;
 mod columns;
 mod fig8;
@@ -198,7 +200,8 @@ fn fig6_fifo(c: &Columns<'_>) -> Claim {
         ideal: "0".into(),
         why: "How hard TCP presses on a drop-tail buffer of 50 packets depends on the kernel: today's cubic has an initial window of 10, SACK, tail-loss probes and proportional rate reduction; the paper's Linux of 2010 had few of them.".into(),
         setup: TESTBED,
-        from: &["testbed/fifo/", "testbed/sqf/"],
+        from: &["testbed/fifo/", "testbed/sqf/", "changed/fifo/"],
+        tables: changed::fifo(c.ours),
         ..Claim::default()
     }
 }
@@ -313,8 +316,9 @@ fn fig7_jitter(c: &Columns<'_>) -> Claim {
         ideal: "SQF does not preempt: a packet waits up to one 1538 B packet, 1.23 ms, for every n".into(),
         why: "Mean absolute difference of the one-way delays of consecutive packets (RFC 3393); the paper does not say which statistic it shows.".into(),
         setup: TESTBED,
-        from: &["testbed/"],
+        from: &["testbed/", "changed/fq/"],
         charts: charts::fig7(r),
+        tables: changed::jitters(r),
         ..Claim::default()
     }
 }
@@ -465,9 +469,9 @@ fn table1(c: &Columns<'_>) -> Claim {
         ideal: "SQF: 4.36 Mbit/s of TCP payload beside the streams' 5.37 Mbit/s on the wire; Jain 1".into(),
         why: "With one download Jain's index is 1 by its definition; the paper prints 0.95 and 0.99.".into(),
         setup: TESTBED,
-        from: &["testbed/"],
+        from: &["testbed/", "changed/fq/"],
         charts: vec![charts::table_chart(r)],
-        tables: vec![charts::table_one(r)],
+        tables: [vec![charts::table_one(r)], changed::one_download(r)].concat(),
         ..Claim::default()
     }
 }

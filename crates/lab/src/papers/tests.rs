@@ -364,3 +364,85 @@ fn ids_tell_papers_apart_and_each_has_a_world() {
     assert_eq!(ids.len(), PAPERS.len());
     assert!(PAPERS.iter().all(|paper| !paper.worlds.is_empty()));
 }
+
+/// The arguments of `makeway-lab papers`.
+fn parsed(args: &str) -> Papers {
+    use clap::{Args, FromArgMatches};
+    let command = Papers::augment_args(clap::Command::new("papers"));
+    let args = ["papers"].into_iter().chain(args.split_whitespace());
+    let matches = command.try_get_matches_from(args).unwrap();
+    Papers::from_arg_matches(&matches).unwrap()
+}
+
+#[test]
+fn replications_are_replaced_or_bounded_and_single_runs_stay_single() {
+    let runs = |args: &str| {
+        let args = parsed(args);
+        let cell = |runs| Cell {
+            runs,
+            ..Cell::new(Key::new("a"), "b", 1)
+        };
+        let mut cells = [None, Some(1), Some(3), Some(40)].map(cell);
+        let grid = grid(&args, &mut cells);
+        let runs = grid.cells.iter().map(|cell| grid.replications(cell));
+        runs.collect::<Vec<_>>()
+    };
+    assert_eq!(runs(""), [3, 1, 3, 40]);
+    assert_eq!(runs("--full"), [10, 1, 3, 40]);
+    assert_eq!(runs("--runs 5"), [5, 1, 5, 5]);
+    assert_eq!(runs("--at-most 5"), [3, 1, 3, 5]);
+    assert_eq!(runs("--full --at-most 5"), [5, 1, 3, 5]);
+}
+
+#[test]
+fn all_worlds_are_those_of_each_paper_and_simulated_time_is_first() {
+    let args = parsed("--all-worlds");
+    let all = chosen(&args).unwrap();
+    let first = all.iter().filter(|(_, world)| *world == World::Sim).count();
+    assert_eq!(first, PAPERS.len());
+    assert!(all[..first].iter().all(|(_, world)| *world == World::Sim));
+    assert_eq!(
+        all.len(),
+        PAPERS.iter().map(|p| p.worlds.len()).sum::<usize>()
+    );
+    let names: BTreeSet<_> = all
+        .iter()
+        .map(|(paper, world)| report_of(&args, paper, *world))
+        .collect();
+    assert_eq!(names.len(), all.len());
+    assert!(names.contains("sqf.md") && names.contains("sqf-vm.md"));
+    let one = parsed("ncq --world netns");
+    assert_eq!(
+        report_of(&one, chosen(&one).unwrap()[0].0, World::Netns),
+        "ncq.md"
+    );
+}
+
+#[test]
+fn a_time_is_minutes_and_seconds() {
+    let of = |seconds| lasted(Duration::from_secs(seconds));
+    assert_eq!(
+        [0, 59, 60, 192].map(of),
+        ["0 s", "59 s", "1 min 0 s", "3 min 12 s"]
+    );
+}
+
+#[test]
+fn a_papers_cells_are_written_as_plans() {
+    use clap::Parser;
+    let papers = |args: &str| {
+        let args = ["makeway-lab", "papers"].into_iter().chain(args.split(' '));
+        crate::run(crate::Lab::try_parse_from(args).unwrap())
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    papers(&format!("abrc --runs 2 --plans {place}")).unwrap();
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let plans = names.filter(|name| name.starts_with("abrc-") && name.ends_with(".json"));
+    let abrc = PAPERS.iter().find(|paper| paper.id == "abrc").unwrap();
+    assert_eq!(plans.count(), (abrc.cells)(false, World::Sim).len());
+    let error = papers(&format!("sqf --world netns --plans {place}"));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("add `--world sim`"), "{error}");
+}

@@ -34,8 +34,10 @@ impl Ours {
             framing: egress.framing,
             identity: egress.queue.flows,
             users: egress.queue.users,
+            weights: Vec::new(),
             codec: env.codec,
             seed: env.seed,
+            stamps: None,
         };
         let loaded = bpf::Qdisc::load(&kind, &config).map_err(io::Error::other)?;
         Ok(Self(Box::new(loaded)))

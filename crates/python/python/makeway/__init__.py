@@ -29,8 +29,9 @@ from makeway._makeway import (
     __version__,
 )
 from makeway._parts import Scheduler, Sender
+from makeway._ray import ray
 from makeway._scenario import Run, Scenario, Setting
-from makeway._sweep import Store, Summary, Sweep, geom, lin
+from makeway._sweep import Store, Summary, Sweep, geom, lin, run_all
 from makeway.traces import read_capture, read_ns2
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ __all__ = [
     "gym",
     "lin",
     "plot",
+    "ray",
     "read_capture",
     "read_ns2",
+    "run_all",
     "traces",
 ]
 

@@ -1,32 +1,40 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs of a sweep on any `concurrent.futures.Executor`, and on Dask.
+"""Runs of sweeps on any `concurrent.futures.Executor`, on Dask and on Ray.
 
 Chunks take about five seconds by measured times, and less towards the end; the longest runs come first. Workers return the
-files of a part, and only this process writes to the store. A worker that dies costs its chunk, which is made again.
+files of parts, which are columns already, with their hashes, and only this process writes to the store. A worker that dies
+costs its chunk, which is made again; one that does not answer costs nothing, since others make its chunks too at the end.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_right
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 from makeway import _makeway
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-Chunk = list[tuple[int, int]]
-"""Points and replications."""
+    from makeway._makeway import Done
+
+Jobs = list[tuple[int, int]]
+"""Points and replications of a sweep."""
 
 SECONDS = 5.0
 """Of a chunk."""
 AHEAD = 2
 """Chunks that each worker has, the one it runs included, so that it never waits for the driver."""
 TRIES = 3
-"""Of a chunk whose worker died or whose result did not come."""
+"""Of a chunk whose worker died, or does not answer."""
+LATE_S = 30.0
+"""A chunk that takes longer than this, and than three times the slowest before it, is sent once more, when no others are left
+and workers are idle."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Cluster:
     executor: Executor
     workers: Callable[[], int]
     close: Callable[[], None]
+    lost: Callable[[], bool] = lambda: False
+    """Whether it is gone, and its work with it."""
 
 
 def dask(address: str | None = None, *, workers: int | None = None) -> Cluster:
@@ -62,65 +72,120 @@ def dask(address: str | None = None, *, workers: int | None = None) -> Cluster:
             client.cluster.close()
 
     # A run is no pure function for Dask: a chunk that is asked for again is made again.
-    return Cluster(client.get_executor(pure=False, retries=0), threads, close)
+    executor = client.get_executor(pure=False, retries=0)
+    return Cluster(executor, threads, close, lambda: client.status != "running")
 
 
-def run_chunk(plan: str, chunk: Chunk) -> tuple[bytes, bytes, list[tuple[int, float]], int]:
-    """On a worker. The worker's module is found by its name."""
-    return _makeway.run_chunk(plan, chunk)
+@dataclass(eq=False)
+class Chunk:
+    """Runs that travel together."""
+
+    jobs: list[tuple[int, Jobs]]
+    """Numbers of sweeps, and the jobs of each."""
+    tries: int = 0
+    sent: float = 0.0
+    """When it was last sent."""
+    done: bool = False
+
+
+def run_chunk(work: list[tuple[str, Jobs]]) -> list[Done]:
+    """On a worker: jobs of plans. The worker's module is found by its name."""
+    return [_makeway.run_chunk(plan, jobs) for plan, jobs in work]
 
 
 def run_on(
     on: Executor | Cluster,
     store: _makeway.Store,
-    plan: _makeway.Plan,
+    plans: Sequence[_makeway.Plan],
     workers: int | None,
     shard: str,
     again: bool,
     progress: Callable[[dict[str, float]], None] | None,
 ) -> dict[str, Any]:
-    """Makes the missing runs of `plan` on an executor."""
+    """Makes the missing runs of sweeps on an executor."""
     executor = on.executor if isinstance(on, Cluster) else on
     known = on.workers() if isinstance(on, Cluster) else int(getattr(on, "_max_workers", 0))
     count = workers or known or os.cpu_count() or 1
-    store.begin(plan)
-    missing = store.missing(plan, shard, again)
+    for plan in plans:
+        store.begin(plan)
+    missing = [store.missing(plan, shard, again) for plan in plans]
+    runs = sum(_size(plan, shard) for plan in plans)
     began = time.monotonic()
-    every = plan.runs if shard == "1/1" else len(missing) + _done(store, plan, shard, again)
     counts: dict[str, float] = {
-        "runs": every, "kept": every - len(missing), "made": 0, "failed": 0, "busy_s": 0.0, "elapsed_s": 0.0, "workers": count,
+        "runs": runs, "kept": runs - sum(map(len, missing)), "made": 0, "failed": 0,
+        "busy_s": 0.0, "cpu_s": 0.0, "elapsed_s": 0.0, "workers": count,
     }  # fmt: skip
-    queue = _makeway.Queue(missing)
-    text = plan.json()
-    running: dict[Future[Any], tuple[Chunk, int]] = {}
+    # Points of all sweeps have one row of numbers; these are the first of each.
+    starts = [0, *accumulate(plan.points for plan in plans)]
+    queue = _makeway.Queue([(start + point, r) for start, jobs in zip(starts, missing, strict=False) for point, r in jobs])
+    texts: dict[int, str] = {}
+    running: dict[Future[list[Done]], Chunk] = {}
+    slowest = 0.0
 
-    def submit(chunk: Chunk, tries: int) -> None:
-        running[executor.submit(run_chunk, text, chunk)] = (chunk, tries)
+    def text(number: int) -> str:
+        if number not in texts:
+            texts[number] = plans[number].json()
+        return texts[number]
+
+    def next_chunk() -> Chunk:
+        # Towards the end chunks get shorter, so that workers end together.
+        share = queue.left() / (2 * count)
+        jobs: dict[int, Jobs] = {}
+        for place, replication in queue.chunk(min(SECONDS, max(share, SECONDS / 50))):
+            number = bisect_right(starts, place) - 1
+            jobs.setdefault(number, []).append((place - starts[number], replication))
+        return Chunk(list(jobs.items()))
+
+    def send(chunk: Chunk) -> None:
+        chunk.tries += 1
+        chunk.sent = time.monotonic()
+        running[executor.submit(run_chunk, [(text(number), jobs) for number, jobs in chunk.jobs])] = chunk
+
+    def take(chunk: Chunk, parts: list[Done]) -> None:
+        for (number, _), (files, times, busy, failed) in zip(chunk.jobs, parts, strict=True):
+            store.commit(*files)
+            for point, seconds in times:
+                queue.measure(starts[number] + point, seconds)
+            counts["made"] += len(times)
+            counts["failed"] += failed
+            counts["busy_s"] += busy
+            counts["cpu_s"] += sum(seconds for _, seconds in times)
+        chunk.done = True
+        # Of a chunk that was sent twice the first result counts.
+        for other in [future for future, of in running.items() if of is chunk]:
+            del running[other]
+            other.cancel()
 
     try:
         while len(queue) or running:
             while len(queue) and len(running) < AHEAD * count:
-                # Towards the end chunks get shorter, so that workers end together.
-                share = queue.left() / (2 * count)
-                submit(queue.chunk(min(SECONDS, max(share, SECONDS / 50))), 1)
+                send(next_chunk())
             done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in done:
-                chunk, tries = running.pop(future)
-                error = future.exception()
-                if isinstance(error, (_makeway.StoreError, _makeway.ScenarioError, KeyboardInterrupt)) or (
-                    error and tries >= TRIES
-                ):
-                    raise error
-                if error:
-                    submit(chunk, tries + 1)
+                chunk = running.pop(future, None)
+                if chunk is None or chunk.done:
                     continue
-                runs, figures, times, failed = future.result()
-                store.commit(runs, figures)
-                for point, seconds in times:
-                    queue.measure(point, seconds)
-                counts["made"] += len(times)
-                counts["failed"] += failed
-                counts["busy_s"] += sum(seconds for _, seconds in times)
+                if future.cancelled():
+                    raise _gone(counts)
+                if error := _error(future):
+                    if isinstance(error, (_makeway.StoreError, _makeway.ScenarioError, KeyboardInterrupt)):
+                        raise error
+                    # Not if it is under way a second time.
+                    if chunk not in running.values():
+                        if chunk.tries >= TRIES:
+                            raise error
+                        send(chunk)
+                    continue
+                slowest = max(slowest, time.monotonic() - chunk.sent)
+                take(chunk, future.result())
+            if not done and isinstance(on, Cluster) and on.lost():
+                # A result that was on its way then never comes.
+                raise _gone(counts)
+            if slowest and not len(queue):
+                late = time.monotonic() - max(LATE_S, 3 * slowest)
+                for chunk in dict.fromkeys(running.values()):
+                    if chunk.sent < late and chunk.tries < TRIES and len(running) < AHEAD * count:
+                        send(chunk)
             counts["elapsed_s"] = time.monotonic() - began
             if progress:
                 progress(counts)
@@ -130,8 +195,22 @@ def run_on(
     return counts
 
 
-def _done(store: _makeway.Store, plan: _makeway.Plan, shard: str, again: bool) -> int:
-    """Runs of a shard that the store has."""
+def _gone(counts: dict[str, float]) -> ConnectionError:
+    return ConnectionError(
+        "the executor has dropped its work, as Dask does when the connection to its scheduler is lost: "
+        f"{counts['kept'] + counts['made']:.0f} of {counts['runs']:.0f} runs are in the store; "
+        "run the sweep again for the others"
+    )
+
+
+def _error(future: Future[Any]) -> BaseException | None:
+    """Why a chunk has no result. Ray wraps the exception of a worker in one of its own."""
+    error = future.exception()
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, BaseException) else error
+
+
+def _size(plan: _makeway.Plan, shard: str) -> int:
+    """Runs of a shard."""
     number, of = (int(part) for part in shard.split("/"))
-    runs = len(range(number - 1, plan.runs, of))
-    return runs - len(store.missing(plan, shard, again))
+    return len(range(number - 1, plan.runs, of))

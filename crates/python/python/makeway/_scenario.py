@@ -27,6 +27,12 @@ def as_text(value: Setting) -> str:
     return value if isinstance(value, str) else _toml(value)
 
 
+def as_texts(values: Mapping[str, Sequence[Setting]]) -> list[tuple[str, list[str]]]:
+    """Keys with their values as text. One value is no list of letters."""
+    lists = {key: [listed] if isinstance(listed, str) else listed for key, listed in values.items()}
+    return [(key, [as_text(value) for value in listed]) for key, listed in lists.items()]
+
+
 def _toml(value: Setting) -> str:
     match value:
         case bool():
@@ -113,19 +119,20 @@ class Scenario:
                 raise ValueError(f"two traces would write {path}: name a separate file for each")
         return Run(self._inner.run(replication, traces))
 
-    def sweep(self, axes: Mapping[str, Sequence[Setting]], *, replications: int = 10) -> Sweep:
+    def sweep(
+        self, axes: Mapping[str, Sequence[Setting]], *, replications: int = 10, first: int = 1, keep: str = "figures"
+    ) -> Sweep:
         """All combinations of values of keys, `replications` runs of each, with common random numbers.
 
         Args:
             axes: values of each key, at least one; the first key changes slowest.
-            replications: of each combination, numbered from 1.
+            replications: of each combination.
+            first: number of the first of them.
+            keep: `figures` of each run; its `report` too, which `store.reports()` has; or the report with its `series`.
         """
         from makeway._sweep import Sweep
 
-        # One value is no list of letters.
-        lists = {key: [values] if isinstance(values, str) else values for key, values in axes.items()}
-        texts = [(key, [as_text(value) for value in values]) for key, values in lists.items()]
-        return Sweep(self._inner.plan(texts, replications))
+        return Sweep(self._inner.plan(as_texts(axes), replications, first, keep))
 
     @property
     def title(self) -> str:

@@ -6,18 +6,23 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from makeway import _makeway
 from makeway._executors import Cluster, run_on
-from makeway._scenario import as_text
+from makeway._scenario import as_text, as_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
 
     from makeway._makeway import Table
     from makeway._scenario import Setting
+
+Where: TypeAlias = "Mapping[str, Sequence[Setting]]"
+"""Values of keys, to which a query is limited."""
+Tell: TypeAlias = "Callable[[dict[str, float]], None]"
+"""Is told how far a sweep is."""
 
 
 def geom(first: str | float, last: str | float, count: int) -> list[str]:
@@ -70,7 +75,9 @@ class Summary:
     failed: int
     """Of those, without figures: `store.runs()` has their errors."""
     busy_s: float
-    """Processor time of the runs that were made."""
+    """Time of the runs that were made, by the clock."""
+    cpu_s: float
+    """Their processor time."""
     elapsed_s: float
     workers: int
 
@@ -119,34 +126,46 @@ class Store:
         """The sweep that was run last."""
         return Sweep(self._inner.last())
 
-    def figures(self, sweep: Sweep | None = None) -> Table:
-        """A row for each figure of each run: the axes, `replication`, `of` (group or queue), `figure`, `value`."""
-        return self._inner.figures(self._plan(sweep))
+    def figures(self, sweep: Sweep | None = None, *, where: Where | None = None) -> Table:
+        """A row for each figure of each run: the axes, `replication`, `of` (group or queue), `figure`, `value`.
+
+        Args:
+            sweep: the one that was run last, if None.
+            where: values of keys of the sweep, `{"link.line.rate": ["1mbit", "2mbit"]}`: only their runs are read.
+        """
+        return self._inner.figures(self._plan(sweep), as_texts(where or {}))
 
     def runs(self, sweep: Sweep | None = None) -> Table:
         """A row for each run: the axes, `replication`, `seed`, `status`, `error`, `fingerprint`, `hops`, `cpu_ns`, ..."""
         return self._inner.runs(self._plan(sweep))
 
-    def estimates(self, by: Sequence[str] | None = None, sweep: Sweep | None = None) -> Table:
+    def reports(self, sweep: Sweep | None = None) -> Table:
+        """A row for each run of a sweep with `keep="report"` or `"series"`: the axes, `replication`, `report` (JSON)."""
+        return self._inner.reports(self._plan(sweep))
+
+    def estimates(self, by: Sequence[str] | None = None, sweep: Sweep | None = None, *, where: Where | None = None) -> Table:
         """Mean and half-width of the 95 % interval (Student's t over replications) of each figure.
 
         Args:
             by: keys of the sweep whose values are told apart; all, if None. Over the others a figure is averaged within
                 each replication first.
+            sweep: the one that was run last, if None.
+            where: values of keys of the sweep, as of `figures`.
         """
         plan = self._plan(sweep)
-        return self._inner.estimates(plan, [key for key, _ in plan.axes] if by is None else list(by))
+        keys = [key for key, _ in plan.axes] if by is None else list(by)
+        return self._inner.estimates(plan, keys, as_texts(where or {}))
 
-    def differences(self, key: str, base: Setting, sweep: Sweep | None = None) -> Table:
+    def differences(self, key: str, base: Setting, sweep: Sweep | None = None, *, where: Where | None = None) -> Table:
         """By how much each figure is larger with each other value of `key` than with `base`.
 
         Means of differences within pairs of runs that have the same random numbers, with their 95 % intervals; `certain`
-        where zero is outside.
+        where zero is outside. `where` limits them to values of keys of the sweep, as of `figures`.
         """
-        return self._inner.differences(self._plan(sweep), key, as_text(base))
+        return self._inner.differences(self._plan(sweep), key, as_text(base), as_texts(where or {}))
 
     def _repr_html_(self) -> str:
-        return self._inner.estimates(plan := self._inner.last(), [key for key, _ in plan.axes])._repr_html_()
+        return self._inner.estimates(plan := self._inner.last(), [key for key, _ in plan.axes], [])._repr_html_()
 
 
 class Sweep:
@@ -156,6 +175,11 @@ class Sweep:
 
     def __init__(self, plan: _makeway.Plan) -> None:
         self.plan = plan
+
+    @classmethod
+    def load(cls, path: str | Path) -> Sweep:
+        """A sweep from a file of a store's `plans/`, or of `makeway-lab papers --plans DIR` and `gauntlet --plans DIR`."""
+        return cls(_makeway.Plan.from_json(Path(path).read_text(encoding="utf-8")))
 
     def __len__(self) -> int:
         """Number of runs."""
@@ -178,7 +202,8 @@ class Sweep:
 
         Args:
             store: a store, or its folder.
-            on: where runs are made: on threads of this process, if None; any `concurrent.futures.Executor`; `makeway.dask(...)`.
+            on: where runs are made: on threads of this process, if None; any `concurrent.futures.Executor`; `makeway.dask(...)`;
+                `makeway.ray(...)`.
             workers: number of threads, or of the executor's workers; one for each core, if None.
             shard: `1/4` makes every fourth run only, for batch systems; all shards may write to one store.
             again: whether runs that failed are made again.
@@ -186,30 +211,67 @@ class Sweep:
 
         Raises:
             StoreError: a worker has another version of the simulator or other traces; or one run has two results.
+            ConnectionError: the executor has dropped its work. As after each other error, finished runs are in the store.
         """
         store = store if isinstance(store, Store) else Store(store)
-        bar = Bar(self) if (sys.stderr.isatty() if progress is None else progress) else None
-        tell = bar.show if bar else None
-        try:
+
+        def make(tell: Tell | None) -> dict[str, Any]:
             if on is None:
-                counts = store._inner.run(self.plan, workers, shard, again, tell)
-            else:
-                counts = run_on(on, store._inner, self.plan, workers, shard, again, tell)
-            if tell:
-                # A short sweep ends before its first report.
-                tell(counts)
-        finally:
-            if bar:
-                bar.end()
-        self.summary = Summary(**counts)
+                return store._inner.run(self.plan, workers, shard, again, tell)
+            return run_on(on, store._inner, [self.plan], workers, shard, again, tell)
+
+        self.summary = Summary(**_shown(make, progress))
         return store
+
+
+def run_all(
+    sweeps: Sequence[Sweep],
+    store: Store | str | Path,
+    *,
+    on: Executor | Cluster | None = None,
+    workers: int | None = None,
+    again: bool = False,
+    progress: bool | None = None,
+) -> Summary:
+    """Makes the runs of several sweeps that `store` lacks: on an executor in one queue, on threads one sweep after the other.
+
+    Arguments and errors are those of `Sweep.run`.
+    """
+    store = store if isinstance(store, Store) else Store(store)
+
+    def make(tell: Tell | None) -> dict[str, Any]:
+        if on is not None:
+            return run_on(on, store._inner, [sweep.plan for sweep in sweeps], workers, "1/1", again, tell)
+        counts: dict[str, Any] = dict.fromkeys(("runs", "kept", "made", "failed", "busy_s", "cpu_s", "elapsed_s", "workers"), 0)
+        runs = sum(map(len, sweeps))
+        for sweep in sweeps:
+            done = store._inner.run(sweep.plan, workers, "1/1", again, None)
+            counts = {name: counts[name] + done[name] for name in counts} | {"workers": max(counts["workers"], done["workers"])}
+            if tell:
+                tell({**counts, "runs": runs})
+        return counts
+
+    return Summary(**_shown(make, progress))
+
+
+def _shown(make: Callable[[Tell | None], dict[str, Any]], progress: bool | None) -> dict[str, Any]:
+    """Counts of a sweep, with a bar meanwhile if that is wanted."""
+    bar = Bar() if (sys.stderr.isatty() if progress is None else progress) else None
+    try:
+        counts = make(bar.show if bar else None)
+        if bar:
+            # A short sweep ends before its first report.
+            bar.show(counts)
+    finally:
+        if bar:
+            bar.end()
+    return counts
 
 
 class Bar:
     """A line on a terminal."""
 
-    def __init__(self, sweep: Sweep, stream: TextIO | None = None) -> None:
-        self.runs = len(sweep)
+    def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
         self.shown = False
 

@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import makeway as mw
 import polars as pl
 import pytest
-from conftest import DISCIPLINE, TEXT
+from conftest import DISCIPLINE, ROOT, TEXT
 from makeway import _executors
 
 if TYPE_CHECKING:
@@ -101,19 +104,102 @@ def test_shards_and_executors_make_the_same_table(sweep: mw.Sweep, tmp_path: Pat
     with ProcessPoolExecutor(2) as pool:
         sweep.run(tmp_path / "pool", on=pool)
     assert sweep.summary.made == 12
+    assert sweep.summary.cpu_s > 0
+    assert 0 < sweep.summary.busy_s < 2 * sweep.summary.elapsed_s
     for place in ("shards", "pool"):
         assert mw.Store(tmp_path / place).figures().rows() == serial.rows()
 
 
-def test_dask_makes_the_same_table(sweep: mw.Sweep, tmp_path: Path) -> None:
+def two_sweeps(call: mw.Scenario, folder: Path) -> list[mw.Sweep]:
+    """As the program writes them: of scenarios with nothing that changes, and reports."""
+    sweeps: list[mw.Sweep] = []
+    for discipline in ("fifo", "sqf"):
+        path = folder / f"{discipline}.json"
+        sweep = call.set({DISCIPLINE: discipline}).sweep({}, replications=4, first=101, keep="report")
+        path.write_text(sweep.plan.json())
+        sweeps.append(mw.Sweep.load(path))
+    return sweeps
+
+
+def everything(store: mw.Store, sweeps: list[mw.Sweep]) -> list[Any]:
+    """All that a store knows of the results of sweeps, and not of how long they took."""
+    rows: list[Any] = []
+    for sweep in sweeps:
+        rows += store.figures(sweep).rows() + store.reports(sweep).rows()
+        runs = store.runs(sweep)
+        rows += zip(runs["key"], runs["fingerprint"], runs["hops"], strict=True)
+    return rows
+
+
+def test_dask_makes_the_same_tables(call: mw.Scenario, sweep: mw.Sweep, tmp_path: Path) -> None:
     serial = sweep.run(tmp_path / "serial").figures()
-    cluster = mw.dask(workers=2)
-    try:
+    several = two_sweeps(call, tmp_path)
+    threads = mw.Store(tmp_path / "threads")
+    assert mw.run_all(several, threads, workers=1).made == 8
+    with closing(mw.dask(workers=2)) as cluster:
         store = sweep.run(tmp_path / "dask", on=cluster)
-    finally:
-        cluster.close()
-    assert sweep.summary.workers == 2
-    assert store.figures().rows() == serial.rows()
+        done = mw.run_all(several, store, on=cluster)
+    assert (sweep.summary.workers, done.workers) == (2, 2)
+    assert (done.runs, done.kept, done.made, done.failed) == (8, 0, 8, 0)
+    assert store.figures(sweep).rows() == serial.rows()
+    assert everything(store, several) == everything(threads, several)
+
+
+def test_sweeps_share_a_queue_and_a_store(call: mw.Scenario, tmp_path: Path) -> None:
+    sweeps = two_sweeps(call, tmp_path)
+    store = mw.Store(tmp_path / "store")
+    sweeps[1].run(store)
+    assert sweeps[1].summary.made == 4
+    with ThreadPoolExecutor(2) as pool:
+        done = mw.run_all(sweeps, store, on=pool)
+        assert (done.runs, done.kept, done.made) == (8, 4, 4)
+        assert done.complete
+        again = mw.run_all(sweeps, store, on=pool)
+    assert (again.kept, again.made) == (8, 0)
+    assert store.runs(sweeps[0])["replication"] == [101, 102, 103, 104]
+    report = json.loads(store.reports(sweeps[0])["report"][1])
+    alone = call.set({DISCIPLINE: "fifo"}).run(replication=102)
+    assert [flow["goodput_bps"] for flow in report["flows"]] == alone.flows["goodput_bps"]
+    # Figures of those runs are there, and need nothing to be made.
+    figures = call.set({DISCIPLINE: "fifo"}).sweep({}, replications=4, first=101)
+    figures.run(store)
+    assert figures.summary.made == 0
+    with pytest.raises(ValueError, match="choose figures, report or series"):
+        call.sweep({}, keep="all")
+
+
+def test_an_example_makes_the_runs_of_plans(call: mw.Scenario, tmp_path: Path) -> None:
+    folder = tmp_path / "plans"
+    folder.mkdir()
+    two_sweeps(call, folder)
+    command = [sys.executable, str(ROOT / "crates/python/examples/run_plans.py"), str(folder), str(tmp_path / "store")]
+    for said in ("8 runs of 2 plans: 0 were in the store, 8 made", "8 were in the store, 0 made"):
+        done = subprocess.run([*command, "--on", "threads"], check=True, capture_output=True, text=True)
+        assert said in done.stdout
+
+
+def test_the_bench_writes_its_form(tmp_path: Path) -> None:
+    out = tmp_path / "sweep.json"
+    command = [sys.executable, str(ROOT / "crates/python/bench/sweep.py"), "--only", "store", "--store-runs", "100"]
+    subprocess.run([*command, "--out", str(out)], check=True, stdout=subprocess.DEVNULL)
+    (row,) = json.loads(out.read_text())
+    form = ["case", "engine", "workers", "runs", "scheduling", "overall", "makespan_s", "identical"]
+    assert list(row)[: len(form)] == form
+    assert (row["case"], row["runs"]) == ("store", 100)
+    assert min(row[name] for name in ("scan_s", "query_s", "query_all_s", "bytes_per_run")) >= 0
+
+
+def test_a_query_may_be_of_some_values(sweep: mw.Sweep, tmp_path: Path) -> None:
+    store = sweep.run(tmp_path)
+    rate = "link.line.rate"
+    for name in ("figures", "estimates"):
+        table = getattr(store, name)
+        wanted = [row for row in table().rows() if row[rate] == "2mbit"]
+        assert table(where={rate: "2mbit"}).rows() == wanted != []
+    differences = store.differences(DISCIPLINE, "fifo", where={rate: ["2mbit"]}).rows()
+    assert differences == [row for row in store.differences(DISCIPLINE, "fifo").rows() if row[rate] == "2mbit"] != []
+    with pytest.raises(mw.StoreError, match="it takes 1mbit, 2mbit"):
+        store.figures(where={rate: "3mbit"})
 
 
 class Broken(Executor):
@@ -139,14 +225,64 @@ def test_a_chunk_whose_worker_is_gone_is_made_again(sweep: mw.Sweep, tmp_path: P
         sweep.run(tmp_path / "b", on=Broken(10**6), workers=1)
 
 
+class Silent(Executor):
+    """Its first tasks never end, as on a worker that has stopped."""
+
+    def __init__(self, tasks: int) -> None:
+        self.stuck: list[Future[Any]] = []
+        self.tasks = tasks
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if len(self.stuck) < self.tasks:
+            self.stuck.append(future)
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_chunks_of_a_worker_that_does_not_answer_are_sent_again(
+    sweep: mw.Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_executors, "LATE_S", 0.1)
+    silent = Silent(2)
+    store = sweep.run(tmp_path, on=silent, workers=2)
+    assert (sweep.summary.made, len(store)) == (12, 12)
+    # They are not waited for.
+    assert [future.cancelled() for future in silent.stuck] == [True, True]
+
+
+class Dropping(Executor):
+    """Drops all work after the first task, as Dask does without its scheduler."""
+
+    def __init__(self) -> None:
+        self.tasks = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.tasks += 1
+        if self.tasks == 1:
+            future.set_result(fn(*args, **kwargs))
+        else:
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        return future
+
+
+def test_an_executor_that_drops_its_work_ends_the_sweep_and_says_how_far_it_is(sweep: mw.Sweep, tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError, match="of 12 runs are in the store; run the sweep again"):
+        sweep.run(tmp_path, on=Dropping(), workers=2)
+    assert len(mw.Store(tmp_path)) <= 1
+
+
 class OtherVersion(Executor):
     """Its workers have another simulator."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
-            plan, chunk = args
-            future.set_result(fn(plan.replace(mw.SIMULATOR, "0" * 32), chunk))
+            work = [(plan.replace(mw.SIMULATOR, "0" * 32), jobs) for plan, jobs in args[0]]
+            future.set_result(fn(work))
         except mw.StoreError as error:
             future.set_exception(error)
         return future
@@ -156,6 +292,69 @@ def test_a_worker_with_another_simulator_is_refused(sweep: mw.Sweep, tmp_path: P
     with pytest.raises(mw.StoreError, match="install the same build of makeway on every machine"):
         sweep.run(tmp_path, on=OtherVersion(), workers=1)
     assert len(mw.Store(tmp_path)) == 0
+
+
+class Ray:
+    """Stands for the module `ray`, of which the adapter uses little: tasks on threads, errors in a wrapper of its own."""
+
+    class Error(Exception):
+        def __init__(self, cause: BaseException) -> None:
+            super().__init__("a task failed")
+            self.cause = cause
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.pool = ThreadPoolExecutor(2)
+
+    def init(self, **how: Any) -> None:
+        self.calls.append(how)
+
+    def is_initialized(self) -> bool:
+        return "shutdown" not in self.calls
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0, "memory": 1e9}
+
+    def remote(self, **how: Any) -> Any:
+        self.calls.append(how)
+
+        def task(fn: Any) -> Any:
+            def guarded(*args: Any) -> Any:
+                try:
+                    return fn(*args)
+                except Exception as error:
+                    raise Ray.Error(error) from None
+
+            def start(*args: Any) -> Any:
+                future = self.pool.submit(guarded, *args)
+                return SimpleNamespace(future=lambda: future)
+
+            return SimpleNamespace(remote=start)
+
+        return task
+
+    def shutdown(self) -> None:
+        self.calls.append("shutdown")
+        self.pool.shutdown()
+
+
+def test_ray_makes_the_same_table(call: mw.Scenario, sweep: mw.Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+    serial = sweep.run(tmp_path / "serial").figures()
+    stand_in = Ray()
+    monkeypatch.setitem(sys.modules, "ray", cast("Any", stand_in))
+    with closing(mw.ray("auto")) as cluster:
+        store = sweep.run(tmp_path / "ray", on=cluster)
+        # The error of a worker, not that of Ray around it.
+        other = mw.Sweep(type(sweep.plan).from_json(sweep.plan.json().replace(mw.SIMULATOR, "0" * 32)))
+        with pytest.raises(mw.StoreError, match="install the same build"):
+            other.run(tmp_path / "other", on=cluster)
+    assert sweep.summary.workers == 2
+    assert store.figures().rows() == serial.rows()
+    assert stand_in.calls == [
+        {"address": "auto", "log_to_driver": False}, {"num_cpus": 1, "max_retries": 0}, "shutdown",
+    ]  # fmt: skip
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
 DRIVER = """

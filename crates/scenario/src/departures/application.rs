@@ -24,6 +24,8 @@ pub struct Unit {
     pub frame: u32,
     /// Datagrams of that frame.
     pub parts: u16,
+    /// How many numbers back the frames are that it depends on; 0: none.
+    pub refers: [u8; 2],
 }
 
 /// Datagrams of an application over time, without end. The random streams depend on seed and flow alone: not on the sender,
@@ -54,6 +56,11 @@ struct Source {
     bytes: u64,
     /// By which sizes are multiplied.
     scale: f64,
+    /// Place of the next frame in a trace, and the place at which it begins.
+    place: usize,
+    first: usize,
+    /// Numbers of the last two frames that are no `B`, the latest first: others depend on them.
+    references: [Option<u32>; 2],
 }
 
 impl Units {
@@ -72,6 +79,9 @@ impl Units {
             order: Rng::new(StandardUniform.sample(&mut rng)),
             rng,
         };
+        for source in &mut units.sources {
+            source.begin(&mut units.rng);
+        }
         // An encoder that follows a target begins with the least.
         units.follow(Rate::default());
         units
@@ -140,9 +150,25 @@ impl Source {
             frames: 0,
             bytes: 0,
             scale: 1.0,
+            place: 0,
+            first: 0,
+            references: [None; 2],
         };
         source.skip_pause();
         Some(source)
+    }
+
+    /// Begins a trace at one of its keyframes, so that replications differ.
+    fn begin(&mut self, rng: &mut Pcg64Mcg) {
+        let Traffic::Coded { frames, .. } = &self.traffic else {
+            return;
+        };
+        let places = 0..frames.len();
+        let keys: Vec<usize> = places.filter(|at| frames[*at].kind == 'I').collect();
+        let chosen: u64 = StandardUniform.sample(rng);
+        let chosen = chosen as usize % keys.len().max(1);
+        self.first = keys.get(chosen).copied().unwrap_or_default();
+        self.place = self.first;
     }
 
     /// When the next frame is due.
@@ -153,7 +179,7 @@ impl Source {
     /// From which rate to which its encoder follows a target.
     fn bounds(&self) -> Option<[Rate; 2]> {
         match self.traffic {
-            Traffic::Frames { follows, .. } => follows,
+            Traffic::Frames { follows, .. } | Traffic::Coded { follows, .. } => follows,
             _ => None,
         }
     }
@@ -170,15 +196,38 @@ impl Source {
                 let bytes = mean.get() as f64 + normal * deviation.get() as f64;
                 (bytes * self.scale).max(1.0) as u64
             }
+            Traffic::Coded { frames, .. } => {
+                let bytes = frames[self.place].bytes.get() as f64;
+                (bytes * self.scale).max(1.0) as u64
+            }
         };
+    }
+
+    /// How many numbers back the frames are that the next one depends on; 0: none.
+    fn refer(&mut self) -> [u8; 2] {
+        let Traffic::Coded { frames, .. } = &self.traffic else {
+            return [0; 2];
+        };
+        let kind = frames[self.place].kind;
+        let back = |number: u32| u8::try_from(self.frames - number).unwrap_or(u8::MAX);
+        let [latest, other] = self.references.map(|number| number.map_or(0, back));
+        if kind != 'B' {
+            self.references = [Some(self.frames), self.references[0]];
+        }
+        match kind {
+            'I' => [0; 2],
+            'P' => [latest, 0],
+            _ => [latest, other],
+        }
     }
 
     /// Makes the datagrams of the next frame ready.
     fn cut(&mut self, at: u64, ready: &mut VecDeque<Unit>) {
         let largest = match &self.traffic {
-            Traffic::Frames { largest, .. } => largest.get(),
+            Traffic::Frames { largest, .. } | Traffic::Coded { largest, .. } => largest.get(),
             _ => self.bytes,
         };
+        let refers = self.refer();
         let parts = self.bytes.div_ceil(largest).min(u64::from(u16::MAX));
         for part in 0..parts {
             ready.push_back(Unit {
@@ -187,17 +236,23 @@ impl Source {
                 bytes: (self.bytes - part * largest).min(largest) as u32,
                 frame: self.frames,
                 parts: parts as u16,
+                refers,
             });
         }
         self.frames += 1;
+        if let Traffic::Coded { frames, .. } = &self.traffic {
+            self.place = (self.place + 1) % frames.len();
+        }
         self.skip_pause();
     }
 
-    /// Frames of the pause are not made; their numbers are left out.
+    /// Frames of the pause are not made; their numbers are left out. A trace begins anew after it, with a keyframe.
     fn skip_pause(&mut self) {
         let [from, to] = self.pause;
         if (from..to).contains(&self.at()) {
             self.frames = to.div_ceil(self.period) as u32;
+            self.place = self.first;
+            self.references = [None; 2];
         }
     }
 }

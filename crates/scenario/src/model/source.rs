@@ -163,7 +163,8 @@ pub struct Media {
     pub tick: Option<Duration>,
     /// ECN field of its packets.
     pub ecn: Ecn,
-    /// Whether the sender knows which datagrams are one frame, and drops all of it with one.
+    /// Whether the sender knows which datagrams are one frame, and drops all of it with one; frames of a trace then come to it as a whole,
+    /// with those that they depend on.
     pub whole_frames: bool,
     /// From when to when, after the flow's start, classes with a clock make nothing.
     pub pause: Option<[Duration; 2]>,
@@ -201,6 +202,18 @@ pub enum Traffic {
         /// Where the encoder follows the sender's target: from the least to the most that it makes.
         follows: Option<[Rate; 2]>,
     },
+    /// Frames of an encoder at even times, in the order of coding, each cut in datagrams that are handed over at once. A `P` depends on
+    /// the last frame that is no `B`, a `B` on the last two of those, an `I` on none.
+    Coded {
+        /// From one to the next.
+        period: Duration,
+        /// The largest datagram.
+        largest: Bytes,
+        /// Kinds and sizes, repeated after the last; the first is an `I`. It begins at any `I`, by chance.
+        frames: Arc<[Frame]>,
+        /// As for `Frames`; sizes are scaled.
+        follows: Option<[Rate; 2]>,
+    },
     /// There is always another datagram.
     Always {
         /// Size of each.
@@ -212,7 +225,9 @@ impl Traffic {
     /// From a frame, or a datagram that is one, to the next.
     pub fn period(&self) -> Option<Duration> {
         match self {
-            Self::Even { period, .. } | Self::Frames { period, .. } => Some(*period),
+            Self::Even { period, .. }
+            | Self::Frames { period, .. }
+            | Self::Coded { period, .. } => Some(*period),
             Self::Always { .. } => None,
         }
     }
@@ -229,6 +244,10 @@ impl Traffic {
                     .iter()
                     .map(|scene| scene.mean.get() as f64 * scene.length.as_secs_f64());
                 Some(weighed.sum::<f64>() / seconds * 8.0 / period.as_secs_f64())
+            }
+            Self::Coded { period, frames, .. } => {
+                let bytes: u64 = frames.iter().map(|frame| frame.bytes.get()).sum();
+                Some(bytes as f64 / frames.len() as f64 * 8.0 / period.as_secs_f64())
             }
             Self::Always { .. } => None,
         }

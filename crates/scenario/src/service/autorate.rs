@@ -10,7 +10,7 @@ use crate::error::ScenarioError;
 use crate::field::{Field, Values};
 use crate::section::{Section, text};
 
-/// Most reflectors of a file: with them there are places left for connections.
+/// Most reflectors of a file: with them there are places left for connections and calls.
 const MOST_REFLECTORS: usize = 16;
 
 /// Its keys.
@@ -20,6 +20,7 @@ pub const AUTORATE: &[Field] = &[
     Field::optional("download", Values::Other("two rates: `[\"5mbit\", \"40mbit\"]`"), "a fifth of the interface's, and twice", "least and most ingress rate"),
     Field::optional("reflectors", Values::Other("addresses: `[\"192.0.2.1\"]`"), "none", "hosts to probe by ICMP, with their operators' consent; six are probed at a time, the rest are spares"),
     Field::new("tcp", Values::Flag, "true", "reads the timestamps of TCP connections that pass"),
+    Field::new("calls", Values::Flag, "true", "reads the receivers' reports of calls that pass: RTP with TWCC or RFC 8888, not encrypted"),
 ];
 
 /// Bounds of rates that follow the link, and the sources of its delay.
@@ -33,6 +34,8 @@ pub struct Autorate {
     pub reflectors: Vec<IpAddr>,
     /// Whether timestamps of TCP are read.
     pub tcp: bool,
+    /// Whether reports of calls are read.
+    pub calls: bool,
 }
 
 /// Reads the section of an interface with these rates.
@@ -42,6 +45,7 @@ pub fn read(
     download: Option<Rate>,
 ) -> Result<Autorate, ScenarioError> {
     let tcp = s.value::<bool>("tcp")?;
+    let calls = s.value::<bool>("calls")?;
     let reflectors = match s.given("reflectors")? {
         // No host is probed unasked.
         None => Vec::new(),
@@ -68,9 +72,9 @@ pub fn read(
             reflectors.len()
         )));
     }
-    if reflectors.is_empty() && !tcp {
+    if reflectors.is_empty() && !tcp && !calls {
         return Err(s.origin.error(format!(
-            "[{}] has no source of delay: name `reflectors`, or write `tcp = true`",
+            "[{}] has no source of delay: name `reflectors`, or write `tcp = true` or `calls = true`",
             s.path
         )));
     }
@@ -79,6 +83,7 @@ pub fn read(
         download: range(s, "download", download)?,
         reflectors,
         tcp,
+        calls,
     })
 }
 

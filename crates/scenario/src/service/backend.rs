@@ -21,6 +21,7 @@ pub const IN_THE_KERNEL: [Discipline; 7] = [
 /// The most that a BPF qdisc holds.
 const MOST_PACKETS: u64 = 1 << 17;
 const MOST_BYTES: u64 = 16 << 20;
+const MOST_WEIGHTS: usize = 1024;
 /// The length of a packet by which a limit in packets gives the one in bytes, and the reverse.
 const PACKET: (u64, u64) = (1500, 64);
 
@@ -63,10 +64,13 @@ fn missing_in_bpf(interface: &Shaped) -> Option<Missing> {
             format!("`backend = \"bpf\"` does not have `{name}`: leave it out"),
         );
     }
-    if !interface.weights.is_empty() {
+    let weights = interface.weights.len();
+    if weights > MOST_WEIGHTS {
         return missing(
             "weights",
-            "`backend = \"bpf\"` gives each user the same share: leave them out".into(),
+            format!(
+                "a queue of `backend = \"bpf\"` has room for {MOST_WEIGHTS} weights, and these are {weights}: leave some out"
+            ),
         );
     }
     if let Some((text, most)) = too_long(interface) {
@@ -170,11 +174,6 @@ mod tests {
                 "choose among fifo, fq, sqf, hier, ncq, tred and makeway",
             ),
             (
-                "backend = \"bpf\"\nweights = { \"10.0.0.1\" = 2 }\n",
-                ":4",
-                "backend = \"nfqueue\"",
-            ),
-            (
                 "backend = \"bpf\"\nlimit = \"900000 packets\"\n",
                 ":4",
                 "write at most \"11184 packets\"",
@@ -211,6 +210,7 @@ mod tests {
         }
         for keys in [
             "backend = \"bpf\"\nlimit = \"11184 packets\"\n",
+            "backend = \"bpf\"\nweights = { \"10.0.0.1\" = 2 }\n",
             "backend = \"bpf\"\ndiscipline = \"ncq\"\nparameters = { \"ncq.window\" = 1000 }\n",
             "backend = \"cake\"\ndiscipline = \"cake\"\nflows = \"host-pair\"\n",
             "backend = \"nfqueue\"\ndiscipline = \"hier\"\nweights = { \"10.0.0.1\" = 2 }\nlimit = \"9MB\"\n",
@@ -218,5 +218,17 @@ mod tests {
         ] {
             with(keys).unwrap_or_else(|error| panic!("{error}\n{keys}"));
         }
+        let weights = |n: u32| {
+            let one = |i| format!("\"10.0.{}.{}\" = 2", i / 256, i % 256);
+            let all: Vec<_> = (0..n).map(one).collect();
+            format!("backend = \"bpf\"\nweights = {{ {} }}\n", all.join(", "))
+        };
+        assert!(with(&weights(1024)).is_ok());
+        let error = with(&weights(1025)).unwrap_err();
+        assert!(
+            error.to_string().contains("room for 1024 weights"),
+            "{error}"
+        );
+        assert!(error.place.ends_with(":4"), "{error}");
     }
 }

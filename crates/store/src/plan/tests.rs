@@ -111,6 +111,25 @@ fn the_key_is_of_the_content_of_a_trace() {
 }
 
 #[test]
+fn the_key_does_not_depend_on_the_folder_of_a_trace() {
+    let keys = [(); 2].map(|()| {
+        let folder = tempfile::tempdir().unwrap();
+        let frames = "time_ms,kind,bytes\n0,A,210\n24,A,174\n";
+        std::fs::write(folder.path().join("audio.csv"), frames).unwrap();
+        let mut source = source();
+        source.folder = folder.path().into();
+        let flow = "[flow.audio]\nkind = \"rtp\"\nfrom = \"server\"\nto = \"client\"\n";
+        source.text += &format!("\n{flow}trace = \"audio.csv\"\n");
+        let plan = Plan::new(source, Vec::new(), 1).unwrap();
+        plan.key(Job {
+            point: 0,
+            replication: 1,
+        })
+    });
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[test]
 fn a_worker_refuses_another_simulator_and_another_trace() {
     let plan = plan(vec![disciplines()]).unwrap();
     assert!(plan.scenario(2).is_ok());
@@ -137,6 +156,46 @@ fn a_plan_is_its_json() {
             .to_string()
             .contains("format 99")
     );
+}
+
+#[test]
+fn replications_are_numbered_from_any_and_the_key_does_not_depend_on_what_is_kept() {
+    let first = plan(Vec::new()).unwrap();
+    let later = first.clone().with_first(3).unwrap();
+    let numbers = |plan: &Plan| -> Vec<u64> {
+        let jobs = plan.jobs(Shard::ALL);
+        jobs.map(|job| job.replication).collect()
+    };
+    assert_eq!(numbers(&first), [1, 2, 3]);
+    assert_eq!(numbers(&later), [3, 4, 5]);
+    let both = Job {
+        point: 0,
+        replication: 3,
+    };
+    assert_eq!(first.key(both), later.key(both));
+    let whole = later.clone().keeping(Detail::Series);
+    assert_eq!(whole.key(both), later.key(both));
+    assert_eq!(Plan::from_json(&whole.json()).unwrap(), whole);
+    assert_eq!(
+        first.key(both),
+        run_key(&digest(&first.scenario(0).unwrap()), 3)
+    );
+    // A plan of before these numbers.
+    let mut old: serde_json::Value = serde_json::from_str(&first.json()).unwrap();
+    for name in ["first", "detail"] {
+        old.as_object_mut().unwrap().remove(name).unwrap();
+    }
+    assert_eq!(Plan::from_json(&old.to_string()).unwrap(), first);
+    for number in [i64::MAX as u64, u64::MAX] {
+        let error = first.clone().with_first(number).unwrap_err().to_string();
+        assert!(error.contains("begin at a smaller number"), "{error}");
+    }
+    let error = "all".parse::<Detail>().unwrap_err();
+    assert!(
+        error.contains("choose figures, report or series"),
+        "{error}"
+    );
+    assert_eq!("series".parse::<Detail>(), Ok(Detail::Series));
 }
 
 #[test]
@@ -181,6 +240,7 @@ fn a_plan_from_json_is_checked_as_a_new_one() {
     refused("/replications", 0.into(), "0 replications");
     refused("/replications", u64::MAX.into(), "more than");
     refused("/replications", (MOST_RUNS / 2).into(), "more than");
+    refused("/first", u64::MAX.into(), "begin at a smaller number");
     refused("/axes/0/values", serde_json::json!([]), "has no value");
     refused("/axes/0/values/1", "fifo".into(), "twice");
     refused(

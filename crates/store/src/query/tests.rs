@@ -120,6 +120,68 @@ fn an_axis_that_is_left_out_is_averaged_within_each_replication() {
 }
 
 #[test]
+fn a_query_of_some_values_reads_their_parts_only() {
+    let rates = ["1mbit", "2mbit", "3mbit"];
+    let plan = Plan::new(source(), vec![axis("link.line.rate", &rates)], 2).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let mut names = Vec::new();
+    let reader = &mut crate::part::Reader::new(&plan);
+    for job in plan.jobs(Shard::ALL) {
+        let run = reader.run(job, &Options::default()).unwrap().unwrap();
+        let part = crate::part::Part::new(&[run], crate::CODE).unwrap();
+        store.commit(&part).unwrap();
+        names.push((job.point, part.name()));
+    }
+    let wanted = [(
+        "link.line.rate".to_owned(),
+        vec!["1mbit".to_owned(), "3mbit".to_owned()],
+    )];
+    let all = Found::new(&store, &plan).unwrap().figures();
+    let rows: Vec<usize> = (0..all.len())
+        .filter(|row| word(&all, "link.line.rate", *row) != "2mbit")
+        .collect();
+    assert!(rows.len() > 40 && rows.len() < all.len());
+    // Without the parts of the others.
+    for (_, name) in names.iter().filter(|(point, _)| *point == 1) {
+        std::fs::remove_file(folder.path().join(format!("figures/{name}.parquet"))).unwrap();
+    }
+    assert!(Found::new(&store, &plan).is_err());
+    let found = Found::of_values(&store, &plan, &wanted).unwrap();
+    assert_eq!(found.figures(), all.rows(&rows));
+    let keys = ["link.line.rate".to_owned()];
+    let estimates = found.estimates(&keys).unwrap();
+    assert_eq!(word(&estimates, "link.line.rate", 0), "1mbit");
+    let refused = |key: &str, value: &str| {
+        let values = [(key.to_owned(), vec![value.to_owned()])];
+        let found = Found::of_values(&store, &plan, &values);
+        found.err().unwrap().to_string()
+    };
+    assert!(refused("seed", "1").contains("its keys are link.line.rate"));
+    assert!(refused("link.line.rate", "9mbit").contains("it takes 1mbit, 2mbit"));
+}
+
+#[test]
+fn reports_are_a_row_for_each_run_that_has_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan::new(source(), vec![axis(DISCIPLINE, &["fifo", "sqf"])], 2).unwrap();
+    let plan = plan.keeping(crate::plan::Detail::Report);
+    let mut store = Store::open(folder.path()).unwrap();
+    run(&mut store, &plan, &How::default(), |_| true).unwrap();
+    let table = super::reports(&mut store, &plan).unwrap();
+    assert_eq!(table.len(), 4);
+    assert_eq!(word(&table, DISCIPLINE, 2), "sqf");
+    let scenario = source().read(&[format!("{DISCIPLINE}=sqf")]).unwrap();
+    let options = Options {
+        replication: 2,
+        ..Options::default()
+    };
+    let report = makeway_sim::run(&scenario, &options, |_| {}).unwrap();
+    let read = makeway_report::json::from_json(word(&table, "report", 3)).unwrap();
+    assert_eq!(read, report.without_series());
+}
+
+#[test]
 fn a_query_for_what_is_not_there_says_what_is() {
     let (_folder, store, plan) = swept(vec![axis(DISCIPLINE, &["fifo"])]);
     let found = Found::new(&store, &plan).unwrap();
@@ -166,6 +228,7 @@ fn figures_without_a_name_are_an_error() {
         let part = crate::part::Part {
             runs: runs.into(),
             figures: figures.into(),
+            reports: None,
         };
         store.commit(&part).unwrap();
         let error = Found::new(&store, &plan).err().unwrap();

@@ -5,7 +5,7 @@ use makeway_sim::Options;
 
 use super::*;
 use crate::CODE;
-use crate::part::{Finished, Reader};
+use crate::part::{Finished, Reader, Status};
 use crate::query::Found;
 use crate::sample::source;
 use crate::sweep::{How, run};
@@ -156,7 +156,7 @@ fn a_result_stays_when_the_run_fails_later() {
     let mut store = Store::open(folder.path()).unwrap();
     let mut failed = finished(&plan, 1);
     failed.fingerprint = None;
-    failed.status = crate::part::Status::Panic;
+    failed.status = Status::Panic;
     failed.figures.clear();
     store.commit(&Part::new(&[failed], CODE).unwrap()).unwrap();
     let store = Store::open(folder.path()).unwrap();
@@ -235,4 +235,96 @@ fn a_part_that_is_too_long_is_moved_aside() {
         (store.len(), store.damaged()),
         (4, &["long".to_owned()][..])
     );
+}
+
+/// Keys of the plan's runs.
+fn keys(plan: &Plan) -> Vec<String> {
+    plan.jobs(Shard::ALL).map(|job| plan.key(job)).collect()
+}
+
+#[test]
+fn a_run_of_which_too_little_is_kept_is_made_again_and_more_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = filled(folder.path());
+    let mut store = Store::open(folder.path()).unwrap();
+    let found = |store: &mut Store, detail| store.reports(&keys(&plan), detail).unwrap().len();
+    assert_eq!(found(&mut store, Detail::Report), 0);
+    let made = |store: &mut Store, detail| {
+        let plan = plan.clone().keeping(detail);
+        run(store, &plan, &How::default(), |_| true).unwrap().made
+    };
+    assert_eq!(made(&mut store, Detail::Report), 4);
+    assert_eq!(found(&mut store, Detail::Report), 4);
+    assert_eq!(found(&mut store, Detail::Series), 0);
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!(made(&mut store, Detail::Report), 0);
+    assert_eq!(made(&mut store, Detail::Series), 4);
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!(made(&mut store, Detail::Figures), 0);
+    assert_eq!(made(&mut store, Detail::Report), 0);
+    assert_eq!(found(&mut store, Detail::Series), 4);
+    assert_eq!(store.len(), 4);
+    // A failed run has no report, and is not made again for that.
+    let mut failed = finished(&plan.clone().with_first(9).unwrap(), 9);
+    failed.fingerprint = None;
+    failed.status = Status::Error;
+    store.commit(&Part::new(&[failed], CODE).unwrap()).unwrap();
+    let plan = plan.with_first(9).unwrap().keeping(Detail::Report);
+    assert_eq!(store.missing(&plan, Shard::ALL, false).len(), 3);
+}
+
+#[test]
+fn reports_that_are_damaged_or_gone_are_made_again_and_figures_stay() {
+    let damages: [fn(&Path); 2] = [
+        |path| {
+            let bytes = fs::read(path).unwrap();
+            fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+        },
+        |path| fs::remove_file(path).unwrap(),
+    ];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan().keeping(Detail::Report);
+        let mut store = Store::open(folder.path()).unwrap();
+        (1..=4).for_each(|n| store.commit(&part(&plan, n)).unwrap());
+        let expected = store.reports(&keys(&plan), Detail::Report).unwrap();
+        assert_eq!(expected.len(), 4);
+        let victim = store.parts[2].clone();
+        damage(&store.path("reports", &victim));
+        // By the one that has it open, and by the next.
+        let found = store.reports(&keys(&plan), Detail::Report).unwrap();
+        assert_eq!(found.len(), 3);
+        assert_eq!(store.missing(&plan, Shard::ALL, false).len(), 1);
+        let mut store = Store::open(folder.path()).unwrap();
+        assert_eq!((store.len(), store.damaged().len()), (4, 0));
+        let summary = run(&mut store, &plan, &How::default(), |_| true).unwrap();
+        assert_eq!((summary.made, summary.kept), (1, 3));
+        let found = store.reports(&keys(&plan), Detail::Report).unwrap();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_part_whose_files_do_not_fit_each_other_is_not_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan().keeping(Detail::Report);
+    let [one, two] = [1, 2].map(|n| part(&plan, n));
+    let mut store = Store::open(folder.path()).unwrap();
+    for mixed in [
+        Part {
+            reports: two.reports.clone(),
+            ..one.clone()
+        },
+        Part {
+            figures: two.figures.clone(),
+            ..one.clone()
+        },
+    ] {
+        let error = store.commit(&mixed).unwrap_err().to_string();
+        assert!(error.contains("not those of the runs"), "{error}");
+    }
+    for kind in ["runs", "figures", "reports"] {
+        let files = fs::read_dir(folder.path().join(kind)).unwrap().count();
+        assert_eq!(files, 0, "{kind}");
+    }
 }

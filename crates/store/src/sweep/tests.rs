@@ -38,6 +38,7 @@ fn figures_do_not_depend_on_threads_shards_or_what_was_there() {
     let summary = run(&mut one, &plan, &how(1), |_| true).unwrap();
     assert_eq!((summary.made, summary.kept, summary.failed), (12, 0, 0));
     assert!(summary.complete());
+    assert!(summary.cpu > Duration::ZERO && summary.busy <= summary.elapsed);
     run(&mut four, &plan, &how(4), |_| true).unwrap();
     let shorter = Plan::new(source(), axes(), 1).unwrap();
     run(&mut parts, &shorter, &how(2), |_| true).unwrap();

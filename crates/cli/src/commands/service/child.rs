@@ -3,11 +3,15 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
+use std::panic::resume_unwind;
 use std::process::{Child, Command};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use makeway_core::framing::Cells;
+use makeway_core::framing::{Cells, Framing};
+use makeway_core::units::Rate;
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::{client, protocol::Settings};
 use makeway_scenario::service::Shaped;
@@ -15,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::text;
+use crate::up::queue_limit;
 
 /// Between two starts, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -49,6 +54,27 @@ struct Running {
     is_ready: bool,
     /// Seconds since the last sign.
     silent: u32,
+    asking: Option<Asking>,
+}
+
+/// A change that a process is asked for, on a thread of its own: another qdisc may take some seconds to load.
+struct Asking {
+    to: Shaped,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+impl Asking {
+    fn start(to: &Shaped, settings: Settings) -> io::Result<Self> {
+        let name = to.name.clone();
+        let ask = move || {
+            let set = client::set(&name, settings);
+            set.map(drop).map_err(|error| error.to_string())
+        };
+        Ok(Self {
+            to: to.clone(),
+            thread: thread::Builder::new().name("change".into()).spawn(ask)?,
+        })
+    }
 }
 
 /// A socket where a process says that it is ready and alive, as it says it to systemd (sd_notify(3)).
@@ -112,24 +138,53 @@ impl Keeper {
             self.next = Instant::now();
             return;
         };
-        if running.as_asked == self.want || running.ending {
+        // After the change that is under way the next one is looked for.
+        if running.as_asked == self.want || running.ending || running.asking.is_some() {
             return;
         }
-        let Some(settings) = settings(&running.as_asked, &self.want) else {
+        let interface = Interface::find(&self.want.name);
+        let header = interface.map_or(0, |interface| interface.link_header());
+        let Some(settings) = settings(&running.as_asked, &self.want, header) else {
             text::say!("{}: starts anew", self.want.name);
             self.news.push("starts anew".into());
             return running.end();
         };
-        match client::set(&self.want.name, settings) {
-            Ok(_) => {
-                text::say!("{}", super::described(&self.want));
-                running.as_asked = self.want.clone();
+        match Asking::start(&self.want, settings) {
+            Ok(asking) => running.asking = Some(asking),
+            Err(error) => self.refused(&error.to_string()),
+        }
+    }
+
+    /// Starts the process anew, since a change could not be made while it runs.
+    fn refused(&mut self, why: &str) {
+        eprintln!("makeway: {}: {why}; it starts anew", self.want.name);
+        self.news.push(format!("{why}; it starts anew"));
+        if let Some(running) = &mut self.running {
+            running.end();
+        }
+    }
+
+    /// Looks whether the change that is under way has been made.
+    fn settle(&mut self) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let asking = running.asking.take_if(|one| one.thread.is_finished());
+        let Some(Asking { to, thread }) = asking else {
+            return;
+        };
+        match thread.join() {
+            Ok(Ok(())) => {
+                text::say!("{}", super::described(&to));
+                running.as_asked = to;
             }
-            Err(error) => {
-                eprintln!("makeway: {}: {error}; it starts anew", self.want.name);
-                self.news.push(format!("{error}; it starts anew"));
-                running.end();
-            }
+            // One that ends has refused nothing.
+            Ok(Err(_)) if running.ending => {}
+            Ok(Err(why)) => self.refused(&why),
+            Err(panic) => resume_unwind(panic),
+        }
+        if !self.dismissed {
+            self.ask(self.want.clone());
         }
     }
 
@@ -148,6 +203,7 @@ impl Keeper {
 
     /// Brings the interface nearer to the file.
     pub fn look(&mut self) {
+        self.settle();
         let now = Instant::now();
         let interface = Interface::find(&self.want.name).ok();
         let found = interface.map(|interface| (interface.index, interface.mtu));
@@ -255,6 +311,7 @@ impl Running {
             signs,
             is_ready: false,
             silent: 0,
+            asking: None,
         })
     }
 
@@ -268,32 +325,66 @@ impl Running {
     }
 }
 
-/// The changes between two, if a running process can make them.
-fn settings(from: &Shaped, to: &Shaped) -> Option<Settings> {
+/// The changes between two, if a running process can make them; `header` is that of the device.
+fn settings(from: &Shaped, to: &Shaped, header: u32) -> Option<Settings> {
     let alike = Shaped {
         upload: to.upload,
         download: to.download,
+        framing: to.framing,
         discipline: to.discipline,
+        parameters: to.parameters.clone(),
+        weights: to.weights.clone(),
+        limit: to.limit.clone(),
         ..from.clone()
     };
     let same_directions = from.upload.is_some() == to.upload.is_some()
         && from.download.is_some() == to.download.is_some();
-    // A running process takes another discipline with that one's own parameters.
-    let bare =
-        from.discipline == to.discipline || to.parameters.is_empty() && to.weights.is_empty();
-    if alike != *to || !same_directions || !bare {
+    if alike != *to || !same_directions {
         return None;
     }
-    let changed = |from: Option<makeway_core::units::Rate>,
-                   to: Option<makeway_core::units::Rate>| {
-        to.filter(|_| from != to).map(|rate| rate.bps())
-    };
-    Some(Settings {
-        rate_bps: changed(from.upload, to.upload),
-        down_bps: changed(from.download, to.download),
+    let rate =
+        |from: Option<Rate>, to: Option<Rate>| to.filter(|_| from != to).map(|rate| rate.bps());
+    let mut settings = Settings {
+        rate_bps: rate(from.upload, to.upload),
+        down_bps: rate(from.download, to.download),
         discipline: Some(to.discipline).filter(|to| from.discipline != *to),
         ..Settings::default()
-    })
+    };
+    if from.framing != to.framing {
+        let own = Framing {
+            overhead: header as i32,
+            ..Framing::default()
+        };
+        let framing = to.framing.unwrap_or(own);
+        settings.overhead = Some(framing.overhead);
+        settings.mpu = Some(framing.mpu);
+        settings.cells = Some(framing.cells);
+    }
+    if from.limit != to.limit {
+        let limit = to.limit.as_deref().map(queue_limit).transpose().ok()?;
+        settings.limit = Some(limit.unwrap_or_default());
+    }
+    // A user that is no longer in the file has the weight 1 again.
+    let new = to.weights.iter().filter(|one| !from.weights.contains(one));
+    let is_gone = |address: &IpAddr| !to.weights.iter().any(|(other, _)| other == address);
+    let gone = from.weights.iter().filter(|(address, _)| is_gone(address));
+    settings.weights = gone
+        .map(|(address, _)| (*address, 1))
+        .chain(new.copied())
+        .collect();
+    // A parameter that is no longer in the file has its default again; another discipline begins with its own.
+    let old: &[(String, String)] = match from.discipline == to.discipline {
+        true => &from.parameters,
+        false => &[],
+    };
+    let new = to.parameters.iter().filter(|one| !old.contains(one));
+    let is_gone = |key: &String| !to.parameters.iter().any(|(other, _)| other == key);
+    let gone = old.iter().filter(|(key, _)| is_gone(key));
+    settings.parameters = gone
+        .map(|(key, _)| (key.clone(), String::new()))
+        .chain(new.cloned())
+        .collect();
+    Some(settings)
 }
 
 /// The options of `makeway up`.
@@ -347,6 +438,7 @@ fn arguments(want: &Shaped) -> Vec<OsString> {
                 .map(|one| format!("--reflector={one}")),
         );
         all.extend((!autorate.tcp).then(|| "--no-tcp".into()));
+        all.extend((!autorate.calls).then(|| "--no-calls".into()));
         all.push("--autorate".into());
     }
     // An interface may be called like an option.
@@ -357,6 +449,8 @@ fn arguments(want: &Shaped) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use makeway_core::sched::Discipline;
+    use makeway_gateway::limit::Limit;
     use makeway_scenario::service::parse;
 
     fn one(keys: &str) -> Shaped {
@@ -366,27 +460,58 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_disciplines_change_at_once_and_the_rest_by_a_new_start() {
+    fn all_but_keys_backend_and_directions_change_while_a_process_runs() {
         let before = one("download = \"50mbit\"");
         let after = Shaped {
-            upload: Some(makeway_core::units::Rate::from_bps(15_000_000)),
+            upload: Some(Rate::from_bps(15_000_000)),
             ..before.clone()
         };
-        let change = settings(&before, &after).unwrap();
+        let change = settings(&before, &after, 14).unwrap();
         assert_eq!(
             (change.rate_bps, change.down_bps, change.discipline),
             (Some(15_000_000), None, None)
         );
-        let change = settings(&before, &one("download = \"50mbit\"\ndiscipline = \"fq\"")).unwrap();
-        assert_eq!(change.discipline, Some(makeway_core::sched::Discipline::Fq));
+        assert!(change.is_of_rates());
+        let hier = one(
+            "download = \"50mbit\"\ndiscipline = \"hier\"\nlink = \"docsis\"\nlimit = \"60 packets\"\n\
+             parameters = { \"quantum\" = \"3000B\" }\nweights = { \"10.0.0.1\" = 2, \"10.0.0.2\" = 3 }",
+        );
+        let change = settings(&before, &hier, 14).unwrap();
+        assert_eq!(change.discipline, Some(Discipline::Hier));
+        assert_eq!(change.limit.map(|limit| limit.packets), Some(Some(60)));
+        assert_eq!((change.overhead, change.mpu), (Some(18), Some(64)));
+        assert_eq!(change.parameters["quantum"], "3000B");
+        assert_eq!((change.weights.len(), change.rate_bps), (2, None));
+        // Those that are gone have their defaults again; what stays is not told.
+        let less = one(
+            "download = \"50mbit\"\ndiscipline = \"hier\"\nparameters = { \"drop_from\" = \"tail\" }\n\
+             weights = { \"10.0.0.2\" = 3 }",
+        );
+        let change = settings(&hier, &less, 14).unwrap();
+        assert_eq!(
+            (change.discipline, change.limit),
+            (None, Some(Limit::default()))
+        );
+        assert_eq!((change.overhead, change.mpu), (Some(14), Some(0)));
+        let weights: Vec<_> = change.weights.into_iter().collect();
+        assert_eq!(weights, [(IpAddr::from([10, 0, 0, 1]), 1)]);
+        let parameters: Vec<_> = change.parameters.into_iter().collect();
+        assert_eq!(
+            parameters,
+            [("drop_from", "tail"), ("quantum", "")].map(|(a, b)| (a.to_owned(), b.to_owned()))
+        );
+        // The parameters of one discipline are none of another's.
+        let change = settings(&less, &before, 14).unwrap();
+        assert!(change.parameters.is_empty());
+        assert_eq!(change.discipline, Some(Discipline::Makeway));
         for other in [
             "",
-            "download = \"50mbit\"\nlink = \"docsis\"",
             "download = \"50mbit\"\nbackend = \"nfqueue\"",
-            "download = \"50mbit\"\nlimit = \"60 packets\"",
-            "download = \"50mbit\"\ndiscipline = \"codel\"\nparameters = { \"codel.target\" = \"9ms\" }",
+            "download = \"50mbit\"\nflows = \"src-host\"",
+            "download = \"50mbit\"\nusers = \"src-host\"",
+            "download = \"50mbit\"\n[interface.wan0.autorate]\n",
         ] {
-            assert_eq!(settings(&before, &one(other)), None, "{other}");
+            assert_eq!(settings(&before, &one(other), 14), None, "{other}");
         }
     }
 
@@ -405,7 +530,8 @@ mod tests {
             "",
             "download = \"50mbit\"\nlink = \"pppoe-vdsl2\"\nlimit = \"60 packets\"\nbackend = \"nfqueue\"",
             "overhead = -4\nmpu = 64\ncells = \"atm\"\ndiscipline = \"codel\"\nparameters = { \"codel.target\" = \"9ms\" }",
-            "download = \"50mbit\"\n[interface.wan0.autorate]\ndownload = [\"9mbit\", \"60mbit\"]\nreflectors = [\"192.0.2.1\"]\ntcp = false",
+            "download = \"50mbit\"\n[interface.wan0.autorate]\ndownload = [\"9mbit\", \"60mbit\"]\nreflectors = [\"192.0.2.1\"]\ntcp = false\ncalls = false",
+            "[interface.wan0.autorate]\ntcp = false",
             "discipline = \"hier\"\nusers = \"src-host\"\nweights = { \"2001:db8::1\" = 3 }\nflows = \"host-pair\"",
         ] {
             let line = [OsString::from("makeway")]

@@ -2,7 +2,9 @@
 //! ABRC by hand, and before a queue that others share.
 
 use super::*;
-use crate::rate::abrc::{Abrc, AbrcParams, AbrcReceiver, Alone, Leaving, Smoothing, Unit, stable};
+use crate::rate::abrc::{
+    Abrc, AbrcParams, AbrcReceiver, Alone, Leaving, Path, Smoothing, Unit, stable,
+};
 use crate::units::Fraction;
 use std::collections::VecDeque;
 
@@ -320,6 +322,8 @@ struct Shared {
     services: u64,
     /// When there is something to send.
     speaks: fn(Instant) -> bool,
+    /// Packets of others that come at once.
+    bursts: u64,
     /// The checked values.
     counts: std::ops::Range<Instant>,
 }
@@ -331,6 +335,7 @@ impl Shared {
             served: |n| at(2 * n),
             services: 60_000,
             speaks: |_| true,
+            bursts: 8,
             counts: at(20_000)..Instant::FAR_FUTURE,
         }
     }
@@ -356,8 +361,8 @@ impl Shared {
             match queue.pop_front() {
                 Some(None) => {
                     others += 1;
-                    if others % 8 == 0 {
-                        queue.extend([None; 8]);
+                    if others.is_multiple_of(self.bursts) {
+                        queue.extend((0..self.bursts).map(|_| None));
                     }
                     theirs += counts;
                 }
@@ -451,6 +456,111 @@ fn after_a_pause_the_rate_is_what_it_was() {
         };
         assert_share(pausing.ratio(), share, 0.2);
     }
+}
+
+/// Others come one by one, so that no two packets of a small stream follow one another unless they leave at once.
+#[test]
+fn a_small_stream_among_evenly_paced_ones_gets_its_share_by_pairs() {
+    let of = |share, pair_each| {
+        let params = AbrcParams {
+            pair_each,
+            ..pairs(share)
+        };
+        let evenly = Shared {
+            bursts: 1,
+            ..Shared::new(params)
+        };
+        evenly.ratio()
+    };
+    for share in [25, 50] {
+        assert_share(of(share, 10), share, 0.05);
+    }
+    let alone = Shared {
+        bursts: 1,
+        ..Shared::new(AbrcParams {
+            path: Path::None,
+            pair_each: 0,
+            ..pairs(50)
+        })
+    };
+    assert!(alone.ratio() < 0.2, "{}", alone.ratio());
+}
+
+/// The second of each five packets follows the first at once, and the next one waits for both.
+#[test]
+fn pairs_of_packets_leave_at_the_rate() {
+    let params = AbrcParams {
+        pair_each: 5,
+        first: Rate::from_bps(8_000_000),
+        largest: 1000,
+        ..params(100)
+    };
+    let mut abrc = Abrc::new(params);
+    let mut left = Vec::new();
+    for sequence in 0..11 {
+        let due = abrc.next_send().unwrap().max(at(0));
+        abrc.on_sent(due, sequence, 1000);
+        left.push(due.as_nanos() / 1_000_000);
+    }
+    assert_eq!(left, [0, 0, 2, 3, 4, 5, 5, 7, 8, 9, 10]);
+}
+
+/// A FIFO of 250 packets a second, 50 ms from the sender and from the receiver: the share of it that a stream alone uses from 20 s on.
+fn used_alone(params: AbrcParams) -> f64 {
+    const BACK: Duration = Duration::from_millis(50);
+    let config = Config::Abrc(params);
+    let mut controller = config.controller();
+    let mut reporter = config.reporter();
+    let (mut queue, mut there, mut back) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+    let (mut next, mut used) = (0, 0);
+    for ms in 0..60_000 {
+        let now = at(ms);
+        while controller.next_send().is_some_and(|at| at <= now) {
+            controller.on_sent(now, next, 1000);
+            queue.push_back(next);
+            next += 1;
+        }
+        if ms % 4 == 0
+            && let Some(sequence) = queue.pop_front()
+        {
+            there.push_back((now + BACK, sequence));
+            used += u32::from(ms >= 20_000);
+        }
+        while let Some((_, sequence)) = there.pop_front_if(|(at, _)| *at <= now) {
+            let arrival = Arrival {
+                sequence,
+                bytes: 1000,
+                rtt: None,
+                window: None,
+                marked: false,
+            };
+            reporter.on_arrival(now, arrival);
+        }
+        if let Some(feedback) = reporter.poll_feedback(now) {
+            back.push_back((now + BACK, feedback));
+        }
+        while let Some((_, feedback)) = back.pop_front_if(|(at, _)| *at <= now) {
+            controller.on_feedback(now, &feedback).unwrap();
+        }
+        if controller.next_timeout().is_some_and(|at| at <= now) {
+            controller.on_timeout(now);
+        }
+    }
+    f64::from(used) / 10_000.0
+}
+
+/// (4) counts 25 packets on the path where the link is used in full: five of them, as printed, are a fifth of its rate.
+#[test]
+fn a_long_path_is_filled_and_as_printed_a_fifth_of_it_is() {
+    for share in [20, 100, 200] {
+        let ours = AbrcParams {
+            share,
+            ..AbrcParams::default()
+        };
+        assert!(used_alone(ours) > 0.95, "{}", used_alone(ours));
+    }
+    let printed = used_alone(AbrcParams::printed());
+    assert!((0.15..0.3).contains(&printed), "{printed}");
 }
 
 /// Reports of nothing, and then none: nothing was sent, and the rate stays. It is halved when what is sent next brings no report.

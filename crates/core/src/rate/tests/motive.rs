@@ -37,6 +37,24 @@ fn allowed(params: TfrcParams, share: f64, lossy: bool) -> f64 {
     sum / equation::throughput(1.0, 0.1, 0.01)
 }
 
+/// The rows of docs/rate.md: share used, then RFC 3448, Linux and RFC 5348, without more losses and with.
+#[test]
+#[ignore = "prints a table: cargo test -p makeway-core --lib motive -- --ignored --nocapture"]
+fn prints_the_table_of_the_documentation() {
+    for share in [1.0, 0.6, 0.4, 0.25] {
+        let of = |lossy| {
+            let all = [
+                TfrcParams::rfc3448(),
+                TfrcParams::linux(),
+                TfrcParams::default(),
+            ];
+            all.map(|params| format!("{:.3}", allowed(params, share, lossy)))
+                .join(" | ")
+        };
+        println!("| {share:?} | {} | {} |", of(false), of(true));
+    }
+}
+
 /// RFC 3448 allows min(X_Bps, 2 X_recv): all of it to a sender that uses more than half, and ever less to one that uses less. RFC 4342
 /// holds the initial window of an RTT at pauses.
 #[test]

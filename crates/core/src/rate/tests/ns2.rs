@@ -26,6 +26,7 @@ fn rates_of_ns_2_at_each_nth_packet_lost() {
         let (ours, _) = settled(TfrcParams::default(), n, 1);
         let expected = equation::throughput(1.0, 0.1, 1.0 / n as f64);
         let longer = equation::throughput(1.0, 0.1, 1.0 / (n as f64 + 4.0));
+        println!("| 1 in {n} | {expected:.2} | {ours:.2} | {theirs:.2} | {longer:.2} |");
         assert!((ours / expected - 1.0).abs() < 0.002, "1 in {n}: {ours}");
         assert!(
             ours < theirs && theirs < longer * 1.001,
@@ -55,6 +56,7 @@ fn rates_of_ns_2_at_random_loss() {
         let before = path.sent;
         path.run(Duration::from_secs(2000));
         let ours = (path.sent - before) as f64 / 2000.0;
+        println!("| 0.{thousandths:03} | | {ours:.1} | {theirs:.1} | |");
         assert!(
             (ours / theirs - 1.0).abs() < 0.03,
             "{thousandths} in 1000: {ours}, ns-2 {theirs}"

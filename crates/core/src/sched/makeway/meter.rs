@@ -98,6 +98,11 @@ impl Meter {
         }
     }
 
+    /// Time that a full frame took in the last window in which the link was busy.
+    pub fn frame(&self) -> Duration {
+        self.frame
+    }
+
     /// The longest that a packet in standing waits in a queue that stands: 75 to 125 ms.
     pub fn deadline(&self) -> Duration {
         (self.frame * DEADLINE_FRAMES).clamp(DEADLINE, DEADLINE_MOST)

@@ -18,7 +18,7 @@ pub struct Config {
     pub cells: u32,
     pub drop_tail: u32,
     pub quantum: u32,
-    /// How often weights were written.
+    /// Changes with each write of weights; 0: never written.
     pub weights: u32,
 }
 

@@ -188,6 +188,113 @@ fn a_change_of_discipline_keeps_what_is_held() {
 }
 
 #[test]
+fn other_limits_keep_what_they_have_room_for_and_one_beyond_the_tables_changes_nothing() {
+    let rate = Rate::from_bps(8_000_000);
+    let mut verdicts = Verdicts::new(1, 256);
+    let mut pipeline = Pipeline::new(Instant::ZERO, &config(50, Some(rate))).unwrap();
+    for id in 0..40 {
+        arrive(&mut pipeline, Instant::ZERO, id, 1, &mut verdicts);
+    }
+    let limits = |packets| Change {
+        limits: Some(makeway_core::sched::Limits {
+            packets,
+            bytes: Bytes::new(1_000_000),
+            flows: 1,
+        }),
+        ..Change::default()
+    };
+    let mut change = |pipeline: &mut Pipeline, packets| {
+        pipeline.change(Instant::ZERO, &limits(packets), &mut verdicts)
+    };
+    let held = |pipeline: &Pipeline| {
+        let stats = pipeline.stats(Instant::ZERO);
+        assert!(conserved(&stats), "{stats:?}");
+        (stats.backlog_packets, stats.dropped())
+    };
+    // One has left.
+    change(&mut pipeline, 10).unwrap();
+    assert_eq!(held(&pipeline), (10, 29));
+    // 100 flows are known: one packet fewer.
+    change(&mut pipeline, 99).unwrap();
+    let error = change(&mut pipeline, 100).unwrap_err().to_string();
+    assert!(error.contains("start it again"), "{error}");
+    for id in 40..140 {
+        arrive(&mut pipeline, Instant::ZERO, id, id as u16, &mut verdicts);
+    }
+    assert_eq!(held(&pipeline), (99, 40));
+}
+
+#[test]
+fn users_share_by_the_weights_of_the_moment() {
+    let host = |n: u8| IpAddr::from([10, 0, 0, n]);
+    // Shares of one take other weights while it runs; levels of the other are made anew.
+    for (discipline, expected) in [
+        (Discipline::Hier, 2.2..3.8),
+        (Discipline::Prio, 10.0..f64::INFINITY),
+    ] {
+        let mut config = config(1000, Some(Rate::from_bps(8_000_000)));
+        config.spec = discipline.spec();
+        config.weights = vec![(host(2), 3)];
+        let mut verdicts = Verdicts::new(1, 8192);
+        let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
+        let mut id = 0;
+        // Of the next second: packets that left of each of two hosts, which send twice what the link takes.
+        let mut shares = |pipeline: &mut Pipeline, second: u64| {
+            let left = |pipeline: &Pipeline, now| {
+                let flows = pipeline.stats(now).flows;
+                ["udp 10.0.0.1:", "udp 10.0.0.2:"].map(|host| {
+                    let own = flows.iter().filter(|flow| flow.flow.starts_with(host));
+                    own.map(|flow| flow.packets_out).sum::<u64>()
+                })
+            };
+            let begin = Instant::from_nanos(second * 1_000_000_000);
+            let before = left(&*pipeline, begin);
+            for n in 0..2000 {
+                let now = begin + Duration::from_micros(500 * n);
+                let mut headers = headers(7);
+                headers[15] += (n % 2) as u8;
+                let queued = Queued {
+                    id,
+                    ethertype: 0x0800,
+                    len: 1000,
+                    mark: 0,
+                    translated: None,
+                    headers: &headers,
+                };
+                pipeline.arrive(now, &queued, &mut verdicts);
+                pipeline.depart(now, 10, &mut verdicts);
+                verdicts.clear();
+                id += 1;
+            }
+            let after = left(&*pipeline, begin + Duration::from_secs(1));
+            let [first, other] = [0, 1].map(|n| (after[n] - before[n]).max(1) as f64);
+            other / first
+        };
+        let weigh = |pipeline: &mut Pipeline, weights: &[(IpAddr, u32)], now| {
+            let change = Change {
+                weights: Some(weights.to_vec()),
+                ..Change::default()
+            };
+            let mut verdicts = Verdicts::new(1, 8192);
+            pipeline.change(now, &change, &mut verdicts).unwrap();
+        };
+        shares(&mut pipeline, 0);
+        let ratio = shares(&mut pipeline, 1);
+        assert!(expected.contains(&ratio), "{discipline}: {ratio}");
+        let second = |n: u64| Instant::from_nanos(n * 1_000_000_000);
+        weigh(&mut pipeline, &[(host(1), 3)], second(2));
+        shares(&mut pipeline, 2);
+        let ratio = 1.0 / shares(&mut pipeline, 3);
+        assert!(expected.contains(&ratio), "{discipline}: {ratio}");
+        weigh(&mut pipeline, &[], second(4));
+        shares(&mut pipeline, 4);
+        let ratio = shares(&mut pipeline, 5);
+        let is_equal = (0.7..1.4).contains(&ratio);
+        assert!(is_equal || discipline == Discipline::Prio, "{ratio}");
+    }
+}
+
+#[test]
 fn a_discipline_that_needs_the_rate_of_its_link_is_refused_without_one() {
     for discipline in Discipline::ALL {
         let mut config = config(50, None);

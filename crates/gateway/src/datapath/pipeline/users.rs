@@ -40,6 +40,33 @@ impl Users {
         env.weights.clone_from(&self.by_id);
     }
 
+    pub(super) fn weights(&self) -> &[(IpAddr, u32)] {
+        &self.weights
+    }
+
+    /// Other weights: of each user that has another one now, that one.
+    pub(super) fn reweigh(&mut self, weights: &[(IpAddr, u32)]) -> Vec<(UserId, u32)> {
+        self.weights = weights.to_vec();
+        let Some(table) = &mut self.table else {
+            return Vec::new();
+        };
+        let before = std::mem::take(&mut self.by_id);
+        for &(address, weight) in weights {
+            if let Some(held) = table.hold(&user_key(self.identity, address)) {
+                self.by_id.push((held.id, weight));
+            }
+        }
+        let has_one = |user: UserId| self.by_id.iter().any(|(other, _)| *other == user);
+        let without = before.iter().filter(|(user, _)| !has_one(*user));
+        let mut changed: Vec<_> = without.map(|&(user, _)| (user, 1)).collect();
+        changed.extend(self.by_id.iter().filter(|one| !before.contains(one)));
+        // Those with a weight are held already: they keep their ids.
+        before.iter().for_each(|&(user, _)| {
+            table.release(user);
+        });
+        changed
+    }
+
     fn make(&mut self, users: u32) {
         let mut table = FlowTable::new(users, self.seed);
         // Held for ever: user 0, and users with a weight, keep their ids.

@@ -104,6 +104,27 @@ fn crowds() -> impl Strategy<Value = Vec<Source>> {
     })
 }
 
+/// Flows that are cut, and then let the link idle.
+fn pausing() -> impl Strategy<Value = Vec<Source>> {
+    let overload = (600u64..2500, 1u32..5, 68u64..110);
+    let time = prop_oneof![4 => 40u64..2500, 1 => 2500u64..12_000];
+    let rest = (time, prop_oneof![1 => Just(0u64), 3 => 4u64..40]);
+    let cycles = vec((overload, rest, 900u32..1500), 3..14);
+    let one = (0u8..3, 0u64..4000, cycles).prop_map(|(host, begins, cycles)| {
+        let phases = cycles
+            .into_iter()
+            .flat_map(|((ms, burst, part), (rest, little), len)| {
+                [(ms, burst, len, part), (rest, 1, len, little)]
+            });
+        Source {
+            host,
+            begins,
+            phases: phases.collect(),
+        }
+    });
+    vec(one, 1..3)
+}
+
 /// Their bytes over a link of `bps` in a minute, with a departure whenever the link is free, or was not for `late` ns.
 fn ops(sources: &[Source], bps: u64, late: u64) -> Vec<Op> {
     const MS: u64 = 1_000_000;
@@ -148,6 +169,107 @@ fn ops(sources: &[Source], bps: u64, late: u64) -> Vec<Op> {
     ops
 }
 
+/// One flow over a link of 1 Mbit/s: ms, and its rate in 64ths of the link's.
+fn of_one(phases: &[(u64, u64)]) -> Vec<Op> {
+    let phases = phases.iter().map(|&(ms, part)| (ms, 1, 1500, part));
+    let source = Source {
+        host: 0,
+        begins: 0,
+        phases: phases.collect(),
+    };
+    ops(&[source], 1_000_000, 0)
+}
+
+/// A link on which nothing overflows.
+fn roomy() -> Link {
+    let limits = Limits {
+        packets: 2000,
+        bytes: Bytes::new(1 << 24),
+        flows: FLOWS,
+    };
+    Link {
+        spec: Discipline::Makeway.spec(),
+        env: Env {
+            users: USERS,
+            ..Env::new(limits)
+        },
+        rate: None,
+        framing: Framing::default(),
+        weights: [0; HOSTS],
+        flows_by: FIVE_TUPLE,
+    }
+}
+
+/// When CoDel drops packets, and how long they waited, in ms.
+fn cuts(link: &Link, ops: &[Op]) -> Vec<(u64, u64)> {
+    const MS: u64 = 1_000_000;
+    let came = ops.iter().filter(|op| op.what == ENQUEUE);
+    let came: Vec<u64> = came.map(|op| op.now).collect();
+    let why = REASONS.iter().position(|one| *one == DropReason::Sojourn);
+    let cut = (DROPPED, why.unwrap() as u64);
+    let events = core(link, ops);
+    // `BUSY` is the last event of an operation.
+    let each = events.split_inclusive(|event| event.told == BUSY);
+    let mut cuts = Vec::new();
+    for (op, events) in ops.iter().zip(each) {
+        let dropped = events
+            .iter()
+            .filter(|event| (event.told, event.value) == cut);
+        cuts.extend(dropped.map(|event| {
+            let waited = op.now - came[event.packet as usize];
+            ((op.now - ops[0].now) / MS, waited / MS)
+        }));
+    }
+    cuts
+}
+
+/// The ms of overload of a flow, in 72/64 of the link, in which CoDel cuts it.
+const OVERLOAD: u64 = 1500;
+
+#[test]
+fn a_target_is_lifted_in_steps_until_the_flow_is_not_cut_or_silent() {
+    // Sent after overload, and the shortest wait of a packet that CoDel drops from then on.
+    let parts = [
+        ((1500, 16), 20..40),
+        ((1500, 16), 40..80),
+        // In 8 s a step less.
+        ((10_000, 16), 80..100),
+        // It is forgotten.
+        ((3200, 0), 40..80),
+        ((0, 0), 20..40),
+    ];
+    let phases = parts.iter().flat_map(|(then, _)| [(OVERLOAD, 72), *then]);
+    let ops = of_one(&phases.collect::<Vec<_>>());
+    let cuts = cuts(&roomy(), &ops);
+    let mut from = 0;
+    for ((ms, _), range) in parts {
+        let until = from + OVERLOAD + ms;
+        let these = cuts.iter().filter(|(at, _)| (from..until).contains(at));
+        let least = these.map(|(_, waited)| *waited).min().unwrap();
+        assert!(range.contains(&least), "{least} ms, {range:?}");
+        from = until;
+    }
+    check_ops(&MAKEWAY, &roomy(), ops).unwrap();
+}
+
+/// After a cut the flow keeps the link busy, then lets it idle, sends little and is cut again: times on both sides of those of the rule.
+#[test]
+fn a_lift_has_the_bounds_of_cores() {
+    let idle = (56..96).step_by(2).map(|ms| [0, ms, 0]);
+    let busy = (1000..2200).step_by(60).map(|ms| [ms, 200, 0]);
+    let light = (7000..8600).step_by(80).map(|ms| [0, 200, ms]);
+    for [busy, idle, light] in idle.chain(busy).chain(light) {
+        let phases = [
+            (1000, 72),
+            (busy, 64),
+            (idle, 0),
+            (light, 16),
+            (OVERLOAD, 72),
+        ];
+        check_ops(&MAKEWAY, &roomy(), of_one(&phases)).unwrap();
+    }
+}
+
 /// A packet of a flow that has one pair of addresses, if it goes to one host.
 fn packet(n: u32, flow: u32, len: u32, host: u8) -> Op {
     let mut bytes = headers(4, len, None, host);
@@ -177,6 +299,39 @@ proptest! {
             op.bytes = packet(0, op.flow, op.len, (op.flow % 5) as u8).bytes;
         }
         check_ops(&MAKEWAY, &link, ops)?;
+    }
+
+    #[test]
+    fn counts_by_the_framing_of_the_moment(
+        link in link(Discipline::Makeway),
+        sources in sources(),
+        bps in 200_000u64..1_500_000,
+        framings in vec(framing(), 1..5),
+    ) {
+        let link = Link { rate: None, ..link };
+        change::framings(&MAKEWAY, &link, ops(&sources, bps, 0), &framings)?;
+    }
+
+    #[test]
+    fn weighs_users_by_the_weights_of_the_moment(
+        link in link(Discipline::Makeway),
+        sources in sources(),
+        bps in 200_000u64..1_500_000,
+        weights in vec((0u8..4, 1u32..9), 1..8),
+    ) {
+        let link = Link { rate: None, ..link };
+        check_ops(&MAKEWAY, &link, change::weighed(ops(&sources, bps, 0), &weights))?;
+    }
+
+    #[test]
+    fn keeps_the_limits_of_the_moment(
+        link in link(Discipline::Makeway),
+        sources in sources(),
+        bps in 200_000u64..1_500_000,
+        limits in change::limits(),
+    ) {
+        let link = Link { rate: None, ..link };
+        change::limited(&MAKEWAY, link, ops(&sources, bps, 0), &limits)?;
     }
 
     /// Flows are hosts that send to several users. Each user has a flow that stays with it: core's keeps its turn without any, and the
@@ -221,6 +376,16 @@ proptest! {
     fn does_what_core_does_while_those_in_standing_are_crowded(
         link in link(Discipline::Makeway),
         sources in crowds(),
+        bps in 500_000u64..1_500_000,
+    ) {
+        let link = Link { rate: None, ..link };
+        check_ops(&MAKEWAY, &link, ops(&sources, bps, 0))?;
+    }
+
+    #[test]
+    fn does_what_core_does_while_the_link_idles_after_cuts(
+        link in link(Discipline::Makeway),
+        sources in pausing(),
         bps in 500_000u64..1_500_000,
     ) {
         let link = Link { rate: None, ..link };

@@ -6,7 +6,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::group;
 
-use super::runs::{BYTES, CHOICES, CHOSEN, COLUMNS, OURS, PRINTED, REMOTE, UDP, chosen};
+use super::runs::{ALONE, BYTES, CHOICES, CHOSEN, EXACT, OURS, PRINTED, REMOTE, UDP, chosen};
 use super::{downloads, stream};
 use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
@@ -60,17 +60,28 @@ pub fn claims(r: &Results) -> Vec<Claim> {
     ]
 }
 
-/// Each choice in both columns.
+/// Each choice in both columns; the paper's statements as printed with one change after the other, too.
 fn table(r: &Results) -> Table {
     let rows = CHOICES.map(|choice| {
-        let of = |column: &str| CHOSEN.map(|k| plain(&figure(r, column, choice.name, k)));
-        let figures = COLUMNS.map(|column| of(column.name));
+        let of = |column: &str| {
+            CHOSEN.map(|k| {
+                let runs = r.get(&chosen(column, choice.name, k));
+                runs.map_or_else(String::new, |runs| plain(&mean(runs, ratio)))
+            })
+        };
+        let figures = [PRINTED, OURS, EXACT, ALONE].map(of);
         [choice.says.to_owned()]
             .into_iter()
             .chain(figures.into_iter().flatten())
             .collect()
     });
-    let head = ["as printed", "ours"]
+    let columns = [
+        "as printed",
+        "ours",
+        "as printed, exact timer",
+        "exact timer and T_UDP",
+    ];
+    let head = columns
         .into_iter()
         .flat_map(|column| CHOSEN.map(|k| format!("{column}, k_T {k}")));
     Table {

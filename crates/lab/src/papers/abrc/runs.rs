@@ -52,36 +52,62 @@ pub struct Variant {
     pub ticks: bool,
 }
 
+/// Occupancies in packets, no pairs, and a least B_T without the path: as printed.
+macro_rules! as_printed {
+    ($keys:literal) => {
+        concat!(
+            $keys,
+            ", unit = \"packets\", pair_each = 0, path = \"none\""
+        )
+    };
+}
+
 /// As printed, then one change after the other; the last is the default.
-pub const VARIANTS: [Variant; 4] = [
+pub const VARIANTS: [Variant; 6] = [
     Variant {
         name: "printed",
         says: "as printed, the sender's timer of 10 ms",
-        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\"",
+        keys: as_printed!(
+            ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\""
+        ),
         ticks: true,
     },
     Variant {
         name: "exact",
-        says: "the sender's timer exact",
-        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\"",
+        says: "as printed, the sender's timer exact",
+        keys: as_printed!(", t_udp = \"shortest\", acks = 0, leaving = \"received\""),
+        ticks: false,
+    },
+    Variant {
+        name: ALONE,
+        says: "and T_UDP the mean between packets that follow one another",
+        keys: as_printed!(", acks = 0, leaving = \"received\""),
         ticks: false,
     },
     Variant {
         name: "pairs",
-        says: "T_UDP the mean between packets that follow one another, departures by sequence numbers",
-        keys: ", acks = 0",
+        says: "and departures by sequence numbers",
+        keys: as_printed!(", acks = 0"),
+        ticks: false,
+    },
+    Variant {
+        name: "acks",
+        says: "and acknowledgements count",
+        keys: as_printed!(""),
         ticks: false,
     },
     Variant {
         name: "ours",
-        says: "and acknowledgements count",
+        says: "and of ten packets two leave at once, the least B_T has the path's packets, occupancies are in bytes",
         keys: "",
         ticks: false,
     },
 ];
 pub const PRINTED: &str = VARIANTS[0].name;
 pub const EXACT: &str = VARIANTS[1].name;
-pub const OURS: &str = VARIANTS[3].name;
+/// As printed but for the timer and for T_UDP.
+pub const ALONE: &str = "t-udp";
+pub const OURS: &str = VARIANTS[5].name;
 /// A tick of Linux's and Windows' timers of the time (HZ 100).
 const TICK: &str = "10ms";
 
@@ -94,21 +120,40 @@ pub const LOSSES: [(f64, u32); 5] = [(0.0, 7), (0.2, 7), (0.02, 1), (0.05, 1), (
 pub const SENDERS: [&str; 5] = ["abrc", "printed", "tfrc", "tfrc-5348", "numbered"];
 /// TFRC of the time whose estimate of the RTT begins at 0.5 s; alone (Fig. 2).
 pub const FIRST_RTT: &str = "tfrc-500ms";
+/// The same from 2 s on.
+pub const LATER_RTT: &str = "tfrc-2s";
+/// TFRC of the time with an exact timer, likewise.
+pub const EXACT_TFRC: &str = "tfrc-exact";
 /// Both columns, by the names of their cells.
-pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[3]];
+pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[5]];
 
 /// Senders of several streams: both columns, each with one change.
-pub const SENDERS_OF_MANY: [Variant; 7] = [
+pub const SENDERS_OF_MANY: [Variant; 10] = [
     VARIANTS[0],
     Variant {
         says: "ours",
-        ..VARIANTS[3]
+        ..VARIANTS[5]
+    },
+    Variant {
+        name: "ours-no-pairs",
+        says: "ours, no packets that leave at once",
+        keys: ", pair_each = 0",
+        ticks: false,
+    },
+    Variant {
+        name: "ours-no-path",
+        says: "ours, the least B_T without the path",
+        keys: ", path = \"none\"",
+        ticks: false,
     },
     VARIANTS[1],
+    VARIANTS[2],
     Variant {
         name: "printed-pair",
         says: "as printed, two packets at once after each report",
-        keys: ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\", pair = true",
+        keys: as_printed!(
+            ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\", pair = true"
+        ),
         ticks: true,
     },
     Variant {
@@ -192,25 +237,25 @@ pub const CHOICES: [Choice; 14] = [
         "small",
         "the stream's packets of 768 B, occupancy in packets",
         "",
-        SMALL,
+        &["flow.stream.rate.unit=packets", SMALL],
     ),
     choice(
         BYTES,
         "the same, occupancy in bytes (footnote 1)",
-        ", unit = \"bytes\"",
-        SMALL,
+        "",
+        &[IN_BYTES, SMALL],
     ),
     choice(
         "bytes-1500",
         "occupancy in bytes, the stream's packets as long as the download's",
-        ", unit = \"bytes\"",
-        &[],
+        "",
+        &[IN_BYTES],
     ),
     choice(
         "bytes-slow",
         "in bytes, packets of 768 B, a radio of 1 Mbit/s, where a frame takes little time beside its bytes",
-        ", unit = \"bytes\"",
-        &["flow.stream.stream.payload=732B", "wlan.cell.rate=1mbit"],
+        "",
+        &[IN_BYTES, SMALL, "wlan.cell.rate=1mbit"],
     ),
     choice(
         REMOTE,
@@ -228,7 +273,10 @@ pub const CHOICES: [Choice; 14] = [
 pub const BYTES: &str = "bytes";
 pub const REMOTE: &str = "remote";
 pub const UDP: &str = "udp";
-const SMALL: &[&str] = &["flow.stream.stream.payload=732B"];
+/// Choices that are statements of the paper: they are run with the first changes of [`VARIANTS`] too.
+const STATED: [&str; 3] = [UDP, REMOTE, BYTES];
+const SMALL: &str = "flow.stream.stream.payload=732B";
+const IN_BYTES: &str = "flow.stream.rate.unit=bytes";
 /// k_T of [`CHOICES`], beside one download.
 pub const CHOSEN: [f64; 2] = [1.0, 2.0];
 
@@ -260,6 +308,16 @@ pub const MANY: [&[f64]; 6] = [
     &[1.0, 1.0],
     &[2.0, 2.0],
 ];
+
+/// Values of beta of streams with these k_T.
+pub fn betas(ks: &[f64]) -> Vec<f64> {
+    ks.iter().map(|k| k / (k + 1.0)).collect()
+}
+
+/// Whether such streams are stable together: the sum of beta is below 1.
+pub fn is_stable(ks: &&[f64]) -> bool {
+    betas(ks).iter().sum::<f64>() < 1.0 - 1e-9
+}
 
 impl Row {
     pub fn key(&self, variant: &str) -> Key {
@@ -321,15 +379,24 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             }
         }
     }
-    cells.push(Cell {
-        series: true,
-        ..cell(
-            figure("fig2", FIRST_RTT),
-            vec![begun(), tick("stream"), none()],
-        )
-    });
-    for column in COLUMNS {
-        for choice in CHOICES {
+    let starts = [
+        (FIRST_RTT, vec![begun("500ms"), tick("stream")]),
+        (LATER_RTT, vec![begun("2s"), tick("stream")]),
+        (
+            EXACT_TFRC,
+            vec![tfrc(", rfc = \"3448\", granularity = \"0ns\"")],
+        ),
+    ];
+    for (sender, rate) in starts {
+        cells.push(Cell {
+            series: true,
+            ..cell(figure("fig2", sender), [rate, vec![none()]].concat())
+        });
+    }
+    for column in [COLUMNS[0], COLUMNS[1], VARIANTS[1], VARIANTS[2]] {
+        let is_column = [PRINTED, OURS].contains(&column.name);
+        let is_run = |choice: &Choice| is_column || STATED.contains(&choice.name);
+        for choice in CHOICES.into_iter().filter(is_run) {
             for k in CHOSEN {
                 let keys = [column.keys, choice.keys].concat();
                 let mut set = vec![abrc("stream", k, &keys)];
@@ -340,7 +407,8 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
         }
     }
     for variant in SENDERS_OF_MANY {
-        for ks in MANY {
+        let is_column = [PRINTED, OURS].contains(&variant.name);
+        for ks in MANY.into_iter().filter(|ks| is_column || is_stable(ks)) {
             let streams = ["stream", "other", "third"].iter().zip(ks);
             let set = streams.flat_map(|(stream, k)| {
                 let rate = abrc(stream, *k, variant.keys);
@@ -362,9 +430,9 @@ fn tfrc(keys: &str) -> String {
 /// Keys of TFRC of the time, with a timer of 10 ms.
 const OF_2004: &str = ", rfc = \"3448\", granularity = \"10ms\"";
 
-/// See [`FIRST_RTT`].
-fn begun() -> String {
-    tfrc(&format!("{OF_2004}, first_rtt = \"500ms\""))
+/// TFRC of the time whose estimate of the RTT begins so.
+fn begun(rtt: &str) -> String {
+    tfrc(&format!("{OF_2004}, first_rtt = \"{rtt}\""))
 }
 
 fn senders() -> [(&'static str, Vec<String>); 5] {

@@ -5,7 +5,7 @@ use makeway_report::chart::{Chart, Series};
 use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 
-use super::{PLAIN, PUSHING, QUEUES, label, queue_on, search, some};
+use super::{PLAIN, PUSHING, QUEUES, causes, label, queue_on, search, some};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column};
 use crate::papers::figures::{
@@ -18,29 +18,9 @@ const SETUP: &str = "dumbbell of Fig. 7, its rates and delays chosen by us: 10 M
 /// Times that a task's timeouts decide differ much from run to run.
 const RUNS: usize = 10;
 /// Flows in all.
-const FLOWS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
+pub const FLOWS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// When the paper counts its tasks in Fig. 11, s.
 pub const COUNTED: f64 = 30.5;
-/// Choices that are changed to see how much they matter, at 80 flows.
-const CHOICES: [(&str, &str); 14] = [
-    ("rate/5", "link.line.rate=5mbit"),
-    ("rate/20", "link.line.rate=20mbit"),
-    ("delay/5", "link.line.delay=5ms"),
-    ("delay/80", "link.line.delay=80ms"),
-    ("buffer/25", "link.line.queue.limit=25 packets"),
-    ("buffer/100", "link.line.queue.limit=100 packets"),
-    ("buffer/200", "link.line.queue.limit=200 packets"),
-    ("tcp/reno", "flow.long.congestion_control=reno"),
-    ("tcp/sack", "flow.long.congestion_control=sack"),
-    ("tcp/linux", "flow.long.tcp.preset=linux"),
-    (KEEP, "link.line.queue.ncq.push_out=false"),
-    ("short tasks' window of 250", "flow.short.tcp.window=20kB"),
-    ("long tasks' timeout of 1 s", "flow.long.tcp.min_rto=1s"),
-    ("short tasks' timeout of 1 s", "flow.short.tcp.min_rto=1s"),
-];
-
-/// A full buffer refuses the packet that arrives.
-const KEEP: &str = "keep";
 
 /// A set-up: what share of the flows is short, in percent, and how much the others send.
 #[derive(Clone, Copy)]
@@ -57,7 +37,7 @@ const FIG10: Tasks = Tasks {
     short: 20,
     long: "1MB",
 };
-const FIG12: Tasks = Tasks {
+pub const FIG12: Tasks = Tasks {
     short: 10,
     long: "100kB",
 };
@@ -81,7 +61,7 @@ impl Tasks {
         }
     }
 
-    fn runs<'a>(self, r: &'a Results, queue: &str, flows: u32) -> &'a [Report] {
+    pub fn runs<'a>(self, r: &'a Results, queue: &str, flows: u32) -> &'a [Report] {
         &r[self.key(queue, flows)]
     }
 
@@ -113,7 +93,7 @@ impl Tasks {
     }
 
     /// A figure against DropTail's, the mean over all numbers of flows.
-    fn overall(
+    pub fn overall(
         self,
         r: &Results,
         queue: &str,
@@ -158,19 +138,8 @@ pub fn cells() -> Vec<Cell> {
             cells.extend(FLOWS.map(|flows| tasks.cell(queue, flows)));
         }
     }
-    for (name, set) in CHOICES {
-        for queue in ["fifo", "0.05"] {
-            let mut cell = FIG8.cell(queue, 80);
-            cell.key = choice(name, queue);
-            cell.set.push(set.into());
-            cells.push(cell);
-        }
-    }
+    cells.extend(causes::cells());
     cells
-}
-
-fn choice(name: &str, queue: &str) -> Key {
-    Key::new(format!("choice/{name}/{queue}"))
 }
 
 fn tasks<'a>(report: &'a Report, group: &'a str) -> impl Iterator<Item = &'a FlowReport> {
@@ -241,7 +210,7 @@ pub fn claims(r: &Results) -> Vec<Claim> {
     vec![fig8(r), fig9(r), fig10(r), fig11(r), fig12(r)]
 }
 
-fn part(a: f64, b: f64) -> f64 {
+pub fn part(a: f64, b: f64) -> f64 {
     a / b
 }
 
@@ -302,24 +271,14 @@ fn of_push_out(with: f64, without: f64) -> String {
 fn fig8(r: &Results) -> Claim {
     let gain = |queue: &str| FIG8.gains(r, queue, |x| goodput(x, "short"));
     let cost = |queue: &str| FIG8.gains(r, queue, |x| goodput(x, "long"));
-    let changed = CHOICES.map(|(name, _)| {
-        let [fifo, ncq] = ["fifo", "0.05"].map(|queue| &r[choice(name, queue)]);
-        let gain = |group| paired(ncq, fifo, |x| goodput(x, group), part);
-        (name, ["short", "long"].map(gain))
-    });
-    let choices = changed.map(|(name, [short, long])| {
-        let name = name.replace('/', " ");
-        format!("{name} {} / {}", plain(&short), plain(&long))
-    });
-    let at_80 = gain("0.05").into_iter().find(|(n, _)| *n == 80);
-    let with = at_80.map_or(f64::NAN, |(_, x)| x.mean);
-    let without = changed.iter().find(|(name, _)| *name == KEEP);
+    let changed = causes::chosen(r, "0.05");
+    let [with, _] = causes::as_chosen(r, "0.05");
+    let without = changed.iter().find(|(name, _)| *name == causes::KEEP);
     let without = without.map_or(f64::NAN, |(_, [short, _])| short.mean);
     let dearest = changed
         .iter()
         .min_by(|a, b| a.1[1].mean.total_cmp(&b.1[1].mean));
     let dearest = dearest.map_or_else(String::new, |(name, [_, long])| {
-        let name = name.replace('/', " ");
         format!("the congestive keep least with {name}, {}", plain(long))
     });
     Claim {
@@ -333,12 +292,12 @@ fn fig8(r: &Results) -> Claim {
         ),
         ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
         why: format!(
-            "The paper shows single runs. A task's goodput is its data divided by its time. With 80 flows and 5 %, the gain of the non-congestive / congestive, if another choice is made: {}. Of the gain of the non-congestive {}; {dearest}.",
-            choices.join("; "),
-            of_push_out(with, without)
+            "The paper shows single runs. A task's goodput is its data divided by its time. With 80 flows and 5 % the second table makes other choices, one at a time. Of the gain of the non-congestive {}; {dearest}.",
+            of_push_out(with.mean, without)
         ),
         setup: SETUP,
-        from: &["ftp/10/1MB/", "choice/"],
+        from: &["ftp/10/1MB/", "choice/", "more/"],
+        tables: vec![causes::repeated(r), causes::choices(r)],
         charts: vec![
             FIG8.chart(r, "Fig. 8a: average goodput of the non-congestive", "kbit/s", |x| goodput(x, "short")),
             FIG8.chart(r, "Fig. 8b: average goodput of the congestive", "kbit/s", |x| goodput(x, "long")),
@@ -497,8 +456,8 @@ fn fig11(r: &Results) -> Claim {
             search::says(r)
         ),
         setup: SETUP,
-        from: &["ftp/10/1MB/", "search/"],
-        tables: search::tables(r),
+        from: &["ftp/10/1MB/", "search/", "more/", "rate/"],
+        tables: [vec![causes::rates(r)], search::tables(r)].concat(),
         charts: vec![Chart {
             title: "Fig. 11: tasks done, 50 flows".into(),
             x: "s".into(),
@@ -538,9 +497,10 @@ fn fig12(r: &Results) -> Claim {
             overall(gain), overall(cost), some(&gain("0.05"), plain), some(&cost("0.05"), plain)
         ),
         ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
-        why: "All transfers end within seconds, mostly in slow start, and one packet in nine is a short one, so the threshold confines the gain more than in Fig. 8.".into(),
+        why: "All transfers end within seconds, mostly in slow start, and one packet in nine is a short one, so the threshold confines the gain more than in Fig. 8: the table has none in its last row.".into(),
         setup: SETUP,
         from: &["ftp/10/100kB/"],
+        tables: vec![causes::thresholds(r)],
         charts: vec![
             FIG12.chart(r, "Fig. 12a: average goodput of the non-congestive", "kbit/s", |x| goodput(x, "short")),
             FIG12.chart(r, "Fig. 12b: average goodput of the short downloads", "kbit/s", |x| goodput(x, "long")),

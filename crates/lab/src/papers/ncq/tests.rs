@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts from made-up figures, part by part: those of a world where the paper and the ideal are right, then one of them spoilt.
 
-use makeway_report::model::{DatagramReport, Quantiles, QueueingReport, TasksReport, VoiceReport};
+use makeway_report::model::{
+    DatagramReport, FlowReport, Quantiles, QueueingReport, TasksReport, VoiceReport,
+};
 
 use super::*;
 use crate::papers::claim::Verdict;
@@ -37,9 +39,10 @@ fn results(cells: Vec<Cell>, report: impl Fn(&str) -> Report) -> Results {
     each.collect()
 }
 
-/// Queue of a cell: of [`QUEUES`] or [`PLAIN`].
+/// Queue of a cell: of [`QUEUES`], [`PLAIN`] or [`causes::FREE`].
 fn queue(path: &str) -> &str {
-    let is_queue = |part: &&str| QUEUES.contains(part) || PLAIN.contains(part);
+    let all = [&QUEUES[..], &PLAIN, &causes::FREE].concat();
+    let is_queue = |part: &&str| all.contains(part);
     path.split('/').find(is_queue).unwrap()
 }
 
@@ -222,6 +225,26 @@ fn statements_on_a_call_follow_their_runs() {
         with_index(index, vec![waiting(download, 20.0), waiting(call, 10.0)])
     });
     follow_their_runs(voip::claims, &perfect);
+}
+
+/// They are ours alone: the kernel's runs have no queue as printed.
+#[test]
+fn statements_on_a_call_beside_the_kernels_tcp_follow_their_runs() {
+    let perfect = results(voip::kernel_cells(), |path| {
+        let (kbit, r) = if is_ncq(path) {
+            (60.0, 75.0)
+        } else {
+            (50.0, 55.0)
+        };
+        let call = voice(datagrams(flow("call", "on-off", kbit), 0.0, 40.0), r);
+        made_up(60.0, vec![flow("download", "bulk", 1000.0), call], vec![])
+    });
+    let paper = part(voip::kernel_claims);
+    let ours = [Verdict::NotMeasured, Verdict::Reproduced];
+    let but = ["ncq.fig16", "ncq.fig17"].map(|id| (id, ours));
+    let claims = judged(&paper, World::Netns, &perfect);
+    all_are(Verdict::Reproduced, &claims, &but);
+    every_figure_is_refused_when_it_is_wrong(&paper, World::Netns, &perfect);
 }
 
 /// With four routers calls more than double in 38 % of the runs; with three R rises by up to half in 88 %, by more in 4 %, and the index

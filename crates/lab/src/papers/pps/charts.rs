@@ -5,10 +5,12 @@ use makeway_report::chart::{Chart, Series};
 use makeway_report::model::Report;
 
 use super::figures::{self, least_utilisation, mean_distance, rates};
-use super::runs::{FIG5, OURS, PAPERS, Setup, TABLES, VARIANTS};
+use super::runs::{
+    FIG5, OURS, PAPERS, PRINTED_RED, PROFILE_CHANGES, Setup, TABLES, VARIANTS, as_printed, diffserv,
+};
 use crate::experiment::{Key, Results};
 use crate::papers::claim::Table;
-use crate::papers::figures::{percent, plain, with_intervals};
+use crate::papers::figures::{mean, percent, plain, share, with_intervals};
 
 /// `0.50, 0.25, 0.25`.
 pub fn list(rates: &[f64]) -> String {
@@ -118,5 +120,76 @@ pub fn variants(r: &Results) -> Table {
             .chain(ends)
             .collect(),
         rows,
+    }
+}
+
+/// Figures of the tables that differ as printed, with one thing changed: how much of the full links is used, and rates of flows.
+pub fn printed(r: &Results) -> Table {
+    // Table 3, flow B; Table 6 (b), the two of the longest round trips.
+    const FLOWS: [(&Setup, usize, &str); 3] = [
+        (&TABLES[2], 1, "table3, B"),
+        (&TABLES[6], 8, "table6b, flow 9"),
+        (&TABLES[6], 9, "table6b, flow 10"),
+    ];
+    let row = |says: &str, variant: &str| {
+        let is_run = |setup: &Setup| r.has(&setup.key(variant));
+        let used = TABLES.iter().map(|setup| match is_run(setup) {
+            true => percent(setup.utilisation(r, variant)),
+            false => String::new(),
+        });
+        let of_flow = |(setup, flow, _): (&Setup, usize, &str)| {
+            let runs = r.get(&setup.key(variant));
+            runs.map_or_else(String::new, |runs| plain(&rates(runs)[flow]))
+        };
+        let used = [says.to_owned()].into_iter().chain(used);
+        used.chain(FLOWS.map(of_flow)).collect::<Vec<_>>()
+    };
+    let paper = FLOWS.map(|(setup, flow, _)| setup.paper[flow].to_string());
+    let paper = ["the paper".to_owned()]
+        .into_iter()
+        .chain(TABLES.map(|_| String::new()))
+        .chain(paper);
+    let variants = as_printed().chain(&PRINTED_RED).chain([&OURS]);
+    let rows = variants.map(|variant| row(variant.says, variant.name));
+    let head = TABLES.map(|setup| format!("{}, used", setup.name));
+    let flows = FLOWS.map(|(_, _, name)| format!("{name}, Mbit/s"));
+    Table {
+        title: "As printed with one thing changed: the least used of the full links, and flows that are not where the paper has them".into(),
+        head: ["with".to_owned()].into_iter().chain(head).chain(flows).collect(),
+        rows: [paper.collect()].into_iter().chain(rows).collect(),
+    }
+}
+
+/// Packets of poor flows near the least tickets, as printed with one thing changed.
+pub fn near_the_least(r: &Results, within: impl Fn(&Report) -> f64) -> Table {
+    let variants = as_printed().chain([&OURS]);
+    let rows = variants.map(|variant| {
+        let runs = &r[FIG5.key(variant.name)];
+        vec![variant.says.to_owned(), share(&mean(runs, &within))]
+    });
+    Table {
+        title: "Packets with tickets from MinTkt to 1.4 MinTkt, with one thing changed".into(),
+        head: ["with", "share"].map(String::from).into(),
+        rows: rows.collect(),
+    }
+}
+
+/// Table 9 under DiffServ with one thing changed.
+pub fn profiles(r: &Results) -> Table {
+    let row = |says: &str, name: &str| {
+        let rates = rates(&r[diffserv(name)]);
+        let rates = rates.iter().map(plain);
+        let rates = [says.to_owned()].into_iter().chain(rates);
+        rates.collect::<Vec<String>>()
+    };
+    let changed = PROFILE_CHANGES.map(|(name, says, _)| row(says, name));
+    let first = ["the paper", "0.41", "0.42", "0.37"].map(String::from);
+    Table {
+        title: "DiffServ with profiles of twice the link, one thing changed, Mbit/s".into(),
+        head: ["with", "A", "B", "C"].map(String::from).into(),
+        rows: [Vec::from(first), row("nothing changed", "table9")]
+            .into_iter()
+            .chain(changed)
+            .collect(),
     }
 }

@@ -36,7 +36,7 @@ pub fn cells() -> Vec<Cell> {
         cells.extend(all_due().map(|due| due.cell(variant)));
         cells.extend(receiver::cells(variant));
     }
-    cells.push(receiver::shorter_window());
+    cells.extend(receiver::changed());
     cells.extend(streams::cells());
     cells.extend(bits::cells());
     cells
@@ -152,6 +152,8 @@ pub mod tests {
             bits::codes_and_bits().map(name)
         });
         let changed = streams::CHANGED.map(|(name, ..)| (streams::changed(name), STREAMS[2].ideal));
-        due.chain(bits).chain(changed)
+        let fig5 =
+            receiver::FIG5_CHANGED.map(|variant| (RECEIVER[0].key(&variant), RECEIVER[0].ideal));
+        due.chain(bits).chain(changed).chain(fig5)
     }
 }

@@ -155,7 +155,7 @@ pub const PAPERS: Variant = Variant {
 };
 
 /// The same without policing.
-const UNPOLICED: Variant = Variant {
+pub const UNPOLICED: Variant = Variant {
     name: "unpoliced",
     says: "as printed, no policing",
     set: &["tags.scale=linear", "tags.silence=false"],
@@ -171,32 +171,32 @@ const SPACED: Variant = Variant {
 };
 
 /// As printed with one choice of ours.
-const PRINTED_WINDOW: Variant = Variant {
+pub const PRINTED_WINDOW: Variant = Variant {
     name: "printed-window-1s",
     says: "as printed, the links' window of 1 s",
     queue: &["tred.exponent=3"],
     ..PAPERS
 };
-const PRINTED_POWER: Variant = Variant {
+pub const PRINTED_POWER: Variant = Variant {
     name: "printed-power-6",
     says: "as printed, power 6",
     queue: &["tred.window=60s"],
     ..PAPERS
 };
-const PRINTED_LOGARITHMIC: Variant = Variant {
+pub const PRINTED_LOGARITHMIC: Variant = Variant {
     name: "printed-logarithmic",
     says: "as printed, logarithmic codes",
     set: &["tags.silence=false", "tags.policing=true"],
     ..PAPERS
 };
-const PRINTED_SILENCE: Variant = Variant {
+pub const PRINTED_SILENCE: Variant = Variant {
     name: "printed-silence",
     says: "as printed, silence counts",
     set: &["tags.scale=linear", "tags.policing=true"],
     ..PAPERS
 };
 /// As printed with a shorter window at sources and links, for Fig. 7.
-const PRINTED_10: Variant = Variant {
+pub const PRINTED_10: Variant = Variant {
     name: "printed-window-10s",
     says: "as printed, windows of 10 s",
     set: &[
@@ -207,6 +207,51 @@ const PRINTED_10: Variant = Variant {
     ],
     queue: &["tred.exponent=3", "tred.window=10s"],
 };
+
+/// As printed with another RED than the default, of which the paper says nothing: for Table 3 and Table 6 (b), whose flows are not
+/// where the paper has them.
+pub const PRINTED_RED: [Variant; 3] = [
+    red(
+        "printed-no-wait",
+        "as printed, RED without `wait`",
+        &["tred.exponent=3", "tred.window=60s", "red.wait=false"],
+    ),
+    red(
+        "printed-not-gentle",
+        "as printed, RED that is not gentle",
+        &["tred.exponent=3", "tred.window=60s", "red.gentle=false"],
+    ),
+    red(
+        "printed-longer",
+        "as printed, RED from 10 to 30 packets",
+        &[
+            "tred.exponent=3",
+            "tred.window=60s",
+            "red.min=10",
+            "red.max=30",
+        ],
+    ),
+];
+/// Set-ups of [`PRINTED_RED`].
+pub const OTHER_RED: [&Setup; 2] = [&TABLES[2], &TABLES[6]];
+
+const fn red(name: &'static str, says: &'static str, queue: &'static [&'static str]) -> Variant {
+    Variant {
+        name,
+        says,
+        queue,
+        ..PAPERS
+    }
+}
+
+/// Choices of the printed column, each with one thing changed.
+pub fn as_printed() -> impl Iterator<Item = &'static Variant> {
+    let is_printed = |variant: &&Variant| {
+        let names = [PAPERS.name, UNPOLICED.name];
+        names.contains(&variant.name) || variant.name.starts_with("printed-")
+    };
+    VARIANTS.iter().filter(is_printed)
+}
 
 /// A shorter window at sources and links, for Fig. 7.
 pub const WINDOW_10: Variant = Variant {
@@ -364,6 +409,32 @@ pub fn delays(far: Option<u32>) -> impl Iterator<Item = String> {
     (1..=9).map(move |i| format!("link.a{i}.delay={}", delay(i)))
 }
 
+/// Table 9 under DiffServ with one thing changed: as cells are named, for the report, and the settings.
+pub const PROFILE_CHANGES: [(&str, &str, &[&str]); 3] = [
+    (
+        "table9-alike",
+        "packets outside their profile dropped as those inside",
+        &[
+            "link.line.queue.rio.out.min=20",
+            "link.line.queue.rio.out.max=40",
+            "link.line.queue.rio.out.max_p=0.02",
+        ],
+    ),
+    (
+        "table9-wait",
+        "drops 1/p to 2/p packets apart",
+        &[
+            "link.line.queue.rio.in.wait=true",
+            "link.line.queue.rio.out.wait=true",
+        ],
+    ),
+    (
+        "table9-profile",
+        "C promised 0.6 Mbit/s, not 0.4",
+        &["flow.C.profile=600kbit"],
+    ),
+];
+
 /// Tables 7 to 9 under DiffServ.
 pub fn diffserv(table: &str) -> Key {
     Key::new(format!("diffserv/{table}"))
@@ -376,14 +447,20 @@ pub fn cells() -> Vec<Cell> {
         cells.push(FIG5.cell(variant));
         cells.extend(TABLES.iter().map(|setup| setup.cell(variant)));
     }
-    for (table, profiles) in PROFILES {
+    for variant in &PRINTED_RED {
+        cells.extend(OTHER_RED.map(|setup| setup.cell(variant)));
+    }
+    let profiled = |name: &str, profiles: [u32; 3], more: &[&str]| {
         let set = ["A", "B", "C"].iter().zip(profiles);
         let set = set.map(|(flow, kbit)| format!("flow.{flow}.profile={kbit}kbit"));
-        cells.push(Cell {
-            set: set.collect(),
-            ..cell(diffserv(table), "papers/pps/profiles.toml")
-        });
-    }
+        Cell {
+            set: set.chain(more.iter().map(|set| set.to_string())).collect(),
+            ..cell(diffserv(name), "papers/pps/profiles.toml")
+        }
+    };
+    cells.extend(PROFILES.map(|(table, profiles)| profiled(table, profiles, &[])));
+    let [.., (_, last)] = PROFILES;
+    cells.extend(PROFILE_CHANGES.map(|(name, _, set)| profiled(name, last, set)));
     let with = |set: &[&str], variant: &Variant| {
         let set = set.iter().map(|set| set.to_string());
         set.chain(variant.settings(&["line"])).collect()

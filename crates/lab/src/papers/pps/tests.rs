@@ -7,7 +7,7 @@ use super::*;
 use crate::experiment::Key;
 use crate::papers::claim::Verdict;
 use crate::papers::tests::{all_are, every_figure_is_refused_when_it_is_wrong, judged, made_up};
-use runs::VARIANTS;
+use runs::{OTHER_RED, PRINTED_10, PRINTED_RED, PROFILE_CHANGES, VARIANTS, WINDOW_10};
 
 fn flow(name: String, mbit: f64) -> FlowReport {
     FlowReport {
@@ -57,6 +57,14 @@ fn perfect() -> Results {
             r.push(&setup.key(variant.name), report(rates, setup.full));
         }
     }
+    for variant in &PRINTED_RED {
+        for setup in OTHER_RED {
+            r.push(&setup.key(variant.name), report(setup.paper, setup.full));
+        }
+    }
+    for (name, ..) in PROFILE_CHANGES {
+        r.push(&runs::diffserv(name), report(&[0.4; 3], &[]));
+    }
     for (table, rates) in [
         ("table7", [0.59, 0.40, 0.21]),
         ("table8", [0.43, 0.42, 0.35]),
@@ -69,8 +77,10 @@ fn perfect() -> Results {
         let key = runs::over_time("fig7", variant.name);
         r.push(&key, over_time(both, all));
     }
-    let key = rest::receiver::over_time("fig7", &runs::WINDOW_10);
-    r.push(&key, over_time(both, all));
+    for variant in [PRINTED_10, WINDOW_10] {
+        let key = rest::receiver::over_time("fig7", &variant);
+        r.push(&key, over_time(both, all));
+    }
     for variant in COLUMNS {
         let key = runs::over_time("fig8", variant.name);
         r.push(&key, over_time(all, MOVED));

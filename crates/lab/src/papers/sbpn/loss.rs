@@ -6,7 +6,7 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
 use super::runs::{LOSS_30, LOSS_80, LOSS_EVICT, LOSS_PRINTED, Sweep, late, mean_of, on_time};
-use super::tables::{by_loss, changed, chart, label, signs};
+use super::tables::{by_loss, changed, chart, label, other_policies, signs};
 use super::{SETUP, at_loss, points};
 use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column};
@@ -88,6 +88,7 @@ pub fn fig1(r: &Results) -> Claim {
             by_loss(r, &LOSS_30, "RTT 30 ms"),
             signs(r),
             changed(r),
+            other_policies(r),
         ],
         ..Claim::default()
     }

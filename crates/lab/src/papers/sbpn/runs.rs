@@ -125,6 +125,11 @@ const fn loss_choice(
     }
 }
 
+/// Fig. 1 with other policies than SBPN: which part of it moves audio and video.
+pub const LOSS_POLICIES: Sweep = Sweep {
+    runs: 10,
+    ..loss("loss/policy", &[])
+};
 /// Fig. 1 and 2 with one thing changed.
 pub const LOSS_CHOICES: [Choice; 6] = [
     loss_choice(
@@ -278,6 +283,7 @@ pub fn cells(_full: bool, world: World) -> Vec<Cell> {
         cells.extend(sweep.cells(&["fifo", "sbpn1", "sbpn2"]));
     }
     cells.extend(LOSS_EVICT.cells(&["sbpn1", "sbpn2"]));
+    cells.extend(LOSS_POLICIES.cells(&POLICIES));
     for choice in &LOSS_CHOICES {
         cells.extend(choice.sweep.cells(&["fifo", "sbpn1", "sbpn2"]));
     }

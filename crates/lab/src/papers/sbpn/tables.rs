@@ -5,8 +5,8 @@ use makeway_report::chart::Chart;
 use makeway_report::estimate::Estimate;
 
 use super::runs::{
-    Axis, CHOICES, Gain, LOSS_30, LOSS_80, LOSS_CHOICES, LOSS_EVICT, LOSS_PRINTED, POLICIES, Sweep,
-    on_time, received,
+    Axis, CHOICES, Gain, LOSS_30, LOSS_80, LOSS_CHOICES, LOSS_EVICT, LOSS_POLICIES, LOSS_PRINTED,
+    POLICIES, Sweep, on_time, received,
 };
 use super::{at_loss, points};
 use crate::experiment::Results;
@@ -99,6 +99,24 @@ pub fn changed(r: &Results) -> Table {
         title: "Audio and video on time over all rates of loss, in points of the datagrams, with one thing changed".into(),
         head: head.map(str::to_owned).into(),
         rows: first.into_iter().chain(choices).collect(),
+    }
+}
+
+/// Other policies under loss: the kernel's priority discards nothing, late last sends what is late behind all else.
+pub fn other_policies(r: &Results) -> Table {
+    let row = |policy: &str, sweep: &Sweep| {
+        let gain = |class| {
+            let gain = sweep.whole_gain(r, policy, (&LOSS_80, "fifo"), on_time(class));
+            plain(&in_percent(gain))
+        };
+        vec![label(policy).to_owned(), gain("audio"), gain("video")]
+    };
+    let own = ["sbpn1", "sbpn2"].map(|policy| row(policy, &LOSS_80));
+    let others = POLICIES.map(|policy| row(policy, &LOSS_POLICIES));
+    Table {
+        title: "Audio and video on time over all rates of loss less those of the unmodified queue, in points of the datagrams, by policy".into(),
+        head: ["policy", "audio", "video"].map(str::to_owned).into(),
+        rows: own.into_iter().chain(others).collect(),
     }
 }
 

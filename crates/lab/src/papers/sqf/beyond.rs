@@ -11,7 +11,7 @@ use super::figures::loss;
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{
-    Figures, highest, in_percent, least, lowest, mean, ms, paired, percent, plain, worst,
+    Figures, highest, in_percent, least, lowest, mean, ms, paired, percent, plain, share, worst,
 };
 
 const TCP: &str = "papers/sqf/tcp.toml";
@@ -53,6 +53,11 @@ pub fn cells(seconds: u64) -> Vec<Cell> {
         let set = vec![format!("link.line.queue.flows={key}")];
         cells.push(cell(upload(key), UPLOAD, set));
     }
+    let set = vec![
+        format!("link.line.queue.flows={}", KEYS[1]),
+        "link.line.queue.discipline=fq".to_owned(),
+    ];
+    cells.push(cell(swarm(), UPLOAD, set));
     for packets in BUFFERS {
         for n in FILLED {
             let set = vec![
@@ -71,6 +76,11 @@ fn tcp(discipline: &str, writes: &str, n: u32) -> Key {
 
 fn upload(key: &str) -> Key {
     Key::new(format!("upload/{key}"))
+}
+
+/// By source port, under FQ.
+fn swarm() -> Key {
+    Key::new("swarm/fq")
 }
 
 fn buffer(packets: u32, n: u32) -> Key {
@@ -203,8 +213,13 @@ fn source_port(c: &Columns<'_>) -> Claim {
             percent(together.mean)
         ),
         ideal: "no loss, half of the rate each".into(),
+        why: format!(
+            "SQF serves the shorter queue first, and the program's twenty connections have one queue, the longer one. With FQ instead of SQF and nothing else changed the swarm has {} of both uploads' rate, and the video loses {}.",
+            share(&mean(&c.ours[swarm()], part)),
+            share(&mean(&c.ours[swarm()], |x| loss(x, "video")))
+        ),
         setup: "twenty uploads of one program, another upload, and a 5 Mbit/s video that peaks at 7.0 Mbit/s on a link of 10 Mbit/s and 50 packets",
-        from: &["upload/"],
+        from: &["upload/", "swarm/"],
         ..Claim::default()
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments: which scenarios are run, and with what.
 
-use super::{beyond, in_guest};
+use super::{beyond, changed, in_guest};
 use crate::experiment::{Cell, Key, World};
 
 /// Numbers of downloads in Table I.
@@ -38,7 +38,7 @@ pub const KINDS: [(&str, &str, &str, &[u32]); 4] = [
         "buffer-200",
         "packets overtake, a buffer of 200 packets",
         "link.line.queue.limit=200 packets",
-        &[10],
+        &[10, 100],
     ),
     (
         "far",
@@ -166,6 +166,7 @@ pub fn cells(full: bool, world: World) -> Vec<Cell> {
     }
     if replicated {
         cells.extend(beyond::cells(seconds));
+        cells.extend(changed::cells(seconds));
         for ([kind, change], mbit, delta) in disturbed() {
             let set = vec![
                 format!("link.line.rate=[\"{mbit}mbit\", \"100mbit\"]"),

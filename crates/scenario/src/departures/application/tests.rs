@@ -6,7 +6,7 @@ use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration};
 
 use super::*;
-use crate::model::Class;
+use crate::model::{Class, Frame};
 
 fn media(video: Option<[Rate; 2]>) -> Media {
     let scene = |mean, deviation, seconds| Scene {
@@ -152,6 +152,89 @@ fn another_target_has_the_same_luck() {
     for (frame, bytes) in &one {
         assert!((other[frame] / bytes - 2.0).abs() < 0.1, "{frame}");
     }
+}
+
+/// Frames of these kinds, each of a size of its own from 1000 B on, 40 ms apart in datagrams of 1026 B.
+fn coded(kinds: &str, follows: Option<[Rate; 2]>, pause: Option<[Duration; 2]>) -> Media {
+    let frames = kinds.chars().zip(0..).map(|(kind, n)| Frame {
+        at: Duration::from_millis(40 * n),
+        bytes: Bytes::new(1000 + n),
+        kind,
+    });
+    let video = Traffic::Coded {
+        period: Duration::from_millis(40),
+        largest: Bytes::new(1026),
+        frames: frames.collect(),
+        follows,
+    };
+    Media {
+        pause,
+        classes: vec![Class {
+            name: "video",
+            traffic: video,
+        }],
+        ..media(None)
+    }
+}
+
+/// First datagram of each frame of the first `until` seconds.
+fn first_parts(media: &Media, seed: u64, until: u64) -> Vec<Unit> {
+    let mut units = seconds(&Units::new(media, seed, 0), until);
+    units.dedup_by_key(|unit| unit.frame);
+    units
+}
+
+#[test]
+fn a_trace_is_made_from_a_keyframe_on_and_again() {
+    let media = coded("IPPIPPP", None, None);
+    let begins: std::collections::BTreeSet<u32> = (0..40)
+        .map(|seed| {
+            let frames = first_parts(&media, seed, 2);
+            let sizes: Vec<u32> = frames.iter().map(|unit| unit.bytes - 1000).collect();
+            let expected = (sizes[0]..).map(|n| n % 7);
+            assert!(sizes.iter().copied().eq(expected.take(50)), "{sizes:?}");
+            sizes[0]
+        })
+        .collect();
+    assert_eq!(Vec::from_iter(begins), [0, 3]);
+}
+
+#[test]
+fn frames_of_a_trace_say_what_they_depend_on() {
+    let refers = |kinds: &str| {
+        let frames = first_parts(&coded(kinds, None, None), 1, 1);
+        let each = frames.iter().map(|unit| unit.refers);
+        each.collect::<Vec<[u8; 2]>>()
+    };
+    assert_eq!(
+        refers("IPPP")[..6],
+        [[0, 0], [1, 0], [1, 0], [1, 0], [0, 0], [1, 0]]
+    );
+    // A `B` needs the two around it, of which the later is coded before it.
+    assert_eq!(
+        refers("IPBBPB")[..6],
+        [[0, 0], [1, 0], [1, 2], [2, 3], [3, 0], [1, 4]]
+    );
+}
+
+#[test]
+fn after_a_pause_a_trace_begins_with_a_keyframe() {
+    let pause = [400, 1000].map(Duration::from_millis);
+    let frames = first_parts(&coded("IPPPPPPP", None, Some(pause)), 1, 2);
+    let after = frames.iter().find(|unit| unit.at >= 1_000_000_000).unwrap();
+    assert_eq!((after.frame, after.bytes, after.refers), (25, 1000, [0; 2]));
+}
+
+#[test]
+fn an_encoder_of_a_trace_follows_a_target() {
+    let bounds = [100_000, 5_000_000].map(Rate::from_bps);
+    let media = coded("IPPP", Some(bounds), None);
+    // 1001.5 B each 40 ms are 200.3 kbit/s.
+    assert_eq!(media.classes[0].traffic.mean_bps(), Some(200_300.0));
+    let mut units = Units::new(&media, 1, 0);
+    units.follow(Rate::from_bps(400_600));
+    let got = bps(&seconds(&units, 40), 0, 40.0);
+    assert!((got / 400_600.0 - 1.0).abs() < 0.001, "{got}");
 }
 
 /// Audio each 20 ms, video each 100 ms: nothing from 1.01 to 2.05 s, then as if there had been no pause.

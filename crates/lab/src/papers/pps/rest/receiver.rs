@@ -3,10 +3,11 @@
 
 use super::{Due, cell, list, table, with};
 use crate::experiment::{Cell, Key, Results};
-use crate::papers::claim::{Claim, Column};
+use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{in_percent, largest, only, percent};
 use crate::papers::pps::runs::{
-    CHANGE, FAR, FIG5, FIG7_SET, FIG8_SET, OURS, PAPERS, TABLES, Variant, WINDOW_10, delays,
+    CHANGE, FAR, FIG5, FIG7_SET, FIG8_SET, OURS, PAPERS, PRINTED_10, PRINTED_LOGARITHMIC,
+    PRINTED_POWER, PRINTED_SILENCE, PRINTED_WINDOW, TABLES, UNPOLICED, Variant, WINDOW_10, delays,
 };
 use crate::papers::pps::{ALL, MOVED, between, by_distance};
 
@@ -148,9 +149,46 @@ pub fn cells(variant: &Variant) -> Vec<Cell> {
     cells
 }
 
-/// Fig. 7 with a window of 10 s.
-pub fn shorter_window() -> Cell {
-    moving("fig7", &FIG7_SET, &WINDOW_10)
+/// Fig. 7 in both columns, each with windows of 10 s.
+const FIG7_CHANGED: [Variant; 2] = [PRINTED_10, WINDOW_10];
+/// Fig. 5 as printed with one choice of ours.
+pub const FIG5_CHANGED: [Variant; 5] = [
+    UNPOLICED,
+    PRINTED_WINDOW,
+    PRINTED_POWER,
+    PRINTED_LOGARITHMIC,
+    PRINTED_SILENCE,
+];
+
+/// Fig. 5 and 7 with one thing changed.
+pub fn changed() -> Vec<Cell> {
+    let fig7 = FIG7_CHANGED.map(|variant| moving("fig7", &FIG7_SET, &variant));
+    let fig5 = FIG5_CHANGED.map(|variant| RECEIVER[0].cell(&variant));
+    fig7.into_iter().chain(fig5).collect()
+}
+
+/// Rates of Fig. 5, and those of Fig. 7 from 330 to 360 s, with one thing changed.
+fn changes(r: &Results) -> Table {
+    let row = |figure: &str, variant: &Variant, rates: &[f64], distance: f64| {
+        let says = format!("{figure}, {}", variant.says);
+        vec![says, list(rates), percent(distance)]
+    };
+    let fig5 = [PAPERS].into_iter().chain(FIG5_CHANGED).chain([OURS]);
+    let fig5 = fig5.map(|variant| {
+        let due = &RECEIVER[0];
+        let rates = due.rates(r, &variant);
+        row("Fig. 5", &variant, &rates, due.distance(r, &variant))
+    });
+    let fig7 = [PAPERS, PRINTED_10, OURS, WINDOW_10].map(|variant| {
+        let runs = &r[over_time("fig7", &variant)];
+        let (rates, distance) = between(runs, CHANGE + 30.0, CHANGE + 60.0, &ALL);
+        row("Fig. 7", &variant, &rates, distance)
+    });
+    Table {
+        title: "Fig. 5, and Fig. 7 from 330 to 360 s, with one thing changed".into(),
+        head: ["with", "Mbit/s", "farthest"].map(String::from).into(),
+        rows: fig5.chain(fig7).collect(),
+    }
 }
 
 fn moving(figure: &str, more: &[&str], variant: &Variant) -> Cell {
@@ -238,7 +276,10 @@ pub fn claim(r: &Results) -> Claim {
         ),
         setup: "every experiment above, receiver-based",
         from: &["receiver/"],
-        tables: vec![table("Shares by tickets of receivers", &RECEIVER, r)],
+        tables: vec![
+            table("Shares by tickets of receivers", &RECEIVER, r),
+            changes(r),
+        ],
         ..Claim::default()
     }
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bulk: turns of users and of the flows of each, by deficit, and CoDel in the flow whose turn it is.
+
+use super::{BURST, Class, Drops, Makeway, OWED_OF};
+use crate::packet::{Ecn, Packet};
+use crate::units::{Bytes, Instant};
+
+impl Makeway {
+    /// Whether bulk's turn has come.
+    pub(super) fn is_due(&self) -> bool {
+        let quantum = OWED_OF * self.quantum.unsigned_abs();
+        self.waiting > 0 && (self.owed >= quantum || self.owed_others >= OWED_OF * BURST)
+    }
+
+    /// The bulk flow whose turn it is.
+    fn turn(&mut self) -> Option<u32> {
+        loop {
+            let at = self.user_turns.head(self.round)?;
+            let user = &mut self.users[at as usize];
+            if user.deficit <= 0 {
+                user.deficit += self.quantum * i64::from(user.weight);
+                user.is_fresh = false;
+                self.user_turns.rotate(&mut self.round);
+                continue;
+            }
+            while let Some(at) = self.flow_turns.head(user.flows) {
+                let flow = &mut self.flows[at as usize];
+                let is_bulk = flow.record.class == Class::Bulk;
+                if is_bulk && flow.record.packets > 0 && flow.deficit > 0 {
+                    return Some(at);
+                }
+                if is_bulk && flow.record.packets > 0 {
+                    let floods = flow.record.floods();
+                    flow.deficit += if floods {
+                        self.quantum / 8
+                    } else {
+                        self.quantum
+                    };
+                } else if !is_bulk || !flow.is_fresh {
+                    flow.in_round = false;
+                    self.flow_turns.remove(&mut user.flows, at);
+                    continue;
+                }
+                // Also one that is empty after its first turn, so that nobody lives on first turns.
+                flow.is_fresh = false;
+                self.flow_turns.rotate(&mut user.flows);
+            }
+            if user.is_fresh {
+                user.is_fresh = false;
+                self.user_turns.rotate(&mut self.round);
+            } else {
+                user.in_round = false;
+                self.user_turns.remove(&mut self.round, at);
+            }
+        }
+    }
+
+    /// A packet of the bulk flow whose turn it is, as CoDel leaves it.
+    pub(super) fn bulk(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+        let flow = self.turn()?;
+        let state = &mut self.flows[flow as usize];
+        let target = state.lift.target(now, &self.idle);
+        let mut control = core::mem::take(&mut state.control);
+        let mut law = self.law.with_target(target);
+        let mut popped = 0;
+        let pop = || {
+            if self.flows[flow as usize].record.packets == 0 {
+                return None;
+            }
+            popped += 1;
+            let pkt = self.take(now, flow);
+            Some((pkt, Bytes::new(self.pool.bytes(flow).into())))
+        };
+        // CoDel never empties a queue: there is one.
+        let pkt = control.dequeue(now, &mut law, pop, drops)?;
+        let state = &mut self.flows[flow as usize];
+        state.control = control;
+        let len = i64::from(pkt.len_u32());
+        state.deficit -= len;
+        if popped > 1 || pkt.ecn() == Ecn::Marked {
+            state.record.on_loss(now, popped - 1);
+            state.lift.on_cut(now);
+        }
+        self.users[state.user as usize].deficit -= len;
+        let paid = OWED_OF * u64::from(pkt.len_u32());
+        self.owed = self.owed.saturating_sub(paid);
+        self.owed_others = self.owed_others.saturating_sub(paid);
+        Some(pkt)
+    }
+}
