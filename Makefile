@@ -6,8 +6,8 @@
 # make webrtc  a live video to a real browser by WebRTC, from str0m with makeway's queue, beside downloads: make webrtc ARGS='--help'
 # make papers  the papers' experiments in simulated time, each as long as the paper's, ten replications: out/papers; goes on where it was stopped
 # make python  the wheel of the Python module in a fresh environment, target/venv, and the first notebook run in it (docs/notebooks.md)
-# make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask, beside a shell loop and SEM, and a store of
-#              a million runs: out/sweep.json; half an hour, after make python
+# make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask, beside a shell loop and SEM; a paper and the
+#              gauntlet on both; faults; a store of a million runs: out/sweep.json; three quarters of an hour, after make python
 # make fuzz    properties with new random inputs; each fuzz target for 20 s from its corpus, guided by coverage
 # make installed the Debian package in a guest of Debian's packages, from its installation by the guide to its purge, traffic counted; root, some minutes
 # make package the Debian package, target/package/makeway_*.deb; of arm64, built here: make package ARCH=arm64
@@ -120,7 +120,8 @@ python:
 bench-sweep:
 	@test -x target/venv/bin/maturin || $(MAKE) --no-print-directory python
 	@$(TOOLS)
-	@cargo build --locked --release --package makeway --no-default-features --bin makeway --target-dir target/bench-sweep
+	@cargo build --locked --release --package makeway --package makeway-lab --no-default-features --bin makeway --bin makeway-lab \
+		--target-dir target/bench-sweep
 	@test -x target/sem/bin/python || { $(UV) venv --quiet --python python3 target/sem && \
 		$(UV) pip install --quiet --python target/sem sem==0.3.9.1; } || { rm -rf target/sem; echo 'no SEM: it is not measured' >&2; }
 	@target/venv/bin/python crates/python/bench/sweep.py --out out/sweep.json $(ARGS)

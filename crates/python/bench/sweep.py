@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Sweeps measured: how much of the workers' time runs take, on threads, on Dask and on a pool; and a store of a million runs.
+"""Sweeps measured: how much of the workers' time runs take, on threads, on Dask and on a pool; whole studies on threads and on
+Dask; faults; and a store of a million runs.
 
-    make bench-sweep                                                      all of it: half an hour on two cores; out/sweep.json
+    make bench-sweep                                         all of it: three quarters of an hour on two cores; out/sweep.json
     python crates/python/bench/sweep.py --only engines --runs 500
 
 A row of the array has `case`, `engine`, `workers`, `runs`, `scheduling`, `overall`, `makespan_s`, `identical`:
@@ -10,7 +11,10 @@ A row of the array has `case`, `engine`, `workers`, `runs`, `scheduling`, `overa
   that another program of the machine slows down is longer in both;
 - `overall`: processor time of the runs / (workers * time from the first line of the script to the last), the start of workers
   and the opening of the store included;
-- `identical`: the figures are those of the first case.
+- `identical`: the figures are those of the first case, of a fault and of a study the whole table that of a serial run;
+- `met`, where there is a bar (`AT_LEAST` and `AT_MOST` below). The last lines, on standard error, are the bars that are missed.
+
+Exit status: 1 if a result is not identical.
 
 Parts, for --only:
 
@@ -19,6 +23,10 @@ Parts, for --only:
 - `chunks`: shorter and shorter chunks on Dask; the last row is the shortest whose `scheduling` is 0.9 or more, `chunk_s`;
 - `others`: the same number of runs by `makeway run` in a shell loop, one after the other (a fifth of them) and as many at a time
   as there are workers, and by SEM where it is installed; `overall` takes the processor time of our first case for theirs;
+- `studies`: every cell of a paper and of the gauntlet, as `makeway-lab --plans` writes them. `identical` compares each run's
+  figures and report, and the program's verdicts. `--full`: runs as long as the paper's, ten replications of the gauntlet;
+- `faults`: processes that are killed or stopped, links with delay, loss and a partition, a full disk, a truncated part, mixed
+  versions. `lost_chunks` were begun and made again;
 - `replays`: 64 and 256 workers that sleep for the times that the runs took: of the scheduler and the driver only. Dask's workers
   are threads of this process then, so that they contend for its interpreter;
 - `store`: a million short runs, really made: `scan_s` opens the store, `query_s` is the estimates of one point,
@@ -41,24 +49,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 
+import faults
 import makeway as mw
 from makeway import _executors
+from studies import studies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from makeway._executors import Jobs
     from makeway._makeway import Done
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+BUILT = ROOT / "target/bench-sweep/release"
 SAMPLE = ROOT / "crates/store/src/sample.toml"
 RATE = "link.line.rate"
 WIDER = {"duration": "60s", "warmup": "1s", RATE: "10mbit", "link.line.queue.limit": "100 packets"}
 RUN_S = 0.02
 POINTS = 20
 RATES = mw.lin("5mbit", "20mbit", POINTS)
-PARTS = ("engines", "chunks", "others", "replays", "store")
+PARTS = ("engines", "chunks", "others", "studies", "faults", "replays", "store")
+AT_LEAST = {("cold", "scheduling"): 0.95, ("warm", "scheduling"): 0.95, ("contended", "scheduling"): 0.9}
+"""Bars of figures, by their cases."""
+AT_MOST = {("store", "scan_s"): 10.0, ("store", "query_s"): 1.0}
 CHUNKS = (5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Seconds."""
 REPLAY_S = 60
@@ -76,6 +90,17 @@ def scenario() -> mw.Scenario:
     return base.set({"duration": f"{max(seconds, 2):.1f}s"})
 
 
+def missed(row: dict[str, Any]) -> list[str] | None:
+    """Bars that a row misses; None if it has none."""
+    judged: list[tuple[bool, str]] = []
+    for bars, word in ((AT_LEAST, "at least"), (AT_MOST, "at most")):
+        for (case, figure), bar in bars.items():
+            if case == row["case"] and (value := row.get(figure)) is not None:
+                is_met = value >= bar if bars is AT_LEAST else value <= bar
+                judged.append((is_met, f"{case}, {row['engine']}: {figure} {value}, {word} {bar:g}"))
+    return [said for is_met, said in judged if not is_met] if judged else None
+
+
 def sweep_of(base: mw.Scenario, runs: int) -> mw.Sweep:
     return base.sweep({RATE: RATES}, replications=max(runs // POINTS, 1))
 
@@ -86,7 +111,7 @@ def digest(store: mw.Store, sweep: mw.Sweep) -> str:
 
 
 @contextmanager
-def busy_cores() -> Iterator[None]:
+def busy_cores() -> Generator[None]:
     spin = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -104,9 +129,12 @@ class Bench:
         self.workers: int = arguments.workers
         self.store_runs: int = arguments.store_runs
         self.makeway: Path = arguments.makeway
+        self.lab: Path = arguments.lab
+        self.full: bool = arguments.full
         self.sem: Path = arguments.sem
         self.folder = folder
         self.rows: list[dict[str, Any]] = []
+        self.misses: list[str] = []
         self.base = scenario()
         self.digests: dict[int, str] = {}
         self.stores = 0
@@ -114,6 +142,9 @@ class Bench:
     def row(self, case: str, engine: str, workers: int, runs: int, **more: Any) -> None:
         form = dict.fromkeys(("scheduling", "overall", "makespan_s", "identical"))
         row = {"case": case, "engine": engine, "workers": workers, "runs": runs, **form, **more}
+        if (misses := missed(row)) is not None:
+            row["met"] = not misses
+            self.misses += misses
         print(json.dumps(row), flush=True)
         self.rows.append(row)
 
@@ -126,10 +157,13 @@ class Bench:
         store = run()
         whole = time.monotonic() - began
         summary, found = sweep.summary, digest(store, sweep)
+        # Where all runs were kept there is nothing to schedule.
+        share = (summary.scheduling, summary.cpu_s / (whole * summary.workers)) if summary.made else (None, None)
+        scheduling, overall = (None if one is None else round(one, 4) for one in share)
         self.row(
-            case, engine, summary.workers, summary.made,
-            scheduling=round(summary.scheduling, 4),
-            overall=round(summary.cpu_s / (whole * summary.workers), 4),
+            case, engine, summary.workers, summary.runs,
+            scheduling=scheduling,
+            overall=overall,
             makespan_s=round(summary.elapsed_s, 3),
             identical=found == self.digests.setdefault(len(sweep), found),
         )  # fmt: skip
@@ -212,6 +246,38 @@ class Bench:
         makespan = float(found.stdout.split()[-1])
         overall = seconds * replications * POINTS / (self.workers * makespan)
         self.row("cold", "sem", self.workers, replications * POINTS, overall=round(overall, 4), makespan_s=round(makespan, 3))
+
+    def studies(self) -> None:
+        if not self.lab.exists():
+            print(f"no {self.lab}: no study is made", file=sys.stderr)
+            return
+        for study in studies(self.lab, self.folder / "studies", self.full):
+            sweeps = study.plans()
+            digests: list[str] = []
+            for engine in ("threads", "dask"):
+                began, path = time.monotonic(), study.store(engine)
+                if engine == "threads":
+                    done = mw.run_all(sweeps, path, workers=self.workers)
+                else:
+                    with closing(mw.dask(workers=self.workers)) as cluster:
+                        done = mw.run_all(sweeps, path, on=cluster)
+                whole = time.monotonic() - began
+                digests.append(study.digest(engine))
+                self.row(
+                    study.name, engine, done.workers, done.made,
+                    scheduling=round(done.scheduling, 4),
+                    overall=round(done.cpu_s / (whole * done.workers), 4),
+                    makespan_s=round(done.elapsed_s, 3),
+                    identical=digests[-1] == digests[0],
+                    failed=done.failed,
+                )  # fmt: skip
+
+    def faults(self) -> None:
+        for fault in faults.made():
+            self.row(
+                fault.case, fault.engine, fault.workers, fault.runs,
+                makespan_s=round(fault.seconds, 3), identical=fault.passed, **fault.more,
+            )  # fmt: skip
 
     def _cpu_s(self) -> float:
         """Processor time of a run here."""
@@ -313,22 +379,26 @@ def slept(work: list[tuple[str, Jobs]]) -> list[Done]:
 
 
 @contextmanager
-def threads(workers: int) -> Iterator[mw.Cluster]:
+def threads(workers: int) -> Generator[mw.Cluster]:
     """Workers of Dask in this process."""
     from distributed import LocalCluster
 
-    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None)
+    # None is no dashboard, whatever its type says.
+    nowhere = cast("Any", None)
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=nowhere)
     with local, closing(mw.dask(local.scheduler_address)) as cluster:
         yield cluster
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--store-runs", type=int, default=1_000_000)
     parser.add_argument("--only", action="append", choices=PARTS, default=[])
-    parser.add_argument("--makeway", type=Path, default=ROOT / "target/bench-sweep/release/makeway", help="the program")
+    parser.add_argument("--makeway", type=Path, default=BUILT / "makeway", help="the program")
+    parser.add_argument("--lab", type=Path, default=BUILT / "makeway-lab", help="the program of studies")
+    parser.add_argument("--full", action="store_true", help="studies as long as they are")
     parser.add_argument("--sem", type=Path, default=ROOT / "target/sem/bin/python", help="a Python with SEM")
     parser.add_argument("--out", type=Path, default=Path("out/sweep.json"))
     arguments = parser.parse_args()
@@ -340,7 +410,10 @@ def main() -> None:
         finally:
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(bench.rows, indent=1) + "\n")
+    for said in bench.misses:
+        print(f"missed: {said}", file=sys.stderr)
+    return int(any(row["identical"] is False for row in bench.rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

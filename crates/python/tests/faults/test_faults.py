@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import gate
 import makeway as mw
 import pytest
-from machines import HERE, Machines, parts, sweep, table, until
+from machines import HERE, Machines, parts, sweep, table, told, until
 from makeway import _executors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    Record = Callable[[str, object], None]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,8 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machin
         yield machines
 
 
-def test_a_killed_worker_costs_its_chunk(machines: Machines, serial: list[Any], tmp_path: Path) -> None:
+def test_a_killed_worker_costs_its_chunk(machines: Machines, serial: list[Any], tmp_path: Path, record_property: Record) -> None:
+    told(record_property, "SIGKILL of a worker", "dask", 2, 24)
     victim, _ = machines.worker(), machines.worker()
     machines.hold(victim)
 
@@ -54,13 +57,14 @@ def test_a_killed_worker_costs_its_chunk(machines: Machines, serial: list[Any], 
     assert swept.summary.made == len(swept)
     # One chunk was begun twice: the one that the victim was making.
     assert machines.count("begin") - machines.count("end") == 1
-    chunks = [chunk for what, _, chunk in machines.log() if what == "begin"]
-    assert len(chunks) - len(set(chunks)) == 1
+    assert machines.repeated() == 1
+    record_property("lost_chunks", 1)
 
 
 def test_a_worker_that_stops_is_not_waited_for(
-    machines: Machines, serial: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machines: Machines, serial: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
 ) -> None:
+    told(record_property, "SIGSTOP of a worker", "dask", 2, 24)
     monkeypatch.setattr(_executors, "LATE_S", 0.5)
     victim, other = machines.worker(), machines.worker()
     machines.hold(victim)
@@ -75,10 +79,14 @@ def test_a_worker_that_stops_is_not_waited_for(
         assert table(store, swept) == serial
         # It has ended nothing: all of it is of the other.
         assert {pid for what, pid, _ in machines.log() if what == "end"} == {other.pid}
+        record_property("lost_chunks", machines.repeated())
         os.kill(victim.pid, signal.SIGCONT)
 
 
-def test_a_killed_scheduler_ends_the_sweep_and_the_store_goes_on(machines: Machines, serial: list[Any], tmp_path: Path) -> None:
+def test_a_killed_scheduler_ends_the_sweep_and_the_store_goes_on(
+    machines: Machines, serial: list[Any], tmp_path: Path, record_property: Record
+) -> None:
+    told(record_property, "SIGKILL of the scheduler", "dask", 2, 24)
     victim, _ = machines.worker(), machines.worker()
     machines.hold(victim)
     folder = tmp_path / "store"
@@ -93,6 +101,7 @@ def test_a_killed_scheduler_ends_the_sweep_and_the_store_goes_on(machines: Machi
         swept.run(folder, on=cluster)
     # A chunk that each worker was making or had made, and one part that was not written yet.
     assert machines.count("end") - parts(folder) <= 2 + 1
+    record_property("lost_chunks", machines.count("begin") - parts(folder))
     store = swept.run(folder)
     assert 0 < swept.summary.kept < len(swept)
     assert table(store, swept) == serial
@@ -109,7 +118,10 @@ mw.Sweep.load(sys.argv[1]).run(sys.argv[2], on=mw.dask(sys.argv[3]), progress=Fa
 """
 
 
-def test_a_killed_driver_loses_a_chunk_of_each_worker_and_a_part(machines: Machines, serial: list[Any], tmp_path: Path) -> None:
+def test_a_killed_driver_loses_a_chunk_of_each_worker_and_a_part(
+    machines: Machines, serial: list[Any], tmp_path: Path, record_property: Record
+) -> None:
+    told(record_property, "SIGKILL of the driver", "dask", 2, 24)
     victim, _ = machines.worker(), machines.worker()
     machines.hold(victim)
     folder, plan = tmp_path / "store", tmp_path / "plan.json"
@@ -127,6 +139,7 @@ def test_a_killed_driver_loses_a_chunk_of_each_worker_and_a_part(machines: Machi
             driver.kill()
             driver.wait()
         assert ended - parts(folder) <= 2 + 1
+        record_property("lost_chunks", machines.count("begin") - parts(folder))
         machines.release()
         store = swept.run(folder, on=cluster)
     assert 0 < swept.summary.kept < len(swept)
@@ -144,7 +157,10 @@ def another_version(folder: Path) -> Path:
     return folder
 
 
-def test_a_worker_of_another_version_is_refused(machines: Machines, serial: list[Any], tmp_path: Path) -> None:
+def test_a_worker_of_another_version_is_refused(
+    machines: Machines, serial: list[Any], tmp_path: Path, record_property: Record
+) -> None:
+    told(record_property, "mixed versions", "dask", 2, 24)
     right = machines.worker()
     wrong = machines.worker(path=[another_version(tmp_path / "other")])
     # Then the other gets some for certain.
@@ -163,8 +179,9 @@ def test_a_worker_of_another_version_is_refused(machines: Machines, serial: list
 
 
 def test_a_killed_process_of_a_pool_breaks_the_pool_and_not_the_store(
-    machines: Machines, serial: list[Any], tmp_path: Path
+    machines: Machines, serial: list[Any], tmp_path: Path, record_property: Record
 ) -> None:
+    told(record_property, "SIGKILL of a worker", "pool", 2, 24)
     machines.hold()
 
     def kill() -> None:

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 import gate
 import makeway as mw
 import pytest
-from machines import HERE, Machines, parts, sweep, table, until
+from machines import HERE, Machines, parts, sweep, table, told, until
 from makeway import _executors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from makeway._executors import Jobs
     from makeway._makeway import Done
+
+    Record = Callable[[str, object], None]
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("MAKEWAY_NAMESPACES") != "1", reason="in namespaces of their own only: the command is in test_network.py"
@@ -57,7 +59,10 @@ class Wire:
         self.program.communicate()
 
 
-def test_delay_loss_and_a_partition_cost_nothing_that_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delay_loss_and_a_partition_cost_nothing_that_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    told(record_property, "links with 20 ms, 2 % loss and a partition", "dask", 2, 24)
     monkeypatch.setattr(_executors, "run_chunk", gate.run_chunk)
     monkeypatch.setattr(_executors, "SECONDS", 0.02)
     monkeypatch.setattr(_executors, "LATE_S", 1.0)
@@ -80,7 +85,9 @@ def test_delay_loss_and_a_partition_cost_nothing_that_is_finished(tmp_path: Path
             made = {chunk for what, pid, chunk in machines.log() if what == "end" and pid == other.pid}
             assert {chunk for what, _, chunk in machines.log() if what == "begin"} == made
             # No more is lost than the chunks that it had.
-            assert sum((what, pid) == ("begin", victim.pid) for what, pid, _ in machines.log()) <= _executors.AHEAD
+            lost = sum((what, pid) == ("begin", victim.pid) for what, pid, _ in machines.log())
+            assert lost <= _executors.AHEAD
+            record_property("lost_chunks", lost)
             cut.say("mend")
             # With the links whole again, one worker or both are there.
             again = mw.Store(tmp_path / "again")
@@ -107,7 +114,10 @@ def fill(disk: Path) -> None:
             assert error.errno == errno.ENOSPC
 
 
-def test_a_disk_that_fills_up_costs_one_part(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_costs_one_part(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    told(record_property, "a full disk", "pool", 1, 24)
     swept = sweep()
     serial = table(swept.run(tmp_path / "serial", workers=1), swept)
     folder = small_disk / "store"

@@ -22,7 +22,10 @@ from conftest import DISCIPLINE, ROOT, TEXT
 from makeway import _executors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    Record = Callable[[str, object], None]
 
 
 def test_a_sweep_runs_only_what_is_missing(call: mw.Scenario, sweep: mw.Sweep, tmp_path: Path) -> None:
@@ -176,17 +179,6 @@ def test_an_example_makes_the_runs_of_plans(call: mw.Scenario, tmp_path: Path) -
     for said in ("8 runs of 2 plans: 0 were in the store, 8 made", "8 were in the store, 0 made"):
         done = subprocess.run([*command, "--on", "threads"], check=True, capture_output=True, text=True)
         assert said in done.stdout
-
-
-def test_the_bench_writes_its_form(tmp_path: Path) -> None:
-    out = tmp_path / "sweep.json"
-    command = [sys.executable, str(ROOT / "crates/python/bench/sweep.py"), "--only", "store", "--store-runs", "100"]
-    subprocess.run([*command, "--out", str(out)], check=True, stdout=subprocess.DEVNULL)
-    (row,) = json.loads(out.read_text())
-    form = ["case", "engine", "workers", "runs", "scheduling", "overall", "makespan_s", "identical"]
-    assert list(row)[: len(form)] == form
-    assert (row["case"], row["runs"]) == ("store", 100)
-    assert min(row[name] for name in ("scan_s", "query_s", "query_all_s", "bytes_per_run")) >= 0
 
 
 def test_a_query_may_be_of_some_values(sweep: mw.Sweep, tmp_path: Path) -> None:
@@ -366,8 +358,15 @@ sweep.run(sys.argv[2], workers=2, progress=False)
 """
 
 
-def test_a_killed_driver_loses_one_part_at_most(tmp_path: Path) -> None:
+def told(record: Record, case: str, workers: int, runs: int) -> None:
+    """Properties of a test on threads, of which `make bench-sweep` makes a row."""
+    for name, value in (("case", case), ("engine", "threads"), ("workers", workers), ("runs", runs)):
+        record(name, value)
+
+
+def test_a_killed_driver_loses_one_part_at_most(tmp_path: Path, record_property: Record) -> None:
     """SIGKILL in the middle; what was committed stays, and the finished table is the serial one."""
+    told(record_property, "SIGKILL of the driver", 2, 10)
     folder = tmp_path / "store"
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, TEXT, str(folder)], stdout=subprocess.PIPE)
     assert driver.stdout is not None
@@ -387,7 +386,10 @@ def test_a_killed_driver_loses_one_part_at_most(tmp_path: Path) -> None:
     assert mw.Store(folder).figures(short).rows() == serial.figures().rows()
 
 
-def test_a_damaged_part_is_made_again(sweep: mw.Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_part_is_made_again(
+    sweep: mw.Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Record
+) -> None:
+    told(record_property, "a truncated part", os.cpu_count() or 1, 12)
     expected = sweep.run(tmp_path).figures().rows()
     part = next((tmp_path / "figures").glob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-100])
