@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scenario, and a run of it in simulated time.
+//! A scenario, and a run of it: in simulated time, or read from the report of the program.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -177,6 +177,16 @@ impl Scenario {
         })
     }
 
+    /// A run of it in another world, from the JSON that the program printed.
+    fn read(&self, text: &str, replication: u64) -> PyResult<Run> {
+        let report = json::from_json(text);
+        let mut report = report.map_err(|error| RunError::new_err(error.to_string()))?;
+        // It may have been run from a file of another name, with a seed of its own.
+        report.title.clone_from(&self.model.title);
+        report.set.clone_from(&self.model.set);
+        Ok(Run::of(report, &self.model, replication))
+    }
+
     fn plan(
         &self,
         py: Python<'_>,
@@ -201,7 +211,8 @@ pub struct Run {
     ends: Vec<[String; 2]>,
     #[pyo3(get)]
     replication: u64,
-    fingerprint: u64,
+    /// None where a run is not the same twice.
+    fingerprint: Option<u64>,
     #[pyo3(get)]
     hops: u64,
 }
@@ -212,23 +223,38 @@ impl Run {
         let mut report = outcome.report;
         report.warnings.extend(makeway_scenario::warnings(scenario));
         Self {
+            fingerprint: Some(outcome.fingerprint),
+            hops: outcome.hops,
+            ..Self::of(report, scenario, replication)
+        }
+    }
+
+    /// Run of a report that has all of its warnings.
+    fn of(report: Report, scenario: &makeway_scenario::Scenario, replication: u64) -> Self {
+        Self {
             report,
             ends: (scenario.ends().into_iter())
                 .map(|ends| ends.map(String::from))
                 .collect(),
             replication,
-            fingerprint: outcome.fingerprint,
-            hops: outcome.hops,
+            fingerprint: None,
+            hops: 0,
         }
     }
 }
 
 #[pymethods]
 impl Run {
-    /// The same for the same scenario, seed and replication, on every machine.
+    /// The same for the same scenario, seed and replication, on every machine; empty in a world where no run is the same twice.
     #[getter]
     fn fingerprint(&self) -> String {
-        format!("{:016x}", self.fingerprint)
+        let digits = self.fingerprint.map(|one| format!("{one:016x}"));
+        digits.unwrap_or_default()
+    }
+
+    #[getter]
+    fn world(&self) -> &str {
+        &self.report.world
     }
 
     #[getter]

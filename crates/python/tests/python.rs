@@ -89,18 +89,42 @@ fn result(said: &str) -> &str {
     result
 }
 
+/// Whether this user may make namespaces.
+fn may_unshare() -> bool {
+    let allowed = Command::new("unshare")
+        .args(["-rUnm", "ip", "link", "set", "lo", "up"])
+        .stderr(Stdio::null())
+        .status();
+    allowed.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_scenario_runs_in_namespaces_with_the_kernels_tcp() {
+    if !has("pytest") {
+        return skip(SKIPPED);
+    }
+    // Built for tests of its own crate, in the folder above that of test binaries.
+    let tests = current_exe().unwrap();
+    let program = tests.ancestors().nth(2).unwrap().join("makeway");
+    if !program.exists() {
+        return skip("no program makeway: `cargo build --bin makeway` builds it");
+    }
+    if !may_unshare() {
+        return skip("`unshare -rUnm` is not allowed: no run in namespaces");
+    }
+    let (_folder, mut python) = installed();
+    python.env("MAKEWAY_PROGRAM", program);
+    let said = succeeds(python.args(PYTEST).arg("tests/netns"));
+    assert!(!result(&said).contains("skipped"), "{said}");
+}
+
 #[test]
 fn sweeps_survive_faults_of_processes_links_and_disks() {
     if !has("pytest, distributed") {
         return skip(SKIPPED);
     }
     let (_folder, mut python) = installed();
-    let allowed = Command::new("unshare")
-        .args(["-rUnm", "ip", "link", "set", "lo", "up"])
-        .stderr(Stdio::null())
-        .status();
-    let allowed = allowed.is_ok_and(|status| status.success());
-    if !allowed || !Path::new("/dev/net/tun").exists() {
+    if !may_unshare() || !Path::new("/dev/net/tun").exists() {
         result(&succeeds(python.args(PYTEST).arg("tests/faults")));
         return skip(
             "`unshare -rUnm` is not allowed, or there is no /dev/net/tun: links and disks",

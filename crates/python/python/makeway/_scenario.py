@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from makeway import _makeway
+from makeway import _makeway, _netns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,22 +95,29 @@ class Scenario:
         *,
         pcap: Mapping[str, str | Path] | None = None,
         ns2: Mapping[str, str | Path] | None = None,
+        program: str | Path = "makeway",
     ) -> Run:
         """Runs it, without the interpreter's lock.
 
         Args:
             replication: which of the runs that the seed stands for. 0 is the scenario as it is written; in each other
-                all random streams are new, and flows begin up to 100 ms later.
-            world: `sim` only; the program `makeway` has worlds with a kernel.
+                all random streams are new, and flows begin up to 100 ms later. In the world `netns` it is added to the seed.
+            world: `sim`, simulated time; or `netns`, in real time with the kernel's TCP, in network namespaces of this machine,
+                by the program `makeway`.
             pcap: files to write as pcapng, by link, or end of a link: `{"line:router": "down.pcapng"}`.
             ns2: files to write as text of ns-2, likewise; the link `""` stands for all of them.
+            program: path of `makeway`, or its name in PATH, for the world `netns`.
 
         Raises:
-            RunError: the simulator has no model of a part of it.
+            RunError: the world has no part of it, or the program cannot run it.
             ScenarioError: there is no such link.
         """
-        if world != "sim":
-            raise ValueError(f"world {world!r}: this module runs scenarios in simulated time, world 'sim'")
+        if world not in ("sim", "netns"):
+            raise ValueError(f"world {world!r}: choose 'sim', simulated time, or 'netns', network namespaces")
+        if world == "netns":
+            if pcap or ns2:
+                raise ValueError("traces are of runs in simulated time: leave out pcap and ns2, or run it in the world 'sim'")
+            return Run(self._inner.read(_netns.report(self._inner, replication, program), replication))
         traces = [(False, place, Path(path)) for place, path in (pcap or {}).items()]
         traces += [(True, place, Path(path)) for place, path in (ns2 or {}).items()]
         paths = [path for *_, path in traces]
@@ -210,8 +217,14 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """Of all events: the same for the same scenario, seed and replication on every machine."""
+        """Of all events: the same for the same scenario, seed and replication on every machine. Empty in the world `netns`,
+        where no run is the same twice."""
         return self._inner.fingerprint
+
+    @property
+    def world(self) -> str:
+        """`sim` or `netns`."""
+        return self._inner.world
 
     @property
     def replication(self) -> int:
@@ -223,7 +236,7 @@ class Run:
 
     @property
     def hops(self) -> int:
-        """Packets that came to the far end of a link."""
+        """Packets that came to the far end of a link; 0 in the world `netns`, which does not count them."""
         return self._inner.hops
 
     @property

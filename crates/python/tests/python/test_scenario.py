@@ -59,8 +59,6 @@ def test_a_scenario_without_a_model_is_an_exception(call: mw.Scenario) -> None:
     bbr = call.set({"flow.download.congestion_control": "bbr"})
     with pytest.raises(mw.RunError, match="no congestion control `bbr`"):
         bbr.run()
-    with pytest.raises(ValueError, match="simulated time"):
-        call.run(world="netns")
 
 
 def test_polars_pandas_pyarrow_and_duckdb_read_a_table(call: mw.Scenario) -> None:
