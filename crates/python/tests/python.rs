@@ -70,7 +70,7 @@ fn succeeds(command: &mut Command) -> String {
 
 #[test]
 fn its_own_tests_pass() {
-    let libraries = "pytest, polars, pandas, pyarrow, duckdb, distributed, matplotlib, nbclient, gymnasium, flent";
+    let libraries = "pytest, polars, pandas, pyarrow, duckdb, distributed, matplotlib, altair, nbclient, gymnasium, flent";
     if !has(libraries) {
         return skip(SKIPPED);
     }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.M | re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)
@@ -27,6 +27,12 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(shown) == 6
     assert (tmp_path / "out/delay.png").stat().st_size > 1000
     assert len(names["store"]) == 45
+    # Intervals of three disciplines at three rates, and a line of each step of a run.
+    points, steps = names["points"].data, names["series"].data
+    assert (points.height, len(set(points["discipline"]))) == (9, 3)
+    assert (points["low"] <= points["mean"]).all() and (points["low"] < points["high"]).any()
+    assert steps.height >= 80
+    assert "vega" in (tmp_path / "out/delay.html").read_text()
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "docs/notebooks").glob("*.ipynb")), ids=lambda file: file.stem)

@@ -7,7 +7,7 @@ import copy
 import pickle
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import makeway as mw
@@ -79,6 +79,21 @@ def test_polars_pandas_pyarrow_and_duckdb_read_a_table(call: mw.Scenario) -> Non
     queue = run.queues.rows()[0]
     assert queue["packets_in"] >= queue["packets_out"] > 0
     assert pa.schema(run.queues).field("dropped").type == pa.int64()  # pyright: ignore
+
+
+def test_numbers_are_read_where_they_are(call: mw.Scenario) -> None:
+    reader: Any = pa.RecordBatchReader
+    batch = reader.from_stream(call.run().series("backlog")).read_next_batch()
+    values = batch.column("value")
+    there = values.buffers()[1].address
+    backlog = pa.Table.from_batches([batch])  # pyright: ignore
+    of_pandas = backlog.to_pandas(types_mapper=pd.ArrowDtype)["value"].array.__arrow_array__()
+    assert values.to_numpy(zero_copy_only=True).ctypes.data == there
+    assert pl.DataFrame(batch)["value"].to_numpy(allow_copy=False).ctypes.data == there
+    assert of_pandas.chunk(0).buffers()[1].address == there
+    # DuckDB's own vectors show no address: it scans the same table.
+    total = duckdb.sql("SELECT sum(value) FROM backlog").fetchall()  # pyright: ignore[reportOptionalMemberAccess]
+    assert total[0][0] == pytest.approx(sum(values.to_pylist()))
 
 
 def test_long_tables_come_in_batches_and_empty_ones_have_a_schema(call: mw.Scenario) -> None:
