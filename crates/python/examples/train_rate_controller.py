@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Trains a small rate controller and compares it with TFRC, GCC and SCReAM on calls like those of RFC 8867.
+"""Trains a small rate controller and compares it with the five of makeway on calls like those of RFC 8867.
 
     python crates/python/examples/train_rate_controller.py                     some minutes on two cores
     python crates/python/examples/train_rate_controller.py --out policy.json   keeps the policy
@@ -43,7 +43,7 @@ CASES: dict[str, tuple[str, dict[str, mw.Setting]]] = {
 }
 """Cases with one call whose controller is compared; the answer of 5.3 has TFRC. 5.7 has two calls in the RFC."""
 TRAINING = ("5.1, a rate that changes", "5.6, beside a long download")
-CONTROLLERS = ("tfrc", "gcc", "scream")
+CONTROLLERS = ("tfrc", "ccid2", "abrc", "scream", "gcc")
 
 FEATURES = ("one", "headroom", "behind", "delay", "rising", "worst", "loss", "rtt", "backlog")
 MOST_STEP = 0.3

@@ -292,9 +292,9 @@ def test_the_example_trains_and_compares(tmp_path: Path, capsys: pytest.CaptureF
     arguments = ["--generations", "2", "--population", "6", "--seconds", "8", "--replications", "1", "--out", str(out)]
     figures = example.main(arguments)
     shown = capsys.readouterr().out
-    for controller in ("learned", "tfrc", "gcc", "scream"):
-        assert controller in shown
-        assert {of for of, _ in figures} == set(example.CASES)
+    for controller in ("learned", "tfrc", "ccid2", "abrc", "scream", "gcc"):
+        assert f" {controller} " in shown
+        assert {of for of, by in figures if by == controller} == set(example.CASES)
     # The policy that it wrote is the policy that it reads.
     again = example.main([*arguments[2:], "--policy", str(out)])
     assert again == figures
