@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask.config
+
+# Before a setting of it, at whose end its defaults would go too.
+import distributed  # noqa: F401 # pyright: ignore[reportUnusedImport]
 import gate
 import makeway as mw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
 T = TypeVar("T")
 
@@ -43,6 +46,12 @@ def table(store: mw.Store, of: mw.Sweep) -> list[Any]:
     """All results of a sweep; not how long runs took, nor where."""
     runs = store.runs(of)
     return [*store.figures(of).rows(), *zip(runs["key"], runs["fingerprint"], runs["hops"], runs["status"], strict=True)]
+
+
+def told(record: Callable[[str, object], None], case: str, engine: str, workers: int, runs: int) -> None:
+    """Properties of a test, of which `make bench-sweep` makes a row."""
+    for name, value in (("case", case), ("engine", engine), ("workers", workers), ("runs", runs)):
+        record(name, value)
 
 
 def parts(folder: Path) -> int:
@@ -126,7 +135,7 @@ class Machines:
         return self.start("worker", self.address, *options, "--host", host or self.host, prefix=prefix, path=path)
 
     @contextmanager
-    def cluster(self, workers: int) -> Iterator[mw.Cluster]:
+    def cluster(self, workers: int) -> Generator[mw.Cluster]:
         """Of this number of workers, once they are there."""
         # A client waits this long for a scheduler that is gone, and longer when it closes.
         with dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
@@ -161,8 +170,13 @@ class Machines:
     def count(self, what: str) -> int:
         return sum(kind == what for kind, _, _ in self.log())
 
+    def repeated(self) -> int:
+        """Chunks that were begun more than once."""
+        begun = [chunk for what, _, chunk in self.log() if what == "begin"]
+        return len(begun) - len(set(begun))
+
     @contextmanager
-    def meanwhile(self, fault: Callable[[], None]) -> Iterator[None]:
+    def meanwhile(self, fault: Callable[[], None]) -> Generator[None]:
         """Does `fault` beside the body, and lets all chunks go on when it is done."""
 
         def then_go_on() -> None:
