@@ -45,7 +45,7 @@ import makeway as mw
 from makeway import _executors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from makeway._executors import Jobs
     from makeway._makeway import Done
@@ -86,7 +86,7 @@ def digest(store: mw.Store, sweep: mw.Sweep) -> str:
 
 
 @contextmanager
-def busy_cores() -> Iterator[None]:
+def busy_cores() -> Generator[None]:
     spin = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         yield
@@ -313,11 +313,11 @@ def slept(work: list[tuple[str, Jobs]]) -> list[Done]:
 
 
 @contextmanager
-def threads(workers: int) -> Iterator[mw.Cluster]:
+def threads(workers: int) -> Generator[mw.Cluster]:
     """Workers of Dask in this process."""
     from distributed import LocalCluster
 
-    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None)
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=None)  # pyright: ignore[reportArgumentType]
     with local, closing(mw.dask(local.scheduler_address)) as cluster:
         yield cluster
 
