@@ -68,7 +68,7 @@ pub struct Papers {
     /// value), and why.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keeps the runs here, and writes index.html and for each paper ID.md.
+    /// Keeps the runs here, and writes index.html and for each paper ID.md, ID-netns.md or ID-vm.md.
     #[arg(long, value_name = "DIR", default_value = "out/papers")]
     out: PathBuf,
     /// Makes runs of the papers' own length, and all of their set-ups.
@@ -87,7 +87,7 @@ pub struct Papers {
     /// Where the scenarios run [default: sim].
     #[arg(long, value_enum)]
     world: Option<World>,
-    /// Every world of each paper: sim, and netns and vm where it has them, reported in ID-netns.md and ID-vm.md.
+    /// Every world of each paper: sim, and netns and vm where it has them.
     #[arg(long, conflicts_with_all = ["world", "plans"])]
     all_worlds: bool,
     /// Instead of any run, writes a plan of each cell of the world sim to this folder, ID-KEY.json.
@@ -142,7 +142,7 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
         match finish(args, paper, world, &name) {
             Ok(Some(one)) => {
                 let section = one.section(&date);
-                let file = report_of(args, paper, world);
+                let file = report_of(paper, world);
                 write(&args.out.join(file), &page::markdown(&section))?;
                 text::say!("{}", page::table(section.claims).trim_end());
                 eprintln!("{name}: {}", lasted(since.elapsed()));
@@ -214,11 +214,11 @@ fn finish(
     }))
 }
 
-/// Name of a paper's report.
-fn report_of(args: &Papers, paper: &Paper, world: World) -> String {
-    match args.all_worlds && !paper.is_first(world) {
-        true => format!("{}-{}.md", paper.id, world.name()),
-        false => format!("{}.md", paper.id),
+/// Name of a paper's report, and of its page in docs/reproduction.
+fn report_of(paper: &Paper, world: World) -> String {
+    match paper.is_first(world) {
+        true => format!("{}.md", paper.id),
+        false => format!("{}-{}.md", paper.id, world.name()),
     }
 }
 

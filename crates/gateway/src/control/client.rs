@@ -196,6 +196,11 @@ fn place_in_the_kernel(interface: &str) -> Result<Option<Place>, PlaceError> {
     Ok(places.find(|place| place.namespace == namespace && place.interface == interface))
 }
 
+/// Whether the kernel shapes `interface` of this network namespace, and so goes on if its instance is killed.
+pub fn is_in_the_kernel(interface: &str) -> bool {
+    place_in_the_kernel(interface).is_ok_and(|place| place.is_some())
+}
+
 /// Counters of the instance of `interface` in this network namespace.
 ///
 /// # Errors

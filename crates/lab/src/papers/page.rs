@@ -258,12 +258,12 @@ pub fn json(sections: &[Section<'_>]) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&entries.collect::<Vec<_>>())? + "\n")
 }
 
-/// `docs/reproduction/ID.md`.
+/// A report, as in docs/reproduction.
 pub fn markdown(section: &Section<'_>) -> String {
     let paper = section.paper;
     let mut out = format!(
         "# {}\n\n{}. Made by `{}`. {} {} {}\n{}\n\nTerms and verdicts: [Reading a verdict](../reproduction.md#reading-a-verdict).\n",
-        paper.title,
+        section.title(),
         paper.source,
         section.made_by(),
         count(section.claims),

@@ -407,15 +407,13 @@ fn all_worlds_are_those_of_each_paper_and_simulated_time_is_first() {
     );
     let names: BTreeSet<_> = all
         .iter()
-        .map(|(paper, world)| report_of(&args, paper, *world))
+        .map(|(paper, world)| report_of(paper, *world))
         .collect();
     assert_eq!(names.len(), all.len());
     assert!(names.contains("sqf.md") && names.contains("sqf-vm.md"));
     let one = parsed("ncq --world netns");
-    assert_eq!(
-        report_of(&one, chosen(&one).unwrap()[0].0, World::Netns),
-        "ncq.md"
-    );
+    let (paper, world) = chosen(&one).unwrap()[0];
+    assert_eq!(report_of(paper, world), "ncq-netns.md");
 }
 
 #[test]
