@@ -113,13 +113,14 @@ mod tests {
             (&new, "two outputs would write"),
             (&link, "two outputs would write"),
         ] {
-            let error = open(&[&new, &old, last]).unwrap_err().to_string();
+            let paths = [&new, &old, last].map(|path| path.as_path());
+            let error = open(&paths).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
             assert!(!new.exists(), "{error}");
             assert_eq!(fs::read_to_string(&old).unwrap(), "older", "{error}");
         }
-        let null = Path::new("/dev/null");
-        assert_eq!(open(&[&new, &old, null]).unwrap().len(), 3);
+        let paths = [new.as_path(), old.as_path(), Path::new("/dev/null")];
+        assert_eq!(open(&paths).unwrap().len(), 3);
         assert_eq!(fs::read(&old).unwrap().len(), 0);
         assert!(new.exists());
     }
