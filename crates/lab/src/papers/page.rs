@@ -157,6 +157,9 @@ impl Section<'_> {
     /// Lateness of the machine in the runs, or their number where time is simulated.
     fn calm(&self) -> String {
         let all = || self.results.runs();
+        if all().next().is_none() {
+            return "No run is finished.".into();
+        }
         if self.world == World::Sim {
             let least = all().map(<[_]>::len).min().unwrap_or(0);
             let most = all().map(<[_]>::len).max().unwrap_or(0);
