@@ -201,7 +201,7 @@ pub enum Outcome {
     },
     /// It could not arrive in time, or a part of its frame could not.
     Expired,
-    /// It gave way to another, or was refused, because the queue was full; or a part of its frame was.
+    /// It was dropped for another, or refused, because the queue was full; or a part of its frame was.
     Evicted,
     /// It is longer than the largest that a packet carries; or a part of its frame is; or its frame is larger than the queue.
     TooLarge,
