@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sender's half: which datagram leaves next, and which is no longer worth sending.
+//! The sender's half: order of datagrams, and drops of those that cannot arrive in time.
 //!
 //! An application hands a [`Sender`] datagrams with a class and a deadline. Its [`Policy`] decides their order, its
 //! [`RateController`](crate::rate::RateController) when the next one may leave. Every datagram ends with an [`Outcome`]. No clock, no socket, no
