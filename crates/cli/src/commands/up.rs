@@ -496,6 +496,46 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "bpf")]
+    #[test]
+    fn a_file_may_ask_of_bpf_qdiscs_for_the_parameters_that_their_programs_have() {
+        use makeway_gateway::bpf::Plan;
+        use makeway_scenario::service::{IN_THE_KERNEL, parse};
+
+        let values = [
+            "true", "false", "head", "tail", "bytes", "2", "7", "0.02", "3ms", "777B",
+        ];
+        let (mut accepted, mut refused) = (0, 0);
+        for discipline in IN_THE_KERNEL {
+            let default = discipline.spec();
+            let mut keys = Vec::new();
+            let mut fields = default.clone();
+            fields.fields(&mut |key, _, _| keys.push(key.to_owned()));
+            for key in keys {
+                let changes = |text: &&str| {
+                    let mut spec = default.clone();
+                    spec.set(&key, text).is_ok() && spec != default && spec.check().is_ok()
+                };
+                // A parameter that needs another one has no such value.
+                let Some(text) = values.into_iter().find(changes) else {
+                    continue;
+                };
+                let config = asked(&format!("--discipline {discipline} --param {key}={text}"));
+                let (direction, config) = config.unwrap().directions.remove(0);
+                let takes = Plan::of(Backend::Bpf, direction, &config).is_ok();
+                let parameters = format!("parameters = {{ \"{key}\" = \"{text}\" }}");
+                let discipline = format!("discipline = \"{discipline}\"");
+                let file = format!(
+                    "[interface.wan0]\nupload = \"20mbit\"\nbackend = \"bpf\"\n{discipline}\n{parameters}\n"
+                );
+                assert_eq!(parse(&file, "makeway.toml").is_ok(), takes, "{file}");
+                accepted += u32::from(takes);
+                refused += u32::from(!takes);
+            }
+        }
+        assert!(accepted > 10 && refused > 2, "{accepted} and {refused}");
+    }
+
     #[test]
     fn a_limit_that_is_asked_for_is_the_one_that_counts() {
         let ask =
