@@ -75,8 +75,7 @@ pub struct Up {
     /// User key, for a discipline with users [default: src-host for egress, dst-host for ingress].
     #[arg(long, value_name = "IDENTITY")]
     users: Option<Identity>,
-    /// Share of a user of makeway, hier or csfq, level of one of prio, 1 to 65536; 1 by default. May be repeated.
-    #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
+    #[arg(long, value_name = "ADDRESS=N", value_parser = weight, help = weights())]
     weight: Vec<(IpAddr, u32)>,
     /// Queue limit: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
     /// of 1500 B, but at least 50 and at most 200, and no less than 10 ms].
@@ -204,12 +203,9 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
         backend => backend,
     };
     if !args.weight.is_empty() && !needs.weights {
-        let weighted = Discipline::ALL.into_iter();
-        let weighted = weighted.filter(|one| one.spec().needs().weights);
-        let names: Vec<_> = weighted.map(Discipline::name).collect();
         bail!(
             "--weight needs a discipline with weighted users, and {discipline} has none: use --discipline {}",
-            names.join(" or ")
+            weighted().join(" or ")
         );
     }
     let tags = args.domain.config()?;
@@ -323,6 +319,21 @@ fn spec(args: &Up) -> anyhow::Result<Spec> {
     }
     spec.check()?;
     Ok(spec)
+}
+
+/// Names of the disciplines with weighted users.
+fn weighted() -> Vec<&'static str> {
+    let all = Discipline::ALL.into_iter();
+    let weighted = all.filter(|one| one.spec().needs().weights);
+    weighted.map(Discipline::name).collect()
+}
+
+/// For `--help`.
+fn weights() -> String {
+    format!(
+        "Share of a user of {} (of prio: its level), 1 to 65536; 1 by default. May be repeated",
+        weighted().join(", ")
+    )
 }
 
 /// For `--help`: each discipline in its own words.
