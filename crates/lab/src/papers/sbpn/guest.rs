@@ -2,7 +2,7 @@
 //! Only the sender changes: the call to another receiver, which is the DCCP of Debian's kernel in a guest.
 //!
 //! It is measured by `makeway dccp`, with real packets, by a guest's clock that counts instructions, and kept like a run in network
-//! namespaces: as printed beside two Reno flows of the kernel, ours alone on a line that is too slow for the call.
+//! namespaces: as printed beside two Reno flows of the kernel, ours alone on a link that is too slow for the call.
 
 use std::fmt::Display;
 use std::fs;
@@ -178,7 +178,7 @@ fn judge(claim: &mut Claim, rows: Result<Rows, VmError>) {
         told_of(&gains(&rows.beside, &BESIDE)),
         told_of(&alone)
     );
-    claim.setup = "as Fig. 4; and real packets to the DCCP of Debian's kernel, which knows nothing of policies, in a guest of QEMU whose clock counts instructions, RTT 80 ms: beside two Reno flows of the kernel with a buffer of 20 packets, an expired packet using its send slot; and alone on a line that is too slow for the call, with 10 packets (`makeway dccp`)";
+    claim.setup = "as Fig. 4; and real packets to the DCCP of Debian's kernel, which knows nothing of policies, in a guest of QEMU whose clock counts instructions, RTT 80 ms: beside two Reno flows of the kernel with a buffer of 20 packets, an expired packet using its send slot; and alone on a link that is too slow for the call, with 10 packets (`makeway dccp`)";
     let all = || rows.beside.iter().chain(&rows.alone);
     let worst = largest(all().map(|row| row.late_ms));
     let runs = all().map(|row| row.run + 1).max().unwrap_or(0);
