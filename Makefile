@@ -15,8 +15,8 @@
 
 .PHONY: demo browser webtransport webrtc papers package installed python bench-sweep test peers test-binaries check fuzz
 
-# What the BPF qdiscs and libbpf are built with.
-QDISCS = clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+# What the BPF qdiscs and libbpf are built with; cc also links each program.
+QDISCS = cc=gcc clang-19=clang-19 make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
 # What str0m, of an example, is built with.
 OPENSSL = /usr/include/openssl/ssl.h=libssl-dev
 # What tests run beside our own programs. Without root their tests are skipped, and counted.
@@ -107,7 +107,7 @@ installed:
 	@cargo test --locked --workspace --test installed -- --ignored --exact --nocapture traffic_goes_on_from_the_installation_to_the_purge
 
 python:
-	@scripts/setup cargo=cargo python3=python3 pip3=python3-pip
+	@scripts/setup cargo=cargo cc=gcc python3=python3 pip3=python3-pip
 	@$(TOOLS)
 	@$(UV) venv --quiet --clear --python python3 target/venv
 	@$(UV) pip install --quiet --python target/venv --only-binary :all: -r crates/python/requirements.txt

@@ -45,7 +45,7 @@ function Row({ flow, judged, direction }) {
         <meter min="0" max="1" value={flow.share} aria-label="Share of the packets served" />
       </td>
       <td class="figure">{size(flow.backlog_bytes)}</td>
-      <td class="figure">{time(flow.sojourn_p99_ms)}</td>
+      <td class="figure">{flow.sojourn_p99_ms > 0 ? time(flow.sojourn_p99_ms) : '–'}</td>
       {judged && (
         <td>
           {standing && <span class={`pill ${flow.standing}`} title={flow.reason}>{standing}</span>}

@@ -61,7 +61,7 @@ fn what_cannot_be_traced_is_refused_before_the_run() {
         ),
         (
             "--world sim --trace OUT/a --pcap line=OUT/a",
-            "two traces would write",
+            "two outputs would write",
         ),
         ("--world sim --trace OUT/no/a", "cannot write"),
     ] {
@@ -70,6 +70,31 @@ fn what_cannot_be_traced_is_refused_before_the_run() {
         let error = String::from_utf8(ended.stderr).unwrap();
         assert!(error.contains(said), "{arguments}: {error}");
         assert!(ended.stdout.is_empty());
+    }
+}
+
+#[test]
+fn no_trace_is_made_or_emptied_before_the_last_one_is_checked() {
+    let out = TempDir::new().unwrap();
+    let [old, new] = ["old", "new"].map(|name| out.path().join(name));
+    std::fs::write(&old, "an older trace").unwrap();
+    for (last, said) in [
+        ("--pcap lime=OUT/a", "there is no link `lime`"),
+        ("--trace lime=OUT/a", "there is no link `lime`"),
+        ("--trace OUT/no/a", "cannot write"),
+        ("--trace OUT/old", "two outputs would write"),
+        (
+            "--set flow.download.congestion_control=bbr",
+            "no congestion control `bbr`",
+        ),
+    ] {
+        let files = "--pcap line=OUT/new --pcap web=OUT/old";
+        let ended = run(&out, &format!("--world sim {files} {last}"));
+        assert_eq!(ended.status.code(), Some(1), "{last}");
+        let error = String::from_utf8(ended.stderr).unwrap();
+        assert!(error.contains(said), "{last}: {error}");
+        assert!(!new.exists(), "{last}");
+        assert_eq!(std::fs::read(&old).unwrap(), b"an older trace", "{last}");
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asking the processor for memory ahead of time.
+//! Prefetching of memory into the processor's cache.
 
 /// Asks the processor to bring `items[i]` into its cache; does nothing where that cannot be said.
 #[inline]

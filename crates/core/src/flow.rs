@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which packets belong together: identity, keys read from headers, and the exact table of flows.
+//! Flows: identity, keys read from headers, and the exact table of flows.
 //!
 //! Source: T. Bonald, L. Muscariello, N. Ostallo, "Self-Prioritization of Audio and Video Traffic",
 //! ICC 2011, section III.A: a flow is the 5-tuple or a part of it, as the link's place asks.

@@ -4,20 +4,20 @@
 //!
 //! - [`units`]: instants, durations, bytes and rates as integers;
 //! - [`packet`]: a packet as a scheduler sees it;
-//! - [`flow`]: which packets belong together;
+//! - [`flow`]: flow keys of packets, and the table of flows;
 //! - [`param`]: parameters that people write, with their ranges;
-//! - [`framing`]: what a packet costs on the wire;
+//! - [`framing`]: bytes of a packet on the wire;
 //! - [`sched`]: the disciplines, one file each;
 //! - [`shaper`]: a discipline on a link of a rate;
-//! - [`autorate`]: a rate for the shaper where the link's is unknown or changes;
-//! - [`send`]: which datagram a sender sends next;
-//! - [`rate`]: how fast it may send;
+//! - [`autorate`]: rates of a shaper whose link rate is unknown or changes;
+//! - [`send`]: queues of a sender, with classes and deadlines;
+//! - [`rate`]: rate controllers of a sender;
 //! - [`loss`]: random loss on a link;
-//! - [`fetch`]: asking for memory ahead of time;
-//! - [`random`]: random numbers that a seed repeats;
-//! - [`ticket`]: shares of a link that packets carry;
+//! - [`fetch`]: prefetching of memory;
+//! - [`random`]: random numbers from a seed;
+//! - [`ticket`]: shares of a link, carried by packets;
 //! - `workload`: made-up traffic, the same for the same seed (feature `workload`, for benches and tests);
-//! - [`measure`]: what receivers and queues measure;
+//! - [`measure`]: measures of receivers and queues;
 //! - [`theory`]: the papers' closed forms.
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]

@@ -193,7 +193,7 @@ impl Packet {
     }
 }
 
-/// Why a scheduler gave a packet up.
+/// Reason of a drop by a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DropReason {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast a sender may send: [`RateController`], and what receivers report to it.
+//! Rate of a sender: [`RateController`], and the reports of receivers to it.
 //!
 //! Each controller has two halves: one at the sender, and one that makes [`Feedback`] of arrivals. The second runs
 //! at the receiver, or at the sender where the receiver reports each packet (RTP with TWCC or RFC 8888).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sender's half: which datagram leaves next, and which is no longer worth sending.
+//! The sender's half: order of datagrams, and drops of those that cannot arrive in time.
 //!
 //! An application hands a [`Sender`] datagrams with a class and a deadline. Its [`Policy`] decides their order, its
 //! [`RateController`](crate::rate::RateController) when the next one may leave. Every datagram ends with an [`Outcome`]. No clock, no socket, no
@@ -201,7 +201,7 @@ pub enum Outcome {
     },
     /// It could not arrive in time, or a part of its frame could not.
     Expired,
-    /// It gave way to another, or was refused, because the queue was full; or a part of its frame was.
+    /// It was dropped for another, or refused, because the queue was full; or a part of its frame was.
     Evicted,
     /// It is longer than the largest that a packet carries; or a part of its frame is; or its frame is larger than the queue.
     TooLarge,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where an instance leaves its lock and its socket, and who may have them.
+//! Lock and socket of an instance: their folder, and its owner and mode.
 //!
 //! Files are named after the interface and the inode of the network namespace. The lock is the
-//! kernel's (`flock`), so a process that is killed gives it up; a file without a holder is rubbish.
+//! kernel's (`flock`), which releases it when the process is killed; a file without a holder is rubbish.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

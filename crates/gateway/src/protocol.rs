@@ -18,8 +18,10 @@ use crate::limit::Limit;
 use crate::rules::Direction;
 use crate::text;
 
-/// Version of [`Status`]. Fields may be added without a new one.
-pub const VERSION: u32 = 1;
+/// Version of [`Status`] and of requests. An instance of version 1 leaves out settings that it does not know and answers as if all were done,
+/// so a client asks for its version first ([`Settings::version`]). From version 2 on it refuses them; so fields of both may be added without a
+/// new one.
+pub const VERSION: u32 = 2;
 
 /// Holder of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +89,7 @@ pub enum Request {
 
 /// A change; what is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// Rate of the egress direction in bit/s.
     pub rate_bps: Option<u64>,
@@ -114,6 +116,21 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The first version whose instances know, or refuse, all that it changes.
+    pub fn version(&self) -> u32 {
+        let of_the_first = Self {
+            rate_bps: self.rate_bps,
+            down_bps: self.down_bps,
+            discipline: self.discipline,
+            tickets: self.tickets,
+            ..Self::default()
+        };
+        match *self == of_the_first {
+            true => 1,
+            false => 2,
+        }
+    }
+
     /// Whether it changes rates alone.
     pub fn is_of_rates(&self) -> bool {
         *self
@@ -331,6 +348,9 @@ mod tests {
             (Some(5), Some(Discipline::Fq))
         );
         assert_eq!((old.limit, old.weights.len()), (None, 0));
+        let newer = r#"{"set":{"rate_bps":5,"colour":"red"}}"#;
+        let error = serde_json::from_str::<Request>(newer).unwrap_err();
+        assert!(error.to_string().contains("colour"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod link;
 mod probes;
 mod rivals;
 mod sample;
+mod traced;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ use crate::gauntlet::Figure;
 use link::{LINKS, VaryingLink};
 use rivals::{NAMES, ORACLE};
 use sample::{Sample, World, sample};
+use traced::traced;
 
 /// Runs controllers of a shaper's rates before links whose own rates change.
 ///
@@ -33,6 +35,7 @@ use sample::{Sample, World, sample};
   makeway-lab autorate
   makeway-lab autorate --runs 20 --json autorate.json
   makeway-lab autorate --case step --case mobile --algorithm makeway
+  makeway-lab autorate --trace ATT-LTE-driving.up ATT-LTE-driving.down --case trace
   makeway-lab autorate --world netns --case step --runs 3")]
 pub struct Autorate {
     /// Replications of each cell.
@@ -41,6 +44,9 @@ pub struct Autorate {
     /// Only this case; may be repeated [default: all].
     #[arg(long, value_name = "NAME")]
     case: Vec<String>,
+    /// One case more, `trace`: a mobile link as Mahimahi records one, a file for each direction.
+    #[arg(long, num_args = 2, value_names = ["UP", "DOWN"])]
+    trace: Vec<PathBuf>,
     /// Only this algorithm; may be repeated [default: all].
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     algorithm: Vec<String>,
@@ -74,7 +80,7 @@ struct Cell {
 
 /// Runs it. Exit status 130 if it was stopped.
 pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
-    let links = links(&args.case)?;
+    let links = links(&args.case, &args.trace)?;
     if args.world == World::Netns {
         makeway_netns::enter_user_namespace()?;
     }
@@ -112,14 +118,21 @@ pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn links(names: &[String]) -> anyhow::Result<Vec<&'static VaryingLink>> {
-    if names.is_empty() {
-        return Ok(LINKS.iter().collect());
+fn links(names: &[String], trace: &[PathBuf]) -> anyhow::Result<Vec<&'static VaryingLink>> {
+    let mut all: Vec<&'static VaryingLink> = LINKS.iter().collect();
+    match trace {
+        [] => {}
+        // It lives as long as the others.
+        [up, down] => all.push(Box::leak(Box::new(traced(up, down)?))),
+        _ => bail!("a link has one trace for each direction: write `--trace UP DOWN` once"),
     }
-    let named = |name: &String| match LINKS.iter().find(|link| link.name == name) {
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let named = |name: &String| match all.iter().copied().find(|link| link.name == name) {
         Some(link) => Ok(link),
         None => {
-            let names: Vec<&str> = LINKS.iter().map(|link| link.name).collect();
+            let names: Vec<&str> = all.iter().map(|link| link.name).collect();
             bail!("there is no case `{name}`: choose {}", names.join(", "))
         }
     };
@@ -337,6 +350,30 @@ mod tests {
         ];
         let lines = verdicts(&cells, 2);
         assert_eq!(lines[1], "- step: sqm-autorate is ahead");
+    }
+
+    #[test]
+    fn a_recorded_link_is_one_case_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let [up, down, json] = ["up", "down", "json"].map(|name| folder.path().join(name));
+        // One opportunity each 2 ms, and each ms: 6 and 12 Mbit/s.
+        std::fs::write(&up, "2\n").unwrap();
+        std::fs::write(&down, "1\n").unwrap();
+        let [up, down, json] = [&up, &down, &json].map(|file| file.to_str().unwrap());
+        let args = ["--trace", up, down, "--runs", "1", "--json", json];
+        let only = ["--case", "trace", "--algorithm", "makeway"];
+        lab(&[&args[..], &only[..]].concat()).unwrap();
+        let text = std::fs::read_to_string(json).unwrap();
+        let cells: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(cells.as_array().unwrap().len(), 1, "{text}");
+        assert_eq!(cells[0]["case"], "trace");
+        // A link that stays is used.
+        let used = cells[0]["used_share"]["mean"].as_f64().unwrap();
+        assert!((0.9..=1.0).contains(&used), "{text}");
+        let files = [PathBuf::from(up), PathBuf::from(down)];
+        assert_eq!(links(&[], &files).unwrap().len(), LINKS.len() + 1);
+        let twice = [&files[..], &files[..]].concat();
+        assert!(links(&[], &twice).is_err());
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `makeway-lab bench`: what our own parts cost, one file per part.
+//! `makeway-lab bench`: costs of the parts, one file per part.
 
 mod attack;
 mod core;

@@ -22,10 +22,10 @@ use serde::Serialize;
 use bottleneck::Bottleneck;
 use call::Call;
 
-/// Downloads over the kernel's TCP through `makeway up`, in real time: how evenly they share, and whether one stands still.
+/// Downloads over the kernel's TCP through `makeway up`, in real time: shares, and downloads that stall.
 ///
 /// Everything is in network namespaces of its own, with packets that wait for a verdict of makeway (`--backend nfqueue`); RTT is
-/// added on the way of the acknowledgements. Each cell takes `--seconds`; do nothing else on the machine.
+/// added on the path of the acknowledgements. Each cell takes `--seconds`; do nothing else on the machine.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway-lab downloads
@@ -65,7 +65,7 @@ pub struct Downloads {
     /// Seconds of each cell.
     #[arg(long, value_name = "S", default_value_t = 15, value_parser = clap::value_parser!(u64).range(2..=3600))]
     seconds: u64,
-    /// A call beside them, whose sender stands still once for so long (0ms: never).
+    /// A call beside them, whose sender stalls once for this time (0ms: never).
     #[arg(long, value_name = "TIME", value_parser = stall)]
     call: Option<units::Duration>,
     /// Prints JSON.

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use makeway::{dccp, recv, send, up, vm};
 
-/// Runs the papers' experiments again, holds the simulator against oracles, and measures what the parts of makeway cost.
+/// Runs the papers' experiments again, compares the simulator with oracles, and measures the cost of the parts of makeway.
 #[derive(Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Lab {

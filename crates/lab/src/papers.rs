@@ -16,18 +16,20 @@ mod sqf;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::ensure;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use makeway::session::write;
+use makeway::session::{stop_on_signals, write};
 use makeway::text;
 
 pub use region::{Region, run as run_region};
 
 use claim::Claim;
 use criteria::Criteria;
+use figures::NOT_MEASURED;
 use page::Section;
 use paper::Paper;
 
@@ -59,7 +61,8 @@ that simulates, its scenario, settings and replication, in OUT/store, a store as
 `--plans` the runs of that world can be made elsewhere, as on a cluster: docs/python.md. `sbpn` also boots a guest with Debian's kernel, in the world sim,
 and asks its DCCP what it got in thirty runs beside two Reno flows and thirty alone, a minute each by the guest's clock,
 kept as in the world netns. With `--all-worlds` each paper runs in all of its worlds, those in simulated time first; in the others,
-which want a quiet machine, runs are short, also with `--full`, and one that fails does not stop the rest.")]
+which want a quiet machine, runs are short, also with `--full`. A paper whose runs fail in a world does not stop the rest:
+it is reported as not measured, with the reason, and the exit status is 1.")]
 pub struct Papers {
     /// Papers by ID [default: all].
     #[arg(value_name = "ID", value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.id)))]
@@ -68,7 +71,7 @@ pub struct Papers {
     /// value), and why.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Keeps the runs here, and writes index.html and for each paper ID.md.
+    /// Keeps the runs here, and writes index.html and for each paper ID.md, ID-netns.md or ID-vm.md.
     #[arg(long, value_name = "DIR", default_value = "out/papers")]
     out: PathBuf,
     /// Makes runs of the papers' own length, and all of their set-ups.
@@ -87,7 +90,7 @@ pub struct Papers {
     /// Where the scenarios run [default: sim].
     #[arg(long, value_enum)]
     world: Option<World>,
-    /// Every world of each paper: sim, and netns and vm where it has them, reported in ID-netns.md and ID-vm.md.
+    /// Every world of each paper: sim, and netns and vm where it has them.
     #[arg(long, conflicts_with_all = ["world", "plans"])]
     all_worlds: bool,
     /// Instead of any run, writes a plan of each cell of the world sim to this folder, ID-KEY.json.
@@ -104,9 +107,45 @@ struct Finished {
     cells: Vec<Cell>,
     results: Results,
     claims: Vec<Claim>,
+    /// Why a part of its runs failed.
+    failed: Option<String>,
 }
 
 impl Finished {
+    /// A paper without runs in a world, since they failed: one statement says why.
+    fn failed(
+        args: &Papers,
+        paper: &'static Paper,
+        world: World,
+        error: &anyhow::Error,
+    ) -> anyhow::Result<Self> {
+        let (id, failed) = (paper.id, format!("{error:#}"));
+        let first = failed.lines().next().unwrap_or_default();
+        let mut claim = Claim {
+            id,
+            criterion: format!("criteria/{id}.toml. As printed: all bars. Ours: all bars."),
+            paper: format!("All of its statements in the world {}.", world.name()),
+            ideal: NOT_MEASURED.into(),
+            why: format!("Its runs failed: {first}"),
+            setup: "none, since runs failed",
+            // Every cell.
+            from: &[""],
+            ..Claim::default()
+        };
+        claim.printed.value = NOT_MEASURED.into();
+        claim.ours.value = NOT_MEASURED.into();
+        Ok(Self {
+            paper,
+            criteria: Criteria::of(id)?,
+            world,
+            full: is_full(args, world),
+            cells: Vec::new(),
+            results: Results::default(),
+            claims: vec![claim],
+            failed: Some(failed),
+        })
+    }
+
     fn section<'a>(&'a self, date: &'a str) -> Section<'a> {
         Section {
             paper: self.paper,
@@ -127,9 +166,29 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
         return write_plans(args, folder);
     }
     let chosen = chosen(args)?;
+    let stop = stop_on_signals()?;
+    Ok(match report(args, &chosen, &stop)? {
+        Some(0) => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+        None => {
+            eprintln!(
+                "stopped; what was finished is kept in {}: the same command goes on from there",
+                args.out.display()
+            );
+            ExitCode::from(130)
+        }
+    })
+}
+
+/// Runs, judges and reports each of `chosen`. How many of them failed; `None`: `stop` was set.
+fn report(
+    args: &Papers,
+    chosen: &[(&'static Paper, World)],
+    stop: &AtomicBool,
+) -> anyhow::Result<Option<usize>> {
     let date = today();
     let began = Instant::now();
-    let (mut finished, mut failed) = (Vec::new(), 0);
+    let mut finished = Vec::new();
     for (number, &(paper, world)) in chosen.iter().enumerate() {
         let name = format!(
             "{} in the world {} ({} of {})",
@@ -139,28 +198,22 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
             chosen.len()
         );
         let since = Instant::now();
-        match finish(args, paper, world, &name) {
-            Ok(Some(one)) => {
-                let section = one.section(&date);
-                let file = report_of(args, paper, world);
-                write(&args.out.join(file), &page::markdown(&section))?;
-                text::say!("{}", page::table(section.claims).trim_end());
-                eprintln!("{name}: {}", lasted(since.elapsed()));
-                finished.push(one);
-            }
-            Ok(None) => {
-                eprintln!(
-                    "stopped; what was finished is kept in {}: the same command goes on from there",
-                    args.out.display()
-                );
-                return Ok(ExitCode::from(130));
-            }
-            Err(error) if args.all_worlds && world != World::Sim => {
-                eprintln!("{name} failed: {error:#}");
-                failed += 1;
-            }
+        let one = match finish(args, paper, world, &name, stop) {
+            Ok(Some(one)) => one,
+            Ok(None) => return Ok(None),
+            Err(_) if stop.load(Ordering::Relaxed) => return Ok(None),
+            Err(error) if args.all_worlds => Finished::failed(args, paper, world, &error)?,
             Err(error) => return Err(error),
+        };
+        if let Some(error) = &one.failed {
+            eprintln!("{name} failed: {error}");
         }
+        let section = one.section(&date);
+        let file = report_of(paper, world);
+        write(&args.out.join(file), &page::markdown(&section))?;
+        text::say!("{}", page::table(section.claims).trim_end());
+        eprintln!("{name}: {}", lasted(since.elapsed()));
+        finished.push(one);
     }
     let sections = finished.iter().map(|one| one.section(&date));
     let sections: Vec<Section<'_>> = sections.collect();
@@ -171,10 +224,13 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
     write(&html, &page::html(&sections))?;
     text::say!("charts and figures: {}", html.display());
     eprintln!("all: {}", lasted(began.elapsed()));
-    Ok(match failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    })
+    let failed = finished.iter().filter(|one| one.failed.is_some());
+    Ok(Some(failed.count()))
+}
+
+/// Whether runs have the paper's own length.
+fn is_full(args: &Papers, world: World) -> bool {
+    args.full && (world == World::Sim || !args.all_worlds)
 }
 
 /// Runs and judges one paper in one world; `name` is for the progress. `None`: a signal stopped it.
@@ -183,10 +239,11 @@ fn finish(
     paper: &'static Paper,
     world: World,
     name: &str,
+    stop: &AtomicBool,
 ) -> anyhow::Result<Option<Finished>> {
     // Before the runs that they judge.
     let criteria = Criteria::of(paper.id)?;
-    let full = args.full && (world == World::Sim || !args.all_worlds);
+    let full = is_full(args, world);
     let mut cells = (paper.cells)(full, world);
     let grid = grid(args, &mut cells);
     let replications = |cell: &Cell| match world {
@@ -199,8 +256,15 @@ fn finish(
         return Ok(None);
     };
     let mut claims = (paper.claims)(&results);
-    if let Some(beside) = paper.beside {
-        beside(&mut claims, &args.out, args.runs)?;
+    let mut failed = None;
+    if let Some(beside) = paper.beside
+        && let Err(error) = beside(&mut claims, &args.out, args.runs)
+    {
+        if !args.all_worlds || stop.load(Ordering::Relaxed) {
+            return Err(error);
+        }
+        // The claims of the finished runs are reported.
+        failed = Some(format!("{error:#}"));
     }
     let claims = criteria.judge(world, claims)?;
     Ok(Some(Finished {
@@ -211,14 +275,15 @@ fn finish(
         cells,
         results,
         claims,
+        failed,
     }))
 }
 
-/// Name of a paper's report.
-fn report_of(args: &Papers, paper: &Paper, world: World) -> String {
-    match args.all_worlds && !paper.is_first(world) {
-        true => format!("{}-{}.md", paper.id, world.name()),
-        false => format!("{}.md", paper.id),
+/// Name of a paper's report, and of its page in docs/reproduction.
+fn report_of(paper: &Paper, world: World) -> String {
+    match paper.is_first(world) {
+        true => format!("{}.md", paper.id),
+        false => format!("{}-{}.md", paper.id, world.name()),
     }
 }
 

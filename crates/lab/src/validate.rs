@@ -25,9 +25,9 @@ use makeway::text;
 
 use oracle::{Bench, Case, Ours, Row, Stopped, Verdict};
 
-/// Holds the simulator against values that were computed or measured independently of it
+/// Compares the simulator with values that were computed or measured independently of it.
 ///
-/// Takes some tens of seconds. Exit status 1 if one of them is missed; docs/validation.md explains those
+/// Takes some tens of seconds. Exit status 1 if a value is missed; docs/validation.md explains the values
 /// that differ.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -40,13 +40,13 @@ pub struct Validate {
     /// Writes the table as JSON: an array of what, source, unit, expected, ours, interval, verdict, why.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only those with this in their line or their source.
+    /// Only values with this text in their row or their source.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Runs the testbed of the SQF paper in namespaces of this machine too, beside simulated time.
     #[arg(long)]
     worlds: bool,
-    /// Prints the experiments behind those that differ, and nothing else.
+    /// Prints the experiments behind values that differ, and nothing else.
     #[arg(long, conflicts_with_all = ["json", "only", "worlds"])]
     experiments: bool,
 }

@@ -84,7 +84,7 @@ pub(crate) fn refusal(egress: &Egress) -> Option<String> {
     } else if egress.tickets.is_some() {
         "a qdisc of Linux writes no tickets: leave `tickets` out"
     } else if !egress.queue.weights.is_empty() && egress.queue.spec.needs().weights {
-        "a qdisc of the kernel knows no weights of users: leave `weights` out"
+        "the qdiscs of this world give users no weights: leave `weights` out"
     } else if egress.rate.is_some() && !is_ours(&egress.queue) {
         return kind(&egress.queue).err();
     } else {

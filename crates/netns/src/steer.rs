@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queues of a running scenario for somebody who looks at them, and sets rates, while it runs.
+//! The queues of a running scenario, for a program that reads them and sets rates.
 
 use makeway_core::units::{Bytes, Duration, Instant, Rate};
 

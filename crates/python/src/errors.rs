@@ -5,6 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use makeway_store::outputs::OutputError;
 use makeway_store::part::words;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -52,6 +53,14 @@ pub fn store(error: makeway_store::StoreError) -> PyErr {
         makeway_store::StoreError::Scenario(error) => scenario(error),
         makeway_store::StoreError::File { path, error } => file(&path, &error),
         other => StoreError::new_err(other.to_string()),
+    }
+}
+
+/// Error of files that are opened together.
+pub fn output(error: OutputError) -> PyErr {
+    match error {
+        OutputError::File { path, error } => file(&path, &error),
+        OutputError::Same { .. } => PyValueError::new_err(error.to_string()),
     }
 }
 

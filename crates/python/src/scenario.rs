@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scenario, and a run of it: in simulated time, or read from the report of the program.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,14 +10,15 @@ use makeway_report::model::{FlowReport, QueueReport, Report};
 use makeway_report::{flent, html, json, table};
 use makeway_scenario::wire::PORTS;
 use makeway_sim::trace::{Recorder, Taps};
-use makeway_sim::{Options, Outcome, Progress, run_in_full, run_traced};
+use makeway_sim::{Options, Outcome, Progress, Session, run_in_full, run_traced};
+use makeway_store::outputs;
 use makeway_store::part::figures;
 use makeway_store::plan::{Axis, Source, digest};
 use makeway_store::table::{Column, Table as Columns};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::{RunError, file, guarded, scenario as refused, store as store_error};
+use crate::errors::{RunError, guarded, output, scenario as refused, store as store_error};
 use crate::signals::Signals;
 use crate::sweep::Plan;
 use crate::table::Table;
@@ -58,16 +58,21 @@ impl Scenario {
             }
             Ok((is_text, taps, path))
         });
-        // No file is overwritten where the link of another one is wrong.
+        // No file is made or emptied where something of another one is wrong.
         let found = found.collect::<PyResult<Vec<_>>>()?;
-        for (is_text, taps, path) in found {
-            let out = File::create(&path).map_err(|error| file(&path, &error))?;
+        guarded(|| {
+            let session = Session::new(Arc::clone(&self.model), Options::default());
+            session.map_err(|error| RunError::new_err(error.to_string()))
+        })?;
+        let paths: Vec<&Path> = found.iter().map(|(_, _, path)| path.as_path()).collect();
+        let files = outputs::open(&paths).map_err(output)?;
+        for ((is_text, taps, path), out) in found.iter().zip(files) {
             let out = Box::new(BufWriter::with_capacity(1 << 18, out));
             let name = path.display().to_string();
-            if is_text {
-                recorder.ns2(model, &taps, name, out);
+            if *is_text {
+                recorder.ns2(model, taps, name, out);
             } else {
-                (recorder.pcapng(model, &taps, name, out))
+                (recorder.pcapng(model, taps, name, out))
                     .map_err(|error| RunError::new_err(error.to_string()))?;
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which moments of a run are measured, the steps of its series, and how far it is.
+//! Measured interval of a run, steps of its series, and progress.
 
 use makeway_core::units::Duration;
 

@@ -11,7 +11,7 @@ use crate::error::{ScenarioError, did_you_mean, list};
 use crate::queue::refused;
 use crate::section::{Section, read as read_item, string, text};
 
-/// A controller by its name, or a rate that stays. Only a scenario has the name `external`: a call of `makeway send` has nobody to set its rate.
+/// A controller by its name, or a fixed rate. Only a scenario has the name `external`: a call of `makeway send` has nobody to set its rate.
 struct Named(Config);
 
 impl FromStr for Named {

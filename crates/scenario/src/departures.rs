@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a datagram source sends what: pure, from the scenario and a seed.
+//! Departures of a datagram source, times and sizes: pure, from the scenario and a seed.
 
 mod application;
 mod jitter;

@@ -73,7 +73,7 @@ const BULK: &[Field] = &[
     Field::new("congestion_control", Values::OneOf(&["cubic", "reno", "bbr", "ledbat", "newreno", "sack", "tahoe"]), "cubic", "congestion control; no `bbr` in the world `sim`, the last four only there"),
     Field::optional("bytes", Values::Size(1, 1 << 53), "unlimited", "size of a task, whose duration is reported"),
     Field::optional("think", TIME, "one task", "mean of the exponential time to the next task on the same connection; needs `bytes`. World `sim`"),
-    Field::optional("every", EVERY, "one task", "tasks begin at multiples of this on the same connection, done or not: an application that writes at a rate of its own; needs `bytes`, in place of `think`. World `sim`"),
+    Field::optional("every", EVERY, "one task", "tasks begin at multiples of this on the same connection, done or not: an application that writes at a rate of its own; needs `bytes`, instead of `think`. World `sim`"),
     Field::optional("tcp", Values::Table(tcp::FIELDS), "`linux`", "model of TCP in the world `sim`; `mss` and `window` can be set in the world `netns` too"),
 ];
 #[rustfmt::skip]

@@ -25,7 +25,7 @@ pub(crate) const FIELDS: &[Field] = &[
         "order of service",
     ),
     Field::optional("when_full", Values::OneOf(&["evict", "refuse"]), "`evict`", "of `sbpn1`, `sbpn2` and `weighted`: a full queue drops the last in order, or refuses the arrival, as Linux's does"),
-    Field::needed("rate", Values::Other("tfrc, ccid2, abrc, scream, gcc, external, a rate that stays like `\"300kbit\"`, or a table (below)"),
+    Field::needed("rate", Values::Other("tfrc, ccid2, abrc, scream, gcc, external, a fixed rate like `\"300kbit\"`, or a table (below)"),
         "\"tfrc\"",
         "rate controller",
     ),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ways through a scenario's network.
+//! Routes through a scenario's network.
 
 use std::collections::VecDeque;
 
 use crate::model::Scenario;
 
-/// A way out of a node.
+/// An egress of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// The port taken, counted as in [`Scenario::ports`].
@@ -35,7 +35,7 @@ impl Graph {
             let first = scenario.first_port(index);
             for (to, &far) in wlan.stations.iter().enumerate() {
                 for (from, &near) in wlan.stations.iter().enumerate() {
-                    // Without an access point AODV sees to it that each has a way to each.
+                    // Without an access point AODV gives each a route to each.
                     let talk = wlan.access_point.is_none_or(|ap| from == ap || to == ap);
                     if from != to && talk {
                         let port = first + from;
@@ -48,7 +48,7 @@ impl Graph {
     }
 
     /// For each node, the first hop towards node `to`: fewest hops, then what comes first in
-    /// the file, links before channels. `None` where there is no way, and at `to` itself.
+    /// the file, links before channels. `None` without a route, and at `to` itself.
     pub fn towards(&self, to: usize) -> Vec<Option<Hop>> {
         // Breadth first from the destination: each node learns the hop that leads back to it.
         let mut hops = vec![None; self.beside.len()];

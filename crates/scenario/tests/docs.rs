@@ -102,6 +102,7 @@ fn disciplines() -> String {
             (needs.reads_tags, "tags"),
             (needs.writes_tags, "writes tags"),
             (needs.link_rate, "link rate"),
+            (needs.framing, "framing"),
         ];
         let needs: Vec<_> = all.iter().filter(|one| one.0).map(|one| one.1).collect();
         let (name, about) = (discipline.name(), discipline.about());

@@ -233,7 +233,7 @@ fn a_trace_has_to_be_of_video_from_a_keyframe_on() {
     assert_eq!(traffic.mean_bps(), Some(600_000.0));
     assert!(
         words.contains(
-            "600.0 kbit/s in a frame each 40ms, 1464B at most at once, from a trace of 2 frames"
+            "600.0 kbit/s in a frame each 40ms, 1464 B at most at once, from a trace of 2 frames"
         ),
         "{words}"
     );

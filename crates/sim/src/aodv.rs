@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ad hoc On-Demand Distance Vector routing (RFC 3561): ways over stations that hear only their neighbours.
+//! Ad hoc On-Demand Distance Vector routing (RFC 3561): routes over stations that hear only their neighbours.
 //!
 //! - [`Message`]: RREQ, RREP, RERR;
 //! - [`Router`]: what one station knows and does.

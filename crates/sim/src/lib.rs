@@ -7,7 +7,7 @@
 //!   sends at a rate, or (`opportune`) at the times of a trace; `flow`: two ends;
 //! - [`trace`]: what happens to packets, as files that other programs read;
 //! - [`tcp`]: senders and receivers of TCP, as state machines;
-//! - [`wlan`]: stations that share a radio; [`aodv`]: ways over them.
+//! - [`wlan`]: stations that share a radio; [`aodv`]: routes over them.
 
 mod agenda;
 pub mod aodv;

@@ -26,7 +26,7 @@ impl Trace for Paused {
 /// A run in simulated time that goes on to where it is told.
 ///
 /// A flow of kind `media` with `rate = "external"` is controlled: its rate is set while the run pauses, and an [`Observation`] has its last
-/// interval as its sender knows it. The same rates at the same times are the same run; a rate that stays gives the flow the figures of a
+/// interval as its sender knows it. The same rates at the same times are the same run; a fixed rate gives the flow the figures of a
 /// plain run with that rate, as far as the reports of the receiver meet no other traffic.
 ///
 /// ```

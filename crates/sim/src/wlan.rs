@@ -2,9 +2,9 @@
 //! A radio channel that several stations share by the distributed coordination function of IEEE
 //! 802.11 (IEEE 802.11-2020 clause 10.3): carrier sense, random backoff, acknowledgements.
 //!
-//! - [`Config`]: times, rates, limits; [`Reach`]: who hears whom;
+//! - [`Config`]: times, rates, limits; [`Reach`]: stations that hear each other;
 //! - `station`: the rules that one station follows;
-//! - [`Medium`]: frames on the air, and who understands them.
+//! - [`Medium`]: frames on the air, and stations that receive them.
 //!
 //! Sans-IO: the owner asks [`Medium::next`], calls [`Medium::advance`], and takes [`Event`]s.
 //!

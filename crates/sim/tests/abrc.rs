@@ -73,7 +73,7 @@ fn several_streams_have_beta_of_the_rate_each() {
 #[test]
 fn the_shortest_time_between_packets_is_that_of_a_lucky_backoff() {
     // (6) with k = 1 / k_T: T_mix = 2 * 1.618 ms, less 1.928 ms for the packet itself, is left for a segment and half an
-    // acknowledgement, 1.928 + 0.28 ms: 1.69 times the download's rate in place of 1.
+    // acknowledgement, 1.928 + 0.28 ms: 1.69 times the download's rate instead of 1.
     let printed =
         format!("k = 1, t_udp = \"shortest\", acks = 0, leaving = \"received\", {PRINTED}");
     let ratio = ratio(&report(&printed, &[]));

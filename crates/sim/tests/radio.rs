@@ -200,8 +200,8 @@ fn stations_talk_to_one_another_through_their_access_point() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// However stations are placed and die: every packet comes once or is counted at the station that gave
-    /// it up, and none goes in a circle.
+    /// However stations are placed and die: every packet comes once or is counted at the station that
+    /// dropped it, and none goes in a circle.
     #[test]
     fn no_packet_circles_and_none_is_lost_that_is_not_counted(
         places in prop::collection::vec((0u32..700, 0u32..700), 3..10),

@@ -7,7 +7,8 @@
 //! - [`part`]: finished runs and their files, which a worker elsewhere can make; [`keeper`]: until they are on the disk;
 //! - [`store`]: a folder of parts, written and scanned so that a crash costs one part at most;
 //! - [`query`]: figures, estimates and differences of a sweep;
-//! - [`table`]: what these are returned as; `file`: the same as Parquet.
+//! - [`table`]: what these are returned as; `file`: the same as Parquet;
+//! - [`outputs`]: files that are opened together, for traces of a run.
 
 #[cfg(test)]
 mod code;
@@ -15,6 +16,7 @@ mod error;
 mod file;
 pub mod keeper;
 pub mod listing;
+pub mod outputs;
 pub mod part;
 pub mod plan;
 pub mod query;

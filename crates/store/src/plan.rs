@@ -2,6 +2,7 @@
 //! A sweep: a scenario, the values that keys of it take, and replications. Its points are all combinations of the values; the first key
 //! changes slowest.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -183,7 +184,7 @@ impl Plan {
     /// Reads and checks the scenario of every point.
     ///
     /// # Errors
-    /// A scenario is refused; or a key is there twice, has no value, or has one twice; or there are too many runs.
+    /// A scenario is refused; or a key is there twice, has no value, or has two that mean the same; or there are too many runs.
     pub fn new(source: Source, axes: Vec<Axis>, replications: u64) -> Result<Self, StoreError> {
         let points = points(&axes, replications)?;
         let title = source.read(&[])?.title;
@@ -202,6 +203,7 @@ impl Plan {
             let scenario = plan.source.read(&plan.settings(point))?;
             plan.digests.push(digest(&scenario));
         }
+        different(&plan.axes, &plan.digests)?;
         Ok(plan)
     }
 
@@ -252,6 +254,7 @@ impl Plan {
                 "this is no plan of a sweep: it has {has} of {points} points"
             )));
         }
+        different(&plan.axes, &plan.digests)?;
         plan.numbered()
     }
 
@@ -285,6 +288,16 @@ impl Plan {
             point: (run / self.replications) as usize,
             replication: self.first + run % self.replications,
         })
+    }
+
+    /// For each point the first one of the same scenario: another one where a value changes nothing, as that of a parameter of another
+    /// discipline. The two share their runs.
+    pub(crate) fn firsts(&self) -> Vec<usize> {
+        let mut known: HashMap<&str, usize> = HashMap::new();
+        let points = self.digests.iter().enumerate();
+        points
+            .map(|(point, digest)| *known.entry(digest).or_insert(point))
+            .collect()
     }
 
     /// Place of each axis's value at a point.
@@ -389,6 +402,32 @@ fn points(axes: &[Axis], replications: u64) -> Result<usize, StoreError> {
         )));
     };
     Ok((runs / replications) as usize)
+}
+
+/// Refuses values of a key that mean the same wherever the others are: `10mbit` and `10000kbit`, or any values of a key that has no effect.
+fn different(axes: &[Axis], digests: &[String]) -> Result<(), StoreError> {
+    for (number, axis) in axes.iter().enumerate() {
+        let (count, later) = (axis.values.len(), &axes[number + 1..]);
+        // Points that follow each other with the same value of this key.
+        let run: usize = later.iter().map(|axis| axis.values.len()).product();
+        let digests_of = |place: usize| {
+            let rounds = digests.chunks(run * count);
+            rounds.flat_map(move |round| &round[place * run..][..run])
+        };
+        let mut places: Vec<usize> = (0..count).collect();
+        places.sort_by(|a, b| digests_of(*a).cmp(digests_of(*b)));
+        let same = |a: &usize, b: &usize| digests_of(*a).eq(digests_of(*b));
+        if let Some(places) = places.chunk_by(same).find(|places| places.len() > 1) {
+            let value = |place: &usize| format!("`{}`", axis.values[*place]);
+            let values: Vec<String> = places.iter().map(value).collect();
+            return Err(StoreError::refused(format!(
+                "`{}` has values that mean the same in this scenario, {}: keep one of them",
+                axis.key,
+                values.join(" and ")
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Digest of a scenario as it was read: its numbers, and the content of the files that it names; not its title, nor where a value was

@@ -48,7 +48,8 @@ impl<'a> Found<'a> {
         plan: &'a Plan,
         values: &[(String, Vec<String>)],
     ) -> Result<Self, StoreError> {
-        let mut wanted: BTreeMap<usize, HashMap<String, usize>> = BTreeMap::new();
+        // By part and key: points may share a run.
+        let mut wanted: BTreeMap<usize, HashMap<String, Vec<usize>>> = BTreeMap::new();
         let (mut runs, mut words) = (Vec::new(), Text::default());
         let points = points(plan, values)?;
         for job in plan.jobs(Shard::ALL).filter(|job| points[job.point]) {
@@ -57,10 +58,8 @@ impl<'a> Found<'a> {
                 continue;
             };
             if entry.fingerprint.is_some() {
-                wanted
-                    .entry(entry.part)
-                    .or_default()
-                    .insert(key, runs.len());
+                let keys = wanted.entry(entry.part).or_default();
+                keys.entry(key).or_default().push(runs.len());
                 runs.push(Run {
                     job,
                     figures: Vec::new(),
@@ -77,11 +76,8 @@ impl<'a> Found<'a> {
             let Some(Column::Real(values)) = figures.column("value") else {
                 return Err(StoreError::Table("no number `value`".into()));
             };
-            let runs_of: Vec<Option<usize>> = key
-                .words()
-                .iter()
-                .map(|key| keys.get(key).copied())
-                .collect();
+            let runs_of = |key: &String| keys.get(key).map(Vec::as_slice).unwrap_or_default();
+            let runs_of: Vec<&[usize]> = key.words().iter().map(runs_of).collect();
             let mut number = |text: &Text| {
                 text.words()
                     .iter()
@@ -92,15 +88,15 @@ impl<'a> Found<'a> {
             let nameless = |row| StoreError::Table(format!("row {row} of figures has no name"));
             for (row, value) in values.iter().enumerate() {
                 let place = |ids: &[u32]| ids.get(row).map(|id| *id as usize);
-                let (run, of, figure) = (|| {
-                    let run = runs_of.get(place(key.ids())?)?;
+                let (runs_of, of, figure) = (|| {
+                    let runs_of = runs_of.get(place(key.ids())?)?;
                     let (of, figure) = (place(of.ids())?, place(figure.ids())?);
-                    Some((*run, *ofs.get(of)?, *names.get(figure)?))
+                    Some((*runs_of, *ofs.get(of)?, *names.get(figure)?))
                 })()
                 .ok_or_else(|| nameless(row))?;
-                // Others are of another sweep.
-                if let Some(run) = run {
-                    runs[run].figures.push(((of, figure), *value));
+                // None of this sweep, if it is of another.
+                for run in runs_of {
+                    runs[*run].figures.push(((of, figure), *value));
                 }
             }
         }

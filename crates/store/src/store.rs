@@ -331,15 +331,18 @@ impl Store {
         }
     }
 
-    /// Runs of `plan` that are not in the store, or of which less is kept than the plan says. Those that failed count as missing if `again`.
+    /// Runs of `plan` that are not in the store, or of which less is kept than the plan says; of points that share their runs, those of the
+    /// first. Those that failed count as missing if `again`.
     pub fn missing(&self, plan: &Plan, shard: Shard, again: bool) -> Vec<Job> {
+        let firsts = plan.firsts();
         let jobs = plan.jobs(shard);
         let done = |job: &Job| match self.index.get(&plan.key(*job)) {
             Some(entry) if entry.fingerprint.is_some() => entry.detail >= plan.detail,
             Some(_) => !again,
             None => false,
         };
-        jobs.filter(|job| !done(job)).collect()
+        jobs.filter(|job| firsts[job.point] == job.point && !done(job))
+            .collect()
     }
 
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {

@@ -46,7 +46,7 @@ impl Default for How {
 pub struct Summary {
     /// Runs of the sweep, or of its shard.
     pub runs: u64,
-    /// Runs that were in the store before.
+    /// Runs that were in the store before, or that an earlier point has too.
     pub kept: u64,
     /// Made now, failed ones included.
     pub made: u64,

@@ -307,3 +307,14 @@ fn each_test_that_the_page_of_bugs_names_is_in_its_file() {
         assert!(tests > 0, "{row}");
     }
 }
+
+#[test]
+fn figures_of_runs_are_written_into_their_pages_by_a_script() {
+    for option in ["--self-test", "--check"] {
+        let mut renew = Command::new(root().join("scripts/renew"));
+        let told = renew.arg(option).output().unwrap();
+        let said = [&told.stdout[..], &told.stderr[..]].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(told.status.success(), "{option}: {said}");
+    }
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! DCCP (RFC 4340) in user space, with CCID 2 (RFC 4341) and CCID 3 (RFC 4342).
 //!
-//! Bytes come in and go out, time is an argument: who owns a socket or an interface drives a [`Connection`]. [`driver`] is a loop
+//! Bytes come in and go out, time is an argument: the owner of a socket or an interface drives a [`Connection`]. [`driver`] is a loop
 //! that does, over IP by an interface of its own ([`tun`]) or over UDP ([`udp`]).
 
 pub mod ack_vector;

@@ -81,10 +81,11 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
         args.traces.is_empty() || args.world == [World::Sim],
         "`--pcap` and `--trace` need the world sim: add `--world sim` (in the world netns, run tcpdump on its interfaces)"
     );
+    let traces = args.traces.find(&scenario)?;
     if let Some(folder) = &args.out {
         session::make_folder(folder)?;
     }
-    let mut recorder = args.traces.open(&scenario)?;
+    let mut recorder = traces.open(&scenario)?;
     // The world that enters a user namespace comes first: it may only do so before any thread.
     let mut worlds = args.world.clone();
     worlds.sort();

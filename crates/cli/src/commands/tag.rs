@@ -40,7 +40,7 @@ pub struct Tag {
     /// Tickets per second, 1 to 1000000: for each source (N), for all packets of a host (ADDRESS=N), for all
     /// of a port (PORT=N). May be repeated; addresses come before ports, ports before N. Packets without a match
     /// carry no tickets.
-    #[arg(long, value_name = "[WHO=]N", value_parser = grant, required_unless_present = "strip")]
+    #[arg(long, value_name = "[ADDRESS=|PORT=]N", value_parser = grant, required_unless_present = "strip")]
     tickets: Vec<Grant>,
     /// Source key of `--tickets N`: 5-tuple, src-port, src-host, dst-host, host-pair.
     #[arg(long, value_name = "IDENTITY", default_value = "5-tuple")]

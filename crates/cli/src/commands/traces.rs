@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces of the world `sim`: the files that `makeway run` is asked for.
 
-use std::fs::File;
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Args;
 use makeway_scenario::Scenario;
 use makeway_scenario::wire::PORTS;
 use makeway_sim::trace::{Recorder, Taps};
+use makeway_sim::{Options, Session};
+use makeway_store::outputs;
 
 #[derive(Args)]
 pub struct Traces {
@@ -29,21 +31,20 @@ impl Traces {
         self.pcap.is_empty() && self.trace.is_empty()
     }
 
-    /// Opens the files.
+    /// The traces of a run of `scenario`, checked; no file is touched.
     ///
     /// # Errors
-    /// A link is not in the scenario, or a file cannot be written.
-    pub fn open(&self, scenario: &Scenario) -> anyhow::Result<Option<Recorder>> {
+    /// A link is not in the scenario, or the world sim refuses the scenario.
+    pub fn find(&self, scenario: &Scenario) -> anyhow::Result<Wanted<'_>> {
+        let mut wanted = Wanted::default();
         if self.is_empty() {
-            return Ok(None);
+            return Ok(wanted);
         }
         ensure!(
             self.pcap.is_empty() || scenario.flows.len() <= PORTS,
             "a capture distinguishes at most {PORTS} flows by their ports: this scenario has {} flows",
             scenario.flows.len()
         );
-        let mut recorder = Recorder::new(scenario);
-        let mut files: Vec<PathBuf> = Vec::new();
         for text in &self.pcap {
             let (place, file) = text
                 .split_once('=')
@@ -52,33 +53,50 @@ impl Traces {
                     format!("--pcap {text}: write a link and a file, like `line=line.pcapng`")
                 })?;
             let taps = Taps::find(scenario, place).with_context(|| format!("--pcap {text}"))?;
-            let out = create(Path::new(file), &mut files)?;
-            recorder.pcapng(scenario, &taps, file, Box::new(out))?;
+            wanted.pcap.push((taps, file));
         }
         for text in &self.trace {
-            let (taps, file) = match text.split_once('=') {
+            wanted.text.push(match text.split_once('=') {
                 Some((place, file)) => (
                     Taps::find(scenario, place).with_context(|| format!("--trace {text}"))?,
                     file,
                 ),
                 None => (Taps::everywhere(scenario), text.as_str()),
-            };
-            let out = create(Path::new(file), &mut files)?;
-            recorder.ns2(scenario, &taps, file, Box::new(out));
+            });
         }
-        Ok(Some(recorder))
+        // A scenario that the world sim refuses costs no older trace.
+        Session::new(Arc::new(scenario.clone()), Options::default())?;
+        Ok(wanted)
     }
 }
 
-/// A file for one trace.
-fn create(path: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<BufWriter<File>> {
-    if files.iter().any(|other| other == path) {
-        bail!(
-            "two traces would write {}: name a separate file for each",
-            path.display()
-        );
+/// Places, and the files of their packets.
+#[derive(Default)]
+pub struct Wanted<'a> {
+    pcap: Vec<(Taps, &'a str)>,
+    text: Vec<(Taps, &'a str)>,
+}
+
+impl Wanted<'_> {
+    /// Opens the files: all or none.
+    ///
+    /// # Errors
+    /// A file cannot be written, or is there twice.
+    pub fn open(&self, scenario: &Scenario) -> anyhow::Result<Option<Recorder>> {
+        let all = self.pcap.iter().chain(&self.text);
+        let paths: Vec<&Path> = all.map(|(_, file)| Path::new(*file)).collect();
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        let files = outputs::open(&paths)?.into_iter();
+        let mut files = files.map(|file| Box::new(BufWriter::with_capacity(1 << 18, file)));
+        let mut recorder = Recorder::new(scenario);
+        for ((taps, name), file) in self.pcap.iter().zip(&mut files) {
+            recorder.pcapng(scenario, taps, *name, file)?;
+        }
+        for ((taps, name), file) in self.text.iter().zip(&mut files) {
+            recorder.ns2(scenario, taps, *name, file);
+        }
+        Ok(Some(recorder))
     }
-    files.push(path.to_owned());
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(BufWriter::with_capacity(1 << 18, file))
 }

@@ -75,8 +75,7 @@ pub struct Up {
     /// User key, for a discipline with users [default: src-host for egress, dst-host for ingress].
     #[arg(long, value_name = "IDENTITY")]
     users: Option<Identity>,
-    /// Share of a user of makeway, hier or csfq, level of one of prio, 1 to 65536; 1 by default. May be repeated.
-    #[arg(long, value_name = "ADDRESS=N", value_parser = weight)]
+    #[arg(long, value_name = "ADDRESS=N", value_parser = weight, help = weights())]
     weight: Vec<(IpAddr, u32)>,
     /// Queue limit: '100 packets', '150kB', or both by repeating it [default: 200 ms of packets
     /// of 1500 B, but at least 50 and at most 200, and no less than 10 ms].
@@ -204,12 +203,9 @@ fn config(args: &Up) -> anyhow::Result<UpConfig> {
         backend => backend,
     };
     if !args.weight.is_empty() && !needs.weights {
-        let weighted = Discipline::ALL.into_iter();
-        let weighted = weighted.filter(|one| one.spec().needs().weights);
-        let names: Vec<_> = weighted.map(Discipline::name).collect();
         bail!(
             "--weight needs a discipline with weighted users, and {discipline} has none: use --discipline {}",
-            names.join(" or ")
+            weighted().join(" or ")
         );
     }
     let tags = args.domain.config()?;
@@ -323,6 +319,21 @@ fn spec(args: &Up) -> anyhow::Result<Spec> {
     }
     spec.check()?;
     Ok(spec)
+}
+
+/// Names of the disciplines with weighted users.
+fn weighted() -> Vec<&'static str> {
+    let all = Discipline::ALL.into_iter();
+    let weighted = all.filter(|one| one.spec().needs().weights);
+    weighted.map(Discipline::name).collect()
+}
+
+/// For `--help`.
+fn weights() -> String {
+    format!(
+        "Share of a user of {} (of prio: its level), 1 to 65536; 1 by default. May be repeated",
+        weighted().join(", ")
+    )
 }
 
 /// For `--help`: each discipline in its own words.
@@ -494,6 +505,46 @@ mod tests {
             );
             assert_eq!(parse(&file, "makeway.toml").is_ok(), fits, "{text}");
         }
+    }
+
+    #[cfg(feature = "bpf")]
+    #[test]
+    fn a_file_may_ask_of_bpf_qdiscs_for_the_parameters_that_their_programs_have() {
+        use makeway_gateway::bpf::Plan;
+        use makeway_scenario::service::{IN_THE_KERNEL, parse};
+
+        let values = [
+            "true", "false", "head", "tail", "bytes", "2", "7", "0.02", "3ms", "777B",
+        ];
+        let (mut accepted, mut refused) = (0, 0);
+        for discipline in IN_THE_KERNEL {
+            let default = discipline.spec();
+            let mut keys = Vec::new();
+            let mut fields = default.clone();
+            fields.fields(&mut |key, _, _| keys.push(key.to_owned()));
+            for key in keys {
+                let changes = |text: &&str| {
+                    let mut spec = default.clone();
+                    spec.set(&key, text).is_ok() && spec != default && spec.check().is_ok()
+                };
+                // A parameter that needs another one has no such value.
+                let Some(text) = values.into_iter().find(changes) else {
+                    continue;
+                };
+                let config = asked(&format!("--discipline {discipline} --param {key}={text}"));
+                let (direction, config) = config.unwrap().directions.remove(0);
+                let takes = Plan::of(Backend::Bpf, direction, &config).is_ok();
+                let parameters = format!("parameters = {{ \"{key}\" = \"{text}\" }}");
+                let discipline = format!("discipline = \"{discipline}\"");
+                let file = format!(
+                    "[interface.wan0]\nupload = \"20mbit\"\nbackend = \"bpf\"\n{discipline}\n{parameters}\n"
+                );
+                assert_eq!(parse(&file, "makeway.toml").is_ok(), takes, "{file}");
+                accepted += u32::from(takes);
+                refused += u32::from(!takes);
+            }
+        }
+        assert!(accepted > 10 && refused > 2, "{accepted} and {refused}");
     }
 
     #[test]

@@ -456,7 +456,7 @@ fn what_cannot_be_is_refused_with_a_sentence_and_changes_nothing() {
         ("watch near", "no makeway runs on near"),
         ("watch wan7", "choose lo or near"),
         ("down wan7", "choose lo or near"),
-        ("tag near", "--tickets <[WHO=]N>"),
+        ("tag near", "--tickets <[ADDRESS=|PORT=]N>"),
         ("tag near --tickets 0", "1 to 1000000 tickets per second"),
         ("tag near --tickets host=5", "192.168.1.7=500 or 443=500"),
         ("tag near --tickets 5 --tickets 6", "keep one of them"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Application Satisfaction Index: does who sends little wait little?
+//! The Application Satisfaction Index: do applications that send little wait little?
 //!
 //! Source: Mamatas, Tsaoussidis, "Differentiating Services with Non-Congestive Queuing (NCQ)", section 5.2.2.
 //!

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a call sounds: the E-model of ITU-T G.107, with its transport-level form.
+//! Quality of a call: the E-model of ITU-T G.107, with its transport-level form.
 
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;

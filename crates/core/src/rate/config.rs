@@ -25,9 +25,9 @@ macro_rules! controllers {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Config {
-            /// A rate that stays, in payload; of zero nothing is sent.
+            /// A fixed rate of payload; at 0 nothing is sent.
             Fixed(Rate),
-            /// Estimates of the application's, by [`AnyController::set_estimate`]; first this rate, in payload.
+            /// Estimates of the application, by [`AnyController::set_estimate`]; first this rate of payload.
             External(Rate),
             $($(#[$about])* $variant($params),)*
         }
@@ -57,7 +57,7 @@ macro_rules! controllers {
                 match self {
                     Self::Fixed(_) => {}
                     Self::External(first) => {
-                        let about = "rate until the first one from outside; of 0bit nothing is sent";
+                        let about = "rate until the first estimate; at 0bit nothing is sent";
                         let rates = Rate::default()..=Rate::from_bps(1_000_000_000_000);
                         visit("first", about, &mut Ranged(first, rates));
                     }
@@ -75,7 +75,7 @@ macro_rules! controllers {
                 self
             }
 
-            /// The same with what is known of the path. A rate that stays stays.
+            /// The same with what is known of the path; a fixed rate is unchanged.
             #[must_use]
             pub fn with_start(mut self, start: Start) -> Self {
                 match &mut self {
@@ -100,9 +100,9 @@ macro_rules! controllers {
         #[allow(clippy::large_enum_variant, reason = "one per sender")]
         #[non_exhaustive]
         pub enum AnyController {
-            /// A rate that stays.
+            /// A fixed rate.
             Fixed(Fixed),
-            /// Estimates of the application's.
+            /// Estimates of the application.
             External(External),
             $($(#[$about])* $variant($variant),)*
         }
@@ -139,7 +139,7 @@ impl Config {
     pub const EXTERNAL: &'static str = "external";
     /// Rate of [`Config::External`] until the first estimate, where none is given; that of GCC.
     pub const FIRST: Rate = Rate::from_bps(300_000);
-    /// The least rate that stays: one packet in some seconds.
+    /// The least fixed rate: one packet in some seconds.
     pub const LEAST: Rate = Rate::from_bps(1000);
 
     /// Changes the parameter `key` to `text`.
@@ -181,7 +181,7 @@ pub struct ParseConfigError(String);
 
 impl FromStr for Config {
     type Err = ParseConfigError;
-    /// Reads a controller's name, with its default parameters, or a rate that stays.
+    /// Reads a controller's name, with its default parameters, or a fixed rate.
     fn from_str(text: &str) -> Result<Self, ParseConfigError> {
         if let Some(named) = Self::named(text) {
             return Ok(named);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Anyone's estimate: an application, a library of its own or another transport says the rate, and this paces.
+//! Rate estimates from outside: an application, its library or another transport gives the rate, and this paces.
 //!
-//! [`External::set`] takes an estimate at any time; feedback is not looked at, so a receiver needs to send none. Where estimates come late
-//! or end, the last one stays: only who makes them knows what silence says.
+//! [`External::set`] takes an estimate at any time; feedback is ignored, so a receiver needs to send none. Where estimates come late
+//! or end, the last one holds: only their source knows what silence means.
 
 use super::{Feedback, FeedbackError, RateController};
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -10,7 +10,7 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 /// Granularity of timers: a packet that left late is made up for, by this at most.
 const LATENESS: Duration = Duration::from_millis(1);
 
-/// Sends at the rate that it was told last, evenly; of zero, nothing.
+/// Sends evenly at the rate of the last estimate; at 0, nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct External {
     rate: Rate,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a link takes for a packet, from the times between packets that came.
+//! Transmission time of a packet on a link, from the times between arrivals.
 //!
 //! Packets in succession on a busy link come as far apart as it takes for one: the least time that many have. A link that is a
 //! program wakes late and then lets go of two at once; few times are as short as that.

@@ -60,7 +60,7 @@ pub(super) struct Cobalt {
 }
 
 impl Cobalt {
-    /// The buffer was full, and this queue gave a packet up.
+    /// The buffer was full, and a packet of this queue was dropped.
     pub fn overflow(&mut self, now: Instant, law: &Law) {
         if now > self.blue_due {
             self.p_drop = self.p_drop.saturating_add(P_INC);

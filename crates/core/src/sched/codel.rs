@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Controlled delay: a drop-tail FIFO that gives packets up at the head once none has left within a
+//! Controlled delay: a drop-tail FIFO that drops packets at the head once none has left within a
 //! target time for a whole interval, more and more often until one does.
 //!
 //! Source: K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management",

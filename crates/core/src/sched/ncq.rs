@@ -110,6 +110,7 @@ impl Describe for NcqParams {
     fn needs(&self) -> Needs {
         Needs {
             control: true,
+            framing: true,
             reorders: !self.keep_order,
             ..Needs::default()
         }

@@ -6,9 +6,9 @@
 //!
 //! | structure | per packet | used by |
 //! | --- | --- | --- |
-//! | [`Buckets`] | O(1) | `sqf`, `fq`, `pfq`, `fq-codel`, `cake` |
+//! | [`Buckets`] | O(1) | `sqf`, `fq`, `pfq`, `fq-codel`, `cake`, `makeway` |
 //! | [`Tree`] | O(log n) | `hier` (a small set for each user), [`Buckets`] beyond its window |
-//! | [`Heaps`] | O(log n) | nobody: the published baseline of `makeway-lab bench core` |
+//! | [`Heaps`] | O(log n) | no discipline: the published baseline of `makeway-lab bench core` |
 //!
 //! Ties: of equal backlogs, the one that has stood at that value for longest comes first, both as the
 //! shortest and as the longest.

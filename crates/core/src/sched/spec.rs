@@ -53,6 +53,7 @@ pub(super) trait Describe: Default {
 
 /// Needs of a discipline: facts about packets, and its changes to them. A world that lacks one of them refuses the discipline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Needs {
     /// Asks for the user of a packet.
     pub users: bool,
@@ -68,6 +69,8 @@ pub struct Needs {
     pub reorders: bool,
     /// Needs the rate of its link, by which it drops.
     pub link_rate: bool,
+    /// Needs the framing of its link, by which it tells the length of an IP packet from that on the wire.
+    pub framing: bool,
     /// A full buffer drops from the flow with the longest queue; of those that share between users, of the user that holds the most.
     pub drops_longest: bool,
 }
@@ -470,6 +473,29 @@ mod tests {
             let dropped = drops.drain().next().map(|(pkt, _)| pkt.flow);
             let longest = spec.needs().drops_longest;
             assert_eq!(dropped, Some(FlowId((!longest).into())), "{discipline}");
+        }
+    }
+
+    #[test]
+    fn the_framing_of_the_link_changes_the_order_of_a_discipline_that_says_so() {
+        // Four long packets, then one of 140 B on the wire: of 102 B as an IP packet where the link adds 38 B.
+        let order = |discipline: Discipline, overhead| {
+            let mut env = Env::new(limits(20, 75_000));
+            env.rate = Some(Rate::from_bps(10_000_000));
+            env.framing.overhead = overhead;
+            let mut scheduler = build(&discipline.spec(), &env).unwrap();
+            let mut drops = Drops::default();
+            for n in 0..5 {
+                let short = n == 4;
+                let len = if short { 140 } else { 1500 };
+                scheduler.enqueue(Instant::ZERO, packet(n, short.into(), len), &mut drops);
+            }
+            let sent = std::iter::from_fn(|| scheduler.dequeue(Instant::ZERO, &mut drops));
+            sent.map(|pkt| pkt.handle.0).collect::<Vec<_>>()
+        };
+        for discipline in Discipline::ALL {
+            let changes = order(discipline, 0) != order(discipline, 38);
+            assert_eq!(changes, discipline.spec().needs().framing, "{discipline}");
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a discipline that judges flows by their behaviour regards one of them, for its owner to read.
+//! Class of a flow under a discipline that judges flows by their behaviour, for its owner to read.
 
 use alloc::string::String;
 use core::fmt;

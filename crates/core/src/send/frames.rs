@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which frames lost a part, and where the parts of the others wait.
+//! Frames that lost a part, and slots of the parts of the others.
 
 use super::queue::{NIL, Slot};
 use super::{Datagram, Outcome};

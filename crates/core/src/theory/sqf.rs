@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When SQF stops to prefer a stream: the closed forms of Bonald, Muscariello, Ostallo,
+//! The point at which a stream loses its priority under SQF: the closed forms of Bonald, Muscariello, Ostallo,
 //! "Self-Prioritization of Audio and Video Traffic", ICC 2011, section IV.
 //!
 //! | paper | here |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Currencies: what a link does to the tags of the packets that it carries (sections 2.5, 2.8).
+//! Currencies: changes by a link to the tags of the packets that it carries (sections 2.5, 2.8).
 
 use super::{Codec, Due, TicketRate, Tsw, scale};
 use crate::packet::Tag;

@@ -66,12 +66,6 @@ impl Tsw {
     pub fn window(&self) -> Duration {
         self.window
     }
-
-    /// The estimate, per second, for reports.
-    pub fn per_second_f64(&self) -> f64 {
-        let steps = (1u64 << Self::BITS) as f64;
-        self.in_window as f64 / steps / self.window.as_secs_f64()
-    }
 }
 
 #[cfg(test)]
@@ -92,10 +86,9 @@ mod tests {
             tsw.count(at(10 * n), 1000);
         }
         let expected = 100_000.0 * (1.0 - 4.5513e-5);
-        assert!(
-            (tsw.per_second_f64() / expected - 1.0).abs() < 1e-7,
-            "{tsw:?}"
-        );
+        let in_window = tsw.in_window() as f64 / (1u64 << Tsw::BITS) as f64;
+        let per_second = in_window / tsw.window().as_secs_f64();
+        assert!((per_second / expected - 1.0).abs() < 1e-7, "{tsw:?}");
     }
 
     #[test]

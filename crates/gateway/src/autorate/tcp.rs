@@ -28,7 +28,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 const LEARNT: Duration = Duration::from_millis(1000);
 /// An answer after a pause is when the peer had something to say.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A connection without an answer for so long gives its place up.
+/// A connection without an answer for this long is forgotten.
 const SILENT: Duration = Duration::from_secs(5);
 /// Delays of one direction begin here, since clocks differ by any constant: a connection of a day drifts by seconds.
 const BASE_NS: i64 = 3_600_000_000_000;

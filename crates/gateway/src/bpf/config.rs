@@ -84,6 +84,7 @@ impl Config {
         if datapath.tags.writes() {
             return Err(BpfError::Option("writing tags on packets".into()));
         }
+        Params::of(&datapath.spec, &datapath.env())?;
         let weights = match datapath.spec.needs().weights {
             true => datapath.weights.clone(),
             false => Vec::new(),

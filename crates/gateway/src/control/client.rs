@@ -196,6 +196,11 @@ fn place_in_the_kernel(interface: &str) -> Result<Option<Place>, PlaceError> {
     Ok(places.find(|place| place.namespace == namespace && place.interface == interface))
 }
 
+/// Whether the kernel shapes `interface` of this network namespace, and so goes on if its instance is killed.
+pub fn is_in_the_kernel(interface: &str) -> bool {
+    place_in_the_kernel(interface).is_ok_and(|place| place.is_some())
+}
+
 /// Counters of the instance of `interface` in this network namespace.
 ///
 /// # Errors
@@ -311,6 +316,13 @@ fn ask(interface: &str, request: &Request) -> Result<Answer, AskError> {
 }
 
 fn ask_at(place: &Place, request: &Request) -> Result<Answer, AskError> {
+    if let Request::Set(settings) = request
+        && settings.version() > 1
+        && let Answer::Status(running) = ask_at(place, &Request::Status)?
+        && running.version < settings.version()
+    {
+        return Err(AskError::Refused(OTHER_VERSION.into()));
+    }
     let interface = place.interface.clone();
     let silent = |source| AskError::Silent {
         interface: place.interface.clone(),
@@ -475,6 +487,60 @@ mod tests {
             rustix::net::shutdown(listener, Shutdown::Both).unwrap();
             answer
         })
+    }
+
+    /// The answer of an instance of this version, which refuses nothing, and all that it was asked.
+    fn asked_of_version(
+        version: u32,
+        request: &Request,
+    ) -> (Result<Answer, AskError>, Vec<Request>) {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path());
+        let listener = UnixListener::bind(place.socket()).unwrap();
+        thread::scope(|scope| {
+            let instance = scope.spawn(|| {
+                let mut asked = Vec::new();
+                while let Ok((mut stream, _)) = listener.accept() {
+                    let mut line = String::new();
+                    BufReader::new(&stream).read_line(&mut line).unwrap();
+                    asked.push(serde_json::from_str(&line).unwrap());
+                    let answer = Answer::Status(Status {
+                        version,
+                        ..Status::default()
+                    });
+                    serde_json::to_writer(&stream, &answer).unwrap();
+                    stream.write_all(b"\n").unwrap();
+                }
+                asked
+            });
+            let answer = ask_at(&place, request);
+            rustix::net::shutdown(&listener, Shutdown::Both).unwrap();
+            (answer, instance.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn an_older_instance_is_not_asked_for_settings_that_it_would_leave_out() {
+        let rate = Settings {
+            rate_bps: Some(5_000_000),
+            ..Settings::default()
+        };
+        let framed = Settings {
+            overhead: Some(18),
+            ..rate.clone()
+        };
+        for (version, settings, is_set) in [
+            (1, rate, true),
+            (1, framed.clone(), false),
+            (2, framed, true),
+        ] {
+            let request = Request::Set(settings);
+            let (answer, asked) = asked_of_version(version, &request);
+            assert_eq!(asked.contains(&request), is_set, "{asked:?}");
+            let error = answer.err().map(|error| error.to_string());
+            let error = error.unwrap_or_default();
+            assert_eq!(error.contains("of another version"), !is_set, "{error}");
+        }
     }
 
     #[test]

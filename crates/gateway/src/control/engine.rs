@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holder of the packets of an instance: datapaths of this process, or the kernel.
 
-use makeway_core::sched::{Discipline, Spec};
+use makeway_core::sched::Discipline;
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
 
@@ -286,8 +286,7 @@ impl Running {
     /// Settings that were checked.
     fn change(&mut self, new: DatapathConfig, tickets: Option<TicketRate>) -> Result<(), String> {
         let now = &self.config;
-        // Its packets are short by their bytes on the wire.
-        let reframed = now.framing != new.framing && matches!(new.spec, Spec::Ncq(_));
+        let reframed = now.framing != new.framing && new.spec.needs().framing;
         let change = Change {
             rate: (now.rate != new.rate).then_some(new.rate),
             spec: (reframed || now.spec != new.spec).then(|| new.spec.clone()),

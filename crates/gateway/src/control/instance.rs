@@ -181,7 +181,7 @@ impl Instance {
         )
     }
 
-    /// Gives the interface up and leaves it as it is, for the kernel to go on; whether it can.
+    /// Leaves the interface as it is, for the kernel to go on; false if its packets wait in this process.
     pub fn detach(self) -> bool {
         matches!(self.engine, Engine::Kernel(_))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A loop that accepts every packet: what the packet queue costs with no scheduling at all.
+//! A loop that accepts every packet: cost of the packet queue without scheduling.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -438,7 +438,7 @@ impl Verdicts {
         self.push(id, Verdict::Accept);
     }
 
-    /// Gives the packet up.
+    /// Drops the packet.
     pub fn drop(&mut self, id: u32) {
         self.push(id, Verdict::Drop);
     }

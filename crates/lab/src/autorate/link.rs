@@ -39,6 +39,8 @@ pub enum Course {
     Flap(f64, [f64; 2]),
     /// A radio link's: the logarithm is a random walk that returns to its mean, in steps of 200 ms.
     Mobile,
+    /// Rates of a recorded link, from each of these seconds on.
+    Traced(&'static [(f64, f64, f64)]),
 }
 
 /// Departures of probes from a plain path.
@@ -130,7 +132,7 @@ impl VaryingLink {
         let mut all = vec![(0.0, [1.0; 2])];
         match self.rates {
             Course::Constant => {}
-            Course::Steps(steps) => {
+            Course::Steps(steps) | Course::Traced(steps) => {
                 all.extend(steps.iter().map(|(at, up, down)| (*at, [*up, *down])));
             }
             Course::Ramp(points) => {

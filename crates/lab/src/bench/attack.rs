@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `makeway-lab bench attack`: what a call and a bulk transfer keep beside a flood that is spread over many flows.
+//! `makeway-lab bench attack`: packets that a call and a bulk transfer keep beside a flood that is spread over many flows.
 //!
 //! Three hosts behind 10 Mbit/s: one has a call, one a bulk transfer, and one is sent a flood of 12 Mbit/s. The world `sim` drives core's
 //! disciplines in virtual time; `native` gives the same packets at the same times to the C of `bpf/`, compiled for this machine's processor.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `makeway-lab bench datapath`: what the datapath costs, on a veth pair in namespaces of its own.
+//! `makeway-lab bench datapath`: cost of the datapath, on a veth pair in namespaces of its own.
 
 mod link;
 mod traffic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `makeway-lab bench send`: what a datagram costs a sender, and how evenly it leaves.
+//! `makeway-lab bench send`: cost of a datagram to a sender, and pacing error.
 
 mod paced;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a statement fared.
+//! Verdict of a statement.
 
 use serde::Serialize;
 

@@ -18,6 +18,7 @@ use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::claim::Claim;
+use super::figures::downloads;
 use super::paper::Paper;
 use crate::experiment::{Results, World};
 
@@ -48,12 +49,6 @@ fn claims(r: &Results) -> Vec<Claim> {
 /// The stream's payload in Mbit/s; of several the sum.
 fn stream(report: &Report) -> f64 {
     group(report, "stream").goodput_bps / 1e6
-}
-
-/// The downloads' payload in Mbit/s.
-fn downloads(report: &Report) -> f64 {
-    let bulk = report.flows.iter().filter(|flow| flow.kind == "bulk");
-    bulk.map(|flow| flow.goodput_bps).sum::<f64>() / 1e6
 }
 
 /// lambda_UDP / lambda_TCP.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A statement of a paper, and what became of it here.
+//! A statement of a paper, and its result here.
 
 use makeway_report::chart::Chart;
 use makeway_report::estimate::Estimate;

@@ -86,6 +86,12 @@ pub fn row(figures: &[(u32, Estimate)], shown: impl Fn(&Estimate) -> String) -> 
         .join(", ")
 }
 
+/// Goodput of all downloads in Mbit/s.
+pub fn downloads(report: &Report) -> f64 {
+    let bulk = report.flows.iter().filter(|flow| flow.kind == "bulk");
+    bulk.map(|flow| flow.goodput_bps).sum::<f64>() / 1e6
+}
+
 /// Stands for a figure that was not measured.
 pub const NOT_MEASURED: &str = Verdict::NotMeasured.name();
 

@@ -157,6 +157,9 @@ impl Section<'_> {
     /// Lateness of the machine in the runs, or their number where time is simulated.
     fn calm(&self) -> String {
         let all = || self.results.runs();
+        if all().next().is_none() {
+            return "No run is finished.".into();
+        }
         if self.world == World::Sim {
             let least = all().map(<[_]>::len).min().unwrap_or(0);
             let most = all().map(<[_]>::len).max().unwrap_or(0);
@@ -258,12 +261,12 @@ pub fn json(sections: &[Section<'_>]) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&entries.collect::<Vec<_>>())? + "\n")
 }
 
-/// `docs/reproduction/ID.md`.
+/// A report, as in docs/reproduction.
 pub fn markdown(section: &Section<'_>) -> String {
     let paper = section.paper;
     let mut out = format!(
         "# {}\n\n{}. Made by `{}`. {} {} {}\n{}\n\nTerms and verdicts: [Reading a verdict](../reproduction.md#reading-a-verdict).\n",
-        paper.title,
+        section.title(),
         paper.source,
         section.made_by(),
         count(section.claims),

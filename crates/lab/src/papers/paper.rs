@@ -36,5 +36,5 @@ impl Paper {
     }
 }
 
-/// See [`Paper::beside`].
+/// See [`Paper::beside`]. After an error the claims say that it was not measured, and why.
 pub type Beside = fn(&mut [Claim], &Path, Option<u32>) -> anyhow::Result<()>;

@@ -407,15 +407,95 @@ fn all_worlds_are_those_of_each_paper_and_simulated_time_is_first() {
     );
     let names: BTreeSet<_> = all
         .iter()
-        .map(|(paper, world)| report_of(&args, paper, *world))
+        .map(|(paper, world)| report_of(paper, *world))
         .collect();
     assert_eq!(names.len(), all.len());
     assert!(names.contains("sqf.md") && names.contains("sqf-vm.md"));
     let one = parsed("ncq --world netns");
-    assert_eq!(
-        report_of(&one, chosen(&one).unwrap()[0].0, World::Netns),
-        "ncq.md"
-    );
+    let (paper, world) = chosen(&one).unwrap()[0];
+    assert_eq!(report_of(paper, world), "ncq-netns.md");
+}
+
+/// Runs of a scenario that is not there.
+fn a_lost_cell(_: bool, _: World) -> Vec<Cell> {
+    vec![Cell::new(Key::new("a"), "papers/lost.toml", 1)]
+}
+
+fn no_cells(_: bool, _: World) -> Vec<Cell> {
+    Vec::new()
+}
+
+fn one_claim(_: &Results) -> Vec<Claim> {
+    vec![Claim {
+        id: "sbpn.receiver_unchanged",
+        from: &["guest/"],
+        ..Claim::default()
+    }]
+}
+
+fn no_claims(_: &Results) -> Vec<Claim> {
+    Vec::new()
+}
+
+fn a_broken_guest(claims: &mut [Claim], _: &Path, _: Option<u32>) -> anyhow::Result<()> {
+    claims[0].why = "The guest broke.".into();
+    anyhow::bail!("the guest broke")
+}
+
+static LOST: Paper = Paper {
+    cells: a_lost_cell,
+    ..sqf::SQF
+};
+static BROKEN: Paper = Paper {
+    cells: no_cells,
+    claims: one_claim,
+    beside: Some(a_broken_guest),
+    ..sbpn::SBPN
+};
+static WHOLE: Paper = Paper {
+    cells: no_cells,
+    claims: no_claims,
+    beside: None,
+    ..ncq::NCQ
+};
+
+#[test]
+fn a_paper_whose_runs_fail_is_not_measured_and_the_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    let args = parsed(&format!(
+        "--all-worlds --out {place} --json {place}/all.json"
+    ));
+    let chosen = [&LOST, &BROKEN, &WHOLE].map(|paper| (paper, World::Sim));
+    let go_on = AtomicBool::new(false);
+    assert_eq!(report(&args, &chosen, &go_on).unwrap(), Some(2));
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&read("all.json")).unwrap();
+    let told = told.as_array().unwrap();
+    for (one, id, why) in [
+        (&told[0], "sqf", "Its runs failed: "),
+        (&told[1], "sbpn.receiver_unchanged", "The guest broke."),
+    ] {
+        assert_eq!((&one["id"], &one["world"]), (&id.into(), &"sim".into()));
+        for column in ["printed", "ours"] {
+            assert_eq!(one[column]["verdict"], "not measured", "{one}");
+        }
+        assert!(one["why"].as_str().unwrap().starts_with(why), "{one}");
+    }
+    assert_eq!(told.len(), 2);
+    for name in ["index.html", "sqf.md"] {
+        assert!(read(name).contains("lost.toml"), "{name}");
+    }
+    assert!(read("sbpn.md").contains("The guest broke."));
+    assert!(read("ncq.md").contains("No run is finished."));
+    // A signal is no failure, and without `--all-worlds` the first one ends it.
+    let stopped = AtomicBool::new(true);
+    for first in [&LOST, &BROKEN] {
+        let chosen = [(first, World::Sim)];
+        assert_eq!(report(&args, &chosen, &stopped).unwrap(), None);
+        let args = parsed(&format!("--out {place}"));
+        assert!(report(&args, &chosen, &go_on).is_err(), "{}", first.id);
+    }
 }
 
 #[test]

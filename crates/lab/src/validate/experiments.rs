@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One change at a time: what makes ours differ from theirs. The tables of docs/validation.md.
+//! Causes of differences between ours and theirs, by one change at a time. The tables of docs/validation.md.
 
 use makeway_core::measure::Moments;
 use makeway_report::table::{right, table};

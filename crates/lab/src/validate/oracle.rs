@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value that somebody else knows, how ours is got, and what is thought of both.
+//! A value known from elsewhere, the way to ours, and the verdict on both.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -69,7 +69,7 @@ class Summary:
     runs: int
     """Runs of the sweep, or of its shard."""
     kept: int
-    """Of those, in the store before."""
+    """Of those, in the store before, or the same as a run of an earlier point."""
     made: int
     """Made now, failed ones included."""
     failed: int

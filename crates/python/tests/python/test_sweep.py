@@ -43,6 +43,11 @@ def test_a_sweep_runs_only_what_is_missing(call: mw.Scenario, sweep: mw.Sweep, t
     assert set(again.runs()["status"]) == {"ok"}
 
 
+def test_values_that_mean_the_same_are_refused(call: mw.Scenario) -> None:
+    with pytest.raises(mw.StoreError, match=r"`link.line.rate` has values that mean the same .*: keep one of them"):
+        call.sweep({DISCIPLINE: ["fifo", "sqf"], "link.line.rate": ["10mbit", "1mbit", "10000kbit"]})
+
+
 def test_a_sweeps_run_is_the_run_of_the_scenario(call: mw.Scenario, sweep: mw.Sweep, tmp_path: Path) -> None:
     store = sweep.run(tmp_path)
     row = next(row for row in store.runs().rows() if row[DISCIPLINE] == "sqf" and row["replication"] == 2)

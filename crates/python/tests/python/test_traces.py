@@ -92,6 +92,27 @@ def test_errors_of_packet_traces_name_the_file_and_the_place(call: mw.Scenario, 
         call.run(ns2={"line": tmp_path / "no folder" / "line.tr"})
 
 
+def test_a_trace_that_cannot_be_costs_no_other_file(call: mw.Scenario, tmp_path: Path) -> None:
+    old, new, link = (tmp_path / name for name in ("old", "new", "link"))
+    old.write_text("an older trace")
+    link.symlink_to(old)
+    pcap = {"line": new, "line:server": old}
+    refused: list[tuple[type[Exception], str, dict[str, Path]]] = [
+        (mw.ScenarioError, "there is no link `lime`", {"lime": tmp_path / "last"}),
+        (FileNotFoundError, "folder", {"line": tmp_path / "no folder" / "last"}),
+        (ValueError, r"two outputs would write .*link: name a separate file", {"line": link}),
+    ]
+    for error, words, last in refused:
+        with pytest.raises(error, match=words):
+            call.run(pcap=pcap, ns2=last)
+        assert not new.exists()
+        assert old.read_text() == "an older trace"
+    with pytest.raises(mw.RunError, match="bbr"):
+        call.set({"flow.download.congestion_control": "bbr"}).run(pcap=pcap)
+    assert not new.exists()
+    assert old.read_text() == "an older trace"
+
+
 def test_opportunities_go_in_and_come_out_as_they_were(link: mw.Scenario, tmp_path: Path) -> None:
     # Bursts, a pause, and two in one millisecond.
     given = traces.Opportunities([1, 2, 2, 3, 40, 41, 41, 100])

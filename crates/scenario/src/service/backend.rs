@@ -2,7 +2,7 @@
 //! Settings that a backend does not have: an interface that asks for one is refused with its file, instead of failing at its start.
 
 use makeway_core::flow::Identity;
-use makeway_core::sched::{Discipline, Spec};
+use makeway_core::sched::{Discipline, Spec, SqfParams};
 use makeway_core::units::Bytes;
 
 use super::Shaped;
@@ -96,6 +96,9 @@ fn variant(interface: &Shaped) -> Option<&'static str> {
         Spec::Ncq(params) if params.low_rate.is_some() => Some("ncq.low_rate.rate"),
         Spec::Tred(params) if params.red.ecn => Some("ecn"),
         Spec::Tred(params) if params.spaced => Some("tred.spaced"),
+        Spec::Sqf(params) if params.least_cost != SqfParams::default().least_cost => {
+            Some("least_cost")
+        }
         _ => None,
     }
 }

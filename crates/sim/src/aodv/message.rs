@@ -9,9 +9,9 @@ const HEADERS: u32 = 28;
 /// A message of AODV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Who has a way?
+    /// Asks for a route.
     Request(Request),
-    /// There is one.
+    /// There is a route.
     Reply(Reply),
     /// There is none any more.
     Error(Errors),

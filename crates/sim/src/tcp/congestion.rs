@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The congestion window: slow start, and what grows it beyond.
+//! The congestion window: slow start, and its growth beyond.
 
 mod cubic;
 mod hystart;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which segments are lost, by the order in which they were sent: what was sent before something that has
+//! Losses by the order of departures: a segment is lost if a later one has
 //! arrived.
 //!
 //! Source: Y. Cheng, N. Cardwell, N. Dukkipati, P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiving end: what has arrived, and when to say so.
+//! The receiving end: arrivals, and times of acknowledgements.
 //!
 //! Sources: RFC 5681 §4.2 (when to acknowledge), RFC 2018 §4 (which ranges to name), RFC 7323 §4.3
 //! (which timestamp to echo), RFC 3168 §6.1.3 (marks).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frames on the air, and who understands them.
+//! Frames on the air, and stations that receive them.
 
 use std::collections::VecDeque;
 

@@ -225,6 +225,35 @@ fn a_mistake_in_a_sweep_is_named() {
 }
 
 #[test]
+fn values_that_mean_the_same_are_refused() {
+    let refused = |plan: Result<Plan, StoreError>, words: &str| {
+        let error = plan.unwrap_err().to_string();
+        let words = format!("{words}: keep one of them");
+        assert!(error.contains(&words), "{error}");
+    };
+    let rates = |values: &[&str]| axis("link.line.rate", values);
+    let same =
+        "`link.line.rate` has values that mean the same in this scenario, `10mbit` and `10000kbit`";
+    let three = rates(&["10mbit", "1mbit", "10000kbit"]);
+    refused(plan(vec![three.clone(), disciplines()]), same);
+    refused(plan(vec![disciplines(), three]), same);
+    // No discipline of the sweep has this parameter.
+    let doubling = axis("link.line.queue.confucius.doubling", &["100ms", "400ms"]);
+    refused(
+        plan(vec![disciplines(), doubling.clone()]),
+        "`100ms` and `400ms`",
+    );
+    // One has.
+    let both = axis("link.line.queue.discipline", &["fifo", "confucius"]);
+    assert_eq!(plan(vec![both, doubling]).unwrap().points(), 4);
+    let two = plan(vec![rates(&["10mbit", "1mbit"])]).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&two.json()).unwrap();
+    let digest = json["digests"][0].clone();
+    json["digests"][1] = digest;
+    refused(Plan::from_json(&json.to_string()), "`10mbit` and `1mbit`");
+}
+
+#[test]
 fn a_plan_from_json_is_checked_as_a_new_one() {
     let plan = plan(vec![disciplines()]).unwrap();
     let whole: serde_json::Value = serde_json::from_str(&plan.json()).unwrap();

@@ -120,6 +120,33 @@ fn an_axis_that_is_left_out_is_averaged_within_each_replication() {
 }
 
 #[test]
+fn points_at_which_a_value_has_no_effect_share_their_runs_and_have_rows_each() {
+    let key = "link.line.queue.confucius.doubling";
+    let axes = vec![
+        axis(DISCIPLINE, &["fifo", "confucius"]),
+        axis(key, &["100ms", "400ms"]),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan::new(source(), axes, 2).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let summary = run(&mut store, &plan, &How::default(), |_| true).unwrap();
+    assert_eq!((summary.runs, summary.made), (8, 6));
+    assert!(summary.complete());
+    let figures = Found::new(&store, &plan).unwrap().figures();
+    let values = |discipline: &str, doubling: &str| -> Vec<Option<f64>> {
+        let of = |row: &usize| [DISCIPLINE, key].map(|name| word(&figures, name, *row));
+        let rows = (0..figures.len()).filter(|row| of(row) == [discipline, doubling]);
+        rows.map(|row| real(&figures, "value", row)).collect()
+    };
+    let [short, long] = ["100ms", "400ms"].map(|doubling| values("fifo", doubling));
+    assert!(short.len() > 20, "{}", short.len());
+    assert_eq!(short, long);
+    for doubling in ["100ms", "400ms"] {
+        assert_eq!(values("confucius", doubling).len(), short.len());
+    }
+}
+
+#[test]
 fn a_query_of_some_values_reads_their_parts_only() {
     let rates = ["1mbit", "2mbit", "3mbit"];
     let plan = Plan::new(source(), vec![axis("link.line.rate", &rates)], 2).unwrap();

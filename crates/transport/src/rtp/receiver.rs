@@ -29,7 +29,7 @@ pub struct ReceiverConfig {
     pub seed: u64,
 }
 
-/// Receives calls on one port, measures them and reports to who sent last, until it is closed or dropped.
+/// Receives calls on one port, measures them and reports to the last sender, until it is closed or dropped.
 #[derive(Debug)]
 pub struct Receiver {
     driver: Driver<Driven>,

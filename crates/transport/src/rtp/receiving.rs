@@ -218,7 +218,7 @@ impl Receiving {
     }
 
     /// Takes a datagram of the sender that came at `now` with the ECN bits `ecn`. Gives the stream and the payload of a packet that is
-    /// new, for who plays it: of an RTX packet, its original.
+    /// new, to be played: of an RTX packet, its original.
     pub fn handle<'a>(
         &'a mut self,
         now: Instant,
@@ -468,7 +468,7 @@ impl Receiving {
         }
     }
 
-    /// RFC 3550 §6.4.2, with who we are, and BYE at the end.
+    /// RFC 3550 §6.4.2, with our CNAME, and BYE at the end.
     fn report(&mut self, now: Instant, out: &mut Vec<u8>) {
         let mut report = ReceiverReport::builder(self.config.ssrc);
         for line in &mut self.lines {

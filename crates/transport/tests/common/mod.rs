@@ -64,7 +64,7 @@ pub fn tfrc() -> Config {
     Config::Tfrc(makeway_transport::rtp::tfrc())
 }
 
-/// Forwards what comes to its address to a receiver, and what that answers back to who sent last.
+/// Forwards what comes to its address to a receiver, and its answers to the last sender.
 pub struct Relay {
     pub address: SocketAddr,
     /// The port from which it reaches the receiver.

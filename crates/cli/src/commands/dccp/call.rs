@@ -27,16 +27,16 @@ const PORT: u16 = 5004;
 /// Header of a datagram: its number among the units, which identifies creation time and class.
 const NUMBER: usize = size_of::<u64>();
 
-/// Packets that the line has room for: as guest.toml has it, ...
+/// Packets that the link has room for: as guest.toml has it, ...
 const ALONE: usize = 10;
 /// ... and kernel.toml, where downloads share it.
 const SHARED: usize = 20;
 
-/// Sends the scenario's call for a time over a line of `line_rate` to the kernel, beside `tcp` downloads. Returns audio, then video, and the
+/// Sends the scenario's call for a time over a link of `link_rate` to the kernel, beside `tcp` downloads. Returns audio, then video, and the
 /// largest delay of a datagram on its way to the sender.
 pub fn call(
     scenario: &Scenario,
-    line_rate: Rate,
+    link_rate: Rate,
     place: u8,
     seconds: u64,
     tcp: u32,
@@ -52,7 +52,7 @@ pub fn call(
     let clock = Clock::new();
     let tun = interface(&format!("line{place}"), ours, kernel)?;
     let outward = tun.outward();
-    let queue = Queue::new(line_rate, if tcp > 0 { SHARED } else { ALONE });
+    let queue = Queue::new(link_rate, if tcp > 0 { SHARED } else { ALONE });
     let mut line = Link::new(tun, clock, DELAY);
     line.there.queue = Some(queue.clone());
 

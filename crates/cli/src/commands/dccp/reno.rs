@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Downloads of the kernel's Reno beside the call. They are sent in a network namespace of their own; this process carries their packets
-//! through the queue of the call's line, and their acknowledgements back.
+//! through the queue of the call's link, and their acknowledgements back.
 //!
 //! As the paper's iperf: packets of 519 B with their headers, and a window of 16 kB.
 

@@ -38,6 +38,8 @@ pub struct Keeper {
     /// Whether its absence was said.
     told: bool,
     dismissed: bool,
+    /// Whether the last process was killed, and may have left what it did.
+    left: bool,
     /// Events since the last look.
     news: Vec<String>,
 }
@@ -110,6 +112,7 @@ impl Keeper {
             pause: PAUSE.0,
             told: false,
             dismissed: false,
+            left: false,
             news: Vec::new(),
         }
     }
@@ -147,7 +150,7 @@ impl Keeper {
         let Some(settings) = settings(&running.as_asked, &self.want, header) else {
             text::say!("{}: starts anew", self.want.name);
             self.news.push("starts anew".into());
-            return running.end();
+            return running.make_room(&self.want);
         };
         match Asking::start(&self.want, settings) {
             Ok(asking) => running.asking = Some(asking),
@@ -160,7 +163,7 @@ impl Keeper {
         eprintln!("makeway: {}: {why}; it starts anew", self.want.name);
         self.news.push(format!("{why}; it starts anew"));
         if let Some(running) = &mut self.running {
-            running.end();
+            running.make_room(&self.want);
         }
     }
 
@@ -212,13 +215,23 @@ impl Keeper {
                 Ok(None) => {
                     // A process whose interface is gone ends by itself; limits in bytes follow the largest packet.
                     if found.is_some_and(|found| found != running.interface) && !running.ending {
-                        running.end();
+                        match found.is_some_and(|(index, _)| index == running.interface.0) {
+                            true => running.make_room(&self.want),
+                            false => running.end(),
+                        }
                     }
                     return;
                 }
                 ended => {
                     let was_asked = running.ending;
                     let steady = now.duration_since(running.since) > STEADY;
+                    let ended = ended.ok().flatten();
+                    // One that could not start leaves what was there.
+                    match ended {
+                        Some(status) if status.success() => self.left = false,
+                        Some(status) if status.code().is_none() => self.left = true,
+                        _ => {}
+                    }
                     self.running = None;
                     self.pause = if steady {
                         PAUSE.0
@@ -230,15 +243,18 @@ impl Keeper {
                         self.next = now;
                     } else {
                         self.next = now + self.pause;
-                        let how = ended
-                            .ok()
-                            .flatten()
-                            .map_or("".into(), |status| status.to_string());
+                        let how = ended.map_or("".into(), |status| status.to_string());
                         let text = format!("ended ({how}), next start in {:?}", self.pause);
                         eprintln!("makeway: {}: {text}", self.want.name);
                         self.news.push(text);
                     }
                 }
+            }
+        }
+        if self.dismissed && std::mem::take(&mut self.left) {
+            // Remains of a killed process.
+            if let Err(error) = client::down(&self.want.name) {
+                eprintln!("makeway: {}: {error}", self.want.name);
             }
         }
         match found {
@@ -313,6 +329,19 @@ impl Running {
             silent: 0,
             asking: None,
         })
+    }
+
+    /// Ends it for another one. Where the kernel shapes it is killed: the kernel goes on, and the other one takes the packets over; but an
+    /// egress that is no longer to be shaped would stay.
+    fn make_room(&mut self, to: &Shaped) {
+        let has_egress = self.as_asked.upload.is_none() || to.upload.is_some();
+        if !has_egress || !client::is_in_the_kernel(&to.name) {
+            return self.end();
+        }
+        self.ending = true;
+        self.silent = 0;
+        // It may have ended a moment ago.
+        let _ = self.child.kill();
     }
 
     fn end(&mut self) {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 
 use super::super::crash::{killed_at, left, passes, points};
-use super::super::service::{Load, Service, counted};
+use super::super::service::{Load, Service, counted, signal};
 use super::*;
 
 #[test]
@@ -276,6 +276,33 @@ fn the_service_changes_the_discipline_under_load_without_a_new_process() {
     until("the end of its process", || {
         remains().is_empty().then_some(())
     });
+    ip("link del near");
+}
+
+#[test]
+#[ignore = "runs in a guest"]
+fn a_new_process_of_the_service_takes_the_packets_over_and_a_killed_one_leaves_nothing() {
+    let far = Far::new();
+    let before = tc("qdisc show dev near");
+    let text = "[interface.near]\nupload = \"16kbit\"\nlimit = \"100 packets\"\ndiscipline = \"sqf\"\nbackend = \"bpf\"\n";
+    let mut service = Service::start(text);
+    let mut pid = service.shapes("near", 16_000);
+    let changes = ["flows = \"src-host\"", "download = \"8mbit\""];
+    for (port, more) in (5020..).zip(changes) {
+        let sink = waiting(&far, port);
+        service.reads(&format!("{text}{more}\n"));
+        assert_eq!(arrive(&sink), WAITING, "{more}: {}", service.said());
+        pid = until("another process", || {
+            let now = service.shapes("near", 16_000);
+            (now != pid).then_some(now)
+        });
+    }
+    assert_eq!(status()["directions"].as_array().unwrap().len(), 2);
+    // The service ends before the next start.
+    signal(pid, libc::SIGKILL);
+    service.stops();
+    assert_eq!(remains(), [""; 0]);
+    assert_eq!(tc("qdisc show dev near"), before);
     ip("link del near");
 }
 

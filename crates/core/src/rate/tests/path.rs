@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A sender that always has data, a way of fixed delay there and back, and what the test says of each packet.
+//! A sender that always has data, a path of fixed delay in both directions, and the fate of each packet by the test.
 
 use crate::rate::{
     AnyController, AnyReporter, Arrival, Config, Feedback, RateController, Report, Reporter,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many packets came and were favoured: since ever, or among the last of them.
+//! Numbers of packets that arrived and that were favoured: of all, or of the last ones.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When one verdict says it for many packets.
+//! One verdict for many packets: the condition.
 
 /// Whether the verdicts of this round can be one, "accept all up to the last": they accept packets in
 /// the order in which the kernel has them, and no packet before the last is held back.

@@ -155,7 +155,7 @@ fn task(group: &str, kbit: f64, seconds: f64) -> FlowReport {
     }
 }
 
-/// With DropTail 7 tasks are done at 30.5 s and all after 60, with NCQ 10 and after 36.
+/// With DropTail 7 tasks are done at 30.5 s and all after 60, with NCQ 10 and after 35.
 fn tasks(path: &str) -> Report {
     let gain = if path.starts_with("ftp/20/") {
         9.5
@@ -163,7 +163,7 @@ fn tasks(path: &str) -> Report {
         9.6
     };
     let (short, long, early, last) = match is_ncq(path) {
-        true => (task("short", 100.0 * gain, 5.0), 108.0, 9, 36.0),
+        true => (task("short", 100.0 * gain, 5.0), 108.0, 9, 35.0),
         false => (task("short", 100.0, 20.0), 100.0, 6, 60.0),
     };
     let mut flows = vec![short];

@@ -8,7 +8,7 @@ use makeway_report::model::Report;
 use super::{CASES, Case, POLICIES, RUNS};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
-use crate::papers::figures::{mean, plain};
+use crate::papers::figures::{downloads, mean, plain};
 
 /// With their names in the text.
 const CONTROLLERS: [(&str, &str); 5] = [
@@ -188,11 +188,6 @@ struct Figures {
     jain: Option<Estimate>,
     /// Goodput of all downloads, where there are some.
     downloads: Option<Estimate>,
-}
-
-fn downloads(report: &Report) -> f64 {
-    let bulk = report.flows.iter().filter(|flow| flow.kind == "bulk");
-    bulk.map(|flow| flow.goodput_bps).sum::<f64>() / 1e6
 }
 
 impl Figures {

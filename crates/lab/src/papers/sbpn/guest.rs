@@ -2,8 +2,9 @@
 //! Only the sender changes: the call to another receiver, which is the DCCP of Debian's kernel in a guest.
 //!
 //! It is measured by `makeway dccp`, with real packets, by a guest's clock that counts instructions, and kept like a run in network
-//! namespaces: as printed beside two Reno flows of the kernel, ours alone on a line that is too slow for the call.
+//! namespaces: as printed beside two Reno flows of the kernel, ours alone on a link that is too slow for the call.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -70,18 +71,44 @@ pub fn receiver_unchanged(r: &Results) -> Claim {
 /// Judges the statement by the kernel too, if it is among `claims`.
 ///
 /// # Errors
-/// A call failed in the guest, the figures cannot be kept, or a signal stopped it. Where no guest runs, the claim says so.
+/// A call failed in the guest, the figures cannot be kept, or a signal stopped it. Then, and where no guest runs, the claim says so.
 pub fn by_kernel(claims: &mut [Claim], folder: &Path, runs: Option<u32>) -> anyhow::Result<()> {
-    if let Some(claim) = claims.iter_mut().find(|claim| claim.id == ID) {
-        let runs = u64::from(runs.map_or(RUNS, |runs| runs.min(RUNS)));
-        let [beside, alone] = both(runs);
-        let rows = match rows(folder, "guest-beside", &beside)? {
-            Ok(beside) => rows(folder, "guest", &alone)?.map(|alone| Rows { beside, alone }),
-            Err(error) => Err(error),
-        };
-        judge(claim, rows);
+    match claims.iter_mut().find(|claim| claim.id == ID) {
+        Some(claim) => {
+            let runs = u64::from(runs.map_or(RUNS, |runs| runs.min(RUNS)));
+            take(claim, measured(folder, runs))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Both measurements; the inner error is why no guest ran.
+fn measured(folder: &Path, runs: u64) -> anyhow::Result<Result<Rows, VmError>> {
+    let [beside, alone] = both(runs);
+    Ok(match rows(folder, "guest-beside", &beside)? {
+        Ok(beside) => rows(folder, "guest", &alone)?.map(|alone| Rows { beside, alone }),
+        Err(error) => Err(error),
+    })
+}
+
+/// Judges `claim` by them, or has it say why there are none.
+fn take(claim: &mut Claim, rows: anyhow::Result<Result<Rows, VmError>>) -> anyhow::Result<()> {
+    match rows {
+        Ok(rows) => judge(claim, rows),
+        Err(error) => {
+            not_run(claim, &error);
+            return Err(error);
+        }
     }
     Ok(())
+}
+
+fn not_run(claim: &mut Claim, error: impl Display) {
+    let error = format!("{error:#}");
+    let first = error.lines().next().unwrap_or_default();
+    claim.why = format!(
+        "The receiver is this library's: the kernel's, in a guest, was not run here ({first})."
+    );
 }
 
 /// Calls beside the Reno flows, as printed; and alone.
@@ -139,14 +166,7 @@ fn rows(folder: &Path, name: &str, calls: &Calls) -> anyhow::Result<Result<Vec<R
 fn judge(claim: &mut Claim, rows: Result<Rows, VmError>) {
     let rows = match rows {
         Ok(rows) => rows,
-        Err(error) => {
-            let error = error.to_string();
-            let first = error.lines().next().unwrap_or_default();
-            claim.why = format!(
-                "The receiver is this library's: the kernel's, in a guest, was not run here ({first})."
-            );
-            return;
-        }
+        Err(error) => return not_run(claim, error),
     };
     claim.printed = Column::of([(GAIN, gain_of_runs(&rows.beside))]);
     let alone = gains(&rows.alone, GUEST.points);
@@ -158,7 +178,7 @@ fn judge(claim: &mut Claim, rows: Result<Rows, VmError>) {
         told_of(&gains(&rows.beside, &BESIDE)),
         told_of(&alone)
     );
-    claim.setup = "as Fig. 4; and real packets to the DCCP of Debian's kernel, which knows nothing of policies, in a guest of QEMU whose clock counts instructions, RTT 80 ms: beside two Reno flows of the kernel with a buffer of 20 packets, an expired packet using its send slot; and alone on a line that is too slow for the call, with 10 packets (`makeway dccp`)";
+    claim.setup = "as Fig. 4; and real packets to the DCCP of Debian's kernel, which knows nothing of policies, in a guest of QEMU whose clock counts instructions, RTT 80 ms: beside two Reno flows of the kernel with a buffer of 20 packets, an expired packet using its send slot; and alone on a link that is too slow for the call, with 10 packets (`makeway dccp`)";
     let all = || rows.beside.iter().chain(&rows.alone);
     let worst = largest(all().map(|row| row.late_ms));
     let runs = all().map(|row| row.run + 1).max().unwrap_or(0);
@@ -350,5 +370,15 @@ mod tests {
         let asked = "was not run here (qemu is not installed";
         assert!(claim.why.contains(asked), "{}", claim.why);
         assert!(claim.tables.is_empty());
+    }
+
+    #[test]
+    fn a_guest_that_fails_is_an_error_and_the_claim_says_why() {
+        let mut claim = Claim::default();
+        let failed = anyhow::anyhow!("no such module").context("in the guest: dccp_ipv4\nmore");
+        let error = take(&mut claim, Err(failed)).unwrap_err();
+        assert!(error.to_string().starts_with("in the guest"), "{error}");
+        let asked = "was not run here (in the guest: dccp_ipv4)";
+        assert!(claim.why.contains(asked), "{}", claim.why);
     }
 }

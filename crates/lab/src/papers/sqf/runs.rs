@@ -20,8 +20,9 @@ pub fn seeds(mbit: u32, n: u32) -> std::ops::RangeInclusive<u32> {
 }
 
 /// Fig. 8 with one thing changed: as cells are named, for the report, the setting, and the line rates in Mbit/s. Packets wait and leave
-/// as a bunch, or the times between them are Gaussian; more buffer; downloads whose round trip is not nothing.
-pub const KINDS: [(&str, &str, &str, &[u32]); 4] = [
+/// as a bunch, or the times between them are Gaussian; more buffer; downloads whose round trip is not nothing; the discipline that
+/// `makeway up` has by default.
+pub const KINDS: [(&str, &str, &str, &[u32]); 5] = [
     (
         "ordered-delay",
         "order is kept",
@@ -45,6 +46,12 @@ pub const KINDS: [(&str, &str, &str, &[u32]); 4] = [
         "packets overtake, downloads from 25 ms away",
         "link.web.delay=25ms",
         &[10],
+    ),
+    (
+        "makeway",
+        "packets overtake, makeway instead of SQF",
+        "link.line.queue.discipline=makeway",
+        &[10, 100],
     ),
 ];
 /// Downloads beside it.

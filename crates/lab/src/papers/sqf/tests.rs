@@ -251,6 +251,17 @@ fn as_printed_a_packet_counts_its_own_bytes_and_ours_does_not() {
 }
 
 #[test]
+fn what_differs_in_both_columns_is_run_under_makeway_too() {
+    let cells = cells(false, World::Sim);
+    let is_makeway = "link.line.queue.discipline=makeway";
+    for (from, count) in [("jitter-of/makeway/", 12), ("swarm/makeway", 1)] {
+        let those = cells.iter().filter(|c| c.key.path().starts_with(from));
+        let those = those.filter(|c| c.set.iter().any(|set| set == is_makeway));
+        assert_eq!(those.count(), count, "{from}");
+    }
+}
+
+#[test]
 fn each_column_follows_the_runs_of_its_own_sqf() {
     let verdicts = |path: &str| {
         let mut r = perfect();

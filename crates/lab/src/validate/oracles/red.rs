@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RED of ns-2.35: downloads through a short line. The 95 % interval of the mean of ten seeds has to
+//! RED of ns-2.35: downloads through a link of short delay. The 95 % interval of the mean of ten seeds has to
 //! reach what ns-2 gives with twenty.
 
 use makeway_core::measure::{Moments, jain};
