@@ -318,3 +318,11 @@ fn figures_of_runs_are_written_into_their_pages_by_a_script() {
         assert!(told.status.success(), "{option}: {said}");
     }
 }
+
+#[test]
+fn notebooks_become_pages_of_the_book() {
+    let mut notebooks = Command::new(root().join("scripts/notebooks"));
+    let told = notebooks.arg("--self-test").output().unwrap();
+    let said = String::from_utf8_lossy(&told.stderr);
+    assert!(told.status.success(), "{said}");
+}
