@@ -6,6 +6,7 @@
 #define AGED (20 * MS)
 #define AGED_OF 8
 #define BURST_OF 4
+#define GRACE_OF 72
 
 inline_always struct links *burst_links(u32 i)
 {
@@ -64,6 +65,12 @@ verified_apart u32 aged(u64 now)
 	if (least < AGED)
 		least = AGED;
 	return since(now, slot->arrived) >= least ? slot->flow : 0;
+}
+
+/* Bytes that bulk is owed and waits for while flow `old`, if that is not 0, has aged. */
+inline_always u64 grace(u32 old)
+{
+	return old ? shares.meter.last[0] / GRACE_OF : 0;
 }
 
 /* The slot of the first packet of flow `at`. */

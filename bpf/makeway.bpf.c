@@ -516,10 +516,11 @@ inline_always u32 first_new(u64 now)
 	return order_is_empty(NEW) ? 0 : order_least(NEW);
 }
 
-/* The slot of a packet of a flow in standing or on probation, or else of a new one; 0 if there is none. */
-verified_apart u32 first(u64 now)
+/* The slot of a packet of a flow in standing or on probation, of which flow `old`, if that is not 0, has aged, or else of a new one; 0 if
+ * there is none. */
+verified_apart u32 first(u64 now, u32 old)
 {
-	u32 at = order_is_empty(STANDING) ? first_new(now) : elder(order_least(STANDING), aged(now)), i;
+	u32 at = order_is_empty(STANDING) ? first_new(now) : elder(order_least(STANDING), old), i;
 	struct flow *flow = flow_at(at);
 	struct slot *slot;
 	u64 deadline;
@@ -553,7 +554,7 @@ verified_apart u32 first(u64 now)
 
 inline_always u32 makeway_dequeue(u64 now)
 {
-	u32 i = is_due() ? 0 : first(now);
+	u32 old = aged(now), i = is_due(old) ? 0 : first(now, old);
 
 	return i ?: bulk(now);
 }

@@ -370,10 +370,10 @@ impl Makeway {
 
 // Departures.
 impl Makeway {
-    /// The packet of a flow in standing or on probation, or else of a new one.
-    fn first(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
+    /// The packet of a flow in standing or on probation, of which `aged` has aged, or else of a new one.
+    fn first(&mut self, now: Instant, aged: Option<u32>, drops: &mut Drops) -> Option<Packet> {
         let position = match self.orders[order_of(Class::Standing)].shortest() {
-            Some(shortest) => self.elder(now, shortest),
+            Some(shortest) => self.elder(aged, shortest),
             None => self.first_new(now)?,
         };
         let flow = self.pool.flow_at(position.node);
@@ -474,9 +474,10 @@ impl Scheduler for Makeway {
         if self.pool.backlog().packets == 0 {
             return None;
         }
-        let first = match self.is_due() {
+        let aged = self.aged(now);
+        let first = match self.is_due(aged) {
             true => None,
-            false => self.first(now, drops),
+            false => self.first(now, aged, drops),
         };
         let pkt = match first {
             Some(pkt) => {

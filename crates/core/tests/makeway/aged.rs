@@ -20,6 +20,11 @@ fn between() -> f64 {
     2.0 * (QUANTUM as f64 + f64::from(LEN)) + 2.0 * f64::from(LEN)
 }
 
+/// Bytes of bulk that waited while a packet had aged, and then go at once.
+fn grace(bit_per_s: u32) -> f64 {
+    f64::from(bit_per_s) / 8e9 * (1u64 << WINDOW_BITS) as f64 / 72.0
+}
+
 fn stream(burst: u32, len: u32, period: u64, from: u64, to: u64) -> Source {
     Source::Stream {
         burst,
@@ -103,7 +108,7 @@ proptest! {
         let bound = AGED + fifo * AGED_OF / (AGED_OF - 1.0) + between() / rate;
         let wait = longest_wait(&link, &parts, 6 * SECOND);
         prop_assert!(wait <= bound, "{wait} ns, bound {bound} ns, {fifo} ns under FIFO");
-        let bound = (AGED_OF * 200.0 + between()) / rate;
+        let bound = (AGED_OF * 200.0 + between() + grace(20_000_000)) / rate;
         let wait = longest_wait(&link, &[call], 6 * SECOND);
         prop_assert!(wait <= bound, "{wait} ns of the call, bound {bound} ns");
     }
@@ -138,15 +143,15 @@ proptest! {
         let bound = AGED + (bursts * AGED_OF / (AGED_OF - 1.0) + between()) / rate;
         let wait = longest_wait(&link, &[video], 9 * SECOND);
         prop_assert!(wait <= bound, "{wait} ns, bound {bound} ns");
-        let bound = (AGED_OF * 200.0 + between()) / rate;
+        let bound = (AGED_OF * 200.0 + between() + grace(10_000_000)) / rate;
         let wait = longest_wait(&link, &[call], 9 * SECOND);
         prop_assert!(wait <= bound, "{wait} ns of the call, bound {bound} ns");
     }
 }
 
-/// Three videos whose large frames come 11 ms apart. By the shortest queue alone the last one waits for 128 ms.
+/// Three videos whose large frames come 11 ms apart. By the shortest queue alone the last one waits for 128 ms; if bulk has its part in between, for 79 ms.
 #[test]
-fn the_longest_of_several_videos_does_not_wait_for_all_frames_of_the_others() {
+fn the_longest_of_several_videos_does_not_wait_for_all_frames_of_the_others_and_not_for_bulk() {
     let mut link = Link::new(400, &[(0, 20_000_000)]);
     let parts: Vec<usize> = (0..3)
         .flat_map(|n| video_of(&mut link, 15, 30, n * 11 * MS))
@@ -156,7 +161,7 @@ fn the_longest_of_several_videos_does_not_wait_for_all_frames_of_the_others() {
     }
     link.run(20 * SECOND);
     let wait = longest_wait(&link, &parts, 6 * SECOND) / 1e6;
-    assert!(wait < 90.0, "{wait} ms");
+    assert!(wait < 74.0, "{wait} ms");
 }
 
 /// 19 ms of the link and 5 ms, 2 ms later.
@@ -200,4 +205,21 @@ fn a_queue_that_stands_does_not_age() {
     link.run(20 * SECOND);
     let on_time = link.on_time(video, 8 * SECOND, 19 * SECOND, 60 * MS);
     assert!(on_time > 0.995, "{on_time}");
+}
+
+/// Four streams with 9.08 Mbit/s, of which 9.02 go first: packets have aged most of the time.
+#[test]
+fn bulk_that_waits_for_bursts_has_nine_percent_in_every_second_all_the_same() {
+    let mut link = Link::new(400, &MBIT10);
+    for n in 0..4 {
+        link.flow(0, stream(14, LEN, 74 * MS, n * 7 * MS, u64::MAX));
+    }
+    let flood = link.flow(0, stream(10, LEN, 12 * MS, 6 * SECOND, u64::MAX));
+    link.run(14 * SECOND);
+    for from in 6..14 {
+        let rate = link.goodput(flood, from * SECOND, (from + 1) * SECOND);
+        // To a packet.
+        let packet = f64::from(LEN * 8);
+        assert!(rate + packet >= 900_000.0, "{rate} bit/s from {from} s");
+    }
 }

@@ -23,6 +23,9 @@ const AGED: Duration = Duration::from_millis(20);
 const AGED_OF: u64 = 8;
 /// A backlog of more than this part of the bytes that a flow brings in a window is no burst: 134 ms of its rate.
 const BURST_OF: u64 = 4;
+/// While a packet has aged, bulk waits until it is owed this part of a window's bytes more: 7.5 ms of the link. It has 13/133 of the link,
+/// and so at least 9 % in every second all the same.
+const GRACE_OF: u64 = 72;
 
 /// Packets in standing that can age.
 #[derive(Clone, Debug)]
@@ -66,7 +69,7 @@ impl Makeway {
     }
 
     /// The flow of the oldest packet that can age, if that has.
-    fn aged(&mut self, now: Instant) -> Option<u32> {
+    pub(super) fn aged(&mut self, now: Instant) -> Option<u32> {
         let oldest = self.bursts.packets.head()?;
         let flow = self.pool.flow_at(oldest);
         if !self.flows[flow as usize].record.goes_first() {
@@ -78,12 +81,14 @@ impl Makeway {
         (waited >= least).then_some(flow)
     }
 
+    /// Bytes that bulk is owed and waits for, if a flow has aged.
+    pub(super) fn grace(&self, aged: Option<u32>) -> u64 {
+        aged.map_or(0, |_| self.meter.sent() / GRACE_OF)
+    }
+
     /// The flow in standing that goes first, where `shortest` has the shortest queue.
-    pub(super) fn elder(&mut self, now: Instant, shortest: Position) -> Position {
-        let Some(aged) = self.aged(now) else {
-            return shortest;
-        };
-        let aged = self.pool.position(aged);
+    pub(super) fn elder(&mut self, aged: Option<u32>, shortest: Position) -> Position {
+        let aged = aged.map_or(shortest, |flow| self.pool.position(flow));
         if aged == shortest {
             return shortest;
         }
