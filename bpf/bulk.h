@@ -2,11 +2,11 @@
 /* Bulk under makeway: turns of users and of the flows of each, by deficit, and CoDel in the flow whose turn it is. Included by
  * makeway.bpf.c after `take` and `depart`. */
 
-/* Whether bulk's turn has come. */
-inline_always bool is_due(void)
+/* Whether bulk's turn has come, where flow `old`, if that is not 0, has aged. */
+inline_always bool is_due(u32 old)
 {
 	return shares.waiting &&
-	       (shares.owed >= (u64)config.quantum * OWED_OF || shares.owed_others >= (u64)OWED_OF * BURST);
+	       (shares.owed >= (config.quantum + grace(old)) * OWED_OF || shares.owed_others >= (u64)OWED_OF * BURST);
 }
 
 /* A step through the rounds: the bulk flow whose turn it is, 0 if there is a further step to take, NOBODY if there is none. */

@@ -2,7 +2,8 @@
 /* Makeway: priority that a flow earns by its behaviour. Flows in good standing or on probation leave first and then new
  * ones, the shortest queue first; then bulk flows, by turns of users and of the flows of each, with CoDel in each flow.
  * When the buffer is full, one packet less in the longest queue. Twin of core/sched/makeway.rs, integer for integer;
- * docs/disciplines/makeway.md is the specification, record.h its table of classes, meter.h the link's rate, lift.h CoDel's target.
+ * docs/disciplines/makeway.md is the specification, record.h its table of classes, meter.h the link's rate, lift.h CoDel's target,
+ * aged.h the bursts that go before shorter queues.
  *
  * The record of a flow stays while it holds nothing, as in core's flow table (idle.h); a new one takes nothing over from
  * the one that it replaces. A user is known as long as a flow of it is: one whose
@@ -11,6 +12,8 @@
 #define TIMED
 #define DROPS_LATE
 #define ORDERS 3
+/* Place among the packets in standing that can age; zeros: it is not there. */
+#define SLOT_STATE struct links burst;
 #define FLOW_STATE                                                                                                     \
 	/* Sent, for its owner to read. */                                                                             \
 	u64 bytes_out;                                                                                                 \
@@ -97,6 +100,10 @@ struct shares {
 	u32 round;
 	/* The user that holds most for its weight, of those of whom a packet came since it held less. */
 	u32 heaviest;
+	/* Packets in standing that can age, by arrival: a round. */
+	u32 bursts;
+	/* 1/(AGED_OF - 1) of bytes that the shortest queue may send before one that has aged. */
+	u64 spare;
 	struct table users;
 } shares SEC(".bss.shares");
 
@@ -167,6 +174,8 @@ inline_always void count(struct flow *flow, enum class class, s64 n, s64 bytes)
 	user->waiting += n;
 }
 
+#include "aged.h"
+
 /* Takes the first packet of `flow`, at `at`, out of the pool; its slot, 0 if there is none. */
 inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 {
@@ -176,6 +185,7 @@ inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 	if (!i || !slot)
 		return 0;
 	record_account(&flow->record, flow->packets, now);
+	burst_leave(i);
 	pool_pop(i, slot, flow);
 	count(flow, flow->record.class, -1, -(s64)slot->len);
 	place(at, flow);
@@ -381,6 +391,7 @@ inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 		flow->record.busy = now;
 		idle_leave(at, flow);
 	}
+	burst_join(now, flow->tail, at);
 	count(flow, flow->record.class, 1, len);
 	if (flow->record.class == BULK)
 		enter(at, flow);
@@ -505,10 +516,11 @@ inline_always u32 first_new(u64 now)
 	return order_is_empty(NEW) ? 0 : order_least(NEW);
 }
 
-/* The slot of a packet of a flow in standing or on probation, or else of a new one; 0 if there is none. */
-verified_apart u32 first(u64 now)
+/* The slot of a packet of a flow in standing or on probation, of which flow `old`, if that is not 0, has aged, or else of a new one; 0 if
+ * there is none. */
+verified_apart u32 first(u64 now, u32 old)
 {
-	u32 at = order_is_empty(STANDING) ? first_new(now) : order_least(STANDING), i;
+	u32 at = order_is_empty(STANDING) ? first_new(now) : elder(order_least(STANDING), old), i;
 	struct flow *flow = flow_at(at);
 	struct slot *slot;
 	u64 deadline;
@@ -542,7 +554,7 @@ verified_apart u32 first(u64 now)
 
 inline_always u32 makeway_dequeue(u64 now)
 {
-	u32 i = is_due() ? 0 : first(now);
+	u32 old = aged(now), i = is_due(old) ? 0 : first(now, old);
 
 	return i ?: bulk(now);
 }

@@ -4,7 +4,7 @@
  * Index 0 is nobody, so that memory of zeros is an empty pool. The entry freed last is used first. A flow has an entry while
  * it has packets, found by its hash in chains; the loader sizes the maps: one slot and one flow more than the limit
  * in packets can be, beside index 0, and twice as many chains, a power of two. A *slot* holds one packet; a *chain* lists the flows
- * whose hashes have the same low bits. A discipline defines its state of each active flow as FLOW_STATE. */
+ * whose hashes have the same low bits. A discipline defines its state of each active flow as FLOW_STATE, and of each packet as SLOT_STATE. */
 #pragma once
 
 #include "table.h"
@@ -25,6 +25,9 @@ struct slot {
 	u32 len;
 	u32 flow;
 	u64 arrived;
+#ifdef SLOT_STATE
+	SLOT_STATE
+#endif
 };
 
 struct flow {

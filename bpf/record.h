@@ -216,6 +216,14 @@ inline_always void record_account(struct record *record, u32 packets, u64 now)
 	record->seen = now;
 }
 
+/* Bytes that it brings in a window: those of the last one, as far as it has brought or shown them before. */
+inline_always u32 record_usual(const struct record *record)
+{
+	u32 known = record->peak > record->proven ? record->peak : record->proven;
+
+	return record->last < known ? record->last : known;
+}
+
 /* Whether its queue, of `packets`, stands. */
 inline_always bool record_stands(const struct record *record, u32 packets, u64 now)
 {

@@ -117,6 +117,11 @@ impl Pool {
         self.slots[slot as usize].packet.flow.0
     }
 
+    /// When the packet in `slot` came.
+    pub fn arrived_at(&self, slot: u32) -> Instant {
+        self.slots[slot as usize].packet.arrived
+    }
+
     /// The position of `flow`.
     pub fn position(&self, flow: u32) -> Position {
         self.queues[flow as usize]

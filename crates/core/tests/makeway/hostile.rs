@@ -4,7 +4,7 @@
 use super::*;
 
 /// A download from `from` on.
-fn download_from(from: u64, rtt_ms: u64) -> Source {
+pub fn download_from(from: u64, rtt_ms: u64) -> Source {
     Source::Download {
         rtt: rtt_ms * MS,
         from,

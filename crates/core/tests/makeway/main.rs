@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
+mod aged;
 mod hostile;
 mod lift;
 mod link;

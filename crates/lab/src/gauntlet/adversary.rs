@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `makeway-lab adversary`: a search for the traffic that harms a call, a page or a download most for each byte that it sends.
+//! `makeway-lab adversary`: a search for the traffic that harms a call, a voice, a page or a download most for each byte that it sends.
 //!
 //! Hill climbing: from some attacks drawn at random, one property is changed at a time, and a change that does more harm stays. All
 //! disciplines begin with the same attacks and have as many steps. The worst is run again with other random numbers,
@@ -27,12 +27,13 @@ use makeway_sim::Options;
 use serde::Serialize;
 
 use crate::experiment::each;
-use attack::{Attack, scenario};
+use attack::{Attack, scenario, traces};
 
-/// Searches for the traffic that harms a call, a page or a download most for each byte that it sends.
+/// Searches for the traffic that harms a call, a voice, a page or a download most for each byte that it sends.
 ///
-/// A link of 10 Mbit/s carries a call of 2 Mbit/s, a download and a page, and from 6 s on the attack: UDP in a number of flows to a
-/// number of hosts, its rate, size of packets and times on and off found by hill climbing. docs/adversary.md has the table.
+/// A link of 10 Mbit/s carries a call of 2 Mbit/s, a voice, a download and a page, and from 6 s on the attack: UDP in a number of flows to a
+/// number of hosts, its rate, size of packets and times on and off, or bursts at once, found by hill climbing. docs/adversary.md has the
+/// table.
 #[derive(Args)]
 #[command(after_help = "Examples:
   makeway-lab adversary
@@ -47,7 +48,7 @@ pub struct Adversary {
         default_value = "cake,fq-codel,sqf,makeway"
     )]
     disciplines: Vec<Discipline>,
-    /// Only this victim [default: all three].
+    /// Only this victim [default: all four].
     #[arg(long, value_enum)]
     target: Option<Target>,
     /// Attacks that a search begins with.
@@ -78,16 +79,18 @@ pub struct Adversary {
 #[serde(rename_all = "lowercase")]
 pub enum Target {
     Call,
+    Voice,
     Page,
     Download,
 }
 
 impl Target {
-    const ALL: [Self; 3] = [Self::Call, Self::Page, Self::Download];
+    const ALL: [Self; 4] = [Self::Call, Self::Voice, Self::Page, Self::Download];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Call => "call",
+            Self::Voice => "voice",
             Self::Page => "page",
             Self::Download => "download",
         }
@@ -97,8 +100,9 @@ impl Target {
 /// Results of the victims in a run, and bytes of the attack.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
-    /// Share of the call on time, mean time of an object (s), goodput of the download (bit/s).
+    /// Share of the call on time, p99 of the voice's one-way delay (s), mean time of an object (s), goodput of the download (bit/s).
     on_time: f64,
+    voice_s: f64,
     object_s: f64,
     download_bps: f64,
     /// Bytes on the wire.
@@ -110,6 +114,7 @@ impl Outcome {
     fn of(report: &Report, attack: Option<&Attack>) -> Self {
         let group = |name: &'static str| report.flows.iter().filter(move |f| f.group == name);
         let on_time = group("call").filter_map(|flow| flow.datagrams.as_ref());
+        let voice = group("voice").filter_map(|flow| flow.datagrams.as_ref());
         let tasks = || group("page").filter_map(|flow| flow.tasks);
         let done: f64 = tasks().map(|tasks| tasks.done as f64).sum();
         let ms: f64 = tasks()
@@ -121,6 +126,7 @@ impl Outcome {
         let packets = attacks.filter_map(|flow| flow.datagrams.as_ref().map(|d| d.sent as f64));
         Self {
             on_time: on_time.map(|datagrams| datagrams.on_time).sum(),
+            voice_s: voice.map(|datagrams| datagrams.delay_ms.p99 / 1e3).sum(),
             // No object was done in the time of all.
             object_s: if done > 0.0 {
                 ms / done / 1e3
@@ -134,7 +140,8 @@ impl Outcome {
     }
 
     /// Harm to `target` beside `before`, without an attack: as a share, and for each byte sent. Of the call, bytes that
-    /// are not on time; of the page, seconds that an object takes longer, for each megabyte; of the download, bytes.
+    /// are not on time; of the voice, seconds that its p99 is longer, for each megabyte, and as a share of 150 ms; of the page, seconds that an
+    /// object takes longer, for each megabyte; of the download, bytes.
     /// Less than a hundredth of what the victim had is none.
     fn harm(&self, target: Target, before: &Self) -> (f64, f64) {
         const CALL_BPS: f64 = 2e6;
@@ -143,6 +150,10 @@ impl Outcome {
             Target::Call => {
                 let share = before.on_time - self.on_time;
                 (share, share * CALL_BPS * bytes)
+            }
+            Target::Voice => {
+                let longer = self.voice_s - before.voice_s;
+                (longer / 0.15, longer * 1e6)
             }
             Target::Page => {
                 let longer = self.object_s - before.object_s;
@@ -228,16 +239,25 @@ struct Worst {
     /// Share that the victim loses, of time on time, of goodput; how much longer an object takes.
     harm: f64,
     sent_mbps: f64,
-    /// Bytes of the victim for each of the attack; of a page, s for each MB.
+    /// Bytes of the victim for each of the attack; of a voice and a page, s for each MB.
     harm_per_byte: f64,
     half: Option<f64>,
+}
+
+/// Files that the scenarios name.
+fn unpack(folder: &Path) -> anyhow::Result<()> {
+    builtin::unpack(folder)?;
+    for (name, text) in traces() {
+        write(&folder.join(name), &text)?;
+    }
+    Ok(())
 }
 
 /// Runs it. Exit status 130 if it was stopped.
 pub fn run(args: &Adversary) -> anyhow::Result<ExitCode> {
     super::each_once(&args.disciplines)?;
     let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
-    builtin::unpack(folder.path())?;
+    unpack(folder.path())?;
     let field = Field {
         folder: folder.path(),
         stop: stop_on_signals()?,
@@ -349,10 +369,9 @@ fn table(found: &[Worst]) -> Table {
             half_width: worst.half,
             runs: worst.runs.into(),
         };
-        let unit = if worst.target == Target::Page {
-            " s/MB"
-        } else {
-            ""
+        let unit = match worst.target {
+            Target::Voice | Target::Page => " s/MB",
+            Target::Call | Target::Download => "",
         };
         table.add_row([
             worst.target.name().into(),
@@ -375,6 +394,7 @@ mod tests {
     fn harm_is_what_the_victim_lost_and_a_hundredth_is_none() {
         let before = Outcome {
             on_time: 1.0,
+            voice_s: 0.012,
             object_s: 0.2,
             download_bps: 6e6,
             sent: 0.0,
@@ -382,17 +402,19 @@ mod tests {
         };
         let after = Outcome {
             on_time: 0.9,
+            voice_s: 0.042,
             object_s: 0.3,
             download_bps: 3e6,
             sent: 1e6,
             ..before
         };
-        // A tenth of 2 MB of a call, 0.1 s for 1 MB, 3 of 6 MB.
+        // A tenth of 2 MB of a call, 0.03 and 0.1 s for 1 MB, 3 of 6 MB.
         let close = |(share, each): (f64, f64), wanted: (f64, f64)| {
             assert!((share - wanted.0).abs() < 1e-9, "{share}");
             assert!((each - wanted.1).abs() < 1e-9, "{each}");
         };
         close(after.harm(Target::Call, &before), (0.1, 0.2));
+        close(after.harm(Target::Voice, &before), (0.2, 0.03));
         close(after.harm(Target::Page, &before), (0.5, 0.1));
         close(after.harm(Target::Download, &before), (0.5, 3.0));
         let little = Outcome {

@@ -6,10 +6,10 @@ use crate::packet::{Ecn, Packet};
 use crate::units::{Bytes, Instant};
 
 impl Makeway {
-    /// Whether bulk's turn has come.
-    pub(super) fn is_due(&self) -> bool {
-        let quantum = OWED_OF * self.quantum.unsigned_abs();
-        self.waiting > 0 && (self.owed >= quantum || self.owed_others >= OWED_OF * BURST)
+    /// Whether bulk's turn has come, if flow `aged` has.
+    pub(super) fn is_due(&self, aged: Option<u32>) -> bool {
+        let least = OWED_OF * (self.quantum.unsigned_abs() + self.grace(aged));
+        self.waiting > 0 && (self.owed >= least || self.owed_others >= OWED_OF * BURST)
     }
 
     /// The bulk flow whose turn it is.

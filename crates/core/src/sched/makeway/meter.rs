@@ -98,6 +98,11 @@ impl Meter {
         }
     }
 
+    /// Bytes that left in the last whole window.
+    pub fn sent(&self) -> u64 {
+        self.last[0]
+    }
+
     /// Time that a full frame took in the last window in which the link was busy.
     pub fn frame(&self) -> Duration {
         self.frame

@@ -248,6 +248,11 @@ impl Record {
         self.last
     }
 
+    /// Bytes that it brings in a window: those of the last one, as far as it has brought or shown them before.
+    pub fn usual(&self) -> u32 {
+        self.last.min(self.peak.max(self.proven))
+    }
+
     /// It lost `packets`, or was marked.
     pub fn on_loss(&mut self, now: Instant, packets: u32) {
         self.losses += packets;

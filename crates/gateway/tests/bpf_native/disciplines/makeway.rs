@@ -104,6 +104,30 @@ fn crowds() -> impl Strategy<Value = Vec<Source>> {
     })
 }
 
+/// Streams whose bursts wait for each other, of which some are larger for a while than those that age, and bulk.
+fn bursts() -> impl Strategy<Value = Vec<Source>> {
+    let stream = (0u64..2000, 2u32..12, 200u32..1500, 6u64..22, 1u64..4);
+    let streams = vec(stream, 2..6);
+    (streams, 0u8..3, 20u64..70).prop_map(|(streams, host, bulk)| {
+        let flood = Source {
+            host,
+            begins: 5_000,
+            phases: vec![(60_000, 4, 1400, bulk)],
+        };
+        let each = streams.into_iter();
+        let each = each.map(|(begins, burst, len, part, times)| Source {
+            host: 0,
+            begins,
+            phases: vec![
+                (12_000, burst, len, part),
+                (12_000, burst, len, part * times),
+                (60_000, 1, len, part),
+            ],
+        });
+        each.chain([flood]).collect()
+    })
+}
+
 /// Flows that are cut, and then let the link idle.
 fn pausing() -> impl Strategy<Value = Vec<Source>> {
     let overload = (600u64..2500, 1u32..5, 68u64..110);
@@ -376,6 +400,16 @@ proptest! {
     fn does_what_core_does_while_those_in_standing_are_crowded(
         link in link(Discipline::Makeway),
         sources in crowds(),
+        bps in 500_000u64..1_500_000,
+    ) {
+        let link = Link { rate: None, ..link };
+        check_ops(&MAKEWAY, &link, ops(&sources, bps, 0))?;
+    }
+
+    #[test]
+    fn does_what_core_does_while_bursts_wait_for_each_other(
+        link in link(Discipline::Makeway),
+        sources in bursts(),
         bps in 500_000u64..1_500_000,
     ) {
         let link = Link { rate: None, ..link };

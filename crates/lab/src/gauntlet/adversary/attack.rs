@@ -22,10 +22,12 @@ pub struct Attack {
     pub off_ms: f64,
     /// 1 if the victims' host is not among its own, below 2; else 2 or more.
     pub elsewhere: f64,
+    /// 2 or more: each flow sends all that it has for a time on and off at once. Below 2: evenly while it is on.
+    pub at_once: f64,
 }
 
 impl Attack {
-    const RANGES: [RangeInclusive<f64>; 7] = [
+    const RANGES: [RangeInclusive<f64>; 8] = [
         1.0..=200.0,
         1.0..=4.0,
         24.0..=1400.0,
@@ -33,11 +35,14 @@ impl Attack {
         5.0..=5000.0,
         1.0..=5000.0,
         1.0..=4.0,
+        1.0..=4.0,
     ];
+    /// Times from one burst to the next, ms: a trace for each.
+    const PERIODS: [u32; 9] = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
     const ALWAYS_ON: f64 = 2.0;
     const HOSTS: [&str; 5] = ["client", "second", "third", "fourth", "fifth"];
 
-    fn properties(&mut self) -> [&mut f64; 7] {
+    fn properties(&mut self) -> [&mut f64; 8] {
         [
             &mut self.flows,
             &mut self.hosts,
@@ -46,6 +51,7 @@ impl Attack {
             &mut self.on_ms,
             &mut self.off_ms,
             &mut self.elsewhere,
+            &mut self.at_once,
         ]
     }
 
@@ -59,6 +65,7 @@ impl Attack {
             on_ms: 1.0,
             off_ms: 1.0,
             elsewhere: 1.0,
+            at_once: 1.0,
         };
         for (property, range) in attack.properties().into_iter().zip(Self::RANGES) {
             let [least, most] = [range.start().ln(), range.end().ln()];
@@ -91,6 +98,27 @@ impl Attack {
         self.elsewhere < 2.0
     }
 
+    fn is_at_once(&self) -> bool {
+        self.at_once >= 2.0
+    }
+
+    /// Bit/s of each flow while it is on.
+    fn bps(&self) -> f64 {
+        (self.rate_kbit * 1e3 / f64::from(self.flows())).max(100.0)
+    }
+
+    /// Bursts at once: ms from one to the next, and packets of each.
+    fn bursts(&self) -> (u32, f64) {
+        let time = self.on_ms + self.off_ms;
+        let longer = Self::PERIODS.into_iter().find(|ms| f64::from(*ms) >= time);
+        let period = longer.unwrap_or(5000);
+        let bytes = self.bps() * self.on_ms / time * f64::from(period) / 8e3;
+        (
+            period,
+            (bytes / f64::from(self.payload() + 40)).round().max(1.0),
+        )
+    }
+
     /// Its hosts, no more than it has flows.
     fn hosts(&self) -> &'static [&'static str] {
         let hosts = (self.hosts.round() as u32).min(self.flows()) as usize;
@@ -101,16 +129,28 @@ impl Attack {
     /// In a scenario.
     fn groups(&self) -> String {
         let (hosts, flows) = (self.hosts(), self.flows());
-        let bps = (self.rate_kbit * 1e3 / f64::from(flows)).max(100.0);
         let mut text = String::new();
         for (n, host) in (0u32..).zip(hosts) {
             // The first ones have one more.
             let count = (flows + hosts.len() as u32 - 1 - n) / hosts.len() as u32;
-            let kind = match self.off_ms < Self::ALWAYS_ON {
-                true => "kind = \"cbr\"".into(),
-                false => format!(
-                    "kind = \"on-off\"\non = \"{:.0}ms\"\noff = \"{:.0}ms\"",
-                    self.on_ms, self.off_ms
+            let (period, packets) = self.bursts();
+            // The trace counts payload. No more of it than fills the packets.
+            let at_once = packets * f64::from(self.payload()) * 8e3 / f64::from(period);
+            let (kind, bps) = match (self.is_at_once(), self.off_ms < Self::ALWAYS_ON) {
+                (true, _) => (
+                    format!(
+                        "kind = \"rtp\"\ntrace = \"{}\"\npace = \"burst\"",
+                        trace_of(period)
+                    ),
+                    at_once.floor().max(100.0),
+                ),
+                (false, true) => ("kind = \"cbr\"".into(), self.bps()),
+                (false, false) => (
+                    format!(
+                        "kind = \"on-off\"\non = \"{:.0}ms\"\noff = \"{:.0}ms\"",
+                        self.on_ms, self.off_ms
+                    ),
+                    self.bps(),
                 ),
             };
             text += &format!(
@@ -122,9 +162,11 @@ impl Attack {
     }
 
     pub fn describe(&self) -> String {
-        let times = match self.off_ms < Self::ALWAYS_ON {
-            true => "always on".into(),
-            false => format!("on {:.0} ms, off {:.0} ms", self.on_ms, self.off_ms),
+        let (period, packets) = self.bursts();
+        let times = match (self.is_at_once(), self.off_ms < Self::ALWAYS_ON) {
+            (true, _) => format!("of each {packets:.0} packets at once every {period} ms"),
+            (false, true) => "always on".into(),
+            (false, false) => format!("on {:.0} ms, off {:.0} ms", self.on_ms, self.off_ms),
         };
         let place = match (self.is_elsewhere(), self.hosts().len()) {
             (false, 1) => "the victims' host".into(),
@@ -146,11 +188,23 @@ fn unit(rng: &mut Rng) -> f64 {
     f64::from(rng.next_u32()) / f64::from(u32::MAX)
 }
 
+/// The trace of bursts `ms` apart.
+fn trace_of(ms: u32) -> String {
+    format!("traces/burst-{ms}ms.csv")
+}
+
+/// Traces that scenarios of attacks name beside those that are built in: path and text.
+pub fn traces() -> impl Iterator<Item = (String, String)> {
+    let text = |ms| format!("time_ms,kind,bytes\n0,P,1000\n{ms},P,1000\n");
+    let periods = Attack::PERIODS.into_iter();
+    periods.map(move |ms| (trace_of(ms), text(ms)))
+}
+
 /// Victims and attack, under FIFO until a discipline is set.
 pub fn scenario(attack: Option<&Attack>, discipline: Discipline) -> String {
     let attack = attack.map_or_else(String::new, Attack::groups);
     format!(
-        r#"title = "An attack on a call, a page and a download"
+        r#"title = "An attack on a call, a voice, a page and a download"
 duration = "18s"
 warmup = "6s"
 [node.web]
@@ -188,6 +242,12 @@ to = "client"
 trace = "traces/mpeg2-5m.csv"
 rate = "2mbit"
 pace = "frame"
+[flow.voice]
+kind = "rtp"
+from = "web"
+to = "client"
+trace = "traces/audio-64k.csv"
+pace = "burst"
 [flow.page]
 kind = "bulk"
 from = "web"
@@ -207,8 +267,6 @@ to = "client"
 
 #[cfg(test)]
 pub mod tests {
-    use makeway::builtin;
-
     use super::*;
 
     pub fn attack() -> Attack {
@@ -220,13 +278,14 @@ pub mod tests {
             on_ms: 50.0,
             off_ms: 100.0,
             elsewhere: 1.0,
+            at_once: 1.0,
         }
     }
 
     #[test]
     fn every_attack_that_a_search_can_draw_is_a_scenario_with_its_number_of_flows() {
         let folder = tempfile::tempdir().unwrap();
-        builtin::unpack(folder.path()).unwrap();
+        super::super::unpack(folder.path()).unwrap();
         let mut rng = Rng::new(3);
         let mut attack = Attack::draw(&mut rng);
         for _ in 0..300 {
@@ -237,6 +296,24 @@ pub mod tests {
             assert_eq!(flows.count() as u32, attack.flows());
             attack = attack.changed(&mut rng);
         }
+    }
+
+    #[test]
+    fn an_attack_at_once_sends_the_bytes_of_its_times_on_in_whole_packets() {
+        // 0.2 Mbit/s in a third of the time, of 140 B: 59.5 packets/s.
+        let at_once = Attack {
+            at_once: 2.0,
+            ..attack()
+        };
+        assert_eq!(at_once.bursts(), (200, 12.0));
+        let text = at_once.groups();
+        assert!(text.contains("trace = \"traces/burst-200ms.csv\"\npace = \"burst\""));
+        assert!(text.contains("rate = \"48000bit\""), "{text}");
+        assert!(
+            at_once
+                .describe()
+                .ends_with("of each 12 packets at once every 200 ms")
+        );
     }
 
     #[test]
