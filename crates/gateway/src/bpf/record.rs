@@ -250,7 +250,7 @@ mod tests {
         let old = Record::read(&place).unwrap().unwrap();
         assert_eq!((old.version, old.index, old.directions.len()), (0, 3, 1));
         assert!(old.made_clsact && old.before[0].is_restorable());
-        assert_eq!(old.directions[0].status.nat, "");
+        assert_eq!(old.directions[0].status.nat, None);
         // One that had fewer counters.
         let less = OLD.replace(r#""favoured":0,"reordered":0,"expected":0,"#, "");
         folder::write(&place.record(), less.as_bytes()).unwrap();
