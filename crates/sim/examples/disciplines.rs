@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A call beside downloads over a line of 20 Mbit/s: the 99 % quantile of its one-way delay under two disciplines, for each number of
+//! A call beside downloads over a link of 20 Mbit/s: the 99 % quantile of its one-way delay under two disciplines, for each number of
 //! downloads. `cargo run -p makeway-sim --example disciplines`
 use std::error::Error;
 use std::path::Path;
 
 use makeway_sim::{Options, run};
 
-const LINE: &str = r#"
+const CALL: &str = r#"
 duration = "20s"
 warmup = "4s"
 [node.server]
@@ -34,7 +34,7 @@ fn delay_p99(discipline: &str, downloads: u32) -> Result<f64, Box<dyn Error>> {
         format!("link.line.queue.discipline={discipline}"),
         format!("flow.download.count={downloads}"),
     ];
-    let scenario = makeway_scenario::parse(LINE, "line.toml", Path::new(""), &set)?;
+    let scenario = makeway_scenario::parse(CALL, "call.toml", Path::new(""), &set)?;
     let report = run(&scenario, &Options::default(), |_| {})?;
     let mut calls = report.flows.iter().filter(|flow| flow.group == "call");
     let call = calls.next().and_then(|flow| flow.datagrams.as_ref());
