@@ -7,7 +7,7 @@ use std::io::{Read, stdin};
 
 use makeway_core::sched::{Discipline, Limits};
 use makeway_core::units::{Bytes, Duration};
-use makeway_gateway::datapath::{Datapath, DatapathConfig, Impairments, on_a_link};
+use makeway_gateway::datapath::{Datapath, DatapathConfig, Impairments};
 use makeway_gateway::rules::{Direction, Rules};
 
 /// Nothing is dropped here: the bottleneck is elsewhere.
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 delay: Duration::from_nanos((delay * 1e6) as u64),
                 ..Impairments::default()
             },
-            ..DatapathConfig::new(0, on_a_link(Discipline::Fifo), LIMITS, None)
+            ..DatapathConfig::new(0, Discipline::Fifo.spec(), LIMITS, None)
         };
         let datapath = Datapath::spawn(config)?;
         Rules::install(interface, direction, datapath.queue_num())?.forget();

@@ -16,7 +16,7 @@
 //! - [`fetch`]: prefetching of memory;
 //! - [`random`]: random numbers from a seed;
 //! - [`ticket`]: shares of a link, carried by packets;
-//! - `workload`: made-up traffic, the same for the same seed (feature `workload`, for benches and tests);
+//! - `workload`: made-up traffic, the same for the same seed, and a baseline (feature `workload`, for benches and tests);
 //! - [`measure`]: measures of receivers and queues;
 //! - [`theory`]: the papers' closed forms.
 
@@ -33,6 +33,7 @@ pub mod autorate;
 pub mod fetch;
 pub mod flow;
 pub mod framing;
+#[cfg(any(test, feature = "workload"))]
 mod heap;
 pub mod loss;
 pub mod measure;

@@ -1,60 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The disciplines, one file each, behind [`Scheduler`].
 
-pub mod cake;
-pub mod choke;
 mod cobalt;
-pub mod codel;
-pub mod confucius;
-pub mod csfq;
-pub mod dualpi2;
-pub mod fifo;
-pub mod fq;
-pub mod fq_codel;
-pub mod harvest;
-pub mod hier;
-pub mod lifo;
-pub mod makeway;
-pub mod ncq;
+mod list;
 pub mod order;
-pub mod pfq;
-pub mod prio;
 mod queues;
-pub mod red;
 mod ring;
-pub mod rio;
 mod spec;
-pub mod sqf;
 mod standing;
-pub mod tred;
 mod turns;
 
 use alloc::vec::Vec;
-pub use cake::{CakeParams, Isolation};
-pub use choke::ChokeParams;
-pub use codel::CoDelParams;
-pub use confucius::ConfuciusParams;
-pub use csfq::CsfqParams;
-pub use dualpi2::DualPi2Params;
-pub use fifo::FifoParams;
-pub use fq::FqParams;
-pub use fq_codel::FqCoDelParams;
-pub use harvest::HarvestParams;
-pub use hier::HierParams;
-pub use makeway::MakewayParams;
-pub use ncq::{LowRate, NcqParams};
-pub use pfq::PfqParams;
-pub use prio::PrioParams;
-pub use red::RedParams;
-pub use rio::RioParams;
-pub use spec::{Discipline, DropFrom, Env, Needs, ParseDisciplineError, Spec, SpecError, build};
-pub use sqf::SqfParams;
+pub use cake::Isolation;
+pub use ncq::LowRate;
+pub use spec::{DropFrom, Env, Needs, ParseDisciplineError, SpecError, build};
 pub use standing::{Class, ParseClassError, Reason, Standing};
-pub use tred::TredParams;
 
 use crate::packet::{DropReason, FlowId, Packet, UserId};
 use crate::units::{Bytes, Instant};
 use core::ops::AddAssign;
+
+// In the order in which they are listed to people; the line of one is also its `pub mod`.
+list::disciplines! {
+    Fifo(fifo::FifoParams),
+    Fq(fq::FqParams),
+    Pfq(pfq::PfqParams),
+    Sqf(sqf::SqfParams),
+    Hier(hier::HierParams),
+    Red(red::RedParams),
+    CoDel(codel::CoDelParams),
+    FqCoDel(fq_codel::FqCoDelParams),
+    Cake(cake::CakeParams),
+    DualPi2(dualpi2::DualPi2Params),
+    Prio(prio::PrioParams),
+    Ncq(ncq::NcqParams),
+    Tred(tred::TredParams),
+    Rio(rio::RioParams),
+    Choke(choke::ChokeParams),
+    Csfq(csfq::CsfqParams),
+    Harvest(harvest::HarvestParams),
+    Confucius(confucius::ConfuciusParams),
+    Makeway(makeway::MakewayParams),
+    Lifo(lifo::LifoParams),
+}
 
 /// A queueing discipline. It holds packets, decides their order and which to drop.
 ///

@@ -149,6 +149,7 @@ pub fn by_class_and_deadline(datagram: &Datagram) -> Key {
 
 /// The datagram to drop when a new one finds the queue full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// The new one.
     Refuse,
@@ -163,6 +164,7 @@ pub enum WhenFull {
 
 /// Treatment of a datagram that is to leave and cannot arrive in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WhenLate {
     /// It is sent.
     Send,

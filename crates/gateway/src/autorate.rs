@@ -221,12 +221,7 @@ impl Steering {
             rate_bps: side.rate.bps(),
             least_bps: side.bounds.least.bps(),
             most_bps: side.bounds.most.bps(),
-            state: match side.state {
-                State::Hold => "hold",
-                State::Search => "search",
-                State::Drain => "drain",
-            }
-            .into(),
+            state: side.state.name().into(),
             standing_ms: self
                 .autorate
                 .standing(now, way(side.direction))

@@ -21,7 +21,7 @@ use std::net::IpAddr;
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
-use makeway_core::sched::{Discipline, Env, Limits, NcqParams, Spec, SpecError};
+use makeway_core::sched::{Discipline, Env, Limits, Spec, SpecError};
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
 
@@ -127,19 +127,7 @@ impl DatapathConfig {
     }
 }
 
-/// A discipline with the parameters of an access link: the defaults, but `ncq.push_out`, what its gains rest on
-/// (docs/disciplines/ncq.md).
-pub fn on_a_link(discipline: Discipline) -> Spec {
-    match discipline.spec() {
-        Spec::Ncq(params) => Spec::Ncq(NcqParams {
-            push_out: true,
-            ..params
-        }),
-        spec => spec,
-    }
-}
-
-/// Parameters in which `spec` differs from [`on_a_link`], by their keys, as they are written.
+/// Parameters in which `spec` differs from [`Discipline::on_a_link`], by their keys, as they are written.
 pub fn chosen(spec: &Spec) -> BTreeMap<String, String> {
     let shown = |mut spec: Spec| {
         let mut all = BTreeMap::new();
@@ -148,7 +136,7 @@ pub fn chosen(spec: &Spec) -> BTreeMap<String, String> {
         });
         all
     };
-    let default = shown(on_a_link(spec.discipline()));
+    let default = shown(spec.discipline().on_a_link());
     let mut own = shown(spec.clone());
     own.retain(|key, value| default.get(key) != Some(&*value));
     own
@@ -166,7 +154,7 @@ pub struct Change {
     /// Weights of users by address, all of them; a discipline that takes weights only when it is made is made anew.
     pub weights: Option<Vec<(IpAddr, u32)>>,
     /// Instead of `spec`: another discipline, with the limits of the old; with the parameters of the start if it is that of the start, else
-    /// those of [`on_a_link`].
+    /// those of [`Discipline::on_a_link`].
     pub discipline: Option<Discipline>,
     /// Another framing, for packets that come from now on.
     pub framing: Option<Framing>,

@@ -231,9 +231,10 @@ pub struct DirectionStatus {
     /// User key, for a discipline with users.
     #[serde(with = "text")]
     pub users_by: Identity,
-    /// Source of the addresses of users, with `bpf` and a key that address translation changes: `connections`, which know the hosts behind
-    /// the router; or `packets: ` and the reason. Else empty.
-    pub nat: String,
+    /// Source of the addresses of users, with `bpf` and a key that address translation changes: `connections`, or `packets: ` and the
+    /// reason. Else empty.
+    #[serde(with = "text::or_empty")]
+    pub nat: Option<HostsBy>,
     /// Most packets held.
     pub limit_packets: u32,
     /// Most bytes held.
@@ -252,8 +253,44 @@ pub struct DirectionStatus {
     pub stats: Stats,
 }
 
-/// Begin of [`DirectionStatus::nat`] where users are the addresses of packets.
-pub(crate) const BY_PACKETS: &str = "packets: ";
+/// Source of addresses that address translation may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostsBy {
+    /// Connections, which know the hosts behind the router.
+    Connections,
+    /// Packets, for this reason, a part of a sentence.
+    Packets(String),
+}
+
+/// Begin of the text of [`HostsBy::Packets`].
+const BY_PACKETS: &str = "packets: ";
+
+/// A text that is no source of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no source of addresses: write `connections`, or `packets: ` and the reason")]
+pub struct ParseHostsByError(String);
+
+impl FromStr for HostsBy {
+    type Err = ParseHostsByError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match (text, text.strip_prefix(BY_PACKETS)) {
+            ("connections", _) => Ok(Self::Connections),
+            (_, Some(why)) => Ok(Self::Packets(why.into())),
+            (_, None) => Err(ParseHostsByError(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for HostsBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connections => f.write_str("connections"),
+            Self::Packets(why) => write!(f, "{BY_PACKETS}{why}"),
+        }
+    }
+}
+
 /// Folder of the kernel's module that tracks connections.
 pub(crate) const CONNTRACK: &str = "/sys/module/nf_conntrack";
 /// The reason on a machine that tracks no connections.
@@ -262,7 +299,10 @@ pub(crate) const NO_CONNECTIONS: &str = "nf_conntrack is not loaded";
 impl DirectionStatus {
     /// The reason why a host behind address translation is known by the router's address, if it could be a user.
     pub fn by_outer_address(&self) -> Option<&str> {
-        self.nat.strip_prefix(BY_PACKETS)
+        match &self.nat {
+            Some(HostsBy::Packets(why)) => Some(why),
+            Some(HostsBy::Connections) | None => None,
+        }
     }
 
     /// Writes down the settings of `config`, but for its discipline and its rate.
@@ -376,6 +416,7 @@ mod tests {
                 "rate_bps": 50_000_000,
                 "flows_by": "5-tuple",
                 "users_by": "dst-host",
+                "nat": "packets: loading needs CAP_SYS_ADMIN",
                 "overhead": 14,
                 "mpu": 64,
                 "cells": "ptm",
@@ -393,6 +434,9 @@ mod tests {
         assert_eq!(one.direction, Direction::Ingress);
         assert_eq!(one.stats.discipline, Some(Discipline::FqCoDel));
         assert_eq!(one.users_by, Identity::DstHost);
+        let why = "loading needs CAP_SYS_ADMIN";
+        assert_eq!(one.nat, Some(HostsBy::Packets(why.into())));
+        assert_eq!(one.by_outer_address(), Some(why));
         assert_eq!(one.framing.cells, Cells::Ptm);
         assert_eq!(one.weights[&IpAddr::from([10, 0, 0, 1])], 3);
         assert_eq!(one.parameters["quantum"], "3000B");
@@ -400,8 +444,10 @@ mod tests {
         assert_eq!(classes, [Some(Class::Probation), None]);
         let written = serde_json::to_value(&status).unwrap();
         assert!(contains(&written, &json), "{written:#}");
-        let strange = json.to_string().replace("fq-codel", "sfq");
-        assert!(serde_json::from_str::<Status>(&strange).is_err());
+        for (known, strange) in [("fq-codel", "sfq"), ("packets: ", "guesses: ")] {
+            let strange = json.to_string().replace(known, strange);
+            assert!(serde_json::from_str::<Status>(&strange).is_err());
+        }
     }
 
     /// Whether `all` has the values of `part` under their keys.

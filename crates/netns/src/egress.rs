@@ -93,7 +93,8 @@ pub(crate) fn start(
                 Backend::Kernel => {
                     let seed = scenario.seed.wrapping_add(number) as u32;
                     let env = egress.env(&scenario.tags, flows(scenario), seed.into());
-                    qdisc(nodes, &interfaces, egress, &env)
+                    let weights = weights(scenario, egress);
+                    weights.and_then(|of| qdisc(nodes, &interfaces, egress, &env, &of))
                 }
             };
             let started = started.map_err(|why| QueueError {
@@ -146,6 +147,7 @@ fn qdisc(
     [sends, receives]: &[String; 2],
     egress: &Egress,
     env: &Env,
+    weights: &[(IpAddr, u32)],
 ) -> Result<Option<(Carrier, String)>, String> {
     let install = || {
         if egress.delay > Duration::ZERO || !egress.loss.is_none() {
@@ -154,7 +156,7 @@ fn qdisc(
         let Some(rate) = egress.rate else {
             return Ok(None);
         };
-        let qdisc = Qdisc::install(from, sends, egress, rate, env)?;
+        let qdisc = Qdisc::install(from, sends, egress, rate, env, weights)?;
         Ok(Some((Carrier::Kernel(qdisc), "tc".into())))
     };
     install().map_err(|error: io::Error| error.to_string())
@@ -173,6 +175,17 @@ fn flows(scenario: &Scenario) -> u32 {
     (scenario.flows.len() * 2 + SPARE_FLOWS) as u32
 }
 
+/// Weights of users by address.
+fn weights(scenario: &Scenario, egress: &Egress) -> Result<Vec<(IpAddr, u32)>, String> {
+    let weights = egress.queue.weights.iter();
+    let each = weights.map(|(name, &weight)| {
+        let node = scenario.nodes.iter().position(|node| node.name == *name);
+        let node = node.ok_or_else(|| format!("the weight of `{name}` is of no node"))?;
+        Ok((IpAddr::V4(node_address(node)), weight))
+    });
+    each.collect()
+}
+
 fn config(
     scenario: &Scenario,
     egress: &Egress,
@@ -180,12 +193,6 @@ fn config(
     seed: u64,
 ) -> Result<DatapathConfig, String> {
     let queue = &egress.queue;
-    let mut weights = Vec::new();
-    for (name, &weight) in &queue.weights {
-        let node = scenario.nodes.iter().position(|node| node.name == *name);
-        let node = node.ok_or_else(|| format!("the weight of `{name}` is of no node"))?;
-        weights.push((IpAddr::V4(node_address(node)), weight));
-    }
     Ok(DatapathConfig {
         queue_num: 0,
         any_queue: true,
@@ -195,7 +202,7 @@ fn config(
         framing: egress.framing,
         identity: queue.flows,
         users: queue.users,
-        weights,
+        weights: weights(scenario, egress)?,
         tags,
         impairments: Impairments {
             loss: egress.loss,
@@ -446,7 +453,7 @@ rate = "1mbit"
     }
 
     #[test]
-    fn a_discipline_that_no_kernel_has_is_refused_with_those_that_one_has_and_so_are_weights() {
+    fn a_discipline_that_no_kernel_has_is_refused_with_those_that_one_has_and_so_are_its_weights() {
         let refusals = Discipline::ALL.map(|discipline| {
             let read = |text: &str| {
                 let set = [format!("link.line.queue.discipline={discipline}")];
@@ -455,12 +462,10 @@ rate = "1mbit"
             let weighted = read(SCENARIO);
             let plain = read(&SCENARIO.replace(", weights = { alice = 3 }", ""));
             let refusal = |scenario: &Scenario| qdisc::refusal(&scenario.links[0].egress[0]);
-            let is_weighted = refusal(&weighted).is_some_and(|why| why.contains("weights"));
-            assert_eq!(
-                is_weighted,
-                discipline.spec().needs().weights,
-                "{discipline}"
-            );
+            let is_refused = refusal(&weighted).is_some_and(|why| why.contains("weights"));
+            let has = makeway_gateway::bpf::has_program(discipline);
+            let takes = discipline.spec().needs().weights;
+            assert_eq!(is_refused, takes && !has, "{discipline}");
             (discipline, refusal(&plain))
         });
         let taken = refusals.iter().filter(|(_, why)| why.is_none());

@@ -14,6 +14,7 @@ mod ours;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::process::Command;
 use std::time::Instant;
 
@@ -83,8 +84,11 @@ pub(crate) fn refusal(egress: &Egress) -> Option<String> {
         "Linux's size tables have no PTM: write `cells` \"atm\" or \"none\""
     } else if egress.tickets.is_some() {
         "a qdisc of Linux writes no tickets: leave `tickets` out"
-    } else if !egress.queue.weights.is_empty() && egress.queue.spec.needs().weights {
-        "the qdiscs of this world give users no weights: leave `weights` out"
+    } else if !egress.queue.weights.is_empty()
+        && egress.queue.spec.needs().weights
+        && !is_ours(&egress.queue)
+    {
+        "Linux's qdiscs give users no weights: leave `weights` out"
     } else if egress.rate.is_some() && !is_ours(&egress.queue) {
         return kind(&egress.queue).err();
     } else {
@@ -260,17 +264,18 @@ fn size_table(framing: Framing) -> Vec<String> {
 }
 
 impl Qdisc {
-    /// In place at `interface` of `node`, of a link with a rate. `flows` and `seed` are of a discipline of ours.
+    /// In place at `interface` of `node`, of a link with a rate. `env` and `weights`, by address, are for a discipline of ours.
     pub(crate) fn install(
         node: &Namespace,
         interface: &str,
         egress: &Egress,
         rate: Rate,
         env: &Env,
+        weights: &[(IpAddr, u32)],
     ) -> io::Result<Self> {
         let (does, commands) = match is_ours(&egress.queue) {
             true => {
-                let ours = Ours::load(egress, rate, env)?;
+                let ours = Ours::load(egress, rate, env, weights)?;
                 let add = format!("qdisc add dev {interface} root {}", ours.kind());
                 let words = add.split(' ').map(str::to_owned).collect();
                 (Does::Ours(ours), vec![words])

@@ -19,7 +19,7 @@ use crate::field::{Field, RATE, Values};
 use crate::section::{Section, text};
 
 pub use autorate::{AUTORATE, Autorate};
-pub use backend::{IN_THE_KERNEL, Missing};
+pub use backend::Missing;
 pub use web::{LineServer, WEB, Web};
 
 const IDENTITIES: [&str; 5] = ["5-tuple", "src-port", "src-host", "dst-host", "host-pair"];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The network and its traffic, event by event.
 
+#[cfg(test)]
+mod contract;
 mod radio;
 mod senders;
 mod sources;

@@ -103,7 +103,7 @@ fn keys(one: &DirectionStatus) -> String {
 /// `users behind NAT: by connections`, or `by outer address` and the reason; for each direction where they differ, and nothing where no
 /// user or flow could be such a host.
 pub fn nat(directions: &[DirectionStatus]) -> Vec<String> {
-    let told = directions.iter().filter(|one| !one.nat.is_empty());
+    let told = directions.iter().filter(|one| one.nat.is_some());
     let told = told.map(|one| {
         let source = match one.by_outer_address() {
             None => "by connections".into(),
@@ -204,7 +204,7 @@ mod tests {
             let both = Direction::BOTH.into_iter().zip(nats);
             let both = both.map(|(direction, nat)| DirectionStatus {
                 direction,
-                nat: nat.into(),
+                nat: (!nat.is_empty()).then(|| nat.parse().unwrap()),
                 ..DirectionStatus::default()
             });
             nat(&both.collect::<Vec<_>>())

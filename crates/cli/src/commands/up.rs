@@ -16,7 +16,7 @@ use makeway_core::units::{Fraction, Rate};
 use makeway_gateway::autorate;
 use makeway_gateway::control::interface::Interface;
 use makeway_gateway::control::{Backend, Instance, UpConfig, client};
-use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig, on_a_link};
+use makeway_gateway::datapath::{DatapathConfig, Impairments, Leaving, TagConfig};
 use makeway_gateway::limit::Limit;
 use makeway_gateway::rules::Direction;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -306,7 +306,7 @@ fn discipline(args: &Up) -> Discipline {
 /// The discipline with its parameters.
 fn spec(args: &Up) -> anyhow::Result<Spec> {
     let discipline = discipline(args);
-    let mut spec = on_a_link(discipline);
+    let mut spec = discipline.on_a_link();
     if let Some(threshold) = args.threshold {
         if discipline != Discipline::Ncq {
             bail!("--threshold needs --discipline ncq: {discipline} has none");
@@ -373,7 +373,7 @@ mod tests {
             let needs = discipline.spec().needs();
             let config = asked(&format!("--discipline {discipline}")).unwrap();
             for (_, direction) in &config.directions {
-                assert_eq!(direction.spec, on_a_link(discipline));
+                assert_eq!(direction.spec, discipline.on_a_link());
                 let writes = direction.tags.leaving == Leaving::AsScheduled;
                 assert_eq!(writes, needs.writes_tags, "{discipline}");
                 let codec = direction.spec.codec(TagConfig::default().codec);
@@ -426,11 +426,11 @@ mod tests {
     #[test]
     fn the_kernels_cake_replaces_no_other_discipline_and_ignores_no_limit() {
         let spec = |line: &str| asked(line).unwrap().directions[0].1.spec.clone();
-        assert_eq!(spec(""), on_a_link(Discipline::Makeway));
-        assert_eq!(spec("--backend cake"), on_a_link(Discipline::Cake));
+        assert_eq!(spec(""), Discipline::Makeway.on_a_link());
+        assert_eq!(spec("--backend cake"), Discipline::Cake.on_a_link());
         // The backend refuses it.
         let makeway = spec("--backend cake --discipline makeway");
-        assert_eq!(makeway, on_a_link(Discipline::Makeway));
+        assert_eq!(makeway, Discipline::Makeway.on_a_link());
         let error = asked("--backend cake --limit 64kB").unwrap_err();
         let said = "--limit is not in the kernel's cake";
         assert!(error.to_string().starts_with(said), "{error}");
@@ -474,15 +474,11 @@ mod tests {
     #[test]
     fn a_file_may_ask_of_bpf_qdiscs_for_their_disciplines_and_for_limits_that_fit_their_maps() {
         use makeway_gateway::bpf::{Plan, has_program};
-        use makeway_scenario::service::{IN_THE_KERNEL, parse};
+        use makeway_scenario::service::parse;
 
         for discipline in Discipline::ALL {
             let is_there = has_program(discipline);
-            assert_eq!(
-                IN_THE_KERNEL.contains(&discipline),
-                is_there,
-                "{discipline}"
-            );
+            assert_eq!(discipline.is_in_the_kernel(), is_there, "{discipline}");
             if is_there {
                 let config = asked(&format!("--discipline {discipline}")).unwrap();
                 let (direction, config) = &config.directions[0];
@@ -511,13 +507,16 @@ mod tests {
     #[test]
     fn a_file_may_ask_of_bpf_qdiscs_for_the_parameters_that_their_programs_have() {
         use makeway_gateway::bpf::Plan;
-        use makeway_scenario::service::{IN_THE_KERNEL, parse};
+        use makeway_scenario::service::parse;
 
         let values = [
             "true", "false", "head", "tail", "bytes", "2", "7", "0.02", "3ms", "777B",
         ];
         let (mut accepted, mut refused) = (0, 0);
-        for discipline in IN_THE_KERNEL {
+        for discipline in Discipline::ALL
+            .into_iter()
+            .filter(|one| one.is_in_the_kernel())
+        {
             let default = discipline.spec();
             let mut keys = Vec::new();
             let mut fields = default.clone();

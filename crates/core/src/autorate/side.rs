@@ -64,6 +64,7 @@ const PACKET: Bytes = Bytes::new(1514);
 
 /// Phase of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum State {
     /// The rate stays: no load, or no samples.
     Hold,
@@ -71,6 +72,17 @@ pub enum State {
     Search,
     /// A queue before the link drains.
     Drain,
+}
+
+impl State {
+    /// The name in a status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Search => "search",
+            Self::Drain => "drain",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

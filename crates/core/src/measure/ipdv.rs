@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inter-packet delay variation (RFC 3393).
 
-use super::{Histogram, Moments};
+use super::Histogram;
 use crate::units::{Duration, Instant};
 
 /// How far apart two consecutive packets may arrive, counted in sequence numbers.
@@ -15,7 +15,6 @@ const WINDOW: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Ipdv {
     recent: [Option<(u64, i64)>; WINDOW],
-    signed: Moments,
     absolute: Histogram,
 }
 
@@ -30,7 +29,6 @@ impl Ipdv {
     pub fn new() -> Self {
         Self {
             recent: [None; WINDOW],
-            signed: Moments::new(),
             absolute: Histogram::new(),
         }
     }
@@ -51,13 +49,7 @@ impl Ipdv {
 
     /// Adds the samples of `other`; pairs across the two are not made.
     pub fn merge(&mut self, other: &Self) {
-        self.signed.merge(&other.signed);
         self.absolute.merge(&other.absolute);
-    }
-
-    /// IPDV with its sign, in ms: the mean is near zero, the standard deviation is the jitter.
-    pub fn signed_ms(&self) -> &Moments {
-        &self.signed
     }
 
     /// Absolute values.
@@ -70,7 +62,6 @@ impl Ipdv {
     }
 
     fn sample(&mut self, ns: i64) {
-        self.signed.record(ns as f64 / 1e6);
         self.absolute
             .record(Duration::from_nanos(ns.unsigned_abs()));
     }
@@ -93,7 +84,7 @@ mod tests {
         v.on_packet(2, at_ms(40), at_ms(52));
         assert_eq!(v.absolute().count(), 2);
         assert_eq!(v.absolute().mean(), Duration::from_millis(4));
-        assert!((v.signed_ms().mean() - 1.0).abs() < 1e-12);
+        assert_eq!(v.absolute().max(), Duration::from_millis(5));
     }
 
     #[test]
@@ -111,7 +102,6 @@ mod tests {
         v.on_packet(0, at_ms(0), at_ms(31));
         assert_eq!(v.absolute().count(), 1);
         assert_eq!(v.absolute().max(), Duration::from_millis(21));
-        assert!(v.signed_ms().mean() < 0.0);
     }
 
     #[test]

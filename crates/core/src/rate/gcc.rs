@@ -120,7 +120,8 @@ impl Gcc {
     }
 
     /// A_hat, the rate by delay.
-    pub fn rate_by_delay(&self) -> Rate {
+    #[cfg(test)]
+    pub(crate) fn rate_by_delay(&self) -> Rate {
         Rate::from_bps(self.by_delay.rate as u64)
     }
 

@@ -22,6 +22,7 @@ pub struct FifoParams;
 impl Describe for FifoParams {
     const NAME: &'static str = "fifo";
     const ABOUT: &'static str = "packets in order of arrival";
+    const IN_THE_KERNEL: bool = true;
 
     fn build(&self, env: &Env) -> Box<dyn Scheduler + Send> {
         Box::new(Fifo::new(env.limits))

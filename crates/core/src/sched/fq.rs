@@ -55,6 +55,7 @@ impl Default for FqParams {
 impl Describe for FqParams {
     const NAME: &'static str = "fq";
     const ABOUT: &'static str = "each flow in turn";
+    const IN_THE_KERNEL: bool = true;
 
     fn needs(&self) -> Needs {
         Needs {

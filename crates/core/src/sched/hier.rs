@@ -58,6 +58,7 @@ impl Default for HierParams {
 impl Describe for HierParams {
     const NAME: &'static str = "hier";
     const ABOUT: &'static str = "users in turn, of each the flow with the shortest queue";
+    const IN_THE_KERNEL: bool = true;
 
     fn needs(&self) -> Needs {
         Needs {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Last in, first out: the discipline that shows how one is added (docs/add-a-discipline.md). Nobody wants it on a link: while
+//! Last in, first out: an example, kept to show how a discipline is added (docs/add-a-discipline.md). Nobody wants it on a link: while
 //! packets come faster than they leave, the first of them wait for ever.
 //!
 //! Cost per packet: O(1).

@@ -97,6 +97,7 @@ impl Describe for MakewayParams {
     const NAME: &'static str = "makeway";
     const ABOUT: &'static str =
         "flows without a standing queue, then new flows, then users and flows in turn";
+    const IN_THE_KERNEL: bool = true;
 
     fn needs(&self) -> Needs {
         Needs {

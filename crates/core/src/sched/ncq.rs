@@ -106,6 +106,7 @@ impl NcqParams {
 impl Describe for NcqParams {
     const NAME: &'static str = "ncq";
     const ABOUT: &'static str = "short packets, up to a share of all";
+    const IN_THE_KERNEL: bool = true;
 
     fn needs(&self) -> Needs {
         Needs {
@@ -113,6 +114,22 @@ impl Describe for NcqParams {
             framing: true,
             reorders: !self.keep_order,
             ..Needs::default()
+        }
+    }
+
+    fn on_a_link() -> Self {
+        // Its gains rest on it (docs/disciplines/ncq.md).
+        Self {
+            push_out: true,
+            ..Self::default()
+        }
+    }
+
+    fn not_in_the_kernel(&self) -> Option<&'static str> {
+        match (self.extra_wait, self.low_rate) {
+            (Some(_), _) => Some("ncq.extra_wait"),
+            (None, Some(_)) => Some("ncq.low_rate.rate"),
+            (None, None) => None,
         }
     }
 

@@ -2,23 +2,25 @@
 //! The exact order of flows by backlog: which has the least bytes, which the most.
 //!
 //! Every discipline with longest queue drop asks for the longest, SQF for the shortest as well, on
-//! every packet. Three structures answer, all exactly and with the same ties:
+//! every packet. Two structures answer, and a third in benches, all exactly and with the same ties:
 //!
 //! | structure | per packet | used by |
 //! | --- | --- | --- |
 //! | [`Buckets`] | O(1) | `sqf`, `fq`, `pfq`, `fq-codel`, `cake`, `makeway` |
 //! | [`Tree`] | O(log n) | `hier` (a small set for each user), [`Buckets`] beyond its window |
-//! | [`Heaps`] | O(log n) | no discipline: the published baseline of `makeway-lab bench core` |
+//! | `Heaps` | O(log n) | no discipline: the published baseline of `makeway-lab bench core` (feature `workload`) |
 //!
 //! Ties: of equal backlogs, the one that has stood at that value for longest comes first, both as the
 //! shortest and as the longest.
 
 mod bitmap;
 mod buckets;
+#[cfg(any(test, feature = "workload"))]
 mod heaps;
 mod tree;
 
 pub use buckets::Buckets;
+#[cfg(any(test, feature = "workload"))]
 pub use heaps::Heaps;
 pub use tree::Tree;
 pub(super) use tree::{Forest, Nodes, Treap};

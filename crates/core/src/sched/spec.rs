@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Description of a discipline: its parameters, which its own file lists, and its environment.
 
-use super::{Limits, Scheduler};
+use super::{Discipline, Limits, Scheduler, Spec};
 use crate::framing::Framing;
 use crate::packet::UserId;
 use crate::param::{self, Choice, Ranged, Refusal, Visitor, flag, one_of};
@@ -23,10 +23,22 @@ pub(super) trait Describe: Default {
     const ALIASES: &'static [&'static str] = &[];
     /// Order of service, for lists of disciplines.
     const ABOUT: &'static str;
+    /// Whether `bpf/` has a program of it.
+    const IN_THE_KERNEL: bool = false;
 
     /// Its needs, and its changes to packets.
     fn needs(&self) -> Needs {
         Needs::default()
+    }
+
+    /// Its parameters on an access link, where its gains there do not rest on the defaults.
+    fn on_a_link() -> Self {
+        Self::default()
+    }
+
+    /// The key of a parameter whose value its program in `bpf/` does not have.
+    fn not_in_the_kernel(&self) -> Option<&'static str> {
+        None
     }
 
     /// Shows its parameters to `visit`.
@@ -141,125 +153,6 @@ impl Env {
             _ => Ok(()),
         }
     }
-}
-
-/// Gives each discipline its place in [`Discipline`] and [`Spec`]: this line, its `mod` and its own file are all that it takes.
-macro_rules! disciplines {
-    ($($variant:ident($params:ty)),* $(,)?) => {
-        /// The disciplines by name; see [`Discipline::about`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs)] // Its own file has it.
-        #[non_exhaustive]
-        pub enum Discipline {
-            $($variant),*
-        }
-
-        /// A discipline with its parameters.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        #[allow(missing_docs)]
-        #[non_exhaustive]
-        pub enum Spec {
-            $($variant($params)),*
-        }
-
-        impl Discipline {
-            /// Every discipline, in the order in which they are listed to people.
-            pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
-
-            /// The name in files and on the command line.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => <$params>::NAME),*
-                }
-            }
-
-            /// Other names that are understood.
-            pub const fn aliases(self) -> &'static [&'static str] {
-                match self {
-                    $(Self::$variant => <$params>::ALIASES),*
-                }
-            }
-
-            /// Order of service, in one line.
-            pub const fn about(self) -> &'static str {
-                match self {
-                    $(Self::$variant => <$params>::ABOUT),*
-                }
-            }
-
-            /// With its default parameters.
-            pub fn spec(self) -> Spec {
-                match self {
-                    $(Self::$variant => Spec::$variant(<$params>::default())),*
-                }
-            }
-        }
-
-        impl Spec {
-            /// Which discipline it is.
-            pub const fn discipline(&self) -> Discipline {
-                match self {
-                    $(Self::$variant(_) => Discipline::$variant),*
-                }
-            }
-
-            /// Its needs, and its changes to packets.
-            pub fn needs(&self) -> Needs {
-                match self {
-                    $(Self::$variant(params) => Describe::needs(params)),*
-                }
-            }
-
-            /// Shows its parameters to `visit`, by the keys of a scenario's `queue`.
-            pub fn fields(&mut self, visit: &mut Visitor<'_>) {
-                match self {
-                    $(Self::$variant(params) => Describe::fields(params, visit)),*
-                }
-            }
-
-            /// Code of the tags of its packets, where tickets are written by `domain`.
-            pub fn codec(&self, domain: Codec) -> Codec {
-                match self {
-                    $(Self::$variant(params) => Describe::codec(params, domain)),*
-                }
-            }
-
-            fn relations(&self) -> Result<(), String> {
-                match self {
-                    $(Self::$variant(params) => Describe::check(params)),*
-                }
-            }
-
-            fn make(&self, env: &Env) -> Box<dyn Scheduler + Send> {
-                match self {
-                    $(Self::$variant(params) => Describe::build(params, env)),*
-                }
-            }
-        }
-    };
-}
-
-disciplines! {
-    Fifo(super::fifo::FifoParams),
-    Fq(super::fq::FqParams),
-    Pfq(super::pfq::PfqParams),
-    Sqf(super::sqf::SqfParams),
-    Hier(super::hier::HierParams),
-    Red(super::red::RedParams),
-    CoDel(super::codel::CoDelParams),
-    FqCoDel(super::fq_codel::FqCoDelParams),
-    Cake(super::cake::CakeParams),
-    DualPi2(super::dualpi2::DualPi2Params),
-    Prio(super::prio::PrioParams),
-    Ncq(super::ncq::NcqParams),
-    Tred(super::tred::TredParams),
-    Rio(super::rio::RioParams),
-    Choke(super::choke::ChokeParams),
-    Csfq(super::csfq::CsfqParams),
-    Harvest(super::harvest::HarvestParams),
-    Confucius(super::confucius::ConfuciusParams),
-    Makeway(super::makeway::MakewayParams),
-    Lifo(super::lifo::LifoParams),
 }
 
 impl Spec {
@@ -416,6 +309,11 @@ mod tests {
         for discipline in Discipline::ALL {
             assert_eq!(discipline.to_string().parse(), Ok(discipline));
             assert_eq!(discipline.spec().discipline(), discipline);
+            let on_a_link = discipline.on_a_link();
+            assert_eq!(
+                (on_a_link.discipline(), on_a_link.check()),
+                (discipline, Ok(()))
+            );
             for alias in discipline.aliases() {
                 assert_eq!(alias.parse(), Ok(discipline));
             }

@@ -51,12 +51,17 @@ impl Default for SqfParams {
 impl Describe for SqfParams {
     const NAME: &'static str = "sqf";
     const ABOUT: &'static str = "the flow with the shortest queue";
+    const IN_THE_KERNEL: bool = true;
 
     fn needs(&self) -> Needs {
         Needs {
             drops_longest: true,
             ..Needs::default()
         }
+    }
+
+    fn not_in_the_kernel(&self) -> Option<&'static str> {
+        (self.least_cost != Self::default().least_cost).then_some("least_cost")
     }
 
     fn fields(&mut self, visit: &mut Visitor<'_>) {

@@ -10,6 +10,7 @@ use crate::units::{Duration, Instant};
 
 /// How a flow is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Class {
     /// Not known yet.
     #[default]

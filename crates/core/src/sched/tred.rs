@@ -87,11 +87,20 @@ const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Tsw::MOST_WIN
 impl Describe for TredParams {
     const NAME: &'static str = "tred";
     const ABOUT: &'static str = "as red, but packets with fewer tickets are dropped more often";
+    const IN_THE_KERNEL: bool = true;
 
     fn needs(&self) -> Needs {
         Needs {
             reads_tags: true,
             ..Needs::default()
+        }
+    }
+
+    fn not_in_the_kernel(&self) -> Option<&'static str> {
+        match (self.red.ecn, self.spaced) {
+            (true, _) => Some("ecn"),
+            (false, true) => Some("tred.spaced"),
+            (false, false) => None,
         }
     }
 

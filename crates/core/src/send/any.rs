@@ -17,6 +17,7 @@ use crate::param::one_of;
 
 /// One of the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AnyPolicy {
     /// `fifo`: first in, first out.
     Fifo(Fifo),

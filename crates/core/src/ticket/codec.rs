@@ -18,6 +18,7 @@ use crate::packet::Tag;
 
 /// How codes grow with tickets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Scale {
     /// Code `c` of n bits is `256 c / 2^n` tickets: c with the paper's 8 bits.
     Linear,

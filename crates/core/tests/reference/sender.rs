@@ -233,6 +233,7 @@ impl Model {
                 held.datagram.deadline <= new.datagram.deadline
             }
             WhenFull::EvictLate => is_behind && !self.late(now, &new.datagram),
+            other => panic!("no reference of {other:?}"),
         }
     }
 
@@ -285,6 +286,7 @@ impl Model {
                     self.give_up_group(&best, Outcome::Expired);
                     continue;
                 }
+                other => panic!("no reference of {other}"),
             }
             return Some((best, late));
         }
@@ -334,6 +336,7 @@ impl Model {
                     .filter(late)
                     .min_by_key(|held| (held.datagram.deadline, held.id))
                     .or(worst),
+                other => panic!("no reference of {other:?}"),
             };
             match victim.copied() {
                 Some(victim) if victim.id != new.id => {

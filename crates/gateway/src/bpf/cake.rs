@@ -8,7 +8,7 @@ use makeway_core::units::Rate;
 
 use super::BpfError;
 use super::netlink::{Counted, Found};
-use crate::datapath::{DatapathConfig, Sojourn, Stats, on_a_link};
+use crate::datapath::{DatapathConfig, Sojourn, Stats};
 use crate::rules::Direction;
 
 /// Its name in tc.
@@ -54,7 +54,7 @@ impl Cake {
         if discipline != Discipline::Cake {
             return option(format!("the discipline {discipline}"));
         }
-        if datapath.spec != on_a_link(discipline) {
+        if datapath.spec != discipline.on_a_link() {
             return option("a parameter of a discipline".into());
         }
         if !datapath.weights.is_empty() {
@@ -214,7 +214,7 @@ mod tests {
         };
         let rate = Some(Rate::from_bps(20_000_000));
         for discipline in Discipline::ALL {
-            let datapath = DatapathConfig::new(0, on_a_link(discipline), limits, rate);
+            let datapath = DatapathConfig::new(0, discipline.on_a_link(), limits, rate);
             match Cake::of(&datapath, Direction::Egress) {
                 Ok(_) => assert_eq!(discipline, Discipline::Cake),
                 Err(error) => {

@@ -28,7 +28,7 @@ use super::config::{Config, Stamps};
 use super::layout;
 use super::names_of;
 use super::qdisc::write;
-use crate::protocol::{BY_PACKETS, CONNTRACK, NO_CONNECTIONS};
+use crate::protocol::{CONNTRACK, NO_CONNECTIONS};
 use crate::rules::Direction;
 
 pub(super) const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nat.bpf.o"));
@@ -38,14 +38,6 @@ const VALUES: &str = ".rodata.nat";
 const PROGRAMS: [&str; 2] = ["nat_departs", "nat_arrives"];
 /// Name of a link's pin, in the folder of its qdisc.
 const PIN: &str = "nat";
-
-/// `DirectionStatus::nat` where users are the hosts that connections have.
-pub(super) const CONNECTIONS: &str = "connections";
-
-/// `DirectionStatus::nat` where users are addresses of packets.
-pub(super) fn packets(why: &str) -> String {
-    format!("{BY_PACKETS}{why}")
-}
 
 /// Reason why users are addresses of packets, as a part of a sentence.
 #[derive(Debug, thiserror::Error)]

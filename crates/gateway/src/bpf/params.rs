@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable, bytes_of};
 use libbpf_rs::{MapCore, MapFlags, MapMut, OpenMapMut};
 use makeway_core::packet::Tag;
-use makeway_core::sched::{Env, NcqParams, RedParams, Spec, SqfParams, TredParams};
+use makeway_core::sched::{Env, NcqParams, RedParams, Spec, TredParams};
 use makeway_core::ticket::Codec;
 
 use super::BpfError;
@@ -116,14 +116,11 @@ impl Params {
     /// # Errors
     /// For a variant that the kernel does not have.
     pub fn of(spec: &Spec, env: &Env) -> Result<Self, BpfError> {
-        let missing = |is_asked: bool, what: &str| match is_asked {
-            true => Err(BpfError::Option(what.into())),
-            false => Ok(()),
-        };
+        if let Some(key) = spec.not_in_the_kernel() {
+            return Err(BpfError::Option(format!("`{key}`")));
+        }
         match spec {
             Spec::Ncq(params) => {
-                missing(params.extra_wait.is_some(), "an extra wait for ncq")?;
-                missing(params.low_rate.is_some(), "low-rate flows for ncq")?;
                 let ncq = Ncq::new(params, env);
                 Ok(Self {
                     sections: vec![
@@ -136,8 +133,6 @@ impl Params {
                 })
             }
             Spec::Tred(params) => {
-                missing(params.red.ecn, "marking by tred")?;
-                missing(params.spaced, "tred.spaced")?;
                 let (red, tred) = (Red::new(&params.red, env), Tred::from(params));
                 let tickets = tickets(env.codec);
                 Ok(Self {
@@ -151,14 +146,6 @@ impl Params {
                     tickets,
                     units: vec![red.by_bytes],
                 })
-            }
-            Spec::Sqf(params) => {
-                let least_cost = SqfParams::default().least_cost;
-                missing(
-                    params.least_cost != least_cost,
-                    "another least_cost for sqf",
-                )?;
-                Ok(Self::default())
             }
             Spec::Hier(_) => Ok(Self {
                 sections: vec![(".data.random", bytes_of(&env.seed).to_vec())],
@@ -282,8 +269,10 @@ mod tests {
             params.unwrap_err().to_string()
         };
         assert!(with(Discipline::Ncq, &[("ncq.window", "1000")]).is_ok());
-        assert!(refusal(Discipline::Ncq, "ncq.extra_wait", "0.01").contains("extra wait"));
-        assert!(refusal(Discipline::Ncq, "ncq.low_rate.rate", "64kbit").contains("low-rate"));
-        assert!(refusal(Discipline::Tred, "ecn", "true").contains("marking"));
+        assert!(refusal(Discipline::Ncq, "ncq.extra_wait", "0.01").contains("`ncq.extra_wait`"));
+        assert!(
+            refusal(Discipline::Ncq, "ncq.low_rate.rate", "64kbit").contains("`ncq.low_rate.rate`")
+        );
+        assert!(refusal(Discipline::Tred, "ecn", "true").contains("`ecn`"));
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::netlink::Found;
 use super::{BpfError, cake};
-use crate::datapath::{DatapathConfig, TagConfig, on_a_link};
+use crate::datapath::{DatapathConfig, TagConfig};
 use crate::folder;
 use crate::limit::FLOWS;
 use crate::place::Place;
@@ -94,7 +94,7 @@ impl Half {
         let codec = self.code?.codec()?;
         let status = &self.status;
         let rate = rate.or(status.stats.rate_bps.map(Rate::from_bps));
-        let mut spec = on_a_link(status.stats.discipline?);
+        let mut spec = status.stats.discipline?.on_a_link();
         for (key, value) in &status.parameters {
             spec.set(key, value).ok()?;
         }
@@ -250,7 +250,7 @@ mod tests {
         let old = Record::read(&place).unwrap().unwrap();
         assert_eq!((old.version, old.index, old.directions.len()), (0, 3, 1));
         assert!(old.made_clsact && old.before[0].is_restorable());
-        assert_eq!(old.directions[0].status.nat, "");
+        assert_eq!(old.directions[0].status.nat, None);
         // One that had fewer counters.
         let less = OLD.replace(r#""favoured":0,"reordered":0,"expected":0,"#, "");
         folder::write(&place.record(), less.as_bytes()).unwrap();

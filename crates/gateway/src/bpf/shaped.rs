@@ -259,7 +259,7 @@ impl Shaped {
         let halves = self.record.directions.iter().zip(&self.qdiscs);
         let each = halves.map(|(half, qdisc)| {
             let mut status = half.status.clone();
-            status.nat = told_now(&status.nat, &pins.join(&status.qdisc));
+            status.nat = told_now(status.nat.take(), &pins.join(&status.qdisc));
             let stats = match qdisc {
                 Held::Bpf(qdisc) => Stats {
                     discipline: status.stats.discipline,

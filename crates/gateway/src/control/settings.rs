@@ -11,7 +11,7 @@ use makeway_core::units::Rate;
 
 use super::interface::Interface;
 use super::protocol::Settings;
-use crate::datapath::{DatapathConfig, chosen, on_a_link};
+use crate::datapath::{DatapathConfig, chosen};
 use crate::limit::{Limit, MOST_WEIGHTS};
 
 /// Settings of a direction that has `now` and gets `rate`, if it is given one; its largest IP packet has `mtu` bytes.
@@ -98,7 +98,7 @@ fn spec(settings: &Settings, now: &Spec) -> Result<Spec, String> {
     if is_same && settings.parameters.is_empty() {
         return Ok(now.clone());
     }
-    let mut spec = on_a_link(discipline);
+    let mut spec = discipline.on_a_link();
     let mut values = match is_same {
         true => chosen(now),
         false => BTreeMap::new(),

@@ -21,7 +21,7 @@ use super::message::Queued;
 use super::nfqueue::{BATCH, Verdicts};
 use super::stats::{Sojourn, SojournCounts, Stats};
 use super::tags::Tags;
-use super::{Change, DatapathConfig, Translated, on_a_link};
+use super::{Change, DatapathConfig, Translated};
 pub(super) use account::SeenFlow;
 use account::{Cause, Counters, FlowAccount};
 use order::Order;
@@ -279,7 +279,7 @@ impl Pipeline {
         if let Some(discipline) = change.discipline {
             return Some(match discipline == self.started_with.discipline() {
                 true => self.started_with.clone(),
-                false => on_a_link(discipline),
+                false => discipline.on_a_link(),
             });
         }
         let mut users = reweighed.iter();

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 
 use makeway_core::sched::{Discipline, Env};
 use makeway_core::units::Rate;
@@ -18,7 +19,7 @@ pub(super) fn has_program(_: Discipline) -> bool {
 pub(super) struct Ours(Infallible);
 
 impl Ours {
-    pub(super) fn load(_: &Egress, _: Rate, _: &Env) -> io::Result<Self> {
+    pub(super) fn load(_: &Egress, _: Rate, _: &Env, _: &[(IpAddr, u32)]) -> io::Result<Self> {
         Err(io::Error::other("makeway was built without BPF qdiscs"))
     }
 

@@ -2,22 +2,12 @@
 //! Settings that a backend does not have: an interface that asks for one is refused with its file, instead of failing at its start.
 
 use makeway_core::flow::Identity;
-use makeway_core::sched::{Discipline, Spec, SqfParams};
+use makeway_core::sched::Discipline;
 use makeway_core::units::Bytes;
 
 use super::Shaped;
 use crate::error::list;
 
-/// Disciplines of the backend `bpf`.
-pub const IN_THE_KERNEL: [Discipline; 7] = [
-    Discipline::Fifo,
-    Discipline::Fq,
-    Discipline::Sqf,
-    Discipline::Hier,
-    Discipline::Ncq,
-    Discipline::Tred,
-    Discipline::Makeway,
-];
 /// The most that a BPF qdisc holds.
 const MOST_PACKETS: u64 = 1 << 17;
 const MOST_BYTES: u64 = 16 << 20;
@@ -49,12 +39,14 @@ fn missing_in_bpf(interface: &Shaped) -> Option<Missing> {
         Some(Missing { key, why })
     };
     let discipline = interface.discipline;
-    if !IN_THE_KERNEL.contains(&discipline) {
+    if !discipline.is_in_the_kernel() {
+        let all = Discipline::ALL.into_iter();
+        let all = all.filter(|one| one.is_in_the_kernel());
         return missing(
             "discipline",
             format!(
                 "`backend = \"bpf\"` does not have {discipline}: choose among {}",
-                list(IN_THE_KERNEL.map(Discipline::name))
+                list(all.map(Discipline::name))
             ),
         );
     }
@@ -91,16 +83,7 @@ fn variant(interface: &Shaped) -> Option<&'static str> {
         // They were accepted when the file was read.
         let _ = spec.set(key, value);
     }
-    match &spec {
-        Spec::Ncq(params) if params.extra_wait.is_some() => Some("ncq.extra_wait"),
-        Spec::Ncq(params) if params.low_rate.is_some() => Some("ncq.low_rate.rate"),
-        Spec::Tred(params) if params.red.ecn => Some("ecn"),
-        Spec::Tred(params) if params.spaced => Some("tred.spaced"),
-        Spec::Sqf(params) if params.least_cost != SqfParams::default().least_cost => {
-            Some("least_cost")
-        }
-        _ => None,
-    }
+    spec.not_in_the_kernel()
 }
 
 /// A limit beyond the maps of a qdisc, and the largest one. A limit in packets is one in bytes too, of full packets; the device's own header

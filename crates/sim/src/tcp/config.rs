@@ -40,6 +40,7 @@ impl Variant {
 
 /// When a receiver acknowledges segments that arrive in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DelayedAck {
     /// Each at once.
     Off,
@@ -49,6 +50,7 @@ pub enum DelayedAck {
 
 /// Segments sent beyond the window on the first two duplicate acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LimitedTransmit {
     /// Nothing.
     Off,
@@ -61,6 +63,7 @@ pub enum LimitedTransmit {
 
 /// Quantity that a sender halves when a loss shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Halved {
     /// Sent and unacknowledged bytes, no more than the window: FlightSize (RFC 5681 eq. (4)).
     Outstanding,

@@ -13,6 +13,7 @@ const SHORT: Duration = Duration::from_micros(96);
 
 /// How bits become a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Phy {
     /// 802.11b: DSSS at 1 and 2 Mbit/s, HR/DSSS at 5.5 and 11 Mbit/s (clauses 15 and 16).
     Dsss {

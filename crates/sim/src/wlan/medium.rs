@@ -13,6 +13,7 @@ use crate::agenda::Agenda;
 
 /// Events for the owner of a medium. Stations have their numbers in [`Reach`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// A station has nothing in hand: it takes the next frame by [`Medium::send`].
     Ready {

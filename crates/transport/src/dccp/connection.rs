@@ -88,6 +88,7 @@ impl Ends {
 
 /// Events for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// Both ends agree: datagrams can be sent.
     Established,

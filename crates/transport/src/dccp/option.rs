@@ -5,6 +5,7 @@ use makeway_core::units::Duration;
 
 /// One option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Opt<'a> {
     /// The receiver can hardly keep up (§11.6).
     SlowReceiver,

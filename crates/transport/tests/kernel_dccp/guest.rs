@@ -100,7 +100,7 @@ impl Ours {
                     Event::Received(data) => self.received += usize::from(data.len() == PAYLOAD),
                     Event::Established => self.established = true,
                     Event::Ended(code) => self.ended = Some(code),
-                    Event::Sender(_) => {}
+                    _ => {}
                 }
             }
         }

@@ -405,6 +405,7 @@ fn standing(stats: &FlowStats) -> Line<'static> {
         Class::Standing => Style::new().fg(Color::Green),
         Class::New => Style::new().fg(Color::Yellow),
         Class::Bulk | Class::Probation => Style::new().fg(Color::Red),
+        _ => Style::new(),
     };
     let since = format!("{class} {}", text::span(stats.since_s));
     let reason = format!(", {}", stats.reason);

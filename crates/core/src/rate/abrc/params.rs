@@ -7,6 +7,7 @@ use crate::units::{Duration, Fraction, Rate};
 
 /// Unit of occupancies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unit {
     /// Packets, as if all were of one length.
     Packets,
@@ -17,6 +18,7 @@ pub enum Unit {
 
 /// How the throughput of the next interval, BW*, is foretold (section 2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Smoothing {
     /// Throughput of the last interval.
     #[default]
@@ -36,6 +38,7 @@ impl Smoothing {
 
 /// The receiver's estimate of T_UDP, the time of a packet that finds no other before it (section 2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Alone {
     /// The shortest time between two packets so far, as the paper has it. Where stations draw a backoff it is that of the luckiest.
     Shortest,
@@ -47,6 +50,7 @@ pub enum Alone {
 
 /// Packets on the path besides those in the queue, in the least B_T.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Path {
     /// None, as in the paper, whose path is a local network.
     None,
@@ -57,6 +61,7 @@ pub enum Path {
 
 /// Packets that count as having left the access point, for BW and T_mix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Leaving {
     /// Received packets, as in the paper. Packets lost by the radio then seem to wait for ever.
     Received,

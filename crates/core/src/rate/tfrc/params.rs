@@ -24,6 +24,7 @@ pub enum Revision {
 
 /// The segment size s of the throughput equation (RFC 5348 §4.1, RFC 4342 §5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SegmentSize {
     /// The largest segment. Each packet counts as one, however long it is.
     Largest,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
 use crate::sched::testing::{limits, packet, run};
+use crate::sched::{Discipline, Spec};
 
 const BULK: u64 = 1000;
 const SHORT: u64 = 100;
@@ -275,6 +276,21 @@ fn a_full_buffer_refuses_who_comes_or_gives_up_the_last_unfavoured() {
     assert_eq!(run(false), (0, tail([3, 4, 5, 6])));
     // The last finds only favoured ones.
     assert_eq!(run(true), (3, tail([2, 1, 0, 6])));
+}
+
+#[test]
+fn on_a_link_a_full_buffer_gives_up_the_last_unfavoured_and_no_other_parameter_differs() {
+    let params = NcqParams {
+        push_out: true,
+        ..NcqParams::default()
+    };
+    assert_eq!(Discipline::Ncq.on_a_link(), Spec::Ncq(params));
+    let others = Discipline::ALL
+        .into_iter()
+        .filter(|one| *one != Discipline::Ncq);
+    for other in others {
+        assert_eq!(other.on_a_link(), other.spec(), "{other}");
+    }
 }
 
 /// Bulk and short packets in turn, `short` of a hundred, into a buffer that is never empty; the threshold after

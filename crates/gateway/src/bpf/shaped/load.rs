@@ -9,6 +9,7 @@ use crate::bpf::config::Stamps;
 use crate::bpf::nat::{self, Nat};
 use crate::bpf::record::{self, KIND};
 use crate::bpf::{BpfError, Config, Qdisc, is_supported};
+use crate::protocol::HostsBy;
 use crate::rules::Direction;
 
 /// Loads the qdiscs of one change of an interface.
@@ -31,8 +32,8 @@ pub(super) struct Loaded {
 #[derive(Default)]
 pub(super) struct Beside {
     program: Option<(Arc<Nat>, Direction)>,
-    /// Text of `DirectionStatus::nat`.
-    pub told: String,
+    /// For `DirectionStatus::nat`.
+    pub told: Option<HostsBy>,
 }
 
 impl<'a> Loader<'a> {
@@ -88,11 +89,11 @@ impl<'a> Loader<'a> {
         match &*got {
             Ok(program) => Beside {
                 program: Some((Arc::clone(program), direction)),
-                told: nat::CONNECTIONS.into(),
+                told: Some(HostsBy::Connections),
             },
             Err(why) => Beside {
                 program: None,
-                told: nat::packets(why),
+                told: Some(HostsBy::Packets(why.clone())),
             },
         }
     }
@@ -104,24 +105,26 @@ impl Beside {
         program.map(|(nat, direction)| nat.stamps(*direction))
     }
 
-    /// Puts the program on a device, pinned in the folder of its qdisc; then, as text of `DirectionStatus::nat`, whether it is there.
-    pub fn attach(&self, index: u32, folder: &Path) -> String {
+    /// Puts the program on a device, pinned in the folder of its qdisc; then, for `DirectionStatus::nat`, whether it is there.
+    pub fn attach(&self, index: u32, folder: &Path) -> Option<HostsBy> {
         let attached = match &self.program {
             Some((nat, direction)) => nat.attach(*direction, index, folder),
             None => Ok(()),
         };
         match attached {
             Ok(()) => self.told.clone(),
-            Err(why) => nat::packets(&why.to_string()),
+            Err(why) => Some(HostsBy::Packets(why.to_string())),
         }
     }
 }
 
-/// Text of `DirectionStatus::nat` now, where `told` was written down: a process may have been killed before it attached the program.
-pub(super) fn told_now(told: &str, folder: &Path) -> String {
-    match told == nat::CONNECTIONS && !nat::is_beside(folder) {
-        true => nat::packets("its program is gone"),
-        false => told.into(),
+/// `DirectionStatus::nat` now, where `told` was written down: a process may have been killed before it attached the program.
+pub(super) fn told_now(told: Option<HostsBy>, folder: &Path) -> Option<HostsBy> {
+    match told {
+        Some(HostsBy::Connections) if !nat::is_beside(folder) => {
+            Some(HostsBy::Packets("its program is gone".into()))
+        }
+        told => told,
     }
 }
 
@@ -133,11 +136,14 @@ mod tests {
     fn a_program_is_told_of_as_long_as_its_pin_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let now = |told| told_now(told, folder.path());
-        assert_eq!(now("connections"), "packets: its program is gone");
-        for told in ["", "packets: nf_conntrack is not loaded"] {
-            assert_eq!(now(told), told);
+        let by_packets = |why: &str| Some(HostsBy::Packets(why.into()));
+        let by_connections = Some(HostsBy::Connections);
+        let gone = by_packets("its program is gone");
+        assert_eq!(now(by_connections.clone()), gone);
+        for told in [None, by_packets("nf_conntrack is not loaded")] {
+            assert_eq!(now(told.clone()), told);
         }
         fs::write(folder.path().join("nat"), "").unwrap();
-        assert_eq!(now("connections"), "connections");
+        assert_eq!(now(by_connections.clone()), by_connections);
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn check(wanted: &Wanted, status: &Status) -> Option<Finding> {
 /// `has_connections`: the kernel tracks connections now.
 fn judge(wanted: &Wanted, status: &Status, has_connections: bool) -> Option<Finding> {
     let each = status.directions.iter();
-    let hosts: Vec<_> = each.filter(|one| !one.nat.is_empty()).collect();
+    let hosts: Vec<_> = each.filter(|one| one.nat.is_some()).collect();
     if hosts.is_empty() {
         return None;
     }
@@ -53,7 +53,7 @@ mod tests {
     fn users_behind_nat_are_a_warning_where_they_could_be_known_and_are_not() {
         let judged = |nats: &[&str], has_connections| {
             let directions = nats.iter().map(|nat| DirectionStatus {
-                nat: (*nat).into(),
+                nat: (!nat.is_empty()).then(|| nat.parse().unwrap()),
                 ..DirectionStatus::default()
             });
             let status = Status {

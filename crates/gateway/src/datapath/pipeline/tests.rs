@@ -331,7 +331,7 @@ fn what_an_aqm_drops_is_counted_by_its_reason() {
     let drops = |discipline| {
         let rate = Rate::from_bps(8_000_000);
         let mut config = config(200, Some(rate));
-        config.spec = on_a_link(discipline);
+        config.spec = discipline.on_a_link();
         let mut verdicts = Verdicts::new(1, 4096);
         let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
         // Twice what the link takes, for 300 ms.
