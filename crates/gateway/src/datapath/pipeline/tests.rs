@@ -328,7 +328,7 @@ fn a_packet_that_is_held_is_in_no_range() {
 
 #[test]
 fn what_an_aqm_drops_is_counted_by_its_reason() {
-    let drops = |discipline| {
+    let drops = |discipline: Discipline| {
         let rate = Rate::from_bps(8_000_000);
         let mut config = config(200, Some(rate));
         config.spec = discipline.on_a_link();
