@@ -194,7 +194,7 @@ impl Instance {
     /// Runs until somebody asks it to stop, `quit` becomes readable, or it cannot go on. `alive` is called some times a second,
     /// as long as every thread is at work, with the changes of rates since the last time.
     ///
-    /// Where packets wait for this process, another is started that kills it if it stands still for 2 s.
+    /// Where packets wait for this process, another is started that kills it if it stands still for 2 to 2.25 s.
     ///
     /// # Errors
     /// If the other process cannot be started; then everything is taken away again.
