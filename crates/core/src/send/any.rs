@@ -64,7 +64,7 @@ impl AnyPolicy {
 }
 
 impl Default for AnyPolicy {
-    /// `weighted`: the comparison in `docs/which-sender.md` argues for it.
+    /// `weighted`; `docs/which-sender.md` compares it with the others.
     fn default() -> Self {
         Self::Weighted(Weighted::default())
     }

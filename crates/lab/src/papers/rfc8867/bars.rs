@@ -145,7 +145,7 @@ const BARS: [Bars; 8] = [
     Bars {
         case: "rfc8867.5_5",
         id: "rfc8867.bars_5_5",
-        why: "The delay of TFRC, CCID 2 and ABRC is that of the full buffer: with a quarter of it they hold the bar. Jain's index is below the bar because of the paths: where all have 50 ms it is 0.92 and more, but for GCC. GCC's 0.82 comes from its probes, which find more for a call that has five packets in a frame already: without them it is 0.94.",
+        why: "The delay of TFRC, CCID 2 and ABRC is that of the full buffer: with a quarter of it they hold the bar. Jain's index, but for ABRC's, is below the bar because of the paths: where all have 50 ms it is 0.92 and more, but for GCC. GCC's 0.82 comes from its probes, which find more for a call that has five packets in a frame already: without them it is 0.94.",
         changes: &[
             quarter(&["link.line.queue.limit=37500B"]),
             Change {
