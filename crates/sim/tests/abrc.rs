@@ -41,6 +41,22 @@ fn a_stream_gets_k_times_the_rate_of_what_is_beside_it() {
     }
 }
 
+/// B_T of k = 3 and the download's window are more packets than these buffers hold. Departures by number include the drops of a full buffer.
+#[test]
+fn a_small_buffer_is_not_flooded() {
+    for (k, packets, within) in [(3.0, 100, 0.1), (1.0, 100, 0.1), (3.0, 50, 0.5)] {
+        let report = report(
+            &format!("k = {k}"),
+            &[&format!("wlan.cell.queue.limit={packets} packets")],
+        );
+        let ratio = ratio(&report);
+        assert!(
+            (ratio / k - 1.0).abs() < within,
+            "{ratio} for {k}, {packets} packets"
+        );
+    }
+}
+
 /// Evenly paced, streams of a fifth or a sixth of the rate seldom have two packets in succession: pairs show T_UDP.
 #[test]
 fn several_streams_have_beta_of_the_rate_each() {

@@ -28,7 +28,8 @@
 //! - **Path.** (4) counts the packets on the path beside those in the queue, and step 3 of section 3 then holds five packets in an RTT. So the
 //!   least B_T is five packets and a part of those that leave in the least RTT of the last one or two [`SPAN`]s of reports
 //!   ([`Path::Least`]): all of them where RTTs stay near the least, so that nothing waits, else our share of the packets that leave the
-//!   queue, T_UDP / T_mix. A queue that others fill makes the least RTT too long; the share keeps this error small. (4), (7) and (8)
+//!   queue, T_UDP / T_mix. A queue that others fill makes the least RTT too long; the share keeps this error small. None of them where an
+//!   interval's losses say that a buffer is full. (4), (7) and (8)
 //!   stay as they are: both sides of (7) grow by the path, and k_T is met.
 //! - **Bounds.** The rate of (8) is at least one packet in an interval, so that there is a packet to report on; (3) is at most
 //!   [`AbrcParams::most`], so that an absurd T_UDP does no harm.
@@ -58,6 +59,9 @@ const SPAN: u64 = 60;
 /// waits after this number of such reports in a row. Both chosen by us.
 const NEAR: f64 = 1.5;
 const IDLE: u32 = 3;
+
+/// A share of lost packets from which on a buffer is taken to be full. Chosen by us.
+const OVERFLOW: f64 = 0.06;
 
 /// The longest time between packets, in seconds.
 const SLOWEST: f64 = 64.0;
@@ -388,7 +392,13 @@ impl RateController for Abrc {
         }
         // Step 3 of section 3.
         let queue = f64::from(self.params.floor) * unit;
-        let credit = if self.near >= IDLE { 1.0 } else { part };
+        // Packets that a full buffer drops have left by their numbers, and the least RTT may be that of a full buffer.
+        let overflows = f64::from(packets) < (1.0 - OVERFLOW) * left.0;
+        let credit = match (overflows, self.near >= IDLE) {
+            (true, _) => 0.0,
+            (false, true) => 1.0,
+            (false, false) => part,
+        };
         self.target = self.share.max(queue + path * credit);
         let standing = self.occupancy - path >= queue;
         self.starting &= !standing && (limited || self.throughput[0] >= 0.9 * self.rate);
