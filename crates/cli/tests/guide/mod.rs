@@ -36,7 +36,7 @@ const RATES: [(&str, &str); 2] = [("\"19mbit\"", "\"9500kbit\""), ("\"45mbit\"",
 /// Words of the page in the browser.
 const SHOWN: [&str; 3] = ["Served", "In queue", "goes first"];
 /// The clone. A folder with makeway's name would count as left over at the purge.
-const CLONE: &str = "/root/clone";
+const CLONE: &str = "/srv/clone";
 /// A download is at its rate after that, by the page.
 const AT_ITS_RATE: Duration = Duration::from_secs(10);
 /// For "a second after it is saved": the journal is asked now and then.
