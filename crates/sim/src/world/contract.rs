@@ -261,7 +261,7 @@ fn in_core(scenario: &Scenario, seen: &[Seen]) -> Service {
 #[test]
 fn every_discipline_does_in_simulated_time_what_it_does_in_core() {
     let mut all: Vec<(Discipline, Service)> = Vec::new();
-    let mut marks = 0;
+    let (mut marks, mut tags) = (0, 0);
     for discipline in Discipline::ALL {
         let scenario = scenario(discipline);
         let seen = in_the_world(&scenario);
@@ -273,10 +273,14 @@ fn every_discipline_does_in_simulated_time_what_it_does_in_core() {
         assert_eq!(found.dropped, expected.dropped, "{discipline}");
         assert!(found.dropped.len() > 100, "{discipline}");
         marks += found.sent.iter().filter(|one| one.2 == Ecn::Marked).count();
+        tags += seen
+            .iter()
+            .filter(|one| one.what == What::Queued && one.packet.tag != Tag(0))
+            .count();
         for (other, service) in &all {
             assert_ne!(*service, found, "{discipline} does what {other} does");
         }
         all.push((discipline, found));
     }
-    assert!(marks > 0);
+    assert!(marks > 0 && tags > 0, "{marks} {tags}");
 }
