@@ -178,14 +178,18 @@ pub async fn history(State(shared): State_, Path(span): Path<String>) -> Answer 
     let asked = spawn_blocking(move || {
         let history = history.lock();
         let history = history.unwrap_or_else(PoisonError::into_inner);
-        history.ask(span, now_ms() / 1000)
+        let told = history.ask(span, now_ms() / 1000)?;
+        Ok::<_, rusqlite::Error>((told, history.is_opening()))
     });
     let failed = |why: String| Refusal(StatusCode::INTERNAL_SERVER_ERROR, why);
     let told = asked.await.map_err(|error| failed(error.to_string()))?;
-    let told = told.map_err(|error| failed(error.to_string()))?;
+    let (told, is_opening) = told.map_err(|error| failed(error.to_string()))?;
     let told = serde_json::to_vec(&told).map_err(|error| failed(error.to_string()))?;
     let told = Bytes::from(told);
-    *last = Some((Instant::now(), told.clone()));
+    // An answer without the rows of the file would hide them for as long as it is given again.
+    if !is_opening {
+        *last = Some((Instant::now(), told.clone()));
+    }
     Ok(json(told))
 }
 

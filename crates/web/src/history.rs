@@ -171,7 +171,7 @@ impl History {
         })
     }
 
-    #[cfg(test)]
+    /// Whether the rows of before are still missing.
     pub fn is_opening(&self) -> bool {
         self.opens
     }

@@ -73,3 +73,23 @@ fn a_flood_of_questions_asks_the_history_once() {
     drop(held);
     assert!(ask("hour"));
 }
+
+#[test]
+fn a_history_that_is_being_opened_is_asked_again() {
+    let shared = shared();
+    *shared.history.lock().unwrap() = History::opening().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let is_kept = || {
+        let asked = history(State(Arc::clone(&shared)), Path("hour".into()));
+        assert!(runtime.block_on(asked).is_ok());
+        runtime
+            .block_on(shared.told[Span::Hour as usize].lock())
+            .is_some()
+    };
+    assert!(!is_kept());
+    shared.history.lock().unwrap().opened(None);
+    assert!(is_kept());
+}
