@@ -12,15 +12,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use makeway::parallel::cores;
-use makeway::session::{stop_on_signals, write};
+use makeway::session::stop_on_signals;
 use makeway::text;
 use makeway_report::estimate::{Estimate, Unit};
 use serde::Serialize;
 
 use crate::experiment::each;
 use crate::gauntlet::Figure;
+use crate::tables::{align, markdown, write_json};
 use link::{LINKS, VaryingLink};
 use rivals::{NAMES, ORACLE};
 use sample::{Sample, World, sample};
@@ -112,9 +113,7 @@ pub fn run(args: &Autorate) -> anyhow::Result<ExitCode> {
     for verdict in verdicts(&cells, algorithms.len()) {
         text::say!("{verdict}");
     }
-    if let Some(file) = &args.json {
-        write(file, &(serde_json::to_string_pretty(&cells)? + "\n"))?;
-    }
+    write_json(args.json.as_deref(), &cells)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,9 +139,7 @@ fn links(names: &[String], trace: &[PathBuf]) -> anyhow::Result<Vec<&'static Var
 }
 
 fn table(cells: &[Cell]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["case", "algorithm", "added p99", "used", "recovery, s"]);
+    let mut table = markdown(["case", "algorithm", "added p99", "used", "recovery, s"]);
     for cell in cells {
         table.add_row([
             cell.case.into(),
@@ -152,10 +149,7 @@ fn table(cells: &[Cell]) -> Table {
             cell.recovery_s.show(Unit::Index),
         ]);
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    align(table, 2)
 }
 
 /// The target: this share of the true rate, and at most this much delay (ms).

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use makeway::session::stop_on_signals;
 use makeway::text;
 use makeway_core::measure::jain;
@@ -19,6 +19,7 @@ use makeway_core::sched::Discipline;
 use makeway_core::units::{self, Rate};
 use serde::Serialize;
 
+use crate::tables::align;
 use bottleneck::Bottleneck;
 use call::Call;
 
@@ -234,10 +235,7 @@ fn table(cells: &[Cell]) -> Table {
         }
         table.add_row(row);
     }
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    align(table, 4)
 }
 
 fn rtt(text: &str) -> Result<units::Duration, String> {

@@ -14,6 +14,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Index;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::{fmt, fs, io};
 
 use clap::ValueEnum;
@@ -262,6 +263,15 @@ pub fn keep(file: &Path, text: &str) -> io::Result<()> {
     let unfinished = file.with_extension("part");
     fs::write(&unfinished, text)?;
     fs::rename(unfinished, file)
+}
+
+/// Says that a signal stopped the runs of `folder`, and how they go on; the exit status for it.
+pub(crate) fn stopped(folder: &Path) -> ExitCode {
+    eprintln!(
+        "stopped; what was finished is kept in {}: the same command goes on from there",
+        folder.display()
+    );
+    ExitCode::from(130)
 }
 
 /// A bar for this number of runs.

@@ -32,6 +32,7 @@ use verdict::lost;
 
 use crate::experiment::World;
 use crate::experiment::plans::{self, Replications};
+use crate::tables::write_json;
 
 /// Runs a call beside other traffic through each discipline, in many cases, and says where `makeway` wins.
 ///
@@ -171,9 +172,7 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
             text::say!("- {miss}");
         }
     }
-    if let Some(file) = &args.json {
-        write(file, &(serde_json::to_string_pretty(&cells)? + "\n"))?;
-    }
+    write_json(args.json.as_deref(), &cells)?;
     if let Some(file) = &args.html {
         write(file, &page(&cells, &verdict, &losses))?;
     }

@@ -15,6 +15,7 @@ mod gauntlet;
 mod marks;
 mod papers;
 mod senders;
+mod tables;
 mod validate;
 
 use std::process::ExitCode;

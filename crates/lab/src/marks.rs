@@ -7,15 +7,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use comfy_table::Table;
-use makeway::session::write;
 use makeway::text;
 use makeway_report::estimate::{Estimate, Unit};
 use makeway_report::model::{FlowReport, Report};
 use makeway_report::summary::group;
 use serde::Serialize;
 
-use crate::experiment::{Cell, Grid, Key, Results, World};
-use crate::senders::{align, markdown};
+use crate::experiment::{Cell, Grid, Key, Results, World, stopped};
+use crate::tables::{Column, of_senders, write_json};
 
 /// Compares senders of a game's video over a FIFO and over queues that mark by ECN, a dual queue (RFC 9332) among them.
 ///
@@ -122,11 +121,7 @@ pub fn run(args: &Marks) -> anyhow::Result<ExitCode> {
         runs: args.runs as usize,
     };
     let Some(results) = grid.run(World::Sim)? else {
-        eprintln!(
-            "stopped; what was finished is kept in {}: the same command goes on from there",
-            args.out.display()
-        );
-        return Ok(ExitCode::from(130));
+        return Ok(stopped(&args.out));
     };
     let mut rows = Vec::new();
     for (queue, queue_says, _) in QUEUES {
@@ -139,9 +134,7 @@ pub fn run(args: &Marks) -> anyhow::Result<ExitCode> {
             rows.extend(of_queue);
         }
     }
-    if let Some(file) = &args.json {
-        write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
-    }
+    write_json(args.json.as_deref(), &rows)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -213,37 +206,19 @@ fn game(run: &Report) -> Option<&FlowReport> {
     run.flows.iter().find(|flow| flow.media.is_some())
 }
 
+/// As `scripts/renew` has them.
+const COLUMNS: [Column<Figures>; 7] = [
+    Column("video", Unit::Rate, |f| &f.goodput_bps),
+    Column("download", Unit::Rate, |f| &f.download_bps),
+    Column("queue p50", Unit::Millis, |f| &f.queueing_p50_ms),
+    Column("queue p99", Unit::Millis, |f| &f.queueing_p99_ms),
+    Column("video on time", Unit::Share, |f| &f.on_time),
+    Column("marks a second", Unit::Index, |f| &f.marks),
+    Column("drops a second", Unit::Index, |f| &f.drops),
+];
+
 fn table(rows: &[Row]) -> Table {
-    let mut table = markdown(&[
-        "sender",
-        "video",
-        "download",
-        "queue p50",
-        "queue p99",
-        "video on time",
-        "marks a second",
-        "drops a second",
-    ]);
-    for Row {
-        sender, figures: f, ..
-    } in rows
-    {
-        let download = match f.download_bps.runs {
-            0 => String::new(),
-            _ => Unit::Rate.show(&f.download_bps),
-        };
-        table.add_row([
-            (*sender).to_owned(),
-            Unit::Rate.show(&f.goodput_bps),
-            download,
-            Unit::Millis.show(&f.queueing_p50_ms),
-            Unit::Millis.show(&f.queueing_p99_ms),
-            Unit::Share.show(&f.on_time),
-            Unit::Index.show(&f.marks),
-            Unit::Index.show(&f.drops),
-        ]);
-    }
-    align(table)
+    of_senders(&COLUMNS, rows.iter().map(|row| (row.sender, &row.figures)))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use figures::NOT_MEASURED;
 use page::Section;
 use paper::Paper;
 
-use crate::experiment::{Cell, Grid, Results, World};
+use crate::experiment::{Cell, Grid, Results, World, stopped};
 
 /// Papers that are run again, in the order of the page.
 const PAPERS: [Paper; 6] = [
@@ -170,13 +170,7 @@ pub fn run(args: &Papers) -> anyhow::Result<ExitCode> {
     Ok(match report(args, &chosen, &stop)? {
         Some(0) => ExitCode::SUCCESS,
         Some(_) => ExitCode::FAILURE,
-        None => {
-            eprintln!(
-                "stopped; what was finished is kept in {}: the same command goes on from there",
-                args.out.display()
-            );
-            ExitCode::from(130)
-        }
+        None => stopped(&args.out),
     })
 }
 

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
-use makeway::session::write;
+use comfy_table::Table;
 use makeway::text;
 use makeway_core::send::AnyPolicy;
 use makeway_report::estimate::{Estimate, Unit};
 use makeway_report::model::{ClassReport, FlowReport, Report};
 use serde::Serialize;
 
-use crate::experiment::{Cell, Grid, Key, Results, World};
+use crate::experiment::{Cell, Grid, Key, Results, World, stopped};
+use crate::tables::{Column, align, markdown, of_senders, write_json};
 
 /// Compares senders of a video call over the same bottlenecks: policies, controllers, encoders.
 ///
@@ -191,11 +191,7 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
         runs: args.runs as usize,
     };
     let Some(results) = grid.run(World::Sim)? else {
-        eprintln!(
-            "stopped; what was finished is kept in {}: the same command goes on from there",
-            args.out.display()
-        );
-        return Ok(ExitCode::from(130));
+        return Ok(stopped(&args.out));
     };
     let mut rows = Vec::new();
     for setup in setups() {
@@ -212,9 +208,7 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
     let default = AnyPolicy::default().name();
     let table = beside_the_default(&rows);
     text::say!("### {default}, the default, beside each other sender\n\n{table}\n");
-    if let Some(file) = &args.json {
-        write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
-    }
+    write_json(args.json.as_deref(), &rows)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -306,7 +300,7 @@ fn beside_the_default(rows: &[Row]) -> Table {
         let mut of_setup = rows.iter().filter(|row| setup(row) == setup(other));
         of_setup.find(|row| row.sender == default)
     };
-    let mut table = markdown(&[
+    let mut table = markdown([
         "sender",
         "tables",
         "the default shows more",
@@ -332,54 +326,23 @@ fn beside_the_default(rows: &[Row]) -> Table {
             count(|a, b| is_larger(&a.frozen, &b.frozen)),
         ]);
     }
-    align(table)
+    align(table, 1)
 }
 
-/// A table in Markdown, with this head.
-pub(crate) fn markdown(head: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(head);
-    table
-}
-
-/// All columns but the first to the right.
-pub(crate) fn align(mut table: Table) -> Table {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
+/// As `scripts/renew` has them.
+const COLUMNS: [Column<Figures>; 8] = [
+    Column("audio on time", Unit::Share, |f| &f.audio_on_time),
+    Column("video on time", Unit::Share, |f| &f.video_on_time),
+    Column("frames shown", Unit::Share, |f| &f.video_shown),
+    Column("audio p99", Unit::Millis, |f| &f.audio_p99_ms),
+    Column("video p99", Unit::Millis, |f| &f.video_p99_ms),
+    Column("received", Unit::Rate, |f| &f.goodput_bps),
+    Column("still", Unit::Share, |f| &f.frozen),
+    Column("freezes a minute", Unit::Index, |f| &f.freezes),
+];
 
 fn table(rows: &[Row]) -> Table {
-    let mut table = markdown(&[
-        "sender",
-        "audio on time",
-        "video on time",
-        "frames shown",
-        "audio p99",
-        "video p99",
-        "received",
-        "still",
-        "freezes a minute",
-    ]);
-    for Row {
-        sender, figures: f, ..
-    } in rows
-    {
-        let shown = [
-            Unit::Share.show(&f.audio_on_time),
-            Unit::Share.show(&f.video_on_time),
-            Unit::Share.show(&f.video_shown),
-            Unit::Millis.show(&f.audio_p99_ms),
-            Unit::Millis.show(&f.video_p99_ms),
-            Unit::Rate.show(&f.goodput_bps),
-            Unit::Share.show(&f.frozen),
-            Unit::Index.show(&f.freezes),
-        ];
-        table.add_row([(*sender).to_string()].into_iter().chain(shown));
-    }
-    align(table)
+    of_senders(&COLUMNS, rows.iter().map(|row| (row.sender, &row.figures)))
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ mod traffic;
 use std::process::ExitCode;
 
 use clap::Args;
-use comfy_table::presets::ASCII_MARKDOWN;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use makeway_core::sched::Discipline;
 use serde::Serialize;
 
 use super::Output;
+use crate::tables::{align, markdown};
 use makeway::text;
 use native::Native;
 use traffic::{Flood, Kept, Run};
@@ -116,14 +116,12 @@ impl Row {
 
 /// A line for each discipline, world, size and kind of IP; in each cell the call's loss and p99, and the bulk transfer's share.
 fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
     let heading = FLOWS.map(|flows| match flows {
         1 => "1 flow".into(),
         _ => format!("{flows} flows"),
     });
     let before = ["discipline", "world", "bytes", "ip"].map(String::from);
-    table.set_header(before.into_iter().chain(heading));
+    let mut table = markdown(before.into_iter().chain(heading));
     for world in ["sim", "native"] {
         let of_world: Vec<&Row> = rows.iter().filter(|row| row.world == world).collect();
         for cells in of_world.chunks(FLOWS.len()) {
@@ -132,10 +130,7 @@ fn table(rows: &[Row]) -> Table {
             table.add_row(line.into_iter().chain(cells.iter().map(|row| row.told())));
         }
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    align(table, 2)
 }
 
 #[cfg(test)]

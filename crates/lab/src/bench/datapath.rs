@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use comfy_table::Table;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
 use makeway_core::units::Rate;
 use makeway_gateway::datapath::Change;
 use serde::Serialize;
@@ -20,6 +20,7 @@ use link::Link;
 use traffic::{Flood, Tcp};
 
 use super::Output;
+use crate::tables::align;
 use makeway::text;
 
 /// Measures the datapath: accuracy of the shaper, packets a second against a loop that accepts
@@ -267,11 +268,8 @@ fn print(results: &Results) {
             ]);
         }
     }
-    for table in [&mut rates, &mut races] {
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        text::say!("{table}");
+    for table in [rates, races] {
+        text::say!("{}", align(table, 1));
     }
     text::say!("idle: {:.2} % of one processor", results.idle_cpu_percent);
 }

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use comfy_table::Table;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 use makeway_vm::{Accelerator, Kernel, Vm, cache, find};
 use serde::{Deserialize, Serialize};
 
 use super::Output;
+use crate::tables::align;
 use makeway::text;
 
 /// Counts the instructions that a packet costs in qdiscs: pfifo, fq_codel, fq and cake of the kernel, and ours.
@@ -257,9 +258,7 @@ fn print(report: &Report) {
             }
         }
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let table = align(table, 2);
     text::say!("{table}\n({PATH}: the whole path.)\n");
     for one in &report.targets {
         let verdict = if one.met { "met" } else { "MISSED" };

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use clap::Args;
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use makeway::builtin;
 use makeway::parallel::cores;
 use makeway::session::{stop_on_signals, write};
@@ -27,6 +27,7 @@ use makeway_sim::Options;
 use serde::Serialize;
 
 use crate::experiment::each;
+use crate::tables::{markdown, write_json};
 use attack::{Attack, scenario, traces};
 
 /// Searches for the traffic that harms a call, a voice, a page or a download most for each byte that it sends.
@@ -277,9 +278,7 @@ pub fn run(args: &Adversary) -> anyhow::Result<ExitCode> {
             )?;
         }
     }
-    if let Some(file) = &args.json {
-        write(file, &(serde_json::to_string_pretty(&found)? + "\n"))?;
-    }
+    write_json(args.json.as_deref(), &found)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -353,9 +352,7 @@ fn searched(args: &Adversary, field: &Field<'_>) -> anyhow::Result<Option<Vec<Wo
 }
 
 fn table(found: &[Worst]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
+    let mut table = markdown([
         "target",
         "discipline",
         "harm for each byte",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A cell of the table: a case under a discipline, over its replications; as a row, as JSON and on a page.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use makeway_core::sched::Discipline;
 use makeway_report::estimate::{Estimate, Unit};
 use maud::{DOCTYPE, html};
@@ -11,6 +11,7 @@ use super::Course;
 use super::cases::Half;
 use super::sample::{Get, Sample};
 use crate::experiment::World;
+use crate::tables::{align, markdown};
 
 #[derive(Serialize)]
 pub struct Cell {
@@ -164,16 +165,11 @@ impl Cell {
 }
 
 pub fn table(cells: &[Cell]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(COLUMNS);
+    let mut table = markdown(COLUMNS);
     for cell in cells {
         table.add_row(cell.row());
     }
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    align(table, 4)
 }
 
 /// The same as a page of one file, with the verdict and what `makeway` does not win.

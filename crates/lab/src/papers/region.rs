@@ -9,7 +9,7 @@ use makeway::session::write;
 use makeway::text;
 
 use super::{ncq, page};
-use crate::experiment::{Grid, World};
+use crate::experiment::{Grid, World, stopped};
 
 /// Searches rate, delay and buffer of the NCQ paper's bottleneck jointly, and publishes those that give the figures of its text.
 ///
@@ -40,11 +40,7 @@ pub fn run(args: &Region) -> anyhow::Result<ExitCode> {
         runs: 1,
     };
     let Some(results) = grid.run(World::Sim)? else {
-        eprintln!(
-            "stopped; what was finished is kept in {}: the same command goes on from there",
-            args.out.display()
-        );
-        return Ok(ExitCode::from(130));
+        return Ok(stopped(&args.out));
     };
     let (sentence, tables) = ncq::region(&results);
     let title = "NCQ: the set-ups in which the figures of its text are met";

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The figures for people.
 
+use comfy_table::Table;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
 
 use super::cases::NS2;
 use super::{Figures, Row};
+use crate::tables::align;
 use makeway::text;
 
 pub fn print(figures: &Figures) {
@@ -21,8 +22,7 @@ pub fn print(figures: &Figures) {
     for row in &figures.rows {
         rows.add_row(cells(row));
     }
-    align(&mut rows, 2);
-    text::say!("{rows}");
+    text::say!("{}", align(rows, 2));
     if !figures.rows.iter().any(|row| row.simulator == NS2) {
         text::say!("ns-2 is not installed (Debian: ns2), so there is nothing beside it.");
     }
@@ -41,8 +41,7 @@ pub fn print(figures: &Figures) {
         let [wanted, measured] = numbers;
         targets.add_row([target.name.clone(), wanted, measured, met.into()]);
     }
-    align(&mut targets, 1);
-    text::say!("{targets}");
+    text::say!("{}", align(targets, 1));
 }
 
 fn cells(row: &Row) -> [String; 6] {
@@ -65,10 +64,4 @@ fn table(header: &[&str]) -> Table {
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_header(header);
     table
-}
-
-fn align(table: &mut Table, from: usize) {
-    for column in table.column_iter_mut().skip(from) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
 }
