@@ -114,11 +114,6 @@ impl Gcc {
         gcc
     }
 
-    /// Delay of the queue on the path there, by the last report.
-    pub fn queue_delay(&self) -> Duration {
-        self.path.queue_delay()
-    }
-
     /// A_hat, the rate by delay.
     #[cfg(test)]
     pub(crate) fn rate_by_delay(&self) -> Rate {

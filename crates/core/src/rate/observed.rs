@@ -92,11 +92,6 @@ impl Observed {
         self.qdelay
     }
 
-    /// Delay of the queue on the path there, by the last report.
-    pub fn queue_delay(&self) -> Duration {
-        Duration::from_nanos((self.qdelay * 1e9) as u64)
-    }
-
     /// The smoothed RTT, the one known before until there is one.
     pub fn rtt(&self) -> Option<Duration> {
         let known = self.start.map(|start| start.rtt);
@@ -106,7 +101,8 @@ impl Observed {
     /// Half of the RTT without the queue, and the queue, which is on the path to the receiver.
     pub fn one_way(&self) -> Option<Duration> {
         let rtt = self.rtt()?;
-        Some((rtt + self.queue_delay().min(rtt)) / 2)
+        let queue = Duration::from_nanos((self.qdelay * 1e9) as u64);
+        Some((rtt + queue.min(rtt)) / 2)
     }
 }
 

@@ -178,11 +178,6 @@ impl Scream {
         self.window as u64
     }
 
-    /// Delay of the queue on the path there, by the last report.
-    pub fn queue_delay(&self) -> Duration {
-        self.path.queue_delay()
-    }
-
     /// The delay of the queue at which the window falls as at a mark of each packet (§4.2.1.4).
     pub fn delay_target(&self) -> Duration {
         Duration::from_nanos((self.qdelay_target * 1e9) as u64)
