@@ -172,11 +172,14 @@ fn its_style_is_right() {
     if !ruff.exists() {
         return skip(SKIPPED);
     }
-    for arguments in [
-        &["check", "--no-cache", "."][..],
-        &["format", "--no-cache", "--check", "."],
-    ] {
-        succeeds(Command::new(&ruff).args(arguments).current_dir(here()));
+    // Of scripts/ those that its ruff.toml names.
+    for folder in [here(), &here().join("../../scripts")] {
+        for arguments in [
+            &["check", "--no-cache", "."][..],
+            &["format", "--no-cache", "--check", "."],
+        ] {
+            succeeds(Command::new(&ruff).args(arguments).current_dir(folder));
+        }
     }
 }
 
