@@ -173,7 +173,7 @@ impl Place {
         Ok(Taken {
             place: self,
             _lock: lock,
-            _name: name,
+            name,
         })
     }
 
@@ -260,11 +260,13 @@ impl Place {
 pub(super) struct Taken {
     pub place: Place,
     _lock: File,
-    _name: Option<OwnedFd>,
+    name: Option<OwnedFd>,
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
+        // Before the lock's file goes: the next one has a file of its own from then on, and would take the name for another user's.
+        drop(self.name.take());
         // While the lock is still held, so that nobody else's files are removed.
         let _ = fs::remove_file(self.place.socket());
         // Of a record that somebody was killed over.

@@ -327,6 +327,30 @@ fn tools_that_hang_stop_neither_packets_nor_makeway() {
 }
 
 #[test]
+fn a_down_waits_for_a_makeway_that_is_ending() {
+    if !inside_in_order("faults::a_down_waits_for_a_makeway_that_is_ending") {
+        return;
+    }
+    let Some(tools) = SlowTools::new() else {
+        return makeway_testing::skip("neither nft nor iptables is installed");
+    };
+    let _far = Far::new();
+    let mut up = Up::started(tools.makeway("up near --rate 20mbit --backend nfqueue"));
+    // It stops listening at once, and has the interface until the tool is killed after 5 s.
+    tools.hangs(true);
+    up.signal(libc::SIGTERM);
+    until("the beginning of its end", || {
+        (!say("status near").0).then_some(())
+    });
+    // By the real tools.
+    let (ok, said) = say("down near");
+    assert!(ok, "{said}");
+    let (status, said) = up.end();
+    assert!(!status.success() && said.contains("did not end"), "{said}");
+    assert_eq!(left(), [""; 0]);
+}
+
+#[test]
 fn an_interface_that_is_renamed_or_moved_lets_packets_pass() {
     if !inside_in_order("faults::an_interface_that_is_renamed_or_moved_lets_packets_pass") {
         return;

@@ -247,18 +247,30 @@ fn set_without_process(place: Place, settings: &Settings) -> Result<(), AskError
         .map_err(AskError::Refused)
 }
 
-/// Ends the instance of `interface` in this network namespace and waits until it has ended; where
-/// none runs, takes away what one that was killed left.
+/// Ends the instance of `interface` in this network namespace and waits until it has ended, also one that is starting or ending
+/// already; where none runs, takes away what one that was killed left.
 ///
 /// # Errors
 /// If it does not answer, or if the rules cannot be taken away.
 pub fn down(interface: &str) -> Result<Down, DownError> {
-    match ask(interface, &Request::Stop) {
-        Ok(Answer::Stopped(status)) => return Ok(Down::Stopped(Box::new(status))),
-        Ok(other) => return Err(unexpected(other).into()),
-        Err(AskError::NotRunning { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let end = Instant::now() + PATIENCE_TO_STOP;
+    loop {
+        match ask(interface, &Request::Stop) {
+            Ok(Answer::Stopped(status)) => return Ok(Down::Stopped(Box::new(status))),
+            Ok(other) => return Err(unexpected(other).into()),
+            Err(AskError::NotRunning { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match clean(interface) {
+            // One has it that does not listen yet, or no longer.
+            Err(DownError::Place(PlaceError::Held { .. })) if Instant::now() < end => {}
+            done => return done,
+        }
     }
+}
+
+/// Takes away what a killed instance left.
+fn clean(interface: &str) -> Result<Down, DownError> {
     privilege::check(interface)?;
     let namespace = place::namespace()?;
     let left = Place::in_the_kernel().into_iter().chain(Place::all());
