@@ -20,11 +20,12 @@ fn server(bounds: Bounds) -> SocketAddr {
     address
 }
 
+/// A phase goes on for longer than a machine stalls, or until a load's bytes are there, which take several turns of the probes, 50 ms apart.
 fn plan(server: SocketAddr, token: &str) -> Plan {
     Plan {
-        idle: Duration::from_millis(600),
-        load: Duration::from_millis(800),
-        most_bytes: 50_000_000,
+        idle: Duration::from_secs(3),
+        load: Duration::from_secs(4),
+        most_bytes: 500_000_000,
         ..Plan::new(server, token.into())
     }
 }
