@@ -463,16 +463,22 @@ fn a_stall_is_noticed_and_ends_a_run_that_must_be_calm() {
         only_calm: true,
         ..Options::default()
     };
-    let stopping = format!(
-        "sleep 1; kill -STOP {0}; sleep 0.06; kill -CONT {0}",
+    let stops = format!(
+        "kill -STOP {0}; sleep 0.06; kill -CONT {0}",
         std::process::id()
     );
     let once = || {
-        let sh = ["-c", &stopping];
-        let mut stopping = Command::new("sh").args(sh).spawn().unwrap();
-        let report = run(&scenario, options.clone(), |_| {}).unwrap();
-        assert!(stopping.wait().unwrap().success());
-        report
+        let mut stopping = None;
+        let report = run(&scenario, options.clone(), |progress| {
+            // Once there is traffic: on a busy machine the links alone may take a second.
+            if progress.elapsed >= Duration::from_secs(1) && stopping.is_none() {
+                stopping = Some(Command::new("sh").args(["-c", &stops]).spawn().unwrap());
+            }
+        });
+        if let Some(mut stopping) = stopping {
+            assert!(stopping.wait().unwrap().success());
+        }
+        report.unwrap()
     };
     // A stall of the machine's own, which is shorter, may end a run before ours comes.
     let is_ours = |report: &Report| {
