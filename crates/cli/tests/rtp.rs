@@ -30,15 +30,38 @@ fn free_port() -> u16 {
 
 /// `makeway recv`, which listens when this returns.
 fn recv(arguments: &str) -> (Child, u16) {
-    let port = free_port();
-    let child = makeway(&format!("recv 127.0.0.1:{port} {arguments}"))
-        .spawn()
-        .unwrap();
-    // Its port is taken then.
-    while UdpSocket::bind(("127.0.0.1", port)).is_ok() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    for _ in 0..10 {
+        let port = free_port();
+        let mut child = makeway(&format!("recv 127.0.0.1:{port} {arguments}"))
+            .spawn()
+            .unwrap();
+        // It ends if another has taken the port meanwhile.
+        while child.try_wait().unwrap().is_none() {
+            if listens(&child, port) {
+                return (child, port);
+            }
+            thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
-    (child, port)
+    panic!("`makeway recv {arguments}` does not listen");
+}
+
+/// Whether `child` has a UDP socket at `port`. The kernel tells; a socket of ours there, for however short a time, would keep the child
+/// from it.
+fn listens(child: &Child, port: u16) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", child.id()));
+    let files = files.into_iter().flatten().flatten();
+    let open: Vec<_> = files
+        .filter_map(|file| std::fs::read_link(file.path()).ok())
+        .collect();
+    let table = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
+    // The second field is its own address, the tenth the number of the socket.
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_ascii_whitespace().collect();
+        fields.len() > 9
+            && fields[1].ends_with(&format!(":{port:04X}"))
+            && open.contains(&format!("socket:[{}]", fields[9]).into())
+    })
 }
 
 /// The last line, as JSON.
