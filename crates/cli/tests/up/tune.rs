@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `makeway tune` before a modem with a deep buffer, against its own server behind it, with the kernel's TCP.
 
+use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -24,8 +25,12 @@ impl Measured {
         let token = folder.path().join("token");
         let mut serve = makeway("tune --serve 10.9.1.2:8482 --token-file");
         serve.arg(&token).stdout(Stdio::piped());
-        let server = line.at_server(move || Up(serve.spawn().unwrap()));
-        until("the server's token", || token.exists().then_some(()));
+        let mut server = line.at_server(move || Up(serve.spawn().unwrap()));
+        // It says so when it listens; its token is whole by then.
+        let mut said = String::new();
+        let out = server.0.stdout.as_mut().unwrap();
+        BufReader::new(out).read_line(&mut said).unwrap();
+        assert!(said.starts_with("ready on "), "{said}");
         Self {
             line,
             token,
