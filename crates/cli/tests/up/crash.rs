@@ -59,7 +59,7 @@ pub fn left() -> Vec<String> {
         left.extend(names.filter(|name| name.contains(&of)));
     }
     // One that was told to end may take a moment.
-    let end = Instant::now() + Duration::from_secs(2);
+    let end = Instant::now() + PATIENCE;
     while let Some(process) = running(&namespace) {
         if Instant::now() > end {
             left.push(process);

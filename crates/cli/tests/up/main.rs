@@ -298,9 +298,7 @@ fn a_change_under_traffic_loses_nothing() {
     }
     let far = Far::new();
     let receiver = far.udp(4000);
-    receiver
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
     // More room than there are packets, so that a machine that stalls drops none either.
     let _up =
         Up::start("up near --rate 2mbit --limit 1000packets --discipline sqf --backend nfqueue");
@@ -383,7 +381,8 @@ fn a_transfer_survives_a_kill_and_down_cleans() {
     drop(next);
     let _again = Up::start("up near --rate 20mbit --backend nfqueue");
     past(got.load(Ordering::Relaxed) + 100_000);
-    assert!(egress("bytes_out") > 0);
+    // Bytes that came may have left before it was there.
+    until("a packet", || (egress("bytes_out") > 0).then_some(()));
 }
 
 #[test]
