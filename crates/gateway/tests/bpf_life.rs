@@ -53,7 +53,7 @@ fn guest_changes_under_traffic() {
     lives.put(0);
     let stop = AtomicBool::new(false);
     let changed = AtomicU32::new(0);
-    let (before, after) = thread::scope(|scope| {
+    let before = thread::scope(|scope| {
         let traffic = scope.spawn(|| traffic(&stop, &changed));
         let stops = StopsTraffic(&stop);
         thread::sleep(Duration::from_millis(300));
@@ -74,7 +74,7 @@ fn guest_changes_under_traffic() {
             "{changes} changes, {} qdiscs put on interfaces, {} packets into them of {sent} sent",
             lives.put, lives.packets,
         );
-        (before, packets_of_the_kernel())
+        before
     });
     let (put, packets) = (lives.put, lives.packets);
     println!("loaded: {:?}", lives.of);
@@ -96,11 +96,11 @@ fn guest_changes_under_traffic() {
         ours.count() + maps.count() == 0
     });
     // A qdisc that lost its packets would have lost hundreds at a time.
-    println!("packets in the kernel's memory: {before} before, {after} after");
-    assert!(
-        after < before + 300,
-        "{before} packets before, {after} after"
-    );
+    eventually("packets are freed", || {
+        let after = packets_of_the_kernel();
+        println!("packets in the kernel's memory: {before} before, {after} after");
+        after < before + 300
+    });
 }
 
 /// However the changes end.
@@ -384,10 +384,11 @@ fn packets_of_the_kernel() -> u64 {
     settled
 }
 
+/// The guest's clock is that of the host, which may be busy: the kernel's own threads come late.
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within 10 s");
+        assert!(Instant::now() < end, "{what}: not within a minute");
         thread::sleep(Duration::from_millis(50));
     }
 }
