@@ -103,8 +103,15 @@ mod tests {
             1000,
             2,
             &stop,
-            |n| {
-                stop.fetch_or(n == 10, Ordering::Relaxed);
+            // A thread that is stopped at 10 does not leave the rest to the other.
+            |n| match n {
+                10 => stop.store(true, Ordering::Relaxed),
+                11.. => {
+                    while !stop.load(Ordering::Relaxed) {
+                        thread::yield_now();
+                    }
+                }
+                _ => {}
             },
             |()| {
                 taken += 1;
