@@ -111,11 +111,12 @@ fn a_run_that_the_simulator_refuses_is_a_failed_row_and_is_made_again_on_request
 #[test]
 fn a_sweep_that_is_stopped_keeps_what_is_finished() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = plan(50);
+    // Some of these are left, however late this thread hears of the fifth.
+    let plan = plan(5_000);
     let mut store = Store::open(folder.path()).unwrap();
     let summary = run(&mut store, &plan, &how(2), |summary| summary.made < 5).unwrap();
     assert!(!summary.complete());
-    assert!((5..50).contains(&summary.made), "{summary:?}");
+    assert!(summary.made >= 5, "{summary:?}");
     let store = Store::open(folder.path()).unwrap();
     assert_eq!(store.len() as u64, summary.made);
 }
