@@ -40,7 +40,7 @@ def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("MPLBACKEND", raising=False)
     monkeypatch.setenv("MAKEWAY_ROOT", str(ROOT))
     notebook = nbformat.read(file, as_version=4)
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(notebook, timeout=600, startup_timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     kinds = {kind for output in outputs for kind in output.get("data", {})}
     assert {"text/html", "image/png"} <= kinds
