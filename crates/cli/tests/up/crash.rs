@@ -74,6 +74,14 @@ pub fn left() -> Vec<String> {
     left
 }
 
+/// `makeway down` succeeds, and leaves nothing.
+#[track_caller]
+pub fn cleaned(what: &str) {
+    let (ok, said) = say("down near");
+    assert!(ok, "{what}: {said}");
+    assert_eq!(left(), [""; 0], "{what}");
+}
+
 /// A makeway in this network namespace.
 fn running(namespace: &Metadata) -> Option<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -117,20 +125,14 @@ fn nothing_is_left_of_one_that_is_killed_anywhere() {
     let far = Far::new();
     let receiver = far.udp(4000);
     let up = "up near --rate 20mbit --down 20mbit --backend nfqueue";
-    let clean = |what: &str| {
-        let (ok, said) = say("down near");
-        assert!(ok, "{what}: {said}");
-        assert_eq!(left(), [""; 0], "{what}");
-    };
-
     let (count, calls) = killed_at(up, None);
-    clean("up that runs");
+    cleaned("up that runs");
     let tried = points(count, 16);
     for &point in &tried {
         killed_at(up, Some(point));
         let what = format!("up, killed before {} (call {})", point, calls[point]);
         assert!(passes(&receiver), "{what}: nothing comes through");
-        clean(&what);
+        cleaned(&what);
     }
     println!(
         "up: killed at {} of {count} calls, leftovers 0",
@@ -145,7 +147,7 @@ fn nothing_is_left_of_one_that_is_killed_anywhere() {
         let (calls, _) = killed_at("down near", (at != usize::MAX).then_some(at));
         let what = format!("down, killed before call {at}");
         assert!(passes(&receiver), "{what}: nothing comes through");
-        clean(&what);
+        cleaned(&what);
         if at == usize::MAX {
             count = calls;
         } else {
@@ -177,7 +179,7 @@ fn nothing_is_left_of_one_that_is_killed_anywhere() {
             running = Up::start(up);
         }
     }
-    clean("down of one that runs");
+    cleaned("down of one that runs");
     running.end();
     assert_eq!(left(), [""; 0]);
     println!(

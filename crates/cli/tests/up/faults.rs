@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::crash::{left, passes, points};
+use super::crash::{cleaned, left, passes, points};
 use super::traced::{self, Act, Call, Stopped};
 use super::*;
 
@@ -88,12 +88,6 @@ fn is_of_makeway(thread: libc::pid_t) -> bool {
     exe.is_ok_and(|exe| exe.file_name().is_some_and(|name| name == "makeway"))
 }
 
-fn clean(what: &str) {
-    let (ok, said) = say("down near");
-    assert!(ok, "{what}: {said}");
-    assert_eq!(left(), [""; 0], "{what}");
-}
-
 #[test]
 fn a_call_that_fails_stops_no_packet_and_leaves_nothing() {
     let test = "faults::a_call_that_fails_stops_no_packet_and_leaves_nothing";
@@ -104,7 +98,7 @@ fn a_call_that_fails_stops_no_packet_and_leaves_nothing() {
     let receiver = far.udp(4000);
     for fault in &FAULTS {
         let (count, _) = with_fault(UP, fault, None);
-        clean(fault.name);
+        cleaned(fault.name);
         let tried = points(count, 3);
         let mut refused = 0;
         for &nth in &tried {
@@ -113,7 +107,7 @@ fn a_call_that_fails_stops_no_packet_and_leaves_nothing() {
             refused += usize::from(ended.is_some());
             assert_ne!(ended, Some(0), "{what}: it ended as if nothing was");
             assert!(passes(&receiver), "{what}: nothing comes through");
-            clean(&what);
+            cleaned(&what);
         }
         println!(
             "up, {} fails: {} of {count} tried, {refused} refused to start, 0 stopped packets",
@@ -220,7 +214,7 @@ fn a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most() {
         "{names:?}"
     );
     assert!(names.len() >= 2, "{names:?}");
-    clean("killed");
+    cleaned("killed");
     for which in 0..=names.len() {
         let name = names.get(which).map_or("all of them", |name| name);
         let mut up = Up::start(up);
@@ -236,7 +230,7 @@ fn a_hang_of_any_thread_stops_packets_for_the_watchdogs_time_at_most() {
         assert!(longest < WATCHDOG, "{name}: {longest:?}");
         let (status, said) = up.end();
         assert!(!status.success(), "{name}: {said}");
-        clean(name);
+        cleaned(name);
     }
 }
 
@@ -358,16 +352,12 @@ fn an_interface_that_is_renamed_or_moved_lets_packets_pass() {
     let far = Far::new();
     let receiver = far.udp(4000);
     let mut up = Up::start(UP);
-    ip("link set near down");
-    ip("link set near name other");
-    ip("link set other up");
+    renamed("near", "other");
     let (status, said) = up.end();
     assert!(!status.success() && said.contains("another name"), "{said}");
     assert!(passes(&receiver));
     assert_eq!(left(), [""; 0]);
-    ip("link set other down");
-    ip("link set other name near");
-    ip("link set near up");
+    renamed("other", "near");
     let mut up = Up::start(UP);
     let there = far.run(|| {
         // SAFETY: no arguments, and it cannot fail.

@@ -8,8 +8,9 @@ mod state;
 mod traffic;
 
 use super::*;
-pub use state::remains;
 use state::{every_packet_is_accounted_for, tc};
+pub use state::{nothing_remains, remains};
+pub use traffic::Stream;
 use traffic::{call, comes_in, rate};
 
 /// The tool of the packet queue by a name that makeway does not look for: one test alone has it by its own, since each start and end runs it.
@@ -29,9 +30,7 @@ fn the_qdiscs_of_the_kernel_pass_the_test_of_all_backends() {
         backends::lives_by_a_file(&far, backend, discipline);
         // It stays, so that a page that is open goes on after a restart.
         std::fs::remove_file("/run/makeway/web-token").unwrap();
-        until("the end of its processes", || {
-            remains().is_empty().then_some(())
-        });
+        nothing_remains();
         assert_eq!(tc("qdisc show dev near"), before, "{backend}");
     }
     std::fs::rename(NFT[0], NFT[1]).unwrap();
@@ -265,9 +264,7 @@ fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
     // Nobody is there to see it, and `down` comes later.
     let (ok, said) = say(&detached);
     assert!(ok, "{said}");
-    ip("link set near down");
-    ip("link set near name other");
-    ip("link set other up");
+    renamed("near", "other");
     assert!(comes_in(&far));
     let (ok, said) = say("down near");
     assert!(ok, "{said}");
@@ -278,22 +275,16 @@ fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
         !shown.contains("makeway") && !shown.contains("clsact"),
         "{shown}"
     );
-    ip("link set other down");
-    ip("link set other name near");
-    ip("link set near up");
+    renamed("other", "near");
 
     // One that runs sees both.
     let mut up = Up::start(BOTH);
-    ip("link set near down");
-    ip("link set near name other");
-    ip("link set other up");
+    renamed("near", "other");
     let (code, said) = up.end();
     assert!(!code.success() && said.contains("another name"), "{said}");
     assert!(comes_in(&far));
     assert_eq!(remains(), [""; 0]);
-    ip("link set other down");
-    ip("link set other name near");
-    ip("link set near up");
+    renamed("other", "near");
     let harmed = |harm: &str| {
         let device = status()["directions"][1]["device"].clone();
         let device = device.as_str().unwrap().to_owned();
@@ -320,9 +311,7 @@ fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
 
     let (ok, said) = say(&detached);
     assert!(ok, "{said}");
-    // SAFETY: no arguments, and it cannot fail.
-    let there = far.run(|| unsafe { libc::syscall(libc::SYS_gettid) });
-    ip(&format!("link set near netns {there}"));
+    ip(&format!("link set near netns {}", far.tid));
     let (ok, said) = say("down near");
     assert!(ok, "{said}");
     assert_eq!(remains(), [""; 0]);
@@ -331,38 +320,26 @@ fn a_renamed_or_moved_interface_and_a_deleted_ifb_stop_no_packet() {
 #[test]
 #[ignore = "runs in a guest"]
 fn the_service_changes_the_kernels_rate_and_replaces_a_process_that_stands_still() {
-    use super::service::{Load, Service, counted, signal};
+    use super::service::{Load, Service, signal};
 
     let far = Far::new();
     let text = "[interface.near]\nupload = \"8mbit\"\ndiscipline = \"fifo\"\n";
     let service = Service::start(text);
     let first = service.shapes("near", 8_000_000);
     let load = Load::start(&far);
-    for rate in [9, 10, 11] {
+    for mbit in [9, 10, 11] {
         load.goes_on();
-        service.reads(&text.replace("8mbit", &format!("{rate}mbit")));
-        assert_eq!(service.shapes("near", rate * 1_000_000), first);
+        service.reads_at(mbit, text, "");
+        assert_eq!(service.goes_on_at(mbit, first)["backend"], "bpf");
     }
-    load.goes_on();
-    let (sent, arrived) = load.ends();
-    let now = status();
-    assert_eq!(
-        sent,
-        arrived,
-        "{}{now:#}\n{}",
-        service.said(),
-        counted(&far)
-    );
-    assert_eq!(now["backend"], "bpf");
+    load.loses_none(&service, &far);
 
     // With qdiscs in the kernel no watchdog of its own kills it: the service does.
     signal(first, libc::SIGSTOP);
     service.says("stands still, and is killed");
     assert_ne!(service.shapes("near", 11_000_000), first);
     drop(service);
-    until("the end of its process", || {
-        remains().is_empty().then_some(())
-    });
+    nothing_remains();
     ip("link del near");
 }
 
@@ -454,7 +431,7 @@ fn the_doctor_finds_faults_of_qdiscs() {
 #[test]
 #[ignore = "runs in a guest"]
 fn nothing_is_left_of_one_that_is_killed_anywhere_or_whose_calls_fail() {
-    use super::crash::{killed_at, left, passes, points};
+    use super::crash::{cleaned, killed_at, passes, points};
     use super::traced::{self, Act};
 
     let far = Far::new();
@@ -465,9 +442,7 @@ fn nothing_is_left_of_one_that_is_killed_anywhere_or_whose_calls_fail() {
             comes_in(&far) && passes(&receiver),
             "{what}: nothing comes through"
         );
-        let (ok, said) = say("down near");
-        assert!(ok, "{what}: {said}");
-        assert_eq!(left(), [""; 0], "{what}");
+        cleaned(what);
         assert_eq!(tc("qdisc show"), before, "{what}");
     };
     let (count, calls) = killed_at(BOTH, None);

@@ -187,6 +187,13 @@ fn rules() -> bool {
     })
 }
 
+/// Gives an interface another name, for which it must be down.
+fn renamed(from: &str, to: &str) {
+    ip(&format!("link set {from} down"));
+    ip(&format!("link set {from} name {to}"));
+    ip(&format!("link set {to} up"));
+}
+
 fn status() -> Value {
     let (ok, text) = say("status near --json");
     assert!(ok, "{text}");

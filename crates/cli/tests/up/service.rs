@@ -95,6 +95,23 @@ impl Service {
         )
     }
 
+    /// Writes `text` with an upload of `mbit` instead of 8, and one more `line`.
+    pub fn reads_at(&self, mbit: u64, text: &str, line: &str) {
+        let text = text.replacen("8mbit", &format!("{mbit}mbit"), 1);
+        self.reads(&format!("{text}{line}\n"));
+    }
+
+    /// Waits until the process `pid` shapes egress at `mbit`; the whole status then.
+    pub fn goes_on_at(&self, mbit: u64, pid: i32) -> Value {
+        assert_eq!(
+            self.shapes("near", mbit * 1_000_000),
+            pid,
+            "{}",
+            self.said()
+        );
+        status()
+    }
+
     /// Ends it as systemd does, and waits for it.
     pub fn stops(&mut self) {
         signal(self.child.id() as i32, libc::SIGTERM);
@@ -245,16 +262,25 @@ impl Load {
         });
     }
 
-    /// Packets sent, and arrived.
-    pub fn ends(self) -> (u64, u64) {
+    /// Some more packets, and the end: each that was sent has arrived. How many.
+    pub fn loses_none(self, service: &Service, far: &Far) -> u64 {
+        self.goes_on();
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.thread.join().unwrap();
-        (sent, self.arrived.load(Ordering::Relaxed))
+        let arrived = self.arrived.load(Ordering::Relaxed);
+        if sent != arrived {
+            let (said, now) = (service.said(), status());
+            panic!(
+                "{arrived} of {sent} arrived: {said}{now:#}\n{}",
+                counted(far)
+            );
+        }
+        sent
     }
 }
 
 /// Counters of the kernel at both ends, to tell where a packet was lost.
-pub fn counted(far: &Far) -> String {
+fn counted(far: &Far) -> String {
     let read = || {
         let files = ["snmp", "softnet_stat", "dev"].map(|name| {
             fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
@@ -274,16 +300,15 @@ fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
     let pid = service.shapes("near", 8_000_000);
 
     let load = Load::start(&far);
-    for (n, discipline) in ["fq", "sqf", "makeway"].into_iter().enumerate() {
+    for (mbit, discipline) in (9..).zip(["fq", "sqf", "makeway"]) {
         load.goes_on();
-        let rate = 9 + n as u64;
-        let text = NEAR.replace("8mbit", &format!("{rate}mbit"));
-        service.reads(&format!("{text}discipline = \"{discipline}\"\n"));
+        service.reads_at(mbit, NEAR, &format!("discipline = \"{discipline}\""));
         signal(service.child.id() as i32, libc::SIGHUP);
-        assert_eq!(service.shapes("near", rate * 1_000_000), pid);
+        let now = service.goes_on_at(mbit, pid);
+        assert_eq!(now["directions"][0]["discipline"], discipline);
     }
     // All but keys, backend and directions are changed by the process that runs.
-    for (n, (key, field, value)) in [
+    let changes = [
         ("limit = \"150 packets\"", "limit_packets", json!(150)),
         ("link = \"docsis\"", "overhead", json!(18)),
         (
@@ -296,21 +321,17 @@ fn a_reload_loses_no_packet_and_a_wrong_file_changes_nothing() {
             "parameters",
             json!({ "quantum": "3000B" }),
         ),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ];
+    for (mbit, (line, field, value)) in (12..).zip(changes) {
         load.goes_on();
-        let rate = 12 + n as u64;
-        let text = NEAR.replace("8mbit", &format!("{rate}mbit"));
-        service.reads(&format!("{text}{key}\n"));
-        assert_eq!(service.shapes("near", rate * 1_000_000), pid);
-        assert_eq!(status()["directions"][0][field], value);
+        service.reads_at(mbit, NEAR, line);
+        let now = service.goes_on_at(mbit, pid);
+        assert_eq!(now["directions"][0][field], value, "{line}");
     }
-    load.goes_on();
-    let (sent, arrived) = load.ends();
-    assert_eq!(sent, arrived, "{}{}", service.said(), counted(&far));
-    println!("seven reloads: {arrived} of {sent} packets");
+    println!(
+        "seven reloads amid {} packets",
+        load.loses_none(&service, &far)
+    );
 
     // A change of the file is seen without a signal; one with an error is refused as a whole.
     let wrong = "[interface.lo]\nupload = 3\n";

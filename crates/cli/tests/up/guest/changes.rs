@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The service and `--set` change what the kernel shapes, while packets pass and wait.
 
-use std::sync::atomic::AtomicBool;
-
 use serde_json::json;
 
-use super::super::crash::{killed_at, left, passes, points};
-use super::super::service::{Load, Service, counted, signal};
+use super::super::crash::{cleaned, killed_at, passes, points};
+use super::super::service::{Load, Service, signal};
 use super::*;
 
 #[test]
@@ -18,7 +16,7 @@ fn limit_framing_weights_and_parameters_are_of_the_file_and_no_packet_is_lost() 
     let first = service.shapes("near", 8_000_000);
     let qdisc = status()["directions"][0]["qdisc"].clone();
     let load = Load::start(&far);
-    for (n, (key, field, value)) in [
+    let changes = [
         ("limit = \"60 packets\"", "limit_packets", json!(60)),
         ("limit = \"900 packets\"", "limit_packets", json!(900)),
         ("link = \"docsis\"", "overhead", json!(18)),
@@ -37,25 +35,17 @@ fn limit_framing_weights_and_parameters_are_of_the_file_and_no_packet_is_lost() 
             "parameters",
             json!({ "quantum": "3000B" }),
         ),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ];
+    for (mbit, (line, field, value)) in (9..).zip(changes) {
         load.goes_on();
-        let rate = 9 + n as u64;
-        let text = text.replace("8mbit", &format!("{rate}mbit"));
-        service.reads(&format!("{text}{key}\n"));
-        assert_eq!(service.shapes("near", rate * 1_000_000), first, "{key}");
-        let now = status()["directions"][0].clone();
-        assert_eq!((&now[field], &now["qdisc"]), (&value, &qdisc), "{key}");
+        service.reads_at(mbit, text, line);
+        let now = &service.goes_on_at(mbit, first)["directions"][0];
+        assert_eq!((&now[field], &now["qdisc"]), (&value, &qdisc), "{line}");
     }
-    load.goes_on();
-    let (sent, arrived) = load.ends();
-    let now = status();
+    let packets = load.loses_none(&service, &far);
     let said = service.said();
-    assert_eq!(sent, arrived, "{said}{now:#}\n{}", counted(&far));
     assert!(!said.contains("starts anew"), "{said}");
-    println!("six reloads in the kernel: {arrived} of {sent} packets");
+    println!("six reloads in the kernel amid {packets} packets");
 
     // One that is refused keeps the others from being done, with a process and without.
     let refused = |line: &str, right: &str| {
@@ -80,9 +70,7 @@ fn limit_framing_weights_and_parameters_are_of_the_file_and_no_packet_is_lost() 
     };
     all_refused();
     drop(service);
-    until("the end of its process", || {
-        remains().is_empty().then_some(())
-    });
+    nothing_remains();
     let (ok, said) = say("up near --rate 8mbit --discipline hier --backend bpf --detach");
     assert!(ok, "{said}");
     all_refused();
@@ -223,49 +211,25 @@ fn the_service_changes_the_discipline_under_load_without_a_new_process() {
     let text = "[interface.near]\nupload = \"8mbit\"\ndownload = \"8mbit\"\nbackend = \"bpf\"\n";
     let service = Service::start(&format!("{text}discipline = \"fifo\"\n"));
     let first = service.shapes("near", 8_000_000);
-    // A packet of a call each 5 ms.
-    let receiver = far.udp(4000);
-    receiver
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
-    let arrived = thread::spawn(move || {
-        let mut n = 0u64;
-        while receiver.recv(&mut [0; 400]).is_ok() {
-            n += 1;
-        }
-        n
-    });
-    let stop = Arc::new(AtomicBool::new(false));
-    let stops = Arc::clone(&stop);
-    let sent = thread::spawn(move || {
-        let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
-        let mut n = 0u64;
-        while !stops.load(Ordering::Relaxed) {
-            socket.send_to(&[0; 160], "10.9.0.2:4000").unwrap();
-            n += 1;
-            thread::sleep(Duration::from_millis(5));
-        }
-        n
-    });
+    let call = Stream::start(&far, Duration::from_millis(5));
     let disciplines = ["fq", "sqf", "fifo"];
-    for (n, discipline) in disciplines.into_iter().enumerate() {
+    for (mbit, discipline) in (9..).zip(disciplines) {
         thread::sleep(Duration::from_millis(300));
-        let rate = 9 + n as u64;
-        let text = text.replacen("8mbit", &format!("{rate}mbit"), 1);
-        service.reads(&format!("{text}discipline = \"{discipline}\"\n"));
-        assert_eq!(service.shapes("near", rate * 1_000_000), first);
-        let now = status();
+        service.reads_at(mbit, text, &format!("discipline = \"{discipline}\""));
+        let now = service.goes_on_at(mbit, first);
         for one in now["directions"].as_array().unwrap() {
             assert_eq!(one["discipline"], discipline, "{one}");
         }
         assert!(tc("qdisc show dev near").contains("makeway"));
     }
     thread::sleep(Duration::from_millis(300));
-    stop.store(true, Ordering::Relaxed);
-    let (sent, arrived) = (sent.join().unwrap(), arrived.join().unwrap());
+    let heard = call.end();
     let now = status();
-    let lost = sent - arrived;
-    println!("three disciplines: {lost} of {sent} packets came while the kernel exchanged qdiscs");
+    let lost = heard.sent - heard.arrived;
+    println!(
+        "three disciplines: {lost} of {} packets came while the kernel exchanged qdiscs",
+        heard.sent
+    );
     // The kernel's own qdisc of that moment drops; ours do not.
     assert!(lost <= 3 * disciplines.len() as u64, "{lost}: {now:#}");
     every_packet_is_accounted_for(&now);
@@ -273,9 +237,7 @@ fn the_service_changes_the_discipline_under_load_without_a_new_process() {
     let said = service.said();
     assert!(!said.contains("starts anew"), "{said}");
     drop(service);
-    until("the end of its process", || {
-        remains().is_empty().then_some(())
-    });
+    nothing_remains();
     ip("link del near");
 }
 
@@ -331,9 +293,7 @@ fn nothing_is_left_of_a_change_of_discipline_that_is_killed_anywhere() {
             tc("qdisc show dev near").contains(now["qdisc"].as_str().unwrap()),
             "{what}"
         );
-        let (ok, said) = say("down near");
-        assert!(ok, "{what}: {said}");
-        assert_eq!(left(), [""; 0], "{what}");
+        cleaned(what);
         assert_eq!(tc("qdisc show"), before, "{what}");
     };
     let set = "up near --set discipline=ncq";

@@ -27,6 +27,13 @@ pub fn remains() -> Vec<String> {
     found
 }
 
+/// Waits until nothing of a makeway is there.
+pub fn nothing_remains() {
+    until("the end of all that is makeway's", || {
+        remains().is_empty().then_some(())
+    });
+}
+
 pub fn every_packet_is_accounted_for(status: &Value) {
     for one in status["directions"].as_array().unwrap() {
         let drops: u64 = one["drops"]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traffic of the tests in a guest: downloads, a call, single packets.
 
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 
 /// Mbit/s of all of them over three seconds.
@@ -60,4 +62,74 @@ pub fn comes_in(far: &Far) -> bool {
         }
     }
     false
+}
+
+/// A packet each so often to the far end.
+pub struct Stream {
+    stop: Arc<AtomicBool>,
+    sender: thread::JoinHandle<u64>,
+    receiver: UdpSocket,
+    arrivals: thread::JoinHandle<(u64, Duration)>,
+}
+
+/// Packets sent and arrived, and the longest time between two that arrive.
+pub struct Heard {
+    pub sent: u64,
+    pub arrived: u64,
+    pub longest: Duration,
+}
+
+impl Stream {
+    pub fn start(far: &Far, every: Duration) -> Self {
+        let receiver = far.udp(4001);
+        let looks = Some(Duration::from_millis(100));
+        receiver.set_read_timeout(looks).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let [sends, receives] = [(); 2].map(|()| Arc::clone(&stop));
+        let sender = thread::spawn(move || {
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            let mut sent = 0;
+            while !sends.load(Ordering::Relaxed) {
+                socket.send_to(&[0; 160], "10.9.0.2:4001").unwrap();
+                sent += 1;
+                thread::sleep(every);
+            }
+            sent
+        });
+        let socket = receiver.try_clone().unwrap();
+        let arrivals = thread::spawn(move || {
+            let (mut n, mut last, mut longest) = (0, Instant::now(), Duration::ZERO);
+            while !receives.load(Ordering::Relaxed) {
+                let came = socket.recv(&mut [0; 300]).is_ok();
+                longest = longest.max(last.elapsed());
+                if came {
+                    (n, last) = (n + 1, Instant::now());
+                }
+            }
+            (n, longest)
+        });
+        Self {
+            stop,
+            sender,
+            receiver,
+            arrivals,
+        }
+    }
+
+    /// Stops it, and waits for the packets that are under way: of those that were lost none comes for a second.
+    pub fn end(self) -> Heard {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let (mut arrived, longest) = self.arrivals.join().unwrap();
+        let silence = Some(Duration::from_secs(1));
+        self.receiver.set_read_timeout(silence).unwrap();
+        while arrived < sent && self.receiver.recv(&mut [0; 300]).is_ok() {
+            arrived += 1;
+        }
+        Heard {
+            sent,
+            arrived,
+            longest,
+        }
+    }
 }
