@@ -6,8 +6,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -19,11 +19,29 @@ pub const RATE: u64 = 8_000_000;
 const CONNECTIONS: [usize; 2] = [10, 1];
 const SETTLES: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(5);
+/// Nothing is under way any more when nothing arrived for so long.
+const QUIET: Duration = Duration::from_millis(500);
 /// Ports of the server: uploads, downloads.
 const PORTS: [u16; 2] = [6000, 7000];
 
 /// Bytes that arrived of each host.
 type Counts = Arc<[AtomicU64; 2]>;
+
+/// Senders wait while it is closed.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn set(&self, is_open: bool) {
+        *self.0.0.lock().unwrap() = is_open;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let closed = |is_open: &mut bool| !*is_open;
+        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), closed));
+    }
+}
 
 /// Version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,28 +55,30 @@ pub type Shares = [(f64, f64); 2];
 
 /// The hosts, and the server behind the interface `near`.
 pub struct Net {
-    version: Version,
+    versions: Vec<Version>,
     server: Far,
     hosts: [Far; 2],
 }
 
 impl Net {
-    pub fn new(version: Version) -> Self {
+    pub fn new(versions: &[Version]) -> Self {
         let net = Self {
-            version,
+            versions: versions.into(),
             server: Far::new(),
             hosts: [
                 Far::at("lan0", "host0", "192.168.1"),
                 Far::at("lan1", "host1", "192.168.2"),
             ],
         };
-        match version {
-            Version::V4 => {
-                for (host, router) in net.hosts.iter().zip(["192.168.1.1", "192.168.2.1"]) {
-                    host.run(move || ip(&format!("route add default via {router}")));
+        for version in versions {
+            match version {
+                Version::V4 => {
+                    for (host, router) in net.hosts.iter().zip(["192.168.1.1", "192.168.2.1"]) {
+                        host.run(move || ip(&format!("route add default via {router}")));
+                    }
                 }
+                Version::V6 => net.add_addresses(),
             }
-            Version::V6 => net.add_addresses(),
         }
         net
     }
@@ -81,7 +101,11 @@ impl Net {
 
     /// Forwards, with the router's address as the source.
     pub fn masquerade(&self) {
-        let (family, forward) = match self.version {
+        self.versions.iter().copied().for_each(Self::masquerade_of);
+    }
+
+    fn masquerade_of(version: Version) {
+        let (family, forward) = match version {
             Version::V4 => ("ip", "ipv4/ip_forward"),
             Version::V6 => ("ip6", "ipv6/conf/all/forwarding"),
         };
@@ -112,18 +136,15 @@ impl Net {
         }
     }
 
-    fn at(&self, port: u16) -> String {
-        match self.version {
+    /// Connections of each host, which wait to be measured.
+    pub fn transfers(&self, version: Version) -> Transfers {
+        let at = |port: u16| match version {
             Version::V4 => format!("10.9.0.2:{port}"),
             Version::V6 => format!("[fd00:9::2]:{port}"),
-        }
-    }
-
-    /// Bytes that the server has of each host's uploads, and each host of its downloads, from now on.
-    pub fn transfers(&self) -> Transfers {
-        let counts: [Counts; 2] = Default::default();
+        };
+        let (counts, gate) = (<[Counts; 2]>::default(), Gate::default());
         let [up, down] = PORTS.map(|port| {
-            let address = self.at(port);
+            let address = at(port);
             self.server.run(move || TcpListener::bind(address).unwrap())
         });
         let uploads = Arc::clone(&counts[0]);
@@ -135,32 +156,47 @@ impl Net {
                 count(stream, host[0].into(), &uploads);
             }
         });
-        thread::spawn(move || down.incoming().for_each(|stream| send(stream.unwrap())));
+        let served = gate.clone();
+        thread::spawn(move || {
+            down.incoming()
+                .for_each(|stream| send(stream.unwrap(), &served));
+        });
         for (host, far) in self.hosts.iter().enumerate() {
             for _ in 0..CONNECTIONS[host] {
                 let [mut upload, download] = PORTS.map(|port| {
-                    let address = self.at(port);
+                    let address = at(port);
                     far.run(move || TcpStream::connect(address).unwrap())
                 });
                 upload.write_all(&[host as u8]).unwrap();
-                send(upload);
+                send(upload, &gate);
                 count(download, host, &counts[1]);
             }
         }
-        Transfers(counts)
+        Transfers(counts, gate)
     }
 }
 
-/// Transfers that do not end.
-pub struct Transfers([Counts; 2]);
+/// Bytes that the server has of each host's uploads, and each host of its downloads.
+pub struct Transfers([Counts; 2], Gate);
 
 impl Transfers {
-    /// Measures for some seconds, once they have settled.
+    /// Lets them go on and measures for some seconds, once they have settled. Afterwards they wait, and the link is idle.
     pub fn shares(&self) -> Shares {
+        let all = || self.0.each_ref().map(read);
+        self.1.set(true);
         thread::sleep(SETTLES);
-        let before = self.0.each_ref().map(read);
+        let before = all();
         thread::sleep(MEASURED);
-        let after = self.0.each_ref().map(read);
+        let after = all();
+        self.1.set(false);
+        let mut now = all();
+        loop {
+            thread::sleep(QUIET);
+            let later = all();
+            if std::mem::replace(&mut now, later) == later {
+                break;
+            }
+        }
         [0, 1].map(|way| {
             let [many, one] = [0, 1].map(|host| (after[way][host] - before[way][host]) as f64);
             let rate = (many + one) * 8.0 / MEASURED.as_secs_f64();
@@ -189,8 +225,14 @@ fn count(mut stream: TcpStream, host: usize, counts: &Counts) {
     });
 }
 
-fn send(mut stream: TcpStream) {
-    thread::spawn(move || while stream.write_all(&[7; 1 << 14]).is_ok() {});
+fn send(mut stream: TcpStream, gate: &Gate) {
+    let gate = gate.clone();
+    thread::spawn(move || {
+        gate.pass();
+        while stream.write_all(&[7; 1 << 14]).is_ok() {
+            gate.pass();
+        }
+    });
 }
 
 fn read(counts: &Counts) -> [u64; 2] {

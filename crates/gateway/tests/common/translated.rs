@@ -20,7 +20,7 @@ fn hosts_behind_a_router_that_masquerades_have_equal_shares_both_ways() {
         }
         return;
     }
-    let net = Net::new(Version::V4);
+    let net = Net::new(&[Version::V4]);
     net.masquerade();
     let limits = Limits {
         packets: 200,
@@ -42,6 +42,6 @@ fn hosts_behind_a_router_that_masquerades_have_equal_shares_both_ways() {
         let rules = Rules::install("near", direction, datapath.queue_num()).unwrap();
         running.push((rules, datapath));
     }
-    are_equal(&net.transfers().shares());
+    are_equal(&net.transfers(Version::V4).shares());
     drop(running);
 }
