@@ -168,15 +168,29 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// A module as the kernel loads it: Debian's newer packages compress them.
+/// A module as the kernel loads it: Debian's newer packages compress them. Without its signature, which takes a translated processor
+/// longer to check than all modules to load; Debian's kernels load one without, unless they are locked down.
 pub(crate) fn module(path: &Path) -> Result<Vec<u8>, VmError> {
-    if path.extension().is_none_or(|extension| extension != "xz") {
-        return fs::read(path).map_err(|error| file(path, error));
-    }
-    let mut xz = Command::new(find("xz", "xz-utils")?);
-    let output = xz.arg("-dc").arg(path).output();
-    let output = output.map_err(|error| file(path, error))?;
-    Ok(output.stdout)
+    let mut content = if path.extension().is_some_and(|extension| extension == "xz") {
+        let mut xz = Command::new(find("xz", "xz-utils")?);
+        let output = xz.arg("-dc").arg(path).output();
+        output.map_err(|error| file(path, error))?.stdout
+    } else {
+        fs::read(path).map_err(|error| file(path, error))?
+    };
+    content.truncate(unsigned(&content).unwrap_or(content.len()));
+    Ok(content)
+}
+
+/// Length of a module without its signature, if it has one: include/linux/module_signature.h of Linux, and the line behind that
+/// structure, whose last four bytes are the length of the signature before it.
+fn unsigned(module: &[u8]) -> Option<usize> {
+    const STRUCTURE: usize = 12;
+    let rest = module.strip_suffix(b"~Module signature appended~\n")?;
+    let length = u32::from_be_bytes(*rest.last_chunk()?);
+    rest.len()
+        .checked_sub(STRUCTURE)?
+        .checked_sub(length as usize)
 }
 
 /// Where kernels are kept: `vm` in the `target` folder that the running program lies in, or else in the user's cache.
@@ -276,7 +290,7 @@ fn numbers(name: &str) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Payload, numbers};
+    use super::{Payload, numbers, unsigned};
 
     #[test]
     fn a_damaged_image_has_no_payload() {
@@ -300,6 +314,18 @@ mod tests {
             assert_eq!(Payload::of(&damaged), None, "{at}");
         }
         assert_eq!(Payload::of(&[]), None);
+    }
+
+    #[test]
+    fn a_module_ends_before_its_signature() {
+        let signed = |length: &[u8]| {
+            let line = b"~Module signature appended~\n";
+            [b"module", &[1; 9][..], &[0; 8], length, line].concat()
+        };
+        assert_eq!(unsigned(&signed(&[0, 0, 0, 9])), Some(6));
+        assert_eq!(unsigned(&signed(&[0, 0, 0, 16])), None, "damaged");
+        assert_eq!(unsigned(b"~Module signature appended~\n"), None, "damaged");
+        assert_eq!(unsigned(b"module"), None);
     }
 
     #[test]
