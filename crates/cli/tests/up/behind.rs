@@ -172,8 +172,8 @@ fn nothing_is_left_of_one_that_is_killed_with_a_program_beside_its_qdisc() {
         killed_at(line, Some(point));
         cleaned(&format!("up, killed before call {point} of {count}"));
     }
-    // Another discipline, with a program of its own.
-    let set = "up near --set discipline=fq";
+    // Another discipline, with a program of its own: after fifo the verifier accepts ncq fastest.
+    let set = "up near --set discipline=ncq";
     let one = format!("up near --rate 8mbit --backend bpf {FAST} --detach");
     let start = || does(&one);
     start();
@@ -184,7 +184,7 @@ fn nothing_is_left_of_one_that_is_killed_with_a_program_beside_its_qdisc() {
         start();
         killed_at(set, Some(point));
         // The next change finds its path.
-        does("up near --set discipline=fq --set limit=2000packets");
+        does("up near --set discipline=ncq --set limit=2000packets");
         knows("connections", 1);
         cleaned(&format!("a change, killed before call {point} of {count}"));
     }
@@ -227,7 +227,7 @@ fn one_without_the_capability_takes_programs_that_are_pinned_for_it() {
     let up = Up::started(confined(fast));
     knows("connections", 2);
     // The kernel attaches a program to a device once: the next qdisc takes it over, here and in the next process.
-    for set in ["limit=2000packets", "discipline=fq"] {
+    for set in ["limit=2000packets", "discipline=ncq"] {
         does(&format!("up near --set {set}"));
         knows("connections", 2);
     }
