@@ -122,11 +122,14 @@ fn at_once(
         Ok((scenario, outcome))
     };
     thread::scope(|scope| {
-        let spawn = |(scenario, discipline)| {
-            let run = &run;
-            scope.spawn(move || run(scenario, &label(discipline)))
-        };
-        let threads: Vec<_> = scenarios.into_iter().zip(DISCIPLINES).map(spawn).collect();
+        let run = &run;
+        let mut threads = Vec::new();
+        for (scenario, discipline) in scenarios.into_iter().zip(DISCIPLINES) {
+            // The threads of its traffic inherit the name, which tools show.
+            let thread = thread::Builder::new().name(discipline.into());
+            let runs = move || run(scenario, &label(discipline));
+            threads.push(thread.spawn_scoped(scope, runs)?);
+        }
         let join = |thread: ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         };
