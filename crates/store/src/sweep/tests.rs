@@ -116,7 +116,8 @@ fn a_sweep_that_is_stopped_keeps_what_is_finished() {
     let mut store = Store::open(folder.path()).unwrap();
     let summary = run(&mut store, &plan, &how(2), |summary| summary.made < 5).unwrap();
     assert!(!summary.complete());
-    assert!(summary.made >= 5, "{summary:?}");
+    // A quarter of all.
+    assert!((5..5_000).contains(&summary.made), "{summary:?}");
     let store = Store::open(folder.path()).unwrap();
     assert_eq!(store.len() as u64, summary.made);
 }
