@@ -73,7 +73,7 @@ pub struct Gauntlet {
         default_value_if("world", "vm", "fifo,fq,fq-codel,cake,sqf,ncq,hier,makeway")
     )]
     disciplines: Vec<Discipline>,
-    /// Only the cases that the rules of `makeway` were chosen on, or only those that were first run when they stood.
+    /// Only the cases on which the rules of `makeway` were chosen at first, `tuned`, or only the others, `judged`.
     #[arg(long, value_enum, conflicts_with = "case")]
     half: Option<Half>,
     /// Instead of the table, this number of cases drawn at random, which nobody has seen: rate, RTT, buffer, downloads and the rest.

@@ -7,12 +7,12 @@ use clap::ValueEnum;
 
 use super::mobile::Mobile;
 
-/// Use of a case while the rules and constants of `makeway` were chosen.
+/// Use of a case while the first rules and constants of `makeway` were chosen; later ones were chosen on all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Half {
     /// Rules and constants were chosen on it, or repaired after a look at it, with replications up to 60.
     Tuned,
-    /// First run when the rules stood, with replications from 101 on.
+    /// First run after the first rules were chosen, with replications from 101 on.
     Judged,
 }
 
