@@ -116,7 +116,7 @@ impl Sources {
             each(News::Refused(match error.raw_os_error() {
                 // systemd.resource-control(5).
                 Some(libc::EPERM) => format!(
-                    "probes of {to} are refused: `systemctl edit makeway` with [Service] and IPAddressAllow={to}, if it runs under systemd",
+                    "probes of {to} are refused: if it runs under systemd, `systemctl edit` its unit, makeway or makeway@INTERFACE, with [Service] and IPAddressAllow={to}",
                     to = due.to
                 ),
                 _ => format!("probes of {} cannot be sent: {error}", due.to),
