@@ -452,7 +452,7 @@ fn fig11(r: &Results) -> Claim {
         ),
         ideal: "the shortest first: all five non-congestive within a second".into(),
         why: format!(
-            "The number of tasks done by then depends on the link rate, which is our choice; NCQ adds the non-congestive ones. {}",
+            "The number of tasks done by then depends on the link rate, which is our choice. {}",
             search::says(r)
         ),
         setup: SETUP,

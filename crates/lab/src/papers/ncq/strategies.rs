@@ -17,14 +17,15 @@ const STRATEGIES: &str = "section 4.2: 5 MB, 40 B of overhead a packet, one pack
 /// Claims of section 4.2, each computed once: a second or more.
 pub static CLOSED_FORMS: LazyLock<[Claim; 4]> = LazyLock::new(|| [fig3(), fig4(), fig5(), fig6()]);
 
-/// With a service time that comes near the paper's figures.
+/// [`nearest_of_all`].
+static NEAREST: LazyLock<Setting> = LazyLock::new(nearest_of_all);
+
+/// With the service time that is nearest to the paper's figures.
 fn setting(load: f64, as_printed: bool) -> Setting {
     Setting {
         load,
-        rate: 2e5,
-        per_packet: 170.0,
-        traffic: Traffic::SameData,
         as_printed,
+        ..*NEAREST
     }
 }
 
@@ -91,13 +92,15 @@ const SIX: [(Task, [f64; 2]); 3] = [
 /// The one cost of a packet, and kind of traffic, that is nearest to all six by the equations as printed: by the sum of
 /// squares of relative distances.
 fn nearest_of_all() -> Setting {
-    let costs = (0..=200).flat_map(|step| {
-        [Traffic::SameShare, Traffic::SameData].map(|traffic| Setting {
-            per_packet: 5.0 * f64::from(step),
-            traffic,
-            ..setting(0.6, true)
-        })
-    });
+    let of = |step: u32, traffic| Setting {
+        load: 0.6,
+        rate: 2e5,
+        per_packet: 5.0 * f64::from(step),
+        traffic,
+        as_printed: true,
+    };
+    let costs = (0..=200)
+        .flat_map(|step| [Traffic::SameShare, Traffic::SameData].map(|traffic| of(step, traffic)));
     let far = |setting: &Setting| -> f64 {
         let of = |(task, paper): &(Task, [f64; 2])| {
             let found = task(setting).worse();
@@ -107,12 +110,12 @@ fn nearest_of_all() -> Setting {
         SIX.iter().map(of).sum()
     };
     let nearest = costs.min_by(|a, b| far(a).total_cmp(&far(b)));
-    nearest.unwrap_or_else(|| setting(0.6, true))
+    nearest.unwrap_or_else(|| of(0, Traffic::SameData))
 }
 
 /// As printed: two of the six at that cost. Ours: the corrected equations, over all costs.
 fn columns(task: Task) -> [Column; 2] {
-    let [all, some] = task(&nearest_of_all()).worse();
+    let [all, some] = task(&NEAREST).worse();
     let [without, with] = [0, 1].map(|n| range(task, n, false));
     let of = |figures: Vec<(&str, f64)>| {
         let figures = figures.into_iter();
@@ -140,7 +143,16 @@ fn columns(task: Task) -> [Column; 2] {
     ]
 }
 
-const UNKNOWN: &str = "The paper does not state its service times. The nearest to its six percentages is a packet that costs as much as 170 B more, with as many packets as the data need";
+fn unknown() -> String {
+    let packets = match NEAREST.traffic {
+        Traffic::SameShare => "with a tenth of all packets",
+        Traffic::SameData => "with as many packets as the data need",
+    };
+    format!(
+        "The paper does not state its service times. The nearest to its six percentages, by the sum of squares of the relative distances, is a packet that costs as much as {:.0} B more, {packets}",
+        NEAREST.per_packet
+    )
+}
 
 fn fig3() -> Claim {
     let [printed, ours] = columns(ftp);
@@ -152,12 +164,13 @@ fn fig3() -> Claim {
         said: format!("{} longer; over all service times {}", nearest(ftp, false), sensitivity(ftp)),
         ideal: "it never pays".into(),
         why: format!(
-            "{UNKNOWN}: as printed it gives {}. The table has the costs that meet each of the six as printed: those of Fig. 3 and 4 and the 19 % of Fig. 6 have some in common, and the 21 % of Fig. 6 has none with them, so that the nearest cost misses Fig. 3.",
+            "{}: as printed it gives {}. The table has the costs that meet each of the six as printed: those of Fig. 3 and 4 and the 19 % of Fig. 6 have some in common, and the 21 % of Fig. 6 has none with them, so that the nearest cost misses Fig. 3.",
+            unknown(),
             nearest(ftp, true)
         ),
         setup: STRATEGIES,
         charts: vec![completion("Fig. 3: 5 MB, from 1 KB to 120 B", ftp)],
-        tables: vec![corrections::of_tasks(&nearest_of_all())],
+        tables: vec![corrections::of_tasks(&NEAREST)],
         ..Claim::default()
     }
 }
@@ -176,7 +189,8 @@ fn fig4() -> Claim {
         ),
         ideal: "it never pays".into(),
         why: format!(
-            "{UNKNOWN}: as printed it gives {}.",
+            "{}: as printed it gives {}.",
+            unknown(),
             nearest(congestive_multimedia, true)
         ),
         setup: STRATEGIES,
@@ -199,7 +213,7 @@ fn fig5() -> Claim {
         "a packet waits less without a threshold by, %",
         "a packet waits less with 5 % by, %",
     ];
-    let printed = saved(&nearest_of_all());
+    let printed = saved(&NEAREST);
     // Over all costs of a packet and both traffics, the corrected equations.
     let all = || {
         (0..=50).flat_map(|step| {
@@ -258,11 +272,10 @@ fn loads() -> impl Iterator<Item = f64> {
 fn fig6() -> Claim {
     let task: Task = non_congestive_multimedia;
     let [column, ours] = columns(task);
-    let nearest_of_all = nearest_of_all();
     let sooner_from = loads().find(|load| {
         let setting = Setting {
             load: *load,
-            ..nearest_of_all
+            ..*NEAREST
         };
         task(&setting).worse()[0] < 0.0
     });

@@ -428,7 +428,7 @@ fn why17(r: &Results) -> String {
         return String::new();
     };
     format!(
-        "The call loses {fifo} under DropTail, {ncq} with 1 %. The paper does not say how many calls there are: a threshold of 1 % does what it says only where calls are a few of a hundred packets, one call here. R with 50 downloads, DropTail and 1 %: {}. With other choices (rates in Mbit/s, buffers in packets; keep: a full buffer refuses favoured packets too): {}. So the step from poor to medium is one of rates and buffers that are lost; that R rises where favoured packets are spared is not.",
+        "The call loses {fifo} under DropTail, {ncq} with 1 %. The paper does not say how many calls there are: a threshold of 1 % does what it says only where calls are a few of a hundred packets, one call here. R with 50 downloads, DropTail and 1 %: {}. With other choices (rates in Mbit/s, buffers in packets; keep: a full buffer refuses favoured packets too): {}. So the step from poor to medium is one of rates and buffers that are lost; R rises with 1 % where favoured packets push others out of a full buffer, in the column ours.",
         by_calls.collect::<Vec<_>>().join(", "),
         choices.collect::<Vec<_>>().join(", ")
     )
