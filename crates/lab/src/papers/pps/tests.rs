@@ -154,3 +154,34 @@ fn what_was_not_measured_is_not_judged() {
         all_are(Verdict::Reproduced, &judged(&PPS, World::Sim, &r), &but);
     }
 }
+
+#[test]
+fn a_cell_with_one_thing_changed_is_another_scenario_than_as_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    makeway::builtin::unpack(folder.path()).unwrap();
+    let cells = cells(true, World::Sim);
+    let scenario = |cell: &Cell| {
+        let file = folder.path().join(cell.file);
+        format!(
+            "{:?}",
+            makeway_scenario::load(&file, &cell.settings()).unwrap()
+        )
+    };
+    let mut compared = 0;
+    for changed in &cells {
+        let parts = changed.key.path().split('/');
+        let parts = parts.map(|part| match part.starts_with("printed-") {
+            true => "printed",
+            false => part,
+        });
+        let printed = Key::new(parts.collect::<Vec<_>>().join("/"));
+        if printed == changed.key {
+            continue;
+        }
+        let printed = cells.iter().find(|cell| cell.key == printed);
+        let printed = printed.unwrap_or_else(|| panic!("{} has no cell as printed", changed.key));
+        assert_ne!(scenario(changed), scenario(printed), "{}", changed.key);
+        compared += 1;
+    }
+    assert!(compared > 20, "{compared}");
+}
