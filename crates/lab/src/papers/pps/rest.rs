@@ -154,7 +154,8 @@ pub mod tests {
         let changed = streams::CHANGED.map(|(name, ..)| (streams::changed(name), STREAMS[2].ideal));
         let fig5 =
             receiver::FIG5_CHANGED.map(|variant| (RECEIVER[0].key(&variant), RECEIVER[0].ideal));
-        let ours = [(streams::ours_changed(), STREAMS[2].ideal)];
+        let ours = streams::OURS_CHANGED;
+        let ours = ours.map(|(name, ..)| (streams::ours_changed(name), STREAMS[2].ideal));
         due.chain(bits).chain(changed).chain(fig5).chain(ours)
     }
 }
