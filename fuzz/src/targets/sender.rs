@@ -20,7 +20,12 @@ pub fn run(bytes: &[u8]) {
         bytes: Bytes::new(1 + (u64::from(head[2]) << (head[3] % 16))),
         one_way: (head[4] >= 128).then(|| Duration::from_millis(u64::from(head[4] - 128))),
         low: Bytes::new(u64::from(head[5]) * 16),
+        late_keyframes: head[3] >= 128,
         ..Config::default()
     };
-    check(config, policies[usize::from(head[0]) % policies.len()], &Op::read(rest));
+    check(
+        config,
+        policies[usize::from(head[0]) % policies.len()],
+        &Op::read(rest),
+    );
 }

@@ -5,10 +5,14 @@
 //!
 //! Cost: O(log [`KNOWN`]) for a part that leaves or is dropped, O(frames that came since) for a dropped frame.
 
+mod chains;
+
+pub(super) use chains::last;
+
 use alloc::collections::VecDeque;
 
 use super::queue::{NIL, Slot};
-use super::{DatagramId, FrameError, FrameId, Key, MOST_DEPENDENCIES, Outcome};
+use super::{DatagramId, Frame, FrameError, FrameId, Key, MOST_DEPENDENCIES, Outcome};
 
 /// Frames that are known at once: the latest. 17 s at 60 frames/s; chosen by us.
 pub(super) const KNOWN: usize = 1024;
@@ -21,7 +25,16 @@ pub(super) struct Dependencies {
 }
 
 /// How far back the frames are that a frame depends on, those that are forgotten left out; 0: none.
-pub(super) type Parents = [u16; MOST_DEPENDENCIES];
+type Parents = [u16; MOST_DEPENDENCIES];
+
+/// Frames that a frame needs, and its class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    parents: Parents,
+    class: u8,
+    /// The latest keyframe from which it is decoded, itself if it is one; `None` where it is forgotten.
+    root: Option<FrameId>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -32,9 +45,13 @@ struct Known {
     part: Slot,
     /// The largest key of its parts.
     key: Key,
-    parents: Parents,
+    links: Links,
     /// Whether a part left too late.
     late: bool,
+    /// A keyframe that leaves though it is late.
+    mends: bool,
+    /// A keyframe after which another one of its class was admitted.
+    superseded: bool,
     /// Fate of the frame, or of one that it depends on.
     lost: Option<Outcome>,
 }
@@ -46,8 +63,9 @@ impl Dependencies {
     }
 
     /// Frames on which the next frame depends.
-    pub fn parents(&self, depends_on: &[FrameId]) -> Result<Parents, FrameError> {
+    pub fn links(&self, frame: &Frame<'_>) -> Result<Links, FrameError> {
         let mut parents = Parents::default();
+        let depends_on = frame.depends_on;
         if depends_on.len() > parents.len() {
             return Err(FrameError::Dependencies(depends_on.len()));
         }
@@ -56,7 +74,14 @@ impl Dependencies {
             let back = back.ok_or(FrameError::Unknown(*id))?;
             *parent = if back <= KNOWN as u64 { back as u16 } else { 0 };
         }
-        Ok(parents)
+        Ok(Links {
+            parents,
+            class: frame.class,
+            root: match depends_on {
+                [] => Some(self.next()),
+                _ => self.root(&parents),
+            },
+        })
     }
 
     /// Makes room for the next frame. The last waiting part of the frame that is to be forgotten, which has to go first.
@@ -70,13 +95,17 @@ impl Dependencies {
     }
 
     /// Whether the next frame depends on a lost one.
-    pub fn is_orphan(&self, parents: &Parents) -> bool {
-        self.has_lost(self.known.len(), parents)
+    pub fn is_orphan(&self, links: &Links) -> bool {
+        self.has_lost(self.known.len(), &links.parents)
     }
 
     /// The largest key of the frames that wait of those that the next frame depends on.
-    pub fn behind(&self, parents: &Parents) -> Key {
-        let waiting = parents_of(&self.known, self.known.len(), parents);
+    pub fn behind(&self, links: &Links) -> Key {
+        self.behind_at(self.known.len(), &links.parents)
+    }
+
+    fn behind_at(&self, at: usize, parents: &Parents) -> Key {
+        let waiting = parents_of(&self.known, at, parents);
         let keys = waiting.filter(|known| known.waiting > 0);
         keys.map(|known| known.key).max().unwrap_or_default()
     }
@@ -87,7 +116,7 @@ impl Dependencies {
         first: DatagramId,
         (waiting, part): (u32, Slot),
         key: Key,
-        parents: Parents,
+        links: Links,
         lost: Option<Outcome>,
     ) {
         self.known.push_back(Known {
@@ -95,8 +124,10 @@ impl Dependencies {
             waiting,
             part,
             key,
-            parents,
+            links,
             late: false,
+            mends: false,
+            superseded: false,
             lost,
         });
         self.next += 1;
@@ -140,7 +171,7 @@ impl Dependencies {
         let from = (id.0 + 1).saturating_sub(oldest) as usize;
         let at = (from..self.known.len()).find(|at| {
             let known = &self.known[*at];
-            known.lost.is_none() && self.has_lost(*at, &known.parents)
+            known.lost.is_none() && self.has_lost(*at, &known.links.parents)
         })?;
         let known = &mut self.known[at];
         known.lost = Some(Outcome::Orphaned);

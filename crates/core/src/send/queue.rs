@@ -256,16 +256,28 @@ impl<T> Queue<T> {
 
     /// Lets `slot` leave after everything that is not set aside. Whether it was not yet.
     pub fn set_aside(&mut self, slot: Slot) -> bool {
-        let entry = &mut self.slots[slot as usize];
+        let entry = &self.slots[slot as usize];
         if entry.rank >= ASIDE {
             return false;
         }
-        entry.rank += ASIDE;
-        let entry = &self.slots[slot as usize];
+        self.put_off(slot, entry.rank + ASIDE);
+        true
+    }
+
+    /// Lets `slot` leave behind what has a smaller key than `key`, and behind those of that key that came before it.
+    pub fn leave_behind(&mut self, slot: Slot, key: Key) {
+        let rank = rank(key);
+        if self.slots[slot as usize].rank < rank {
+            self.put_off(slot, rank);
+        }
+    }
+
+    fn put_off(&mut self, slot: Slot, rank: Rank) {
+        let entry = &mut self.slots[slot as usize];
+        entry.rank = rank;
         self.leaving.push(entry.leaving(slot));
         self.leaving.leave(is_there(&self.slots, Entry::leaving));
-        self.giving_up.set_aside(&self.slots, slot);
-        true
+        self.giving_up.put_off(&self.slots, slot);
     }
 
     /// The next part of its frame that waits, in a ring: itself where it is alone.
@@ -423,7 +435,7 @@ impl GivingUp {
         }
     }
 
-    fn set_aside<T>(&mut self, slots: &[Entry<T>], slot: Slot) {
+    fn put_off<T>(&mut self, slots: &[Entry<T>], slot: Slot) {
         // Lateness does not change with the rank.
         if self.is_kept && self.when_full == WhenFull::EvictOldest {
             let position = slots[slot as usize].giving_up(self.when_full, slot);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A queue, its policy and a rate controller: see [`Sender`].
 
+mod late_keyframes;
 mod whole;
 
 use alloc::collections::VecDeque;
@@ -33,6 +34,10 @@ pub struct Config {
     /// A datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, which took it from the queue when
     /// the controller had let it go; otherwise the next one leaves in its stead.
     pub expired_use_slots: bool,
+    /// Under a policy that drops what is late, a keyframe that was handed over as a whole leaves late, and so do the frames that depend on
+    /// it: not after twice their time, nor after a newer keyframe of their class was admitted, and behind all that is in time in their class and in
+    /// better ones.
+    pub late_keyframes: bool,
 }
 
 impl Default for Config {
@@ -46,6 +51,7 @@ impl Default for Config {
             low: Bytes::new(0),
             hysteresis: Fraction::ratio(1, 10),
             expired_use_slots: false,
+            late_keyframes: false,
         }
     }
 }
@@ -209,6 +215,11 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
                 WhenLate::Send => return Some((slot, true)),
                 WhenLate::SendLast if !self.queue.set_aside(slot) => return Some((slot, true)),
                 WhenLate::SendLast => {}
+                WhenLate::Discard | WhenLate::DiscardUnlessAlone if self.mends(slot, arrives) => {
+                    if !self.put_last(slot) {
+                        return Some((slot, true));
+                    }
+                }
                 WhenLate::DiscardUnlessAlone if self.is_alone(slot) => return Some((slot, true)),
                 WhenLate::Discard | WhenLate::DiscardUnlessAlone => {
                     self.give_up(slot, Outcome::Expired);
@@ -229,7 +240,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             }
             return None;
         };
-        if late && self.policy.when_late() == WhenLate::DiscardUnlessAlone {
+        if late && self.leaves_alone(slot, now) {
             self.give_up_rest(slot);
         }
         let waited = now.saturating_since(self.queue.waiting(slot).since);
@@ -374,16 +385,26 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// Whether `slot`, which would arrive at `arrives`, and all waiting parts of its frame behind it are in time at the rate of now.
     fn is_in_time(&self, slot: Slot, arrives: Instant) -> bool {
         let datagram = &self.queue.waiting(slot).datagram;
-        if arrives > datagram.deadline {
+        self.ends_by(slot, arrives, datagram.deadline)
+    }
+
+    /// As [`Sender::is_in_time`], by another time.
+    fn ends_by(&self, slot: Slot, arrives: Instant, by: Instant) -> bool {
+        if arrives > by {
             return false;
         }
         let frame = self.queue.frame(slot);
         if frame.packets == 1 || self.policy.when_late() == WhenLate::Send {
             return true;
         }
-        let behind = frame.bytes.get() - u64::from(datagram.len);
-        let left = datagram.deadline.saturating_since(arrives);
-        self.is_sent_within(behind, left)
+        let behind = frame.bytes.get() - u64::from(self.queue.waiting(slot).datagram.len);
+        self.is_sent_within(behind, by.saturating_since(arrives))
+    }
+
+    /// Whether a late datagram leaves since nothing else waits, without the rest of its frame.
+    fn leaves_alone(&self, slot: Slot, now: Instant) -> bool {
+        self.policy.when_late() == WhenLate::DiscardUnlessAlone
+            && !self.mends(slot, now + self.one_way())
     }
 
     /// Whether nothing waits but the frame of `slot`.

@@ -44,10 +44,20 @@ struct Held {
     behind: (u64, u64),
 }
 
+/// Behind all deadlines of a class.
+const LAST: u64 = u64::MAX;
+
 /// A frame that came as a whole.
 struct Whole {
     group: u64,
+    class: u8,
     parents: Vec<usize>,
+    /// The latest keyframe that it needs.
+    root: usize,
+    /// Whether it waited or left, in time or not.
+    admitted: bool,
+    /// A keyframe that leaves though it is late.
+    mends: bool,
     /// The largest key of its parts.
     key: (u64, u64),
     since: Instant,
@@ -128,12 +138,7 @@ impl Model {
     ) {
         let group = self.next;
         let whole = self.wholes.len();
-        let waits = |parent: &&usize| self.waiting.iter().any(|h| h.whole == Some(**parent));
-        let waiting = parents.iter().filter(waits);
-        let behind = waiting
-            .map(|p| self.wholes[*p].key)
-            .max()
-            .unwrap_or_default();
+        let behind = self.behind(parents);
         let part = |(n, len): (u64, &u32)| Held {
             id: group + n,
             datagram: Datagram {
@@ -148,18 +153,33 @@ impl Model {
             whole: Some(whole),
             behind,
         };
-        let parts: Vec<Held> = (0..).zip(lens).map(part).collect();
+        let mut parts: Vec<Held> = (0..).zip(lens).map(part).collect();
         self.next += parts.len() as u64;
         let key = parts.iter().map(|part| self.key(part)).max();
-        let key = key.unwrap_or_default();
+        let mut key = key.unwrap_or_default();
+        let root = parents.iter().map(|p| self.wholes[*p].root).max();
+        let root = root.unwrap_or(whole);
+        let is_late = self.is_late_frame(now, key, &parts);
+        let may_be_late = self.config.late_keyframes
+            && (root == whole || self.wholes[root].mends && !self.is_superseded(root));
+        if is_late && may_be_late {
+            key.1 = LAST;
+            parts.iter_mut().for_each(|part| part.behind = key);
+        }
         let new = Held {
             behind: key,
             ..parts[0]
         };
-        let lost = self.refuse_frame(now, &new, lens, parents);
+        let is_admitted =
+            may_be_late || !matches!(self.policy, AnyPolicy::Sbpn1(_)) && self.waiting.is_empty();
+        let lost = self.refuse_frame(now, &new, is_late && !is_admitted, lens, parents);
         self.wholes.push(Whole {
             group,
+            class,
             parents: parents.to_vec(),
+            root,
+            admitted: lost.is_none(),
+            mends: is_late && may_be_late && lost.is_none() && root == whole,
             key,
             since: now,
             late: false,
@@ -178,6 +198,7 @@ impl Model {
         &mut self,
         now: Instant,
         new: &Held,
+        is_too_late: bool,
         lens: &[u32],
         parents: &[usize],
     ) -> Option<Outcome> {
@@ -193,19 +214,7 @@ impl Model {
         if orphan(self) {
             return Some(Outcome::Orphaned);
         }
-        let is_exempt = match self.policy {
-            AnyPolicy::Sbpn1(_) => false,
-            AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_) => self.waiting.is_empty(),
-            _ => true,
-        };
-        let order = |held: &Held| (held.aside, self.key(held));
-        let before = self.waiting.iter().filter(|h| order(h) <= order(new));
-        let before: u64 = before.map(|h| u64::from(h.datagram.len)).sum();
-        let rest = match self.rate.bps() {
-            0 => Duration::ZERO,
-            _ => Bytes::new(before + bytes - u64::from(lens[0])) / self.rate,
-        };
-        if !is_exempt && self.late(now + rest, &new.datagram) {
+        if is_too_late {
             return Some(Outcome::Expired);
         }
         let room = (
@@ -220,6 +229,77 @@ impl Model {
         }
         let refused = self.make_room(now, new, packets, bytes);
         refused.or_else(|| orphan(self).then_some(Outcome::Orphaned))
+    }
+
+    /// Whether a new frame cannot end in time behind all that leaves before `key`, under a policy that asks for it.
+    fn is_late_frame(&self, now: Instant, key: (u64, u64), parts: &[Held]) -> bool {
+        let drops = matches!(
+            self.policy,
+            AnyPolicy::Sbpn1(_) | AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_)
+        );
+        let order = |held: &&Held| (held.aside, self.key(held)) <= (false, key);
+        let before = self.waiting.iter().filter(order);
+        // All but the first, which arrives after the one-way delay.
+        let bytes = before.chain(&parts[1..]).map(|h| u64::from(h.datagram.len));
+        let rest = match self.rate.bps() {
+            0 => Duration::ZERO,
+            _ => Bytes::new(bytes.sum()) / self.rate,
+        };
+        drops && self.late(now + rest, &parts[0].datagram)
+    }
+
+    /// Whether a newer keyframe of its class was admitted.
+    fn is_superseded(&self, root: usize) -> bool {
+        let class = self.wholes[root].class;
+        let later = self.wholes.iter().enumerate().skip(root + 1);
+        later
+            .filter(|(at, whole)| whole.root == *at)
+            .any(|(_, whole)| whole.class == class && whole.admitted)
+    }
+
+    /// Whether a late datagram is a part of a frame that leaves late for the frames after it.
+    fn mends(&self, now: Instant, held: &Held) -> bool {
+        let Some(whole) = held.whole.filter(|_| self.config.late_keyframes) else {
+            return false;
+        };
+        let root = self.wholes[whole].root;
+        let Datagram { deadline, .. } = held.datagram;
+        let twice = Datagram {
+            deadline: deadline + deadline.saturating_since(held.since),
+            ..held.datagram
+        };
+        !self.late(now + self.rest(held), &twice)
+            && (root == whole || self.wholes[root].mends)
+            && !self.is_superseded(root)
+    }
+
+    /// Puts the frame of a late datagram last in its class, and the frames that need it behind it. Whether it was not there.
+    fn put_last(&mut self, held: &Held) -> bool {
+        let whole = held.whole.expect("a part of a whole frame");
+        let root = self.wholes[whole].root;
+        self.wholes[root].mends = true;
+        if self.wholes[whole].key.1 == LAST {
+            return false;
+        }
+        self.wholes[whole].key.1 = LAST;
+        for at in whole..self.wholes.len() {
+            let least = match at == whole {
+                true => self.wholes[at].key,
+                false => self.behind(&self.wholes[at].parents),
+            };
+            self.wholes[at].key = self.wholes[at].key.max(least);
+            for part in self.waiting.iter_mut().filter(|h| h.whole == Some(at)) {
+                part.behind = part.behind.max(least);
+            }
+        }
+        true
+    }
+
+    /// The largest key of the frames that wait of those that a frame needs.
+    fn behind(&self, parents: &[usize]) -> (u64, u64) {
+        let waits = |parent: &&usize| self.waiting.iter().any(|h| h.whole == Some(**parent));
+        let keys = parents.iter().filter(waits).map(|p| self.wholes[*p].key);
+        keys.max().unwrap_or_default()
     }
 
     /// Whether `held` may be dropped for `new`.
@@ -274,6 +354,13 @@ impl Model {
             match self.policy {
                 _ if !late => {}
                 AnyPolicy::Fifo(_) | AnyPolicy::Prio(_) | AnyPolicy::WhenFull(_) => {}
+                AnyPolicy::Sbpn1(_) | AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_)
+                    if self.mends(now, &best) =>
+                {
+                    if self.put_last(&best) {
+                        continue;
+                    }
+                }
                 AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_) if alone => {}
                 AnyPolicy::LateLast(_) if best.aside => {}
                 AnyPolicy::LateLast(_) => {
@@ -294,8 +381,10 @@ impl Model {
 
     fn send_best(&mut self, now: Instant) -> Option<u64> {
         let (best, late) = self.best(now)?;
+        let mends = late && self.mends(now, &best);
         self.waiting.retain(|held| held.id != best.id);
         let drops = matches!(self.policy, AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_));
+        let drops = drops && !mends;
         let is_last = !self.waiting.iter().any(|h| h.group == best.group);
         // The last part of a frame that came as a whole is late, but not lost.
         if late && drops && !(best.whole.is_some() && is_last) {

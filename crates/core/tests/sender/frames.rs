@@ -8,16 +8,16 @@ use makeway_core::units::{Bytes, Duration, Instant, Rate};
 
 use super::datagram;
 
-type Whole = Sender<Fixed, AnyPolicy, u64>;
+pub type Whole = Sender<Fixed, AnyPolicy, u64>;
 
 /// A sender of 1 Mbit/s, a packet of 1000 B in 8 ms.
-fn whole_frames(policy: &str, config: Config) -> Whole {
+pub fn whole_frames(policy: &str, config: Config) -> Whole {
     let rate = Fixed::new(Rate::from_bps(1_000_000));
     Sender::new(config, rate, policy.parse().expect("a policy"))
 }
 
 /// Hands over a frame of `parts` parts of 1000 B at time 0, `lifetime_ms` before its deadline.
-fn frame(sender: &mut Whole, parts: u64, lifetime_ms: u64, depends_on: &[u64]) -> FrameId {
+pub fn frame(sender: &mut Whole, parts: u64, lifetime_ms: u64, depends_on: &[u64]) -> FrameId {
     let depends_on: Vec<FrameId> = depends_on.iter().map(|id| FrameId(*id)).collect();
     let frame = Frame {
         class: 1,
@@ -32,7 +32,7 @@ fn frame(sender: &mut Whole, parts: u64, lifetime_ms: u64, depends_on: &[u64]) -
 }
 
 /// Lets all leave: the ends of frames, by number.
-fn frames_of(sender: &mut Whole) -> Vec<(u64, &'static str)> {
+pub fn frames_of(sender: &mut Whole) -> Vec<(u64, &'static str)> {
     while let Some(due) = sender.poll_timeout() {
         sender.poll_transmit(due);
     }

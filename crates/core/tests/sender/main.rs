@@ -2,6 +2,7 @@
 //! A sender's queue under every policy: exact equality with the naive reference, and its bounds.
 
 mod frames;
+mod late_keyframes;
 #[path = "../reference/sender.rs"]
 mod reference;
 
@@ -78,12 +79,14 @@ prop_compose! {
         bytes in prop_oneof![1000u64..5000, Just(1_000_000)],
         one_way in proptest::option::weighted(0.2, 0u64..30),
         low in prop_oneof![Just(0u64), 1u64..3000],
+        late_keyframes in any::<bool>(),
     ) -> Config {
         Config {
             packets,
             bytes: Bytes::new(bytes),
             one_way: one_way.map(Duration::from_millis),
             low: Bytes::new(low),
+            late_keyframes,
             ..Config::default()
         }
     }

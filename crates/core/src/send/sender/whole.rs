@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames that come as a whole: admitted as a whole or not at all, and dropped with all that depends on them.
 
-use super::super::dependencies::Parents;
+use super::super::dependencies::{Links, last};
 use super::{
     Datagram, DatagramId, Duration, Event, Instant, Key, NIL, Open, Outcome, Policy,
     RateController, Sender, Slot, Waiting, WhenLate,
@@ -16,6 +16,9 @@ struct Parts {
     first: u32,
     /// The largest key.
     key: Key,
+    /// No part leaves before this key: that of the frames that it depends on, or the last of its class.
+    behind: Key,
+    is_late: bool,
 }
 
 impl<R: RateController, P: Policy, T> Sender<R, P, T> {
@@ -29,7 +32,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     /// [`late_last`](super::super::late_last), unless those are late and it is not).
     ///
     /// Policies that send late datagrams admit late frames, and [`WhenLate::DiscardUnlessAlone`] one that finds the queue empty: a part of
-    /// it is sent, so that the rate does not fall for lack of data. Without a rate, no frame counts as late.
+    /// it is sent, so that the rate does not fall for lack of data. Without a rate, no frame counts as late. [`Config::late_keyframes`](super::Config::late_keyframes)
+    /// admits late keyframes, and late frames that depend on a late one.
     ///
     /// The latest 1024 frames are known: older ones count as sent, and what still waits of them is dropped ([`Outcome::Evicted`]).
     ///
@@ -50,9 +54,9 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         I::IntoIter: Clone,
     {
         let parts = parts.into_iter();
-        let parents = self.dependencies.parents(frame.depends_on)?;
+        let links = self.dependencies.links(frame)?;
         let first = DatagramId(self.next_id);
-        let behind = self.dependencies.behind(&parents);
+        let behind = self.dependencies.behind(&links);
         let part = |n: u64, len| Waiting {
             id: DatagramId(first.0 + n),
             datagram: Datagram {
@@ -69,6 +73,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             longest: 0,
             first: 0,
             key: behind,
+            behind,
+            is_late: false,
         };
         for (len, _) in parts.clone() {
             let key = self.policy.key(&part(all.packets.into(), len));
@@ -87,8 +93,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             self.give_up(oldest, Outcome::Evicted);
         }
         let id = self.dependencies.next();
-        let refused = self.admit_frame(now, &part(0, all.first), &all, &parents);
-        let mut last = NIL;
+        let refused = self.admit_frame(now, &part(0, all.first), &mut all, &links);
+        let mut latest = NIL;
         let mut waiting = 0;
         for (len, payload) in parts {
             let part = part(self.next_id - first.0, len);
@@ -97,15 +103,17 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
                 self.note(&part, outcome);
                 continue;
             }
-            let key = self.policy.key(&part).max(behind);
-            last = self.queue.push(part, key, payload, &Open::whole(last));
+            let key = self.policy.key(&part).max(all.behind);
+            latest = self.queue.push(part, key, payload, &Open::whole(latest));
             waiting += 1;
         }
         let lost = refused.err();
         self.dependencies
-            .push(first, (waiting, last), all.key, parents, lost);
-        if let Some(outcome) = lost {
-            self.tell(Event::Frame(id, outcome));
+            .push(first, (waiting, latest), all.key, links, lost);
+        match lost {
+            Some(outcome) => self.tell(Event::Frame(id, outcome)),
+            None if self.config.late_keyframes => self.dependencies.note_admitted(all.is_late),
+            None => {}
         }
         self.watch_level();
         Ok((id, first))
@@ -116,22 +124,28 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         &mut self,
         now: Instant,
         new: &Waiting,
-        all: &Parts,
-        parents: &Parents,
+        all: &mut Parts,
+        links: &Links,
     ) -> Result<(), Outcome> {
         let packets = self.config.packets.max(1);
         let bytes = self.config.bytes.get();
         if all.longest > self.config.largest || all.packets > packets || all.bytes > bytes {
             return Err(Outcome::TooLarge);
         }
-        if self.dependencies.is_orphan(parents) {
+        if self.dependencies.is_orphan(links) {
             return Err(Outcome::Orphaned);
         }
         if !self.ends_in_time(now, new.datagram.deadline, all) {
-            return Err(Outcome::Expired);
+            if self.config.late_keyframes && self.dependencies.next_may_be_late(links) {
+                all.is_late = true;
+                all.key = last(all.key);
+                all.behind = all.key;
+            } else if self.policy.when_late() == WhenLate::Discard || !self.is_empty() {
+                return Err(Outcome::Expired);
+            }
         }
         // How much more waits than may, the frame included.
-        let excess = |sender: &Self| {
+        let excess = |sender: &Self, all: &Parts| {
             let held = sender.queue.held();
             let over = held
                 .packets
@@ -139,7 +153,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
                 .saturating_sub(packets);
             (over, (held.bytes.get() + all.bytes).saturating_sub(bytes))
         };
-        let over = excess(self);
+        let over = excess(self, all);
         if over == (0, 0) {
             return Ok(());
         }
@@ -148,12 +162,12 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         if yields.packets < over.0 || yields.bytes.get() < over.1 {
             return Err(Outcome::Evicted);
         }
-        while excess(self) != (0, 0) {
+        while excess(self, all) != (0, 0) {
             let victim = self.queue.victim(arrives, new, all.key);
             self.give_up(victim.ok_or(Outcome::Evicted)?, Outcome::Evicted);
         }
         // The dropped ones may have been some that it depends on.
-        match self.dependencies.is_orphan(parents) {
+        match self.dependencies.is_orphan(links) {
             true => Err(Outcome::Orphaned),
             false => Ok(()),
         }
@@ -163,7 +177,6 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     fn ends_in_time(&mut self, now: Instant, deadline: Instant, all: &Parts) -> bool {
         match self.policy.when_late() {
             WhenLate::Send | WhenLate::SendLast => return true,
-            WhenLate::DiscardUnlessAlone if self.is_empty() => return true,
             WhenLate::Discard | WhenLate::DiscardUnlessAlone => {}
         }
         let starts = self.rate.next_send().map_or(now, |at| at.max(now));

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chains of frames, each from a keyframe on: a late keyframe is of use to the frames after it, until there is a newer one.
+//!
+//! Whether a frame may be late is a question to its keyframe alone, so that it costs O(log [`KNOWN`](super::KNOWN)) for a part.
+
+use super::{Dependencies, Known, Links, Parents, parents_of};
+use crate::send::queue::Slot;
+use crate::send::{DatagramId, FrameId, Key};
+
+/// End of the order within a class: behind every deadline.
+const LAST: u64 = u64::MAX;
+
+/// `key`, behind all that is in time in its class.
+pub(in crate::send) fn last(key: Key) -> Key {
+    (key.0, LAST)
+}
+
+impl Dependencies {
+    /// The latest keyframe of those that the next frame needs.
+    pub(super) fn root(&self, parents: &Parents) -> Option<FrameId> {
+        let parents = parents_of(&self.known, self.known.len(), parents);
+        parents.filter_map(|parent| parent.links.root).max()
+    }
+
+    /// Whether the next frame would be of use though it is late.
+    pub fn next_may_be_late(&self, links: &Links) -> bool {
+        self.may_be_late(self.next(), links.root)
+    }
+
+    /// Whether the frame of this part is of use though it is late: a keyframe, or one that is decoded from a late one, while no newer
+    /// keyframe of the class was admitted.
+    pub fn part_may_be_late(&self, part: DatagramId) -> bool {
+        self.find(part)
+            .is_some_and(|at| self.may_be_late(self.id(at), self.known[at].links.root))
+    }
+
+    fn may_be_late(&self, frame: FrameId, root: Option<FrameId>) -> bool {
+        let is_keyframe = root == Some(frame);
+        match root.and_then(|root| self.known.get(self.at(root)?)) {
+            Some(root) => !root.superseded && (root.mends || is_keyframe),
+            None => is_keyframe,
+        }
+    }
+
+    /// The latest frame was admitted: it is in time, or `is_late`. If it is a keyframe, that before it in its class need not be decoded any more.
+    pub fn note_admitted(&mut self, is_late: bool) {
+        let Some(latest) = self.known.len().checked_sub(1) else {
+            return;
+        };
+        if !self.is_keyframe(latest) {
+            return;
+        }
+        self.known[latest].mends = is_late;
+        let class = self.known[latest].links.class;
+        let before = (0..latest).rev().find(|at| {
+            let Known { links, lost, .. } = &self.known[*at];
+            links.class == class && lost.is_none() && self.is_keyframe(*at)
+        });
+        if let Some(before) = before {
+            self.known[before].superseded = true;
+        }
+    }
+
+    /// The frame of a late part leaves late, the last of its class: its number and its key from now on. `None` if that is its place.
+    pub fn put_last(&mut self, part: DatagramId) -> Option<(FrameId, Key)> {
+        let at = self.find(part)?;
+        if let Some(root) = self.known[at].links.root.and_then(|root| self.at(root)) {
+            self.known[root].mends = true;
+        }
+        let id = self.id(at);
+        let key = &mut self.known[at].key;
+        (*key != last(*key)).then(|| {
+            *key = last(*key);
+            (id, *key)
+        })
+    }
+
+    /// The first frame after `id` that would leave before one that it depends on: its number, its last part that waits, and the key that
+    /// it has from now on.
+    pub fn passes_after(&mut self, id: FrameId) -> Option<(FrameId, Slot, Key)> {
+        let from = self.at(id)? + 1;
+        let (at, behind) = (from..self.known.len()).find_map(|at| {
+            let known = &self.known[at];
+            let behind = self.behind_at(at, &known.links.parents);
+            (known.waiting > 0 && known.key < behind).then_some((at, behind))
+        })?;
+        self.known[at].key = behind;
+        Some((self.id(at), self.known[at].part, behind))
+    }
+
+    fn is_keyframe(&self, at: usize) -> bool {
+        self.known[at].links.root == Some(self.id(at))
+    }
+
+    /// Its place among the known frames.
+    fn at(&self, id: FrameId) -> Option<usize> {
+        let oldest = self.next - self.known.len() as u64;
+        let at = usize::try_from(id.0.checked_sub(oldest)?).ok()?;
+        (at < self.known.len()).then_some(at)
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A late keyframe leaves, since the frames after it are decoded from it: [`Config::late_keyframes`](super::Config).
+//!
+//! Without it nothing can be shown until the next keyframe, so its worth is that of the frames between. Those right behind a late keyframe are
+//! late as well, by a little less each where the encoder makes less than the rate; and each is needed for the next one, until they are in
+//! time again. So they may be late too. Bounds, chosen by us: a frame may take twice the time that its deadline gives it, since a chain that
+//! lags by more does not catch up soon; and no longer than until a newer keyframe of its class is admitted, from which the next frames are decoded.
+//!
+//! Late frames leave behind all that is in time in their class and in better ones, and delay it by the one datagram that is leaving.
+//!
+//! Cost: O(log n) for a part, and O(1) for each later frame that is known when a frame is found late at its turn, which happens once.
+
+use super::{Datagram, Instant, Key, Policy, RateController, Sender, Slot, WHOLE};
+
+impl<R: RateController, P: Policy, T> Sender<R, P, T> {
+    /// Whether a late part, which would arrive at `arrives`, and the rest of its frame are of use to later frames.
+    pub(super) fn mends(&self, slot: Slot, arrives: Instant) -> bool {
+        if !self.config.late_keyframes || self.queue.known(slot) != WHOLE {
+            return false;
+        }
+        let waiting = self.queue.waiting(slot);
+        let Datagram { deadline, .. } = waiting.datagram;
+        let twice = deadline + deadline.saturating_since(waiting.since);
+        self.ends_by(slot, arrives, twice) && self.dependencies.part_may_be_late(waiting.id)
+    }
+
+    /// Lets the frame of a late part leave last in its class, and those that depend on it behind it. Whether it had another place.
+    #[cold]
+    pub(super) fn put_last(&mut self, slot: Slot) -> bool {
+        let id = self.queue.waiting(slot).id;
+        let Some((mut frame, key)) = self.dependencies.put_last(id) else {
+            return false;
+        };
+        self.leave_behind(slot, key);
+        while let Some((next, part, key)) = self.dependencies.passes_after(frame) {
+            self.leave_behind(part, key);
+            frame = next;
+        }
+        true
+    }
+
+    /// Puts all waiting parts of the frame of `slot` behind `key`.
+    fn leave_behind(&mut self, slot: Slot, key: Key) {
+        let mut part = slot;
+        loop {
+            self.queue.leave_behind(part, key);
+            part = self.queue.sibling(part);
+            if part == slot {
+                return;
+            }
+        }
+    }
+}
