@@ -11,7 +11,7 @@ use makeway_core::rate::packets::PacketsReceiver;
 use makeway_core::rate::{
     AnyController, AnyReporter, Arrival, Config, Feedback, RateController, Report, Reporter,
 };
-use makeway_core::send::{self, AnyPolicy, Event, FrameId, Sender};
+use makeway_core::send::{self, AnyPolicy, Event, FrameId, Outcome, Sender};
 use makeway_core::units::{Duration, Instant, Rate};
 use makeway_report::delivery::{Came, Class, Errors};
 use makeway_report::flow::{Received, Sent};
@@ -256,6 +256,12 @@ impl MediaFlow {
                         created.as_nanos(),
                         outcome,
                     );
+                    // One that is too large would be so again.
+                    let is_lost = !matches!(outcome, Outcome::Sent { .. } | Outcome::TooLarge);
+                    if is_lost {
+                        let at = created.saturating_since(self.start).as_nanos();
+                        self.units.refuse(datagram.class, at);
+                    }
                     if let Some(stream) = self
                         .streams
                         .iter_mut()

@@ -8,7 +8,8 @@ use makeway_core::rate;
 use makeway_core::rate::tfrc::Revision;
 
 use crate::model::{
-    Egress, Flow, Jitter, Jittered, Media, Pace, Scenario, Source, Standard, Traffic, Wlan,
+    Egress, Flow, Jitter, Jittered, Keyframes, Media, Pace, Scenario, Source, Standard, Traffic,
+    Wlan,
 };
 use crate::trace::mean_bps;
 use crate::warnings::warnings;
@@ -303,8 +304,14 @@ fn media_words(m: &Media) -> String {
                 None => format!("{:.1} kbit/s", traffic.mean_bps().unwrap_or_default() / 1e3),
             };
             let trace = match traffic {
-                Traffic::Coded { frames, .. } => {
-                    format!(", from a trace of {} frames", frames.len())
+                Traffic::Coded {
+                    frames, keyframes, ..
+                } => {
+                    let more = match keyframes {
+                        Keyframes::Trace => "",
+                        Keyframes::OnRefusal => " and a keyframe when one is dropped",
+                    };
+                    format!(", from a trace of {} frames{more}", frames.len())
                 }
                 _ => String::new(),
             };
@@ -323,8 +330,12 @@ fn media_words(m: &Media) -> String {
         Ecn::Scalable => ", packets with ECT(1)",
         Ecn::NotCapable | Ecn::Marked => "",
     };
+    let late = match m.queue.late_keyframes {
+        true => " with late keyframes",
+        false => "",
+    };
     format!(
-        "{}, of use for {}; sender {} of {} packets, rate {}{}{ecn}",
+        "{}, of use for {}; sender {}{late} of {} packets, rate {}{}{ecn}",
         classes.join(", "),
         m.deadline,
         m.policy,

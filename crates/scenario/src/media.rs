@@ -13,7 +13,7 @@ use crate::document::Item;
 use crate::error::ScenarioError;
 use crate::field::{FILE, Field, RATE, TICK, TIME, Values};
 use crate::flow::trace_file;
-use crate::model::{Class, Frame, Media, Scene, Source, Traffic};
+use crate::model::{Class, Frame, Keyframes, Media, Scene, Source, Traffic};
 use crate::queue::{self, limit};
 use crate::section::Section;
 
@@ -35,6 +35,7 @@ pub(crate) const FIELDS: &[Field] = &[
     Field::optional("one_way", TIME, "half of the RTT", "one-way delay to the receiver, where it is known"),
     Field::new("expired_use_slots", Values::Flag, "false", "a datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, instead of the next one leaving"),
     Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is; frames of a `trace` are admitted whole and dropped with those that they depend on"),
+    Field::new("late_keyframes", Values::Flag, "false", "of `sbpn1`, `sbpn2` and `weighted`: a keyframe of a `trace` that is late leaves late, and so do the frames behind it ([rules](send.md#late-keyframes))"),
     // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
     Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
     Field::optional("tick", TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
@@ -57,6 +58,7 @@ const FRAMES: &[Field] = &[
     Field::optional("trace", FILE, "none", "coded frames instead of `scenes`: sizes, and kinds I, P and B in the order of coding, from a keyframe on, again when the trace ends"),
     Field::new("largest", Values::Size(64, LARGEST), "1464B", "largest payload of a datagram"),
     Field::optional("follows", RATE, "none", "bounds between which the encoder follows the sender's target: `[\"150kbit\", \"1500kbit\"]`"),
+    Field::new("keyframes", Values::OneOf(&Keyframes::NAMES), "trace", "of a `trace`: where it has them; `on-refusal`: the next frame too when the sender has dropped one of the video, a second or more after the last keyframe, of the mean size of the trace's"),
 ];
 #[rustfmt::skip]
 const SCENE: &[Field] = &[
@@ -92,6 +94,7 @@ pub(crate) fn read(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scenario
         (queue.packets, queue.bytes) = limit(item, &s.name("queue"))?;
     }
     queue.expired_use_slots = s.value("expired_use_slots")?;
+    queue.late_keyframes = s.value("late_keyframes")?;
     Ok(Source::Media(Arc::new(Media {
         policy: policy(s)?,
         rate: controller::read(s)?.with_largest(queue.largest),
@@ -208,7 +211,17 @@ fn frames(s: &Section<'_>, cx: &Context<'_>) -> Result<Traffic, ScenarioError> {
         )));
     }
     let (period, largest) = (s.value("period")?, s.value("largest")?);
+    let keyframes = match s.choice("keyframes")? {
+        "on-refusal" => Keyframes::OnRefusal,
+        _ => Keyframes::Trace,
+    };
     match (s.given("scenes")?, s.get("trace")) {
+        (Some(_), None) if keyframes == Keyframes::OnRefusal => {
+            Err(s.at("keyframes").error(format!(
+                "`{}` is `on-refusal`, and `scenes` have no keyframes: write `trace = {TRACE}` instead of `scenes`",
+                s.name("keyframes")
+            )))
+        }
         (Some(scenes), None) => Ok(Traffic::Frames {
             period,
             largest,
@@ -220,6 +233,7 @@ fn frames(s: &Section<'_>, cx: &Context<'_>) -> Result<Traffic, ScenarioError> {
             largest,
             frames: coded(s, cx)?,
             follows,
+            keyframes,
         }),
         (Some(_), Some(_)) => Err(s.at("trace").error(format!(
             "`{}` has `scenes` and `trace`: write one of them",

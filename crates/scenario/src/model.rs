@@ -16,7 +16,8 @@ use makeway_core::units::{Bytes, Duration, Rate};
 
 pub use crate::opportunities::Opportunities;
 pub use source::{
-    Captured, Class, Frame, Jitter, Jittered, Media, Pace, Preset, Scene, Source, Tcp, Traffic,
+    Captured, Class, Frame, Jitter, Jittered, Keyframes, Media, Pace, Preset, Scene, Source, Tcp,
+    Traffic,
 };
 
 /// One experiment.

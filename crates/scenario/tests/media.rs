@@ -9,7 +9,7 @@ use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
 use makeway_core::send::AnyPolicy;
 use makeway_core::units::{Bytes, Duration, Rate};
-use makeway_scenario::model::{Media, Source, Traffic};
+use makeway_scenario::model::{Keyframes, Media, Source, Traffic};
 use makeway_scenario::{explain, parse};
 
 const CALL: &str = r#"duration = "20s"
@@ -41,6 +41,7 @@ fn read(from: &str, to: &str) -> Result<Media, String> {
 #[test]
 fn what_is_not_said_has_a_default() {
     let media = read("", "").unwrap();
+    assert!(!media.queue.late_keyframes);
     assert_eq!(media.policy, AnyPolicy::default());
     assert_eq!(media.deadline, Duration::from_millis(200));
     assert_eq!((media.headers, media.tick), (Bytes::new(36), None));
@@ -51,12 +52,13 @@ fn what_is_not_said_has_a_default() {
 fn every_key_reaches_the_sender() {
     let media = read(
         "kind = \"media\"",
-        "kind = \"media\"\npolicy = \"fifo\"\nqueue = \"5 packets\"\ndeadline = \"150ms\"\nheaders = \"40B\"\nwhole_frames = false\npause = [\"2s\", \"3s\"]\ntick = \"4ms\"\none_way = \"30ms\"",
+        "kind = \"media\"\npolicy = \"fifo\"\nqueue = \"5 packets\"\ndeadline = \"150ms\"\nheaders = \"40B\"\nwhole_frames = false\nlate_keyframes = true\npause = [\"2s\", \"3s\"]\ntick = \"4ms\"\none_way = \"30ms\"",
     )
     .unwrap();
     assert_eq!(media.policy.to_string(), "fifo");
     assert_eq!(media.queue.packets, 5);
     assert_eq!(media.queue.one_way, Some(Duration::from_millis(30)));
+    assert!(media.queue.late_keyframes);
     assert_eq!(media.deadline, Duration::from_millis(150));
     assert_eq!(media.headers, Bytes::new(40));
     assert_eq!(media.pause, Some([2, 3].map(Duration::from_secs)));
@@ -237,6 +239,24 @@ fn a_trace_has_to_be_of_video_from_a_keyframe_on() {
         ),
         "{words}"
     );
+    let on_refusal = |keys: &str| format!("{keys}, keyframes = \"on-refusal\"");
+    let (traffic, words) = video("0,I,5000\n40,P,1000\n", &on_refusal(TRACE)).unwrap();
+    assert!(
+        matches!(
+            traffic,
+            Traffic::Coded {
+                keyframes: Keyframes::OnRefusal,
+                ..
+            }
+        ),
+        "{traffic:?}"
+    );
+    assert!(
+        words.contains("from a trace of 2 frames and a keyframe when one is dropped"),
+        "{words}"
+    );
+    let none = on_refusal(scenes);
+    let other = format!("{TRACE}, keyframes = \"on-loss\"");
     let both = format!("{TRACE}, {scenes}");
     for (frames, keys, expected) in [
         (
@@ -258,6 +278,16 @@ fn a_trace_has_to_be_of_video_from_a_keyframe_on() {
             "0,I,100\n40,P,100\n",
             both.as_str(),
             "has `scenes` and `trace`: write one of them",
+        ),
+        (
+            "0,I,100\n40,P,100\n",
+            none.as_str(),
+            "`scenes` have no keyframes: write `trace =",
+        ),
+        (
+            "0,I,100\n40,P,100\n",
+            other.as_str(),
+            "`flow.call.video.keyframes` is `on-loss`: choose among trace",
         ),
     ] {
         let error = video(frames, keys).unwrap_err().to_string();

@@ -160,6 +160,58 @@ fn frames_of_a_trace_are_admitted_whole_and_shown_with_those_that_they_depend_on
     assert!(whole.seconds < parts.seconds, "{whole:?} {parts:?}");
 }
 
+/// Video of 300 kbit/s and audio of 86 at 500, over a path of 120 ms: 76 ms are left to a keyframe, too little for the larger ones of the
+/// trace, and the frames behind it take less time than they last.
+#[test]
+fn late_keyframes_mend_the_chain_where_keyframes_are_too_large_to_be_in_time() {
+    let [late, plain] = [true, false].map(|late| {
+        let late = format!("flow.call.late_keyframes={late}");
+        short_of_time(&["flow.call.rate=500kbit", &late])
+    });
+    let [shown, without] = [&late, &plain].map(|video| video.freezes.unwrap().frames);
+    assert!(2 * shown > 3 * without, "{late:?} {plain:?}");
+    assert!(
+        late.sent_late > 0 && plain.sent_late == 0,
+        "{late:?} {plain:?}"
+    );
+}
+
+#[test]
+fn an_encoder_makes_keyframes_on_refusal_and_else_those_of_its_trace() {
+    let made = |rate: &str, more: &str| {
+        let rate = format!("flow.call.rate={rate}");
+        short_of_time(&[&rate, more]).offered
+    };
+    let [on_refusal, of_trace] =
+        ["on-refusal", "trace"].map(|keyframes| format!("flow.call.video.keyframes={keyframes}"));
+    assert!(made("400kbit", &on_refusal) > made("400kbit", &of_trace));
+    assert_eq!(made("50mbit", &on_refusal), made("50mbit", &of_trace));
+}
+
+/// The video's figures.
+fn short_of_time(more: &[&str]) -> ClassReport {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"));
+    let set = [
+        "flow.call.video={ period = \"40ms\", largest = \"1200B\", trace = \"traces/x264-500k.csv\", follows = [\"300kbit\", \"300kbit\"] }",
+        "link.line.rate=100mbit",
+        "link.line.delay=120ms",
+        "flow.call.one_way=121ms",
+        "flow.call.policy=sbpn2",
+        "flow.call.queue=128 packets",
+    ];
+    let set: Vec<String> = set
+        .iter()
+        .chain(more)
+        .map(|set| (*set).to_owned())
+        .collect();
+    let scenario = makeway_scenario::parse(CALL, "call.toml", folder, &set).unwrap();
+    let report = run(&scenario, &Options::default(), |_| {}).unwrap();
+    let video = classes(&report)[1].clone();
+    let ended = video.sent + video.expired + video.evicted + video.too_large;
+    assert!(video.offered.abs_diff(ended) <= 128, "{video:?}");
+    video
+}
+
 /// A frame of eight packets of 2 ms comes to an idle link: the first leaves at once, the others when there are tokens for them at
 /// multiples of 4 ms, two at a time.
 #[test]

@@ -8,8 +8,12 @@ use makeway_core::units::{Duration, Rate};
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_pcg::Pcg64Mcg;
 
+use keyframes::Forced;
+
 use super::stream;
 use crate::model::{Media, Scene, Traffic};
+
+mod keyframes;
 
 /// A datagram as the application makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,8 @@ struct Source {
     first: usize,
     /// Numbers of the last two frames that are no `B`, the latest first: others depend on them.
     references: [Option<u32>; 2],
+    /// Keyframes that the trace does not have.
+    forced: Forced,
 }
 
 impl Units {
@@ -111,6 +117,13 @@ impl Units {
         }
     }
 
+    /// The sender has dropped a datagram of `class` that was made at `at`, in ns from the start of the flow.
+    pub fn refuse(&mut self, class: u8, at: u64) {
+        for source in self.sources.iter_mut().filter(|of| of.class == class) {
+            source.forced.refuse(at);
+        }
+    }
+
     fn make(&mut self) {
         let Some(at) = self.sources.iter().map(Source::at).min() else {
             return;
@@ -153,6 +166,7 @@ impl Source {
             place: 0,
             first: 0,
             references: [None; 2],
+            forced: Forced::new(traffic),
         };
         source.skip_pause();
         Some(source)
@@ -186,18 +200,21 @@ impl Source {
 
     /// How large the next frame is: one byte at least.
     fn draw(&mut self, rng: &mut Pcg64Mcg) {
+        let at = self.at();
         self.bytes = match &self.traffic {
             Traffic::Even { payload, .. } | Traffic::Always { payload } => payload.get(),
             Traffic::Frames { scenes, .. } => {
                 let normal: f64 = StandardNormal.sample(rng);
                 let Scene {
                     mean, deviation, ..
-                } = scene(scenes, self.at());
+                } = scene(scenes, at);
                 let bytes = mean.get() as f64 + normal * deviation.get() as f64;
                 (bytes * self.scale).max(1.0) as u64
             }
             Traffic::Coded { frames, .. } => {
-                let bytes = frames[self.place].bytes.get() as f64;
+                let frame = frames[self.place];
+                let forced = self.forced.next(at, frame.kind);
+                let bytes = forced.unwrap_or(frame.bytes.get() as f64);
                 (bytes * self.scale).max(1.0) as u64
             }
         };
@@ -208,7 +225,7 @@ impl Source {
         let Traffic::Coded { frames, .. } = &self.traffic else {
             return [0; 2];
         };
-        let kind = frames[self.place].kind;
+        let kind = self.forced.kind(frames[self.place].kind);
         let back = |number: u32| u8::try_from(self.frames - number).unwrap_or(u8::MAX);
         let [latest, other] = self.references.map(|number| number.map_or(0, back));
         if kind != 'B' {

@@ -213,12 +213,29 @@ pub enum Traffic {
         frames: Arc<[Frame]>,
         /// As for `Frames`; sizes are scaled.
         follows: Option<[Rate; 2]>,
+        /// When a frame is an `I`.
+        keyframes: Keyframes,
     },
     /// There is always another datagram.
     Always {
         /// Size of each.
         payload: Bytes,
     },
+}
+
+/// Keyframes of an encoder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keyframes {
+    /// No others than those of the trace.
+    #[default]
+    Trace,
+    /// The next frame too when the sender has dropped one, once a second at most; of the mean size of the trace's.
+    OnRefusal,
+}
+
+impl Keyframes {
+    /// Names in files.
+    pub const NAMES: [&'static str; 2] = ["trace", "on-refusal"];
 }
 
 impl Traffic {

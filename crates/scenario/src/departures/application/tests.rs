@@ -6,7 +6,7 @@ use makeway_core::send::{self, AnyPolicy};
 use makeway_core::units::{Bytes, Duration};
 
 use super::*;
-use crate::model::{Class, Frame};
+use crate::model::{Class, Frame, Keyframes};
 
 fn media(video: Option<[Rate; 2]>) -> Media {
     let scene = |mean, deviation, seconds| Scene {
@@ -166,6 +166,7 @@ fn coded(kinds: &str, follows: Option<[Rate; 2]>, pause: Option<[Duration; 2]>) 
         largest: Bytes::new(1026),
         frames: frames.collect(),
         follows,
+        keyframes: Keyframes::Trace,
     };
     Media {
         pause,
@@ -239,6 +240,87 @@ fn an_encoder_of_a_trace_follows_a_target() {
     units.follow(Rate::from_bps(400_600));
     let got = bps(&seconds(&units, 40), 0, 40.0);
     assert!((got / 400_600.0 - 1.0).abs() < 0.001, "{got}");
+}
+
+/// As [`coded`], with an encoder that makes a keyframe when a frame is dropped.
+fn forced(kinds: &str, follows: Option<[Rate; 2]>) -> Media {
+    let mut media = coded(kinds, follows, None);
+    for class in &mut media.classes {
+        if let Traffic::Coded { keyframes, .. } = &mut class.traffic {
+            *keyframes = Keyframes::OnRefusal;
+        }
+    }
+    media
+}
+
+/// Numbers of the keyframes of the first 100 frames, where each of `refused` is dropped as soon as it is made.
+fn keyframes(media: &Media, refused: impl Fn(u32) -> bool) -> Vec<u32> {
+    let mut units = Units::new(media, 1, 0);
+    let mut keys = Vec::new();
+    while let Some(unit) = units.next().filter(|unit| unit.frame < 100) {
+        if unit.refers == [0; 2] && keys.last() != Some(&unit.frame) {
+            keys.push(unit.frame);
+        }
+        if refused(unit.frame) {
+            units.refuse(unit.class, unit.at);
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_frame_after_a_dropped_one_is_a_keyframe_once_a_second_at_most() {
+    let trace = format!("I{}", "P".repeat(199));
+    let of = |refused: &dyn Fn(u32) -> bool| keyframes(&forced(&trace, None), refused);
+    assert_eq!(of(&|_| false), [0]);
+    // 40 ms each: after a second, and then when one is dropped.
+    assert_eq!(of(&|n| n == 3), [0, 25]);
+    assert_eq!(of(&|n| n == 3 || n == 60), [0, 25, 61]);
+    assert_eq!(of(&|_| true), [0, 25, 50, 75]);
+    // Nobody asked for more than the trace has.
+    assert_eq!(keyframes(&coded(&trace, None, None), |_| true), [0]);
+}
+
+#[test]
+fn a_frame_that_is_dropped_after_a_newer_keyframe_makes_none() {
+    let media = forced(&format!("I{}", "P".repeat(199)), None);
+    let mut units = Units::new(&media, 1, 0);
+    let mut keys = 0;
+    while let Some(unit) = units.next().filter(|unit| unit.frame < 150) {
+        keys += u32::from(unit.refers == [0; 2]);
+        // The first half second, and again what was made then, long after the next keyframe.
+        if unit.frame == 30 || unit.frame > 60 {
+            units.refuse(0, 30 * 40_000_000);
+        }
+    }
+    assert_eq!(keys, 2);
+}
+
+#[test]
+fn a_keyframe_on_refusal_has_the_mean_size_of_those_of_the_trace_and_follows_the_target() {
+    // Keyframes of 1000 and 1040 B, which are at 0 and 40.
+    let trace = format!("I{}I{}", "P".repeat(39), "P".repeat(120));
+    for (target, bytes) in [
+        (None, 1020),
+        (Some([1, 10_000_000].map(Rate::from_bps)), 2040),
+    ] {
+        let media = forced(&trace, target);
+        let mut units = Units::new(&media, 1, 0);
+        let mean = media.classes[0].traffic.mean_bps().unwrap_or_default();
+        let (mut size, mut refers) = (0, None);
+        units.follow(Rate::from_bps((2.0 * mean) as u64));
+        while let Some(unit) = units.next().filter(|unit| unit.frame <= 100) {
+            if unit.frame == 90 {
+                units.refuse(0, unit.at);
+            }
+            if unit.frame == 91 {
+                size += unit.bytes;
+                refers = Some(unit.refers);
+            }
+        }
+        assert_eq!(refers, Some([0; 2]));
+        assert!(size.abs_diff(bytes) <= 1, "{size}");
+    }
 }
 
 /// Audio each 20 ms, video each 100 ms: nothing from 1.01 to 2.05 s, then as if there had been no pause.
