@@ -83,13 +83,17 @@ const BOTTLENECKS: [Bottleneck; 4] = [
 ];
 
 /// Names and settings.
-const ENCODERS: [(&str, &[&str]); 2] = [
+const ENCODERS: [(&str, &[&str]); 3] = [
     ("follows", &[]),
     (
         "stays",
         &[
             "flow.call.video={ period = \"40ms\", largest = \"1200B\", trace = \"../traces/x264-500k.csv\" }",
         ],
+    ),
+    (
+        "follows, keyframes on refusal",
+        &["flow.call.video.keyframes=on-refusal"],
     ),
 ];
 
@@ -102,7 +106,8 @@ struct Setup {
     controller: &'static str,
 }
 
-/// TFRC everywhere; CCID 2, GCC and SCReAMv2 with an encoder that follows; ABRC where it belongs, at an access point.
+/// TFRC everywhere; CCID 2, GCC and SCReAMv2 with an encoder that follows; TFRC and GCC with one that also makes keyframes on refusal; ABRC
+/// where it belongs, at an access point.
 fn setups() -> Vec<Setup> {
     let mut setups = Vec::new();
     for bottleneck in &BOTTLENECKS {
@@ -117,6 +122,8 @@ fn setups() -> Vec<Setup> {
             (0, "ccid2"),
             (0, "gcc"),
             (0, "scream"),
+            (2, "tfrc"),
+            (2, "gcc"),
         ];
         setups.extend(everywhere.map(setup));
         if bottleneck.name == "access-point" {
@@ -126,28 +133,33 @@ fn setups() -> Vec<Setup> {
     setups
 }
 
-/// A policy, and whether it knows which datagrams are one frame.
+/// A policy, whether it knows which datagrams are one frame, and whether late keyframes leave.
 struct Sender {
     name: &'static str,
     policy: AnyPolicy,
     has_frames: bool,
+    late_keyframes: bool,
 }
 
 /// Each policy. A socket and the kernel's queue know no frames.
 fn senders() -> Vec<Sender> {
     let mut senders = Vec::new();
     for policy in AnyPolicy::all() {
-        senders.push(Sender {
-            name: policy.name(),
+        let sender = |name, has_frames, late_keyframes| Sender {
+            name,
             policy,
-            has_frames: !matches!(policy, AnyPolicy::Fifo(_) | AnyPolicy::Prio(_)),
-        });
-        if let AnyPolicy::Sbpn2(_) = policy {
-            senders.push(Sender {
-                name: "sbpn2, no frames",
-                policy,
-                has_frames: false,
-            });
+            has_frames,
+            late_keyframes,
+        };
+        let has_frames = !matches!(policy, AnyPolicy::Fifo(_) | AnyPolicy::Prio(_));
+        senders.push(sender(policy.name(), has_frames, false));
+        match policy {
+            AnyPolicy::Sbpn2(_) => senders.extend([
+                sender("sbpn2, no frames", false, false),
+                sender("sbpn2, late keyframes", true, true),
+            ]),
+            AnyPolicy::Weighted(_) => senders.push(sender("weighted, late keyframes", true, true)),
+            _ => {}
         }
     }
     senders
@@ -225,7 +237,8 @@ impl Setup {
     /// Key of a cell.
     fn key(self, sender: &str) -> Key {
         let (encoder, _) = ENCODERS[self.encoder];
-        let sender = sender.replace(", ", "-");
+        let [encoder, sender] =
+            [encoder, sender].map(|name| name.replace(", ", "-").replace(' ', "-"));
         Key::new(format!(
             "{}/{encoder}/{}/{sender}",
             self.bottleneck.name, self.controller
@@ -239,6 +252,7 @@ impl Setup {
             format!("flow.call.policy={}", sender.policy),
             format!("flow.call.rate={}", self.controller),
             format!("flow.call.whole_frames={}", sender.has_frames),
+            format!("flow.call.late_keyframes={}", sender.late_keyframes),
         ];
         Cell {
             set: of_setup.map(|set| (*set).into()).chain(of_sender).collect(),
