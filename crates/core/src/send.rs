@@ -168,10 +168,10 @@ pub enum WhenFull {
 pub enum WhenLate {
     /// It is sent.
     Send,
-    /// It is dropped.
+    /// It is dropped, unless [`Config::late_keyframes`] lets it leave.
     Discard,
     /// It is sent if no other datagram waits at that moment, and dropped otherwise. Parts of its own frame do not count: they are dropped
-    /// and it is sent.
+    /// and it is sent. [`Config::late_keyframes`] lets more leave.
     DiscardUnlessAlone,
     /// It goes behind everything that waits and comes, and is sent when only such ones are left.
     SendLast,

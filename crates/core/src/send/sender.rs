@@ -34,9 +34,9 @@ pub struct Config {
     /// A datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, which took it from the queue when
     /// the controller had let it go; otherwise the next one leaves in its stead.
     pub expired_use_slots: bool,
-    /// Under a policy that drops what is late, a keyframe that was handed over as a whole leaves late, and so do the frames that depend on
-    /// it: not after twice their time, nor after a newer keyframe of their class was admitted, and behind all that is in time in their class and in
-    /// better ones.
+    /// Under a policy that drops late datagrams, a late keyframe leaves, and so do late frames that are decoded from it: within twice their
+    /// time, until a newer keyframe of the class is admitted, and behind all datagrams in time of their class and of better ones. A keyframe is
+    /// a [`Frame`](super::Frame) that depends on none; one that is no picture, of audio for example, counts too.
     pub late_keyframes: bool,
 }
 
@@ -388,7 +388,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         self.ends_by(slot, arrives, datagram.deadline)
     }
 
-    /// As [`Sender::is_in_time`], by another time.
+    /// As [`Sender::is_in_time`], with another deadline.
     fn ends_by(&self, slot: Slot, arrives: Instant, by: Instant) -> bool {
         if arrives > by {
             return false;
@@ -401,7 +401,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         self.is_sent_within(behind, by.saturating_since(arrives))
     }
 
-    /// Whether a late datagram leaves since nothing else waits, without the rest of its frame.
+    /// Whether a late datagram leaves because no other frame waits, and the rest of its frame is dropped.
     fn leaves_alone(&self, slot: Slot, now: Instant) -> bool {
         self.policy.when_late() == WhenLate::DiscardUnlessAlone
             && !self.mends(slot, now + self.one_way())

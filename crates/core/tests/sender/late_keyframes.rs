@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Late keyframes leave late, and the frames behind them, and delay nothing that is in time.
+//! Late keyframes leave, with the frames behind them, and delay a datagram in time by one packet at most.
 
 use makeway_core::rate::fixed::Fixed;
 use makeway_core::send::{AnyPolicy, Config, Event, Frame, FrameId, Outcome, Sender};
@@ -75,7 +75,7 @@ fn a_late_keyframe_is_dropped_for_a_newer_one_of_its_class() {
         assert!(older.contains(&(0, "expired")), "{policy}: {ends:?}");
         assert!(older.contains(&(1, "orphaned")), "{policy}: {ends:?}");
     }
-    // One of another class is none of another stream.
+    // A keyframe of another class is of another video, and supersedes none.
     let mut sender = mending("sbpn1");
     frame(&mut sender, 10, 50, &[]);
     let other = Frame {
@@ -116,7 +116,7 @@ fn a_late_keyframe_leaves_behind_all_that_is_in_time_in_its_class() {
     }
 }
 
-/// 100 ms pass at a rate of nothing: the keyframe, which was in time, is late at its turn, and passed by a datagram of its class.
+/// 100 ms pass at a rate of 0: the keyframe, which was in time when it came, is late at its turn, and a datagram of its class passes it.
 #[test]
 fn a_keyframe_that_is_late_at_its_turn_leaves_late_with_those_behind_it() {
     use makeway_core::rate::external::External;

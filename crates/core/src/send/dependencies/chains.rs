@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chains of frames, each from a keyframe on: a late keyframe is of use to the frames after it, until there is a newer one.
 //!
-//! Whether a frame may be late is a question to its keyframe alone, so that it costs O(log [`KNOWN`](super::KNOWN)) for a part.
+//! Whether a frame may be late depends on its keyframe alone, so that it costs O(log [`KNOWN`](super::KNOWN)) for a part. An admitted keyframe costs
+//! O(frames since the keyframe before it in its class), a frame that moves to the end O(frames after it).
 
 use super::{Dependencies, Known, Links, Parents, parents_of};
 use crate::send::queue::Slot;
@@ -10,7 +11,7 @@ use crate::send::{DatagramId, FrameId, Key};
 /// End of the order within a class: behind every deadline.
 const LAST: u64 = u64::MAX;
 
-/// `key`, behind all that is in time in its class.
+/// Key behind all datagrams in time of the class of `key`.
 pub(in crate::send) fn last(key: Key) -> Key {
     (key.0, LAST)
 }
@@ -42,7 +43,7 @@ impl Dependencies {
         }
     }
 
-    /// The latest frame was admitted: it is in time, or `is_late`. If it is a keyframe, that before it in its class need not be decoded any more.
+    /// The latest frame was admitted: it is in time, or `is_late`. A keyframe supersedes the keyframe before it in its class.
     pub fn note_admitted(&mut self, is_late: bool) {
         let Some(latest) = self.known.len().checked_sub(1) else {
             return;
