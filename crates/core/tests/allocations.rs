@@ -3,7 +3,7 @@
 
 use makeway_core::rate::fixed::Fixed;
 use makeway_core::sched::{Discipline, Drops, Env, Limits, LowRate, NcqParams, Spec, build};
-use makeway_core::send::{AnyPolicy, Config, Frame, FrameId, Sender};
+use makeway_core::send::{AnyPolicy, Config, Datagram, Frame, FrameId, Sender};
 use makeway_core::units::{Bytes, Duration, Fraction, Instant, Rate};
 use makeway_core::workload::{SendBench, SendCase, Workload};
 
@@ -90,5 +90,55 @@ fn no_sender_of_whole_frames_allocates_once_it_is_warm() {
         let before = counting::allocations();
         run(2000..10_000);
         assert_eq!(counting::allocations() - before, 0, "{policy}");
+    }
+}
+
+/// Each 10 ms a keyframe, its child, and audio that passes both: keyframe and child come in time, are late at their turn, and leave last.
+#[test]
+fn no_sender_of_late_keyframes_allocates_once_it_is_warm() {
+    for name in ["sbpn1", "sbpn2", "weighted"] {
+        let rate = Fixed::new(Rate::from_bps(10_000_000));
+        let config = Config {
+            late_keyframes: true,
+            ..Config::default()
+        };
+        let policy: AnyPolicy = name.parse().expect("a policy");
+        let mut sender = Sender::new(config, rate, policy);
+        let mut now = Instant::ZERO;
+        let mut run = |rounds: std::ops::Range<u64>| {
+            for round in rounds {
+                let keyframe = [FrameId(2 * round)];
+                for (lifetime, depends_on, parts) in [(4, &[][..], 5), (6, &keyframe[..], 2)] {
+                    let frame = Frame {
+                        class: 1,
+                        deadline: now + Duration::from_millis(lifetime),
+                        depends_on,
+                    };
+                    let parts = (0..parts).map(|n| (1000, n));
+                    sender.enqueue_frame(now, &frame, parts).expect("a frame");
+                }
+                for n in 0..2 {
+                    let audio = Datagram {
+                        class: 0,
+                        len: 1000,
+                        deadline: now + Duration::from_millis(20),
+                        frame: None,
+                    };
+                    sender.enqueue(now, audio, n);
+                }
+                let came = now;
+                now += Duration::from_millis(10);
+                while let Some(due) = sender.poll_timeout().filter(|due| *due <= now) {
+                    sender.poll_transmit(due.max(came));
+                }
+                while sender.poll_event().is_some() {}
+            }
+        };
+        run(0..2000);
+        let before = counting::allocations();
+        run(2000..10_000);
+        assert_eq!(counting::allocations() - before, 0, "{name}");
+        let stats = sender.stats().class(1);
+        assert_eq!((stats.late, stats.expired), (70_000, 0), "{name}");
     }
 }
