@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any operations on a sender's queue, against the reference.
 //!
-//! The first six bytes choose policy and limits, the others are operations, four bytes each.
+//! The first six bytes choose policy, limits and late keyframes, the others are operations, four bytes each.
 
 #[path = "../../../crates/core/tests/reference/sender.rs"]
 mod reference;
@@ -23,9 +23,5 @@ pub fn run(bytes: &[u8]) {
         late_keyframes: head[3] >= 128,
         ..Config::default()
     };
-    check(
-        config,
-        policies[usize::from(head[0]) % policies.len()],
-        &Op::read(rest),
-    );
+    check(config, policies[usize::from(head[0]) % policies.len()], &Op::read(rest));
 }
