@@ -331,11 +331,11 @@ fn media_words(m: &Media) -> String {
         Ecn::NotCapable | Ecn::Marked => "",
     };
     let late = match m.queue.late_keyframes {
-        true => " with late keyframes",
+        true => ", late keyframes leave",
         false => "",
     };
     format!(
-        "{}, of use for {}; sender {}{late} of {} packets, rate {}{}{ecn}",
+        "{}, of use for {}; sender {} of {} packets{late}, rate {}{}{ecn}",
         classes.join(", "),
         m.deadline,
         m.policy,

@@ -35,7 +35,7 @@ pub(crate) const FIELDS: &[Field] = &[
     Field::optional("one_way", TIME, "half of the RTT", "one-way delay to the receiver, where it is known"),
     Field::new("expired_use_slots", Values::Flag, "false", "a datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, instead of the next one leaving"),
     Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is; frames of a `trace` are admitted whole and dropped with those that they depend on"),
-    Field::new("late_keyframes", Values::Flag, "false", "of `sbpn1`, `sbpn2` and `weighted`: a keyframe of a `trace` that is late leaves late, and so do the frames behind it ([rules](send.md#late-keyframes))"),
+    Field::new("late_keyframes", Values::Flag, "false", "of `sbpn1`, `sbpn2` and `weighted` with `whole_frames`: a late keyframe of a `trace` leaves, and so do late frames that are decoded from it ([rules](send.md#late-keyframes))"),
     // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
     Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
     Field::optional("tick", TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
@@ -58,7 +58,7 @@ const FRAMES: &[Field] = &[
     Field::optional("trace", FILE, "none", "coded frames instead of `scenes`: sizes, and kinds I, P and B in the order of coding, from a keyframe on, again when the trace ends"),
     Field::new("largest", Values::Size(64, LARGEST), "1464B", "largest payload of a datagram"),
     Field::optional("follows", RATE, "none", "bounds between which the encoder follows the sender's target: `[\"150kbit\", \"1500kbit\"]`"),
-    Field::new("keyframes", Values::OneOf(&Keyframes::NAMES), "trace", "of a `trace`: where it has them; `on-refusal`: the next frame too when the sender has dropped one of the video, a second or more after the last keyframe, of the mean size of the trace's"),
+    Field::new("keyframes", Values::OneOf(&Keyframes::NAMES), "trace", "keyframes of the encoder: those of the `trace`; `on-refusal`: one more after each frame of the video that the sender drops, a second or more after the last keyframe, of the mean size of those of the trace"),
 ];
 #[rustfmt::skip]
 const SCENE: &[Field] = &[

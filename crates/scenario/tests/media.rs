@@ -69,6 +69,18 @@ fn every_key_reaches_the_sender() {
 }
 
 #[test]
+fn late_keyframes_are_a_part_of_the_description() {
+    let words = |set: &[String]| {
+        let scenario = parse(CALL, "call.toml", Path::new("."), set).unwrap();
+        explain(&scenario)
+    };
+    let late = words(&["flow.call.late_keyframes=true".into()]);
+    let expected = "sender weighted of 32 packets, late keyframes leave, rate 300";
+    assert!(late.contains(expected), "{late}");
+    assert!(!words(&[]).contains("keyframes"));
+}
+
+#[test]
 fn tables_take_the_place_of_those_of_a_known_traffic() {
     let media = read(
         "audio =",

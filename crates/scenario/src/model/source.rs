@@ -213,7 +213,7 @@ pub enum Traffic {
         frames: Arc<[Frame]>,
         /// As for `Frames`; sizes are scaled.
         follows: Option<[Rate; 2]>,
-        /// When a frame is an `I`.
+        /// Frames that are an `I`.
         keyframes: Keyframes,
     },
     /// There is always another datagram.
@@ -229,7 +229,7 @@ pub enum Keyframes {
     /// No others than those of the trace.
     #[default]
     Trace,
-    /// The next frame too when the sender has dropped one, once a second at most; of the mean size of the trace's.
+    /// Those of the trace, and one after each frame that the sender drops, a second or more after the last; of the mean size of those of the trace.
     OnRefusal,
 }
 

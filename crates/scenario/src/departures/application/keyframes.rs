@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keyframes that an encoder makes since its sender has dropped a frame: those after it refer to it, and cannot be decoded.
+//! Keyframes that an encoder makes after its sender has dropped a frame, without which the next frames cannot be decoded.
 //!
-//! The next frame is a keyframe then, unless the last one is less than [`GAP`] ago; then the first frame after that. The trace goes on as it
-//! would, so that a keyframe of its own comes as well. A frame that is older than the last keyframe is missed by none that follows.
+//! The next frame is a keyframe, or the first one that is [`GAP`] behind the last keyframe. The trace goes on as it
+//! would, so that its own keyframes come as well. No later frame needs one that is older than the last keyframe: its drop makes none.
+//! The encoder does not distinguish frames by kind: a dropped `B`, to which none refers, makes a keyframe too.
 
 use crate::model::{Keyframes, Traffic};
 
-/// From a keyframe to the next that is not the trace's, in ns. Chosen by us: a sender that drops one keyframe would drop the next as well.
+/// Least time from a keyframe to one that the trace does not have, in ns. Chosen by us: a sender that drops one keyframe would drop another at once.
 const GAP: u64 = 1_000_000_000;
 
 /// State of an encoder.

@@ -277,7 +277,7 @@ fn the_frame_after_a_dropped_one_is_a_keyframe_once_a_second_at_most() {
     assert_eq!(of(&|n| n == 3), [0, 25]);
     assert_eq!(of(&|n| n == 3 || n == 60), [0, 25, 61]);
     assert_eq!(of(&|_| true), [0, 25, 50, 75]);
-    // Nobody asked for more than the trace has.
+    // Without `on-refusal`, those of the trace alone.
     assert_eq!(keyframes(&coded(&trace, None, None), |_| true), [0]);
 }
 
@@ -288,7 +288,7 @@ fn a_frame_that_is_dropped_after_a_newer_keyframe_makes_none() {
     let mut keys = 0;
     while let Some(unit) = units.next().filter(|unit| unit.frame < 150) {
         keys += u32::from(unit.refers == [0; 2]);
-        // The first half second, and again what was made then, long after the next keyframe.
+        // Frame 30, and again a datagram of it, long after the keyframe that its drop made.
         if unit.frame == 30 || unit.frame > 60 {
             units.refuse(0, 30 * 40_000_000);
         }
