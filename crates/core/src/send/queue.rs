@@ -264,7 +264,7 @@ impl<T> Queue<T> {
         true
     }
 
-    /// Lets `slot` leave behind what has a smaller key than `key`, and behind those of that key that came before it.
+    /// Lets `slot` leave behind all datagrams with a smaller key than `key`, and behind those with that key that came before it.
     pub fn leave_behind(&mut self, slot: Slot, key: Key) {
         let rank = rank(key);
         if self.slots[slot as usize].rank < rank {
