@@ -57,6 +57,9 @@ pub struct Calls {
     /// Runs of each, with another call.
     #[arg(long, default_value_t = 3)]
     pub runs: u64,
+    /// Number of the first run.
+    #[arg(long, default_value_t = 0, hide = true)]
+    pub first: u64,
     /// Seconds of each run.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
     pub seconds: u64,
@@ -125,7 +128,10 @@ pub fn kernel() -> Result<Kernel, VmError> {
     Kernel::newest("6.1.", "-cloud-amd64", &makeway_vm::cache())
 }
 
-/// Boots the guest and measures there.
+/// Guests at a time, of a core and 1 GiB each.
+const MOST_GUESTS: u64 = 4;
+
+/// Boots a guest for each core, each with a share of the runs, and measures there.
 ///
 /// # Errors
 /// Without QEMU, or where apt has no kernel with DCCP.
@@ -138,8 +144,38 @@ pub fn measure(calls: &Calls) -> anyhow::Result<Vec<Row>> {
         "--rates must exceed 0 kbit/s: write 250,300"
     );
     let kernel = kernel()?;
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let shares = shares(calls, cores.min(MOST_GUESTS));
+    let rows: Vec<anyhow::Result<Vec<Row>>> = thread::scope(|scope| {
+        let guests = shares.iter();
+        let guests: Vec<_> = guests
+            .map(|share| scope.spawn(|| in_guest(&kernel, share)))
+            .collect();
+        let joined = guests.into_iter().map(thread::ScopedJoinHandle::join);
+        joined
+            .map(|rows| rows.unwrap_or_else(|_| Err(anyhow::anyhow!("a guest's thread panicked"))))
+            .collect()
+    });
+    let rows: Vec<Vec<Row>> = rows.into_iter().collect::<anyhow::Result<_>>()?;
+    Ok(rows.concat())
+}
+
+/// The runs in `guests` parts or fewer, in order.
+fn shares(calls: &Calls, guests: u64) -> Vec<Calls> {
+    let most = calls.runs.div_ceil(guests.max(1)).max(1);
+    let begins = (0..calls.runs).step_by(usize::try_from(most).unwrap_or(usize::MAX));
+    begins
+        .map(|begin| Calls {
+            first: calls.first + begin,
+            runs: most.min(calls.runs - begin),
+            ..calls.clone()
+        })
+        .collect()
+}
+
+fn in_guest(kernel: &Kernel, calls: &Calls) -> anyhow::Result<Vec<Row>> {
     let program = env::current_exe()?;
-    let guest = Vm::new(&kernel)
+    let guest = Vm::new(kernel)
         .counting()
         .module("dccp_ipv4")
         .module("tun")
@@ -161,9 +197,10 @@ fn command(program: &str, calls: &Calls) -> String {
     let set = calls.set.iter();
     let set = set.map(|set| format!(" --set '{}'", set.replace('\'', r"'\''")));
     format!(
-        "/bin/{program} dccp --guest --policies {} --rates {} --runs {} --seconds {} --tcp {}{}",
+        "/bin/{program} dccp --guest --policies {} --rates {} --first {} --runs {} --seconds {} --tcp {}{}",
         calls.policies.join(","),
         rates.join(","),
+        calls.first,
         calls.runs,
         calls.seconds,
         calls.tcp,
@@ -177,7 +214,7 @@ fn guest(args: &Calls) -> anyhow::Result<ExitCode> {
     let cells: Vec<(&str, u64)> = rates
         .flat_map(|rate| args.policies.iter().map(|policy| (policy.as_str(), *rate)))
         .collect();
-    for run in 0..args.runs {
+    for run in args.first..args.first.saturating_add(args.runs) {
         let rows: Vec<anyhow::Result<Row>> = thread::scope(|scope| {
             let calls: Vec<_> = cells
                 .iter()
@@ -295,6 +332,7 @@ mod tests {
             policies: vec!["fifo".into(), "sbpn2".into()],
             rates: vec![600, 800],
             runs: 30,
+            first: 15,
             seconds: 60,
             tcp: 2,
             set: vec!["flow.call.expired_use_slots=true".into()],
@@ -310,6 +348,29 @@ mod tests {
             ..calls
         };
         assert!(super::command("makeway", &quoted).ends_with(r#" --set 'title="it'\''s"'"#));
+    }
+
+    #[test]
+    fn each_run_is_made_in_one_guest() {
+        let Which::Dccp(read) = Program::try_parse_from(["makeway", "dccp"])
+            .unwrap()
+            .command;
+        let shares = |runs, guests| -> Vec<(u64, u64)> {
+            let calls = Calls {
+                runs,
+                ..read.calls.clone()
+            };
+            let shares = super::shares(&calls, guests);
+            shares
+                .iter()
+                .map(|share| (share.first, share.runs))
+                .collect()
+        };
+        assert_eq!(shares(30, 2), [(0, 15), (15, 15)]);
+        assert_eq!(shares(3, 2), [(0, 2), (2, 1)]);
+        assert_eq!(shares(2, 4), [(0, 1), (1, 1)]);
+        assert_eq!(shares(5, 1), [(0, 5)]);
+        assert_eq!(shares(0, 2), []);
     }
 
     #[test]

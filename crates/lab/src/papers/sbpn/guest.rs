@@ -117,6 +117,7 @@ fn both(runs: u64) -> [Calls; 2] {
         policies: POLICIES.map(str::to_owned).into(),
         rates: rates.iter().map(|rate| u64::from(*rate)).collect(),
         runs,
+        first: 0,
         seconds: SECONDS,
         tcp,
         set: set.iter().map(|set| (*set).to_owned()).collect(),
