@@ -226,10 +226,10 @@ pub enum Traffic {
 /// Keyframes of an encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keyframes {
-    /// No others than those of the trace.
+    /// The keyframes of the trace alone.
     #[default]
     Trace,
-    /// Those of the trace, and one after each frame that the sender drops, a second or more after the last; of the mean size of those of the trace.
+    /// The keyframes of the trace, and one of their mean size after each frame that the sender drops, a second or more after the last.
     OnRefusal,
 }
 
