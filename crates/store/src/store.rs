@@ -161,17 +161,17 @@ impl Store {
     }
 
     /// Runs of the next part that the index does not have, or not with as much. `reported`: its file of reports is there.
-    fn new_in(&self, runs: &Table, reported: bool) -> Result<Vec<(String, Entry)>, StoreError> {
+    fn new_in(&self, runs: &Table, reported: bool) -> Result<HashMap<String, Entry>, StoreError> {
         let (keys, fingerprints) = (text(runs, "key")?, text(runs, "fingerprint")?);
         // Parts of before reports have no such column.
         let details = text(runs, "detail").ok().filter(|_| reported);
-        let mut new = Vec::new();
+        let mut new: HashMap<String, Entry> = HashMap::new();
         for (row, (key, fingerprint)) in keys.iter().zip(fingerprints.iter()).enumerate() {
             let key = key.unwrap_or_default();
             let detail = details.and_then(|details| details.get(row)?.parse::<Detail>().ok());
             let detail = detail.unwrap_or_default();
-            // One that failed counts as no result.
-            let known = self.index.get(key);
+            // A part may have a run twice, with more of it and with less. One that failed counts as no result.
+            let known = new.get(key).or_else(|| self.index.get(key));
             let known = known.and_then(|known| Some((known.fingerprint.as_deref()?, known.detail)));
             if let (Some((one, _)), Some(other)) = (known, fingerprint)
                 && one != other
@@ -194,13 +194,13 @@ impl Store {
                     fingerprint: fingerprint.map(str::to_owned),
                     detail,
                 };
-                new.push((key.to_owned(), entry));
+                new.insert(key.to_owned(), entry);
             }
         }
         Ok(new)
     }
 
-    fn add(&mut self, name: String, new: Vec<(String, Entry)>) {
+    fn add(&mut self, name: String, new: HashMap<String, Entry>) {
         self.index.extend(new);
         self.parts.push(name);
     }
@@ -262,12 +262,9 @@ impl Store {
                 self.forget_reports(part)?;
                 continue;
             };
-            let (known, texts) = (text(&table, "key")?, text(&table, "report")?);
-            let rows = known.iter().zip(texts.iter());
-            let mut rows: HashMap<&str, &str> =
-                rows.filter_map(|(key, text)| Some((key?, text?))).collect();
+            let mut rows = fullest(&table)?;
             found.extend(keys.into_iter().filter_map(|key| {
-                let text = rows.remove(key)?;
+                let (_, text) = rows.remove(key)?;
                 Some((key.to_owned(), text.to_owned()))
             }));
         }
@@ -394,6 +391,25 @@ pub(crate) fn text<'t>(table: &'t Table, name: &str) -> Result<&'t Text, StoreEr
         Some(Column::Text(text)) => Ok(text),
         _ => Err(StoreError::Table(format!("no text `{name}`"))),
     }
+}
+
+/// The report of each key with the most detail: a part may have a run twice.
+fn fullest(table: &Table) -> Result<HashMap<&str, (Detail, &str)>, StoreError> {
+    let (keys, texts) = (text(table, "key")?, text(table, "report")?);
+    let details = text(table, "detail")?;
+    let mut fullest: HashMap<&str, (Detail, &str)> = HashMap::new();
+    for ((key, detail), report) in keys.iter().zip(details.iter()).zip(texts.iter()) {
+        let (Some(key), Some(report)) = (key, report) else {
+            continue;
+        };
+        let detail = detail.and_then(|detail| detail.parse::<Detail>().ok());
+        let detail = detail.unwrap_or_default();
+        let known = fullest.get(key);
+        if known.is_none_or(|(has, _)| detail > *has) {
+            fullest.insert(key, (detail, report));
+        }
+    }
+    Ok(fullest)
 }
 
 /// Either the whole file is there under its name, or none.

@@ -328,3 +328,39 @@ fn a_part_whose_files_do_not_fit_each_other_is_not_committed() {
         assert_eq!(files, 0, "{kind}");
     }
 }
+
+#[test]
+fn a_run_that_a_part_has_twice_is_read_with_the_most_that_is_kept_of_it() {
+    let plan = plan();
+    let with = |detail| {
+        let plan = plan.clone().keeping(detail);
+        finished(&plan, 1)
+    };
+    let [report, series] = [Detail::Report, Detail::Series].map(with);
+    let keys = [plan.key(Job {
+        point: 0,
+        replication: 1,
+    })];
+    let orders = [
+        [report.clone(), series.clone()],
+        [series.clone(), report.clone()],
+    ];
+    // With nothing before it, and behind a part that has less.
+    for (twice, less) in orders
+        .iter()
+        .flat_map(|twice| [(twice, false), (twice, true)])
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        if less {
+            let one = Part::new(std::slice::from_ref(&report), CODE).unwrap();
+            store.commit(&one).unwrap();
+        }
+        store.commit(&Part::new(twice, CODE).unwrap()).unwrap();
+        for mut store in [store, Store::open(folder.path()).unwrap()] {
+            let found = store.reports(&keys, Detail::Series).unwrap();
+            let text = series.report.as_ref().unwrap().1.as_str();
+            assert_eq!(found.get(&keys[0]).map(String::as_str), Some(text));
+        }
+    }
+}
