@@ -3,6 +3,7 @@
 //! datagram. Used by the property test and by the fuzz target.
 
 mod compare;
+mod late_keyframes;
 mod script;
 
 use std::collections::VecDeque;
@@ -160,8 +161,7 @@ impl Model {
         let root = parents.iter().map(|p| self.wholes[*p].root).max();
         let root = root.unwrap_or(whole);
         let is_late = self.is_late_frame(now, key, &parts);
-        let may_be_late = self.config.late_keyframes
-            && (root == whole || self.wholes[root].mends && !self.is_superseded(root));
+        let may_be_late = self.may_be_late(now, whole, root, &parts);
         if is_late && may_be_late {
             key.1 = LAST;
             parts.iter_mut().for_each(|part| part.behind = key);
@@ -241,58 +241,7 @@ impl Model {
         let before = self.waiting.iter().filter(order);
         // All but the first, which arrives after the one-way delay.
         let bytes = before.chain(&parts[1..]).map(|h| u64::from(h.datagram.len));
-        let rest = match self.rate.bps() {
-            0 => Duration::ZERO,
-            _ => Bytes::new(bytes.sum()) / self.rate,
-        };
-        drops && self.late(now + rest, &parts[0].datagram)
-    }
-
-    /// Whether a newer keyframe of its class was admitted.
-    fn is_superseded(&self, root: usize) -> bool {
-        let class = self.wholes[root].class;
-        let later = self.wholes.iter().enumerate().skip(root + 1);
-        later
-            .filter(|(at, whole)| whole.root == *at)
-            .any(|(_, whole)| whole.class == class && whole.admitted)
-    }
-
-    /// Whether a late datagram is a part of a frame that leaves late for the frames after it.
-    fn mends(&self, now: Instant, held: &Held) -> bool {
-        let Some(whole) = held.whole.filter(|_| self.config.late_keyframes) else {
-            return false;
-        };
-        let root = self.wholes[whole].root;
-        let Datagram { deadline, .. } = held.datagram;
-        let twice = Datagram {
-            deadline: deadline + deadline.saturating_since(held.since),
-            ..held.datagram
-        };
-        !self.late(now + self.rest(held), &twice)
-            && (root == whole || self.wholes[root].mends)
-            && !self.is_superseded(root)
-    }
-
-    /// Puts the frame of a late datagram last in its class, and the frames that need it behind it. Whether it was not there.
-    fn put_last(&mut self, held: &Held) -> bool {
-        let whole = held.whole.expect("a part of a whole frame");
-        let root = self.wholes[whole].root;
-        self.wholes[root].mends = true;
-        if self.wholes[whole].key.1 == LAST {
-            return false;
-        }
-        self.wholes[whole].key.1 = LAST;
-        for at in whole..self.wholes.len() {
-            let least = match at == whole {
-                true => self.wholes[at].key,
-                false => self.behind(&self.wholes[at].parents),
-            };
-            self.wholes[at].key = self.wholes[at].key.max(least);
-            for part in self.waiting.iter_mut().filter(|h| h.whole == Some(at)) {
-                part.behind = part.behind.max(least);
-            }
-        }
-        true
+        drops && self.late(now + self.takes(bytes.sum()), &parts[0].datagram)
     }
 
     /// The largest key of the frames that wait of those that a frame needs.
@@ -472,13 +421,21 @@ impl Model {
             self.policy,
             AnyPolicy::Fifo(_) | AnyPolicy::Prio(_) | AnyPolicy::WhenFull(_)
         );
-        if sends || self.rate.bps() == 0 {
+        if sends {
             return Duration::ZERO;
         }
         let others = self.waiting.iter().filter(|h| h.id != held.id);
         let parts = others.filter(|h| h.group == held.group);
         let bytes: u64 = parts.map(|h| u64::from(h.datagram.len)).sum();
-        Bytes::new(bytes) / self.rate
+        self.takes(bytes)
+    }
+
+    /// Time to send these bytes; 0 where the controller knows no rate.
+    fn takes(&self, bytes: u64) -> Duration {
+        match self.rate.bps() {
+            0 => Duration::ZERO,
+            _ => Bytes::new(bytes) / self.rate,
+        }
     }
 
     fn bytes(&self) -> u64 {

@@ -50,13 +50,74 @@ fn a_late_frame_is_refused_behind_a_keyframe_in_time() {
 
 /// Fourteen parts end after 104 ms.
 #[test]
-fn a_keyframe_that_would_take_more_than_twice_its_time_is_dropped_at_its_turn() {
+fn a_keyframe_that_would_take_more_than_twice_its_time_is_refused_when_it_comes() {
     let mut sender = mending("sbpn1");
     frame(&mut sender, 14, 50, &[]);
     frame(&mut sender, 1, 300, &[0]);
+    assert_eq!(sender.backlog().packets, 0);
     assert_eq!(frames_of(&mut sender), [(0, "expired"), (1, "orphaned")]);
     let stats = sender.stats().class(1);
     assert_eq!((stats.sent, stats.expired, stats.orphaned), (0, 14, 1));
+    // One whose deadline has passed has no time, of which twice is none either.
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let past = Frame {
+        class: 1,
+        deadline: at(10),
+        depends_on: &[],
+    };
+    sender
+        .enqueue_frame(at(20), &past, [(1000, 0)])
+        .expect("a frame");
+    assert_eq!(sender.backlog().packets, 0);
+}
+
+/// The queue is full with a late keyframe, and with as much of a worse class as the hopeless one would need.
+#[test]
+fn a_keyframe_that_no_place_in_the_queue_would_help_costs_others_nothing() {
+    for policy in ["sbpn1", "sbpn2"] {
+        let config = Config {
+            packets: 24,
+            late_keyframes: true,
+            ..Config::default()
+        };
+        let mut sender = whole_frames(policy, config);
+        frame(&mut sender, 10, 50, &[]);
+        for _ in 0..14 {
+            sender.enqueue(Instant::ZERO, datagram(2, 1000, 900), 0);
+        }
+        frame(&mut sender, 14, 50, &[]);
+        let ends = [(1, "expired"), (0, "late")];
+        assert_eq!(frames_of(&mut sender), ends, "{policy}");
+        let stats = sender.stats().class(2);
+        assert_eq!((stats.sent, stats.evicted), (14, 0), "{policy}");
+    }
+}
+
+/// Twice 40 ms; time passes at a rate of 0 until the turn of the frame, whose second part leaves 8 ms after its first.
+#[test]
+fn a_late_keyframe_is_dropped_at_its_turn_once_it_would_take_more_than_twice_its_time() {
+    use makeway_core::rate::external::External;
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let config = Config {
+        late_keyframes: true,
+        ..Config::default()
+    };
+    for (turn, left) in [(72, 2), (73, 0)] {
+        let policy: AnyPolicy = "sbpn1".parse().expect("a policy");
+        let mut sender = Sender::new(config, External::new(Rate::from_bps(0)), policy);
+        let frame = Frame {
+            class: 1,
+            deadline: at(40),
+            depends_on: &[],
+        };
+        let parts = [(1000, ()), (1000, ())];
+        sender.enqueue_frame(at(0), &frame, parts).expect("a frame");
+        sender.change_rate(at(turn), |rate| rate.set(Rate::from_bps(1_000_000), None));
+        while let Some(due) = sender.poll_timeout() {
+            sender.poll_transmit(due.max(at(turn)));
+        }
+        assert_eq!(sender.stats().class(1).late, left, "{turn} ms");
+    }
 }
 
 #[test]

@@ -12,7 +12,20 @@
 
 use super::{Datagram, Instant, Key, Policy, RateController, Sender, Slot, WHOLE};
 
+/// The end of twice the time that a frame that came at `came` had.
+fn twice(deadline: Instant, came: Instant) -> Instant {
+    deadline + deadline.saturating_since(came)
+}
+
 impl<R: RateController, P: Policy, T> Sender<R, P, T> {
+    /// Whether a late frame that comes now, with `rest` bytes behind its first part, would end within its bound if it left at once. One that
+    /// would not is no reason to drop others.
+    pub(super) fn may_end_late(&self, now: Instant, deadline: Instant, rest: u64) -> bool {
+        let starts = self.rate.next_send().map_or(now, |at| at.max(now));
+        let (arrives, twice) = (starts + self.one_way(), twice(deadline, now));
+        arrives <= twice && self.is_sent_within(rest, twice.saturating_since(arrives))
+    }
+
     /// Whether a late part, which would arrive at `arrives`, and the rest of its frame are of use to later frames.
     pub(super) fn mends(&self, slot: Slot, arrives: Instant) -> bool {
         if !self.config.late_keyframes || self.queue.known(slot) != WHOLE {
@@ -20,8 +33,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         }
         let waiting = self.queue.waiting(slot);
         let Datagram { deadline, .. } = waiting.datagram;
-        let twice = deadline + deadline.saturating_since(waiting.since);
-        self.ends_by(slot, arrives, twice) && self.dependencies.part_may_be_late(waiting.id)
+        self.ends_by(slot, arrives, twice(deadline, waiting.since))
+            && self.dependencies.part_may_be_late(waiting.id)
     }
 
     /// Lets the frame of a late part leave last in its class, and those that depend on it behind it. Whether it had another place.

@@ -33,7 +33,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     ///
     /// Policies that send late datagrams admit late frames, and [`WhenLate::DiscardUnlessAlone`] one that finds the queue empty: a part of
     /// it is sent, so that the rate does not fall for lack of data. Without a rate, no frame counts as late. [`Config::late_keyframes`](super::Config::late_keyframes)
-    /// admits late keyframes, and late frames that depend on a late one.
+    /// admits late keyframes, and late frames that depend on a late one, if their own bytes alone end within twice their time.
     ///
     /// The latest 1024 frames are known: older ones count as sent, and what still waits of them is dropped ([`Outcome::Evicted`]).
     ///
@@ -135,8 +135,13 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         if self.dependencies.is_orphan(links) {
             return Err(Outcome::Orphaned);
         }
-        if !self.ends_in_time(now, new.datagram.deadline, all) {
-            if self.config.late_keyframes && self.dependencies.next_may_be_late(links) {
+        let deadline = new.datagram.deadline;
+        if !self.ends_in_time(now, deadline, all) {
+            let rest = all.bytes - u64::from(all.first);
+            if self.config.late_keyframes
+                && self.dependencies.next_may_be_late(links)
+                && self.may_end_late(now, deadline, rest)
+            {
                 all.is_late = true;
                 all.key = last(all.key);
                 all.behind = all.key;
