@@ -50,8 +50,8 @@ struct Known {
     late: bool,
     /// A keyframe that leaves though it is late.
     mends: bool,
-    /// A keyframe after which another one of its class was admitted.
-    superseded: bool,
+    /// Of a keyframe: how many frames later the next one of its class was admitted; 0: none.
+    newer: u16,
     /// Fate of the frame, or of one that it depends on.
     lost: Option<Outcome>,
 }
@@ -127,7 +127,7 @@ impl Dependencies {
             links,
             late: false,
             mends: false,
-            superseded: false,
+            newer: 0,
             lost,
         });
         self.next += 1;

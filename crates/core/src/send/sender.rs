@@ -35,8 +35,8 @@ pub struct Config {
     /// the controller had let it go; otherwise the next one leaves in its stead.
     pub expired_use_slots: bool,
     /// Under a policy that drops late datagrams, a late keyframe leaves, and so do late frames that are decoded from it: within twice their
-    /// time, until a newer keyframe of the class is admitted, and behind all datagrams in time of their class and of better ones. A keyframe is
-    /// a [`Frame`](super::Frame) that depends on none; one that is no picture, of audio for example, counts too.
+    /// time, unless a newer keyframe of the class waits or has left, and behind all datagrams in time of their class and of better ones. A
+    /// keyframe is a [`Frame`](super::Frame) that depends on none; one that is no picture, of audio for example, counts too.
     pub late_keyframes: bool,
 }
 

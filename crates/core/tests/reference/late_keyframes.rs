@@ -22,13 +22,13 @@ impl Model {
             && !self.late(now + rest, &twice(&parts[0]))
     }
 
-    /// Whether a newer keyframe of its class was admitted.
+    /// Whether a newer keyframe of its class was admitted, and is not lost.
     fn is_superseded(&self, root: usize) -> bool {
         let class = self.wholes[root].class;
         let later = self.wholes.iter().enumerate().skip(root + 1);
         later
             .filter(|(at, whole)| whole.root == *at)
-            .any(|(_, whole)| whole.class == class && whole.admitted)
+            .any(|(_, whole)| whole.class == class && whole.lost.is_none())
     }
 
     /// Whether a late datagram is a part of a frame that leaves late for the frames after it.

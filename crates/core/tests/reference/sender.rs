@@ -55,8 +55,6 @@ struct Whole {
     parents: Vec<usize>,
     /// The latest keyframe that it needs.
     root: usize,
-    /// Whether it waited or left, in time or not.
-    admitted: bool,
     /// A keyframe that leaves though it is late.
     mends: bool,
     /// The largest key of its parts.
@@ -178,7 +176,6 @@ impl Model {
             class,
             parents: parents.to_vec(),
             root,
-            admitted: lost.is_none(),
             mends: is_late && may_be_late && lost.is_none() && root == whole,
             key,
             since: now,

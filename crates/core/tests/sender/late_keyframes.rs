@@ -150,6 +150,29 @@ fn a_late_keyframe_is_dropped_for_a_newer_one_of_its_class() {
     assert_eq!(frames_of(&mut sender), [(1, "sent"), (0, "late")]);
 }
 
+/// The path's MTU shrinks below the first packet of the newer one, which is late itself, and as long.
+#[test]
+fn a_late_keyframe_leaves_once_the_newer_one_is_dropped() {
+    for policy in DROPS_LATE {
+        let mut sender = mending(policy);
+        frame(&mut sender, 10, 50, &[]);
+        let newer = Frame {
+            class: 1,
+            deadline: Instant::ZERO + Duration::from_millis(60),
+            depends_on: &[],
+        };
+        let parts = (0..10).map(|n| (if n == 0 { 1300 } else { 1000 }, n));
+        sender
+            .enqueue_frame(Instant::ZERO, &newer, parts)
+            .expect("a frame");
+        assert_eq!(sender.backlog().packets, 20, "{policy}");
+        sender.set_largest(1200);
+        frame(&mut sender, 1, 60, &[0]);
+        let ends = [(1, "too-large"), (0, "late"), (2, "late")];
+        assert_eq!(frames_of(&mut sender), ends, "{policy}");
+    }
+}
+
 /// A datagram in time of its class leaves before it, one of a class below behind it.
 #[test]
 fn a_late_keyframe_leaves_behind_all_that_is_in_time_in_its_class() {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chains of frames, each from a keyframe on: a late keyframe is of use to the frames after it, until there is a newer one.
 //!
-//! Whether a frame may be late depends on its keyframe alone, so that it costs O(log [`KNOWN`](super::KNOWN)) for a part. An admitted keyframe costs
-//! O(frames since the keyframe before it in its class), a frame that moves to the end O(frames after it).
+//! Each keyframe knows the next one that was admitted in its class while it was not lost itself, so that these are a list that passes all later ones
+//! that are not lost.
+//!
+//! Whether a frame may be late depends on its keyframe and on those after it in that list up to the first that is not lost, so that it costs
+//! O(log [`KNOWN`](super::KNOWN)) for a part, and O(1) for each lost one. An admitted keyframe costs O(frames since the keyframe before it in its
+//! class that is not lost), a frame that moves to the end O(frames after it).
 
 use super::{Dependencies, Known, Links, Parents, parents_of};
 use crate::send::queue::Slot;
@@ -28,8 +32,8 @@ impl Dependencies {
         self.may_be_late(self.next(), links.root)
     }
 
-    /// Whether the frame of this part is of use though it is late: a keyframe, or one that is decoded from a late one, while no newer
-    /// keyframe of the class was admitted.
+    /// Whether the frame of this part is of use though it is late: a keyframe, or one that is decoded from a late one, unless a newer
+    /// keyframe of the class was admitted and is not lost.
     pub fn part_may_be_late(&self, part: DatagramId) -> bool {
         self.find(part)
             .is_some_and(|at| self.may_be_late(self.id(at), self.known[at].links.root))
@@ -37,13 +41,22 @@ impl Dependencies {
 
     fn may_be_late(&self, frame: FrameId, root: Option<FrameId>) -> bool {
         let is_keyframe = root == Some(frame);
-        match root.and_then(|root| self.known.get(self.at(root)?)) {
-            Some(root) => !root.superseded && (root.mends || is_keyframe),
+        match root.and_then(|root| self.at(root)) {
+            Some(root) => (self.known[root].mends || is_keyframe) && !self.is_superseded(root),
             None => is_keyframe,
         }
     }
 
-    /// The latest frame was admitted: it is in time, or `is_late`. A keyframe supersedes the keyframe before it in its class.
+    /// Whether a newer keyframe of its class was admitted and is not lost.
+    fn is_superseded(&self, keyframe: usize) -> bool {
+        let newer = |at: &usize| match self.known[*at].newer {
+            0 => None,
+            by => Some(*at + usize::from(by)),
+        };
+        core::iter::successors(newer(&keyframe), newer).any(|at| self.known[at].lost.is_none())
+    }
+
+    /// The latest frame was admitted: it is in time, or `is_late`. A keyframe supersedes the keyframe before it in its class, until it is lost.
     pub fn note_admitted(&mut self, is_late: bool) {
         let Some(latest) = self.known.len().checked_sub(1) else {
             return;
@@ -58,7 +71,7 @@ impl Dependencies {
             links.class == class && lost.is_none() && self.is_keyframe(*at)
         });
         if let Some(before) = before {
-            self.known[before].superseded = true;
+            self.known[before].newer = (latest - before) as u16;
         }
     }
 

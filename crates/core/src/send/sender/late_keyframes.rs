@@ -4,7 +4,7 @@
 //! Without it nothing can be shown until the next keyframe, so its worth is that of the frames between. Those right behind a late keyframe are
 //! late as well, by a little less each where the encoder makes less than the rate; and each is needed for the next one, until they are in
 //! time again. So they may be late too. Bounds, chosen by us: a frame may take twice the time that its deadline gives it, since a chain that
-//! lags by more does not catch up soon; and no longer than until a newer keyframe of its class is admitted, from which the next frames are decoded.
+//! lags by more does not catch up soon; and not if a newer keyframe of its class waits or has left, from which the next frames are decoded.
 //!
 //! Late frames leave behind all that is in time in their class and in better ones, and delay it by the one datagram that is leaving.
 //!
