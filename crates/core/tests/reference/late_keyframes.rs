@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules of late keyframes, from `docs/send.md`, on the reference's list.
 
-use makeway_core::send::Datagram;
+use makeway_core::send::{AnyPolicy, Datagram, Outcome};
 use makeway_core::units::Instant;
 
-use super::{Held, LAST, Model};
+use super::{Held, LAST, Model, Whole};
 
 impl Model {
     /// Whether the new frame `whole`, of the keyframe `root`, may be late: it is of use then, and its own bytes end within its bound.
@@ -29,6 +29,40 @@ impl Model {
         later
             .filter(|(at, whole)| whole.root == *at)
             .any(|(_, whole)| whole.class == class && whole.lost.is_none())
+    }
+
+    /// Drops the late frames that wait of the keyframes before `newer`, if that is an admitted one in time, in its class: from the latest one
+    /// of them on that is not late.
+    pub(super) fn give_up_older(&mut self, now: Instant, newer: usize) {
+        let Whole {
+            class,
+            root,
+            mends,
+            lost,
+            ..
+        } = self.wholes[newer];
+        let drops = matches!(
+            self.policy,
+            AnyPolicy::Sbpn1(_) | AnyPolicy::Sbpn2(_) | AnyPolicy::Weighted(_)
+        );
+        if !self.config.late_keyframes || !drops || root != newer || mends || lost.is_some() {
+            return;
+        }
+        let in_time = |at: &usize| {
+            let whole = &self.wholes[*at];
+            whole.root == *at && whole.class == class && whole.lost.is_none() && !whole.mends
+        };
+        let from = (0..newer).rev().find(in_time).unwrap_or_default();
+        for at in from..newer {
+            let first = self.waiting.iter().find(|h| h.whole == Some(at)).copied();
+            let Some(first) = first.filter(|_| self.wholes[self.wholes[at].root].class == class)
+            else {
+                continue;
+            };
+            if self.late(now + self.rest(&first), &first.datagram) {
+                self.give_up_group(&first, Outcome::Expired);
+            }
+        }
     }
 
     /// Whether a late datagram is a part of a frame that leaves late for the frames after it.

@@ -188,6 +188,7 @@ impl Model {
             Some(outcome) => parts.iter().for_each(|part| self.end(part, outcome)),
         }
         self.finish_lost(whole);
+        self.give_up_older(now, whole);
         self.watch();
     }
 

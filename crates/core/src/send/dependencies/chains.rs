@@ -5,8 +5,8 @@
 //! that are not lost.
 //!
 //! Whether a frame may be late depends on its keyframe and on those after it in that list up to the first that is not lost, so that it costs
-//! O(log [`KNOWN`](super::KNOWN)) for a part, and O(1) for each lost one. An admitted keyframe costs O(frames since the keyframe before it in its
-//! class that is not lost), a frame that moves to the end O(frames after it).
+//! O(log [`KNOWN`](super::KNOWN)) for a part, and O(1) for each lost one. An admitted keyframe costs O(frames since the latest one before it in
+//! its class that is not lost and was in time), a frame that moves to the end O(frames after it).
 
 use super::{Dependencies, Known, Links, Parents, parents_of};
 use crate::send::queue::Slot;
@@ -57,22 +57,38 @@ impl Dependencies {
     }
 
     /// The latest frame was admitted: it is in time, or `is_late`. A keyframe supersedes the keyframe before it in its class, until it is lost.
-    pub fn note_admitted(&mut self, is_late: bool) {
-        let Some(latest) = self.known.len().checked_sub(1) else {
-            return;
-        };
+    /// The first frame to ask [`Dependencies::older_from`] for, if it is one in time that supersedes another.
+    pub fn note_admitted(&mut self, is_late: bool) -> Option<FrameId> {
+        let latest = self.known.len().checked_sub(1)?;
         if !self.is_keyframe(latest) {
-            return;
+            return None;
         }
         self.known[latest].mends = is_late;
         let class = self.known[latest].links.class;
-        let before = (0..latest).rev().find(|at| {
-            let Known { links, lost, .. } = &self.known[*at];
-            links.class == class && lost.is_none() && self.is_keyframe(*at)
-        });
-        if let Some(before) = before {
-            self.known[before].newer = (latest - before) as u16;
+        let before = (0..latest)
+            .rev()
+            .find(|at| self.is_kept_keyframe(*at, class))?;
+        self.known[before].newer = (latest - before) as u16;
+        if is_late {
+            return None;
         }
+        // One in time had the late ones before it dropped when it came.
+        let in_time = |at: &usize| self.is_kept_keyframe(*at, class) && !self.known[*at].mends;
+        let from = (0..=before).rev().find(in_time).unwrap_or_default();
+        Some(self.id(from))
+    }
+
+    /// The first frame from `id` on that waits and is decoded from a keyframe before the latest frame, in the class of that: its number, and
+    /// its last part that waits.
+    pub fn older_from(&self, id: FrameId) -> Option<(FrameId, Slot)> {
+        let latest = self.known.len().checked_sub(1)?;
+        let class = self.known[latest].links.class;
+        let at = (self.at(id)?..latest).find(|at| {
+            let Known { waiting, links, .. } = &self.known[*at];
+            let root = links.root.and_then(|root| self.at(root));
+            *waiting > 0 && root.is_some_and(|root| self.known[root].links.class == class)
+        })?;
+        Some((self.id(at), self.known[at].part))
     }
 
     /// The frame of a late part leaves late, the last of its class: its number and its key from now on. `None` if that is its place.
@@ -100,6 +116,12 @@ impl Dependencies {
         })?;
         self.known[at].key = behind;
         Some((self.id(at), self.known[at].part, behind))
+    }
+
+    /// Whether it is a keyframe of `class` that was admitted and is not lost.
+    fn is_kept_keyframe(&self, at: usize, class: u8) -> bool {
+        let Known { links, lost, .. } = &self.known[at];
+        links.class == class && lost.is_none() && self.is_keyframe(at)
     }
 
     fn is_keyframe(&self, at: usize) -> bool {

@@ -6,11 +6,17 @@
 //! time again. So they may be late too. Bounds, chosen by us: a frame may take twice the time that its deadline gives it, since a chain that
 //! lags by more does not catch up soon; and not if a newer keyframe of its class waits or has left, from which the next frames are decoded.
 //!
+//! A newer keyframe in time has the waiting late frames of the older ones dropped when it comes, since behind a steady stream of others they might
+//! never have their turn. One that is late itself may still be lost, as the first to be dropped in a full queue: they wait for their turn then.
+//!
 //! Late frames leave behind all that is in time in their class and in better ones, and delay it by the one datagram that is leaving.
 //!
-//! Cost: O(log n) for a part, and O(1) for each later frame that is known when a frame is found late at its turn, which happens once.
+//! Cost: O(log n) for a part, and O(1) for each later frame that is known when a frame is found late at its turn, which happens once,
+//! or is dropped; for a keyframe, O(1) for each frame since the latest one before it in its class that was in time.
 
-use super::{Datagram, Instant, Key, Policy, RateController, Sender, Slot, WHOLE};
+use super::{
+    Datagram, FrameId, Instant, Key, Outcome, Policy, RateController, Sender, Slot, WHOLE, WhenLate,
+};
 
 /// The end of twice the time that a frame that came at `came` had.
 fn twice(deadline: Instant, came: Instant) -> Instant {
@@ -35,6 +41,25 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
         let Datagram { deadline, .. } = waiting.datagram;
         self.ends_by(slot, arrives, twice(deadline, waiting.since))
             && self.dependencies.part_may_be_late(waiting.id)
+    }
+
+    /// The latest frame was admitted: if it is a keyframe in time, the late frames that wait of the keyframes before it are of no use any more.
+    #[cold]
+    pub(super) fn note_admitted(&mut self, now: Instant, is_late: bool) {
+        let from = self.dependencies.note_admitted(is_late);
+        let (Some(mut from), WhenLate::Discard | WhenLate::DiscardUnlessAlone) =
+            (from, self.policy.when_late())
+        else {
+            return;
+        };
+        let arrives = now + self.one_way();
+        while let Some((frame, last)) = self.dependencies.older_from(from) {
+            let first = self.queue.sibling(last);
+            if !self.is_in_time(first, arrives) {
+                self.give_up(first, Outcome::Expired);
+            }
+            from = FrameId(frame.0 + 1);
+        }
     }
 
     /// Lets the frame of a late part leave last in its class, and those that depend on it behind it. Whether it had another place.

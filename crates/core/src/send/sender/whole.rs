@@ -112,7 +112,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
             .push(first, (waiting, latest), all.key, links, lost);
         match lost {
             Some(outcome) => self.tell(Event::Frame(id, outcome)),
-            None if self.config.late_keyframes => self.dependencies.note_admitted(all.is_late),
+            None if self.config.late_keyframes => self.note_admitted(now, all.is_late),
             None => {}
         }
         self.watch_level();
