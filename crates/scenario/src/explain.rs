@@ -12,7 +12,7 @@ use crate::model::{
     Wlan,
 };
 use crate::trace::mean_bps;
-use crate::warnings::warnings;
+use crate::warnings::{no_late_keyframes, warnings};
 
 /// Description of the run, line by line.
 pub fn explain(s: &Scenario) -> String {
@@ -330,7 +330,7 @@ fn media_words(m: &Media) -> String {
         Ecn::Scalable => ", packets with ECT(1)",
         Ecn::NotCapable | Ecn::Marked => "",
     };
-    let late = match m.queue.late_keyframes {
+    let late = match m.queue.late_keyframes && no_late_keyframes(m).is_none() {
         true => ", late keyframes leave",
         false => "",
     };

@@ -2,12 +2,60 @@
 //! Warnings: doubtful figures of a valid scenario.
 
 use makeway_core::rate::{Config, abrc};
+use makeway_core::send::{Policy as _, WhenLate};
 
-use crate::model::{Flow, Scenario, Source};
+use crate::model::{Flow, Media, Scenario, Source, Traffic};
 use crate::routes::Graph;
 
-/// A sentence for each queue at which ABRC streams that run at the same time are not stable together ([`abrc::stable`]).
+/// Sentences, each on one place of the scenario.
 pub fn warnings(s: &Scenario) -> Vec<String> {
+    let mut all = unstable(s);
+    all.extend(without_effect(s));
+    all
+}
+
+/// A sentence for each group of flows whose `late_keyframes` changes nothing.
+fn without_effect(s: &Scenario) -> Vec<String> {
+    let of_flow = |flow: &Flow| match &flow.source {
+        Source::Media(media) if media.queue.late_keyframes => {
+            let (group, reason) = (&flow.group, no_late_keyframes(media)?);
+            Some(format!(
+                "flow `{group}`: `late_keyframes` has no effect, since {reason}"
+            ))
+        }
+        _ => None,
+    };
+    let mut all: Vec<String> = s.flows.iter().filter_map(of_flow).collect();
+    all.dedup();
+    all
+}
+
+/// The reason why no late keyframe of this sender can leave by `late_keyframes`, if there is one.
+pub(crate) fn no_late_keyframes(media: &Media) -> Option<String> {
+    let drops_late = matches!(
+        media.policy.when_late(),
+        WhenLate::Discard | WhenLate::DiscardUnlessAlone
+    );
+    let is_coded = |traffic: &Traffic| matches!(traffic, Traffic::Coded { .. });
+    if !drops_late {
+        return Some(format!(
+            "the policy `{}` sends late datagrams: choose sbpn1, sbpn2 or weighted",
+            media.policy
+        ));
+    }
+    if !media.whole_frames {
+        return Some("`whole_frames` is false: leave it out".into());
+    }
+    if !media.classes.iter().any(|class| is_coded(&class.traffic)) {
+        return Some(
+            "no class has keyframes: write `trace = \"gop.csv\"` instead of `scenes`".into(),
+        );
+    }
+    None
+}
+
+/// A sentence for each queue at which ABRC streams that run at the same time are not stable together ([`abrc::stable`]).
+fn unstable(s: &Scenario) -> Vec<String> {
     let graph = Graph::new(s);
     let mut streams: Vec<Vec<(&Flow, u32)>> = vec![Vec::new(); s.ports()];
     for (flow, share) in s.flows.iter().filter_map(|flow| Some((flow, share(flow)?))) {

@@ -9,8 +9,8 @@ use makeway_core::rate::ccid2::Ccid2Params;
 use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
 use makeway_core::send::AnyPolicy;
 use makeway_core::units::{Bytes, Duration, Rate};
-use makeway_scenario::model::{Keyframes, Media, Source, Traffic};
-use makeway_scenario::{explain, parse};
+use makeway_scenario::model::{Keyframes, Media, Scenario, Source, Traffic};
+use makeway_scenario::{explain, parse, warnings};
 
 const CALL: &str = r#"duration = "20s"
 [node.phone]
@@ -26,6 +26,8 @@ rate = "300kbit"
 audio = { payload = "160B", period = "20ms" }
 video = { period = "40ms", scenes = [{ mean = "2kB", for = "10s" }] }
 "#;
+
+const SCENES: &str = "scenes = [{ mean = \"2kB\", for = \"10s\" }]";
 
 fn read(from: &str, to: &str) -> Result<Media, String> {
     assert!(CALL.contains(from), "{from}");
@@ -68,16 +70,59 @@ fn every_key_reaches_the_sender() {
     );
 }
 
+/// The call with a trace of this name, or with its scenes.
+fn with_trace(trace: Option<&str>, set: &[&str]) -> Scenario {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let frames = "time_ms,kind,bytes\n0,I,5000\n40,P,1000\n";
+    let text = match trace {
+        Some(name) => {
+            std::fs::write(folder.join(name), frames).unwrap();
+            CALL.replacen(SCENES, &format!("trace = \"{name}\""), 1)
+        }
+        None => CALL.to_owned(),
+    };
+    let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
+    parse(&text, "call.toml", folder, &set).unwrap()
+}
+
 #[test]
 fn late_keyframes_are_a_part_of_the_description() {
-    let words = |set: &[String]| {
-        let scenario = parse(CALL, "call.toml", Path::new("."), set).unwrap();
-        explain(&scenario)
-    };
-    let late = words(&["flow.call.late_keyframes=true".into()]);
+    let trace = Some("late.csv");
+    let late = with_trace(trace, &["flow.call.late_keyframes=true"]);
+    assert_eq!(warnings(&late), [""; 0]);
+    let late = explain(&late);
     let expected = "sender weighted of 32 packets, late keyframes leave, rate 300";
     assert!(late.contains(expected), "{late}");
-    assert!(!words(&[]).contains("keyframes"));
+    assert!(!explain(&with_trace(trace, &[])).contains("keyframes"));
+}
+
+#[test]
+fn late_keyframes_without_an_effect_are_a_warning_and_no_part_of_the_description() {
+    let trace = Some("no-effect.csv");
+    for (trace, set, reason) in [
+        (
+            trace,
+            "flow.call.policy=late-last",
+            "the policy `late-last` sends",
+        ),
+        (
+            trace,
+            "flow.call.whole_frames=false",
+            "`whole_frames` is false",
+        ),
+        (None, "flow.call.policy=sbpn2", "no class has keyframes"),
+    ] {
+        let scenario = with_trace(trace, &[set, "flow.call.late_keyframes=true"]);
+        let found = warnings(&scenario);
+        let [warning] = &found[..] else {
+            panic!("{set}: {found:?}");
+        };
+        let expected = format!("flow `call`: `late_keyframes` has no effect, since {reason}");
+        assert!(warning.starts_with(&expected), "{warning}");
+        let words = explain(&scenario);
+        assert!(!words.contains("late keyframes leave"), "{words}");
+        assert_eq!(warnings(&with_trace(trace, &[set])), [""; 0]);
+    }
 }
 
 #[test]
@@ -227,11 +272,10 @@ fn errors_say_where_what_and_what_would_be_right() {
 #[test]
 fn a_trace_has_to_be_of_video_from_a_keyframe_on() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let scenes = "scenes = [{ mean = \"2kB\", for = \"10s\" }]";
     let video = |frames: &str, keys: &str| {
         let head = "time_ms,kind,bytes\n";
         std::fs::write(folder.join("gop.csv"), format!("{head}{frames}")).unwrap();
-        let text = CALL.replacen(scenes, keys, 1);
+        let text = CALL.replacen(SCENES, keys, 1);
         let scenario = parse(&text, "call.toml", folder, &[]);
         scenario.map(|scenario| match &scenario.flows[0].source {
             Source::Media(media) => (media.classes[1].traffic.clone(), explain(&scenario)),
@@ -267,9 +311,9 @@ fn a_trace_has_to_be_of_video_from_a_keyframe_on() {
         words.contains("from a trace of 2 frames and a keyframe when one is dropped"),
         "{words}"
     );
-    let none = on_refusal(scenes);
+    let none = on_refusal(SCENES);
     let other = format!("{TRACE}, keyframes = \"on-loss\"");
-    let both = format!("{TRACE}, {scenes}");
+    let both = format!("{TRACE}, {SCENES}");
     for (frames, keys, expected) in [
         (
             "0,A,100\n40,A,100\n",
