@@ -85,18 +85,27 @@ impl<'a> Found<'a> {
                     .collect::<Vec<u32>>()
             };
             let (ofs, names) = (number(of), number(figure));
+            // A run that the part has twice has the same figures twice: by key the first of them, and whether it came again.
+            let mut begun: Vec<(Option<Name>, bool)> = vec![(None, false); runs_of.len()];
             let nameless = |row| StoreError::Table(format!("row {row} of figures has no name"));
             for (row, value) in values.iter().enumerate() {
                 let place = |ids: &[u32]| ids.get(row).map(|id| *id as usize);
-                let (runs_of, of, figure) = (|| {
-                    let runs_of = runs_of.get(place(key.ids())?)?;
+                let (runs_of, at, name) = (|| {
+                    let at = place(key.ids())?;
                     let (of, figure) = (place(of.ids())?, place(figure.ids())?);
-                    Some((*runs_of, *ofs.get(of)?, *names.get(figure)?))
+                    let name: Name = (*ofs.get(of)?, *names.get(figure)?);
+                    Some((*runs_of.get(at)?, at, name))
                 })()
                 .ok_or_else(|| nameless(row))?;
+                let (first, again) = &mut begun[at];
+                *again |= *first == Some(name);
+                if *again {
+                    continue;
+                }
+                first.get_or_insert(name);
                 // None of this sweep, if it is of another.
                 for run in runs_of {
-                    runs[*run].figures.push(((of, figure), *value));
+                    runs[*run].figures.push((name, *value));
                 }
             }
         }

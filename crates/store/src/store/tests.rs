@@ -345,6 +345,13 @@ fn a_run_that_a_part_has_twice_is_read_with_the_most_that_is_kept_of_it() {
         [report.clone(), series.clone()],
         [series.clone(), report.clone()],
     ];
+    let figures = |store: &Store| Found::new(store, &plan).unwrap().figures();
+    let alone = tempfile::tempdir().unwrap();
+    let mut once = Store::open(alone.path()).unwrap();
+    let part = Part::new(std::slice::from_ref(&series), CODE).unwrap();
+    once.commit(&part).unwrap();
+    let once = figures(&once);
+    assert!(!once.is_empty());
     // With nothing before it, and behind a part that has less.
     for (twice, less) in orders
         .iter()
@@ -361,6 +368,7 @@ fn a_run_that_a_part_has_twice_is_read_with_the_most_that_is_kept_of_it() {
             let found = store.reports(&keys, Detail::Series).unwrap();
             let text = series.report.as_ref().unwrap().1.as_str();
             assert_eq!(found.get(&keys[0]).map(String::as_str), Some(text));
+            assert_eq!(figures(&store), once);
         }
     }
 }
