@@ -55,13 +55,13 @@ pub struct Calls {
     #[arg(long, value_delimiter = ',', default_value = "200,250,300,350")]
     pub rates: Vec<u64>,
     /// Runs of each, with another call.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=MOST_RUNS))]
     pub runs: u64,
     /// Number of the first run.
-    #[arg(long, default_value_t = 0, hide = true)]
+    #[arg(long, default_value_t = 0, hide = true, value_parser = clap::value_parser!(u64).range(..END))]
     pub first: u64,
     /// Seconds of each run.
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..))]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=86_400))]
     pub seconds: u64,
     /// Downloads of the kernel's Reno beside each call; the link has room for 20 packets with them, for 10 without.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -131,10 +131,16 @@ pub fn kernel() -> Result<Kernel, VmError> {
 /// Guests at a time, of a core and 1 GiB each.
 const MOST_GUESTS: u64 = 4;
 
-/// Boots a guest for each core, each with a share of the runs, and measures there.
+/// Runs of each policy at each rate.
+const MOST_RUNS: u64 = 1 << 20;
+
+/// Numbers of runs are below it.
+const END: u64 = 1 << 32;
+
+/// Boots a guest for each core, 4 at most, each with a share of the runs, and measures there.
 ///
 /// # Errors
-/// Without QEMU, or where apt has no kernel with DCCP.
+/// Without QEMU, or where apt has no kernel with DCCP; the last run has a number of 2^32 or more.
 pub fn measure(calls: &Calls) -> anyhow::Result<Vec<Row>> {
     for policy in &calls.policies {
         scenario(policy, 0, &calls.set)?;
@@ -142,6 +148,13 @@ pub fn measure(calls: &Calls) -> anyhow::Result<Vec<Row>> {
     ensure!(
         !calls.rates.contains(&0),
         "--rates must exceed 0 kbit/s: write 250,300"
+    );
+    ensure!(
+        calls.first.saturating_add(calls.runs) <= END,
+        "--first {} and --runs {} have numbers of runs beyond {}: write --first 0",
+        calls.first,
+        calls.runs,
+        END - 1
     );
     let kernel = kernel()?;
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -371,6 +384,35 @@ mod tests {
         assert_eq!(shares(2, 4), [(0, 1), (1, 1)]);
         assert_eq!(shares(5, 1), [(0, 5)]);
         assert_eq!(shares(0, 2), []);
+    }
+
+    #[test]
+    fn a_call_without_runs_or_with_more_than_can_be_numbered_is_refused() {
+        let is_read = |more: &str| {
+            let words = format!("makeway dccp {more}");
+            Program::try_parse_from(words.split(' ')).is_ok()
+        };
+        for more in [
+            "--runs 1 --first 4294967295",
+            "--runs 1048576",
+            "--seconds 86400",
+        ] {
+            assert!(is_read(more), "{more}");
+        }
+        for more in [
+            "--runs 0",
+            "--runs 1048577",
+            "--first 4294967296",
+            "--seconds 86401",
+        ] {
+            assert!(!is_read(more), "{more}");
+        }
+        let Which::Dccp(read) =
+            Program::try_parse_from(["makeway", "dccp", "--first", "4294967295"])
+                .unwrap()
+                .command;
+        let error = measure(&read.calls).unwrap_err().to_string();
+        assert!(error.contains("beyond 4294967295"), "{error}");
     }
 
     #[test]
