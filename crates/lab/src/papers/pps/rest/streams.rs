@@ -52,25 +52,30 @@ pub const AS_PRINTED: &[&str] = &[
     "link.last.queue.tred.window=60s",
 ];
 
-/// Streams behind a second link as printed, with one thing changed: its name, what the settings contain that are left out, and those that are added.
-pub const CHANGED: [(&str, &str, &str, &[&str]); 4] = [
+/// Streams behind a second link as printed, with one thing changed: its name, a part of the settings that are left out, and those that are added.
+pub const CHANGED: [(&str, &str, Option<&str>, &[&str]); 4] = [
     (
         "16-bits",
         "as printed, tags of 16 bits",
-        "tags.bits",
+        None,
         &["tags.bits=16"],
     ),
     (
         "logarithmic",
         "as printed, logarithmic codes",
-        "tags.scale",
+        Some("tags.scale"),
         &[],
     ),
-    ("unpoliced", "as printed, no policing", "tags.policing", &[]),
+    (
+        "unpoliced",
+        "as printed, no policing",
+        Some("tags.policing"),
+        &[],
+    ),
     (
         "window-1s",
         "as printed, the links' window of 1 s",
-        "tred.window",
+        Some("tred.window"),
         &[],
     ),
 ];
@@ -105,7 +110,7 @@ pub fn cells() -> impl Iterator<Item = Cell> {
         let mut set = with(again.set);
         set.extend(PAPERS.settings(again.queues));
         set.extend(with(AS_PRINTED));
-        set.retain(|set| !set.contains(without));
+        set.retain(|set| without.is_none_or(|without| !set.contains(without)));
         set.extend(with(instead));
         cell(changed(name), DATAGRAMS, set)
     });
