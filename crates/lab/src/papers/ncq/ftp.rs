@@ -258,7 +258,7 @@ fn of_push_out(with: f64, without: f64) -> String {
     let part = (with - without) / (with - 1.0);
     let said = match with > 1.0 {
         _ if part.is_nan() => NOT_MEASURED.into(),
-        true => format!("carries {} of it", percent(part)),
+        true => format!("carries {}", percent(part)),
         false => "has none to carry".into(),
     };
     format!(
@@ -292,7 +292,7 @@ fn fig8(r: &Results) -> Claim {
         ),
         ideal: "non-congestive tasks as fast as on an idle link, the others as before".into(),
         why: format!(
-            "The paper shows single runs. A task's goodput is its data divided by its time. With 80 flows and 5 % the second table makes other choices, one at a time. Of the gain of the non-congestive {}; {dearest}.",
+            "The paper shows single runs. A task's goodput is its data divided by its time. With 80 flows and 5 % the second table makes other choices, one at a time. Of the gain of the non-congestive, {}; {dearest}.",
             of_push_out(with.mean, without)
         ),
         setup: SETUP,
@@ -516,9 +516,9 @@ mod tests {
     #[test]
     fn the_part_of_push_out_follows_the_runs() {
         for (with, without, said) in [
-            (11.0, 1.0, "carries 100 % of it: 11.00 times"),
-            (11.0, 6.0, "carries 50 % of it"),
-            (11.0, 11.0, "carries 0 % of it"),
+            (11.0, 1.0, "carries 100 %: 11.00 times"),
+            (11.0, 6.0, "carries 50 %:"),
+            (11.0, 11.0, "carries 0 %:"),
             (0.9, 1.0, "has none to carry"),
             (f64::NAN, 1.0, "not measured: "),
             (11.0, f64::NAN, "not measured: 11.00 times"),
