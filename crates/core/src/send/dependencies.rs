@@ -50,7 +50,7 @@ struct Known {
     late: bool,
     /// A keyframe that leaves though it is late.
     mends: bool,
-    /// Of a keyframe: how many frames later the next one of its class was admitted; 0: none.
+    /// Distance in frames from a keyframe to the next one that was admitted in its class; 0: none.
     newer: u16,
     /// Fate of the frame, or of one that it depends on.
     lost: Option<Outcome>,
