@@ -71,29 +71,29 @@ fn every_key_reaches_the_sender() {
 }
 
 /// The call with a trace of this name, or with its scenes.
-fn with_trace(trace: Option<&str>, set: &[&str]) -> Scenario {
+fn with_trace(trace: Option<&str>, set: &[&str]) -> Result<Scenario, Box<dyn std::error::Error>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let frames = "time_ms,kind,bytes\n0,I,5000\n40,P,1000\n";
     let text = match trace {
         Some(name) => {
-            std::fs::write(folder.join(name), frames).unwrap();
+            std::fs::write(folder.join(name), frames)?;
             CALL.replacen(SCENES, &format!("trace = \"{name}\""), 1)
         }
         None => CALL.to_owned(),
     };
     let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
-    parse(&text, "call.toml", folder, &set).unwrap()
+    Ok(parse(&text, "call.toml", folder, &set)?)
 }
 
 #[test]
 fn late_keyframes_are_a_part_of_the_description() {
     let trace = Some("late.csv");
-    let late = with_trace(trace, &["flow.call.late_keyframes=true"]);
+    let late = with_trace(trace, &["flow.call.late_keyframes=true"]).unwrap();
     assert_eq!(warnings(&late), [""; 0]);
     let late = explain(&late);
     let expected = "sender weighted of 32 packets, late keyframes leave, rate 300";
     assert!(late.contains(expected), "{late}");
-    assert!(!explain(&with_trace(trace, &[])).contains("keyframes"));
+    assert!(!explain(&with_trace(trace, &[]).unwrap()).contains("keyframes"));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn late_keyframes_without_an_effect_are_a_warning_and_no_part_of_the_description
         ),
         (None, "flow.call.policy=sbpn2", "no class has keyframes"),
     ] {
-        let scenario = with_trace(trace, &[set, "flow.call.late_keyframes=true"]);
+        let scenario = with_trace(trace, &[set, "flow.call.late_keyframes=true"]).unwrap();
         let found = warnings(&scenario);
         let [warning] = &found[..] else {
             panic!("{set}: {found:?}");
@@ -121,7 +121,7 @@ fn late_keyframes_without_an_effect_are_a_warning_and_no_part_of_the_description
         assert!(warning.starts_with(&expected), "{warning}");
         let words = explain(&scenario);
         assert!(!words.contains("late keyframes leave"), "{words}");
-        assert_eq!(warnings(&with_trace(trace, &[set])), [""; 0]);
+        assert_eq!(warnings(&with_trace(trace, &[set]).unwrap()), [""; 0]);
     }
 }
 
