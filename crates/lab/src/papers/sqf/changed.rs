@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The testbed under FIFO and FQ with one thing changed: the downloads' TCP, the video's pace, jitter, distance, the packet that FQ drops. In
-//! the world sim; for the printed figures that differ.
+//! The testbed under FIFO and FQ with one thing changed: the downloads' TCP, the video's pace, jitter, packets, rate and distance, segments of the
+//! downloads, the buffer, FQ's quantum and the packet that it drops. In the world sim; for the printed figures that differ.
 
 use makeway_report::model::{Quantiles, Report};
 use makeway_report::summary::group;
@@ -10,7 +10,7 @@ use super::runs::TABLE;
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::Table;
 use crate::papers::figures::{
-    Figures, largest, least_step, mean, ms, only, plain, share, smallest,
+    Figures, NOT_MEASURED, largest, least_step, mean, ms, only, plain, share, smallest,
 };
 
 const FILE: &str = "papers/sqf/testbed.toml";
@@ -26,6 +26,8 @@ struct Change {
     set: &'static str,
     /// Whether it matters under FIFO.
     fifo: bool,
+    /// Numbers of downloads that it is run with under FQ.
+    fq: &'static [u32],
 }
 
 const fn change(name: &'static str, says: &'static str, set: &'static str) -> Change {
@@ -34,10 +36,28 @@ const fn change(name: &'static str, says: &'static str, set: &'static str) -> Ch
         says,
         set,
         fifo: true,
+        fq: &TABLE,
     }
 }
 
-const CHANGES: [Change; 8] = [
+/// Under FQ with one download, for Table I.
+const fn one(name: &'static str, says: &'static str, set: &'static str) -> Change {
+    Change {
+        fifo: false,
+        fq: &[1],
+        ..change(name, says, set)
+    }
+}
+
+/// Under FIFO, for Fig. 6.
+const fn under_fifo(name: &'static str, says: &'static str, set: &'static str) -> Change {
+    Change {
+        fq: &[],
+        ..change(name, says, set)
+    }
+}
+
+const CHANGES: [Change; 23] = [
     change(
         "reno",
         "downloads by Reno, instead of CUBIC",
@@ -77,6 +97,73 @@ const CHANGES: [Change; 8] = [
             "link.line.queue.drop_from=tail",
         )
     },
+    change(
+        "pace-frame",
+        "each frame of the video paced until the next, 40 ms",
+        "flow.video.pace=frame",
+    ),
+    change(
+        "pace-20",
+        "each frame of the video paced over 20 ms",
+        "flow.video.pace=20ms",
+    ),
+    change(
+        "pace-10",
+        "each frame of the video paced over 10 ms",
+        "flow.video.pace=10ms",
+    ),
+    change(
+        "pace-5",
+        "each frame of the video paced over 5 ms",
+        "flow.video.pace=5ms",
+    ),
+    under_fifo(
+        "audio-jitter",
+        "the audio delayed at its source by a Gaussian time, deviation 1 ms",
+        "flow.audio.jitter=1ms",
+    ),
+    under_fifo(
+        "bytes",
+        "a buffer of 75 kB, not of 50 packets",
+        "link.line.queue.limit=75kB",
+    ),
+    one("video-4m", "a video of 4 Mbit/s", "flow.video.rate=4mbit"),
+    one("video-6m", "a video of 6 Mbit/s", "flow.video.rate=6mbit"),
+    one(
+        "video-1316",
+        "packets of the video with 1316 B, seven of an MPEG transport stream",
+        "flow.video.payload=1316B",
+    ),
+    one(
+        "video-500",
+        "packets of the video with 500 B",
+        "flow.video.payload=500B",
+    ),
+    one(
+        "mss-1000",
+        "segments of the download with 1000 B, not 1448",
+        "flow.download.tcp.mss=1000B",
+    ),
+    one(
+        "mss-536",
+        "segments of the download with 536 B",
+        "flow.download.tcp.mss=536B",
+    ),
+    one(
+        "quantum-300",
+        "a quantum of 300 B, not 1538",
+        "link.line.queue.quantum=300B",
+    ),
+    one(
+        "quantum-15380",
+        "a quantum of ten packets",
+        "link.line.queue.quantum=15380B",
+    ),
+    one(
+        "far-100",
+        "the download from 100 ms away",
+        "link.web.delay=100ms",
+    ),
 ];
 
 impl Change {
@@ -87,7 +174,7 @@ impl Change {
     fn cells(&self, seconds: u64) -> impl Iterator<Item = Cell> {
         let ends = ENDS.map(|n| ("fifo", n));
         let ends = ends.into_iter().filter(move |_| self.fifo);
-        let all = ends.chain(TABLE.map(|n| ("fq", n)));
+        let all = ends.chain(self.fq.iter().map(|n| ("fq", *n)));
         all.map(move |(discipline, n)| Cell {
             set: vec![
                 format!("link.line.queue.discipline={discipline}"),
@@ -165,22 +252,36 @@ const STATISTICS: [(&str, Statistic); 4] = [
     ("the largest instead of the mean", |x| x.max),
 ];
 
-fn jitter(report: &Report, statistic: Statistic) -> f64 {
-    let video = group(report, "video").datagrams;
-    video.map_or(f64::NAN, |video| statistic(&video.ipdv_ms))
+fn jitter(report: &Report, stream: &str, statistic: Statistic) -> f64 {
+    let datagrams = group(report, stream).datagrams;
+    datagrams.map_or(f64::NAN, |stream| statistic(&stream.ipdv_ms))
 }
 
-/// Fig. 7: the video under FQ by the number of downloads.
+/// Least factor from a figure to the next, with three decimals: audio's is close to 1.
+fn step(figures: &Figures) -> String {
+    let step = least_step(figures);
+    match step.is_nan() {
+        true => NOT_MEASURED.into(),
+        false => format!("{step:.3}"),
+    }
+}
+
+/// Fig. 7: the video, then the audio, under FQ by the number of downloads.
 pub fn jitters(r: &Results) -> Vec<Table> {
+    let video = jitters_of(r, "video", "Fig. 7 with one thing changed");
+    let audio = jitters_of(r, "audio", "Fig. 7, audio, with one thing changed");
+    [video, audio].concat()
+}
+
+fn jitters_of(r: &Results, stream: &str, title: &str) -> Vec<Table> {
     let row = |says: &str, fq: &Figures, sqf: String| {
         let each = fq.iter().map(|(_, x)| ms(x));
-        let step = plain(&only(least_step(fq)));
         let each = [says.to_owned()].into_iter().chain(each);
-        each.chain([step, sqf]).collect::<Vec<_>>()
+        each.chain([step(fq), sqf]).collect::<Vec<_>>()
     };
     let first = STATISTICS.iter().map(|(says, statistic)| {
         let of = |discipline: &str| {
-            TABLE.map(|n| mean(at(r, discipline, n), |x| jitter(x, *statistic)).mean)
+            TABLE.map(|n| mean(at(r, discipline, n), |x| jitter(x, stream, *statistic)).mean)
         };
         let [fifo, fq, sqf] = ["fifo", "fq", "sqf"].map(of);
         let above = (0..TABLE.len()).map(|n| sqf[n] / smallest([fifo[n], fq[n]]));
@@ -190,24 +291,19 @@ pub fn jitters(r: &Results) -> Vec<Table> {
     let changed = CHANGES.iter().filter_map(|change| {
         let figures = TABLE.map(|n| {
             let runs = r.get(&change.key("fq", n))?;
-            Some((n, mean(runs, |x| jitter(x, MEAN))))
+            Some((n, mean(runs, |x| jitter(x, stream, MEAN))))
         });
         let figures: Option<Figures> = figures.into_iter().collect();
         Some(row(change.says, &figures?, String::new()))
     });
-    let each = TABLE.map(|n| format!("video's jitter, n = {n}"));
+    let each = TABLE.map(|n| format!("{stream}'s jitter, n = {n}"));
     let head = of(&["under FQ, with"]).into_iter().chain(each);
     let ends = [
         "least step, factor",
         "SQF by the lesser of FIFO and FQ, worst n",
     ];
     let head = head.chain(of(&ends)).collect();
-    table(
-        "Fig. 7 with one thing changed",
-        head,
-        first.collect(),
-        changed.collect(),
-    )
+    table(title, head, first.collect(), changed.collect())
 }
 
 /// Table I: one download under FQ.

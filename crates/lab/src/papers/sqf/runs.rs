@@ -20,9 +20,9 @@ pub fn seeds(mbit: u32, n: u32) -> std::ops::RangeInclusive<u32> {
 }
 
 /// Fig. 8 with one thing changed: as cells are named, for the report, the setting, and the line rates in Mbit/s. Packets wait and leave
-/// as a bunch, or the times between them are Gaussian; more buffer; downloads whose round trip is not nothing; the discipline that
-/// `makeway up` has by default.
-pub const KINDS: [(&str, &str, &str, &[u32]); 5] = [
+/// as a bunch, or the times between them are Gaussian; more buffer, at 100 Mbit/s as many ms of it as at 10, too; a video with the same part
+/// of the rate; downloads whose round trip is not nothing; the discipline that `makeway up` has by default.
+pub const KINDS: [(&str, &str, &str, &[u32]); 8] = [
     (
         "ordered-delay",
         "order is kept",
@@ -40,6 +40,24 @@ pub const KINDS: [(&str, &str, &str, &[u32]); 5] = [
         "packets overtake, a buffer of 200 packets",
         "link.line.queue.limit=200 packets",
         &[10, 100],
+    ),
+    (
+        "buffer-500",
+        "packets overtake, a buffer of 500 packets",
+        "link.line.queue.limit=500 packets",
+        &[100],
+    ),
+    (
+        "buffer-1000",
+        "packets overtake, a buffer of 1000 packets",
+        "link.line.queue.limit=1000 packets",
+        &[100],
+    ),
+    (
+        "video-50",
+        "packets overtake, a video of 50 Mbit/s",
+        "flow.video.rate=50mbit",
+        &[100],
     ),
     (
         "far",

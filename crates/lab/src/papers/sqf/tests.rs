@@ -232,7 +232,7 @@ fn tables_of_one_thing_changed_are_of_simulated_time_alone() {
         let changed = tables.filter(|table| table.title.ends_with("with one thing changed"));
         changed.map(|table| table.rows.len()).collect::<Vec<_>>()
     };
-    assert_eq!(tables(World::Sim), [8, 12, 9]);
+    assert_eq!(tables(World::Sim), [14, 16, 16, 22]);
     assert!(tables(World::Netns).is_empty());
 }
 
