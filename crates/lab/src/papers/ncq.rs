@@ -4,7 +4,7 @@
 //!
 //! - [`theory`], [`strategies`]: section 4, closed forms, beside the simulator where they are of queues;
 //! - [`corrections`]: the same with one equation corrected at a time;
-//! - [`causes`]: Fig. 8, 11 and 12 with one thing changed;
+//! - [`causes`]: Fig. 8, 9, 11 and 12 with one thing changed;
 //! - [`ftp`], [`sensors`], [`voip`], [`incremental`]: scenarios 1 to 4 of section 5;
 //! - [`index`]: the satisfaction index by other readings of its formula;
 //! - [`search`]: which of the choices that the paper leaves open give its figures;

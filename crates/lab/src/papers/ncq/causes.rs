@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fig. 8, 11 and 12 with one thing changed: choices that the paper leaves open, more replications, other rates of the link, no threshold.
+//! Fig. 8, 9, 11 and 12 with one thing changed: choices that the paper leaves open, more replications, other rates of the link, no threshold.
 
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
-use super::ftp::{COUNTED, FIG8, FIG12, FLOWS, done_by, goodput, part};
+use super::ftp::{
+    COUNTED, FIG8, FIG12, FLOWS, beyond, done_by, goodput, part, sooner, worst_time,
+};
 use super::{PLAIN, PUSHING};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::Table;
-use crate::papers::figures::{mean, paired, plain};
+use crate::papers::figures::{
+    Pairs, by_chance, in_pairs, largest, mean, paired, plain, together,
+};
 
 /// Replications of figures whose interval over ten reaches beyond the bar.
 const MORE: usize = 40;
-/// Queues and flows of them.
-const REPEATED: [(&str, u32); 5] = [
-    ("fifo", 10),
-    (PUSHING[0], 10),
-    ("fifo", 50),
-    (PLAIN[0], 50),
-    (PUSHING[0], 50),
-];
+/// Queues and flows of them, beside all numbers of flows as printed.
+const REPEATED: [(&str, u32); 2] = [(PUSHING[0], 10), (PUSHING[0], 50)];
 /// Rates of the link for Fig. 11, in Mbit/s; the set-up has 10.
 const RATES: [u32; 2] = [8, 9];
 /// No threshold: as printed, and where favoured packets push others out.
@@ -68,12 +66,14 @@ fn at_rate(mbit: u32, queue: &str) -> Key {
 }
 
 pub fn cells() -> Vec<Cell> {
-    let repeated = REPEATED.map(|(queue, flows)| Cell {
+    let printed = ["fifo"].into_iter().chain(PLAIN);
+    let printed = printed.flat_map(|queue| FLOWS.map(|flows| (queue, flows)));
+    let repeated = printed.chain(REPEATED).map(|(queue, flows)| Cell {
         key: more(queue, flows),
         runs: Some(MORE),
         ..FIG8.cell(queue, flows)
     });
-    let mut cells = Vec::from(repeated);
+    let mut cells: Vec<Cell> = repeated.collect();
     for mbit in RATES {
         cells.extend(["fifo", PLAIN[0], PUSHING[0]].map(|queue| {
             let mut cell = FIG8.cell(queue, 50);
@@ -208,6 +208,69 @@ pub fn repeated(r: &Results) -> Table {
         "Figures with more replications of the same",
         &["figure", "mean of runs", "mean of more runs"],
         rows.into(),
+    )
+}
+
+/// Runs of Fig. 8, as many as for its verdict, or more.
+fn repetitions<'a>(r: &'a Results, many: bool, queue: &str, flows: u32) -> &'a [Report] {
+    match many {
+        true => &r[more(queue, flows)],
+        false => FIG8.runs(r, queue, flows),
+    }
+}
+
+/// The best single run of all thresholds and numbers of flows as printed, replication by replication; then that of chance.
+fn best(r: &Results, many: bool, figure: Of, of: Against) -> [Vec<f64>; 2] {
+    let all = PLAIN.iter().flat_map(|queue| {
+        FLOWS.map(|n| {
+            let fifo = repetitions(r, many, "fifo", n);
+            in_pairs(repetitions(r, many, queue, n), fifo)
+        })
+    });
+    let steps = (1..=PLAIN.len()).flat_map(|step| FLOWS.map(|n| (step, n)));
+    let chance = steps.map(|(step, n)| by_chance(repetitions(r, many, "fifo", n), step));
+    let setups: [Vec<Pairs<'_>>; 2] = [all.collect(), chance.collect()];
+    setups.map(|setups| together(&setups, figure, of, largest))
+}
+
+/// Best runs of Fig. 8 and 9 over ten replications, and over more of the same set-ups.
+pub fn best_runs(r: &Results) -> Table {
+    let figures: [([&str; 2], Of, Against, Against); 2] = [
+        (
+            [
+                "Fig. 8: goodput of the short by DropTail's, best run",
+                "Fig. 8: that best run by chance's best",
+            ],
+            short,
+            part,
+            part,
+        ),
+        (
+            [
+                "Fig. 9: sooner done with all, best run, s",
+                "Fig. 9: that best run less chance's best, s",
+            ],
+            worst_time,
+            sooner,
+            less,
+        ),
+    ];
+    let rows = figures.into_iter().flat_map(|(says, figure, of, against)| {
+        let [few, many] = [false, true].map(|many| {
+            let most = best(r, many, figure, of);
+            let own = Estimate::of(most[0].iter().copied());
+            let figures = [own, beyond(&most, against)];
+            figures.map(|x| format!("{} of {}", plain(&x), x.runs))
+        });
+        let cells = few.into_iter().zip(many);
+        let rows = says.into_iter().zip(cells);
+        rows.map(|(says, (few, many))| vec![says.to_owned(), few, many])
+            .collect::<Vec<_>>()
+    });
+    table(
+        "Best runs as printed, with more replications of the same",
+        &["figure", "mean of runs", "mean of more runs"],
+        rows.collect(),
     )
 }
 

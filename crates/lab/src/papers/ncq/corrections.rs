@@ -110,23 +110,28 @@ impl Forms {
 
     /// Eq. (20) and (21) for packets of `size` bytes.
     fn cut(self, setting: &Setting, size: f64) -> Cut {
-        let classes = |share: f64, bytes: f64| {
-            let service = |bytes: f64| (bytes + setting.per_packet) / setting.rate;
-            Classes::of_load(setting.load, share, [service(bytes), service(LARGE)])
-        };
-        let more = packets(SMALL) / packets(size);
-        let share = match setting.traffic {
-            Traffic::SameShare => SHARE,
-            Traffic::SameData => SHARE * more / (SHARE * more + 1.0 - SHARE),
-        };
-        let whole = self.fifo(&classes(SHARE, size)).delays[0];
-        let small = classes(share, SMALL);
+        let ([whole, small], more) = classes(setting, size);
+        let whole = self.fifo(&whole).delays[0];
         let both = [small.priority(), self.ncq(&small, THRESHOLD)];
         let parts = both.map(|delays| delays.delays[0] / whole);
         Cut {
             longer: parts.map(|part| (part * more - 1.0) * 100.0),
             less: parts.map(|part| (1.0 - part) * 100.0),
         }
+    }
+
+    /// Load from which on the task of Fig. 6 is done sooner without a threshold; not a number if from none.
+    fn pays_from(self, setting: &Setting) -> f64 {
+        let pays = |load: &f64| {
+            let setting = Setting {
+                load: *load,
+                ..*setting
+            };
+            let ([whole, small], more) = classes(&setting, TASKS[2].0);
+            small.priority().delays[0] * more < self.fifo(&whole).delays[0]
+        };
+        let mut loads = (1..100).map(|n| f64::from(n) / 100.0);
+        loads.find(pays).unwrap_or(f64::NAN)
     }
 
     /// The least and the most that the task of Fig. 6 takes longer with 5 %, over costs of a packet and both kinds of traffic.
@@ -145,6 +150,20 @@ impl Forms {
             [low.min(x), high.max(x)]
         })
     }
+}
+
+/// Traffic where the task has packets of `size` bytes, then where it has packets of 120 B; and the number of these for each of its own.
+fn classes(setting: &Setting, size: f64) -> ([Classes; 2], f64) {
+    let of = |share: f64, bytes: f64| {
+        let service = |bytes: f64| (bytes + setting.per_packet) / setting.rate;
+        Classes::of_load(setting.load, share, [service(bytes), service(LARGE)])
+    };
+    let more = packets(SMALL) / packets(size);
+    let share = match setting.traffic {
+        Traffic::SameShare => SHARE,
+        Traffic::SameData => SHARE * more / (SHARE * more + 1.0 - SHARE),
+    };
+    ([of(SHARE, size), of(share, SMALL)], more)
 }
 
 fn both(values: [f64; 2]) -> String {
@@ -246,6 +265,57 @@ pub fn of_tasks(nearest: &Setting) -> Table {
     }
 }
 
+/// Load from which on the task of Fig. 6 is done sooner without a threshold, by the cost of a packet.
+pub fn loads(nearest: &Setting) -> Table {
+    const PAPER: f64 = 0.48;
+    let kinds = [
+        (PRINTED, Traffic::SameData),
+        (PRINTED, Traffic::SameShare),
+        (EACH[1].1, Traffic::SameData),
+        (EACH[1].1, Traffic::SameShare),
+    ];
+    let from = |cost: u32, (forms, traffic): (Forms, Traffic)| {
+        let setting = Setting {
+            per_packet: f64::from(cost),
+            traffic,
+            ..*nearest
+        };
+        forms.pays_from(&setting)
+    };
+    let shown = |load: f64| match load.is_nan() {
+        false => format!("{load:.2}"),
+        true => "at none".into(),
+    };
+    let row = |cost: u32| {
+        let each = kinds.map(|kind| shown(from(cost, kind)));
+        let says = format!("{cost} B more");
+        [says].into_iter().chain(each).collect::<Vec<String>>()
+    };
+    let met = kinds.map(|kind| {
+        let is_met = |cost: &u32| (from(*cost, kind) / PAPER - 1.0).abs() <= 0.1;
+        let costs: Vec<u32> = (0..=1000).step_by(20).filter(is_met).collect();
+        match (costs.first(), costs.last()) {
+            (Some(first), Some(last)) => format!("{first} to {last} B"),
+            _ => "none".into(),
+        }
+    });
+    let says = String::from("costs that give the paper's 0.48 within 10 %");
+    let met = [says].into_iter().chain(met).collect();
+    let costs = [0, 50, 100, 200, 300, 400, 500, 700, 1000];
+    let head = [
+        "a packet costs as much as",
+        "as printed, packets as the data need",
+        "as printed, the small a tenth of all",
+        "eq. (9) with the mean square, as the data need",
+        "eq. (9) with the mean square, a tenth of all",
+    ];
+    Table {
+        title: "Fig. 6: load from which on the task is done sooner without a threshold".into(),
+        head: head.map(String::from).into(),
+        rows: costs.map(row).into_iter().chain([met]).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use makeway_core::theory::ncq::strategies::{
@@ -275,6 +345,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_load_at_which_it_pays_is_that_of_core() {
+        let nearest = Setting {
+            load: 0.6,
+            rate: 2e5,
+            per_packet: 200.0,
+            traffic: Traffic::SameData,
+            as_printed: true,
+        };
+        let pays = |load: &f64| {
+            let setting = Setting {
+                load: *load,
+                ..nearest
+            };
+            non_congestive_multimedia(&setting).worse()[0] < 0.0
+        };
+        let from = (1..100).map(|n| f64::from(n) / 100.0).find(pays);
+        let table = loads(&nearest);
+        let row = table.rows.iter().find(|row| row[0] == "200 B more");
+        assert_eq!(row.unwrap()[1], format!("{:.2}", from.unwrap()));
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
     }
 
     /// By an independent computation of the equations.

@@ -2,7 +2,7 @@
 //! The Application Satisfaction Index by other readings of its formula, one thing changed at a time: the same runs tell all of them.
 
 use makeway_core::measure::{Service, asi, asi_as_printed};
-use makeway_report::model::{FlowReport, Report};
+use makeway_report::model::{FlowReport, Quantiles, Report};
 use makeway_report::summary;
 
 use crate::papers::figures::largest;
@@ -86,9 +86,29 @@ fn of_downloads(report: &Report) -> f64 {
     summary::asi(&downloads).unwrap_or(f64::NAN)
 }
 
+/// Index of all flows by waits at the one router, from nothing: downloads wait as packets of its queue do on average, any other flow as
+/// long as its delay exceeds `empty` ms.
+pub fn by_waits(report: &Report, empty: f64) -> f64 {
+    let mut queues = report.queues.iter();
+    let queue = queues.find(|queue| queue.name == "left -> right");
+    let waits = |of: fn(Quantiles) -> f64| {
+        let sojourn = queue.and_then(|queue| queue.sojourn_ms);
+        sojourn.map_or(f64::NAN, of)
+    };
+    let service = |(flow, _): (&FlowReport, f64)| Service {
+        delay: match &flow.datagrams {
+            Some(datagrams) => datagrams.delay_ms.mean - empty,
+            None => waits(|x| x.mean),
+        },
+        data: flow.goodput_bps,
+    };
+    let services: Vec<Service> = active(report).map(service).collect();
+    asi(&services, waits(|x| x.max)).unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
-    use makeway_report::model::QueueingReport;
+    use makeway_report::model::{DatagramReport, QueueReport, QueueingReport};
 
     use super::*;
     use crate::papers::tests::made_up;
@@ -131,6 +151,34 @@ mod tests {
         for (found, expected) in found.into_iter().zip(expected) {
             assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         }
+    }
+
+    #[test]
+    fn waits_at_the_router_are_counted_from_nothing() {
+        let mut call = flow("call", 100.0, 1.0, 5.0);
+        call.datagrams = Some(DatagramReport {
+            delay_ms: Quantiles {
+                mean: 40.0,
+                ..Quantiles::default()
+            },
+            ..DatagramReport::default()
+        });
+        let queue = QueueReport {
+            name: "left -> right".into(),
+            sojourn_ms: Some(Quantiles {
+                mean: 20.0,
+                max: 50.0,
+                ..Quantiles::default()
+            }),
+            ..QueueReport::default()
+        };
+        let flows = vec![flow("download", 900.0, 40.0, 100.0), call];
+        let mut report = made_up(60.0, flows, vec![queue]);
+        // Shares of 0.9 and 0.1 of 50 ms, for waits of 20 and 10 ms.
+        let expected = 1.0 - (25.0 + 5.0) / 100.0;
+        assert!((by_waits(&report, 30.0) - expected).abs() < 1e-12);
+        report.queues.clear();
+        assert!(by_waits(&report, 30.0).is_nan());
     }
 
     #[test]

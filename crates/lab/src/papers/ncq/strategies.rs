@@ -298,6 +298,7 @@ fn fig6() -> Claim {
         ),
         setup: STRATEGIES,
         charts: vec![completion("Fig. 6: 5 MB, from 140 B to 120 B", task)],
+        tables: vec![corrections::loads(&NEAREST)],
         ..Claim::default()
     }
 }

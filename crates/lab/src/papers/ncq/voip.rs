@@ -7,7 +7,7 @@ use makeway_report::summary::group;
 
 use makeway_report::estimate::Estimate;
 
-use super::index::of_classes;
+use super::index::{READINGS, Reading, by_waits, of_classes};
 use super::{PLAIN, PUSHING, QUEUES, kbit, label, queue_on, r_factor, some};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::{Claim, Column, Table};
@@ -25,13 +25,24 @@ const RUNS: usize = 10;
 /// The paper's 50 calls, and its more than 80, may be calls too, not only downloads beside them.
 const CALLS: [u32; 5] = [2, 5, 50, 90, 100];
 /// Other choices, at 50 downloads.
-const CHOICES: [(&str, &[&str]); 5] = [
+const CHOICES: [(&str, &[&str]); 8] = [
+    ("buffer 20", &["link.line.queue.limit=20 packets"]),
     ("buffer 30", &["link.line.queue.limit=30 packets"]),
     ("buffer 100", &["link.line.queue.limit=100 packets"]),
     ("rate 5", &["link.line.rate=5mbit"]),
+    ("rate 20", &["link.line.rate=20mbit"]),
+    ("delay 5", &["link.line.delay=5ms"]),
     ("rate 40", &["link.line.rate=40mbit", "link.line.delay=5ms"]),
     ("keep", &["link.line.queue.ncq.push_out=false"]),
 ];
+/// Queues with them.
+const CHOSEN: [&str; 3] = ["fifo", PLAIN[0], "0.01"];
+/// Time of a call's packet without waiting, ms: three links of 5, 20 and 5 ms, and 120 B at 10 Mbit/s.
+const EMPTY: f64 = 30.0 + 0.096;
+/// Index of all flows by waits from nothing.
+const BY_WAITS: Reading = ("of all flows, by waits at the router", |report| {
+    by_waits(report, EMPTY)
+});
 
 /// Runs of one kind, by queue and by downloads: `PREFIX/QUEUE/DOWNLOADS`.
 pub struct Sweep {
@@ -92,7 +103,7 @@ pub fn cells() -> Vec<Cell> {
         }
     }
     for (name, set) in CHOICES {
-        for queue in ["fifo", "0.01"] {
+        for queue in CHOSEN {
             let mut cell = cell(choice(name, queue), queue, 50, 1);
             cell.set.extend(set.iter().map(|set| (*set).to_owned()));
             cells.push(cell);
@@ -132,7 +143,7 @@ impl Sweep {
         Key::new(format!("{}/{queue}/{downloads}", self.prefix))
     }
 
-    fn runs<'a>(&self, r: &'a Results, queue: &str, downloads: u32) -> &'a [Report] {
+    pub fn runs<'a>(&self, r: &'a Results, queue: &str, downloads: u32) -> &'a [Report] {
         &r[self.key(queue, downloads)]
     }
 
@@ -195,6 +206,25 @@ impl Sweep {
         let [most, chance] = [&all, &chance].map(|setups| most(setups));
         let beyond = most.iter().zip(chance).map(|(most, chance)| most / chance);
         [Estimate::of(most.iter().copied()), Estimate::of(beyond)]
+    }
+
+    /// The index of all flows by other readings of it.
+    pub fn readings(&self, r: &Results, waits: Reading) -> Table {
+        let rows = READINGS.into_iter().chain([waits]).map(|(says, figure)| {
+            let of = |queues: &[&str]| {
+                let all = queues.iter();
+                let all = all.map(|queue| self.overall(r, queue, figure, |a, b| a - b));
+                plain(&lowest(all))
+            };
+            vec![says.to_owned(), of(&PLAIN), of(&PUSHING)]
+        });
+        Table {
+            title:
+                "Index less DropTail's, mean over all n, least threshold, by other readings of it"
+                    .into(),
+            head: ["index", "as printed", "ours"].map(String::from).into(),
+            rows: rows.collect(),
+        }
     }
 
     /// Fig. 16 with the thresholds of one column.
@@ -290,7 +320,7 @@ impl Sweep {
             why: String::new(),
             setup: self.setup,
             from: self.from,
-            tables: confined(r),
+            tables: [confined(r), self.other_readings(r)].concat(),
             charts: [
                 ("Fig. 16a: goodput of the call", "kbit/s", (|x| kbit(x, "call")) as fn(&Report) -> f64),
                 ("Fig. 16b: goodput of a download", "kbit/s", |x| kbit(x, "download")),
@@ -301,6 +331,14 @@ impl Sweep {
             .map(|(title, unit, figure)| self.chart(r, title, unit, figure))
             .collect(),
             ..Claim::default()
+        }
+    }
+
+    /// [`Self::readings`] where there are runs as printed.
+    fn other_readings(&self, r: &Results) -> Vec<Table> {
+        match r.has(&self.key(PLAIN[0], self.downloads[0])) {
+            true => vec![self.readings(r, BY_WAITS)],
+            false => Vec::new(),
         }
     }
 
@@ -325,7 +363,7 @@ impl Sweep {
             why: why17(r),
             setup: self.setup,
             from: self.from,
-            tables: many_calls(r),
+            tables: [many_calls(r), other_choices(r)].concat(),
             charts: vec![
                 self.chart(r, "Fig. 17a: R-factor of the call", "R", r_factor),
                 self.chart(r, "Fig. 17b: MOS of the call", "MOS", |x| {
@@ -400,6 +438,31 @@ fn many_calls(r: &Results) -> Vec<Table> {
     match table.rows.is_empty() {
         true => Vec::new(),
         false => vec![table],
+    }
+}
+
+/// R of one call with the choices.
+fn other_choices(r: &Results) -> Vec<Table> {
+    let row = |says: &str, key: &dyn Fn(&str) -> Key| {
+        let each = CHOSEN.map(|queue| Some(plain(&mean(r.get(&key(queue))?, r_factor))));
+        let each: Option<Vec<String>> = each.into_iter().collect();
+        let cells = [says.to_owned()].into_iter().chain(each?);
+        Some(cells.collect::<Vec<String>>())
+    };
+    let first = row("nothing changed", &|queue| SIMULATED.key(queue, 50));
+    let changed = CHOICES
+        .iter()
+        .filter_map(|(name, _)| row(name, &|queue| choice(name, queue)));
+    let rows: Vec<Vec<String>> = first.into_iter().chain(changed).collect();
+    let title = "R of one call beside 50 downloads with one thing changed: rates in Mbit/s, delays in ms, buffers in packets; keep: a full buffer refuses favoured packets too";
+    let head = CHOSEN.map(label);
+    match rows.is_empty() {
+        true => Vec::new(),
+        false => vec![Table {
+            title: title.into(),
+            head: [String::from("with")].into_iter().chain(head).collect(),
+            rows,
+        }],
     }
 }
 
