@@ -153,6 +153,12 @@ fn k(r: &Results) -> Claim {
             "printed-power-6/fig5",
             "printed-logarithmic/fig5",
             "printed-silence/fig5",
+            "printed-longer/fig5",
+            "printed-links-10s/fig5",
+            "printed-links-30s/fig5",
+            "printed-longer-no-wait/fig5",
+            "printed-longer-unpoliced/fig5",
+            "printed-window-1s-unpoliced/fig5",
         ],
         tables: vec![charts::near_the_least(r, near)],
         ..Claim::default()

@@ -70,9 +70,9 @@ fn with(set: &[&str]) -> Vec<String> {
 }
 
 impl Due {
-    fn key(&self, variant: &Variant) -> Key {
+    fn key(&self, variant: &str) -> Key {
         let (kind, name) = self.name.split_once('/').unwrap_or((self.name, ""));
-        Key::new(format!("{kind}/{}/{name}", variant.name))
+        Key::new(format!("{kind}/{variant}/{name}"))
     }
 
     fn cell(&self, variant: &Variant) -> Cell {
@@ -87,11 +87,11 @@ impl Due {
                 set.retain(|set| set != "tags.policing=true");
             }
         }
-        cell(self.key(variant), self.file, set)
+        cell(self.key(variant.name), self.file, set)
     }
 
     fn rates(&self, r: &Results, variant: &Variant) -> Vec<f64> {
-        let rates = rates(&r[self.key(variant)]);
+        let rates = rates(&r[self.key(variant.name)]);
         rates.iter().map(|x| x.mean).collect()
     }
 
@@ -146,16 +146,20 @@ pub mod tests {
         };
         let due = COLUMNS
             .iter()
-            .flat_map(move |variant| all_due().map(move |due| (due.key(variant), of_liar(due))));
+            .flat_map(move |variant| all_due().map(move |due| (due.key(variant.name), of_liar(due))));
         let bits = bits::SETUPS.into_iter().flat_map(|(name, _, _, ideal)| {
             let name = move |(codes, bits)| (bits::key(name, codes, bits), ideal);
             bits::codes_and_bits().map(name)
         });
-        let changed = streams::CHANGED.map(|(name, ..)| (streams::changed(name), STREAMS[2].ideal));
-        let fig5 =
-            receiver::FIG5_CHANGED.map(|variant| (RECEIVER[0].key(&variant), RECEIVER[0].ideal));
-        let ours = streams::OURS_CHANGED;
-        let ours = ours.map(|(name, ..)| (streams::ours_changed(name), STREAMS[2].ideal));
-        due.chain(bits).chain(changed).chain(fig5).chain(ours)
+        let fig5 = receiver::FIG5_CHANGED
+            .map(|variant| (RECEIVER[0].key(variant.name), RECEIVER[0].ideal));
+        let changed = streams::JUDGED.into_iter().flat_map(|due| {
+            let changed = streams::CHANGED;
+            let changed = changed.map(|(name, ..)| (streams::changed(name, due), due.ideal));
+            let ours = streams::OURS_CHANGED;
+            let ours = ours.map(|(name, ..)| (streams::ours_changed(name, due), due.ideal));
+            changed.into_iter().chain(ours)
+        });
+        due.chain(bits).chain(fig5).chain(changed)
     }
 }

@@ -210,7 +210,7 @@ pub const PRINTED_10: Variant = Variant {
 
 /// As printed with another RED than the default, of which the paper says nothing: for Table 3 and Table 6 (b), whose flows are not
 /// where the paper has them.
-pub const PRINTED_RED: [Variant; 3] = [
+pub const PRINTED_RED: [Variant; 2] = [
     red(
         "printed-no-wait",
         "as printed, RED without `wait`",
@@ -221,16 +221,57 @@ pub const PRINTED_RED: [Variant; 3] = [
         "as printed, RED that is not gentle",
         &["tred.exponent=3", "tred.window=60s", "red.gentle=false"],
     ),
+];
+/// The same of all tables, and of those that fill their links less than the paper's: a longer queue, or a window between both columns'.
+const PRINTED_LONGER: Variant = red(
+    "printed-longer",
+    "as printed, RED from 10 to 30 packets",
+    &[
+        "tred.exponent=3",
+        "tred.window=60s",
+        "red.min=10",
+        "red.max=30",
+    ],
+);
+const PRINTED_LINKS_10: Variant = red(
+    "printed-links-10s",
+    "as printed, the links' window of 10 s",
+    &["tred.exponent=3", "tred.window=10s"],
+);
+const PRINTED_LINKS_30: Variant = red(
+    "printed-links-30s",
+    "as printed, the links' window of 30 s",
+    &["tred.exponent=3", "tred.window=30s"],
+);
+/// As printed with two things changed.
+const PRINTED_TWO: [Variant; 3] = [
     red(
-        "printed-longer",
-        "as printed, RED from 10 to 30 packets",
+        "printed-longer-no-wait",
+        "as printed, two changes: RED without `wait`, from 10 to 30 packets",
         &[
             "tred.exponent=3",
             "tred.window=60s",
+            "red.wait=false",
             "red.min=10",
             "red.max=30",
         ],
     ),
+    Variant {
+        set: UNPOLICED.set,
+        ..red(
+            "printed-longer-unpoliced",
+            "as printed, two changes: no policing, RED from 10 to 30 packets",
+            PRINTED_LONGER.queue,
+        )
+    },
+    Variant {
+        set: UNPOLICED.set,
+        ..red(
+            "printed-window-1s-unpoliced",
+            "as printed, two changes: no policing, the links' window of 1 s",
+            PRINTED_WINDOW.queue,
+        )
+    },
 ];
 /// Set-ups of [`PRINTED_RED`].
 pub const OTHER_RED: [&Setup; 2] = [&TABLES[2], &TABLES[6]];
@@ -269,6 +310,48 @@ const OURS_POLICED: Variant = Variant {
     ..OURS
 };
 
+/// Ours with one of the paper's choices.
+const OURS_WINDOW: Variant = queue("window", "window of 60 s", &["tred.window=60s"]);
+const OURS_POWER: Variant = queue("power-3", "power 3", &["tred.exponent=3"]);
+const OURS_SILENT: Variant = Variant {
+    set: &["tags.silence=false"],
+    ..queue("silence", "no silence", &[])
+};
+
+/// Fig. 7 with tickets of receivers and one thing changed: as printed, then ours.
+pub const FIG7_PRINTED: [Variant; 7] = [
+    PRINTED_10,
+    Variant {
+        set: &[
+            "tags.scale=linear",
+            "tags.silence=false",
+            "tags.policing=true",
+            "tags.window=3s",
+        ],
+        ..red(
+            "printed-window-3s",
+            "as printed, windows of 3 s",
+            &["tred.exponent=3", "tred.window=3s"],
+        )
+    },
+    UNPOLICED,
+    PRINTED_WINDOW,
+    PRINTED_POWER,
+    PRINTED_LOGARITHMIC,
+    PRINTED_SILENCE,
+];
+pub const FIG7_OURS: [Variant; 6] = [
+    WINDOW_10,
+    Variant {
+        set: &["tags.window=3s"],
+        ..queue("window-3s", "window of 3 s", &[])
+    },
+    OURS_POLICED,
+    OURS_WINDOW,
+    OURS_POWER,
+    OURS_SILENT,
+];
+
 /// Variants of Fig. 7.
 pub const FIG7: [Variant; 7] = [
     OURS,
@@ -283,7 +366,7 @@ pub const FIG7: [Variant; 7] = [
 pub const COLUMNS: [Variant; 2] = [PAPERS, OURS];
 
 /// Parameters that ours are compared with: one change at a time.
-pub const VARIANTS: [Variant; 22] = [
+pub const VARIANTS: [Variant; 28] = [
     OURS,
     PAPERS,
     UNPOLICED,
@@ -292,14 +375,20 @@ pub const VARIANTS: [Variant; 22] = [
     PRINTED_POWER,
     PRINTED_LOGARITHMIC,
     PRINTED_SILENCE,
+    PRINTED_LONGER,
+    PRINTED_LINKS_10,
+    PRINTED_LINKS_30,
+    PRINTED_TWO[0],
+    PRINTED_TWO[1],
+    PRINTED_TWO[2],
     OURS_POLICED,
     queue(
         "spaced",
         "tickets weigh RED's probability after spacing",
         &["tred.spaced=true"],
     ),
-    queue("window", "window of 60 s", &["tred.window=60s"]),
-    queue("power-3", "power 3", &["tred.exponent=3"]),
+    OURS_WINDOW,
+    OURS_POWER,
     queue("power-4", "power 4", &["tred.exponent=4"]),
     queue("power-9", "power 9", &["tred.exponent=9"]),
     queue("power-24", "power 24", &["tred.exponent=24"]),
@@ -307,10 +396,7 @@ pub const VARIANTS: [Variant; 22] = [
         set: &["tags.scale=linear"],
         ..queue("linear", "linear codes", &[])
     },
-    Variant {
-        set: &["tags.silence=false"],
-        ..queue("silence", "no silence", &[])
-    },
+    OURS_SILENT,
     queue(
         "interval-200ms",
         "MinTkt over 0.2 s",

@@ -7,7 +7,7 @@ use super::*;
 use crate::experiment::Key;
 use crate::papers::claim::Verdict;
 use crate::papers::tests::{all_are, every_figure_is_refused_when_it_is_wrong, judged, made_up};
-use runs::{OTHER_RED, PRINTED_10, PRINTED_RED, PROFILE_CHANGES, VARIANTS, WINDOW_10};
+use runs::{FIG7_OURS, FIG7_PRINTED, OTHER_RED, PRINTED_RED, PROFILE_CHANGES, VARIANTS};
 
 fn flow(name: String, mbit: f64) -> FlowReport {
     FlowReport {
@@ -77,7 +77,7 @@ fn perfect() -> Results {
         let key = runs::over_time("fig7", variant.name);
         r.push(&key, over_time(both, all));
     }
-    for variant in [PRINTED_10, WINDOW_10] {
+    for variant in FIG7_PRINTED.into_iter().chain(FIG7_OURS) {
         let key = rest::receiver::over_time("fig7", &variant);
         r.push(&key, over_time(both, all));
     }

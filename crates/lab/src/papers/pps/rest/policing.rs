@@ -50,7 +50,7 @@ pub fn claim(r: &Results) -> Claim {
     let [free, traded, policed] = &POLICING;
     let by_liar = |due: &Due, variant: &Variant| {
         let liar = |run: &Report| run.flows[0].ip_bps.unwrap_or(f64::NAN) / 1e6;
-        mean(&r[due.key(variant)], liar).mean
+        mean(&r[due.key(variant.name)], liar).mean
     };
     let of_liar = |due: &Due| by_liar(due, &OURS);
     let column = |variant| {

@@ -52,8 +52,11 @@ pub const AS_PRINTED: &[&str] = &[
     "link.last.queue.tred.window=60s",
 ];
 
-/// Streams behind a second link as printed, with one thing changed: its name, a part of the settings that are left out, and those that are added.
-pub const CHANGED: [(&str, &str, Option<&str>, &[&str]); 4] = [
+/// Streams that are changed, as those of the verdict.
+pub const JUDGED: [&Due; 2] = [&STREAMS[0], &STREAMS[2]];
+
+/// Streams as printed with one thing changed: its name, a part of the settings that are left out, and those that are added.
+pub const CHANGED: [(&str, &str, Option<&str>, &[&str]); 8] = [
     (
         "16-bits",
         "as printed, tags of 16 bits",
@@ -78,13 +81,48 @@ pub const CHANGED: [(&str, &str, Option<&str>, &[&str]); 4] = [
         Some("tred.window"),
         &[],
     ),
+    (
+        "no-wait",
+        "as printed, RED without `wait`",
+        Some("red.wait"),
+        &[
+            "link.line.queue.red.wait=false",
+            "link.last.queue.red.wait=false",
+        ],
+    ),
+    (
+        "not-gentle",
+        "as printed, RED that is not gentle",
+        Some("red.gentle"),
+        &[
+            "link.line.queue.red.gentle=false",
+            "link.last.queue.red.gentle=false",
+        ],
+    ),
+    (
+        "longer",
+        "as printed, RED from 40 to 160 packets, not 20 to 80",
+        Some("red.min"),
+        &[
+            "link.line.queue.red.min=40",
+            "link.line.queue.red.max=160",
+            "link.last.queue.red.min=40",
+            "link.last.queue.red.max=160",
+        ],
+    ),
+    (
+        "even",
+        "as printed, packets at an even rate, not at random",
+        Some("kind"),
+        &["flow.A.kind=cbr", "flow.B.kind=cbr", "flow.C.kind=cbr"],
+    ),
 ];
 
-pub fn changed(name: &str) -> Key {
-    Key::new(format!("udp/printed-{name}/again"))
+pub fn changed(name: &str, due: &Due) -> Key {
+    due.key(&format!("printed-{name}"))
 }
 
-/// Ours behind a second link with other tags: the bits and the scale.
+/// Ours with other tags: the bits and the scale.
 pub const OURS_CHANGED: [(&str, &str, &[&str]); 3] = [
     ("16-bits", "ours, tags of 16 bits", &["tags.bits=16"]),
     ("linear", "ours, linear codes", &["tags.scale=linear"]),
@@ -95,26 +133,27 @@ pub const OURS_CHANGED: [(&str, &str, &[&str]); 3] = [
     ),
 ];
 
-pub fn ours_changed(name: &str) -> Key {
-    Key::new(format!("udp/ours-{name}/again"))
+pub fn ours_changed(name: &str, due: &Due) -> Key {
+    due.key(&format!("ours-{name}"))
 }
 
-/// Cells of the streams behind a second link, with one thing changed in each.
+/// Cells of the streams with one thing changed in each.
 pub fn cells() -> impl Iterator<Item = Cell> {
-    let ours = OURS_CHANGED.into_iter().map(|(name, _, set)| {
-        let set = [with(STREAMS[2].set), with(set)].concat();
-        cell(ours_changed(name), DATAGRAMS, set)
-    });
-    let printed = CHANGED.into_iter().map(|(name, _, without, instead)| {
-        let again = &STREAMS[2];
-        let mut set = with(again.set);
-        set.extend(PAPERS.settings(again.queues));
-        set.extend(with(AS_PRINTED));
-        set.retain(|set| without.is_none_or(|without| !set.contains(without)));
-        set.extend(with(instead));
-        cell(changed(name), DATAGRAMS, set)
-    });
-    printed.chain(ours)
+    JUDGED.into_iter().flat_map(|due| {
+        let ours = OURS_CHANGED.map(|(name, _, set)| {
+            let set = [with(due.set), with(set)].concat();
+            cell(ours_changed(name, due), DATAGRAMS, set)
+        });
+        let printed = CHANGED.map(|(name, _, without, instead)| {
+            let mut set = with(due.set);
+            set.extend(PAPERS.settings(due.queues));
+            set.extend(with(AS_PRINTED));
+            set.retain(|set| without.is_none_or(|without| !set.contains(without)));
+            set.extend(with(instead));
+            cell(changed(name, due), DATAGRAMS, set)
+        });
+        printed.into_iter().chain(ours)
+    })
 }
 
 /// Whether each stream gets min(demand, share), behind a second link as well.
@@ -154,24 +193,31 @@ pub fn claim(r: &Results) -> Claim {
     }
 }
 
-/// Which change moves the shares behind a second link.
+/// Which change moves the shares.
 fn one_changed(r: &Results) -> Table {
-    let again = &STREAMS[2];
-    let row = |says: &str, rates: Vec<f64>| {
-        let farthest = percent(worst(rates.clone(), again.ideal));
-        vec![says.to_owned(), list(&rates), farthest]
+    let means = |key: Key| -> Vec<f64> { rates(&r[key]).iter().map(|x| x.mean).collect() };
+    let row = |says: &str, key: &dyn Fn(&Due) -> Key| {
+        let of = |due: &Due| {
+            let rates = means(key(due));
+            [list(&rates), percent(worst(rates, due.ideal))]
+        };
+        let cells = JUDGED.map(of).concat();
+        [says.to_owned()].into_iter().chain(cells).collect()
     };
-    let means = |key: Key| rates(&r[key]).iter().map(|x| x.mean).collect();
-    let printed = CHANGED.map(|(name, says, ..)| row(says, means(changed(name))));
-    let ours = OURS_CHANGED.map(|(name, says, _)| row(says, means(ours_changed(name))));
+    let mut rows: Vec<Vec<String>> = vec![row("as printed", &|due| due.key(PAPERS.name))];
+    rows.extend(CHANGED.map(|(name, says, ..)| row(says, &|due| changed(name, due))));
+    rows.push(row("ours", &|due| due.key(OURS.name)));
+    rows.extend(OURS_CHANGED.map(|(name, says, _)| row(says, &|due| ours_changed(name, due))));
+    let head = [
+        "",
+        "1.2 Mbit/s each: Mbit/s",
+        "farthest",
+        "behind the second link: Mbit/s",
+        "farthest",
+    ];
     Table {
-        title: "Streams behind the second link, one thing changed".into(),
-        head: ["", "Mbit/s", "farthest"].map(Into::into).into(),
-        rows: [row("as printed", again.rates(r, &PAPERS))]
-            .into_iter()
-            .chain(printed)
-            .chain([row("ours", again.rates(r, &OURS))])
-            .chain(ours)
-            .collect(),
+        title: "Streams with one thing changed".into(),
+        head: head.map(Into::into).into(),
+        rows,
     }
 }
