@@ -14,12 +14,12 @@ use makeway_report::estimate::Estimate;
 use makeway_vm::VmError;
 
 use super::congestion::{congested, told_of};
-use super::runs::{CHOICES, GUEST, Gain, SLOTS};
+use super::runs::{CHOICES, GUEST, GUEST_CHOICES, Gain, SLOTS, Sweep};
 use super::tables::by_rate;
 use super::{SETUP, points};
 use crate::experiment::{CODE, Cell, Key, Results, folder_of, keep};
-use crate::papers::claim::{Claim, Column};
-use crate::papers::figures::{largest, only, times};
+use crate::papers::claim::{Claim, Column, Table};
+use crate::papers::figures::{largest, only, plain, times};
 use makeway::dccp::{CALL, Calls, Count, Row, kernel, measure};
 use makeway::session::stop_on_signals;
 
@@ -60,11 +60,51 @@ pub fn receiver_unchanged(r: &Results) -> Claim {
         ideal: "the same receiver".into(),
         setup: SETUP,
         from: &["choice/none", "guest/"],
-        tables: vec![by_rate(
-            &GUEST.congested(r),
-            "RTT 80 ms, queue 5, alone on a slow link in simulated time",
-        )],
+        tables: vec![
+            by_rate(
+                &GUEST.congested(r),
+                "RTT 80 ms, queue 5, alone on a slow link in simulated time",
+            ),
+            changed(r),
+        ],
         ..Claim::default()
+    }
+}
+
+/// Alone on a slow link in simulated time, with one thing changed.
+fn changed(r: &Results) -> Table {
+    let row = |name: &str, sweep: &Sweep| {
+        let gains = sweep.congested(r);
+        let cells = sweep.points.iter().map(|kbit| {
+            let gain = gains.iter().find(|gain| gain.kbit == *kbit);
+            gain.map_or_else(
+                || "not congested".to_owned(),
+                |gain| {
+                    let fifo = gain.fifo.mean * 100.0;
+                    let [audio, video] = [gain.audio, gain.video].map(|x| points(x.mean));
+                    format!("{fifo:.1}: {audio}, {video}")
+                },
+            )
+        });
+        let column = congested(&gains, "");
+        let judged = [
+            "congested rates at which audio gains over 10 %, %",
+            "video falls by audio's gain",
+        ];
+        let judged = judged.map(|name| column.figure(name));
+        let judged = judged.map(|x| x.map_or_else(String::new, |x| plain(&x)));
+        let name = [name.to_owned()].into_iter();
+        name.chain(cells).chain(judged).collect::<Vec<String>>()
+    };
+    let changed = GUEST_CHOICES.iter();
+    let changed = changed.map(|choice| row(choice.name, &choice.sweep));
+    let rates = GUEST.points.iter().map(|kbit| format!("{kbit} kbit/s"));
+    let head = ["changed".to_owned()].into_iter().chain(rates);
+    let ends = ["rates with over 10 %, %", "video falls by audio's gain"];
+    Table {
+        title: "Alone on a slow link in simulated time with one thing changed, in % of the datagrams: audio on time, unmodified: gains of audio and video".into(),
+        head: head.chain(ends.map(str::to_owned)).collect(),
+        rows: [row("nothing", &GUEST)].into_iter().chain(changed).collect(),
     }
 }
 

@@ -131,17 +131,17 @@ pub const LOSS_POLICIES: Sweep = Sweep {
     ..loss("loss/policy", &[])
 };
 /// Fig. 1 and 2 with one thing changed.
-pub const LOSS_CHOICES: [Choice; 6] = [
+pub const LOSS_CHOICES: [Choice; 14] = [
     loss_choice(
         "RFC 5348: no cap where data limits",
         "loss/5348",
         &["flow.call.rate.rfc=\"5348\""],
     ),
-    loss_choice(
-        "RFC 3448: no initial window after a pause",
-        "loss/3448",
-        &["flow.call.rate.rfc=\"3448\""],
-    ),
+    // As many runs as of the others: with ten its interval reaches below zero.
+    Choice {
+        name: "RFC 3448: no initial window after a pause",
+        sweep: loss("loss/3448", &["flow.call.rate.rfc=\"3448\""]),
+    },
     loss_choice(
         "no credit for unused send times",
         "loss/credit",
@@ -161,6 +161,46 @@ pub const LOSS_CHOICES: [Choice; 6] = [
         "as printed, deadline of 1 s",
         "loss/printed-deadline",
         &[SLOTS, "flow.call.deadline=1s"],
+    ),
+    loss_choice(
+        "frames dropped as a whole",
+        "loss/frames",
+        &["flow.call.whole_frames=true"],
+    ),
+    loss_choice(
+        "a queue of 32",
+        "loss/queue-32",
+        &["flow.call.queue=32 packets"],
+    ),
+    loss_choice(
+        "one-way delay known, not half of the RTT",
+        "loss/one-way",
+        &["flow.call.one_way=40ms"],
+    ),
+    loss_choice(
+        "segment size of the largest packet",
+        "loss/largest",
+        &["flow.call.rate.segment=largest"],
+    ),
+    loss_choice(
+        "segment size the mean of 128 packets, not of ten",
+        "loss/mean-128",
+        &["flow.call.rate.segment=128"],
+    ),
+    loss_choice(
+        "the rate falls as the RTT rises",
+        "loss/damping",
+        &["flow.call.rate.damping=true"],
+    ),
+    loss_choice(
+        "old loss intervals count less in a long one",
+        "loss/discounting",
+        &["flow.call.rate.discounting=true"],
+    ),
+    loss_choice(
+        "faster restart after a pause",
+        "loss/faster",
+        &["flow.call.rate.faster_restart=true"],
     ),
 ];
 /// Fig. 4.
@@ -201,6 +241,66 @@ pub const GUEST: Sweep = Sweep {
     set: &[],
     runs: 10,
 };
+
+const fn guest_choice(
+    name: &'static str,
+    prefix: &'static str,
+    set: &'static [&'static str],
+) -> Choice {
+    Choice {
+        name,
+        sweep: Sweep {
+            prefix,
+            set,
+            ..GUEST
+        },
+    }
+}
+
+/// [`GUEST`] with one thing changed: habits of the guest's link, whose rate counts bytes from IP on and whose packets in room include the one
+/// that departs; of its DCCP, some of whose packets are longer; and timers.
+pub const GUEST_CHOICES: [Choice; 8] = [
+    guest_choice(
+        "bytes of the link rate from IP on, not Ethernet's",
+        "guest/ip",
+        &["link.line.framing=ip"],
+    ),
+    guest_choice(
+        "room for 9 packets, not 10",
+        "guest/room-9",
+        &["link.line.queue.limit=9 packets"],
+    ),
+    guest_choice(
+        "two changes: bytes from IP on, room for 9 packets",
+        "guest/ip-room-9",
+        &["link.line.framing=ip", "link.line.queue.limit=9 packets"],
+    ),
+    guest_choice(
+        "headers of 44 B, not 36",
+        "guest/headers",
+        &["flow.call.headers=44B"],
+    ),
+    guest_choice(
+        "sender's timer of 4 ms",
+        "guest/tick",
+        &["flow.call.tick=4ms"],
+    ),
+    guest_choice(
+        "TFRC's granularity of 1 ms, not 4",
+        "guest/fine",
+        &["flow.call.rate.granularity=1ms"],
+    ),
+    guest_choice(
+        "no credit for unused send times",
+        "guest/credit",
+        &["flow.call.rate.credit=false"],
+    ),
+    guest_choice(
+        "one-way delay known, not half of the RTT",
+        "guest/one-way",
+        &["flow.call.one_way=40ms"],
+    ),
+];
 
 /// One at a time, at RTT 80 ms and a queue of 5.
 pub const CHOICES: [Choice; 13] = [
@@ -301,6 +401,9 @@ pub fn cells(_full: bool, world: World) -> Vec<Cell> {
     }
     cells.extend(CHOICES[0].sweep.cells(&POLICIES));
     cells.extend(GUEST.cells(&["fifo", "sbpn2"]));
+    for choice in &GUEST_CHOICES {
+        cells.extend(choice.sweep.cells(&["fifo", "sbpn2"]));
+    }
     cells
 }
 
