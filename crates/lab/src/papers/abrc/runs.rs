@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cells of the ABRC paper.
 
+use super::dynamics::STARTS;
 use crate::experiment::{Cell, Key, World};
 
 const FILE: &str = "papers/abrc/wlan.toml";
@@ -189,7 +190,7 @@ pub struct Choice {
     set: &'static [&'static str],
 }
 
-pub const CHOICES: [Choice; 14] = [
+pub const CHOICES: [Choice; 23] = [
     choice("none", "nothing changed", "", &[]),
     choice(
         "pair",
@@ -257,6 +258,51 @@ pub const CHOICES: [Choice; 14] = [
         "",
         &[IN_BYTES, SMALL, "wlan.cell.rate=1mbit"],
     ),
+    of_bytes(
+        "bytes-both",
+        "in bytes, packets of 768 B, the download's too",
+        &[IN_BYTES, SMALL, "flow.download.tcp.mss=716B"],
+    ),
+    of_bytes(
+        "bytes-1152",
+        "in bytes, packets of 1152 B",
+        &[IN_BYTES, "flow.stream.stream.payload=1116B"],
+    ),
+    of_bytes(
+        "bytes-acks-0",
+        "in bytes, packets of 768 B, acknowledgements not counted",
+        &[IN_BYTES, SMALL, "flow.stream.rate.acks=0"],
+    ),
+    of_bytes(
+        "bytes-acks-30",
+        "in bytes, packets of 768 B, acknowledgements count 0.3, not 0.15",
+        &[IN_BYTES, SMALL, "flow.stream.rate.acks=0.3"],
+    ),
+    of_bytes(
+        "bytes-shortest",
+        "in bytes, packets of 768 B, T_UDP the shortest time so far",
+        &[IN_BYTES, SMALL, "flow.stream.rate.t_udp=shortest"],
+    ),
+    of_bytes(
+        "bytes-received",
+        "in bytes, packets of 768 B, departures by received packets",
+        &[IN_BYTES, SMALL, "flow.stream.rate.leaving=received"],
+    ),
+    of_bytes(
+        "bytes-no-pairs",
+        "in bytes, packets of 768 B, no packets that leave at once",
+        &[IN_BYTES, SMALL, "flow.stream.rate.pair_each=0"],
+    ),
+    of_bytes(
+        "bytes-no-path",
+        "in bytes, packets of 768 B, the least B_T without the path",
+        &[IN_BYTES, SMALL, "flow.stream.rate.path=none"],
+    ),
+    of_bytes(
+        "bytes-preamble",
+        "in bytes, packets of 768 B, short preambles",
+        &[IN_BYTES, SMALL, "wlan.cell.preamble=short"],
+    ),
     choice(
         REMOTE,
         "the download from 100 ms away (section 2)",
@@ -292,6 +338,15 @@ const fn choice(
         keys,
         set,
     }
+}
+
+/// See [`BYTES`], with another thing changed too.
+const fn of_bytes(
+    name: &'static str,
+    says: &'static str,
+    set: &'static [&'static str],
+) -> Choice {
+    choice(name, says, "", set)
 }
 
 /// One of [`CHOICES`] in a column.
@@ -387,7 +442,12 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             vec![tfrc(", rfc = \"3448\", granularity = \"0ns\"")],
         ),
     ];
-    for (sender, rate) in starts {
+    let changed = STARTS.map(|(sender, _, keys, set)| {
+        let rate = [tfrc(&format!("{OF_2004}{keys}")), tick("stream")];
+        let set = set.iter().map(|set| set.to_string());
+        (sender, rate.into_iter().chain(set).collect())
+    });
+    for (sender, rate) in starts.into_iter().chain(changed) {
         cells.push(Cell {
             series: true,
             ..cell(figure("fig2", sender), [rate, vec![none()]].concat())
