@@ -341,11 +341,7 @@ const fn choice(
 }
 
 /// See [`BYTES`], with another thing changed too.
-const fn of_bytes(
-    name: &'static str,
-    says: &'static str,
-    set: &'static [&'static str],
-) -> Choice {
+const fn of_bytes(name: &'static str, says: &'static str, set: &'static [&'static str]) -> Choice {
     choice(name, says, "", set)
 }
 

@@ -4,15 +4,11 @@
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
-use super::ftp::{
-    COUNTED, FIG8, FIG12, FLOWS, beyond, done_by, goodput, part, sooner, worst_time,
-};
+use super::ftp::{COUNTED, FIG8, FIG12, FLOWS, beyond, done_by, goodput, part, sooner, worst_time};
 use super::{PLAIN, PUSHING};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::Table;
-use crate::papers::figures::{
-    Pairs, by_chance, in_pairs, largest, mean, paired, plain, together,
-};
+use crate::papers::figures::{Pairs, by_chance, in_pairs, largest, mean, paired, plain, together};
 
 /// Replications of figures whose interval over ten reaches beyond the bar.
 const MORE: usize = 40;
