@@ -144,9 +144,9 @@ pub mod tests {
             "policing/free" => &[1.0, 0.1, 0.1],
             _ => due.ideal,
         };
-        let due = COLUMNS
-            .iter()
-            .flat_map(move |variant| all_due().map(move |due| (due.key(variant.name), of_liar(due))));
+        let due = COLUMNS.iter().flat_map(move |variant| {
+            all_due().map(move |due| (due.key(variant.name), of_liar(due)))
+        });
         let bits = bits::SETUPS.into_iter().flat_map(|(name, _, _, ideal)| {
             let name = move |(codes, bits)| (bits::key(name, codes, bits), ideal);
             bits::codes_and_bits().map(name)
