@@ -43,54 +43,68 @@ pub struct Runs<'a> {
     pub jobs: usize,
 }
 
+/// A run that is made or read once, for all that want it.
+struct Work {
+    key: String,
+    /// The most that is wanted.
+    detail: Detail,
+    /// Places among what is wanted; not empty.
+    places: Vec<usize>,
+}
+
 impl Runs<'_> {
-    /// Gives their reports to `take`, in order. Whether all were made: `stop` ends them.
+    /// Gives their reports to `take`, with their place in [`wanted`](Self::wanted), in the order of it; the same run that is wanted again
+    /// follows its first. Whether all were made: `stop` ends them.
     ///
     /// # Errors
     /// A run failed, or the store cannot be read or written. Finished runs are kept.
     pub fn reports(
         &self,
         stop: &Arc<AtomicBool>,
-        take: impl FnMut(usize, Report),
+        mut take: impl FnMut(usize, Report),
     ) -> anyhow::Result<bool> {
         let mut store = self.store.map(open).transpose()?;
-        let keys = self.keys(store.is_some());
-        let (mut reports, mut series) = (HashMap::new(), HashMap::new());
+        let works = self.works();
+        let mut kept = HashMap::new();
         if let Some(store) = &mut store {
-            reports = store.reports(&self.keys_of(&keys, Detail::Report), Detail::Report)?;
-            series = store.reports(&self.keys_of(&keys, Detail::Series), Detail::Series)?;
+            for detail in [Detail::Report, Detail::Series] {
+                let of_detail = works.iter().filter(|work| work.detail == detail);
+                let keys: Vec<String> = of_detail.map(|work| work.key.clone()).collect();
+                kept.extend(store.reports(&keys, detail)?);
+            }
         }
         let keeper = store.as_mut().map(|store| Mutex::new(Keeper::new(store)));
-        let work = |number: usize| -> anyhow::Result<Option<Report>> {
-            let (run, key) = (self.wanted[number], &keys[number]);
-            let scenario = (self.scenario)(run.cell);
-            let kept = match run.detail {
-                Detail::Series => series.get(key),
-                _ => reports.get(key),
-            };
-            if let Some(text) = kept {
-                return read(text, run.detail, &scenario).map(Some);
+        let report = |number: usize| -> anyhow::Result<Option<Report>> {
+            let work = &works[number];
+            if let Some(text) = kept.get(&work.key) {
+                return read(text).map(Some);
             }
+            let run = self.wanted[work.places[0]];
             let options = Options {
                 stop: Arc::clone(stop),
                 replication: run.replication,
                 ..Options::default()
             };
-            let Some(finished) = make(&scenario, key.clone(), run.detail, &options) else {
+            let scenario = (self.scenario)(run.cell);
+            let Some(finished) = make(&scenario, work.key.clone(), work.detail, &options) else {
                 return Ok(None);
             };
             let Some((_, text)) = &finished.report else {
                 let why = finished.error.as_deref().unwrap_or("it has no report");
                 bail!("{}: {why}", (self.name)(run.cell));
             };
-            let report = read(text, run.detail, &scenario)?;
+            let report = read(text)?;
             if let Some(keeper) = &keeper {
                 let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
                 keeper.take(finished)?;
             }
             Ok(Some(report))
         };
-        let all = each(self.wanted.len(), self.jobs, stop, work, take);
+        let all = each(works.len(), self.jobs, stop, report, |number, report| {
+            for &place in &works[number].places {
+                take(place, self.at(place, &report));
+            }
+        });
         // Also after an error: what is finished is kept where it can be.
         let committed = keeper.map_or(Ok(()), |keeper| {
             let keeper = keeper.into_inner();
@@ -101,27 +115,42 @@ impl Runs<'_> {
         Ok(all)
     }
 
-    /// Keys of the runs; nothing where no store has them.
-    fn keys(&self, kept: bool) -> Vec<String> {
+    /// Runs to be made or read, in the order of those that are wanted.
+    fn works(&self) -> Vec<Work> {
+        let mut works: Vec<Work> = Vec::with_capacity(self.wanted.len());
         let mut digests: HashMap<usize, String> = HashMap::new();
-        let runs = self.wanted.iter();
-        runs.map(|run| match kept {
-            true => {
-                let known = digests.entry(run.cell);
-                let known = known.or_insert_with(|| digest(&(self.scenario)(run.cell)));
-                run_key(known, run.replication)
-            }
-            false => String::new(),
-        })
-        .collect()
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for (place, run) in self.wanted.iter().enumerate() {
+            let of_cell = digests.entry(run.cell);
+            let of_cell = of_cell.or_insert_with(|| digest(&(self.scenario)(run.cell)));
+            let key = run_key(of_cell, run.replication);
+            let number = *known.entry(key).or_insert_with_key(|key| {
+                works.push(Work {
+                    key: key.clone(),
+                    detail: run.detail,
+                    places: Vec::new(),
+                });
+                works.len() - 1
+            });
+            let work = &mut works[number];
+            work.detail = work.detail.max(run.detail);
+            work.places.push(place);
+        }
+        works
     }
 
-    /// Keys of the runs of which this is wanted.
-    fn keys_of(&self, keys: &[String], detail: Detail) -> Vec<String> {
-        let runs = self.wanted.iter().zip(keys);
-        runs.filter(|(run, _)| run.detail == detail)
-            .map(|(_, key)| key.clone())
-            .collect()
+    /// A report as it is wanted at a place. Its run may have come from another cell or file that means the same: title and settings are
+    /// this one's.
+    fn at(&self, place: usize, report: &Report) -> Report {
+        let run = self.wanted[place];
+        let scenario = (self.scenario)(run.cell);
+        let mut report = report.clone();
+        report.title.clone_from(&scenario.title);
+        report.set.clone_from(&scenario.set);
+        match run.detail {
+            Detail::Series => report,
+            _ => report.without_series(),
+        }
     }
 }
 
@@ -137,13 +166,49 @@ fn open(folder: &Path) -> anyhow::Result<Store> {
     Ok(store)
 }
 
-/// A report of the store. Its run may have come from another file that means the same: title and settings are this one's.
-fn read(text: &str, detail: Detail, scenario: &Scenario) -> anyhow::Result<Report> {
-    let mut report = from_json(text).context("a report of the store")?;
-    report.title.clone_from(&scenario.title);
-    report.set.clone_from(&scenario.set);
-    Ok(match detail {
-        Detail::Series => report,
-        _ => report.without_series(),
-    })
+fn read(text: &str) -> anyhow::Result<Report> {
+    from_json(text).context("a report of the store")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_cells_share_is_made_once_with_the_most_that_is_wanted_of_it() {
+        let [first, longer, same] = ["title=one", "duration=9s", "title=another"]
+            .map(|set| makeway::builtin::load("call-and-downloads.toml", &[set.into()]).unwrap());
+        let scenarios = [first, longer, same];
+        let wanted = |cell, replication, detail| Wanted {
+            cell,
+            replication,
+            detail,
+        };
+        let runs = Runs {
+            store: None,
+            scenario: &|cell| Cow::Borrowed(&scenarios[cell]),
+            name: &|cell| cell.to_string(),
+            wanted: &[
+                wanted(0, 1, Detail::Report),
+                wanted(0, 2, Detail::Report),
+                wanted(1, 1, Detail::Report),
+                wanted(2, 1, Detail::Series),
+                wanted(2, 2, Detail::Report),
+            ],
+            jobs: 1,
+        };
+        let works = runs.works();
+        let what: Vec<_> = works
+            .iter()
+            .map(|work| (work.detail, &work.places[..]))
+            .collect();
+        assert_eq!(
+            what,
+            [
+                (Detail::Series, &[0, 3][..]),
+                (Detail::Report, &[1, 4]),
+                (Detail::Report, &[2]),
+            ]
+        );
+    }
 }

@@ -237,6 +237,36 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_cells_share_is_given_to_each_as_if_it_were_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |name: &str, series: bool, runs: usize| Cell {
+            key: Key::new(name),
+            set: vec!["flow.download.count=1".into(), format!("title={name}")],
+            series,
+            runs: Some(runs),
+            ..cell()
+        };
+        let cells = [
+            named("few", false, 1),
+            named("series", true, 2),
+            named("most", false, 3),
+        ];
+        let of = |cells: &[Cell], folder: &Path| {
+            let results = grid(cells, folder).run(World::Sim).unwrap().unwrap();
+            cells
+                .iter()
+                .map(|cell| results[cell.key.clone()].to_vec())
+                .collect::<Vec<_>>()
+        };
+        let together = of(&cells, folder.path());
+        for (cell, reports) in cells.iter().zip(&together) {
+            let alone = tempfile::tempdir().unwrap();
+            let alone = of(std::slice::from_ref(cell), alone.path());
+            assert_eq!(reports, &alone[0], "{}", cell.key);
+        }
+    }
+
+    #[test]
     fn a_run_that_fails_is_named_and_others_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let failing = Cell {
