@@ -53,8 +53,9 @@ struct Work {
 }
 
 impl Runs<'_> {
-    /// Gives their reports to `take`, with their place in [`wanted`](Self::wanted), in the order of it; the same run that is wanted again
-    /// follows its first. Whether all were made: `stop` ends them.
+    /// Gives their reports to `take`, each with its place in [`wanted`](Self::wanted): in the order of it, but a run that is wanted again
+    /// right after its first place. Replications of a cell come in their order if every cell wants them from the same first one on.
+    /// Whether all were made: `stop` ends them.
     ///
     /// # Errors
     /// A run failed, or the store cannot be read or written. Finished runs are kept.
@@ -77,7 +78,7 @@ impl Runs<'_> {
         let report = |number: usize| -> anyhow::Result<Option<Report>> {
             let work = &works[number];
             if let Some(text) = kept.get(&work.key) {
-                return read(text).map(Some);
+                return read(text, work.detail).map(Some);
             }
             let run = self.wanted[work.places[0]];
             let options = Options {
@@ -93,7 +94,7 @@ impl Runs<'_> {
                 let why = finished.error.as_deref().unwrap_or("it has no report");
                 bail!("{}: {why}", (self.name)(run.cell));
             };
-            let report = read(text)?;
+            let report = read(text, work.detail)?;
             if let Some(keeper) = &keeper {
                 let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
                 keeper.take(finished)?;
@@ -101,8 +102,11 @@ impl Runs<'_> {
             Ok(Some(report))
         };
         let all = each(works.len(), self.jobs, stop, report, |number, report| {
-            for &place in &works[number].places {
-                take(place, self.at(place, &report));
+            if let Some((last, before)) = works[number].places.split_last() {
+                for &place in before {
+                    take(place, self.at(place, report.clone()));
+                }
+                take(*last, self.at(*last, report));
             }
         });
         // Also after an error: what is finished is kept where it can be.
@@ -141,16 +145,12 @@ impl Runs<'_> {
 
     /// A report as it is wanted at a place. Its run may have come from another cell or file that means the same: title and settings are
     /// this one's.
-    fn at(&self, place: usize, report: &Report) -> Report {
+    fn at(&self, place: usize, mut report: Report) -> Report {
         let run = self.wanted[place];
         let scenario = (self.scenario)(run.cell);
-        let mut report = report.clone();
         report.title.clone_from(&scenario.title);
         report.set.clone_from(&scenario.set);
-        match run.detail {
-            Detail::Series => report,
-            _ => report.without_series(),
-        }
+        with(run.detail, report)
     }
 }
 
@@ -166,8 +166,18 @@ fn open(folder: &Path) -> anyhow::Result<Store> {
     Ok(store)
 }
 
-fn read(text: &str) -> anyhow::Result<Report> {
-    from_json(text).context("a report of the store")
+/// A report of which this is wanted: the store may have more.
+fn read(text: &str, detail: Detail) -> anyhow::Result<Report> {
+    let report = from_json(text).context("a report of the store")?;
+    Ok(with(detail, report))
+}
+
+/// A report with no more than this.
+fn with(detail: Detail, report: Report) -> Report {
+    match detail {
+        Detail::Series => report,
+        _ => report.without_series(),
+    }
 }
 
 #[cfg(test)]

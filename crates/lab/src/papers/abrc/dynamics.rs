@@ -10,7 +10,7 @@ use super::runs::{self, EXACT_TFRC, FIRST_RTT, LATER_RTT, LOSSES, SENDERS, figur
 use super::{downloads, stream};
 use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
-use crate::papers::figures::{in_percent, mean, only, plain, share, smallest};
+use crate::papers::figures::{NOT_MEASURED, in_percent, mean, only, plain, share, smallest};
 
 /// Full use is this share of ABRC's rate in the end; chosen by us.
 const FULL: f64 = 0.9;
@@ -19,7 +19,7 @@ const SLOW: usize = 10;
 
 /// TFRC of the time alone, with one thing changed (Fig. 2): as cells are named, for the report, its keys, and settings of the scenario. A
 /// short buffer drops packets as the rate doubles, and then the rate grows slowly.
-pub const STARTS: [(&str, &str, &str, &[&str]); 8] = [
+pub const STARTS: [(&str, &str, &str, &[&str]); 7] = [
     (
         "tfrc-5s",
         "TFRC of RFC 3448, RTT begun at 5 s",
@@ -49,12 +49,6 @@ pub const STARTS: [(&str, &str, &str, &[&str]); 8] = [
         "TFRC of RFC 3448, the sender 50 ms away",
         "",
         &["link.ethernet-video.delay=50ms"],
-    ),
-    (
-        "tfrc-largest",
-        "TFRC of RFC 3448, each packet counts as the largest",
-        ", segment = \"largest\"",
-        &[],
     ),
     (
         "tfrc-no-credit",
@@ -109,11 +103,35 @@ fn average(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// After how many seconds a stream has `full` Mbit/s for the first time, over a second; the whole run if never.
-fn until_full(report: &Report, full: f64) -> f64 {
+/// After how many seconds a stream has `full` Mbit/s for the first time, over a second; `None`: never.
+fn first_full(report: &Report, full: f64) -> Option<usize> {
     let seconds = seconds(report, "stream");
     let first = seconds.iter().position(|rate| *rate >= full);
-    first.map_or(seconds.len(), |first| first + 1) as f64
+    first.map(|first| first + 1)
+}
+
+/// The same; the whole run if never.
+fn until_full(report: &Report, full: f64) -> f64 {
+    let never = || seconds(report, "stream").len();
+    first_full(report, full).unwrap_or_else(never) as f64
+}
+
+/// The same of all runs, for a table: the mean of those that have it, and how many they are.
+fn shown_until_full(runs: &[Report], full: f64) -> String {
+    let times = runs.iter().filter_map(|run| first_full(run, full));
+    let mean = Estimate::of(times.map(|time| time as f64));
+    let length = runs.iter().map(|run| seconds(run, "stream").len()).max();
+    let never = format!("not within {} s", length.unwrap_or(0));
+    match mean.runs {
+        _ if full.is_nan() => NOT_MEASURED.into(),
+        n if n == runs.len() as u64 => plain(&mean),
+        0 => never,
+        n => format!(
+            "{} in {n} of {} runs, {never} in the others",
+            plain(&mean),
+            runs.len()
+        ),
+    }
 }
 
 /// Mbit/s over the second half.
@@ -154,7 +172,10 @@ fn fig2(r: &Results) -> Claim {
     let all = SENDERS.into_iter().take(4);
     let all = all.chain([FIRST_RTT, LATER_RTT, EXACT_TFRC]);
     let all = all.chain(STARTS.map(|(name, ..)| name));
-    let rows = all.map(|sender| vec![label(sender).to_owned(), plain(&full(sender))]);
+    let rows = all.map(|sender| {
+        let shown = shown_until_full(&r[figure("fig2", sender)], FULL * capacity);
+        vec![label(sender).to_owned(), shown]
+    });
     Claim {
         id: "abrc.fig2",
         printed: Column::of([(ABRC, printed), ("TFRC has nine tenths after, s", tfrc)]),
@@ -375,6 +396,33 @@ fn loss(r: &Results) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::tests::made_up;
+
+    #[test]
+    fn a_run_that_never_has_the_full_rate_has_no_time() {
+        let run = |slow: &usize| {
+            let mut series = vec![6e6; 30];
+            series[..*slow].fill(1e6);
+            let stream = FlowReport {
+                name: "stream".into(),
+                goodput_series_bps: series,
+                ..FlowReport::default()
+            };
+            made_up(30.0, vec![stream], vec![])
+        };
+        for (slow, said) in [
+            (&[4][..], "5.00"),
+            (&[30, 30], "not within 30 s"),
+            (
+                &[4, 30],
+                "5.00 in 1 of 2 runs, not within 30 s in the others",
+            ),
+        ] {
+            let runs: Vec<Report> = slow.iter().map(run).collect();
+            assert_eq!(shown_until_full(&runs, 5.0), said);
+            assert_eq!(shown_until_full(&runs, f64::NAN), NOT_MEASURED);
+        }
+    }
 
     #[test]
     fn the_effect_of_the_first_rtt_follows_the_runs() {

@@ -60,7 +60,8 @@ pub fn claims(r: &Results) -> Vec<Claim> {
     ]
 }
 
-/// Each choice in both columns; the paper's statements as printed with one change after the other, too.
+/// Each choice in both columns, one that changes a value of ours in ours alone; the paper's statements as printed with one change after the
+/// other, too.
 fn table(r: &Results) -> Table {
     let rows = CHOICES.map(|choice| {
         let of = |column: &str| {
@@ -85,7 +86,7 @@ fn table(r: &Results) -> Table {
         .into_iter()
         .flat_map(|column| CHOSEN.map(|k| format!("{column}, k_T {k}")));
     Table {
-        title: "The stream's rate by that of all others, one thing changed".into(),
+        title: "The stream's rate by that of all others, one thing changed; rows that begin with \"in bytes\" against the row of footnote 1".into(),
         head: [String::from("with")].into_iter().chain(head).collect(),
         rows: rows.into(),
     }

@@ -4,11 +4,13 @@
 use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 
-use super::ftp::{COUNTED, FIG8, FIG12, FLOWS, beyond, done_by, goodput, part, sooner, worst_time};
+use super::ftp::{
+    COUNTED, FIG8, FIG12, FLOWS, RUNS, beyond, done_by, goodput, most, part, sooner, worst_time,
+};
 use super::{PLAIN, PUSHING};
 use crate::experiment::{Cell, Key, Results};
 use crate::papers::claim::Table;
-use crate::papers::figures::{Pairs, by_chance, in_pairs, largest, mean, paired, plain, together};
+use crate::papers::figures::{mean, paired, plain};
 
 /// Replications of figures whose interval over ten reaches beyond the bar.
 const MORE: usize = 40;
@@ -202,70 +204,46 @@ pub fn repeated(r: &Results) -> Table {
     });
     table(
         "Figures with more replications of the same",
-        &["figure", "mean of runs", "mean of more runs"],
+        &["figure", &format!("{RUNS} runs"), &format!("{MORE} runs")],
         rows.into(),
     )
 }
 
-/// Runs of Fig. 8, as many as for its verdict, or more.
-fn repetitions<'a>(r: &'a Results, many: bool, queue: &str, flows: u32) -> &'a [Report] {
-    match many {
-        true => &r[more(queue, flows)],
-        false => FIG8.runs(r, queue, flows),
-    }
-}
+/// A best run: the names of the figure and of that by chance's, the figure, how it is compared with DropTail's, and how with chance's.
+type Best = ([&'static str; 2], Of, Against, Against);
+pub const BEST_OF_FIG8: Best = (
+    [
+        "Fig. 8: goodput of the short by DropTail's, best run",
+        "Fig. 8: that best run by chance's best",
+    ],
+    short,
+    part,
+    part,
+);
+pub const BEST_OF_FIG9: Best = (
+    [
+        "Fig. 9: sooner done with all, best run, s",
+        "Fig. 9: that best run less chance's best, s",
+    ],
+    worst_time,
+    sooner,
+    less,
+);
 
-/// The best single run of all thresholds and numbers of flows as printed, replication by replication; then that of chance.
-fn best(r: &Results, many: bool, figure: Of, of: Against) -> [Vec<f64>; 2] {
-    let all = PLAIN.iter().flat_map(|queue| {
-        FLOWS.map(|n| {
-            let fifo = repetitions(r, many, "fifo", n);
-            in_pairs(repetitions(r, many, queue, n), fifo)
-        })
+/// Best runs over ten replications, and over more of the same set-ups.
+pub fn best_runs(r: &Results, (says, figure, of, against): Best) -> Table {
+    let few = most(|queue, n| FIG8.runs(r, queue, n), &PLAIN, figure, of);
+    let many = most(|queue, n| &r[more(queue, n)], &PLAIN, figure, of);
+    let [few, many] = [few, many].map(|most| {
+        let own = Estimate::of(most[0].iter().copied());
+        let figures = [own, beyond(&most, against)];
+        figures.map(|x| format!("{} of {}", plain(&x), x.runs))
     });
-    let steps = (1..=PLAIN.len()).flat_map(|step| FLOWS.map(|n| (step, n)));
-    let chance = steps.map(|(step, n)| by_chance(repetitions(r, many, "fifo", n), step));
-    let setups: [Vec<Pairs<'_>>; 2] = [all.collect(), chance.collect()];
-    setups.map(|setups| together(&setups, figure, of, largest))
-}
-
-/// Best runs of Fig. 8 and 9 over ten replications, and over more of the same set-ups.
-pub fn best_runs(r: &Results) -> Table {
-    let figures: [([&str; 2], Of, Against, Against); 2] = [
-        (
-            [
-                "Fig. 8: goodput of the short by DropTail's, best run",
-                "Fig. 8: that best run by chance's best",
-            ],
-            short,
-            part,
-            part,
-        ),
-        (
-            [
-                "Fig. 9: sooner done with all, best run, s",
-                "Fig. 9: that best run less chance's best, s",
-            ],
-            worst_time,
-            sooner,
-            less,
-        ),
-    ];
-    let rows = figures.into_iter().flat_map(|(says, figure, of, against)| {
-        let [few, many] = [false, true].map(|many| {
-            let most = best(r, many, figure, of);
-            let own = Estimate::of(most[0].iter().copied());
-            let figures = [own, beyond(&most, against)];
-            figures.map(|x| format!("{} of {}", plain(&x), x.runs))
-        });
-        let cells = few.into_iter().zip(many);
-        let rows = says.into_iter().zip(cells);
-        rows.map(|(says, (few, many))| vec![says.to_owned(), few, many])
-            .collect::<Vec<_>>()
-    });
+    let rows = says.into_iter().zip(few.into_iter().zip(many));
+    let rows = rows.map(|(says, (few, many))| vec![says.to_owned(), few, many]);
     table(
         "Best runs as printed, with more replications of the same",
-        &["figure", "mean of runs", "mean of more runs"],
+        &["figure", &format!("{RUNS} runs"), &format!("{MORE} runs")],
         rows.collect(),
     )
 }

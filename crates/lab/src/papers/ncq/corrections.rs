@@ -216,8 +216,8 @@ pub fn of_tasks(nearest: &Setting) -> Table {
         row
     }));
     let (says, traffic) = match nearest.traffic {
-        Traffic::SameData => ("the small stay a tenth of all", Traffic::SameShare),
-        Traffic::SameShare => ("the small as many as the data need", Traffic::SameData),
+        Traffic::SameData => ("one packet in ten is the task's", Traffic::SameShare),
+        Traffic::SameShare => ("packets as the data need", Traffic::SameData),
     };
     let other = Setting {
         traffic,
@@ -228,7 +228,7 @@ pub fn of_tasks(nearest: &Setting) -> Table {
             per_packet: f64::from(cost),
             ..*nearest
         };
-        let says = format!("as printed, a packet costs as much as {cost} B more");
+        let says = format!("as printed, cost of a packet {cost} B added to its length");
         (says, setting)
     });
     let changed = [(format!("as printed, {says}"), other)];
@@ -257,7 +257,7 @@ pub fn of_tasks(nearest: &Setting) -> Table {
     ];
     Table {
         title: format!(
-            "Without a threshold and with 5 %, one thing changed; a packet costs as much as {} B more, as in the column as printed: the least sum of squares of relative distances to the six percentages",
+            "Without a threshold and with 5 %, one thing changed; cost of a packet {} B added to its length, as in the column as printed: the least sum of squares of relative distances to the six percentages",
             nearest.per_packet
         ),
         head: head.map(String::from).into(),
@@ -284,11 +284,11 @@ pub fn loads(nearest: &Setting) -> Table {
     };
     let shown = |load: f64| match load.is_nan() {
         false => format!("{load:.2}"),
-        true => "at none".into(),
+        true => "at no load".into(),
     };
     let row = |cost: u32| {
         let each = kinds.map(|kind| shown(from(cost, kind)));
-        let says = format!("{cost} B more");
+        let says = format!("{cost} B");
         [says].into_iter().chain(each).collect::<Vec<String>>()
     };
     let met = kinds.map(|kind| {
@@ -303,11 +303,11 @@ pub fn loads(nearest: &Setting) -> Table {
     let met = [says].into_iter().chain(met).collect();
     let costs = [0, 50, 100, 200, 300, 400, 500, 700, 1000];
     let head = [
-        "a packet costs as much as",
+        "cost of a packet, in bytes added to its length",
         "as printed, packets as the data need",
-        "as printed, the small a tenth of all",
-        "eq. (9) with the mean square, as the data need",
-        "eq. (9) with the mean square, a tenth of all",
+        "as printed, one packet in ten is the task's",
+        "eq. (9) with the mean square, packets as the data need",
+        "eq. (9) with the mean square, one packet in ten is the task's",
     ];
     Table {
         title: "Fig. 6: load from which on the task is done sooner without a threshold".into(),
@@ -365,7 +365,7 @@ mod tests {
         };
         let from = (1..100).map(|n| f64::from(n) / 100.0).find(pays);
         let table = loads(&nearest);
-        let row = table.rows.iter().find(|row| row[0] == "200 B more");
+        let row = table.rows.iter().find(|row| row[0] == "200 B");
         assert_eq!(row.unwrap()[1], format!("{:.2}", from.unwrap()));
         assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
     }

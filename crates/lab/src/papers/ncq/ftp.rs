@@ -16,7 +16,7 @@ use crate::papers::figures::{
 const FILE: &str = "papers/ncq/ftp.toml";
 const SETUP: &str = "dumbbell of Fig. 7, its rates and delays chosen by us: 10 Mbit/s, RTT 60 ms, 50 packets of buffer; NewReno, 1000 B; the short tasks are 10 kB in packets of 120 B";
 /// Times that a task's timeouts decide differ much from run to run.
-const RUNS: usize = 10;
+pub const RUNS: usize = 10;
 /// Flows in all.
 pub const FLOWS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// When the paper counts its tasks in Fig. 11, s.
@@ -79,17 +79,8 @@ impl Tasks {
         FLOWS.iter().map(each).collect()
     }
 
-    /// Pairs of runs for all numbers of flows, each with DropTail's.
     fn pairs<'a>(self, r: &'a Results, queue: &str) -> Vec<Pairs<'a>> {
-        let pairs = |n| in_pairs(self.runs(r, queue, n), self.runs(r, "fifo", n));
-        FLOWS.map(pairs).into()
-    }
-
-    /// DropTail with other runs of itself, as many pairs as there are thresholds.
-    fn chances<'a>(self, r: &'a Results) -> Vec<Pairs<'a>> {
-        let steps = (1..=PUSHING.len()).flat_map(|step| FLOWS.map(|n| (step, n)));
-        let chance = |(step, n)| by_chance(self.runs(r, "fifo", n), step);
-        steps.map(chance).collect()
+        pairs(|queue, n| self.runs(r, queue, n), queue)
     }
 
     /// A figure against DropTail's, the mean over all numbers of flows.
@@ -101,20 +92,6 @@ impl Tasks {
         of: impl Fn(f64, f64) -> f64,
     ) -> Estimate {
         Estimate::of(together(&self.pairs(r, queue), figure, of, average))
-    }
-
-    /// The most that a figure is against DropTail's in the best single run of all thresholds and numbers of flows, as
-    /// the paper has them, replication by replication; then what chance gives.
-    fn most(
-        self,
-        r: &Results,
-        queues: &[&str],
-        figure: impl Fn(&Report) -> f64,
-        of: impl Fn(f64, f64) -> f64,
-    ) -> [Vec<f64>; 2] {
-        let all: Vec<Pairs<'_>> = queues.iter().flat_map(|q| self.pairs(r, q)).collect();
-        let most = |setups: &[Pairs<'_>]| together(setups, &figure, &of, largest);
-        [most(&all), most(&self.chances(r))]
     }
 
     fn chart(self, r: &Results, title: &str, unit: &str, figure: impl Fn(&Report) -> f64) -> Chart {
@@ -129,6 +106,27 @@ impl Tasks {
             ..Chart::default()
         }
     }
+}
+
+/// Pairs of runs for all numbers of flows, each with DropTail's.
+fn pairs<'a>(runs: impl Fn(&str, u32) -> &'a [Report], queue: &str) -> Vec<Pairs<'a>> {
+    let pairs = |n| in_pairs(runs(queue, n), runs("fifo", n));
+    FLOWS.map(pairs).into()
+}
+
+/// The most that a figure is against DropTail's in the best single run of all thresholds and numbers of flows, as the paper has them,
+/// replication by replication; then what chance gives: DropTail with other runs of itself, as many pairs as there are thresholds.
+pub fn most<'a>(
+    runs: impl Fn(&str, u32) -> &'a [Report],
+    queues: &[&str],
+    figure: impl Fn(&Report) -> f64,
+    of: impl Fn(f64, f64) -> f64,
+) -> [Vec<f64>; 2] {
+    let all = queues.iter().flat_map(|queue| pairs(&runs, queue));
+    let steps = (1..=queues.len()).flat_map(|step| FLOWS.map(|n| (step, n)));
+    let chance = steps.map(|(step, n)| by_chance(runs("fifo", n), step));
+    let setups: [Vec<Pairs<'_>>; 2] = [all.collect(), chance.collect()];
+    setups.map(|setups| together(&setups, &figure, &of, largest))
 }
 
 pub fn cells() -> Vec<Cell> {
@@ -231,8 +229,9 @@ fn least_of(r: &Results, queues: &[&str], figure: impl Fn(&Report) -> f64 + Copy
 }
 
 fn column8(r: &Results, queues: &[&str]) -> Column {
+    let runs = |queue: &str, n: u32| FIG8.runs(r, queue, n);
     let [short, long] = ["short", "long"].map(|group| {
-        let most = FIG8.most(r, queues, |x| goodput(x, group), part);
+        let most = most(runs, queues, |x| goodput(x, group), part);
         [Estimate::of(most[0].iter().copied()), beyond(&most, part)]
     });
     let all: Vec<Pairs<'_>> = queues.iter().flat_map(|q| FIG8.pairs(r, q)).collect();
@@ -297,7 +296,11 @@ fn fig8(r: &Results) -> Claim {
         ),
         setup: SETUP,
         from: &["ftp/10/1MB/", "choice/", "more/"],
-        tables: vec![causes::repeated(r), causes::choices(r)],
+        tables: vec![
+            causes::repeated(r),
+            causes::choices(r),
+            causes::best_runs(r, causes::BEST_OF_FIG8),
+        ],
         charts: vec![
             FIG8.chart(r, "Fig. 8a: average goodput of the non-congestive", "kbit/s", |x| goodput(x, "short")),
             FIG8.chart(r, "Fig. 8b: average goodput of the congestive", "kbit/s", |x| goodput(x, "long")),
@@ -308,7 +311,8 @@ fn fig8(r: &Results) -> Claim {
 }
 
 fn column9(r: &Results, queues: &[&str]) -> Column {
-    let most = FIG8.most(r, queues, worst_time, sooner);
+    let runs = |queue: &str, n: u32| FIG8.runs(r, queue, n);
+    let most = most(runs, queues, worst_time, sooner);
     let times = queues
         .iter()
         .map(|queue| FIG8.overall(r, queue, |x| mean_time(x, ""), part));
@@ -357,7 +361,7 @@ fn fig9(r: &Results) -> Claim {
         why: "The end of the last task depends on one flow's last timeouts, so it varies by tens of seconds from run to run; the paper shows single runs.".into(),
         setup: SETUP,
         from: &["ftp/10/1MB/", "more/"],
-        tables: vec![causes::best_runs(r)],
+        tables: vec![causes::best_runs(r, causes::BEST_OF_FIG9)],
         charts: vec![
             FIG8.chart(r, "Fig. 9a: average completion time", "s", |x| mean_time(x, "")),
             FIG8.chart(r, "Fig. 9b: worst completion time", "s", worst_time),

@@ -23,7 +23,7 @@ const ROUTERS: usize = 4;
 const OTHER_SEEDS: u64 = 1000;
 /// Downloads across each router in a crowd, in which a call loses nearly half of its packets.
 const CROWD: u32 = 100;
-/// Downloads across each router between both.
+/// Downloads across each router between [`CROWD`] and [`THRONG`].
 const MIDDLE: u32 = 200;
 /// Downloads across each router with which it loses more.
 const THRONG: u32 = 300;
@@ -345,7 +345,7 @@ fn fig19(r: &Results) -> Claim {
 /// Time of a call's packet without waiting, ms: six paths of 5 ms, and 120 B four times.
 const EMPTY: f64 = 30.0 + 4.0 * 0.096;
 
-/// The satisfaction index of the two classes by how long packets wait at the four routers, from nothing: reports know a
+/// The satisfaction index of the two classes by how long packets wait at the four routers, counted from 0: reports know a
 /// flow's delays above its least, and where queues never empty the least is no zero.
 fn by_waits(report: &Report) -> f64 {
     let names = ["r1 -> r2", "r2 -> r3", "r3 -> r4", "r4 -> r5"];
@@ -439,7 +439,7 @@ fn choices(r: &Results) -> Table {
     let changed = CHOICES.map(|(set, says, _)| row(says, set, set));
     let rows: Vec<_> = [first].into_iter().chain(changed).collect();
     table(
-        "Fig. 20a: R-factor as printed with three routers and one thing changed, with the paper's in brackets; its 4 % are all above 50 %",
+        "Fig. 20a: R-factor as printed with three routers and one thing changed, with the paper's in brackets; the paper's 4 % are of all gains above 50 %",
         &rows,
     )
 }

@@ -86,8 +86,8 @@ fn of_downloads(report: &Report) -> f64 {
     summary::asi(&downloads).unwrap_or(f64::NAN)
 }
 
-/// Index of all flows by waits at the one router, from nothing: downloads wait as packets of its queue do on average, any other flow as
-/// long as its delay exceeds `empty` ms.
+/// Index of all flows by waits at the one router, counted from 0, not from the flow's least: downloads wait as packets of its queue do on
+/// average, any other flow as long as its delay exceeds `empty` ms; `Delay_max` is the largest of both.
 pub fn by_waits(report: &Report, empty: f64) -> f64 {
     let mut queues = report.queues.iter();
     let queue = queues.find(|queue| queue.name == "left -> right");
@@ -103,7 +103,10 @@ pub fn by_waits(report: &Report, empty: f64) -> f64 {
         data: flow.goodput_bps,
     };
     let services: Vec<Service> = active(report).map(service).collect();
-    asi(&services, waits(|x| x.max)).unwrap_or(f64::NAN)
+    let datagrams = active(report).filter_map(|(flow, _)| flow.datagrams.as_ref());
+    let delays = datagrams.map(|datagrams| datagrams.delay_ms.max - empty);
+    let most = largest(delays.chain([waits(|x| x.max)]));
+    asi(&services, most).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_at_the_router_are_counted_from_nothing() {
+    fn waits_at_the_router_are_counted_from_zero_and_the_largest_is_of_all_flows() {
         let mut call = flow("call", 100.0, 1.0, 5.0);
         call.datagrams = Some(DatagramReport {
             delay_ms: Quantiles {
@@ -176,6 +179,11 @@ mod tests {
         let mut report = made_up(60.0, flows, vec![queue]);
         // Shares of 0.9 and 0.1 of 50 ms, for waits of 20 and 10 ms.
         let expected = 1.0 - (25.0 + 5.0) / 100.0;
+        assert!((by_waits(&report, 30.0) - expected).abs() < 1e-12);
+        // A datagram that waited 100 ms elsewhere too: of those.
+        let datagrams = report.flows[1].datagrams.as_mut().unwrap();
+        datagrams.delay_ms.max = 130.0;
+        let expected = 1.0 - (70.0 + 0.0) / 200.0;
         assert!((by_waits(&report, 30.0) - expected).abs() < 1e-12);
         report.queues.clear();
         assert!(by_waits(&report, 30.0).is_nan());

@@ -33,15 +33,18 @@ const CHOICES: [(&str, &[&str]); 8] = [
     ("buffer 100", &["link.line.queue.limit=100 packets"]),
     ("rate 5", &["link.line.rate=5mbit"]),
     ("rate 20", &["link.line.rate=20mbit"]),
+    ("rate 40", &["link.line.rate=40mbit"]),
     ("delay 5", &["link.line.delay=5ms"]),
-    ("rate 40", &["link.line.rate=40mbit", "link.line.delay=5ms"]),
-    ("keep", &["link.line.queue.ncq.push_out=false"]),
+    (
+        "rate 40, delay 5",
+        &["link.line.rate=40mbit", "link.line.delay=5ms"],
+    ),
 ];
 /// Queues with them.
 const CHOSEN: [&str; 3] = ["fifo", PLAIN[0], "0.01"];
 /// Time of a call's packet without waiting, ms: three links of 5, 20 and 5 ms, and 120 B at 10 Mbit/s.
 const EMPTY: f64 = 30.0 + 0.096;
-/// Index of all flows by waits from nothing.
+/// Index of all flows by waits, counted from 0.
 const BY_WAITS: Reading = ("of all flows, by waits at the router", |report| {
     by_waits(report, EMPTY)
 });
@@ -107,7 +110,7 @@ pub fn cells() -> Vec<Cell> {
     for (name, set) in CHOICES {
         for queue in CHOSEN {
             let mut cell = cell(choice(name, queue), queue, 50, 1);
-            cell.set.extend(set.iter().map(|set| (*set).to_owned()));
+            cell.set.extend(set.iter().map(|set| (*set).into()));
             cells.push(cell);
         }
     }
@@ -186,9 +189,19 @@ impl Sweep {
         self.downloads.iter().map(each).collect()
     }
 
-    fn pairs<'a>(&self, r: &'a Results, queue: &str) -> Vec<Pairs<'a>> {
-        let pairs = |n: &u32| in_pairs(self.runs(r, queue, *n), self.runs(r, "fifo", *n));
+    /// Pairs of runs for all numbers of downloads, each with DropTail's.
+    fn pairs<'a>(&self, runs: impl Fn(&str, u32) -> &'a [Report], queue: &str) -> Vec<Pairs<'a>> {
+        let pairs = |n: &u32| in_pairs(runs(queue, *n), runs("fifo", *n));
         self.downloads.iter().map(pairs).collect()
+    }
+
+    /// Goodput of the downloads with one queue less that with another, by DropTail's, the mean over all numbers of downloads.
+    fn less<'a>(&self, runs: impl Fn(&str, u32) -> &'a [Report], queues: [&str; 2]) -> Estimate {
+        let [few, many] = queues.map(|queue| {
+            let pairs = self.pairs(&runs, queue);
+            together(&pairs, |x| kbit(x, "download"), |a, b| a / b, average)
+        });
+        Estimate::of(few.iter().zip(many).map(|(few, many)| few - many))
     }
 
     /// A figure against DropTail's, the mean over all numbers of downloads.
@@ -199,7 +212,8 @@ impl Sweep {
         figure: impl Fn(&Report) -> f64,
         of: impl Fn(f64, f64) -> f64,
     ) -> Estimate {
-        Estimate::of(together(&self.pairs(r, queue), figure, of, average))
+        let pairs = self.pairs(|queue, n| self.runs(r, queue, n), queue);
+        Estimate::of(together(&pairs, figure, of, average))
     }
 
     /// The best single run of all thresholds and numbers of downloads, and that by the best of chance: DropTail with
@@ -211,10 +225,12 @@ impl Sweep {
         figure: impl Fn(&Report) -> f64,
         of: impl Fn(f64, f64) -> f64,
     ) -> [Estimate; 2] {
-        let all: Vec<Pairs<'_>> = queues.iter().flat_map(|q| self.pairs(r, q)).collect();
+        let runs = |queue: &str, n: u32| self.runs(r, queue, n);
+        let all = queues.iter().flat_map(|queue| self.pairs(runs, queue));
+        let all: Vec<Pairs<'_>> = all.collect();
         let steps =
             (1..=queues.len()).flat_map(|step| self.downloads.iter().map(move |n| (step, n)));
-        let chance = steps.map(|(step, n)| by_chance(self.runs(r, "fifo", *n), step));
+        let chance = steps.map(|(step, n)| by_chance(runs("fifo", *n), step));
         let chance: Vec<Pairs<'_>> = chance.collect();
         let most = |setups: &[Pairs<'_>]| together(setups, &figure, &of, largest);
         let [most, chance] = [&all, &chance].map(|setups| most(setups));
@@ -256,15 +272,6 @@ impl Sweep {
                 .flat_map(|q| self.against(r, q, |x| kbit(x, group), part));
             lowest(all.map(|x| x.1).collect::<Vec<_>>())
         };
-        let of = |queue: &str| {
-            together(
-                &self.pairs(r, queue),
-                |x| kbit(x, "download"),
-                part,
-                average,
-            )
-        };
-        let [few, many] = [queues[0], last].map(of);
         let index = |x: &Report| x.asi.unwrap_or(f64::NAN);
         let index = queues
             .iter()
@@ -280,7 +287,7 @@ impl Sweep {
             ),
             (
                 "goodput of the downloads with 1 % less that with 5 %, by DropTail's, mean over all n",
-                Estimate::of(few.iter().zip(many).map(|(few, many)| few - many)),
+                self.less(|queue, n| self.runs(r, queue, n), [queues[0], last]),
             ),
             (
                 "index of all flows less DropTail's, mean over all n, least threshold",
@@ -420,54 +427,40 @@ fn confined(r: &Results) -> Vec<Table> {
     }
 }
 
-/// Runs of one call, as many as for the verdict, or more.
-fn repetitions<'a>(r: &'a Results, many: bool, queue: &str, downloads: u32) -> &'a [Report] {
-    match many {
-        true => &r[more(queue, downloads)],
-        false => SIMULATED.runs(r, queue, downloads),
-    }
-}
-
 /// Figures of Fig. 16 and 17 over ten replications, and over more of the same set-up.
 fn repeated(r: &Results) -> Vec<Table> {
     if !r.has(&more("fifo", 50)) {
         return Vec::new();
     }
-    let confined = |many: bool| {
-        let of = |queue: &str| {
-            let pairs = SIMULATED.downloads.iter().map(|n| {
-                let fifo = repetitions(r, many, "fifo", *n);
-                in_pairs(repetitions(r, many, queue, *n), fifo)
-            });
-            let pairs: Vec<Pairs<'_>> = pairs.collect();
-            together(&pairs, |x| kbit(x, "download"), |a, b| a / b, average)
-        };
-        let [one, five] = [PLAIN[0], PLAIN[2]].map(of);
-        Estimate::of(one.iter().zip(five).map(|(one, five)| one - five))
+    let ten = |queue: &str, n: u32| SIMULATED.runs(r, queue, n);
+    let forty = |queue: &str, n: u32| &r[more(queue, n)];
+    let row = |says: &str, figures: [Estimate; 2]| {
+        let [ten, forty] = figures.map(|x| format!("{} of {}", plain(&x), x.runs));
+        vec![says.to_owned(), ten, forty]
     };
-    let quality = |many: bool, queue: &str| mean(repetitions(r, many, queue, 50), r_factor);
-    let row = |says: &str, of: &dyn Fn(bool) -> Estimate| {
-        let [few, many] = [false, true].map(|many| {
-            let figure = of(many);
-            format!("{} of {}", plain(&figure), figure.runs)
-        });
-        vec![says.to_owned(), few, many]
+    let quality = |says: &str, queue: &str| {
+        row(
+            says,
+            [ten(queue, 50), forty(queue, 50)].map(|runs| mean(runs, r_factor)),
+        )
     };
+    let ends = [PLAIN[0], PLAIN[2]];
     let rows = vec![
         row(
             "Fig. 16: goodput of the downloads with 1 % less that with 5 %, by DropTail's, mean over all n, as printed",
-            &confined,
+            [SIMULATED.less(ten, ends), SIMULATED.less(forty, ends)],
         ),
-        row("Fig. 17: R with DropTail", &|many| quality(many, "fifo")),
-        row("Fig. 17: R with 1 %, as printed", &|many| {
-            quality(many, PLAIN[0])
-        }),
-        row("Fig. 17: R with 1 %, ours", &|many| quality(many, "0.01")),
+        quality("Fig. 17: R with DropTail", "fifo"),
+        quality("Fig. 17: R with 1 %, as printed", PLAIN[0]),
+        quality("Fig. 17: R with 1 %, ours", "0.01"),
     ];
-    let head = ["figure", "mean of runs", "mean of more runs"];
     vec![Table {
         title: "Figures of one call with more replications of the same".into(),
-        head: head.map(String::from).into(),
+        head: vec![
+            "figure".into(),
+            format!("{RUNS} runs"),
+            format!("{MORE} runs"),
+        ],
         rows,
     }]
 }
@@ -520,7 +513,7 @@ fn other_choices(r: &Results) -> Vec<Table> {
         .iter()
         .filter_map(|(name, _)| row(name, &|queue| choice(name, queue)));
     let rows: Vec<Vec<String>> = first.into_iter().chain(changed).collect();
-    let title = "R of one call beside 50 downloads with one thing changed: rates in Mbit/s, delays in ms, buffers in packets; keep: a full buffer refuses favoured packets too";
+    let title = "R of one call beside 50 downloads with one thing changed, or two in the last row: rates in Mbit/s, delays in ms, buffers in packets";
     let head = CHOSEN.map(label);
     match rows.is_empty() {
         true => Vec::new(),
@@ -532,7 +525,7 @@ fn other_choices(r: &Results) -> Vec<Table> {
     }
 }
 
-/// Effects of the number of calls and of the choices.
+/// Effects of the number of calls.
 fn why17(r: &Results) -> String {
     let of = |key: &dyn Fn(&str) -> Key| {
         let [fifo, ncq] = ["fifo", "0.01"].map(|queue| {
@@ -550,16 +543,12 @@ fn why17(r: &Results) -> String {
     let by_calls = CALLS
         .iter()
         .filter_map(|n| Some(format!("{n} calls {}", of(&|queue| calls(*n, queue))?)));
-    let choices = CHOICES
-        .iter()
-        .filter_map(|(name, _)| Some(format!("{name} {}", of(&|queue| choice(name, queue))?)));
     let (Some(fifo), Some(ncq)) = (lost("fifo"), lost("0.01")) else {
         return String::new();
     };
     format!(
-        "The call loses {fifo} under DropTail, {ncq} with 1 %. The paper does not say how many calls there are: a threshold of 1 % does what it says only where calls are a few of a hundred packets, one call here. R with 50 downloads, DropTail and 1 %: {}. With other choices (rates in Mbit/s, buffers in packets; keep: a full buffer refuses favoured packets too): {}. So the step from poor to medium is one of rates and buffers that are lost; R rises with 1 % where favoured packets push others out of a full buffer, in the column ours.",
-        by_calls.collect::<Vec<_>>().join(", "),
-        choices.collect::<Vec<_>>().join(", ")
+        "The call loses {fifo} under DropTail, {ncq} with 1 %. The paper does not say how many calls there are: a threshold of 1 % does what it says only where calls are a few of a hundred packets, one call here. R with 50 downloads, DropTail and 1 %: {}. By the table of other choices the step from poor to medium is one of rates and buffers, which the paper does not give; R rises with 1 % where favoured packets push others out of a full buffer, in the column ours.",
+        by_calls.collect::<Vec<_>>().join(", ")
     )
 }
 

@@ -137,7 +137,7 @@ pub struct Variant {
 /// The parameters of this project: the defaults.
 pub const OURS: Variant = Variant {
     name: "ours",
-    says: "ours: power 6, window of 1 s, logarithmic codes, silence counts",
+    says: "ours: power 6, the links' window of 1 s, logarithmic codes, silence counts",
     set: &[],
     queue: &[],
 };
@@ -198,7 +198,7 @@ pub const PRINTED_SILENCE: Variant = Variant {
 /// As printed with a shorter window at sources and links, for Fig. 7.
 pub const PRINTED_10: Variant = Variant {
     name: "printed-window-10s",
-    says: "as printed, windows of 10 s",
+    says: "as printed, windows of 10 s at sources and links, not 60",
     set: &[
         "tags.scale=linear",
         "tags.silence=false",
@@ -222,10 +222,11 @@ pub const PRINTED_RED: [Variant; 2] = [
         &["tred.exponent=3", "tred.window=60s", "red.gentle=false"],
     ),
 ];
-/// The same of all tables, and of those that fill their links less than the paper's: a longer queue, or a window between both columns'.
+/// As printed, for all tables, some of whose links are used less than the paper's: RED with a longer queue; the links' window between those
+/// of the two columns (60 s and 1 s).
 const PRINTED_LONGER: Variant = red(
     "printed-longer",
-    "as printed, RED from 10 to 30 packets",
+    "as printed, RED from 10 to 30 packets, not 5 to 15",
     &[
         "tred.exponent=3",
         "tred.window=60s",
@@ -247,7 +248,7 @@ const PRINTED_LINKS_30: Variant = red(
 const PRINTED_TWO: [Variant; 3] = [
     red(
         "printed-longer-no-wait",
-        "as printed, two changes: RED without `wait`, from 10 to 30 packets",
+        "as printed, two changes: RED without `wait`, from 10 to 30 packets, not 5 to 15",
         &[
             "tred.exponent=3",
             "tred.window=60s",
@@ -260,7 +261,7 @@ const PRINTED_TWO: [Variant; 3] = [
         set: UNPOLICED.set,
         ..red(
             "printed-longer-unpoliced",
-            "as printed, two changes: no policing, RED from 10 to 30 packets",
+            "as printed, two changes: no policing, RED from 10 to 30 packets, not 5 to 15",
             PRINTED_LONGER.queue,
         )
     },
@@ -285,7 +286,7 @@ const fn red(name: &'static str, says: &'static str, queue: &'static [&'static s
     }
 }
 
-/// Choices of the printed column, each with one thing changed.
+/// Choices of the printed column: one thing changed, or two ([`PRINTED_TWO`]).
 pub fn as_printed() -> impl Iterator<Item = &'static Variant> {
     let is_printed = |variant: &&Variant| {
         let names = [PAPERS.name, UNPOLICED.name];
@@ -294,10 +295,10 @@ pub fn as_printed() -> impl Iterator<Item = &'static Variant> {
     VARIANTS.iter().filter(is_printed)
 }
 
-/// A shorter window at sources and links, for Fig. 7.
+/// A shorter window at sources; that of links is 1 s already. For Fig. 7.
 pub const WINDOW_10: Variant = Variant {
     name: "window-10s",
-    says: "window of 10 s",
+    says: "ours, the sources' window of 10 s, not 60",
     set: &["tags.window=10s"],
     ..OURS
 };
@@ -305,17 +306,21 @@ pub const WINDOW_10: Variant = Variant {
 /// Ours with policing, for Fig. 7.
 const OURS_POLICED: Variant = Variant {
     name: "policing",
-    says: "policing",
+    says: "ours, policing",
     set: &["tags.policing=true"],
     ..OURS
 };
 
 /// Ours with one of the paper's choices.
-const OURS_WINDOW: Variant = queue("window", "window of 60 s", &["tred.window=60s"]);
-const OURS_POWER: Variant = queue("power-3", "power 3", &["tred.exponent=3"]);
+const OURS_WINDOW: Variant = queue(
+    "window",
+    "ours, the links' window of 60 s, not 1",
+    &["tred.window=60s"],
+);
+const OURS_POWER: Variant = queue("power-3", "ours, power 3", &["tred.exponent=3"]);
 const OURS_SILENT: Variant = Variant {
     set: &["tags.silence=false"],
-    ..queue("silence", "no silence", &[])
+    ..queue("silence", "ours, no silence", &[])
 };
 
 /// Fig. 7 with tickets of receivers and one thing changed: as printed, then ours.
@@ -330,7 +335,7 @@ pub const FIG7_PRINTED: [Variant; 7] = [
         ],
         ..red(
             "printed-window-3s",
-            "as printed, windows of 3 s",
+            "as printed, windows of 3 s at sources and links, not 60",
             &["tred.exponent=3", "tred.window=3s"],
         )
     },
@@ -344,7 +349,7 @@ pub const FIG7_OURS: [Variant; 6] = [
     WINDOW_10,
     Variant {
         set: &["tags.window=3s"],
-        ..queue("window-3s", "window of 3 s", &[])
+        ..queue("window-3s", "ours, the sources' window of 3 s, not 60", &[])
     },
     OURS_POLICED,
     OURS_WINDOW,
@@ -365,7 +370,7 @@ pub const FIG7: [Variant; 7] = [
 /// Both columns.
 pub const COLUMNS: [Variant; 2] = [PAPERS, OURS];
 
-/// Parameters that ours are compared with: one change at a time.
+/// Parameters that ours are compared with: one change at a time, but for [`PRINTED_TWO`].
 pub const VARIANTS: [Variant; 28] = [
     OURS,
     PAPERS,
@@ -384,30 +389,38 @@ pub const VARIANTS: [Variant; 28] = [
     OURS_POLICED,
     queue(
         "spaced",
-        "tickets weigh RED's probability after spacing",
+        "ours, tickets weigh RED's probability after spacing",
         &["tred.spaced=true"],
     ),
     OURS_WINDOW,
     OURS_POWER,
-    queue("power-4", "power 4", &["tred.exponent=4"]),
-    queue("power-9", "power 9", &["tred.exponent=9"]),
-    queue("power-24", "power 24", &["tred.exponent=24"]),
+    queue("power-4", "ours, power 4", &["tred.exponent=4"]),
+    queue("power-9", "ours, power 9", &["tred.exponent=9"]),
+    queue("power-24", "ours, power 24", &["tred.exponent=24"]),
     Variant {
         set: &["tags.scale=linear"],
-        ..queue("linear", "linear codes", &[])
+        ..queue("linear", "ours, linear codes", &[])
     },
     OURS_SILENT,
     queue(
         "interval-200ms",
-        "MinTkt over 0.2 s",
+        "ours, MinTkt over 0.2 s",
         &["tred.interval=200ms"],
     ),
-    queue("interval-5s", "MinTkt over 5 s", &["tred.interval=5s"]),
-    queue("interval-60s", "MinTkt over 60 s", &["tred.interval=60s"]),
-    queue("no-wait", "RED without `wait`", &["red.wait=false"]),
+    queue(
+        "interval-5s",
+        "ours, MinTkt over 5 s",
+        &["tred.interval=5s"],
+    ),
+    queue(
+        "interval-60s",
+        "ours, MinTkt over 60 s",
+        &["tred.interval=60s"],
+    ),
+    queue("no-wait", "ours, RED without `wait`", &["red.wait=false"]),
     queue(
         "longer",
-        "RED from 10 to 30 packets",
+        "ours, RED from 10 to 30 packets, not 5 to 15",
         &["red.min=10", "red.max=30"],
     ),
 ];

@@ -82,7 +82,7 @@ fn changed(r: &Results) -> Table {
                 |gain| {
                     let fifo = gain.fifo.mean * 100.0;
                     let [audio, video] = [gain.audio, gain.video].map(|x| points(x.mean));
-                    format!("{fifo:.1}: {audio}, {video}")
+                    format!("{fifo:.1}; {audio}, {video}")
                 },
             )
         });
@@ -91,8 +91,10 @@ fn changed(r: &Results) -> Table {
             "congested rates at which audio gains over 10 %, %",
             "video falls by audio's gain",
         ];
-        let judged = judged.map(|name| column.figure(name));
-        let judged = judged.map(|x| x.map_or_else(String::new, |x| plain(&x)));
+        let judged = judged.map(|name| match column.figure(name) {
+            _ if gains.is_empty() => "no rate congested".into(),
+            figure => figure.map_or_else(String::new, |x| plain(&x)),
+        });
         let name = [name.to_owned()].into_iter();
         name.chain(cells).chain(judged).collect::<Vec<String>>()
     };
@@ -102,7 +104,7 @@ fn changed(r: &Results) -> Table {
     let head = ["changed".to_owned()].into_iter().chain(rates);
     let ends = ["rates with over 10 %, %", "video falls by audio's gain"];
     Table {
-        title: "Alone on a slow link in simulated time with one thing changed, in % of the datagrams: audio on time, unmodified: gains of audio and video".into(),
+        title: "Alone on a slow link in simulated time, with one thing changed, or two where the row says so. In each cell: audio on time with the unmodified queue, in %; then how much more audio and video is on time with SBPN2, in points of the datagrams".into(),
         head: head.chain(ends.map(str::to_owned)).collect(),
         rows: [row("nothing", &GUEST)].into_iter().chain(changed).collect(),
     }

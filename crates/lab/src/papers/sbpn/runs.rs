@@ -137,7 +137,7 @@ pub const LOSS_CHOICES: [Choice; 14] = [
         "loss/5348",
         &["flow.call.rate.rfc=\"5348\""],
     ),
-    // As many runs as of the others: with ten its interval reaches below zero.
+    // As many runs as Fig. 1 and 2 are judged by: with ten its interval reaches below zero.
     Choice {
         name: "RFC 3448: no initial window after a pause",
         sweep: loss("loss/3448", &["flow.call.rate.rfc=\"3448\""]),
@@ -168,7 +168,7 @@ pub const LOSS_CHOICES: [Choice; 14] = [
         &["flow.call.whole_frames=true"],
     ),
     loss_choice(
-        "a queue of 32",
+        "a queue of 32 packets, not 5",
         "loss/queue-32",
         &["flow.call.queue=32 packets"],
     ),
@@ -178,7 +178,7 @@ pub const LOSS_CHOICES: [Choice; 14] = [
         &["flow.call.one_way=40ms"],
     ),
     loss_choice(
-        "segment size of the largest packet",
+        "segment size of 1464 B, the most that a datagram may have, not the mean of ten (the call's largest has 1026 B)",
         "loss/largest",
         &["flow.call.rate.segment=largest"],
     ),
@@ -257,8 +257,8 @@ const fn guest_choice(
     }
 }
 
-/// [`GUEST`] with one thing changed: habits of the guest's link, whose rate counts bytes from IP on and whose packets in room include the one
-/// that departs; of its DCCP, some of whose packets are longer; and timers.
+/// [`GUEST`] with one thing changed that is otherwise in the guest: its link counts bytes from IP on and counts the departing packet in its
+/// limit; some of its DCCP headers are longer (DataAck, 24 B); its timers.
 pub const GUEST_CHOICES: [Choice; 8] = [
     guest_choice(
         "bytes of the link rate from IP on, not Ethernet's",

@@ -88,7 +88,11 @@ const CHANGES: [Change; 23] = [
         "a jitter of 0.2 ms between the web server and the router",
         "link.web.jitter=0.2ms",
     ),
-    change("far", "downloads from 25 ms away", "link.web.delay=25ms"),
+    change(
+        "far",
+        "downloads with a one-way delay of 25 ms, not 0",
+        "link.web.delay=25ms",
+    ),
     Change {
         fifo: false,
         ..change(
@@ -127,16 +131,24 @@ const CHANGES: [Change; 23] = [
         "a buffer of 75 kB, not of 50 packets",
         "link.line.queue.limit=75kB",
     ),
-    one("video-4m", "a video of 4 Mbit/s", "flow.video.rate=4mbit"),
-    one("video-6m", "a video of 6 Mbit/s", "flow.video.rate=6mbit"),
+    one(
+        "video-4m",
+        "a video of 4 Mbit/s, not 5",
+        "flow.video.rate=4mbit",
+    ),
+    one(
+        "video-6m",
+        "a video of 6 Mbit/s, not 5",
+        "flow.video.rate=6mbit",
+    ),
     one(
         "video-1316",
-        "packets of the video with 1316 B, seven of an MPEG transport stream",
+        "packets of the video with 1316 B, seven of an MPEG transport stream, not 1400",
         "flow.video.payload=1316B",
     ),
     one(
         "video-500",
-        "packets of the video with 500 B",
+        "packets of the video with 500 B, not 1400",
         "flow.video.payload=500B",
     ),
     one(
@@ -146,7 +158,7 @@ const CHANGES: [Change; 23] = [
     ),
     one(
         "mss-536",
-        "segments of the download with 536 B",
+        "segments of the download with 536 B, not 1448",
         "flow.download.tcp.mss=536B",
     ),
     one(
@@ -161,7 +173,7 @@ const CHANGES: [Change; 23] = [
     ),
     one(
         "far-100",
-        "the download from 100 ms away",
+        "the download with a one-way delay of 100 ms, not 0",
         "link.web.delay=100ms",
     ),
 ];

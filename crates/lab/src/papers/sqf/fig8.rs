@@ -240,7 +240,7 @@ mod tests {
             fig8.unwrap().why
         };
         let buffer = "packets overtake, a buffer of 200 packets";
-        let far = "packets overtake, downloads from 25 ms away";
+        let far = "packets overtake, downloads with a one-way delay of 25 ms, not 0";
         let mut r = perfect_in(World::Sim);
         let said = why(&r);
         let first = "At 10 Mbit/s and n = 10 it is lost from 5 ms on; of things changed alone, later with: ";

@@ -61,7 +61,7 @@ pub const KINDS: [(&str, &str, &str, &[u32]); 8] = [
     ),
     (
         "far",
-        "packets overtake, downloads from 25 ms away",
+        "packets overtake, downloads with a one-way delay of 25 ms, not 0",
         "link.web.delay=25ms",
         &[10],
     ),
