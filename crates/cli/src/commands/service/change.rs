@@ -101,10 +101,25 @@ fn changed(now: &Shaped, change: &Change) -> Result<Shaped, String> {
         };
         want.weights = weights.iter().map(one).collect::<Result<_, _>>()?;
     }
-    match want.missing() {
-        Some(missing) => Err(missing.why),
+    match out_of_range(&want).or_else(|| want.missing().map(|missing| missing.why)) {
+        Some(why) => Err(why),
         None => Ok(want),
     }
+}
+
+/// The fault of a rate outside autorate's range: `makeway up` would refuse it at its next start.
+fn out_of_range(want: &Shaped) -> Option<String> {
+    let autorate = want.autorate.as_ref()?;
+    let rates = [
+        ("upload", want.upload, autorate.upload),
+        ("download", want.download, autorate.download),
+    ];
+    rates.into_iter().find_map(|(name, rate, range)| {
+        let (rate, (least, most)) = rate.zip(range)?;
+        (!(least..=most).contains(&rate)).then(|| {
+            format!("{name}: {rate} is not from {least} to {most}, autorate's range in the file")
+        })
+    })
 }
 
 /// `upload 19mbit to 15mbit, discipline makeway to fq`.
@@ -142,6 +157,10 @@ mod tests {
 
     fn now() -> Shaped {
         let text = "[interface.wan0]\nupload = \"20mbit\"\nparameters = { \"codel.target\" = \"9ms\" }\ndiscipline = \"codel\"\n";
+        parsed(text)
+    }
+
+    fn parsed(text: &str) -> Shaped {
         let service = makeway_scenario::service::parse(text, "makeway.toml");
         service.unwrap_or_else(|error| panic!("{error}")).interfaces[0].clone()
     }
@@ -199,6 +218,27 @@ mod tests {
             let error = changed(&now(), &change).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rate_outside_the_range_of_autorate_is_refused() {
+        let text = "[interface.wan0]\nupload = \"8mbit\"\ndownload = \"30mbit\"\n[interface.wan0.autorate]\nupload = [\"4mbit\", \"16mbit\"]\n";
+        let now = parsed(text);
+        let to = |upload_bps, download_bps| {
+            let change = Change {
+                upload_bps,
+                download_bps,
+                ..Change::default()
+            };
+            changed(&now, &change)
+        };
+        for bps in [3_999_000, 16_001_000, 20_000_000] {
+            let error = to(Some(bps), None).unwrap_err();
+            assert!(error.contains("from 4mbit to 16mbit"), "{error}");
+        }
+        assert!(to(Some(4_000_000), None).is_ok() && to(Some(16_000_000), None).is_ok());
+        // The range of the download is that of each rate.
+        assert!(to(None, Some(90_000_000)).is_ok());
     }
 
     #[test]
