@@ -25,7 +25,7 @@ mod server;
 mod socket;
 
 pub use client::{LineError, Plan, Stage, measure};
-pub use lifted::{LiftError, Lifted, rates};
+pub use lifted::{LiftError, Lifted, put_back, rates};
 pub use peer::{address, token};
 pub use result::{Latency, Letter, Load, Measured, Phase, Probe, Proposal, on_the_wire, propose};
 pub use server::{Bounds, secret, serve};

@@ -26,6 +26,7 @@ pub enum LiftError {
 pub struct Lifted {
     interface: String,
     before: Settings,
+    open: Settings,
 }
 
 /// Rates of the directions that an instance shapes.
@@ -39,6 +40,24 @@ pub fn rates(status: &Status) -> Settings {
         rate_bps: of(Direction::Egress),
         down_bps: of(Direction::Ingress),
         ..Settings::default()
+    }
+}
+
+/// Sets the rates of `before` where those of `ours` still are. A rate that has been set since stays, as by the service after a change of
+/// its file.
+///
+/// # Errors
+/// No instance runs there, or it refuses.
+pub fn put_back(interface: &str, ours: &Settings, before: &Settings) -> Result<(), AskError> {
+    let mut back = before.clone();
+    // Without an answer all are tried: a rate of a measurement is not to stay.
+    if let Ok(now) = client::status(interface).map(|status| rates(&status)) {
+        back.rate_bps = back.rate_bps.filter(|_| now.rate_bps == ours.rate_bps);
+        back.down_bps = back.down_bps.filter(|_| now.down_bps == ours.down_bps);
+    }
+    match back == Settings::default() {
+        true => Ok(()),
+        false => client::set(interface, back).map(drop),
     }
 }
 
@@ -62,6 +81,7 @@ impl Lifted {
         let lifted = Self {
             interface: interface.into(),
             before,
+            open: open.clone(),
         };
         client::set(interface, open)?;
         Ok(lifted)
@@ -71,6 +91,6 @@ impl Lifted {
 impl Drop for Lifted {
     fn drop(&mut self) {
         // An instance that has ended since has no rates.
-        let _ = client::set(&self.interface, self.before.clone());
+        let _ = put_back(&self.interface, &self.open, &self.before);
     }
 }

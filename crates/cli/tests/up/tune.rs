@@ -122,7 +122,7 @@ fn tune_proposes_by_the_rate_that_arrives_and_keeps_what_is_better_alone() {
         assert!(rpm("shaped") > 2.0 * rpm("unshaped"), "{told:#}");
     }
 
-    // A line that carries less by then: the rates of before come back.
+    // A line that carries less by then: the rates of before come back, but for one that was set meanwhile.
     let mut child = rig.tune("--yes").spawn().unwrap();
     let mut errors = child.stderr.take().unwrap();
     let mut said = Vec::new();
@@ -132,6 +132,7 @@ fn tune_proposes_by_the_rate_that_arrives_and_keeps_what_is_better_alone() {
         said.extend(byte);
     }
     rig.line.set(3, 8);
+    sets("down=7mbit");
     let rest = thread::spawn(move || errors.read_to_end(&mut Vec::new()));
     let output = child.wait_with_output().unwrap();
     rest.join().unwrap().unwrap();
@@ -142,7 +143,30 @@ fn tune_proposes_by_the_rate_that_arrives_and_keeps_what_is_better_alone() {
         told["why"].as_str().unwrap().contains("carries"),
         "{told:#}"
     );
-    assert_eq!(rates(), kept);
+    assert_eq!(rates(), [kept[0], 7_000_000]);
+}
+
+/// As the service does after a change of its file.
+fn sets(change: &str) {
+    let (ok, said) = say(&format!("up near --set {change}"));
+    assert!(ok, "{said}");
+}
+
+#[test]
+fn a_rate_that_is_set_while_the_rates_are_off_stays() {
+    if !inside_in_order("tune::a_rate_that_is_set_while_the_rates_are_off_stays") {
+        return;
+    }
+    let rig = Measured::new();
+    let _up = Up::start("up near --rate 5mbit --down 6mbit --backend nfqueue");
+    let tune = rig.tune("").spawn().unwrap();
+    until("rates that are off", || {
+        (rates() == [10_000_000_000; 2]).then_some(())
+    });
+    sets("rate=4mbit");
+    let output = tune.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(rates(), [4_000_000, 6_000_000]);
 }
 
 #[test]

@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use makeway_gateway::control::client;
 use makeway_gateway::control::protocol::Settings;
-use makeway_line::{Proposal, rates};
+use makeway_line::{Proposal, put_back, rates};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A program that the verifier keeps busy takes seconds to start.
 const PATIENCE: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// New rates; dropped, those from before come back.
+/// New rates; dropped, those from before come back instead of them.
 pub struct Shaping {
     interface: String,
     how: How,
 }
 
 enum How {
-    /// Rates before.
-    Changed(Settings),
+    /// Rates before, and those on trial as the instance tells them.
+    Changed(Box<[Settings; 2]>),
     /// Nothing shaped the interface.
     Started(Child),
     Kept,
@@ -44,10 +44,10 @@ impl Shaping {
                 down_bps: before.down_bps.map(|_| download.bps()),
                 ..Settings::default()
             };
-            client::set(interface, wanted)?;
+            let ours = rates(&client::set(interface, wanted)?);
             return Ok(Self {
                 interface: interface.into(),
-                how: How::Changed(before),
+                how: How::Changed(Box::new([before, ours])),
             });
         }
         let child = Command::new(std::env::current_exe()?)
@@ -111,8 +111,9 @@ impl Shaping {
 impl Drop for Shaping {
     fn drop(&mut self) {
         match &mut self.how {
-            How::Changed(before) => {
-                if let Err(error) = client::set(&self.interface, before.clone()) {
+            How::Changed(both) => {
+                let [before, ours] = &**both;
+                if let Err(error) = put_back(&self.interface, ours, before) {
                     eprintln!("makeway: the rates from before do not come back: {error}");
                 }
             }
