@@ -371,6 +371,15 @@ fn settings(from: &Shaped, to: &Shaped, header: u32) -> Option<Settings> {
     if alike != *to || !same_directions {
         return None;
     }
+    // A process makes the range that the file leaves open, of its first rate.
+    let moves =
+        |from: Option<Rate>, to: Option<Rate>, range: Option<_>| from != to && range.is_none();
+    let has_another = to.autorate.as_ref().is_some_and(|one| {
+        moves(from.upload, to.upload, one.upload) || moves(from.download, to.download, one.download)
+    });
+    if has_another {
+        return None;
+    }
     let rate =
         |from: Option<Rate>, to: Option<Rate>| to.filter(|_| from != to).map(|rate| rate.bps());
     let mut settings = Settings {
@@ -541,6 +550,16 @@ mod tests {
             "download = \"50mbit\"\n[interface.wan0.autorate]\n",
         ] {
             assert_eq!(settings(&before, &one(other), 14), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn under_autorate_a_rate_without_a_range_in_the_file_takes_a_new_process() {
+        for (range, stays) in [("", false), ("upload = [\"9mbit\", \"40mbit\"]", true)] {
+            let before = one(&format!("[interface.wan0.autorate]\n{range}"));
+            let mut after = before.clone();
+            after.upload = Some(Rate::from_bps(30_000_000));
+            assert_eq!(settings(&before, &after, 14).is_some(), stays);
         }
     }
 
