@@ -196,3 +196,30 @@ fn prometheus_scrapes_the_service_and_promtool_finds_no_fault() {
     }
     assert!(asked >= 8, "{asked}");
 }
+
+#[test]
+fn an_interface_that_is_taken_out_of_the_file_has_no_metrics() {
+    if !inside("metrics::an_interface_that_is_taken_out_of_the_file_has_no_metrics") {
+        return;
+    }
+    let _far = Far::new();
+    ip("link add other type veth peer name other-end");
+    ip("link set other up");
+    let of =
+        |name: &str| format!("[interface.{name}]\nupload = \"8mbit\"\nbackend = \"nfqueue\"\n");
+    let one = format!("[web]\n{}", of("other"));
+    let service = Service::start(&format!("{one}{}", of("near")));
+    let with = |interface: &str| {
+        until(&format!("metrics of {interface}"), || {
+            let (_, body) = get(PAGE, "/metrics", &[])?;
+            let line = format!("makeway_up{{interface=\"{interface}\"}} 1");
+            body.contains(&line).then_some(body)
+        })
+    };
+    with("near");
+    with("other");
+    service.reads(&one);
+    until("metrics without near", || {
+        (!with("other").contains("\"near\"")).then_some(())
+    });
+}

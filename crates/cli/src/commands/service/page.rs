@@ -58,9 +58,10 @@ impl Page {
         self.look();
     }
 
-    /// Shows these interfaces.
+    /// Shows these interfaces, but for those about to be let go.
     pub fn show<'k>(&mut self, kept: impl Iterator<Item = &'k Kept>) {
-        let interfaces: Vec<_> = kept.map(shown).collect();
+        let stay = kept.filter(|one| !one.keeper.is_dismissed());
+        let interfaces: Vec<_> = stay.map(shown).collect();
         if self.interfaces != interfaces {
             self.interfaces = interfaces;
             if let Some(web) = &self.running {
