@@ -21,6 +21,7 @@ use std::net::IpAddr;
 
 use makeway_core::flow::Identity;
 use makeway_core::framing::Framing;
+use makeway_core::packet::UserId;
 use makeway_core::sched::{Discipline, Env, Limits, Spec, SpecError};
 use makeway_core::ticket::TicketRate;
 use makeway_core::units::Rate;
@@ -100,12 +101,20 @@ impl DatapathConfig {
         self.limits.flows.max(holding.saturating_add(idle))
     }
 
+    /// Users that are known: likewise, beside those with a weight, whose ids are theirs.
+    fn known_users(&self) -> u32 {
+        let weights = u32::try_from(self.weights.len()).unwrap_or(u32::MAX);
+        self.flows().saturating_add(weights).min(UserId::MOST)
+    }
+
     /// Packets up to which the limit may rise while it runs, beside `weights` users with a weight, whose ids are theirs.
     pub(crate) fn room(&self, weights: usize) -> u32 {
         let weights = u32::try_from(weights).unwrap_or(u32::MAX);
-        let flows = self.flows().saturating_sub(1).saturating_sub(weights);
+        let users = self.known_users().saturating_sub(weights);
+        // User 0 has an id, and is nobody.
+        let known = self.flows().min(users).saturating_sub(1);
         // The kernel's queue has room for those on the way to us.
-        flows.min(self.limits.packets.saturating_add(ON_THE_WAY / 2))
+        known.min(self.limits.packets.saturating_add(ON_THE_WAY / 2))
     }
 
     /// Why a datapath that runs cannot have its discipline.

@@ -88,7 +88,7 @@ impl Pipeline {
         let mut env = config.env();
         let flows = config.flows();
         env.limits.flows = flows;
-        env.users = flows.min(UserId::MOST);
+        env.users = config.known_users();
         let spec = config.spec.clone();
         let needs = spec.needs();
         // A configuration says itself whether tags are written.

@@ -295,6 +295,33 @@ fn users_share_by_the_weights_of_the_moment() {
 }
 
 #[test]
+fn users_with_a_weight_leave_ids_to_all_others() {
+    let mut config = config(8, Some(Rate::from_bps(8_000_000)));
+    config.spec = Discipline::Hier.spec();
+    // More than the table has ids without them.
+    let heavy = (0..70u8).map(|n| (IpAddr::from([10, 1, 0, n]), 2));
+    config.weights = heavy.collect();
+    let mut verdicts = Verdicts::new(1, 64);
+    let mut pipeline = Pipeline::new(Instant::ZERO, &config).unwrap();
+    // One departs at once, and the limit is held, each packet of another user.
+    for n in 0..9u8 {
+        let mut headers = headers(7);
+        headers[15] += n;
+        let queued = Queued {
+            id: n.into(),
+            ethertype: 0x0800,
+            len: 1000,
+            mark: 0,
+            translated: None,
+            headers: &headers,
+        };
+        pipeline.arrive(Instant::ZERO, &queued, &mut verdicts);
+    }
+    let stats = pipeline.stats(Instant::ZERO);
+    assert_eq!((stats.backlog_packets, stats.dropped()), (8, 0));
+}
+
+#[test]
 fn a_discipline_that_needs_the_rate_of_its_link_is_refused_without_one() {
     for discipline in Discipline::ALL {
         let mut config = config(50, None);
