@@ -26,7 +26,8 @@ function weights(text) {
 
 /** What the file would say, for it to stay. */
 function fileLines(one) {
-  const all = [`[interface.${one.name}]`];
+  const table = /^[\w-]+$/.test(one.name) ? one.name : JSON.stringify(one.name);
+  const all = [`[interface.${table}]`];
   for (const [key, bps] of [['upload', one.upload_bps], ['download', one.download_bps]]) {
     if (bps !== null) {
       const [unit, name] = [[1e6, 'mbit'], [1e3, 'kbit'], [1, 'bit']].find(([unit]) => bps % unit === 0);

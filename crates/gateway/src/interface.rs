@@ -121,6 +121,16 @@ pub fn names() -> Vec<String> {
     lines.filter_map(name).collect()
 }
 
+/// The name as a key of the service's file, which is TOML: `wan0`, `"eth0.7"`.
+pub fn toml_key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    match name.bytes().all(is_bare) {
+        true => name.into(),
+        // A string of JSON is one of TOML.
+        false => serde_json::Value::from(name).to_string(),
+    }
+}
+
 fn choices(names: &[String]) -> String {
     match names {
         [] => "none, this network namespace is empty".into(),
@@ -211,6 +221,17 @@ mod tests {
         assert_eq!(lo.name, "lo");
         assert!(lo.mtu > 1500, "{lo:?}");
         assert!(names().contains(&"lo".into()));
+    }
+
+    #[test]
+    fn a_name_that_is_no_bare_key_is_quoted() {
+        for (name, key) in [
+            ("wan-0_a", "wan-0_a"),
+            ("eth0.7", "\"eth0.7\""),
+            ("a\"b\\", "\"a\\\"b\\\\\""),
+        ] {
+            assert_eq!(toml_key(name), key);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use clap::Args;
 use makeway_gateway::control::Backend;
 use makeway_gateway::control::client;
 use makeway_gateway::control::doctor::{Finding, State, Wanted, examine};
+use makeway_gateway::control::interface::toml_key;
 use makeway_scenario::service::Shaped;
 use serde_json::json;
 
@@ -119,7 +120,8 @@ fn wanted(args: &Doctor) -> (Option<Finding>, Vec<Wanted>) {
 
 /// The lines that have the service shape `interface`.
 fn to_write(interface: &str) -> String {
-    format!("write [interface.{interface}], and `upload = \"20mbit\"` below it")
+    let key = toml_key(interface);
+    format!("write [interface.{key}], and `upload = \"20mbit\"` below it")
 }
 
 fn of_file(one: &Shaped) -> Wanted {

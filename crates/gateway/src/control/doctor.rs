@@ -246,7 +246,8 @@ fn not_running(wanted: &Wanted, error: &AskError) -> Finding {
             State::Fault,
             format!("no makeway runs on {name}, and the service's file does not name it"),
             format!(
-                "write [interface.{name}] into the file; `makeway up {name}` shapes it until it ends"
+                "write [interface.{}] into the file; `makeway up {name}` shapes it until it ends",
+                interface::toml_key(name)
             ),
         ),
         error => Finding::of_error("running", State::Fault, error),

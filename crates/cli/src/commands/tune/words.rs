@@ -3,7 +3,7 @@
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use makeway_core::framing::{Cells, Framing};
-use makeway_gateway::control::interface::Interface;
+use makeway_gateway::control::interface::{Interface, toml_key};
 use makeway_gateway::control::protocol::Status;
 use makeway_line::{Latency, Load, Measured, Phase, Proposal, Stage, on_the_wire};
 
@@ -105,7 +105,30 @@ pub fn proposal(line: &Line, proposal: Proposal) -> String {
 
 pub fn file(interface: &str, proposal: Proposal) -> String {
     format!(
-        "For good, write into /etc/makeway/makeway.toml:\n[interface.{interface}]\nupload = \"{}\"\ndownload = \"{}\"",
-        proposal.upload, proposal.download,
+        "For good, write into /etc/makeway/makeway.toml:\n[interface.{}]\nupload = \"{}\"\ndownload = \"{}\"",
+        toml_key(interface),
+        proposal.upload,
+        proposal.download,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use makeway_core::units::Rate;
+    use makeway_scenario::service::parse;
+
+    #[test]
+    fn the_lines_for_the_file_name_the_interface_also_one_with_a_dot() {
+        let [upload, download] = [7_600_000, 36_000_000].map(Rate::from_bps);
+        for name in ["wan0", "eth0.7", "a\"b\\c", "if@7"] {
+            let said = file(name, Proposal { upload, download });
+            let (_, lines) = said.split_once('\n').unwrap();
+            let read = parse(lines, "makeway.toml").unwrap_or_else(|error| panic!("{error}"));
+            let [one] = &read.interfaces[..] else {
+                panic!("{lines}");
+            };
+            assert_eq!((one.name.as_str(), one.upload), (name, Some(upload)));
+        }
+    }
 }
