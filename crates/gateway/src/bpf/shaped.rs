@@ -380,12 +380,7 @@ impl Shaped {
         }
         if self.shapes(Direction::Ingress) {
             undo("letting go what comes", self.let_go_what_comes());
-            if self.record.made_clsact && netlink::has_filters(index).is_ok_and(|any| !any) {
-                undo(
-                    "removing clsact",
-                    gone_is_fine(netlink::delete_clsact(index)),
-                );
-            }
+            undo("removing clsact", self.remove_clsact());
         }
         let last = self.directions().unwrap_or_default();
         if failed.is_empty() {
@@ -411,6 +406,15 @@ impl Shaped {
         devices
             .into_iter()
             .try_for_each(|device| gone_is_fine(netlink::delete_link(device)))
+    }
+
+    /// Removes the clsact that was made for arrivals, unless another program has filters there by now.
+    fn remove_clsact(&self) -> io::Result<()> {
+        let index = self.record.index;
+        match self.record.made_clsact && netlink::has_filters(index).is_ok_and(|any| !any) {
+            true => gone_is_fine(netlink::delete_clsact(index)),
+            false => Ok(()),
+        }
     }
 
     /// Unloads the programs of a start that failed before anything was attached.
@@ -476,6 +480,8 @@ impl Shaped {
         if had_ingress && !self.shapes(Direction::Ingress) {
             self.let_go_what_comes()
                 .map_err(system("letting go what comes"))?;
+            // One that stays costs next to nothing.
+            let _ = self.remove_clsact();
         }
         self.record.write(&self.file)
     }

@@ -260,6 +260,15 @@ fn a_new_process_of_the_service_takes_the_packets_over_and_a_killed_one_leaves_n
         });
     }
     assert_eq!(status()["directions"].as_array().unwrap().len(), 2);
+    assert!(tc("qdisc show dev near").contains("clsact"));
+    // Without a download the path of arrivals is gone.
+    service.reads(text);
+    pid = until("a process for the upload alone", || {
+        let now = service.shapes("near", 16_000);
+        (now != pid).then_some(now)
+    });
+    let shown = tc("qdisc show dev near");
+    assert!(!shown.contains("clsact"), "{shown}");
     // The service ends before the next start.
     signal(pid, libc::SIGKILL);
     service.stops();
