@@ -369,6 +369,11 @@ impl Shaped {
             }
         };
         let index = self.record.index;
+        // Counters of cake go with it; those of our maps stay, and count the backlog that is lost.
+        let of_cake = match self.backend() {
+            Backend::Cake => self.directions().ok(),
+            _ => None,
+        };
         if self.shapes(Direction::Egress) {
             let resumed = std::mem::replace(&mut self.record.ending, true);
             // Without it only a second one that is killed here is worse off.
@@ -382,7 +387,8 @@ impl Shaped {
             undo("letting go what comes", self.let_go_what_comes());
             undo("removing clsact", self.remove_clsact());
         }
-        let last = self.directions().unwrap_or_default();
+        let last = of_cake.or_else(|| self.directions().ok());
+        let last = last.unwrap_or_default();
         if failed.is_empty() {
             let mut undo = |what: &str, done: io::Result<()>| {
                 failed.extend(done.err().map(|error| format!("{what}: {error}")));
