@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receiver's side of a call, without a socket: RTP and RTCP in, feedback and measures out.
 
+mod arrivals;
 mod repair;
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use super::extension::Extensions;
 use super::feedback::{DELTA_UNIT, REFERENCE_UNIT};
 use super::rtcp::{self, NtpEpoch, Timer};
 use super::rtx::Rtx;
+use arrivals::{Arrivals, KEPT, Restart, TransportWide};
 use repair::Repair;
 
 /// How arrivals are reported.
@@ -54,10 +56,12 @@ pub struct ReceivingConfig {
 const MOST_STREAMS: usize = 16;
 /// A stream that was heard in that time keeps its place.
 const SILENCE: Duration = Duration::from_secs(5);
+/// Packets that BYE has overtaken come within this time (chosen by us), with numbers that differ from the highest by this at most
+/// (MAX_MISORDER of RFC 3550 §A.1).
+const OVERTAKEN: Duration = Duration::from_millis(500);
+const MISORDER: u16 = 100;
 /// [`Unwrap`] begins one cycle up, RFC 3550 §6.4.1 at none.
 const FIRST_CYCLE: u64 = 0x1_0000;
-/// Arrivals that are kept for reports; a report goes when half of them are new.
-const KEPT: usize = 2048;
 /// Largest report packet, so that it fits every path.
 const REPORT_BYTES: usize = 1100;
 
@@ -98,6 +102,9 @@ struct Reception {
     last_heard: Instant,
     /// Number of the latest packet.
     highest: u64,
+    restart: Restart,
+    /// When its sender said BYE.
+    ended: Option<Instant>,
     /// Arrivals by RTP sequence number, for RFC 8888.
     arrivals: Arrivals,
     /// RFC 3550 §6.4.1: what was expected and received at the last report.
@@ -111,82 +118,13 @@ struct Reception {
     repair: Option<Repair>,
 }
 
-/// Arrivals of the last packets, and which of them are not reported yet.
-#[derive(Clone, Debug)]
-struct Arrivals {
-    /// By number: when, and the ECN bits. A number that is missing has none.
-    ring: VecDeque<Option<(Instant, u8)>>,
-    /// Number of the first in the ring.
-    first: u64,
-    /// Lowest number that is not reported, of packets that came.
-    unreported: Option<u64>,
-    /// The number after the last that was reported. Reports follow each other without gaps, so that the sender can tell a lost packet
-    /// from a lost report.
-    reported: Option<u64>,
-    /// How many are not reported.
-    fresh: usize,
-}
-
-impl Arrivals {
-    fn new() -> Self {
-        Self {
-            ring: VecDeque::with_capacity(KEPT),
-            first: 0,
-            unreported: None,
-            reported: None,
-            fresh: 0,
-        }
-    }
-
-    /// A packet that did not come before. One that is far older than the others is left out.
-    fn push(&mut self, number: u64, now: Instant, ecn: u8) {
-        let end = self.first + self.ring.len() as u64;
-        if self.ring.is_empty() || number >= end + KEPT as u64 {
-            self.ring.clear();
-            self.first = number;
-            (self.unreported, self.reported) = (None, None);
-        }
-        if number < self.first {
-            let before = (self.first - number) as usize;
-            if before + self.ring.len() > KEPT {
-                return;
-            }
-            (0..before).for_each(|_| self.ring.push_front(None));
-            self.first = number;
-        }
-        while self.first + self.ring.len() as u64 <= number {
-            if self.ring.len() == KEPT {
-                self.ring.pop_front();
-                self.first += 1;
-            }
-            self.ring.push_back(None);
-        }
-        self.ring[(number - self.first) as usize] = Some((now, ecn));
-        self.unreported = Some(self.unreported.map_or(number, |n| n.min(number)));
-        self.fresh += 1;
-    }
-
-    /// Unreported packets: the number of the first, and all from there. They count as reported then.
-    fn take(&mut self) -> Option<(u64, impl Iterator<Item = Option<(Instant, u8)>> + Clone)> {
-        let unreported = self.unreported.take()?;
-        let end = self.first + self.ring.len() as u64;
-        let from = self.reported.replace(end).unwrap_or(unreported);
-        let from = from.min(unreported).max(self.first);
-        self.fresh = 0;
-        let skip = (from - self.first) as usize;
-        Some((from, self.ring.iter().skip(skip).copied()))
-    }
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Receiving {
     config: ReceivingConfig,
     lines: Vec<Reception>,
-    /// State of TWCC's sequence numbers.
-    unwrap: Unwrap,
-    arrivals: Arrivals,
-    reports: u8,
+    /// State of TWCC.
+    transport: TransportWide,
     /// Reports that were made and not sent yet.
     ready: VecDeque<Vec<u8>>,
     /// The last original of an RTX packet.
@@ -195,7 +133,7 @@ pub struct Receiving {
     timer: Timer,
     is_closing: bool,
     refused: u64,
-    byes: u64,
+    has_ended: bool,
 }
 
 impl Receiving {
@@ -205,15 +143,13 @@ impl Receiving {
             timer: Timer::new(config.seed),
             config,
             lines: Vec::with_capacity(MOST_STREAMS),
-            unwrap: Unwrap::default(),
-            arrivals: Arrivals::new(),
-            reports: 0,
+            transport: TransportWide::new(),
             ready: VecDeque::new(),
             restored: Vec::new(),
             next_feedback: None,
             is_closing: false,
             refused: 0,
-            byes: 0,
+            has_ended: false,
         }
     }
 
@@ -296,13 +232,17 @@ impl Receiving {
 
     /// Whether a sender said BYE.
     pub fn has_ended(&self) -> bool {
-        self.byes > 0
+        self.has_ended
     }
 
     fn rtp(&mut self, now: Instant, packet: &RtpPacket, ecn: u8) -> Option<usize> {
-        let at = self.line(now, packet.ssrc())?;
+        let at = self.line(now, packet)?;
         let line = &mut self.lines[at];
-        let number = line.unwrap.extend(packet.sequence_number());
+        let mut number = line.unwrap.extend(packet.sequence_number());
+        if line.restart.on_packet(line.highest, number) {
+            line.begin_anew(now);
+            number = line.unwrap.extend(packet.sequence_number());
+        }
         line.last_heard = now;
         line.highest = line.highest.max(number);
         if line.received.sequence.on_packet(number) == Arrival::Duplicate {
@@ -318,11 +258,10 @@ impl Receiving {
         }
         line.measure(now, ntp, number, packet, &said);
         match (self.config.feedback, said.sequence) {
+            // Its sender reads no reports.
+            _ if line.ended.is_some() => {}
             (FeedbackKind::Rfc8888, _) => line.arrivals.push(number, now, ecn),
-            (FeedbackKind::Twcc, Some(sequence)) => {
-                let sequence = self.unwrap.extend(sequence);
-                self.arrivals.push(sequence, now, ecn);
-            }
+            (FeedbackKind::Twcc, Some(sequence)) => self.transport.on_packet(sequence, now, ecn),
             (FeedbackKind::Twcc, None) => {}
         }
         self.next_feedback.get_or_insert(now + self.config.interval);
@@ -330,15 +269,25 @@ impl Receiving {
         is_new.then_some(at)
     }
 
-    /// The stream's place, made if there is one free or one that has long been silent.
-    fn line(&mut self, now: Instant, ssrc: u32) -> Option<usize> {
-        if let Some(at) = self.lines.iter().position(|l| l.received.ssrc == ssrc) {
-            return Some(at);
+    /// The stream's place, made if there is one free or one that has ended or long been silent.
+    fn line(&mut self, now: Instant, packet: &RtpPacket) -> Option<usize> {
+        let ssrc = packet.ssrc();
+        let known = self.lines.iter().position(|l| l.received.ssrc == ssrc);
+        if known.is_some_and(|at| !self.lines[at].is_over(now, packet.sequence_number())) {
+            return known;
+        }
+        // The first packet of another call, whose sender has numbers of its own.
+        if self.lines.iter().all(|line| line.ended.is_some()) {
+            self.transport = TransportWide::new();
+        }
+        if let Some(at) = known {
+            self.lines[at].begin_anew(now);
+            return known;
         }
         if self.lines.len() == MOST_STREAMS {
             let lines = self.lines.iter().enumerate();
             let (at, silent) = lines.min_by_key(|(_, line)| line.last_heard)?;
-            if now.saturating_since(silent.last_heard) < SILENCE {
+            if silent.ended.is_none() && now.saturating_since(silent.last_heard) < SILENCE {
                 self.refused += 1;
                 return None;
             }
@@ -360,8 +309,13 @@ impl Receiving {
                     }
                 }
                 (Packet::Bye(bye), _) => {
-                    let known = |ssrc| self.lines.iter().any(|l| l.received.ssrc == ssrc);
-                    self.byes += u64::from(bye.ssrcs().any(known));
+                    for ssrc in bye.ssrcs() {
+                        let mut lines = self.lines.iter_mut();
+                        if let Some(line) = lines.find(|l| l.received.ssrc == ssrc) {
+                            line.end(now);
+                            self.has_ended = true;
+                        }
+                    }
                 }
                 _ => {}
             }
@@ -370,9 +324,9 @@ impl Receiving {
     }
 
     fn is_feedback_due(&self, now: Instant) -> bool {
-        let fresh =
-            self.arrivals.fresh + self.lines.iter().map(|l| l.arrivals.fresh).sum::<usize>();
-        fresh >= KEPT / 2 || self.next_feedback.is_some_and(|at| at <= now)
+        let of_streams: usize = self.lines.iter().map(|l| l.arrivals.fresh).sum();
+        self.transport.arrivals.fresh + of_streams >= KEPT / 2
+            || self.next_feedback.is_some_and(|at| at <= now)
     }
 
     fn make_feedback(&mut self, now: Instant) {
@@ -385,8 +339,9 @@ impl Receiving {
 
     /// One packet or several, each of what its deltas can say and its size allows.
     fn make_twcc(&mut self) {
-        let media = self.lines.first().map_or(0, |line| line.received.ssrc);
-        let Some((mut number, statuses)) = self.arrivals.take() else {
+        let latest = self.lines.iter().max_by_key(|line| line.last_heard);
+        let media = latest.map_or(0, |line| line.received.ssrc);
+        let Some((mut number, statuses)) = self.transport.arrivals.take() else {
             return;
         };
         let statuses: Vec<_> = statuses.collect();
@@ -411,7 +366,7 @@ impl Receiving {
             let fci = Twcc::builder(
                 number as u16,
                 reference,
-                self.reports,
+                self.transport.reports,
                 &said,
                 Some(REPORT_BYTES),
             );
@@ -423,7 +378,7 @@ impl Receiving {
                 .sender_ssrc(self.config.ssrc)
                 .media_ssrc(media);
             push(&mut self.ready, &packet);
-            self.reports = self.reports.wrapping_add(1);
+            self.transport.reports = self.transport.reports.wrapping_add(1);
             number += count as u64;
             rest = &rest[count..];
         }
@@ -532,6 +487,8 @@ impl Reception {
             unwrap: Unwrap::default(),
             last_heard: now,
             highest: 0,
+            restart: Restart::default(),
+            ended: None,
             arrivals: Arrivals::new(),
             before: (0, 0),
             report: None,
@@ -539,6 +496,29 @@ impl Reception {
             last_transit: None,
             repair,
         }
+    }
+
+    /// Its sender has said BYE, and reads no reports.
+    fn end(&mut self, now: Instant) {
+        if self.ended.is_none() {
+            self.ended = Some(now);
+            self.arrivals = Arrivals::new();
+        }
+    }
+
+    /// Whether the packet with this number comes from another sender than the one that said BYE.
+    fn is_over(&self, now: Instant, number: u16) -> bool {
+        let Some(ended) = self.ended else {
+            return false;
+        };
+        let ahead = number.wrapping_sub(self.highest as u16) as i16;
+        now.saturating_since(ended) > OVERTAKEN || ahead.unsigned_abs() > MISORDER
+    }
+
+    /// Another sender has its SSRC.
+    fn begin_anew(&mut self, now: Instant) {
+        let repair = self.repair.is_some().then(Repair::new);
+        *self = Self::new(self.received.ssrc, now, repair);
     }
 
     /// A packet that is given to the application, from the path or restored.

@@ -16,6 +16,7 @@ use rtp_types::RtpPacket;
 use super::*;
 
 mod bottleneck;
+mod calls;
 mod hostile;
 mod packets;
 mod path;

@@ -111,9 +111,9 @@ impl Receiving {
         Some((&line.received, original))
     }
 
-    /// Makes a NACK of each stream that misses packets.
+    /// Makes a NACK of each stream that misses packets and has not ended.
     pub(super) fn ask(&mut self, now: Instant) {
-        for line in &mut self.lines {
+        for line in self.lines.iter_mut().filter(|line| line.ended.is_none()) {
             let Some(repair) = &mut line.repair else {
                 continue;
             };
@@ -135,7 +135,8 @@ impl Receiving {
 
     /// When a NACK is due.
     pub(super) fn next_request(&self) -> Option<Instant> {
-        let repairs = self.lines.iter().filter_map(|line| line.repair.as_ref());
+        let lines = self.lines.iter().filter(|line| line.ended.is_none());
+        let repairs = lines.filter_map(|line| line.repair.as_ref());
         repairs.filter_map(|repair| repair.misses.next()).min()
     }
 }
