@@ -8,6 +8,9 @@
 //! A report that is lost on the way back leaves packets of which nobody says anything. They are no lost packets: the reporter
 //! is told that they arrived, between those before and after them. RFC 8888's reports follow each other without gaps; TWCC's
 //! count themselves, and only where the count shows a gap the packets between two reports are such.
+//!
+//! The reporter's time goes on where no report comes, as at a receiver of its own: after a pause of the application it has packets to
+//! tell of, or that none came.
 
 use makeway_core::rate::{Arrival, Feedback, FeedbackError, Reporter};
 use makeway_core::units::{Duration, Instant};
@@ -28,6 +31,8 @@ pub(super) const REFERENCE_UNIT: Duration = Duration::from_millis(64);
 const REFERENCE_WRAPS: Duration = Duration::from_millis(64 << 24);
 /// Unit of TWCC's receive deltas.
 pub(super) const DELTA_UNIT: Duration = Duration::from_micros(250);
+/// Time for which a report may still come when the reporter has something to tell, twice the interval of `makeway recv`. Chosen by us.
+const GRACE: Duration = Duration::from_millis(100);
 /// Period of RFC 8888's time stamps: 32 bits of 1/65536 s.
 const STAMP_WRAPS: Duration = Duration::from_secs(65_536);
 
@@ -115,8 +120,9 @@ pub(super) struct Inbox<Q> {
     reading: Vec<Arrived>,
     /// Whether there are such reports.
     has_report: bool,
-    /// The reporter's time, which never runs backwards.
+    /// The reporter's time by the reports, and ours when the report came that moved it last. It never runs backwards.
     latest: Instant,
+    heard: Instant,
 }
 
 impl<Q: Reporter> Inbox<Q> {
@@ -134,6 +140,7 @@ impl<Q: Reporter> Inbox<Q> {
             reading: Vec::new(),
             has_report: false,
             latest: Instant::ZERO,
+            heard: Instant::ZERO,
         }
     }
 
@@ -182,7 +189,7 @@ impl<Q: Reporter> Inbox<Q> {
         let count = if is_late { count } else { told.wrapping_add(1) };
         self.twcc_next = (end, count);
         // It does not say when it was sent: as soon as its last packet came, as far as it shows.
-        self.commit(None);
+        self.commit(now, None);
         Ok(())
     }
 
@@ -235,7 +242,7 @@ impl<Q: Reporter> Inbox<Q> {
                 *next = end;
             }
         }
-        self.commit(Some(made));
+        self.commit(now, Some(made));
         Ok(())
     }
 
@@ -287,6 +294,22 @@ impl<Q: Reporter> Inbox<Q> {
         self.reporter.poll_feedback(self.latest)
     }
 
+    /// When [`Inbox::poll`] is due, unless a report comes before.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let due = self.reporter.next_timeout()?;
+        Some(self.heard + due.saturating_since(self.latest) + GRACE)
+    }
+
+    /// Feedback that is due though no report has come.
+    pub fn poll(&mut self, now: Instant) -> Option<Feedback> {
+        self.next_timeout().filter(|at| *at <= now)?;
+        // The reporter's time stands still in the grace, so that intervals are as long as at a receiver.
+        let told = self.latest + now.saturating_since(self.heard + GRACE);
+        let mut feedback = self.reporter.poll_feedback(told)?;
+        feedback.held += GRACE;
+        Some(feedback)
+    }
+
     #[cfg(test)]
     pub fn reporter(&self) -> &Q {
         &self.reporter
@@ -305,8 +328,9 @@ impl<Q: Reporter> Inbox<Q> {
     }
 
     /// The report is one, made at `made` if it says so.
-    fn commit(&mut self, made: Option<i64>) {
+    fn commit(&mut self, now: Instant, made: Option<i64>) {
         self.has_report = true;
+        let before = self.latest;
         self.assume(made);
         let reading = &mut self.reading;
         reading.sort_unstable_by_key(|a| (a.at, a.sent.sequence));
@@ -320,6 +344,9 @@ impl<Q: Reporter> Inbox<Q> {
         let made = made.and_then(|at| u64::try_from(at).ok());
         let made = made.map_or(Instant::ZERO, Instant::from_nanos);
         self.latest = self.latest.max(made);
+        if self.latest > before {
+            self.heard = now;
+        }
     }
 
     /// Lets the uncovered packets arrive between what came before and the report.

@@ -323,7 +323,9 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
         let report = self.inbox.has_report().then_some(Instant::ZERO);
         let again = self.rtx.is_waiting();
         let again = again.then(|| self.sender.rate().next_send()).flatten();
-        let next = [report, self.sender.poll_timeout(), self.timer.next(), again];
+        let quiet = self.inbox.next_timeout();
+        let sender = self.sender.poll_timeout();
+        let next = [report, quiet, sender, self.timer.next(), again];
         next.into_iter().flatten().min()
     }
 
@@ -354,6 +356,10 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
                     self.count(result.map_err(Rejected::from));
                 }
             }
+        }
+        if let Some(feedback) = self.inbox.poll(now) {
+            let result = self.sender.handle_feedback(now, &feedback);
+            self.count(result.map_err(Rejected::from));
         }
         self.sender.handle_timeout(now);
     }
