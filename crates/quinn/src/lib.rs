@@ -33,11 +33,15 @@ pub const AHEAD: usize = 1500 + size_of::<Bytes>();
 /// The most that quinn may hold: more would wait where no policy reaches it. Chosen by us: 43 packets.
 const AHEAD_MOST: usize = 64 << 10;
 
+/// A datagram of this length fits no packet, so that quinn refuses it.
+const TOO_LONG: usize = 1 << 16;
+
 /// Why datagrams cannot be sent over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The peer did not offer `max_datagram_frame_size`, or this end has switched datagrams off.
+    /// The peer did not offer `max_datagram_frame_size`, or this end has switched datagrams off
+    /// (`TransportConfig::datagram_receive_buffer_size`, also where it only sends).
     #[error("the connection carries no datagrams: both ends must enable them (RFC 9221)")]
     NoDatagrams,
     /// The transport configuration was left as it is.
@@ -126,6 +130,11 @@ impl<P: Policy + Send + 'static> Sender<P> {
             largest: largest(&connection).ok_or(SetupError::NoDatagrams)?,
             ..config
         };
+        // The longest datagram is by the peer's word alone; that this end has none, quinn says only of one to be sent.
+        let unsent = connection.send_datagram(Bytes::from(vec![0; TOO_LONG]));
+        if unsent == Err(SendDatagramError::Disabled) {
+            return Err(SetupError::NoDatagrams);
+        }
         let rate = PathRate::new(connection.clone());
         let shared = Arc::new(Shared {
             connection,

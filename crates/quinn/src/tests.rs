@@ -16,6 +16,14 @@ use super::*;
 
 /// A connection whose queue of datagrams holds `buffer` bytes, and the end that receives them.
 async fn connected(buffer: usize) -> (quinn::Endpoint, Connection, Connection) {
+    let mut transport = quinn::TransportConfig::default();
+    transport.datagram_send_buffer_size(buffer);
+    connected_with(transport).await
+}
+
+async fn connected_with(
+    transport: quinn::TransportConfig,
+) -> (quinn::Endpoint, Connection, Connection) {
     let made = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
     let key = made.signing_key.serialize_der();
     let key = quinn::rustls::pki_types::PrivatePkcs8KeyDer::from(key);
@@ -25,8 +33,6 @@ async fn connected(buffer: usize) -> (quinn::Endpoint, Connection, Connection) {
     let mut roots = quinn::rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
     let mut client = quinn::ClientConfig::with_root_certificates(Arc::new(roots)).unwrap();
-    let mut transport = quinn::TransportConfig::default();
-    transport.datagram_send_buffer_size(buffer);
     client.transport_config(transport.into());
     let endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = server.local_addr().unwrap();
@@ -34,6 +40,17 @@ async fn connected(buffer: usize) -> (quinn::Endpoint, Connection, Connection) {
     let accepted = async { server.accept().await.unwrap().await.unwrap() };
     let (connection, accepted) = tokio::join!(connecting, accepted);
     (server, connection.unwrap(), accepted)
+}
+
+/// The peer takes datagrams, but an end that takes none itself may not send any (quinn).
+#[tokio::test]
+async fn an_end_without_datagrams_is_refused() {
+    let mut transport = quinn::TransportConfig::default();
+    transport.datagram_send_buffer_size(AHEAD);
+    transport.datagram_receive_buffer_size(None);
+    let (_server, connection, _accepted) = connected_with(transport).await;
+    let refused = Sender::new(connection, Config::default(), Fifo).err();
+    assert_eq!(refused, Some(SetupError::NoDatagrams));
 }
 
 /// Sends datagrams of these lengths, one after the other: their outcomes.
