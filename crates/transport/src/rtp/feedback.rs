@@ -36,6 +36,11 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Period of RFC 8888's time stamps: 32 bits of 1/65536 s.
 const STAMP_WRAPS: Duration = Duration::from_secs(65_536);
 
+/// A receive delta of TWCC.
+fn nanos(delta: i16) -> i64 {
+    i64::from(delta) * DELTA_UNIT.as_nanos() as i64
+}
+
 /// Why a datagram of the receiver was not believed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -158,24 +163,35 @@ impl<Q: Reporter> Inbox<Q> {
         self.uncovered.clear();
         let mut statuses = MOST_STATUSES;
         let twcc = feedback.parse_fci::<Twcc>()?;
-        let stamp = REFERENCE_UNIT * u64::from(twcc.reference_time());
-        let reference = self.twcc.read(now, stamp.as_nanos())?;
-        let mut at = reference;
+        // It does not say when it was made: as soon as its last packet came, as far as it shows.
+        let reference = REFERENCE_UNIT * u64::from(twcc.reference_time());
+        let (mut at, mut last) = (0, None);
+        for packet in twcc.packets() {
+            statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
+            if let (_, TwccPacketStatus::Received { delta }) = packet? {
+                at += nanos(delta);
+                last = last.max(Some(at));
+            }
+        }
+        let last = last.unwrap_or(0);
+        let stamp = reference.as_nanos() as i64 + last;
+        let stamp = stamp.rem_euclid(REFERENCE_WRAPS.as_nanos() as i64) as u64;
+        let made = self.twcc.read(now, stamp)?;
+        let mut at = made - last;
         let (next, count) = self.twcc_next;
         let (mut first, mut end) = (None, next);
         for packet in twcc.packets() {
-            statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
             let (number, status) = packet?;
             let sequence = self.history.extend(number);
             let sequence = sequence.ok_or(Rejected::NotSent(number))?;
             first.get_or_insert(sequence);
             end = end.max(sequence + 1);
             if let TwccPacketStatus::Received { delta } = status {
-                at += i64::from(delta) * DELTA_UNIT.as_nanos() as i64;
+                at += nanos(delta);
                 self.take(sequence, at, false);
             }
         }
-        self.twcc.accept(now, stamp.as_nanos(), reference);
+        self.twcc.accept(now, stamp, made);
         let told = twcc.feedback_packet_count();
         if let Some(first) = first
             && first > next
@@ -188,7 +204,6 @@ impl<Q: Reporter> Inbox<Q> {
         let is_late = (1..128).contains(&count.wrapping_sub(told));
         let count = if is_late { count } else { told.wrapping_add(1) };
         self.twcc_next = (end, count);
-        // It does not say when it was sent: as soon as its last packet came, as far as it shows.
         self.commit(now, None);
         Ok(())
     }

@@ -150,13 +150,16 @@ impl History {
 
 /// The receiver's clock is not ours: its first report is put here, so that what came before it has a time too.
 const FIRST_REPORT: i64 = 60_000_000_000;
-/// How far a report may be from its expected time; chosen by us. Networks delay no report for longer.
-const TOLERANCE: u64 = 10_000_000_000;
+/// How far a report may be behind its expected time; chosen by us. Networks delay no report for longer.
+const LATE: i64 = 10_000_000_000;
+/// How far it may be before it: by as much as the first one came late, GStreamer's by half a second. Chosen by us.
+const EARLY: i64 = 1_000_000_000;
 /// The receiver's clock may run faster or slower than ours by one part in this, several times what oscillators do; chosen by us.
 const DRIFT: i64 = 1000;
 /// Reports in succession that agree on another time, by which the receiver's clock has another zero: it was started again, or either
-/// machine slept. Chosen by us.
+/// machine slept. How near they must be in ns. Both chosen by us.
 const AGREEING: u32 = 3;
+const NEAR: u64 = 1_000_000_000;
 
 /// A report whose time cannot be that of a report that comes now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -173,7 +176,7 @@ pub(super) struct RemoteClock {
     wraps: i64,
     /// The last believed report.
     last: Option<Believed>,
-    /// Refused reports in succession that agree: how far off, and how many.
+    /// Refused reports in succession that agree: how far off the earliest, and how many.
     jump: (i64, u32),
 }
 
@@ -217,20 +220,21 @@ impl RemoteClock {
         } else {
             off
         };
-        if off.unsigned_abs() <= TOLERANCE {
+        if (-LATE..=EARLY).contains(&off) {
             return Ok(expected + off);
         }
         let (other, agreeing) = self.jump;
-        self.jump = match off.abs_diff(other) <= TOLERANCE / 10 {
-            true => (other, agreeing + 1),
+        self.jump = match off.abs_diff(other) <= NEAR {
+            true => (other.max(off), agreeing + 1),
             false => (off, 1),
         };
         if self.jump.1 < AGREEING {
             return Err(WrongTime(Duration::from_nanos(off.unsigned_abs())));
         }
-        last.shift = last.shift.wrapping_sub(off);
-        self.jump = (0, 0);
-        Ok(expected)
+        // The earliest was delayed least, so that none of them seems to be before its time.
+        let (earliest, _) = std::mem::take(&mut self.jump);
+        last.shift = last.shift.wrapping_sub(earliest);
+        Ok(expected + (off - earliest))
     }
 
     /// The report that was read was one.
@@ -392,18 +396,36 @@ mod tests {
         }
     }
 
-    /// A receiver that was started again, or whose machine slept: reports that agree are its new time.
-    #[test]
-    fn a_clock_with_another_zero_is_believed_from_the_third_report_on() {
+    /// Reads reports that come at a time with a stamp: both, and what it gives, in ms.
+    fn reader() -> impl FnMut(u64, u64) -> Result<i64, WrongTime> {
         let mut clock = RemoteClock::new(STAMP);
-        let mut read = |now: u64, stamp: u64| {
+        move |now, stamp| {
             let (now, ns) = (Instant::from_nanos(now * 1_000_000), stamp * 1_000_000);
             let at = clock.read(now, ns);
             if let Ok(at) = at {
                 clock.accept(now, ns, at);
             }
             at.map(|at| (at - FIRST_REPORT) / 1_000_000)
-        };
+        }
+    }
+
+    /// Our machine slept for 5 s, or the receiver's clock was set forward. No network makes a report early.
+    #[test]
+    fn a_report_that_comes_early_has_another_zero_and_a_late_one_has_not() {
+        let mut read = reader();
+        assert_eq!(read(0, 900_000), Ok(0));
+        // The first came late by half a second.
+        assert_eq!(read(50, 900_550), Ok(550));
+        assert!(read(100, 905_100).is_err());
+        assert!(read(150, 905_150).is_err());
+        assert_eq!(read(200, 905_200), Ok(200));
+        assert_eq!(read(5250, 905_250), Ok(250));
+    }
+
+    /// A receiver that was started again, or whose machine slept: reports that agree are its new time.
+    #[test]
+    fn a_clock_with_another_zero_is_believed_from_the_third_report_on() {
+        let mut read = reader();
         assert_eq!(read(0, 900_000), Ok(0));
         assert_eq!(read(50, 900_050), Ok(50));
         // Lies that do not agree change nothing.

@@ -145,6 +145,23 @@ fn a_receiver_may_be_started_again() {
     }
 }
 
+/// Our machine sleeps for 5 s, in which our clock stands still.
+#[test]
+fn a_sender_that_slept_takes_nothing_for_late() {
+    for feedback in [FeedbackKind::Twcc, FeedbackKind::Rfc8888] {
+        let mut path = Path::new(feedback, Duration::from_millis(30), |_| false);
+        // All is reported before.
+        path.run(4_800, 5_000);
+        path.ahead = Duration::from_secs(5);
+        path.run(6_000, 6_000);
+        let one_way = path.sending.one_way(at_ms(6_000)).unwrap();
+        assert!(one_way < Duration::from_millis(100), "{one_way}");
+        // Two reports, and one by RTCP's clock that answers a sender report of before.
+        let stats = path.sending.stats();
+        assert!(stats.rejected <= 3, "{stats:?}");
+    }
+}
+
 /// The compound of a receiver that answers an old sender report, or none that was sent, has TWCC behind it.
 #[test]
 fn what_one_packet_of_a_compound_says_wrong_is_no_reason_against_the_next() {
