@@ -23,7 +23,7 @@ use super::rtcp::from_compact;
 
 /// Packets that are remembered at first: 2^13, 4 s at 2000 a second.
 const HISTORY_BITS: u32 = 13;
-/// Statuses that one report may hold: TWCC says 8191 times the same in two bytes, and reading takes time.
+/// Statuses that the reports of one datagram may hold together: TWCC says 8191 times the same in two bytes, and reading takes time.
 const MOST_STATUSES: usize = 1 << HISTORY_BITS;
 /// TWCC's reference time (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
 pub(super) const REFERENCE_UNIT: Duration = Duration::from_millis(64);
@@ -60,8 +60,8 @@ pub enum Rejected {
     /// Its time is not one that the receiver's clock can show now.
     #[error("has a time that lies {0} from what the receiver's clock can show")]
     WrongTime(Duration),
-    /// It speaks of more packets than are remembered.
-    #[error("speaks of more than 8192 packets")]
+    /// It and the reports before it in its datagram speak of more packets than are remembered.
+    #[error("speaks of more than 8192 packets, those of its datagram together")]
     TooLong,
     /// It names a sender report that is later than the last one.
     #[error("answers a sender report that was not sent")]
@@ -116,6 +116,8 @@ pub(super) struct Inbox<Q> {
     ccfb_next: Vec<Option<u16>>,
     /// Packets that the report being read leaves uncovered.
     uncovered: Vec<u64>,
+    /// How many more packets the datagram being read may speak of.
+    budget: usize,
     reporter: Q,
     /// Arrivals of reports that were not handed on yet, in order.
     arrived: Vec<Arrived>,
@@ -139,6 +141,7 @@ impl<Q: Reporter> Inbox<Q> {
             twcc_next: (0, 0),
             ccfb_next: vec![None; streams],
             uncovered: Vec::new(),
+            budget: 0,
             reporter,
             arrived: Vec::new(),
             told: 0,
@@ -153,6 +156,11 @@ impl<Q: Reporter> Inbox<Q> {
         self.history.push(sent);
     }
 
+    /// A datagram comes, whose reports are read next.
+    pub fn begin_datagram(&mut self) {
+        self.budget = MOST_STATUSES;
+    }
+
     /// Reads a report of TWCC. Its arrivals are in [`Inbox::arrived`] then.
     pub fn read_twcc(
         &mut self,
@@ -161,13 +169,12 @@ impl<Q: Reporter> Inbox<Q> {
     ) -> Result<(), Rejected> {
         self.reading.clear();
         self.uncovered.clear();
-        let mut statuses = MOST_STATUSES;
         let twcc = feedback.parse_fci::<Twcc>()?;
         // It does not say when it was made: as soon as its last packet came, as far as it shows.
         let reference = REFERENCE_UNIT * u64::from(twcc.reference_time());
         let (mut at, mut last) = (0, None);
         for packet in twcc.packets() {
-            statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
+            self.spend()?;
             if let (_, TwccPacketStatus::Received { delta }) = packet? {
                 at += nanos(delta);
                 last = last.max(Some(at));
@@ -217,7 +224,6 @@ impl<Q: Reporter> Inbox<Q> {
     ) -> Result<(), Rejected> {
         self.reading.clear();
         self.uncovered.clear();
-        let mut statuses = MOST_STATUSES;
         let report = Ccfb::parse(packet)?;
         let stamp = from_compact(report.timestamp());
         let made = self.ccfb.read(now, stamp.as_nanos())?;
@@ -228,7 +234,7 @@ impl<Q: Reporter> Inbox<Q> {
                 .map(|n| block.begin.wrapping_add(n))
                 .zip(block.metrics())
             {
-                statuses = statuses.checked_sub(1).ok_or(Rejected::TooLong)?;
+                self.spend()?;
                 let Metric::Received { ecn, offset } = metric else {
                     continue;
                 };
@@ -247,7 +253,8 @@ impl<Q: Reporter> Inbox<Q> {
             let end = block.begin.wrapping_add(reports);
             let next = self.ccfb_next[stream].get_or_insert(block.begin);
             let gap = block.begin.wrapping_sub(*next);
-            if usize::from(gap) < MOST_STATUSES {
+            if let Some(left) = self.budget.checked_sub(gap.into()) {
+                self.budget = left;
                 let missing = (0..gap).map(|n| next.wrapping_add(n));
                 let missing = missing.filter_map(|rtp| self.history.by_rtp(stream, rtp));
                 self.uncovered.extend(missing);
@@ -258,6 +265,12 @@ impl<Q: Reporter> Inbox<Q> {
             }
         }
         self.commit(now, Some(made));
+        Ok(())
+    }
+
+    /// The report speaks of one more packet.
+    fn spend(&mut self) -> Result<(), Rejected> {
+        self.budget = self.budget.checked_sub(1).ok_or(Rejected::TooLong)?;
         Ok(())
     }
 

@@ -428,6 +428,7 @@ impl<C: RateController, Q: Reporter, P: Policy> Sending<C, Q, P> {
     /// Reads the packets of a datagram, each by itself: what one says wrong is no reason against the others. The first reason.
     fn read(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Rejected> {
         let mut result = Ok(());
+        self.inbox.begin_datagram();
         for packet in rtcp::packets(datagram)? {
             let read = packet
                 .map_err(Rejected::from)

@@ -36,6 +36,35 @@ fn reports_that_lie_are_counted_and_change_nothing() {
     assert_eq!(after.streams[0].arrived, stats.streams[0].arrived + 1);
 }
 
+/// TWCC says 8191 times *not received* in 24 bytes, and a datagram has room for 64 such reports.
+#[test]
+fn all_reports_of_a_datagram_speak_of_8192_packets_at_most() {
+    let fixed = Fixed::new(Rate::from_bps(1_000_000_000));
+    let mut sending = Sending::new(sending_config(), fixed, Listening::default(), Fifo).unwrap();
+    let mut out = Vec::new();
+    for ms in 0..9000 {
+        let frame = Frame {
+            stream: 0,
+            deadline: at_ms(ms + 100),
+            payload: Bytes::from_static(b"audio"),
+        };
+        sending.send(at_ms(ms), &frame).unwrap();
+        while sending.poll_transmit(at_ms(ms), &mut out).is_some() {}
+        while sending.poll_event().is_some() {}
+    }
+    let mut report = vec![0x8f, 205, 0, 5];
+    report.extend(5_u32.to_be_bytes());
+    report.extend(AUDIO.ssrc.to_be_bytes());
+    // From packet 0 on, 8191 packets, at 0, the first report; a run of all of them.
+    report.extend([0, 0, 0x1f, 0xff, 0, 0, 0, 0, 0x1f, 0xff, 0, 0]);
+    let mut rejected = |reports| {
+        sending.handle(at_ms(9000), &report.repeat(reports));
+        sending.stats().last_rejected
+    };
+    assert_eq!(rejected(1), None);
+    assert_eq!(rejected(2), Some(Rejected::TooLong));
+}
+
 proptest! {
     #[test]
     fn any_bytes_can_come_to_either_side(
