@@ -170,6 +170,32 @@ fn lost_packets_come_again() {
     assert!((1..=again).contains(&arrived), "{sent}");
 }
 
+/// The SSRCs of `--rtx` are always the same, so that the counters of the receiver begin anew with the second call.
+#[test]
+fn a_receiver_takes_one_call_after_the_other_with_the_same_ssrcs() {
+    let (receiver, port) = recv("--rtx --json");
+    for seconds in [2, 1] {
+        let sender = makeway(&format!(
+            "send 127.0.0.1:{port} --rtx --rate 1mbit --for {seconds}s --json"
+        ));
+        let sent = last(&{ sender }.output().unwrap());
+        assert!(sent["streams"][1]["arrived"].as_u64() > Some(0), "{sent}");
+    }
+    // A report each second, with both calls among them.
+    thread::sleep(std::time::Duration::from_millis(1200));
+    let pid = rustix::process::Pid::from_child(&receiver);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = receiver.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let said = String::from_utf8(ended.stdout).unwrap();
+    for line in said.lines() {
+        let report: Value = serde_json::from_str(line).unwrap();
+        for stream in report["streams"].as_array().unwrap() {
+            assert!(stream["received_bps"].as_f64() < Some(1e8), "{line}");
+        }
+    }
+}
+
 /// Packets of a first frame, and those of them that come to a receiver which never reports: the rate stays as the call begins.
 fn first_frame(options: &str) -> (u64, u64) {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -152,7 +152,9 @@ pub fn run(args: &Recv) -> anyhow::Result<ExitCode> {
 fn stream(received: &Received, span: f64, before: &[(u32, u64)]) -> StreamReport {
     let before = before.iter().find(|(ssrc, _)| *ssrc == received.ssrc);
     let bytes = received.bytes.get();
-    let new = bytes - before.map_or(0, |(_, bytes)| *bytes);
+    // The counters of a stream begin anew with another call.
+    let new = before.and_then(|(_, before)| bytes.checked_sub(*before));
+    let new = new.unwrap_or(bytes);
     let share = received.on_time as f64 / received.with_deadline.max(1) as f64;
     StreamReport {
         ssrc: received.ssrc,

@@ -286,7 +286,8 @@ impl Receiving {
         }
         if self.lines.len() == MOST_STREAMS {
             let lines = self.lines.iter().enumerate();
-            let (at, silent) = lines.min_by_key(|(_, line)| line.last_heard)?;
+            let (at, silent) =
+                lines.min_by_key(|(_, line)| (line.ended.is_none(), line.last_heard))?;
             if silent.ended.is_none() && now.saturating_since(silent.last_heard) < SILENCE {
                 self.refused += 1;
                 return None;
