@@ -396,6 +396,7 @@ impl<P: Policy> Connection<P> {
                 }
                 Ccid::Two(_) => 0,
             };
+            self.sent.push(self.gss.plus(1), ccval);
             self.write(now, kind, ccval, &transmit.payload, out);
             return true;
         }
@@ -408,7 +409,6 @@ impl<P: Policy> Connection<P> {
     fn write(&mut self, now: Instant, kind: Kind, ccval: u8, data: &[u8], out: &mut Vec<u8>) {
         self.gss = self.gss.plus(1);
         let seq = self.gss;
-        self.sent.push(now, seq, kind.is_data().then_some(ccval));
         let options = &mut self.options;
         options.clear();
         let acknowledges = matches!(kind, Kind::Ack { .. } | Kind::DataAck { .. });

@@ -18,44 +18,19 @@ pub struct Sent {
     packets: VecDeque<(Seq, u8)>,
     /// How many were sent before those.
     forgotten: u64,
-    /// Departures of all packets, with data and without, up to that with the number `last`.
-    departures: VecDeque<Instant>,
-    last: Seq,
 }
 
 impl Sent {
     /// Packets that it remembers: what is older is of no use to a controller.
     const MOST: usize = 8192;
 
-    /// The next packet leaves; one with data has a CCVal.
-    pub fn push(&mut self, now: Instant, seq: Seq, ccval: Option<u8>) {
-        if self.departures.len() == Self::MOST {
-            self.departures.pop_front();
-        }
-        self.departures.push_back(now);
-        self.last = seq;
-        let Some(ccval) = ccval else {
-            return;
-        };
+    /// A packet with data leaves.
+    pub fn push(&mut self, seq: Seq, ccval: u8) {
         if self.packets.len() == Self::MOST {
             self.packets.pop_front();
             self.forgotten += 1;
         }
         self.packets.push_back((seq, ccval));
-    }
-
-    /// When the packet `seq` left, unless it is forgotten.
-    fn departure(&self, seq: Seq) -> Option<Instant> {
-        let later = usize::try_from(self.last.since(seq)).ok()?;
-        let at = self.departures.len().checked_sub(later + 1)?;
-        self.departures.get(at).copied()
-    }
-
-    /// From the departure of a data packet, by its count, to that of the packet `seq`, where both are remembered.
-    fn between(&self, count: u64, seq: Seq) -> Option<Duration> {
-        let at = usize::try_from(count.checked_sub(self.forgotten)?).ok()?;
-        let &(data, _) = self.packets.get(at)?;
-        Some(self.departure(seq)?.saturating_since(self.departure(data)?))
     }
 
     /// How many data packets were sent up to `seq`.
@@ -79,6 +54,7 @@ pub fn feedback(
     given: &[u8],
     received: impl Iterator<Item = (Seq, Seq)>,
 ) -> Option<Feedback> {
+    let highest = sent.until(ack).checked_sub(1)?;
     let (mut held, mut rate, mut intervals, mut x_recv) = (None, None, None, None);
     for (_, option) in options(given) {
         match option {
@@ -91,26 +67,17 @@ pub fn feedback(
             _ => {}
         }
     }
-    let (highest, report) = match ccid {
+    let report = match ccid {
         // RFC 4342 §6. Linux leaves Loss Intervals out, so Loss Event Rate is as good; and an Elapsed Time of zero too.
-        Ccid::Three(_) => {
-            let report = Report::LossEvents {
-                rate: rate.or(intervals)?,
-                received: x_recv?,
-            };
-            (sent.until(ack).checked_sub(1)?, report)
-        }
-        // Where `ack` had no data, the last packet with it may be lost.
-        Ccid::Two(_) => {
-            let ranges = acks(sent, received)?;
-            (ranges.highest()?, Report::Acks(ranges))
-        }
+        Ccid::Three(_) => Report::LossEvents {
+            rate: rate.or(intervals)?,
+            received: x_recv?,
+        },
+        Ccid::Two(_) => Report::Acks(acks(sent, received)?),
     };
-    // `held` is the time of the packet `ack`, which may have left long after the data.
-    let after_data = sent.between(highest, ack).unwrap_or(Duration::ZERO);
     Some(Feedback {
         highest,
-        held: held.unwrap_or(Duration::ZERO) + after_data,
+        held: held.unwrap_or(Duration::ZERO),
         report,
     })
 }
@@ -312,8 +279,6 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
-    use makeway_core::rate::RateController;
-
     use super::*;
 
     #[test]
@@ -335,9 +300,8 @@ mod tests {
     #[test]
     fn ack_vectors_become_ranges_of_data_packets() {
         let mut sent = Sent::default();
-        for seq in 10..=16 {
-            let has_data = ![12, 15].contains(&seq);
-            sent.push(Instant::ZERO, Seq::new(seq), has_data.then_some(3));
+        for seq in [10, 11, 13, 14, 16] {
+            sent.push(Seq::new(seq), 3);
         }
         let ranges = |list: &[(u64, u64)]| {
             let list = list.iter().map(|&(a, b)| (Seq::new(a), Seq::new(b)));
@@ -352,33 +316,5 @@ mod tests {
         assert_eq!(ranges(&[(12, 12)]), None);
         assert_eq!(sent.ccval(Seq::new(12)), Some(3));
         assert_eq!(sent.ccval(Seq::new(9)), None);
-    }
-
-    /// Data in the packets 9, 10 and 11, of which the last is lost, and none in 12, which leaves half a second later and is held for 10 ms.
-    #[test]
-    fn an_acknowledgement_of_a_packet_without_data_is_of_the_data_that_came() {
-        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        let ccid = Ccid::Two(Default::default());
-        let mut controller = ccid.rate().controller();
-        let mut sent = Sent::default();
-        for (ms, seq) in [(900, 9), (1000, 10), (1000, 11)] {
-            sent.push(at(ms), Seq::new(seq), Some(0));
-            controller.on_sent(at(ms), seq - 9, 500);
-        }
-        sent.push(at(1500), Seq::new(12), None);
-        let told = |ack, held, received: &[u64]| {
-            let mut given = Vec::new();
-            Opt::ElapsedTime(Duration::from_millis(held)).write(&mut given);
-            let received = received.iter().map(|&seq| (Seq::new(seq), Seq::new(seq)));
-            feedback(&ccid, &sent, Seq::new(ack), &given, received).unwrap()
-        };
-        let first = told(9, 0, &[9]);
-        assert_eq!(controller.on_feedback(at(940), &first), Ok(()));
-        let second = told(12, 10, &[12, 10, 9]);
-        assert_eq!(second.highest, 1);
-        assert_eq!(second.held, Duration::from_millis(510));
-        // Packet 12 and its acknowledgement take 40 ms, too.
-        assert_eq!(controller.on_feedback(at(1550), &second), Ok(()));
-        assert_eq!(controller.rtt(), Some(Duration::from_millis(40)));
     }
 }
