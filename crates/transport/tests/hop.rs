@@ -15,7 +15,7 @@ use std::time::Duration as StdDuration;
 use common::config;
 use makeway_core::rate::Config;
 use makeway_core::units::{Duration, Rate};
-use makeway_testing::{in_real_time_or, skip};
+use makeway_testing::{in_real_time, in_real_time_or, skip};
 use makeway_transport::dccp::driver::Wire;
 use makeway_transport::dccp::udp::Udp;
 use makeway_transport::rtp::{Call, FeedbackKind, Receiver, ReceiverConfig};
@@ -34,6 +34,11 @@ fn behind_the_router(name: &str, test: &str) {
             )
         },
     );
+}
+
+/// As [`behind_the_router`], of a test whose programs no guest has.
+fn only_here_behind_the_router(test: &str) {
+    in_real_time(|| made_behind_the_router(test));
 }
 
 fn made_behind_the_router(test: &str) {
