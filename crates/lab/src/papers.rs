@@ -68,9 +68,9 @@ pub struct Papers {
     #[arg(value_name = "ID", value_parser = PossibleValuesParser::new(PAPERS.map(|paper| paper.id)))]
     ids: Vec<String>,
     /// Writes the verdicts as JSON: an array of id, world, criterion, paper, printed and ours (each of verdict and
-    /// value), and why.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// value), and why. Without FILE prints them, and no tables.
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    json: Option<Option<PathBuf>>,
     /// Keeps the runs here, and writes index.html and for each paper ID.md, ID-netns.md or ID-vm.md.
     #[arg(long, value_name = "DIR", default_value = "out/papers")]
     out: PathBuf,
@@ -182,6 +182,7 @@ fn report(
 ) -> anyhow::Result<Option<usize>> {
     let date = today();
     let began = Instant::now();
+    let has_tables = !matches!(args.json, Some(None));
     let mut finished = Vec::new();
     for (number, &(paper, world)) in chosen.iter().enumerate() {
         let name = format!(
@@ -205,18 +206,24 @@ fn report(
         let section = one.section(&date);
         let file = report_of(paper, world);
         write(&args.out.join(file), &page::markdown(&section))?;
-        text::say!("{}", page::table(section.claims).trim_end());
+        if has_tables {
+            text::say!("{}", page::table(section.claims).trim_end());
+        }
         eprintln!("{name}: {}", lasted(since.elapsed()));
         finished.push(one);
     }
     let sections = finished.iter().map(|one| one.section(&date));
     let sections: Vec<Section<'_>> = sections.collect();
-    if let Some(path) = &args.json {
-        write(path, &page::json(&sections)?)?;
+    match &args.json {
+        None => {}
+        Some(None) => text::say!("{}", page::json(&sections)?.trim_end()),
+        Some(Some(path)) => write(path, &page::json(&sections)?)?,
     }
     let html = args.out.join("index.html");
     write(&html, &page::html(&sections))?;
-    text::say!("charts and figures: {}", html.display());
+    if has_tables {
+        text::say!("charts and figures: {}", html.display());
+    }
     eprintln!("all: {}", lasted(began.elapsed()));
     let failed = finished.iter().filter(|one| one.failed.is_some());
     Ok(Some(failed.count()))

@@ -375,6 +375,15 @@ fn parsed(args: &str) -> Papers {
 }
 
 #[test]
+fn verdicts_are_printed_or_written_as_json() {
+    let json = |args: &str| parsed(args).json;
+    assert_eq!(json("rfc8867"), None);
+    assert_eq!(json("rfc8867 --json"), Some(None));
+    let file = Some(Some("verdicts.json".into()));
+    assert_eq!(json("rfc8867 --json verdicts.json"), file);
+}
+
+#[test]
 fn replications_are_replaced_or_bounded_and_single_runs_stay_single() {
     let runs = |args: &str| {
         let args = parsed(args);
