@@ -271,7 +271,8 @@ fn packets_that_the_kernel_drops_before_makeway_reads_them_are_found() {
 
 #[test]
 fn faults_of_the_machine_are_found() {
-    if !inside_in_order("doctor::faults_of_the_machine_are_found") {
+    // A guest has no setpriv, and its root may load qdiscs.
+    if !common::inside_in_calm("doctor::faults_of_the_machine_are_found") {
         return;
     }
     let _far = Far::new();

@@ -185,25 +185,28 @@ fn capabilities_of_the_file_are_not_for_everybody() {
     if set != 0 {
         return makeway_testing::skip(format!("files have no capabilities at {path:?}"));
     }
-    let mut command = Command::new("unshare");
     let user = STRANGER.to_string();
-    command
-        .args([
-            "-n",
-            "setpriv",
-            "--reuid",
-            &user,
-            "--regid",
-            &user,
-            "--clear-groups",
-        ])
-        .arg("/usr/bin/env")
-        .arg(format!("PATH={}:/usr/bin:/bin", folder.path().display()))
-        .arg(&program)
-        .args(["down", "lo"])
-        .env_remove("XDG_RUNTIME_DIR")
-        .env("TMPDIR", folder.path());
-    let (ok, said) = ended(command);
-    assert!(!mark.exists(), "{}", fs::read_to_string(&mark).unwrap());
-    assert!(!ok && said.contains("setcap -r"), "{said}");
+    // The doctor finds it, too.
+    for subcommand in ["down", "doctor"] {
+        let mut command = Command::new("unshare");
+        command
+            .args([
+                "-n",
+                "setpriv",
+                "--reuid",
+                &user,
+                "--regid",
+                &user,
+                "--clear-groups",
+            ])
+            .arg("/usr/bin/env")
+            .arg(format!("PATH={}:/usr/bin:/bin", folder.path().display()))
+            .arg(&program)
+            .args([subcommand, "lo"])
+            .env_remove("XDG_RUNTIME_DIR")
+            .env("TMPDIR", folder.path());
+        let (ok, said) = ended(command);
+        assert!(!mark.exists(), "{}", fs::read_to_string(&mark).unwrap());
+        assert!(!ok && said.contains("setcap -r"), "{said}");
+    }
 }
