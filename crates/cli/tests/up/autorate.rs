@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rates that follow a link: `[interface.NAME.autorate]` before a modem whose rates change, with the kernel's TCP.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
@@ -220,6 +221,14 @@ fn rates_follow_a_link_by_reflectors_and_the_page_and_metrics_tell_why() {
     let why = "of delay stand before the link";
     assert!(told["events"].to_string().contains(why), "{told:#}");
     service.says(why);
+    until("the reason on the page", || {
+        let mut page = TcpStream::connect("127.0.0.1:8480").ok()?;
+        let asks = "GET /api/live HTTP/1.1\r\nHost: 127.0.0.1:8480\r\n\r\n";
+        page.write_all(asks.as_bytes()).ok()?;
+        let mut lines = BufReader::new(page).lines().map_while(Result::ok);
+        let state = lines.find(|line| line.starts_with("data:"))?;
+        state.contains(why).then_some(())
+    });
     let (_, page) = super::metrics::get("127.0.0.1:8480", "/metrics", &[]).unwrap();
     let cuts = page
         .lines()
