@@ -148,6 +148,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Removes a file of the folder, and what a process that was killed had begun to write in its place.
+#[cfg(feature = "bpf")]
 pub(crate) fn discard(path: &Path) -> io::Result<()> {
     remove(&half_written(path))?;
     remove(path)

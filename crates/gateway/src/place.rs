@@ -116,6 +116,7 @@ impl Place {
     }
 
     /// Says what belongs to an interface that the kernel shapes.
+    #[cfg(feature = "bpf")]
     pub fn record(&self) -> PathBuf {
         self.file("qdisc")
     }

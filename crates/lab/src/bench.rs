@@ -4,6 +4,7 @@
 mod attack;
 mod core;
 mod datapath;
+#[cfg(feature = "bpf")]
 mod kernel;
 mod rounds;
 mod send;
@@ -31,6 +32,7 @@ enum Part {
     Attack(attack::AttackArgs),
     Core(core::Core),
     Datapath(datapath::DatapathArgs),
+    #[cfg(feature = "bpf")]
     Kernel(kernel::KernelArgs),
     Send(send::SendArgs),
     Sim(sim::SimArgs),
@@ -41,6 +43,7 @@ pub fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
         Part::Attack(args) => attack::run(args),
         Part::Core(args) => core::run(args),
         Part::Datapath(args) => datapath::run(args),
+        #[cfg(feature = "bpf")]
         Part::Kernel(args) => kernel::run(args),
         Part::Send(args) => send::run(args),
         Part::Sim(args) => sim::run(args),

@@ -18,7 +18,8 @@ use crate::rules::Direction;
 #[error("this makeway was built without qdiscs (--no-default-features): use --backend nfqueue")]
 pub struct BpfError;
 
-pub(crate) fn has_program(_: Discipline) -> bool {
+/// Whether a discipline is there as a BPF qdisc: none is.
+pub fn has_program(_: Discipline) -> bool {
     false
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn quantile(buckets: [u64; BUCKETS], q: f64) -> Duration {
 }
 
 /// Samples below each of `bounds`, powers of two in nanoseconds that ascend.
+#[cfg(feature = "bpf")]
 pub(crate) fn counts_below<const N: usize>(buckets: &[u64; BUCKETS], bounds: [u64; N]) -> [u64; N] {
     bounds.map(|bound| buckets[..index(bound)].iter().sum())
 }
