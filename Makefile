@@ -36,6 +36,10 @@ UV = target/tools/bin/uv
 PYTHON = cmp -s crates/python/requirements.txt target/python/requirements.txt || { rm -rf target/python && \
 	$(UV) pip install --quiet --only-binary :all: --target target/python -r crates/python/requirements.txt && \
 	cp crates/python/requirements.txt target/python/; }
+# The wheel of the Python module, as its sources are now, into target/venv.
+WHEEL = target/venv/bin/maturin build --quiet --locked --release --manifest-path crates/python/Cargo.toml --out target/wheels \
+	--interpreter target/venv/bin/python && \
+	$(UV) pip install --quiet --python target/venv --no-deps --no-index --find-links target/wheels --reinstall makeway
 AIOQUIC = PYTHONPATH=target/aioquic python3 -c 'import aioquic' 2>/dev/null || $(UV) pip install --quiet --target target/aioquic aioquic
 # Prometheus, which reads our metrics: unpacked, since installed it would run here for good.
 PROMETHEUS = command -v prometheus >/dev/null || test -x target/prometheus/usr/bin/prometheus || { mkdir -p target/prometheus && \
@@ -111,8 +115,7 @@ python:
 	@$(TOOLS)
 	@$(UV) venv --quiet --clear --python python3 target/venv
 	@$(UV) pip install --quiet --python target/venv --only-binary :all: -r crates/python/requirements.txt
-	@target/venv/bin/maturin build --quiet --locked --release --manifest-path crates/python/Cargo.toml --out target/wheels --interpreter target/venv/bin/python
-	@$(UV) pip install --quiet --python target/venv --no-deps --no-index --find-links target/wheels --reinstall makeway
+	@$(WHEEL)
 	@mkdir -p out && cp docs/notebooks/call-beside-downloads.ipynb out/
 	@target/venv/bin/jupyter-execute --inplace out/call-beside-downloads.ipynb
 	@echo 'the notebook with its results is out/call-beside-downloads.ipynb; the module is in target/venv/bin/python'
@@ -120,6 +123,7 @@ python:
 bench-sweep:
 	@test -x target/venv/bin/maturin || $(MAKE) --no-print-directory python
 	@$(TOOLS)
+	@$(WHEEL)
 	@cargo build --locked --release --package makeway --package makeway-lab --no-default-features --bin makeway --bin makeway-lab \
 		--target-dir target/bench-sweep
 	@test -x target/sem/bin/python || { $(UV) venv --quiet --python python3 target/sem && \
