@@ -98,17 +98,37 @@ fn may_unshare() -> bool {
     allowed.is_ok_and(|status| status.success())
 }
 
+/// The program, built for tests of its own crate, in the folder above that of test binaries.
+fn program() -> Option<PathBuf> {
+    let tests = current_exe().unwrap();
+    let program = tests.ancestors().nth(2).unwrap().join("makeway");
+    program.exists().then_some(program)
+}
+
+const NO_PROGRAM: &str = "no program makeway: `cargo build --bin makeway` builds it";
+
+#[test]
+fn the_program_has_the_same_stores_figures_and_errors() {
+    if !has("pytest") {
+        return skip(SKIPPED);
+    }
+    let Some(program) = program() else {
+        return skip(NO_PROGRAM);
+    };
+    let (_folder, mut python) = installed();
+    python.env("MAKEWAY_PROGRAM", program);
+    let said = succeeds(python.args(PYTEST).arg("tests/program"));
+    assert!(!result(&said).contains("skipped"), "{said}");
+}
+
 #[test]
 fn a_scenario_runs_in_namespaces_with_the_kernels_tcp() {
     if !has("pytest") {
         return skip(SKIPPED);
     }
-    // Built for tests of its own crate, in the folder above that of test binaries.
-    let tests = current_exe().unwrap();
-    let program = tests.ancestors().nth(2).unwrap().join("makeway");
-    if !program.exists() {
-        return skip("no program makeway: `cargo build --bin makeway` builds it");
-    }
+    let Some(program) = program() else {
+        return skip(NO_PROGRAM);
+    };
     if !may_unshare() {
         return skip("`unshare -rUnm` is not allowed: no run in namespaces");
     }
