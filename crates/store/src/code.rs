@@ -142,6 +142,18 @@ dependencies = [
     }
 
     #[test]
+    fn each_crate_of_ours_that_the_simulator_uses_counts() {
+        for name in CRATES {
+            let manifest = fs::read_to_string(format!("../{name}/Cargo.toml")).unwrap();
+            for used in dependencies(&manifest) {
+                let ours = used.strip_prefix("makeway-");
+                let counts = ours.is_none_or(|ours| CRATES.contains(&ours));
+                assert!(counts, "{name} uses {used}");
+            }
+        }
+    }
+
+    #[test]
     fn a_change_of_each_file_is_noticed_by_the_build() {
         for path in paths() {
             assert!(fs::exists(&path).unwrap(), "{path}");

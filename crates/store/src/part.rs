@@ -146,7 +146,11 @@ pub fn make(
     detail: Detail,
     options: &Options,
 ) -> Option<Finished> {
-    let work = |scenario: &Scenario| run_in_full(scenario, options, |_| {});
+    let work = |scenario: &Scenario| {
+        #[cfg(test)]
+        assert!(scenario.seed != crate::sample::PANICS, "a bug");
+        run_in_full(scenario, options, |_| {})
+    };
     Finished::of(scenario, key, options.replication, detail, work)
 }
 

@@ -5,6 +5,9 @@ use crate::plan::{Axis, Source};
 
 const TEXT: &str = include_str!("sample.toml");
 
+/// Seed of a scenario whose runs panic, in tests of this crate.
+pub(crate) const PANICS: u64 = 13_131;
+
 pub(crate) fn source() -> Source {
     Source {
         file: "sample.toml".into(),

@@ -80,6 +80,10 @@ fn estimates_and_differences_are_those_of_the_program_to_the_bit() {
     let differences = found.differences(DISCIPLINE, "fifo").unwrap();
     assert_same(&differences, "sqf", &compared.differences[0].figures);
     assert_eq!(word(&differences, "than", 0), "fifo");
+    let certain = compared.differences[0].figures.iter();
+    let certain = certain.map(|figure| Some(figure.estimate.certain()));
+    let certain = Column::Flag(certain.collect());
+    assert_eq!(differences.column("certain"), Some(&certain));
 }
 
 #[test]

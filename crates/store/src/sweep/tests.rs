@@ -3,7 +3,7 @@
 use super::*;
 use crate::plan::Axis;
 use crate::query::Found;
-use crate::sample::{axis, source};
+use crate::sample::{PANICS, axis, source};
 use crate::table::{Column, Table};
 
 fn axes() -> Vec<Axis> {
@@ -106,6 +106,31 @@ fn a_run_that_the_simulator_refuses_is_a_failed_row_and_is_made_again_on_request
         ..how(2)
     };
     assert_eq!(run(&mut store, &plan, &again, |_| true).unwrap().made, 2);
+}
+
+#[test]
+fn a_run_that_panics_is_a_failed_row_and_not_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let panics = PANICS.to_string();
+    let plan = Plan::new(source(), vec![axis("seed", &[panics.as_str(), "1"])], 2).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let summary = run(&mut store, &plan, &how(2), |_| true).unwrap();
+    assert_eq!((summary.made, summary.failed), (4, 2));
+    assert!(summary.complete());
+    let runs = crate::query::runs(&Store::open(folder.path()).unwrap(), &plan).unwrap();
+    let words = |name: &str| -> Vec<Option<String>> {
+        let Some(Column::Text(text)) = runs.column(name) else {
+            panic!("{runs:?}")
+        };
+        text.iter().map(|word| word.map(str::to_owned)).collect()
+    };
+    let status: Vec<String> = words("status").into_iter().flatten().collect();
+    assert_eq!(status, ["panic", "panic", "ok", "ok"]);
+    assert_eq!(words("error")[1].as_deref(), Some("a bug"));
+    assert_eq!(words("error")[2], None);
+    // The others have their figures.
+    let alone = Plan::new(source(), vec![axis("seed", &["1"])], 2).unwrap();
+    assert_eq!(figures(&store, &plan).len(), figures(&store, &alone).len());
 }
 
 #[test]
