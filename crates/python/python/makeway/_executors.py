@@ -3,7 +3,7 @@
 
 Chunks take about five seconds by measured times, and less towards the end; the longest runs come first. Workers return the
 files of parts, which are columns already, with their hashes, and only this process writes to the store. A worker that dies
-costs its chunk, which is made again; one that does not answer costs nothing, since others make its chunks too at the end.
+costs its chunk, which is made again; one that does not answer costs no more, since others make its chunk too at the end.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ Jobs = list[tuple[int, int]]
 
 SECONDS = 5.0
 """Of a chunk."""
-AHEAD = 2
-"""Chunks that each worker has, the one it runs included, so that it never waits for the driver."""
 TRIES = 3
 """Of a chunk whose worker died, or does not answer."""
 LATE_S = 30.0
@@ -141,25 +139,32 @@ def run_on(
         chunk.sent = time.monotonic()
         running[executor.submit(run_chunk, [(text(number), jobs) for number, jobs in chunk.jobs])] = chunk
 
+    def fill() -> None:
+        # One chunk for each worker, and no more: what a fault can cost.
+        while len(queue) and len(running) < count:
+            send(next_chunk())
+
     def take(chunk: Chunk, parts: list[Done]) -> None:
-        for (number, _), (files, times, busy, failed) in zip(chunk.jobs, parts, strict=True):
-            store.commit(*files)
-            for point, seconds in times:
-                queue.measure(starts[number] + point, seconds)
-            counts["made"] += len(times)
-            counts["failed"] += failed
-            counts["busy_s"] += busy
-            counts["cpu_s"] += sum(seconds for _, seconds in times)
         chunk.done = True
         # Of a chunk that was sent twice the first result counts.
         for other in [future for future, of in running.items() if of is chunk]:
             del running[other]
             other.cancel()
+        for (number, _), (_, times, _, _) in zip(chunk.jobs, parts, strict=True):
+            for point, seconds in times:
+                queue.measure(starts[number] + point, seconds)
+        # The worker goes on while its part is written.
+        fill()
+        for files, times, busy, failed in parts:
+            store.commit(*files)
+            counts["made"] += len(times)
+            counts["failed"] += failed
+            counts["busy_s"] += busy
+            counts["cpu_s"] += sum(seconds for _, seconds in times)
 
     try:
         while len(queue) or running:
-            while len(queue) and len(running) < AHEAD * count:
-                send(next_chunk())
+            fill()
             done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in done:
                 chunk = running.pop(future, None)
@@ -184,7 +189,7 @@ def run_on(
             if slowest and not len(queue):
                 late = time.monotonic() - max(LATE_S, 3 * slowest)
                 for chunk in dict.fromkeys(running.values()):
-                    if chunk.sent < late and chunk.tries < TRIES and len(running) < AHEAD * count:
+                    if chunk.sent < late and chunk.tries < TRIES and len(running) < count:
                         send(chunk)
             counts["elapsed_s"] = time.monotonic() - began
             if progress:

@@ -243,7 +243,7 @@ def test_chunks_of_a_worker_that_does_not_answer_are_sent_again(
 ) -> None:
     monkeypatch.setattr(_executors, "LATE_S", 0.1)
     silent = Silent(2)
-    store = sweep.run(tmp_path, on=silent, workers=2)
+    store = sweep.run(tmp_path, on=silent, workers=3)
     assert (sweep.summary.made, len(store)) == (12, 12)
     # They are not waited for.
     assert [future.cancelled() for future in silent.stuck] == [True, True]
@@ -333,6 +333,10 @@ class Ray:
     def shutdown(self) -> None:
         self.calls.append("shutdown")
         self.pool.shutdown()
+
+
+def test_the_adapter_of_ray_is_thin() -> None:
+    assert len((ROOT / "crates/python/python/makeway/_ray.py").read_text().splitlines()) < 150
 
 
 def test_ray_makes_the_same_table(call: mw.Scenario, sweep: mw.Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
