@@ -4,6 +4,7 @@
     python crates/python/examples/train_rate_controller.py                     some minutes on two cores
     python crates/python/examples/train_rate_controller.py --out policy.json   keeps the policy
     python crates/python/examples/train_rate_controller.py --policy policy.json   compares only
+    python crates/python/examples/train_rate_controller.py --json FILE         keeps the figures, for scripts/renew controller
 
 The policy is linear: nine weights of the last observation say by how much the rate rises or falls, at most by MOST_STEP of the
 scale of actions in a step. The cross-entropy method (R. Y. Rubinstein, 1999) draws weights from a Gaussian, runs an episode
@@ -174,6 +175,15 @@ def table(means: dict[tuple[str, str], list[float]]) -> str:
     return "\n".join(lines)
 
 
+def rows(means: dict[tuple[str, str], list[float]], replications: int, trained_s: float | None) -> list[dict[str, Any]]:
+    """For JSON: a row for each case and controller."""
+    shared = {"replications": replications, "trained_s": trained_s}
+    return [
+        {"case": case, "controller": controller, **shared, "figures": dict(zip(HEAD, values, strict=True))}
+        for (case, controller), values in means.items()
+    ]
+
+
 def main(arguments: Sequence[str]) -> dict[tuple[str, str], list[float]]:
     parser = argparse.ArgumentParser(description="Trains a rate controller by the cross-entropy method and compares it.")
     parser.add_argument("--generations", type=int, default=25)
@@ -183,19 +193,24 @@ def main(arguments: Sequence[str]) -> dict[tuple[str, str], list[float]]:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policy", type=Path, help="weights of an earlier training")
     parser.add_argument("--out", type=Path, help="where to keep the weights")
+    parser.add_argument("--json", type=Path, help="where to write the figures of the comparison")
     given = parser.parse_args(arguments)
+    trained_s = None
     if given.policy is not None:
         stored = json.loads(given.policy.read_text())
         weights = np.array([stored[name] for name in FEATURES])
     else:
         began = time.monotonic()
         weights = train(given.generations, given.population, given.seconds, given.seed)
-        print(f"trained in {time.monotonic() - began:.0f} s")
+        trained_s = time.monotonic() - began
+        print(f"trained in {trained_s:.0f} s")
         print(", ".join(f"{name} {weight:.3f}" for name, weight in zip(FEATURES, weights, strict=True)))
     if given.out is not None:
         given.out.write_text(json.dumps(dict(zip(FEATURES, weights.tolist(), strict=True)), indent=1))
     means = compare(weights, given.seconds, given.replications)
     print(table(means))
+    if given.json is not None:
+        given.json.write_text(json.dumps(rows(means, given.replications, trained_s), indent=1) + "\n")
     return means
 
 

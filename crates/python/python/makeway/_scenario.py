@@ -217,8 +217,10 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """Of all events: the same for the same scenario, seed and replication on every machine. Empty in the world `netns`,
-        where no run is the same twice."""
+        """Of all events: the same for the same scenario, seed and replication, with the same build and C library.
+
+        Empty in the world `netns`, where no run is the same twice.
+        """
         return self._inner.fingerprint
 
     @property

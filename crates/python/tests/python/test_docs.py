@@ -19,6 +19,8 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.M | re.S)
     assert len(blocks) == 4
+    # "A study in 20 lines".
+    assert len(blocks[0].splitlines()) <= 20
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)

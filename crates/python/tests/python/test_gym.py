@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -296,5 +297,8 @@ def test_the_example_trains_and_compares(tmp_path: Path, capsys: pytest.CaptureF
         assert f" {controller} " in shown
         assert {of for of, by in figures if by == controller} == set(example.CASES)
     # The policy that it wrote is the policy that it reads.
-    again = example.main([*arguments[2:], "--policy", str(out)])
+    kept = tmp_path / "figures.json"
+    again = example.main([*arguments[2:], "--policy", str(out), "--json", str(kept)])
     assert again == figures
+    read = [((row["case"], row["controller"]), list(row["figures"].values())) for row in json.loads(kept.read_text())]
+    assert dict(read) == figures

@@ -74,7 +74,8 @@ def test_polars_pandas_pyarrow_and_duckdb_read_a_table(call: mw.Scenario) -> Non
     arrow = pa.table(flows)
     assert arrow["name"].to_pylist() == names
     assert pd.DataFrame.from_arrow(flows)["goodput_bps"].tolist() == goodput  # pyright: ignore
-    assert duckdb.sql("SELECT name FROM arrow WHERE goodput_bps > 5e5").fetchall() == [("download",)]  # pyright: ignore[reportOptionalMemberAccess]
+    # Of the table itself, which the query names.
+    assert duckdb.sql("SELECT name FROM flows WHERE goodput_bps > 5e5").fetchall() == [("download",)]  # pyright: ignore[reportOptionalMemberAccess]
     # Whole numbers, flags and text of each row.
     queue = run.queues.rows()[0]
     assert queue["packets_in"] >= queue["packets_out"] > 0
