@@ -37,9 +37,9 @@ def read_page(page):
     return read(page, "a page of this repository: `git checkout` has it")
 
 
-def cells(file, shape, command):
-    """The list that `command` wrote to a file of JSON; each entry has this shape."""
-    right = f"name a file that `makeway-lab {command} --json FILE` wrote"
+def cells(file, shape, command, right=None):
+    """The list that `command` of makeway-lab wrote to a file of JSON, or another program, which `right` names; each entry has this shape."""
+    right = right or f"name a file that `makeway-lab {command} --json FILE` wrote"
     try:
         found = json.loads(read(file, right))
     except json.JSONDecodeError as error:
