@@ -14,7 +14,7 @@ A row of the array has `case`, `engine`, `workers`, `runs`, `scheduling`, `overa
 - `identical`: the figures are those of the first case, of a fault and of a study the whole table that of a serial run;
 - `met`, where there is a bar (`AT_LEAST` and `AT_MOST` below). The last lines, on standard error, are the bars that are missed.
 
-Exit status: 1 if a result is not identical.
+Exit status: 1 if a result is not identical, or a part failed; the others are measured then.
 
 Parts, for --only:
 
@@ -22,7 +22,7 @@ Parts, for --only:
   finds every run in its store; `contended` has a busy process on each core beside it, and a quarter of the runs;
 - `chunks`: shorter and shorter chunks on Dask; the last row is the shortest whose `scheduling` is 0.9 or more, `chunk_s`;
 - `others`: the same number of runs by `makeway run` in a shell loop, one after the other (a fifth of them) and as many at a time
-  as there are workers, and by SEM where it is installed; `overall` takes the processor time of our first case for theirs;
+  as there are workers, and by SEM where it is installed; `overall` takes the processor time of a run here, before and after;
 - `studies`: every cell of a paper and of the gauntlet, as `makeway-lab --plans` writes them. `identical` compares each run's
   figures and report, and the program's verdicts. `--full`: runs as long as the paper's, ten replications of the gauntlet;
 - `faults`: processes that are killed or stopped, links with delay, loss and a partition, a full disk, a truncated part, mixed
@@ -43,6 +43,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -228,7 +229,13 @@ class Bench:
         # `xargs -n 2` puts a rate and a seed behind the words of its command: they are turned to the front.
         turned = 'n=$#; while [ $n -gt 2 ]; do set -- "$@" "$1"; shift; n=$((n - 1)); done; ' + parallel
         command = loops.format(replications, 'echo "$rate $seed"') + f" | xargs -P {self.workers} -n 2 sh -c '{turned}' sh \"$@\""
-        seconds = self._cpu_s()
+        # Before and after, since the machine's speed changes.
+        seconds = [self._cpu_s()]
+
+        def overall(runs: int, workers: int, makespan: float) -> float:
+            seconds.append(self._cpu_s())
+            return round(sum(seconds[-2:]) / 2 * runs / (workers * makespan), 4)
+
         for case, workers, count, script in (
             ("one by one", 1, few, loops.format(few, one)),
             ("xargs", self.workers, replications, command),
@@ -236,16 +243,16 @@ class Bench:
             began = time.monotonic()
             subprocess.run(["sh", "-c", script, "sh", *run], check=True)
             makespan = time.monotonic() - began
-            overall = seconds * count * POINTS / (workers * makespan)
-            self.row(case, "shell", workers, count * POINTS, overall=round(overall, 4), makespan_s=round(makespan, 3))
+            runs = count * POINTS
+            self.row(case, "shell", workers, runs, overall=overall(runs, workers, makespan), makespan_s=round(makespan, 3))
         if not self.sem.exists():
             print(f"no {self.sem}: SEM is not measured", file=sys.stderr)
             return
-        campaign = [str(self.sem), str(HERE / "sem.py"), str(self.folder / "sem"), str(self.workers), str(replications)]
+        campaign = [str(self.sem), str(HERE / "with_sem.py"), str(self.folder / "sem"), str(self.workers), str(replications)]
         found = subprocess.run([*campaign, ",".join(RATES), *run], check=True, stdout=subprocess.PIPE, text=True)
         makespan = float(found.stdout.split()[-1])
-        overall = seconds * replications * POINTS / (self.workers * makespan)
-        self.row("cold", "sem", self.workers, replications * POINTS, overall=round(overall, 4), makespan_s=round(makespan, 3))
+        runs = replications * POINTS
+        self.row("cold", "sem", self.workers, runs, overall=overall(runs, self.workers, makespan), makespan_s=round(makespan, 3))
 
     def studies(self) -> None:
         if not self.lab.exists():
@@ -404,15 +411,23 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, Path(folder))
+        failed: list[str] = []
         try:
             for part in arguments.only or PARTS:
-                getattr(bench, part)()
+                try:
+                    getattr(bench, part)()
+                except Exception:
+                    # Others are measured all the same.
+                    traceback.print_exc()
+                    failed.append(part)
         finally:
             arguments.out.parent.mkdir(parents=True, exist_ok=True)
             arguments.out.write_text(json.dumps(bench.rows, indent=1) + "\n")
     for said in bench.misses:
         print(f"missed: {said}", file=sys.stderr)
-    return int(any(row["identical"] is False for row in bench.rows))
+    for part in failed:
+        print(f"not measured whole: {part}", file=sys.stderr)
+    return int(bool(failed) or any(row["identical"] is False for row in bench.rows))
 
 
 if __name__ == "__main__":

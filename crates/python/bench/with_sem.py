@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The same runs by SEM, the simulation execution manager of ns-3, in a Python that has it. Prints the seconds that they took.
 
-    sem.py FOLDER WORKERS REPLICATIONS RATE,RATE,... makeway run FILE ...
+    with_sem.py FOLDER WORKERS REPLICATIONS RATE,RATE,... makeway run FILE ...
 
 SEM runs programs of an installation of ns-3. It is given a folder that looks like one, whose program is `makeway run` under the
 options of ns-3's command line: what is compared is how runs are managed, and not the simulators.
