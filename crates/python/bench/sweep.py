@@ -22,7 +22,7 @@ Parts, for --only:
   finds every run in its store; `contended` has a busy process on each core beside it, and a quarter of the runs;
 - `chunks`: shorter and shorter chunks on Dask; the last row is the shortest whose `scheduling` is 0.9 or more, `chunk_s`;
 - `others`: the same number of runs by `makeway run` in a shell loop, one after the other (a fifth of them) and as many at a time
-  as there are workers, and by SEM where it is installed; `overall` takes the processor time of a run here, before and after;
+  as there are workers, and by SEM where it is installed: their `makespan_s`;
 - `studies`: every cell of a paper and of the gauntlet, as `makeway-lab --plans` writes them. `identical` compares each run's
   figures and report, and the program's verdicts. `--full`: runs as long as the paper's, ten replications of the gauntlet;
 - `faults`: processes that are killed or stopped, links with delay, loss and a partition, a full disk, a truncated part, mixed
@@ -229,30 +229,20 @@ class Bench:
         # `xargs -n 2` puts a rate and a seed behind the words of its command: they are turned to the front.
         turned = 'n=$#; while [ $n -gt 2 ]; do set -- "$@" "$1"; shift; n=$((n - 1)); done; ' + parallel
         command = loops.format(replications, 'echo "$rate $seed"') + f" | xargs -P {self.workers} -n 2 sh -c '{turned}' sh \"$@\""
-        # Before and after, since the machine's speed changes.
-        seconds = [self._cpu_s()]
-
-        def overall(runs: int, workers: int, makespan: float) -> float:
-            seconds.append(self._cpu_s())
-            return round(sum(seconds[-2:]) / 2 * runs / (workers * makespan), 4)
-
         for case, workers, count, script in (
             ("one by one", 1, few, loops.format(few, one)),
             ("xargs", self.workers, replications, command),
         ):
             began = time.monotonic()
             subprocess.run(["sh", "-c", script, "sh", *run], check=True)
-            makespan = time.monotonic() - began
-            runs = count * POINTS
-            self.row(case, "shell", workers, runs, overall=overall(runs, workers, makespan), makespan_s=round(makespan, 3))
+            self.row(case, "shell", workers, count * POINTS, makespan_s=round(time.monotonic() - began, 3))
         if not self.sem.exists():
             print(f"no {self.sem}: SEM is not measured", file=sys.stderr)
             return
         campaign = [str(self.sem), str(HERE / "with_sem.py"), str(self.folder / "sem"), str(self.workers), str(replications)]
         found = subprocess.run([*campaign, ",".join(RATES), *run], check=True, stdout=subprocess.PIPE, text=True)
         makespan = float(found.stdout.split()[-1])
-        runs = replications * POINTS
-        self.row("cold", "sem", self.workers, runs, overall=overall(runs, self.workers, makespan), makespan_s=round(makespan, 3))
+        self.row("cold", "sem", self.workers, replications * POINTS, makespan_s=round(makespan, 3))
 
     def studies(self) -> None:
         if not self.lab.exists():
@@ -285,12 +275,6 @@ class Bench:
                 fault.case, fault.engine, fault.workers, fault.runs,
                 makespan_s=round(fault.seconds, 3), identical=fault.passed, **fault.more,
             )  # fmt: skip
-
-    def _cpu_s(self) -> float:
-        """Processor time of a run here."""
-        sweep = sweep_of(self.base, 5 * POINTS)
-        sweep.run(self.new_store(), workers=1)
-        return sweep.summary.cpu_s / len(sweep)
 
     def replays(self) -> None:
         sweep = sweep_of(self.base, 10 * POINTS)
