@@ -376,7 +376,8 @@ def threads(workers: int) -> Generator[mw.Cluster]:
 
     # None is no dashboard, whatever its type says.
     nowhere = cast("Any", None)
-    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=nowhere)
+    # Without a limit: each would pause for the memory of them all.
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=nowhere, memory_limit=0)
     with local, closing(mw.dask(local.scheduler_address)) as cluster:
         yield cluster
 

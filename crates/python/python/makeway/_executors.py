@@ -3,7 +3,7 @@
 
 Chunks take about five seconds by measured times, and less towards the end; the longest runs come first. Workers return the
 files of parts, which are columns already, with their hashes, and only this process writes to the store. A worker that dies
-costs its chunk, which is made again; one that does not answer costs no more, since others make its chunk too at the end.
+costs its chunk, which is made again; one that does not answer costs no more, since others make its chunks too at the end.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def run_on(
         running[executor.submit(run_chunk, [(text(number), jobs) for number, jobs in chunk.jobs])] = chunk
 
     def fill() -> None:
-        # One chunk for each worker, and no more: what a fault can cost.
+        # A chunk for each worker: all that a fault can cost.
         while len(queue) and len(running) < count:
             send(next_chunk())
 

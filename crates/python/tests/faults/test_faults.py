@@ -155,8 +155,12 @@ def another_version(folder: Path) -> Path:
     shutil.copytree(Path(mw.__file__).parent, copy)
     compiled = next(copy.glob("_makeway*.so"))
     code = compiled.read_bytes()
-    assert code.count(mw.SIMULATOR.encode()) >= 1
-    compiled.write_bytes(code.replace(mw.SIMULATOR.encode(), b"f" * len(mw.SIMULATOR)))
+    # A comparison that is optimised has it in halves.
+    simulator = mw.SIMULATOR.encode()
+    for half in (simulator[:16], simulator[16:]):
+        assert half in code
+        code = code.replace(half, b"f" * 16)
+    compiled.write_bytes(code)
     return folder
 
 
