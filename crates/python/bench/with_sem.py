@@ -5,6 +5,8 @@
 
 SEM runs programs of an installation of ns-3. It is given a folder that looks like one, whose program is `makeway run` under the
 options of ns-3's command line: what is compared is how runs are managed, and not the simulators.
+
+The folder of a script comes first among modules: a script that is named sem.py would be the module that it imports.
 """
 
 from __future__ import annotations
