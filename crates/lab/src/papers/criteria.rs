@@ -6,6 +6,8 @@
 
 mod bar;
 
+use std::iter;
+
 use anyhow::{Context, bail, ensure};
 use makeway_report::estimate::{Estimate, Unit};
 use serde::Deserialize;
@@ -205,7 +207,7 @@ impl Criterion {
                 _ => Found::Holds,
             };
             let value = match figure {
-                Some(x) if !x.mean.is_nan() => shown(&x),
+                Some(x) if !x.mean.is_nan() => shown(&x, bar, self.interval(check)),
                 _ => NOT_MEASURED.to_owned(),
             };
             let but = match found {
@@ -227,11 +229,34 @@ impl Criterion {
     }
 }
 
-/// As it is written; small figures keep a digit.
-fn shown(x: &Estimate) -> String {
-    match x.half_width {
+/// As it is written; small figures keep a digit. With more digits where a reader of the rounded figure would find another verdict.
+fn shown(x: &Estimate, bar: &Bar, interval: Interval) -> String {
+    let plain = match x.half_width {
         None if x.mean != 0.0 && x.mean.abs() < 0.01 => format!("{:.1e}", x.mean),
         _ => Unit::Index.show(x),
+    };
+    let exact = |digits: usize| match x.half_width {
+        Some(half) => format!("{:.digits$} ± {half:.digits$}", x.mean),
+        None => format!("{:.digits$}", x.mean),
+    };
+    let is_told = |text: &String| bar.holds(interval, &read(text)) == bar.holds(interval, x);
+    iter::once(plain.clone())
+        .chain((3..9).map(exact))
+        .find(is_told)
+        .unwrap_or(plain)
+}
+
+/// A figure as it is written.
+fn read(text: &str) -> Estimate {
+    let number = |text: &str| text.parse().unwrap_or(f64::NAN);
+    let (mean, half) = match text.split_once(" ± ") {
+        Some((mean, half)) => (mean, Some(number(half))),
+        None => (text, None),
+    };
+    Estimate {
+        mean: number(mean),
+        half_width: half,
+        runs: 0,
     }
 }
 
@@ -443,6 +468,38 @@ mod tests {
         }
         let missing = "x: 0.5; y: not measured".to_owned();
         assert_eq!(judged(0.5, f64::NAN), (Verdict::NotMeasured, missing));
+    }
+
+    #[test]
+    fn a_figure_has_the_digits_that_show_its_verdict() {
+        let bar = |text: &str| toml::from_str::<Bar>(text).unwrap();
+        let (mean, whole) = (Interval::Mean, Interval::Whole);
+        for (x, is, interval, said) in [
+            (Estimate::of([0.998]), "at_least = 1", mean, "0.998"),
+            (Estimate::of([0.99996]), "at_least = 1", mean, "0.99996"),
+            (Estimate::of([0.98]), "at_least = 1", mean, "0.98"),
+            (
+                estimate(0.12, 0.01),
+                "at_least = 0.1",
+                whole,
+                "0.120 ± 0.010",
+            ),
+            (
+                estimate(-0.0002, 0.004),
+                "at_least = 0",
+                mean,
+                "-0.0002 ± 0.0040",
+            ),
+            (estimate(10.04, 0.3), "at_most = 10", mean, "10.04 ± 0.30"),
+            (
+                estimate(10.004, 0.3),
+                "at_most = 10",
+                mean,
+                "10.004 ± 0.300",
+            ),
+        ] {
+            assert_eq!(shown(&x, &bar(is), interval), said);
+        }
     }
 
     #[test]

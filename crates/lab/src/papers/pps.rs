@@ -142,6 +142,7 @@ fn k(r: &Results) -> Claim {
         ours: column(ours),
         paper: "More than 98 % of poor flows' packets carry tickets from MinTkt to 1.4 MinTkt.".into(),
         said: format!("{}; with the paper's parameters {}", share(&ours), share(&papers)),
+        ideal: "all of them".into(),
         why: "All nine flows are poor, so all packets count, including the first ones, which leave before the sources know their rate. The table changes one thing of what is printed, or two where the row says so.".into(),
         setup: ONE_HOP,
         from: &[

@@ -143,18 +143,30 @@ fn settled(report: &Report) -> f64 {
 /// As the paper says of TFRC, in s.
 const LATE: f64 = 20.0;
 
-/// Whether an RTT that begins at 0.5 s makes TFRC's start as late as the paper's.
-fn late_start(tfrc: &Estimate, begun: &Estimate) -> String {
-    let effect = match (begun.mean - tfrc.mean, begun.mean) {
-        (more, _) if more.is_nan() => "whether that is the cause is not known",
-        (more, time) if more >= 1.0 && time >= LATE => "that alone gives the paper's time",
-        (more, _) if more >= 1.0 => "that makes it later, and not as late as the paper has it",
-        _ => "that is not the cause",
+/// Whether an estimate of the RTT that begins at one of these values makes TFRC's start as late as the paper's.
+fn late_start(tfrc: &Estimate, begun: &[(&str, Estimate)]) -> String {
+    let more = |time: &Estimate| time.mean - tfrc.mean;
+    let meets = |(_, time): &&(&str, Estimate)| time.mean >= LATE && more(time) >= 1.0;
+    let effect = match begun.iter().find(meets) {
+        _ if begun.iter().any(|(_, time)| more(time).is_nan()) => {
+            "whether that is the cause is not known".into()
+        }
+        Some((rtt, _)) => format!("with {rtt} that alone gives the paper's time"),
+        None if begun.iter().any(|(_, time)| more(time) >= 1.0) => {
+            "that makes it later, and not as late as the paper has it".into()
+        }
+        None => "that is not the cause".to_owned(),
     };
+    let begun = begun.iter().map(|(rtt, time)| {
+        format!(
+            "{} s where its estimate of the RTT begins at {rtt}",
+            plain(time)
+        )
+    });
     format!(
-        "TFRC of RFC 3448 with a timer of 10 ms has nine tenths after {} s, and after {} s where its estimate of the RTT begins at 0.5 s: {effect}.",
+        "TFRC of RFC 3448 with a timer of 10 ms has nine tenths after {} s, after {}: {effect}.",
         plain(tfrc),
-        plain(begun)
+        begun.collect::<Vec<_>>().join(", after ")
     )
 }
 
@@ -167,7 +179,12 @@ fn fig2(r: &Results) -> Claim {
     };
     let late = |sender: &str| mean(&r[figure("fig2", sender)], settled);
     let [abrc, printed, tfrc, today, _] = SENDERS.map(full);
-    let begun = full(FIRST_RTT);
+    let begun = [
+        ("0.5 s", FIRST_RTT),
+        ("2 s", LATER_RTT),
+        ("5 s", STARTS[0].0),
+    ];
+    let begun = begun.map(|(rtt, sender)| (rtt, full(sender)));
     const ABRC: &str = "ABRC has nine tenths after, s";
     let all = SENDERS.into_iter().take(4);
     let all = all.chain([FIRST_RTT, LATER_RTT, EXACT_TFRC]);
@@ -427,13 +444,18 @@ mod tests {
     #[test]
     fn the_effect_of_the_first_rtt_follows_the_runs() {
         for (tfrc, begun, said) in [
-            (1.0, 25.0, "that alone gives the paper's time"),
-            (1.0, 6.0, "not as late as the paper has it"),
-            (1.0, 1.0, "that is not the cause"),
-            (25.0, 25.0, "that is not the cause"),
-            (1.0, f64::NAN, "not known"),
+            (
+                1.0,
+                [4.0, 25.0],
+                "with 5 s that alone gives the paper's time",
+            ),
+            (1.0, [1.0, 6.0], "not as late as the paper has it"),
+            (1.0, [1.0, 1.0], "that is not the cause"),
+            (25.0, [25.0, 25.0], "that is not the cause"),
+            (1.0, [25.0, f64::NAN], "not known"),
         ] {
-            let found = late_start(&only(tfrc), &only(begun));
+            let begun = [("0.5 s", only(begun[0])), ("5 s", only(begun[1]))];
+            let found = late_start(&only(tfrc), &begun);
             assert!(found.contains(said), "{found}");
         }
     }
