@@ -3,6 +3,7 @@
 //! Every verdict follows from the figures of this run.
 //!
 //! - [`runs`]: the experiments;
+//! - [`variants`]: the controller as printed, ours, and changes between them;
 //! - [`tables`]: Tables 1 and 2, with what the estimate of the transmission time and the buffer do;
 //! - [`dynamics`]: Fig. 2 and 3, and loss;
 //! - [`many`]: several streams;
@@ -13,6 +14,7 @@ mod many;
 mod others;
 mod runs;
 mod tables;
+mod variants;
 
 use makeway_report::model::Report;
 use makeway_report::summary::group;

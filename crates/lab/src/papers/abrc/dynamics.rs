@@ -316,7 +316,7 @@ fn fig3(r: &Results) -> Claim {
         ),
         ideal: "equal rates without swings".into(),
         why: format!(
-            "Swings are standard deviations. As printed, ABRC has {} times the download's rate.",
+            "Swings are standard deviations. As printed, ABRC has {} times the download's rate: the set-up is that of Table 1 with k_T = 1, and the table of abrc.table1 has each change alone.",
             plain(&printed)
         ),
         setup: "802.11b at 11 Mbit/s, the stream beside one download (Reno, window 64 KB), k_T = 1, a buffer of 400 packets",

@@ -6,7 +6,8 @@ use makeway_report::model::Report;
 use makeway_report::summary::group;
 
 use super::downloads;
-use super::runs::{MANY, OURS, PRINTED, SENDERS_OF_MANY, betas, is_stable, many};
+use super::runs::{MANY, betas, is_stable, many};
+use super::variants::{OURS, PRINTED, SENDERS_OF_MANY};
 use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
 use crate::papers::figures::{largest, mean, only, plain, smallest};

@@ -6,7 +6,8 @@ use makeway_report::estimate::Estimate;
 use makeway_report::model::Report;
 use makeway_report::summary::group;
 
-use super::runs::{ALONE, BYTES, CHOICES, CHOSEN, EXACT, OURS, PRINTED, REMOTE, UDP, chosen};
+use super::runs::{BYTES, CHOICES, CHOSEN, REMOTE, STATED, UDP, chosen};
+use super::variants::{ALONE, EXACT, OURS, PRINTED, PRINTED_BUT, VARIANTS};
 use super::{downloads, stream};
 use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
@@ -41,7 +42,7 @@ pub fn claims(r: &Results) -> Vec<Claim> {
             id: "abrc.udp",
             paper: "k_T is the stream's rate by that of all other traffic together, other UDP too.".into(),
             setup: "802.11b at 11 Mbit/s, the stream beside one download and 1 Mbit/s of UDP in packets of 1500 B",
-            tables: vec![table(r)],
+            tables: vec![table(r), alone(r)],
             ..of(UDP)
         },
         Claim {
@@ -60,16 +61,17 @@ pub fn claims(r: &Results) -> Vec<Claim> {
     ]
 }
 
+/// A figure of a table; empty where its cell is not run.
+fn shown(r: &Results, column: &str, choice: &str, k: f64) -> String {
+    let runs = r.get(&chosen(column, choice, k));
+    runs.map_or_else(String::new, |runs| plain(&mean(runs, ratio)))
+}
+
 /// Each choice in both columns, one that changes a value of ours in ours alone; the paper's statements as printed with one change after the
 /// other, too.
 fn table(r: &Results) -> Table {
     let rows = CHOICES.map(|choice| {
-        let of = |column: &str| {
-            CHOSEN.map(|k| {
-                let runs = r.get(&chosen(column, choice.name, k));
-                runs.map_or_else(String::new, |runs| plain(&mean(runs, ratio)))
-            })
-        };
+        let of = |column: &str| CHOSEN.map(|k| shown(r, column, choice.name, k));
         let figures = [PRINTED, OURS, EXACT, ALONE].map(of);
         [choice.says.to_owned()]
             .into_iter()
@@ -89,5 +91,26 @@ fn table(r: &Results) -> Table {
         title: "The stream's rate by that of all others, one thing changed; rows that begin with \"in bytes\" against the row of footnote 1".into(),
         head: [String::from("with")].into_iter().chain(head).collect(),
         rows: rows.into(),
+    }
+}
+
+/// The three statements as printed, with one change each.
+fn alone(r: &Results) -> Table {
+    let variants = [VARIANTS[0], VARIANTS[1]].into_iter().chain(PRINTED_BUT);
+    let rows = variants.map(|variant| {
+        let of = |choice: &str| CHOSEN.map(|k| shown(r, variant.name, choice, k));
+        let figures = STATED.map(of);
+        [variant.says.to_owned()]
+            .into_iter()
+            .chain(figures.into_iter().flatten())
+            .collect()
+    });
+    let head = STATED
+        .into_iter()
+        .flat_map(|choice| CHOSEN.map(|k| format!("abrc.{choice}, k_T {k}")));
+    Table {
+        title: "abrc.udp, abrc.remote and abrc.bytes as printed, with each change alone".into(),
+        head: [String::from("with")].into_iter().chain(head).collect(),
+        rows: rows.collect(),
     }
 }

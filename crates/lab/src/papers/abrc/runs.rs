@@ -2,6 +2,9 @@
 //! Cells of the ABRC paper.
 
 use super::dynamics::STARTS;
+use super::variants::{
+    COLUMNS, IN_BYTES_ALONE, OURS, PRINTED, PRINTED_BUT, SENDERS_OF_MANY, VARIANTS, tried,
+};
 use crate::experiment::{Cell, Key, World};
 
 const FILE: &str = "papers/abrc/wlan.toml";
@@ -40,75 +43,6 @@ const fn row(table: u32, k: f64, abrc: f64, tcp: f64) -> Row {
     }
 }
 
-/// Parameters of (7).
-#[derive(Clone, Copy, Debug)]
-pub struct Variant {
-    /// As the cells are named.
-    pub name: &'static str,
-    /// For the report.
-    pub says: &'static str,
-    /// Keys of the controller.
-    pub keys: &'static str,
-    /// Whether the sender's timer is that of 2004 ([`TICK`]).
-    pub ticks: bool,
-}
-
-/// Occupancies in packets, no pairs, and a least B_T without the path: as printed.
-macro_rules! as_printed {
-    ($keys:literal) => {
-        concat!(
-            $keys,
-            ", unit = \"packets\", pair_each = 0, path = \"none\""
-        )
-    };
-}
-
-/// As printed, then one change after the other; the last is the default.
-pub const VARIANTS: [Variant; 6] = [
-    Variant {
-        name: "printed",
-        says: "as printed, the sender's timer of 10 ms",
-        keys: as_printed!(
-            ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\""
-        ),
-        ticks: true,
-    },
-    Variant {
-        name: "exact",
-        says: "as printed, the sender's timer exact",
-        keys: as_printed!(", t_udp = \"shortest\", acks = 0, leaving = \"received\""),
-        ticks: false,
-    },
-    Variant {
-        name: ALONE,
-        says: "and T_UDP the mean between packets that follow one another",
-        keys: as_printed!(", acks = 0, leaving = \"received\""),
-        ticks: false,
-    },
-    Variant {
-        name: "pairs",
-        says: "and departures by sequence numbers",
-        keys: as_printed!(", acks = 0"),
-        ticks: false,
-    },
-    Variant {
-        name: "acks",
-        says: "and acknowledgements count",
-        keys: as_printed!(""),
-        ticks: false,
-    },
-    Variant {
-        name: "ours",
-        says: "and of ten packets two leave at once, the least B_T has the path's packets, occupancies are in bytes",
-        keys: "",
-        ticks: false,
-    },
-];
-pub const PRINTED: &str = VARIANTS[0].name;
-pub const EXACT: &str = VARIANTS[1].name;
-/// As printed but for the timer and for T_UDP.
-pub const ALONE: &str = "t-udp";
-pub const OURS: &str = VARIANTS[5].name;
 /// A tick of Linux's and Windows' timers of the time (HZ 100).
 const TICK: &str = "10ms";
 
@@ -125,58 +59,6 @@ pub const FIRST_RTT: &str = "tfrc-500ms";
 pub const LATER_RTT: &str = "tfrc-2s";
 /// TFRC of the time with an exact timer, likewise.
 pub const EXACT_TFRC: &str = "tfrc-exact";
-/// Both columns, by the names of their cells.
-pub const COLUMNS: [Variant; 2] = [VARIANTS[0], VARIANTS[5]];
-
-/// Senders of several streams: both columns, each with one change.
-pub const SENDERS_OF_MANY: [Variant; 10] = [
-    VARIANTS[0],
-    Variant {
-        says: "ours",
-        ..VARIANTS[5]
-    },
-    Variant {
-        name: "ours-no-pairs",
-        says: "ours, no packets that leave at once",
-        keys: ", pair_each = 0",
-        ticks: false,
-    },
-    Variant {
-        name: "ours-no-path",
-        says: "ours, the least B_T without the path",
-        keys: ", path = \"none\"",
-        ticks: false,
-    },
-    VARIANTS[1],
-    VARIANTS[2],
-    Variant {
-        name: "printed-pair",
-        says: "as printed, two packets at once after each report",
-        keys: as_printed!(
-            ", t_udp = \"shortest\", acks = 0, leaving = \"received\", granularity = \"10ms\", pair = true"
-        ),
-        ticks: true,
-    },
-    Variant {
-        name: "ours-ticks",
-        says: "ours with a sender's timer of 10 ms",
-        keys: ", granularity = \"10ms\"",
-        ticks: true,
-    },
-    Variant {
-        name: "ours-pair",
-        says: "ours, two packets at once after each report",
-        keys: ", pair = true",
-        ticks: false,
-    },
-    Variant {
-        name: "ours-shortest",
-        says: "ours, T_UDP the shortest time between two packets so far",
-        keys: ", t_udp = \"shortest\"",
-        ticks: false,
-    },
-];
-
 /// A thing that the paper names and has no figures of, changed alone; those of footnote 1 (`bytes-...`) change one thing of [`BYTES`].
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
@@ -328,8 +210,8 @@ pub const CHOICES: [Choice; 23] = [
 pub const BYTES: &str = "bytes";
 pub const REMOTE: &str = "remote";
 pub const UDP: &str = "udp";
-/// Choices that are statements of the paper: they are run with the first changes of [`VARIANTS`] too.
-const STATED: [&str; 3] = [UDP, REMOTE, BYTES];
+/// Choices that are statements of the paper: they are run with the first changes of [`VARIANTS`] too, and with each of [`PRINTED_BUT`].
+pub const STATED: [&str; 3] = [UDP, REMOTE, BYTES];
 /// Choices that change a value of ours; as printed has another one already.
 const OF_OURS: [&str; 6] = [
     "bytes-acks-0",
@@ -410,7 +292,7 @@ fn cell(key: Key, set: Vec<String>) -> Cell {
 pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
     let second = |row: &Row| format!("flow.second.count={}", row.table - 1);
     let mut cells = Vec::new();
-    for variant in &VARIANTS {
+    for variant in tried() {
         for row in &ROWS {
             let mut set = vec![abrc("stream", row.k, variant.keys), second(row)];
             set.extend(variant.ticks.then(|| tick("stream")));
@@ -462,10 +344,13 @@ pub fn cells(_full: bool, _world: World) -> Vec<Cell> {
             ..cell(figure("fig2", sender), [rate, vec![none()]].concat())
         });
     }
-    for column in [COLUMNS[0], COLUMNS[1], VARIANTS[1], VARIANTS[2]] {
+    let columns = [COLUMNS[0], COLUMNS[1], VARIANTS[1], VARIANTS[2]];
+    for column in columns.into_iter().chain(PRINTED_BUT) {
         let is_run = |choice: &Choice| match column.name {
             OURS => true,
             PRINTED => !OF_OURS.contains(&choice.name),
+            // The statement of bytes has them in any case.
+            IN_BYTES_ALONE => [UDP, REMOTE].contains(&choice.name),
             _ => STATED.contains(&choice.name),
         };
         for choice in CHOICES.into_iter().filter(is_run) {

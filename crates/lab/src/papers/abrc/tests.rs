@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts from made-up figures: those of a perfect world, then one of them spoilt.
 
+use std::collections::BTreeSet;
+
 use makeway_report::model::{FlowReport, MediaReport, OccupancyReport, Quantiles, QueueReport};
 
+use super::variants::{IN_BYTES_ALONE, OURS_BUT, PRINTED_BUT, VARIANTS, Variant};
 use super::*;
 use crate::papers::claim::Verdict;
 use crate::papers::tests::{all_are, every_figure_is_refused_when_it_is_wrong, judged, made_up};
@@ -142,5 +145,53 @@ fn an_error_that_was_not_measured_is_not_judged() {
         let claims = judged(&ABRC, World::Sim, &r);
         let error = [("abrc.eq4.error", [Verdict::NotMeasured; 2])];
         all_are(Verdict::Reproduced, &claims, &error);
+    }
+}
+
+fn keys(variant: &Variant) -> BTreeSet<&'static str> {
+    let keys = variant.keys.split(", ");
+    keys.filter(|key| !key.is_empty()).collect()
+}
+
+#[test]
+fn a_change_alone_is_of_one_key_and_all_of_them_are_tried() {
+    let printed = keys(&VARIANTS[0]);
+    let mut changed: BTreeSet<&str> = ["granularity = \"10ms\""].into();
+    for variant in &PRINTED_BUT {
+        let rest = keys(variant);
+        assert!(variant.ticks && rest.is_subset(&printed));
+        let left_out: Vec<_> = printed.difference(&rest).copied().collect();
+        assert_eq!(left_out.len(), 1, "{}", variant.name);
+        changed.extend(left_out);
+    }
+    assert_eq!(changed, printed);
+    // The last step to ours is of these.
+    let last = keys(&VARIANTS[4]);
+    let ours: BTreeSet<&str> = OURS_BUT.iter().flat_map(keys).collect();
+    assert_eq!(last, ours);
+}
+
+#[test]
+fn each_change_alone_is_run_with_every_statement_that_it_can_change() {
+    let cells = runs::cells(true, World::Sim);
+    let count = |beginning: &str| {
+        let keys = cells.iter().map(|cell| cell.key.path());
+        keys.filter(|key| key.starts_with(beginning)).count()
+    };
+    for variant in PRINTED_BUT {
+        let name = variant.name;
+        let of_bytes = if name == IN_BYTES_ALONE { 0 } else { 2 };
+        for (beginning, expected) in [
+            (format!("{name}/table"), 6),
+            (format!("choice/{name}/udp/"), 2),
+            (format!("choice/{name}/remote/"), 2),
+            (format!("choice/{name}/bytes/"), of_bytes),
+            (format!("many/{name}/"), 4),
+        ] {
+            assert_eq!(count(&beginning), expected, "{beginning}");
+        }
+    }
+    for variant in OURS_BUT {
+        assert_eq!(count(&format!("{}/table", variant.name)), 6);
     }
 }
