@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
+from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
@@ -69,9 +71,34 @@ def dask(address: str | None = None, *, workers: int | None = None) -> Cluster:
         if client.cluster is not None:
             client.cluster.close()
 
-    # A run is no pure function for Dask: a chunk that is asked for again is made again.
-    executor = client.get_executor(pure=False, retries=0)
-    return Cluster(executor, threads, close, lambda: client.status != "running")
+    return Cluster(_Spread(client), threads, close, lambda: client.status != "running")
+
+
+class _Spread(Executor):
+    """Chunks on the threads of Dask's workers that have none of ours. Dask itself places them by its estimates, and may give two
+    to one worker while another has nothing to do; of a worker that is cut off both are lost then."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.under_way: dict[Future[Any], str] = {}
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.under_way = {future: where for future, where in self.under_way.items() if not future.done()}
+        taken = Counter(self.under_way.values())
+        threads: dict[str, int] = {}
+        # Of a scheduler that is gone the futures tell.
+        if self.client.status == "running":
+            with suppress(OSError):
+                threads = cast("dict[str, int]", self.client.nthreads())
+        # A name that is wished for, and no condition: the chunk of a worker that dies goes to another.
+        where = max(threads, key=lambda name: threads[name] - taken[name], default=None)
+        wished = {"workers": [where], "allow_other_workers": True} if where else {}
+        # A run is no pure function for Dask: a chunk that is asked for again is made again.
+        executor = self.client.get_executor(pure=False, retries=0, **wished)
+        future = cast("Future[Any]", executor.submit(fn, *args, **kwargs))
+        if where:
+            self.under_way[future] = where
+        return future
 
 
 @dataclass(eq=False)
