@@ -109,20 +109,24 @@ impl Up {
         assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0);
     }
 
-    /// Waits for its end; what it said since it started.
+    /// Waits for its end; what it said since it started. That is read as it comes: a program that says more than a pipe holds waits for a
+    /// reader, and `status --json` tells of each flow.
     fn end(&mut self) -> (ExitStatus, String) {
+        let out = reading(self.0.stdout.take().expect("piped"));
+        let errors = reading(self.0.stderr.take().expect("piped"));
         let status = until("makeway ends", || self.0.try_wait().expect("child"));
-        let mut said = String::new();
-        for pipe in [
-            self.0.stdout.as_mut().map(|pipe| pipe as &mut dyn Read),
-            self.0.stderr.as_mut().map(|pipe| pipe as &mut dyn Read),
-        ] {
-            pipe.expect("piped")
-                .read_to_string(&mut said)
-                .expect("text");
-        }
-        (status, said)
+        let said = [out, errors].map(|reader| reader.join().expect("text"));
+        (status, said.concat())
     }
+}
+
+/// Reads up to the end, while others wait.
+fn reading(mut from: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut said = String::new();
+        from.read_to_string(&mut said).expect("text");
+        said
+    })
 }
 
 impl Drop for Up {
