@@ -26,8 +26,10 @@ mod traced;
 mod tune;
 mod unit;
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::FromRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -133,6 +135,27 @@ impl Drop for Up {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A terminal: our end, and that of a program.
+fn terminal() -> [File; 2] {
+    let (mut ours, mut theirs) = (0, 0);
+    let size = libc::winsize {
+        ws_row: 40,
+        ws_col: 120,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let none = std::ptr::null_mut();
+    // SAFETY: the descriptors and the size live until the call returns; then they are nobody else's.
+    unsafe {
+        let size = (&raw const size).cast_mut();
+        assert_eq!(
+            libc::openpty(&mut ours, &mut theirs, none, none.cast(), size),
+            0
+        );
+        [File::from_raw_fd(ours), File::from_raw_fd(theirs)]
     }
 }
 

@@ -4,7 +4,6 @@
 //! Six seconds of it; MAKEWAY_OVERLOAD_SECONDS says how many else.
 
 use std::fs;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
 
 use super::crash::left;
@@ -15,24 +14,8 @@ struct Watch(Child);
 
 impl Watch {
     fn open() -> Self {
-        let (mut ours, mut theirs) = (0, 0);
-        let size = libc::winsize {
-            ws_row: 40,
-            ws_col: 120,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        let none = std::ptr::null_mut();
-        // SAFETY: the descriptors and the size live until the call returns; then they are nobody else's.
-        let [mut ours, theirs] = unsafe {
-            let size = (&raw const size).cast_mut();
-            assert_eq!(
-                libc::openpty(&mut ours, &mut theirs, none, none.cast(), size),
-                0
-            );
-            [fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)]
-        };
-        let terminal = || Stdio::from(OwnedFd::from(theirs.try_clone().unwrap()));
+        let [mut ours, theirs] = terminal();
+        let terminal = || Stdio::from(theirs.try_clone().unwrap());
         let child = makeway("watch near")
             .env("TERM", "xterm")
             .stdin(terminal())

@@ -125,12 +125,7 @@ fn tune_proposes_by_the_rate_that_arrives_and_keeps_what_is_better_alone() {
     // A line that carries less by then: the rates of before come back, but for one that was set meanwhile.
     let mut child = rig.tune("--yes").spawn().unwrap();
     let mut errors = child.stderr.take().unwrap();
-    let mut said = Vec::new();
-    while !String::from_utf8_lossy(&said).contains("near with makeway") {
-        let mut byte = [0];
-        assert_eq!(errors.read(&mut byte).unwrap(), 1);
-        said.extend(byte);
-    }
+    reads_to("near with makeway", &mut errors);
     rig.line.set(3, 8);
     sets("down=7mbit");
     let rest = thread::spawn(move || errors.read_to_end(&mut Vec::new()));
@@ -146,10 +141,69 @@ fn tune_proposes_by_the_rate_that_arrives_and_keeps_what_is_better_alone() {
     assert_eq!(rates(), [kept[0], 7_000_000]);
 }
 
+/// Reads up to these words.
+fn reads_to(words: &str, from: &mut impl Read) {
+    let mut said = Vec::new();
+    while !String::from_utf8_lossy(&said).contains(words) {
+        let mut byte = [0];
+        let read = from.read(&mut byte).unwrap();
+        assert_eq!(read, 1, "{}", String::from_utf8_lossy(&said));
+        said.extend(byte);
+    }
+}
+
 /// As the service does after a change of its file.
 fn sets(change: &str) {
     let (ok, said) = say(&format!("up near --set {change}"));
     assert!(ok, "{said}");
+}
+
+/// Answers each question at a terminal; rates at the last of them, exit status, and figures.
+fn answered(rig: &Measured, answers: &[&str]) -> ([u64; 2], Option<i32>, Value) {
+    let [mut keys, stdin] = terminal();
+    let mut tune = Up(rig.tune("").stdin(stdin).spawn().unwrap());
+    let mut asked_at = [0; 2];
+    for answer in answers {
+        reads_to("? [y/N] ", tune.0.stderr.as_mut().unwrap());
+        asked_at = rates();
+        keys.write_all(answer.as_bytes()).unwrap();
+        keys.write_all(b"\n").unwrap();
+    }
+    let (status, said) = tune.end();
+    assert!(!said.contains("[y/N]"), "one question more: {said}");
+    (asked_at, status.code(), figures(&said))
+}
+
+#[test]
+fn at_a_terminal_both_questions_take_a_yes_and_anything_else_is_no() {
+    const NAME: &str = "tune::at_a_terminal_both_questions_take_a_yes_and_anything_else_is_no";
+    const BEFORE: [u64; 2] = [5_000_000, 6_000_000];
+    if !inside_in_real_time(NAME, &[Path::new(MAKEWAY)]) {
+        return;
+    }
+    let rig = Measured::new();
+    let _up = Up::start("up near --rate 5mbit --down 6mbit --backend nfqueue");
+
+    let (asked_at, code, told) = answered(&rig, &["n"]);
+    assert_eq!((asked_at, code), (BEFORE, Some(0)), "{told:#}");
+    assert_eq!(told["outcome"], "proposed");
+    assert_eq!(rates(), BEFORE);
+
+    // The second question is asked with the rates on trial; an empty line takes them back.
+    let (on_trial, code, told) = answered(&rig, &["y", ""]);
+    let proposed = ["upload_bps", "download_bps"].map(|key| told["proposed"][key].as_u64());
+    assert_eq!(on_trial.map(Some), proposed, "{told:#}");
+    assert_eq!(code, Some(1), "{told:#}");
+    assert_eq!(told["outcome"], "rolled-back");
+    let why = told["why"].as_str().unwrap();
+    assert!(why.contains("not confirmed"), "{why}");
+    assert_eq!(rates(), BEFORE);
+
+    let (on_trial, code, told) = answered(&rig, &["yes", "Y"]);
+    assert_eq!(code, Some(0), "{told:#}");
+    assert_eq!(told["outcome"], "kept");
+    assert_eq!(rates(), on_trial);
+    assert_ne!(on_trial, BEFORE);
 }
 
 #[test]
