@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Debian package in a machine of its own: a guest of Debian's packages whose first process is systemd. It is installed as the guide
 //! says, has a file of five lines, and shapes from the next boot on; a call beside downloads is clean, and traffic goes on through a reload,
-//! other names, a cable, a device that goes and comes, an upgrade, a `kill -9` and the purge. `make installed` runs it; it takes root,
-//! minutes, and Debian's mirror.
+//! other names, a cable, a device that goes and comes, an upgrade, a `kill -9` and the purge. A second machine follows further pages of the
+//! guide. `make installed` runs it; it takes root, minutes, and Debian's mirror.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
@@ -39,7 +39,7 @@ const PACKAGES: [&str; 6] = [
     "sudo",
     "zlib1g",
 ];
-const MODULES: [&str; 8] = [
+const MODULES: [&str; 9] = [
     "veth",
     "ifb",
     "sch_ingress",
@@ -48,6 +48,7 @@ const MODULES: [&str; 8] = [
     "sch_tbf",
     "sch_netem",
     "sch_fq_codel",
+    "sch_cake",
 ];
 
 /// The line: a modem with a FIFO of 300 ms each way at 10 Mbit/s, and a server 10 ms behind it. It belongs to the machine, and is there at each boot.
@@ -85,18 +86,23 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
     let [_, kernel] = Kernel::with_bpf_qdiscs(&cache()).unwrap();
     let image = system::debian(&PACKAGES, &cache()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let disk = folder.path().join("disk");
+    let [disk, other] = ["disk", "other"].map(|name| folder.path().join(name));
     let [first, second] = ["1.0-1", "1.0-2"].map(|version| package(version, folder.path()));
     let files = [
         (Path::new(&first), "/first.deb"),
         (Path::new(&second), "/second.deb"),
     ];
     system::copy(&image, &disk, &files).unwrap();
+    system::copy(&image, &other, &files).unwrap();
     let test = std::env::current_exe().unwrap();
     let name = test.file_name().unwrap().to_str().unwrap();
-    for part in ["guide::the_page_is_followed", "shapes_and_goes_on"] {
+    for (part, disk) in [
+        ("guide::the_page_is_followed", &disk),
+        ("shapes_and_goes_on", &disk),
+        ("guide::others::the_other_pages_are_followed", &other),
+    ] {
         let guest = MODULES.into_iter().fold(Vm::new(&kernel), Vm::module);
-        let guest = guest.counting().memory(1024).disk(&disk).program(&test);
+        let guest = guest.counting().memory(1024).disk(disk).program(&test);
         let command = format!("{name} --exact {part} --ignored --nocapture");
         let output = guest.run(&command, LIMIT).unwrap();
         println!("{}", output.text);

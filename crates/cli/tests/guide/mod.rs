@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page "Shape your link in ten minutes", followed in a fresh guest: its commands and its file as they stand, in their order, and after
 //! each step all that the page promises. One thing is written otherwise, as a reader does: the rates of the own link. The package comes from
-//! another machine, as the page allows.
+//! another machine, as the page allows. [`others`] follows two further pages.
+
+mod others;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -120,28 +122,17 @@ impl Reader {
         Self(steps().into_iter())
     }
 
-    /// Runs the next command in the clone; whether it ended well, and what it said.
+    /// Runs the next command: see [`runs`].
     fn runs(&mut self) -> (bool, String) {
         let Some(Step::Run(line)) = self.0.next() else {
             panic!("the page has no command here");
         };
-        println!("$ {line}");
-        // `scripts/package` has made it elsewhere.
-        let line = line.strip_prefix("make package && ").unwrap_or(&line);
-        let mut command = Command::new("sh");
-        let output = command.args(["-c", line]).current_dir(CLONE).output();
-        let output = output.unwrap();
-        let [out, err] = [output.stdout, output.stderr];
-        let [out, err] = [out, err].map(|text| String::from_utf8_lossy(&text).into_owned());
-        println!("{out}{err}");
-        (output.status.success(), out + &err)
+        runs(&line)
     }
 
     /// As [`Self::runs`], of a command that ends well.
     fn runs_well(&mut self) -> String {
-        let (is_well, said) = self.runs();
-        assert!(is_well, "{said}");
-        said
+        well(self.runs())
     }
 
     /// The next file with the rates of the link here: its path and text.
@@ -153,6 +144,26 @@ impl Reader {
         let text = rates.fold(text, |text, (rate, own)| text.replace(rate, own));
         (path, text)
     }
+}
+
+/// Runs a command of a page in the clone; whether it ended well, and its output.
+fn runs(line: &str) -> (bool, String) {
+    println!("$ {line}");
+    // `scripts/package` has made it elsewhere.
+    let line = line.strip_prefix("make package && ").unwrap_or(line);
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", line]).current_dir(CLONE).output();
+    let output = output.unwrap();
+    let [out, err] = [output.stdout, output.stderr];
+    let [out, err] = [out, err].map(|text| String::from_utf8_lossy(&text).into_owned());
+    println!("{out}{err}");
+    (output.status.success(), out + &err)
+}
+
+/// Output of a command that ended well.
+fn well((is_well, said): (bool, String)) -> String {
+    assert!(is_well, "{said}");
+    said
 }
 
 #[test]
@@ -175,14 +186,10 @@ fn the_page_is_followed() {
     let (path, text) = reader.file();
     fs::write(&path, &text).unwrap();
     let saved = Instant::now();
-    until("the file is read", || {
-        journal().contains(": read again").then_some(())
-    });
-    let read = saved.elapsed();
+    let read = is_read_after(saved);
     let first = pid(&shapes(9_500_000, 9_000_000, 0));
     let shaped = saved.elapsed();
     println!("the file was read after {read:.1?}, and wan0 shaped after {shaped:.1?}");
-    assert!(read < ABOUT_A_SECOND, "{read:?}");
     fs::write(&path, text.replace("\"9500kbit\"", "3")).unwrap();
     until("its line of a mistake", || {
         let told = shell("systemctl status makeway");
@@ -288,6 +295,16 @@ fn faults(said: &str) -> Vec<&str> {
         }
     }
     faults
+}
+
+/// Time after which the service has read its file again: about a second.
+fn is_read_after(saved: Instant) -> Duration {
+    until("the file is read", || {
+        journal().contains(": read again").then_some(())
+    });
+    let read = saved.elapsed();
+    assert!(read < ABOUT_A_SECOND, "{read:?}");
+    read
 }
 
 fn journal() -> String {
