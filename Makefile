@@ -9,7 +9,8 @@
 # make bench-sweep the share of the workers' time that runs of a sweep take, on threads and on Dask, beside a shell loop and SEM; a paper and the
 #              gauntlet on both; faults; a store of a million runs: out/sweep.json; three quarters of an hour, after make python
 # make fuzz    properties with new random inputs; each fuzz target for 20 s from its corpus, guided by coverage
-# make installed the Debian package in a guest of Debian's packages, from its installation by the guide to its purge, traffic counted; root, some minutes
+# make installed the Debian package in guests of Debian's packages, from its installation by the guide to its purge, and an upgrade over an earlier
+#              version, traffic counted; root, some minutes. That version is the one before the last change of the program, or make installed PREVIOUS=COMMIT
 # make package the Debian package, target/package/makeway_*.deb; of arm64, built here: make package ARCH=arm64
 # make check   the inner loop of a change in core: lints and tests of core, fingerprints of simulated runs
 
@@ -108,7 +109,8 @@ endif
 installed:
 	@scripts/setup cargo=cargo iptables=iptables dpkg-shlibdeps=dpkg-dev strip=binutils qemu-system-x86_64=qemu-system-x86 busybox=busybox-static \
 		modprobe=kmod mmdebstrap=mmdebstrap mke2fs=e2fsprogs $(QDISCS)
-	@cargo test --locked --workspace --test installed -- --ignored --exact --nocapture traffic_goes_on_from_the_installation_to_the_purge
+	@previous="$$(scripts/previous $(PREVIOUS))" || test -z "$(PREVIOUS)" && MAKEWAY_PREVIOUS="$$previous" \
+		cargo test --locked --workspace --test installed -- --ignored --exact --nocapture traffic_goes_on_from_the_installation_to_the_purge
 
 python:
 	@scripts/setup cargo=cargo cc=gcc python3=python3 pip3=python3-pip

@@ -2,7 +2,7 @@
 //! The Debian package in a machine of its own: a guest of Debian's packages whose first process is systemd. It is installed as the guide
 //! says, has a file of five lines, and shapes from the next boot on; a call beside downloads is clean, and traffic goes on through a reload,
 //! other names, a cable, a device that goes and comes, an upgrade, a `kill -9` and the purge. A second machine follows further pages of the
-//! guide. `make installed` runs it; it takes root, minutes, and Debian's mirror.
+//! guide, and a third has an earlier version, which is upgraded. `make installed` runs it; it takes root, minutes, and Debian's mirror.
 
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
@@ -12,7 +12,7 @@ mod guide;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use makeway_vm::{Kernel, Vm, cache, system};
 use serde_json::Value;
 
-use deb::{package, run};
+use deb::{package, package_of, run};
 
 /// Without a line of the guest's: on a busy machine it takes ten times as long as on a quiet one.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -86,7 +86,7 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
     let [_, kernel] = Kernel::with_bpf_qdiscs(&cache()).unwrap();
     let image = system::debian(&PACKAGES, &cache()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let [disk, other] = ["disk", "other"].map(|name| folder.path().join(name));
+    let [disk, other, third] = ["disk", "other", "third"].map(|name| folder.path().join(name));
     let [first, second] = ["1.0-1", "1.0-2"].map(|version| package(version, folder.path()));
     let files = [
         (Path::new(&first), "/first.deb"),
@@ -94,13 +94,19 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
     ];
     system::copy(&image, &disk, &files).unwrap();
     system::copy(&image, &other, &files).unwrap();
-    let test = std::env::current_exe().unwrap();
-    let name = test.file_name().unwrap().to_str().unwrap();
-    for (part, disk) in [
+    let mut parts = vec![
         ("guide::the_page_is_followed", &disk),
         ("shapes_and_goes_on", &disk),
         ("guide::others::the_other_pages_are_followed", &other),
-    ] {
+    ];
+    if let Some(earlier) = earlier(folder.path()) {
+        let files = [(Path::new(&earlier), "/earlier.deb"), files[0]];
+        system::copy(&image, &third, &files).unwrap();
+        parts.push(("an_earlier_version_is_upgraded", &third));
+    }
+    let test = std::env::current_exe().unwrap();
+    let name = test.file_name().unwrap().to_str().unwrap();
+    for (part, disk) in parts {
         let guest = MODULES.into_iter().fold(Vm::new(&kernel), Vm::module);
         let guest = guest.counting().memory(1024).disk(disk).program(&test);
         let command = format!("{name} --exact {part} --ignored --nocapture");
@@ -112,6 +118,56 @@ fn traffic_goes_on_from_the_installation_to_the_purge() {
             assert!(!output.console.contains(bad), "{}", output.console);
         }
     }
+}
+
+/// Package of the earlier version that `scripts/previous` has built.
+fn earlier(folder: &Path) -> Option<String> {
+    let built = std::env::var_os("MAKEWAY_PREVIOUS").filter(|built| !built.is_empty());
+    let Some(built) = built.map(PathBuf::from) else {
+        println!("no earlier version was built: the upgrade is of one build with two numbers");
+        return None;
+    };
+    println!("an upgrade is of the earlier version {}", built.display());
+    let [program, sources] = ["makeway", "tree"].map(|name| built.join(name));
+    Some(package_of(&program, &sources, "0.9-1", folder))
+}
+
+#[test]
+#[ignore = "runs in the guest"]
+fn an_earlier_version_is_upgraded() {
+    has_line();
+    shell("dpkg -i /earlier.deb");
+    fs::write("/etc/makeway/makeway.toml", FILE).unwrap();
+    let before = shapes(9_500_000, 9_000_000, 0);
+    let program = || shell("sha256sum </usr/bin/makeway");
+    let earlier = program();
+    let loads = [(5001, false), (5002, true)].map(|(port, down)| transfer(port, down));
+    thread::sleep(Duration::from_secs(10));
+    let gaps = Gaps::start();
+    gaps.are_below(LONGEST, "transfers under the earlier version");
+    let got = loads.each_ref().map(Transfer::got);
+
+    // If the package's own file has changed too, dpkg asks, and the user's stays.
+    shell("dpkg --force-confold -i /first.deb");
+    shapes(9_500_000, 9_000_000, pid(&before));
+    gaps.are_below(LONGEST, "the upgrade of the earlier version");
+    assert!(shell("dpkg -s makeway").contains("Version: 1.0-1\n"));
+    assert_ne!(
+        earlier,
+        program(),
+        "the same program: name another PREVIOUS"
+    );
+    thread::sleep(Duration::from_secs(5));
+    for (load, got) in loads.iter().zip(got) {
+        let more = load.got() - got;
+        assert!(more > 1_000_000, "transfers go on: {more} bytes");
+    }
+    gaps.end();
+    for load in loads {
+        load.stop();
+    }
+    let said = shell("makeway doctor wan0");
+    assert!(said.contains(" checks: 0 faults,"), "{said}");
 }
 
 #[test]
@@ -161,15 +217,7 @@ fn shapes_and_goes_on() {
     let before: Vec<_> = loads.iter().map(Transfer::got).collect();
 
     let gaps = Gaps::start();
-    let done = |step: &str, limit: Duration| {
-        thread::sleep(Duration::from_millis(300));
-        let longest = gaps.lap();
-        println!("{step}: the longest time without a packet up, down: {longest:?}");
-        assert!(
-            longest.iter().all(|one| *one < limit),
-            "{step}: {longest:?}"
-        );
-    };
+    let done = |step: &str, limit: Duration| gaps.are_below(limit, step);
     done("nothing", LONGEST);
 
     fs::write("/etc/makeway/makeway.toml", FILE.replace("9500", "8500")).unwrap();
@@ -226,6 +274,13 @@ fn shapes_and_goes_on() {
         assert!(more > 1_000_000, "transfers go on: {more} bytes");
     }
     gaps.end();
+}
+
+/// A router's link, which is there at each boot.
+fn has_line() {
+    fs::write("/etc/line", LINE).unwrap();
+    fs::write("/etc/systemd/system/line.service", LINE_UNIT).unwrap();
+    shell("systemctl -q enable --now line");
 }
 
 /// Runs it by the shell; its output.
@@ -449,6 +504,17 @@ impl Gaps {
             .each_ref()
             .map(|one| one.swap(0, Ordering::Relaxed));
         taken.map(Duration::from_nanos)
+    }
+
+    /// A step has ended, in which no gap was as long as `limit`.
+    fn are_below(&self, limit: Duration, step: &str) {
+        thread::sleep(Duration::from_millis(300));
+        let longest = self.lap();
+        println!("{step}: the longest time without a packet up, down: {longest:?}");
+        assert!(
+            longest.iter().all(|one| *one < limit),
+            "{step}: {longest:?}"
+        );
     }
 
     /// Nothing could pass until now: counts from the end of `f`, which makes a way again.

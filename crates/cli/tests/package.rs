@@ -320,3 +320,13 @@ fn the_units_take_names_as_they_are_are_watched_and_shut_in() {
     let elsewhere = one.replace("/etc/makeway/%i", "/etc/makeway/%I");
     assert_eq!(faults(&elsewhere, " up $MAKEWAY -- %i"), ["%I"]);
 }
+
+#[test]
+fn an_earlier_version_that_is_not_there_is_named() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/previous");
+    let output = Command::new(script).arg("no-such-commit").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no commit `no-such-commit` here"), "{said}");
+    assert!(output.stdout.is_empty());
+}

@@ -16,9 +16,14 @@ pub fn run(command: &mut Command) -> String {
 
 /// Makes it in `folder`; its path.
 pub fn package(version: &str, folder: &Path) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/package");
-    let mut command = Command::new(script);
-    command.arg(MAKEWAY).arg(folder);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    package_of(Path::new(MAKEWAY), &sources, version, folder)
+}
+
+/// Likewise, of another program and of the sources that it was built from.
+pub fn package_of(program: &Path, sources: &Path, version: &str, folder: &Path) -> String {
+    let mut command = Command::new(sources.join("scripts/package"));
+    command.arg(program).arg(folder);
     command
         .env("MAKEWAY_VERSION", version)
         .env("SOURCE_DATE_EPOCH", "1700000000");

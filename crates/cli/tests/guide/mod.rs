@@ -17,7 +17,7 @@ use makeway_testing::page::Page;
 use serde_json::Value;
 
 use super::deb::MAKEWAY;
-use super::{FILE, LINE, LINE_UNIT, call, pid, property, shapes, shell, status, transfer, until};
+use super::{FILE, call, has_line, pid, property, shapes, shell, status, transfer, until};
 
 const PAGE: &str = include_str!("../../../../docs/guide/ten-minutes.md");
 const TROUBLES: &str = include_str!("../../../../docs/guide/troubleshooting.md");
@@ -270,9 +270,7 @@ fn the_page_is_followed() {
 
 /// A router before its reader comes: it has a link and a name, a clone, and the package that was made on another machine.
 fn prepare() {
-    fs::write("/etc/line", LINE).unwrap();
-    fs::write("/etc/systemd/system/line.service", LINE_UNIT).unwrap();
-    shell("systemctl -q enable --now line");
+    has_line();
     // The page takes the interface from this.
     shell("ip route add default via 10.9.0.2");
     let route = shell("ip route show default");
