@@ -7,9 +7,10 @@ mod words;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -19,6 +20,8 @@ use makeway_gateway::control::interface::Interface;
 use makeway_line::{
     Bounds, Lifted, Measured, Plan, Proposal, Stage, address, measure, propose, serve, token,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde_json::json;
 
 use super::service::{self, FILE};
@@ -119,7 +122,7 @@ pub fn run(args: &Tune) -> anyhow::Result<ExitCode> {
         "outcome": "proposed",
         "why": "",
     });
-    if !asked(args, "Set these rates, and measure again?") {
+    if !asked(args, &stop, "Set these rates, and measure again?") {
         say(args, &words::file(name, proposal));
         return ended(args, &told, true);
     }
@@ -174,13 +177,13 @@ fn tried(
 ) -> anyhow::Result<(Measured, String, Option<Shaping>)> {
     let name = plan.interface.as_deref().unwrap_or_default();
     // Dropped on every way out but the last one, it takes them back.
-    let shaping = Shaping::start(name, proposal, runs)?;
+    let shaping = Shaping::start(name, proposal, runs, stop)?;
     say(args, &format!("{name} with makeway:"));
     let shaped = measure(plan, stop, |stage| progress(args, stage))?;
     say(args, &words::table(&shaped));
     let why = match worse(unshaped, &shaped) {
         Some(why) => why,
-        None if asked(args, "Keep these rates?") => {
+        None if asked(args, stop, "Keep these rates?") => {
             return Ok((shaped, String::new(), Some(shaping)));
         }
         None => "the new rates were not confirmed".into(),
@@ -240,19 +243,40 @@ fn progress(args: &Tune, stage: Stage) {
     say(args, &words::stage(stage));
 }
 
-/// Whether the answer is yes; without a terminal it is no.
-fn asked(args: &Tune, question: &str) -> bool {
+/// Whether the answer is yes; without a terminal, and by a signal, it is no.
+fn asked(args: &Tune, stop: &AtomicBool, question: &str) -> bool {
     if args.yes {
         return true;
     }
-    if !io::stdin().is_terminal() {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
         return false;
     }
     eprint!("{question} [y/N] ");
+    if !is_answered(&stdin, stop) {
+        eprintln!();
+        return false;
+    }
     let mut answer = String::new();
     // Ctrl-D is no.
-    let read = io::stdin().read_line(&mut answer);
+    let read = stdin.read_line(&mut answer);
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// Waits for an answer; false by a signal. The system would go on with a read that a signal has interrupted.
+fn is_answered(input: &impl AsFd, stop: &AtomicBool) -> bool {
+    let look = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    while !stop.load(Ordering::Relaxed) {
+        match poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&look)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            // An error is the read's to tell.
+            _ => return true,
+        }
+    }
+    false
 }
 
 fn ended(args: &Tune, told: &serde_json::Value, good: bool) -> anyhow::Result<ExitCode> {
@@ -267,6 +291,9 @@ fn ended(args: &Tune, told: &serde_json::Value, good: bool) -> anyhow::Result<Ex
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
     use super::*;
 
     #[derive(clap::Parser)]
@@ -278,6 +305,20 @@ mod tests {
     fn parsed(line: &str) -> Result<Tune, clap::Error> {
         let words = std::iter::once("tune").chain(line.split_whitespace());
         <CommandLine as clap::Parser>::try_parse_from(words).map(|line| line.tune)
+    }
+
+    #[test]
+    fn a_question_waits_for_a_line_or_for_a_signal() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| is_answered(&ours, &stop));
+            stop.store(true, Ordering::Relaxed);
+            assert!(!waits.join().unwrap());
+        });
+        stop.store(false, Ordering::Relaxed);
+        theirs.write_all(b"y\n").unwrap();
+        assert!(is_answered(&ours, &stop));
     }
 
     #[test]

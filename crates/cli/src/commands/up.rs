@@ -169,7 +169,7 @@ pub fn run(args: &Up) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A process that `makeway service` has started ends with that one, even if it was killed.
+/// A process that `makeway service` or `makeway tune` has started ends with that one, even if it was killed.
 fn end_with_service() {
     let Some(service) = std::env::var_os("MAKEWAY_SERVICE") else {
         return;

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use super::autorate::Line;
@@ -264,5 +265,39 @@ fn without_a_makeway_tune_starts_one_until_ctrl_c() {
     signal(tune.0.id() as i32, libc::SIGINT);
     let (status, said) = tune.end();
     assert!(status.success(), "{said}");
+    assert!(!rules());
+}
+
+#[test]
+fn ctrl_c_at_a_question_is_no_and_the_makeway_on_trial_does_not_hear_it() {
+    const NAME: &str = "tune::ctrl_c_at_a_question_is_no_and_the_makeway_on_trial_does_not_hear_it";
+    if !inside_in_real_time(NAME, &[Path::new(MAKEWAY)]) {
+        return;
+    }
+    let rig = Measured::new();
+    let [mut keys, stdin] = terminal();
+    let tune = rig.tune("").stdin(stdin).process_group(0).spawn();
+    let mut tune = Up(tune.unwrap());
+    let id = tune.0.id() as i32;
+    // More than a pipe holds.
+    let mut out = tune.0.stdout.take().unwrap();
+    let reader = thread::spawn(move || {
+        let mut said = String::new();
+        out.read_to_string(&mut said).map(|_| said)
+    });
+    let errors = tune.0.stderr.as_mut().unwrap();
+    reads_to("measure again? [y/N]", errors);
+    keys.write_all(b"y\n").unwrap();
+    reads_to("Keep these rates? [y/N]", errors);
+    let trial = status()["pid"].as_i64().unwrap() as i32;
+    // SAFETY: no pointers.
+    assert_ne!(unsafe { libc::getpgid(trial) }, id);
+
+    // As a terminal does, to the whole process group.
+    signal(-id, libc::SIGINT);
+    let ended = until("the end of tune", || tune.0.try_wait().unwrap());
+    let told = figures(&reader.join().unwrap().unwrap());
+    assert_eq!(ended.code(), Some(1), "{told:#}");
+    assert_eq!(told["outcome"], "rolled-back", "{told:#}");
     assert!(!rules());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rates on trial: those of the makeway that runs, or a new one.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -34,8 +35,13 @@ impl Shaping {
     /// Sets the rates of the makeway that runs, or starts one.
     ///
     /// # Errors
-    /// It refuses, or does not start.
-    pub fn start(interface: &str, proposal: Proposal, runs: bool) -> anyhow::Result<Self> {
+    /// It refuses, does not start, or a signal comes first.
+    pub fn start(
+        interface: &str,
+        proposal: Proposal,
+        runs: bool,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Self> {
         let (upload, download) = (proposal.upload, proposal.download);
         if runs {
             let before = rates(&client::status(interface)?);
@@ -58,17 +64,20 @@ impl Shaping {
             // It would wait for an answer meant for us, or mix its words with the figures.
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            // Ctrl-C on the terminal is ours alone: the end of the trial is too. If we are killed, it ends by itself.
+            .process_group(0)
+            .env("MAKEWAY_SERVICE", std::process::id().to_string())
             .spawn()
             .context("makeway up")?;
         let mut shaping = Self {
             interface: interface.into(),
             how: How::Started(child),
         };
-        shaping.is_ready()?;
+        shaping.is_ready(stop)?;
         Ok(shaping)
     }
 
-    fn is_ready(&mut self) -> anyhow::Result<()> {
+    fn is_ready(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         let How::Started(child) = &mut self.how else {
             return Ok(());
         };
@@ -76,6 +85,9 @@ impl Shaping {
         while client::status(&self.interface).is_err() {
             if let Some(status) = child.try_wait()? {
                 bail!("makeway up {} ended: {status}", self.interface);
+            }
+            if stop.load(Ordering::Relaxed) {
+                bail!("stopped");
             }
             if Instant::now() > end {
                 bail!(
