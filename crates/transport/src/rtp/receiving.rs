@@ -44,7 +44,8 @@ pub struct ReceivingConfig {
     pub feedback: FeedbackKind,
     /// RTX streams that the sender has, each of one stream: missing packets of those are asked for by generic NACKs. None: no packet is.
     pub rtx: Vec<Rtx>,
-    /// The least time between two reports; RFC 8888 §4 has 50 to 200 ms for the rates of video calls.
+    /// The least time between two reports; RFC 8888 §4 has 50 to 200 ms for the rates of video calls. A report waits so long for packets
+    /// that follow, but for one of TWCC after one of a single packet.
     pub interval: Duration,
     /// NTP time of [`Instant::ZERO`]. Delays and lateness are right where both sides' clocks agree.
     pub ntp: NtpEpoch,
@@ -206,9 +207,9 @@ impl Receiving {
     pub fn poll_timeout(&self) -> Option<Instant> {
         // An arrival after the interval makes TWCC's report, so that the sender hears at once and knows how long its packet
         // was away; what comes last, and RFC 8888, which says its own time, need a timer.
-        let patience = match self.config.feedback {
-            FeedbackKind::Twcc => self.config.interval,
-            FeedbackKind::Rfc8888 => Duration::ZERO,
+        let patience = match (self.config.feedback, self.transport.lone) {
+            (FeedbackKind::Twcc, None) => self.config.interval,
+            _ => Duration::ZERO,
         };
         let feedback = self.next_feedback.map(|at| at + patience);
         let all = [feedback, self.timer.next(), self.next_request()];
@@ -264,7 +265,13 @@ impl Receiving {
             (FeedbackKind::Twcc, Some(sequence)) => self.transport.on_packet(sequence, now, ecn),
             (FeedbackKind::Twcc, None) => {}
         }
-        self.next_feedback.get_or_insert(now + self.config.interval);
+        // Where packets come one by one, TWCC's report does not wait for others: the sender would take that for the path's delay. The first
+        // of many is not told of alone: TFRC would take it for all that was received since the report before.
+        let due = match self.transport.lone {
+            Some(at) => (at + self.config.interval).max(now),
+            None => now + self.config.interval,
+        };
+        self.next_feedback.get_or_insert(due);
         self.timer.start(now);
         is_new.then_some(at)
     }
@@ -333,13 +340,14 @@ impl Receiving {
     fn make_feedback(&mut self, now: Instant) {
         self.next_feedback = None;
         match self.config.feedback {
-            FeedbackKind::Twcc => self.make_twcc(),
+            FeedbackKind::Twcc => self.make_twcc(now),
             FeedbackKind::Rfc8888 => self.make_ccfb(now),
         }
     }
 
     /// One packet or several, each of what its deltas can say and its size allows.
-    fn make_twcc(&mut self) {
+    fn make_twcc(&mut self, now: Instant) {
+        self.transport.lone = (self.transport.arrivals.fresh == 1).then_some(now);
         let latest = self.lines.iter().max_by_key(|line| line.last_heard);
         let media = latest.map_or(0, |line| line.received.ssrc);
         let Some((mut number, statuses)) = self.transport.arrivals.take() else {

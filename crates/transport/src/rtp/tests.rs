@@ -124,6 +124,31 @@ fn a_lost_report_is_no_lost_media() {
     }
 }
 
+/// A frame each 150 ms, and 20 ms each way. TWCC does not say for how long the receiver has held its report: of single packets it is made at
+/// once. Of a frame in several packets there is one report, and not another one of the first.
+#[test]
+fn packets_one_by_one_are_reported_at_once_and_frames_are_reported_whole() {
+    for len in [5, 5000] {
+        let delay = Duration::from_millis(20);
+        let mut path = Path::new(FeedbackKind::Twcc, delay, |_| false);
+        while path.ms < 9_000 {
+            let now = at_ms(path.ms);
+            let frame = Frame {
+                stream: 1,
+                deadline: now + Duration::from_millis(100),
+                payload: Bytes::from(vec![7; len]),
+            };
+            path.sending.send(now, &frame).unwrap();
+            path.run(0, path.ms + 150);
+        }
+        assert_eq!(path.sending.stats().feedback, 60, "{len} B");
+        if len == 5 {
+            let one_way = path.sending.one_way(at_ms(9_000)).unwrap();
+            assert!(one_way < Duration::from_millis(25), "{one_way}");
+        }
+    }
+}
+
 /// A receiver that is started again has another clock: after two of its reports the call goes on.
 #[test]
 fn a_receiver_may_be_started_again() {

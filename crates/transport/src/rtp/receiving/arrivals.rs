@@ -113,6 +113,8 @@ pub(super) struct TransportWide {
     pub arrivals: Arrivals,
     /// How many reports there were, modulo 256.
     pub reports: u8,
+    /// When the last report was made, if it was of one packet.
+    pub lone: Option<Instant>,
 }
 
 impl TransportWide {
@@ -122,6 +124,7 @@ impl TransportWide {
             restart: Restart::default(),
             arrivals: Arrivals::new(),
             reports: 0,
+            lone: None,
         }
     }
 
