@@ -338,7 +338,11 @@ impl Batch {
         let mut is_second_try = false;
         while !rest.is_empty() {
             let sent = match rustix::net::sendmmsg(socket, rest, SendFlags::empty()) {
-                Ok(sent) => sent,
+                Ok(sent) => {
+                    // The error that ended a batch is not told, and gone: it may be ICMP's about a datagram of this batch.
+                    batched.is_too_long |= sent < rest.len();
+                    sent
+                }
                 Err(rustix::io::Errno::INTR) => 0,
                 Err(error) => {
                     let error = io::Error::from(error);
@@ -365,5 +369,6 @@ impl Batch {
 #[derive(Default)]
 struct Batched {
     refused: u32,
+    /// Whether a hop may have said that it carries less.
     is_too_long: bool,
 }
