@@ -145,7 +145,7 @@ impl Driven {
 }
 
 impl Session for Driven {
-    fn handle(&mut self, now: Instant, datagram: &[u8], _ecn: u8) -> bool {
+    fn handle(&mut self, now: Instant, datagram: &[u8], _ecn: u8, _is_peers: bool) -> bool {
         self.sending.handle(now, datagram);
         false // it sends to whom it was told
     }

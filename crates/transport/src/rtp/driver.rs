@@ -50,8 +50,8 @@ impl Clock {
 
 /// The session of a driver.
 pub(super) trait Session: Send + 'static {
-    /// A datagram came with these ECN bits. Only those of the peer are told.
-    fn handle(&mut self, now: Instant, datagram: &[u8], ecn: u8) -> bool;
+    /// A datagram came with these ECN bits, from the IP address of the peer or from another. Whether its source is the peer now.
+    fn handle(&mut self, now: Instant, datagram: &[u8], ecn: u8, is_peers: bool) -> bool;
     /// The next datagram into `out`, and the time since which it could leave.
     fn transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Instant>;
     /// When to look again.
@@ -233,7 +233,9 @@ fn receive(
     for _ in 0..BATCH {
         match network::receive(socket, input) {
             Ok((len, from, ecn)) => {
-                if session.handle(clock.now(), &input[..len], ecn) {
+                // RTCP may leave from another port.
+                let is_peers = peer.is_none_or(|peer| peer.ip() == from.ip());
+                if session.handle(clock.now(), &input[..len], ecn, is_peers) {
                     *peer = Some(from);
                 }
             }

@@ -10,6 +10,7 @@ use rtp_types::RtpPacket;
 
 use super::driver::{Clock, Driver, Session};
 use super::receiving::{FeedbackKind, Received, Receiving, ReceivingConfig};
+use super::rtcp;
 use super::rtx::Rtx;
 
 /// Configuration of a [`Receiver`].
@@ -52,7 +53,11 @@ impl std::fmt::Debug for Driven {
 }
 
 impl Session for Driven {
-    fn handle(&mut self, now: Instant, datagram: &[u8], ecn: u8) -> bool {
+    fn handle(&mut self, now: Instant, datagram: &[u8], ecn: u8, is_peers: bool) -> bool {
+        // Anybody who knows an SSRC could end a call that goes on.
+        if !is_peers && rtcp::has_bye(datagram) {
+            return false;
+        }
         let taken = self.receiving.handle(now, datagram, ecn);
         if let Some((received, packet)) = &taken {
             (self.take)(received, packet);

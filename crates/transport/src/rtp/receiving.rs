@@ -155,7 +155,8 @@ impl Receiving {
     }
 
     /// Takes a datagram of the sender that came at `now` with the ECN bits `ecn`. Gives the stream and the payload of a packet that is
-    /// new, to be played: of an RTX packet, its original.
+    /// new, to be played: of an RTX packet, its original. BYE of any host counts here; [`Receiver`](super::Receiver) leaves out that of
+    /// another IP address.
     pub fn handle<'a>(
         &'a mut self,
         now: Instant,

@@ -157,6 +157,13 @@ pub(super) fn is_rtcp(datagram: &[u8]) -> bool {
     datagram.get(1).is_some_and(|pt| (192..=223).contains(pt))
 }
 
+/// Whether a datagram is RTCP with BYE in it.
+pub(super) fn has_bye(datagram: &[u8]) -> bool {
+    is_rtcp(datagram)
+        && packets(datagram)
+            .is_ok_and(|mut packets| packets.any(|one| matches!(one, Ok((Packet::Bye(_), _)))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -131,3 +131,42 @@ fn packets_that_bye_has_overtaken_belong_to_the_call_that_ended() {
     let received = path.receiving.streams().map(|s| s.sequence.received());
     assert_eq!(received.sum::<u64>(), sent + 1);
 }
+
+/// BYE of the host that media comes from counts, from any of its ports. Others can know the SSRCs too.
+#[test]
+fn bye_of_another_host_ends_no_call() {
+    let config = ReceiverConfig {
+        ssrc: 5,
+        cname: "receiver@test".into(),
+        rtx: Vec::new(),
+        feedback: FeedbackKind::Twcc,
+        interval: Duration::from_millis(50),
+        seed: 2,
+    };
+    let receiver = Receiver::bind("127.0.0.1:0".parse().unwrap(), config, |_, _| {}).unwrap();
+    let to = receiver.address();
+    let from = ["127.0.0.1:0", "127.0.0.1:0", "127.0.0.2:0"];
+    let [media, control, other] = from.map(|from| std::net::UdpSocket::bind(from).unwrap());
+    let wait = |what: &dyn Fn() -> bool| {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !what() {
+            assert!(std::time::Instant::now() < end, "it takes too long");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+    let has = |packets: u64| {
+        let streams = receiver.streams();
+        streams.iter().map(|s| s.sequence.received()).sum::<u64>() == packets
+    };
+    let mut bye = vec![0x81, 203, 0, 1];
+    bye.extend(VIDEO.ssrc.to_be_bytes());
+    media.send_to(&packet(1), to).unwrap();
+    wait(&|| has(1));
+    other.send_to(&bye, to).unwrap();
+    // The second packet is behind it.
+    media.send_to(&packet(2), to).unwrap();
+    wait(&|| has(2));
+    assert!(!receiver.has_ended());
+    control.send_to(&bye, to).unwrap();
+    wait(&|| receiver.has_ended());
+}
