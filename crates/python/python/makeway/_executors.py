@@ -8,6 +8,7 @@ costs its chunk, which is made again; one that does not answer costs no more, si
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from bisect import bisect_right
@@ -35,6 +36,9 @@ TRIES = 3
 LATE_S = 30.0
 """A chunk that takes longer than this, and than three times the slowest before it, is sent once more, when no others are left
 and workers are idle."""
+ASK_S = 2.0
+"""Time for which the names of Dask's workers are kept. They are one answer of the scheduler: if it were asked before each chunk,
+hundreds of workers would wait for it."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +85,25 @@ class _Spread(Executor):
     def __init__(self, client: Any) -> None:
         self.client = client
         self.under_way: dict[Future[Any], str] = {}
+        self.threads: dict[str, int] = {}
+        """Of each worker, when the scheduler was last asked."""
+        self.asked = -math.inf
+
+    def ask(self) -> None:
+        # Of a scheduler that is gone the futures tell.
+        if self.client.status == "running":
+            with suppress(OSError):
+                self.threads = cast("dict[str, int]", self.client.nthreads())
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         self.under_way = {future: where for future, where in self.under_way.items() if not future.done()}
         taken = Counter(self.under_way.values())
-        threads: dict[str, int] = {}
-        # Of a scheduler that is gone the futures tell.
-        if self.client.status == "running":
-            with suppress(OSError):
-                threads = cast("dict[str, int]", self.client.nthreads())
-        # A name that is wished for, and no condition: the chunk of a worker that dies goes to another.
-        where = max(threads, key=lambda name: threads[name] - taken[name], default=None)
+        if time.monotonic() - self.asked > ASK_S:
+            self.ask()
+            # After the answer, for which a driver may have waited longer than that.
+            self.asked = time.monotonic()
+        # A name that is wished for, and no condition: the chunk of a worker that is gone goes to another.
+        where = max(self.threads, key=lambda name: self.threads[name] - taken[name], default=None)
         wished = {"workers": [where], "allow_other_workers": True} if where else {}
         # A run is no pure function for Dask: a chunk that is asked for again is made again.
         executor = self.client.get_executor(pure=False, retries=0, **wished)

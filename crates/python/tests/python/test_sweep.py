@@ -249,6 +249,40 @@ def test_chunks_of_a_worker_that_does_not_answer_are_sent_again(
     assert [future.cancelled() for future in silent.stuck] == [True, True]
 
 
+class Unfinished(Executor):
+    """Its tasks stay under way."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return Future()
+
+
+class Client:
+    """Stands for Dask's, with workers of one thread and of two."""
+
+    status = "running"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.wished: list[str] = []
+
+    def nthreads(self) -> dict[str, int]:
+        self.asked += 1
+        return {"one": 1, "two": 2}
+
+    def get_executor(self, **wished: Any) -> Executor:
+        self.wished += wished["workers"]
+        return Unfinished()
+
+
+def test_chunks_go_to_free_threads_of_dask_and_its_scheduler_is_not_asked_for_each() -> None:
+    client = Client()
+    spread = _executors._Spread(client)
+    for _ in range(4):
+        spread.submit(print)
+    assert client.wished == ["two", "one", "two", "one"]
+    assert client.asked == 1
+
+
 class Dropping(Executor):
     """Drops all work after the first task, as Dask does without its scheduler."""
 
