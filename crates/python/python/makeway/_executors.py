@@ -39,6 +39,11 @@ and workers are idle."""
 ASK_S = 2.0
 """Time for which the names of Dask's workers are kept. They are one answer of the scheduler: if it were asked before each chunk,
 hundreds of workers would wait for it."""
+LEAST = 1 / 50
+"""Of a chunk, as a share of `SECONDS`."""
+LEAST_BY_WORKER = 1 / 500
+"""The same, times the number of workers, which ask for 100 chunks a second at most then. The driver sends each, and
+writes its part."""
 
 
 @dataclass(frozen=True)
@@ -166,9 +171,9 @@ def run_on(
 
     def next_chunk() -> Chunk:
         # Towards the end chunks get shorter, so that workers end together.
-        share = queue.left() / (2 * count)
+        share, least = queue.left() / (2 * count), SECONDS * max(LEAST, LEAST_BY_WORKER * count)
         jobs: dict[int, Jobs] = {}
-        for place, replication in queue.chunk(min(SECONDS, max(share, SECONDS / 50))):
+        for place, replication in queue.chunk(min(SECONDS, max(share, least))):
             number = bisect_right(starts, place) - 1
             jobs.setdefault(number, []).append((place - starts[number], replication))
         return Chunk(list(jobs.items()))

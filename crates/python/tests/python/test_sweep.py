@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from makeway._makeway import Done
+
     Record = Callable[[str, object], None]
 
 
@@ -281,6 +283,26 @@ def test_chunks_go_to_free_threads_of_dask_and_its_scheduler_is_not_asked_for_ea
         spread.submit(print)
     assert client.wished == ["two", "one", "two", "one"]
     assert client.asked == 1
+
+
+def test_chunks_of_many_workers_are_not_shorter_than_a_driver_can_send_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def run_chunk(work: list[tuple[str, _executors.Jobs]]) -> list[Done]:
+        [(_, jobs)] = work
+        sizes.append(len(jobs))
+        return [((b"", b"", None), [(point, 0.05) for point, _ in jobs], 0.05 * len(jobs), 0)]
+
+    monkeypatch.setattr(_executors, "run_chunk", run_chunk)
+    jobs = [(0, replication) for replication in range(1, 5001)]
+    plan: Any = SimpleNamespace(points=1, runs=len(jobs), json=lambda: "")
+    store: Any = SimpleNamespace(begin=lambda _: None, missing=lambda *_: jobs, commit=lambda *_: None)
+    with ThreadPoolExecutor(1) as pool:
+        counts = _executors.run_on(pool, store, [plan], 64, "1/1", False, None)
+    assert counts["made"] == sum(sizes) == 5000
+    # Of the first 64 no time is known, and the last is the rest.
+    assert sizes[:64] == [1] * 64
+    assert min(sizes[64:-1]) * 0.05 >= 0.64
 
 
 class Dropping(Executor):
