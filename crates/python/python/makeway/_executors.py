@@ -3,18 +3,19 @@
 
 Chunks take about five seconds by measured times, and less towards the end; the longest runs come first. Workers return the
 files of parts, which are columns already, with their hashes, and only this process writes to the store. A worker that dies
-costs its chunk, which is made again; one that does not answer costs no more, since others make its chunks too at the end.
+costs its chunk, which is made again; one that does not answer costs no more, since others make its chunks too at the end. On
+Dask a sweep whose workers are all silent ends with an error.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import time
 from bisect import bisect_right
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
@@ -44,6 +45,14 @@ LEAST = 1 / 50
 LEAST_BY_WORKER = 1 / 500
 """The same, times the number of workers, which ask for 100 chunks a second at most then. The driver sends each, and
 writes its part."""
+SILENT_S = 600.0
+SILENT_CHUNKS = 50
+"""After this time without a result, and this many times the time of the slowest chunk, chunks of workers that are silent are sent
+to others; if all are silent, the sweep ends. Dask itself drops a worker after 5 min, its worker-ttl, and gives the chunk to
+another, if there is one."""
+HEARD_S = 60.0
+"""Dask's workers tell the scheduler every few seconds that they are there, during runs too. Those that have not for this time are
+silent."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,8 @@ class Cluster:
     close: Callable[[], None]
     lost: Callable[[], bool] = lambda: False
     """Whether it is gone, and its work with it."""
+    silent: Callable[[], tuple[dict[Future[Any], str], bool]] = lambda: ({}, True)
+    """Work on workers that are silent, with their names; and whether there are others."""
 
 
 def dask(address: str | None = None, *, workers: int | None = None) -> Cluster:
@@ -80,25 +91,45 @@ def dask(address: str | None = None, *, workers: int | None = None) -> Cluster:
         if client.cluster is not None:
             client.cluster.close()
 
-    return Cluster(_Spread(client), threads, close, lambda: client.status != "running")
+    spread = _Spread(client)
+    return Cluster(spread, threads, close, lambda: client.status != "running", spread.on_silent)
 
 
 class _Spread(Executor):
-    """Chunks on the threads of Dask's workers that have none of ours. Dask itself places them by its estimates, and may give two
-    to one worker while another has nothing to do; of a worker that is cut off both are lost then."""
+    """Chunks on the threads of Dask's workers that answer and have none of ours. Dask itself places them by its estimates, and
+    may give two to one worker while another has nothing to do; of a worker that is cut off both are lost then."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self.under_way: dict[Future[Any], str] = {}
         self.threads: dict[str, int] = {}
         """Of each worker, when the scheduler was last asked."""
+        self.silent: set[str] = set()
         self.asked = -math.inf
+        self.ahead = math.inf
+        """Least time since the last word of a worker, of all answers: nearly what the scheduler's clock is behind ours."""
 
     def ask(self) -> None:
         # Of a scheduler that is gone the futures tell.
-        if self.client.status == "running":
-            with suppress(OSError):
-                self.threads = cast("dict[str, int]", self.client.nthreads())
+        if self.client.status != "running":
+            return
+        try:
+            workers: dict[str, Any] = self.client.sync(self.client.scheduler.identity, callback_timeout=30)["workers"]
+        except (OSError, asyncio.TimeoutError):
+            self.silent = set(self.threads)
+            return
+        now = time.time()
+        since = {name: now - worker["last_seen"] for name, worker in workers.items()}
+        self.ahead = min([self.ahead, *since.values()])
+        self.silent = {name for name, seconds in since.items() if seconds - self.ahead > HEARD_S}
+        self.threads = {name: worker["nthreads"] for name, worker in workers.items()}
+
+    def on_silent(self) -> tuple[dict[Future[Any], str], bool]:
+        self.ask()
+        others = bool(self.threads.keys() - self.silent)
+        under_way = {future: where for future, where in self.under_way.items() if not future.done()}
+        # Dask has given the chunk of a worker that is gone to another, if there is one.
+        return {future: where for future, where in under_way.items() if where in self.silent or not others}, others
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         self.under_way = {future: where for future, where in self.under_way.items() if not future.done()}
@@ -108,7 +139,8 @@ class _Spread(Executor):
             # After the answer, for which a driver may have waited longer than that.
             self.asked = time.monotonic()
         # A name that is wished for, and no condition: the chunk of a worker that is gone goes to another.
-        where = max(self.threads, key=lambda name: self.threads[name] - taken[name], default=None)
+        names = [name for name in self.threads if name not in self.silent] or list(self.threads)
+        where = max(names, key=lambda name: self.threads[name] - taken[name], default=None)
         wished = {"workers": [where], "allow_other_workers": True} if where else {}
         # A run is no pure function for Dask: a chunk that is asked for again is made again.
         executor = self.client.get_executor(pure=False, retries=0, **wished)
@@ -145,9 +177,8 @@ def run_on(
     progress: Callable[[dict[str, float]], None] | None,
 ) -> dict[str, Any]:
     """Makes the missing runs of sweeps on an executor."""
-    executor = on.executor if isinstance(on, Cluster) else on
-    known = on.workers() if isinstance(on, Cluster) else int(getattr(on, "_max_workers", 0))
-    count = workers or known or os.cpu_count() or 1
+    cluster = on if isinstance(on, Cluster) else Cluster(on, lambda: int(getattr(on, "_max_workers", 0)), lambda: None)
+    count = workers or cluster.workers() or os.cpu_count() or 1
     for plan in plans:
         store.begin(plan)
     missing = [store.missing(plan, shard, again) for plan in plans]
@@ -162,7 +193,7 @@ def run_on(
     queue = _makeway.Queue([(start + point, r) for start, jobs in zip(starts, missing, strict=False) for point, r in jobs])
     texts: dict[int, str] = {}
     running: dict[Future[list[Done]], Chunk] = {}
-    slowest = 0.0
+    slowest, heard = 0.0, began
 
     def text(number: int) -> str:
         if number not in texts:
@@ -181,7 +212,7 @@ def run_on(
     def send(chunk: Chunk) -> None:
         chunk.tries += 1
         chunk.sent = time.monotonic()
-        running[executor.submit(run_chunk, [(text(number), jobs) for number, jobs in chunk.jobs])] = chunk
+        running[cluster.executor.submit(run_chunk, [(text(number), jobs) for number, jobs in chunk.jobs])] = chunk
 
     def fill() -> None:
         # A chunk for each worker: all that a fault can cost.
@@ -206,6 +237,20 @@ def run_on(
             counts["busy_s"] += busy
             counts["cpu_s"] += sum(seconds for _, seconds in times)
 
+    def wake() -> None:
+        """Sends chunks of silent workers to others, if there are others."""
+        names, others = cluster.silent()
+        where: dict[Chunk, list[str]] = {}
+        for future, chunk in running.items():
+            where.setdefault(chunk, []).append(names.get(future, ""))
+        # Of a chunk that was sent twice one worker may still answer.
+        stuck = {chunk: of for chunk, of in where.items() if all(of)}
+        if stuck and not (others and all(chunk.tries < TRIES for chunk in stuck)):
+            said = "; ".join(f"{', '.join(of)} with {_named(chunk, plans)}" for chunk, of in stuck.items())
+            raise _ended(f"no result for {time.monotonic() - heard:.0f} s, and these workers do not answer: {said}", counts)
+        for chunk in stuck:
+            send(chunk)
+
     try:
         while len(queue) or running:
             fill()
@@ -227,9 +272,14 @@ def run_on(
                     continue
                 slowest = max(slowest, time.monotonic() - chunk.sent)
                 take(chunk, future.result())
-            if not done and isinstance(on, Cluster) and on.lost():
+            if done:
+                heard = time.monotonic()
+            elif cluster.lost():
                 # A result that was on its way then never comes.
                 raise _gone(counts)
+            elif time.monotonic() - heard > max(SILENT_S, SILENT_CHUNKS * slowest):
+                wake()
+                heard = time.monotonic()
             if slowest and not len(queue):
                 late = time.monotonic() - max(LATE_S, 3 * slowest)
                 for chunk in dict.fromkeys(running.values()):
@@ -245,11 +295,19 @@ def run_on(
 
 
 def _gone(counts: dict[str, float]) -> ConnectionError:
-    return ConnectionError(
-        "the executor has dropped its work, as Dask does when the connection to its scheduler is lost: "
-        f"{counts['kept'] + counts['made']:.0f} of {counts['runs']:.0f} runs are in the store; "
-        "run the sweep again for the others"
-    )
+    return _ended("the executor has dropped its work, as Dask does when the connection to its scheduler is lost", counts)
+
+
+def _ended(why: str, counts: dict[str, float]) -> ConnectionError:
+    done = counts["kept"] + counts["made"]
+    return ConnectionError(f"{why}: {done:.0f} of {counts['runs']:.0f} runs are in the store; run the sweep again for the others")
+
+
+def _named(chunk: Chunk, plans: Sequence[_makeway.Plan]) -> str:
+    """A chunk by its first run."""
+    number, jobs = chunk.jobs[0]
+    point, replication = jobs[0]
+    return f"the chunk that begins at point {point}, replication {replication} of {plans[number].title!r}"
 
 
 def _error(future: Future[Any]) -> BaseException | None:

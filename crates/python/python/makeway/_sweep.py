@@ -211,7 +211,8 @@ class Sweep:
 
         Raises:
             StoreError: a worker has another version of the simulator or other traces; or one run has two results.
-            ConnectionError: the executor has dropped its work. As after each other error, finished runs are in the store.
+            ConnectionError: the executor has dropped its work, or its workers do not answer. As after each other error, finished
+                runs are in the store.
         """
         store = store if isinstance(store, Store) else Store(store)
 

@@ -41,6 +41,12 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machin
         yield machines
 
 
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep asks for silent workers after seconds. Each tells Dask twice a second that it is there, later on a busy machine."""
+    for name, value in (("SILENT_S", 6.0), ("SILENT_CHUNKS", 1), ("HEARD_S", 4.0)):
+        monkeypatch.setattr(_executors, name, value)
+
+
 def test_a_killed_worker_costs_its_chunk(machines: Machines, serial: list[Any], tmp_path: Path, record_property: Record) -> None:
     told(record_property, "SIGKILL of a worker", "dask", 2, 24)
     victim, _ = machines.worker(), machines.worker()
@@ -83,6 +89,62 @@ def test_a_worker_that_stops_is_not_waited_for(
         assert [(what, pid) for what, pid, _ in machines.log() if pid == victim.pid] == [("begin", victim.pid)]
         record_property("lost_chunks", 1)
         os.kill(victim.pid, signal.SIGCONT)
+
+
+def test_a_chunk_of_a_worker_that_is_silent_is_sent_to_another_before_the_end(
+    machines: Machines, serial: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    told(record_property, "SIGSTOP of a worker, a chunk at a time", "dask", 2, 24)
+    impatient(monkeypatch)
+    for _ in range(2):
+        machines.worker()
+    machines.hold()
+    stopped: list[int] = []
+
+    def stop() -> None:
+        until(lambda: machines.has("begin"), "a chunk")
+        stopped.append(machines.log()[0][1])
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    swept = sweep()
+    with machines.cluster(2) as cluster:
+        with machines.meanwhile(stop):
+            store = swept.run(tmp_path / "store", on=cluster, workers=1)
+        assert table(store, swept) == serial
+        # It got no other.
+        assert [what for what, pid, _ in machines.log() if pid == stopped[0]] == ["begin"]
+        record_property("lost_chunks", 1)
+        os.kill(stopped[0], signal.SIGCONT)
+
+
+def test_a_sweep_whose_workers_are_all_silent_ends_and_the_store_goes_on(
+    machines: Machines, serial: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    told(record_property, "SIGSTOP of all workers", "dask", 2, 24)
+    impatient(monkeypatch)
+    first, second = machines.worker(), machines.worker()
+    machines.hold(first)
+    folder = tmp_path / "store"
+
+    def stop() -> None:
+        until(lambda: machines.has("begin", first) and parts(folder), "a chunk under way and a part")
+        for worker in (first, second):
+            os.kill(worker.pid, signal.SIGSTOP)
+
+    swept = sweep()
+    who = r"these workers do not answer: .*tcp://127.0.0.1:\d+ with the chunk that begins at point \d, replication \d of"
+    silent = pytest.raises(ConnectionError, match=f"{who}.*: \\d+ of 24 runs are in the store; run the sweep again")
+    with machines.cluster(2) as cluster:
+        with machines.meanwhile(stop), silent:
+            swept.run(folder, on=cluster)
+        lost = machines.count("begin") - parts(folder)
+        assert 1 <= lost <= 2 + 1
+        record_property("lost_chunks", lost)
+        for worker in (first, second):
+            os.kill(worker.pid, signal.SIGCONT)
+        store = swept.run(folder, on=cluster)
+    assert 0 < swept.summary.kept < len(swept)
+    assert table(store, swept) == serial
 
 
 def test_a_killed_scheduler_ends_the_sweep_and_the_store_goes_on(

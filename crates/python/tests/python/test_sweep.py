@@ -251,6 +251,18 @@ def test_chunks_of_a_worker_that_does_not_answer_are_sent_again(
     assert [future.cancelled() for future in silent.stuck] == [True, True]
 
 
+def test_a_chunk_that_three_silent_workers_have_had_ends_the_sweep(
+    sweep: mw.Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_executors, "SILENT_S", 0.0)
+    silent = Silent(10**6)
+    cluster = _executors.Cluster(silent, lambda: 1, lambda: None, silent=lambda: (dict.fromkeys(silent.stuck, "far"), True))
+    said = "far, far, far with the chunk that begins at point 0, replication 1 of .*: 0 of 12 runs are in the store"
+    with pytest.raises(ConnectionError, match=said):
+        sweep.run(tmp_path, on=cluster)
+    assert [future.cancelled() for future in silent.stuck] == [True] * _executors.TRIES
+
+
 class Unfinished(Executor):
     """Its tasks stay under way."""
 
@@ -259,30 +271,41 @@ class Unfinished(Executor):
 
 
 class Client:
-    """Stands for Dask's, with workers of one thread and of two."""
+    """Stands for Dask's, with workers of one thread, of two, and of four that are silent; its clock is behind by some seconds."""
 
     status = "running"
+    scheduler = SimpleNamespace(identity=None)
 
-    def __init__(self) -> None:
+    def __init__(self, behind: float) -> None:
         self.asked = 0
         self.wished: list[str] = []
+        now = time.time() - behind
+        workers = (("one", 1, now - 1), ("two", 2, now), ("silent", 4, now - 2 * _executors.HEARD_S))
+        self.workers = {name: {"nthreads": threads, "last_seen": seen} for name, threads, seen in workers}
 
-    def nthreads(self) -> dict[str, int]:
+    def sync(self, *_: Any, **__: Any) -> dict[str, Any]:
         self.asked += 1
-        return {"one": 1, "two": 2}
+        return {"workers": self.workers}
 
     def get_executor(self, **wished: Any) -> Executor:
         self.wished += wished["workers"]
         return Unfinished()
 
 
-def test_chunks_go_to_free_threads_of_dask_and_its_scheduler_is_not_asked_for_each() -> None:
-    client = Client()
+@pytest.mark.parametrize("behind", [0, 1000])
+def test_chunks_go_to_free_threads_of_dask_and_its_scheduler_is_not_asked_for_each(behind: float) -> None:
+    client = Client(behind)
     spread = _executors._Spread(client)
-    for _ in range(4):
-        spread.submit(print)
+    sent = [spread.submit(print) for _ in range(4)]
     assert client.wished == ["two", "one", "two", "one"]
     assert client.asked == 1
+    # All of them answer.
+    assert spread.on_silent() == ({}, True)
+    client.workers["two"]["last_seen"] -= 2 * _executors.HEARD_S
+    assert spread.on_silent() == ({sent[0]: "two", sent[2]: "two"}, True)
+    # Without another worker none of them is moved.
+    del client.workers["one"]
+    assert spread.on_silent() == (dict(zip(sent, client.wished, strict=True)), False)
 
 
 def test_chunks_of_many_workers_are_not_shorter_than_a_driver_can_send_them(monkeypatch: pytest.MonkeyPatch) -> None:
