@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -23,6 +24,8 @@ Where: TypeAlias = "Mapping[str, Sequence[Setting]]"
 """Values of keys, to which a query is limited."""
 Tell: TypeAlias = "Callable[[dict[str, float]], None]"
 """Is told how far a sweep is."""
+LINE_S = 10.0
+"""Between two lines of a bar that is not on a terminal."""
 
 
 def geom(first: str | float, last: str | float, count: int) -> list[str]:
@@ -207,7 +210,7 @@ class Sweep:
             workers: number of threads, or of the executor's workers; one for each core, if None.
             shard: `1/4` makes every fourth run only, for batch systems; all shards may write to one store.
             again: whether runs that failed are made again.
-            progress: a bar on standard error; if None, where that is a terminal.
+            progress: a bar on standard error, or a line every ten seconds where that is no terminal; if None, on terminals alone.
 
         Raises:
             StoreError: a worker has another version of the simulator or other traces; or one run has two results.
@@ -270,11 +273,13 @@ def _shown(make: Callable[[Tell | None], dict[str, Any]], progress: bool | None)
 
 
 class Bar:
-    """A line on a terminal."""
+    """A line on a terminal; elsewhere, as in the log of a batch system, a new one every ten seconds."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
+        self.on_terminal = self.stream.isatty()
         self.shown = False
+        self.due, self.last = 0.0, ""
 
     def show(self, counts: dict[str, float]) -> None:
         done, made, runs = counts["kept"] + counts["made"], counts["made"], counts["runs"]
@@ -284,10 +289,15 @@ class Bar:
             left = f", {seconds // 60:.0f} min left" if seconds >= 90 else f", {seconds:.0f} s left"
         failed = f", {counts['failed']:.0f} failed" if counts["failed"] else ""
         filled = "#" * int(40 * done / max(runs, 1))
-        self.stream.write(f"\r[{filled:40}] {done:.0f} of {runs:.0f} runs{failed}{left}\033[K")
+        line = f"[{filled:40}] {done:.0f} of {runs:.0f} runs{failed}{left}"
+        if self.on_terminal:
+            self.stream.write(f"\r{line}\033[K")
+        elif line != self.last and (done == runs or time.monotonic() >= self.due):
+            self.stream.write(f"{line}\n")
+            self.due, self.last = time.monotonic() + LINE_S, line
         self.stream.flush()
         self.shown = True
 
     def end(self) -> None:
-        if self.shown:
+        if self.shown and self.on_terminal:
             self.stream.write("\n")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ import polars as pl
 import pytest
 from conftest import DISCIPLINE, ROOT, TEXT
 from makeway import _executors
+from makeway._sweep import Bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -517,4 +519,20 @@ def test_duckdb_reads_the_files_of_a_store(sweep: mw.Sweep, tmp_path: Path) -> N
 def test_a_bar_shows_how_far_it_is(call: mw.Scenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = call.set({"duration": "100s"}).sweep({}, replications=8)
     sweep.run(tmp_path, progress=True, workers=2)
-    assert " of 8 runs" in capsys.readouterr().err
+    assert " 8 of 8 runs" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_is_a_line_on_a_terminal_and_a_few_in_a_log() -> None:
+    terminal, log = Terminal(), io.StringIO()
+    for stream in (terminal, log):
+        bar = Bar(stream)
+        for made in (0, 2, 4, 6, 6):
+            bar.show({"runs": 8, "kept": 2, "made": made, "failed": 0, "elapsed_s": 4.0})
+        bar.end()
+    assert terminal.getvalue().count("\r") == 5
+    assert log.getvalue().splitlines() == [f"[{'#' * 10:40}] 2 of 8 runs", f"[{'#' * 40}] 8 of 8 runs, 0 s left"]
