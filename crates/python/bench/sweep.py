@@ -28,7 +28,7 @@ Parts, for --only:
 - `faults`: processes that are killed or stopped, links with delay, loss and a partition, a full disk, a truncated part, mixed
   versions. `lost_chunks` were begun and made again;
 - `replays`: 64 and 256 workers that sleep for the times that the runs took: of the scheduler and the driver only. Dask's workers
-  are threads of this process then, so that they contend for its interpreter;
+  are threads of this process then, so that they contend for its interpreter; `--replayed` names other numbers of them;
 - `store`: a million short runs, really made: `scan_s` opens the store, `query_s` is the estimates of one point,
   `query_all_s` those of all points; `bytes_per_run` on the disk.
 """
@@ -53,6 +53,7 @@ from unittest.mock import patch
 import faults
 import makeway as mw
 from makeway import _executors
+from makeway._sweep import Bar
 from studies import studies
 
 if TYPE_CHECKING:
@@ -78,6 +79,16 @@ CHUNKS = (5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 """Seconds."""
 REPLAY_S = 60
 """Of the replays."""
+REPLAYED = (64, 256)
+"""Workers of the replays."""
+QUIET = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+"""Of Dask's workers in one interpreter. Each otherwise samples its threads every 10 ms, with a look at all threads of the
+process, counts a tick every 20 ms and reads /proc twice a second: 256 workers make 39 000 calls a second, more than a second's
+work."""
 
 
 def scenario() -> mw.Scenario:
@@ -129,6 +140,7 @@ class Bench:
         self.runs: int = arguments.runs
         self.workers: int = arguments.workers
         self.store_runs: int = arguments.store_runs
+        self.replayed: list[int] = arguments.replayed
         self.makeway: Path = arguments.makeway
         self.lab: Path = arguments.lab
         self.full: bool = arguments.full
@@ -285,9 +297,10 @@ class Bench:
             times.setdefault(rate, []).append(nanoseconds / 1e9)
         DURATIONS[:] = times.values()
         mean = sum(map(sum, DURATIONS)) / len(sweep)
-        for workers in (64, 256):
+        for workers in self.replayed or REPLAYED:
             replayed = Replayed(max(int(workers * REPLAY_S / mean) // POINTS, 1))
             for engine in ("pool", "dask"):
+                print(f"{workers} workers that sleep, on {engine}", file=sys.stderr)
                 with ExitStack() as stack:
                     stack.enter_context(patch.object(_executors, "run_chunk", slept))
                     on = (
@@ -295,7 +308,9 @@ class Bench:
                         if engine == "pool"
                         else stack.enter_context(threads(workers))
                     )
-                    counts = _executors.run_on(on, cast("Any", replayed), [cast("Any", replayed)], workers, "1/1", False, None)
+                    plan, bar = cast("Any", replayed), Bar()
+                    counts = _executors.run_on(on, plan, [plan], workers, "1/1", False, bar.show)
+                    bar.end()
                 done = mw.Summary(**counts)
                 assert done.made == replayed.runs
                 self.row(
@@ -372,12 +387,14 @@ def slept(work: list[tuple[str, Jobs]]) -> list[Done]:
 @contextmanager
 def threads(workers: int) -> Generator[mw.Cluster]:
     """Workers of Dask in this process."""
+    import dask.config
     from distributed import LocalCluster
 
     # None is no dashboard, whatever its type says.
     nowhere = cast("Any", None)
     # Without a limit: each would pause for the memory of them all.
-    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=nowhere, memory_limit=0)
+    with dask.config.set(QUIET):
+        local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=nowhere, memory_limit=0)
     with local, closing(mw.dask(local.scheduler_address)) as cluster:
         yield cluster
 
@@ -388,6 +405,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--store-runs", type=int, default=1_000_000)
     parser.add_argument("--only", action="append", choices=PARTS, default=[])
+    parser.add_argument("--replayed", action="append", type=int, default=[], metavar="WORKERS", help="of the replays")
     parser.add_argument("--makeway", type=Path, default=BUILT / "makeway", help="the program")
     parser.add_argument("--lab", type=Path, default=BUILT / "makeway-lab", help="the program of studies")
     parser.add_argument("--full", action="store_true", help="studies as long as they are")

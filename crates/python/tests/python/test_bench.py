@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import dask.config
+import distributed  # noqa: F401 # pyright: ignore[reportUnusedImport]
 import makeway as mw
 from conftest import DISCIPLINE, ROOT
 
@@ -49,6 +51,11 @@ def test_a_row_is_judged_by_the_bars_of_its_case(monkeypatch: pytest.MonkeyPatch
     # Of SEM there is none, nor of other cases.
     assert missed(row("cold", scheduling=None)) is None
     assert missed(row("kept", scheduling=0.1)) is None
+
+
+def test_dask_has_the_settings_of_workers_in_one_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in module("sweep", monkeypatch).QUIET.items():
+        assert dask.config.get(key) != value, key
 
 
 def case(name: str, end: str, **told: object) -> str:
