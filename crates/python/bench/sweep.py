@@ -363,11 +363,11 @@ class Replayed:
     def json(self) -> str:
         return "replayed"
 
-    def begin(self, plan: Replayed) -> None:
+    def begin(self, plans: list[Replayed]) -> None:
         pass
 
-    def missing(self, plan: Replayed, shard: str, again: bool) -> Jobs:
-        return [(point, n) for point in range(self.points) for n in range(1, self.replications + 1)]
+    def missing(self, plans: list[Replayed], shard: str, again: bool) -> list[Jobs]:
+        return [[(point, n) for point in range(self.points) for n in range(1, self.replications + 1)]]
 
     def commit(self, runs: bytes, figures: bytes, reports: bytes | None) -> None:
         pass

@@ -178,8 +178,9 @@ impl Store {
         py.detach(|| guarded(|| self.locked()?.scan().map_err(refused)))
     }
 
-    fn begin(&self, plan: &Plan) -> PyResult<()> {
-        self.locked()?.begin(&plan.inner).map_err(refused)
+    fn begin(&self, py: Python<'_>, plans: Vec<Py<Plan>>) -> PyResult<()> {
+        let plans = inner(&plans);
+        py.detach(|| guarded(|| self.locked()?.begin(&plans).map_err(refused)))
     }
 
     fn last(&self) -> PyResult<Plan> {
@@ -187,11 +188,14 @@ impl Store {
         Ok(Plan { inner })
     }
 
-    fn missing(&self, plan: &Plan, shard: &str, again: bool) -> PyResult<Vec<Pair>> {
-        let jobs = self.locked()?.missing(&plan.inner, parse(shard)?, again);
-        Ok(jobs
+    /// Runs that each plan lacks; one that several plans have is missing in the first.
+    fn missing(&self, plans: Vec<Py<Plan>>, shard: &str, again: bool) -> PyResult<Vec<Vec<Pair>>> {
+        let shard = parse(shard)?;
+        let of_each = self.locked()?.missing_of_each(&inner(&plans), shard, again);
+        let pair = |job: &Job| (job.point, job.replication);
+        Ok(of_each
             .iter()
-            .map(|job| (job.point, job.replication))
+            .map(|jobs| jobs.iter().map(pair).collect())
             .collect())
     }
 
@@ -210,11 +214,11 @@ impl Store {
         py.detach(|| guarded(|| self.locked()?.commit(&part).map_err(refused)))
     }
 
-    /// Makes the missing runs on threads; `progress` is called with what [`counts`] gives.
+    /// Makes the missing runs of plans on threads; `progress` is called with what [`counts`] gives.
     fn run<'py>(
         &self,
         py: Python<'py>,
-        plan: &Plan,
+        plans: Vec<Py<Plan>>,
         workers: Option<usize>,
         shard: &str,
         again: bool,
@@ -226,6 +230,7 @@ impl Store {
             ..How::default()
         };
         how.workers = workers.unwrap_or(how.workers);
+        let plans = inner(&plans);
         let summary = py.detach(|| {
             let mut signals = Signals::new();
             let result = guarded(|| {
@@ -236,7 +241,7 @@ impl Store {
                         None => Ok(()),
                     })
                 };
-                makeway_store::sweep::run(&mut store, &plan.inner, &how, go_on).map_err(refused)
+                makeway_store::sweep::run_all(&mut store, &plans, &how, go_on).map_err(refused)
             });
             // Ctrl-C is why the sweep ended, not another error.
             signals.result().and(result)
@@ -322,6 +327,10 @@ impl Store {
             })
         })
     }
+}
+
+fn inner(plans: &[Py<Plan>]) -> Vec<&makeway_store::plan::Plan> {
+    plans.iter().map(|plan| &plan.get().inner).collect()
 }
 
 fn parse(shard: &str) -> PyResult<Shard> {

@@ -293,18 +293,19 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the plan of a sweep that begins.
+    /// Keeps the plans of sweeps that begin, of which the last is that of [`Store::last`].
     ///
     /// # Errors
     /// The system's.
-    pub fn begin(&self, plan: &Plan) -> Result<(), StoreError> {
-        let text = plan.json();
-        let path = self
-            .folder
-            .join("plans")
-            .join(format!("{}.json", plan.id()));
-        write_whole(&path, text.as_bytes())?;
-        write_whole(&self.folder.join("plan.json"), text.as_bytes())
+    pub fn begin(&self, plans: &[&Plan]) -> Result<(), StoreError> {
+        let folder = self.folder.join("plans");
+        for plan in plans {
+            let path = folder.join(format!("{}.json", plan.id()));
+            write_whole(&path, plan.json().as_bytes())?;
+        }
+        plans.last().map_or(Ok(()), |last| {
+            write_whole(&self.folder.join("plan.json"), last.json().as_bytes())
+        })
     }
 
     /// The plan of the sweep that began last.
@@ -340,6 +341,26 @@ impl Store {
         };
         jobs.filter(|job| firsts[job.point] == job.point && !done(job))
             .collect()
+    }
+
+    /// The same of each of `plans`. A run that several of them have is missing in the first alone, unless a later one keeps more of it.
+    pub fn missing_of_each(&self, plans: &[&Plan], shard: Shard, again: bool) -> Vec<Vec<Job>> {
+        // By key: the most that a plan before keeps of a run.
+        let mut taken: HashMap<String, Option<Detail>> = HashMap::new();
+        let of_each = plans.iter().map(|plan| {
+            let mut jobs = self.missing(plan, shard, again);
+            // A plan alone needs no keys of a million runs.
+            if plans.len() > 1 {
+                jobs.retain(|job| {
+                    let before = taken.entry(plan.key(*job)).or_default();
+                    let is_more = *before < Some(plan.detail);
+                    *before = (*before).max(Some(plan.detail));
+                    is_more
+                });
+            }
+            jobs
+        });
+        of_each.collect()
     }
 
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the runs of a sweep that a store lacks, on threads of this process.
+//! Makes the runs of sweeps that a store lacks, on threads of this process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -12,7 +12,7 @@ use makeway_sim::Options;
 use crate::error::StoreError;
 use crate::keeper::Keeper;
 use crate::part::{Finished, Reader, Status};
-use crate::plan::{Plan, Shard};
+use crate::plan::{Job, Plan, Shard};
 use crate::queue::Queue;
 use crate::store::Store;
 
@@ -46,7 +46,7 @@ impl Default for How {
 pub struct Summary {
     /// Runs of the sweep, or of its shard.
     pub runs: u64,
-    /// Runs that were in the store before, or that an earlier point has too.
+    /// Runs that were in the store before, or that an earlier point or plan has too.
     pub kept: u64,
     /// Made now, failed ones included.
     pub made: u64,
@@ -87,11 +87,35 @@ pub fn run(
     store: &mut Store,
     plan: &Plan,
     how: &How,
+    progress: impl FnMut(&Summary) -> bool,
+) -> Result<Summary, StoreError> {
+    run_all(store, &[plan], how, progress)
+}
+
+/// The same of several plans, in one queue, so that no thread waits for the end of one; a run that several have is made once. The last plan
+/// is that of [`Store::last`].
+///
+/// # Errors
+/// As those of [`run`].
+pub fn run_all(
+    store: &mut Store,
+    plans: &[&Plan],
+    how: &How,
     mut progress: impl FnMut(&Summary) -> bool,
 ) -> Result<Summary, StoreError> {
-    store.begin(plan)?;
-    let missing = store.missing(plan, how.shard, how.again);
-    let runs = plan.jobs(how.shard).count() as u64;
+    store.begin(plans)?;
+    let of_each = store.missing_of_each(plans, how.shard, how.again);
+    let (mut points, mut runs) = (0, 0);
+    let (mut starts, mut missing) = (Vec::with_capacity(plans.len()), Vec::new());
+    for (plan, jobs) in plans.iter().zip(of_each) {
+        missing.extend(jobs.into_iter().map(|job| Job {
+            point: points + job.point,
+            ..job
+        }));
+        runs += plan.jobs(how.shard).count() as u64;
+        starts.push(points);
+        points += plan.points();
+    }
     let mut summary = Summary {
         runs,
         kept: runs - missing.len() as u64,
@@ -104,8 +128,9 @@ pub fn run(
     let mut keeper = Keeper::new(store);
     let ended = thread::scope(|scope| {
         for _ in 0..summary.workers {
-            let (send, queue) = (send.clone(), &queue);
-            scope.spawn(move || work(plan, how, queue, |result| send.send(result).is_ok()));
+            let (send, queue, starts) = (send.clone(), &queue, &starts);
+            let send = move |result| send.send(result).is_ok();
+            scope.spawn(move || work(plans, starts, how, queue, send));
         }
         drop(send);
         let ended = take(
@@ -159,8 +184,10 @@ fn take(
     }
 }
 
+/// Makes runs of `plans`. Points of all have one row of numbers in the queue; `starts` are those of the first of each.
 fn work(
-    plan: &Plan,
+    plans: &[&Plan],
+    starts: &[usize],
     how: &How,
     queue: &Mutex<Queue>,
     send: impl Fn(Result<Finished, StoreError>) -> bool,
@@ -169,13 +196,22 @@ fn work(
         stop: Arc::clone(&how.stop),
         ..Options::default()
     };
-    let mut reader = Reader::new(plan);
+    let mut last: Option<(usize, Reader<'_>)> = None;
     let queue = || queue.lock().unwrap_or_else(PoisonError::into_inner);
     while !how.stop.load(Ordering::Relaxed) {
         let Some(job) = queue().take() else {
             return;
         };
-        let result = match reader.run(job, &options) {
+        let number = starts.partition_point(|start| *start <= job.point) - 1;
+        let mut reader = match last.take() {
+            Some((of, reader)) if of == number => reader,
+            _ => Reader::new(plans[number]),
+        };
+        let own = Job {
+            point: job.point - starts[number],
+            ..job
+        };
+        let result = match reader.run(own, &options) {
             Ok(None) => return,
             Ok(Some(run)) => {
                 queue().measure(job.point, run.cpu);
@@ -187,6 +223,7 @@ fn work(
         if !send(result) || failed {
             return;
         }
+        last = Some((number, reader));
     }
 }
 

@@ -179,9 +179,8 @@ def run_on(
     """Makes the missing runs of sweeps on an executor."""
     cluster = on if isinstance(on, Cluster) else Cluster(on, lambda: int(getattr(on, "_max_workers", 0)), lambda: None)
     count = workers or cluster.workers() or os.cpu_count() or 1
-    for plan in plans:
-        store.begin(plan)
-    missing = [store.missing(plan, shard, again) for plan in plans]
+    store.begin(plans)
+    missing = store.missing(plans, shard, again)
     runs = sum(_size(plan, shard) for plan in plans)
     began = time.monotonic()
     counts: dict[str, float] = {

@@ -72,7 +72,7 @@ class Summary:
     runs: int
     """Runs of the sweep, or of its shard."""
     kept: int
-    """Of those, in the store before, or the same as a run of an earlier point."""
+    """Of those, in the store before, or the same as a run of an earlier point or sweep."""
     made: int
     """Made now, failed ones included."""
     failed: int
@@ -221,7 +221,7 @@ class Sweep:
 
         def make(tell: Tell | None) -> dict[str, Any]:
             if on is None:
-                return store._inner.run(self.plan, workers, shard, again, tell)
+                return store._inner.run([self.plan], workers, shard, again, tell)
             return run_on(on, store._inner, [self.plan], workers, shard, again, tell)
 
         self.summary = Summary(**_shown(make, progress))
@@ -237,23 +237,17 @@ def run_all(
     again: bool = False,
     progress: bool | None = None,
 ) -> Summary:
-    """Makes the runs of several sweeps that `store` lacks: on an executor in one queue, on threads one sweep after the other.
+    """Makes the runs of several sweeps that `store` lacks, in one queue, so that no worker waits for the end of one.
 
-    Arguments and errors are those of `Sweep.run`.
+    A run that several of them have is made once. Arguments and errors are those of `Sweep.run`.
     """
     store = store if isinstance(store, Store) else Store(store)
 
     def make(tell: Tell | None) -> dict[str, Any]:
-        if on is not None:
-            return run_on(on, store._inner, [sweep.plan for sweep in sweeps], workers, "1/1", again, tell)
-        counts: dict[str, Any] = dict.fromkeys(("runs", "kept", "made", "failed", "busy_s", "cpu_s", "elapsed_s", "workers"), 0)
-        runs = sum(map(len, sweeps))
-        for sweep in sweeps:
-            done = store._inner.run(sweep.plan, workers, "1/1", again, None)
-            counts = {name: counts[name] + done[name] for name in counts} | {"workers": max(counts["workers"], done["workers"])}
-            if tell:
-                tell({**counts, "runs": runs})
-        return counts
+        plans = [sweep.plan for sweep in sweeps]
+        if on is None:
+            return store._inner.run(plans, workers, "1/1", again, tell)
+        return run_on(on, store._inner, plans, workers, "1/1", again, tell)
 
     return Summary(**_shown(make, progress))
 

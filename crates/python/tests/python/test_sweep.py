@@ -167,6 +167,10 @@ def test_sweeps_share_a_queue_and_a_store(call: mw.Scenario, tmp_path: Path) -> 
         assert (done.runs, done.kept, done.made) == (8, 4, 4)
         assert done.complete
         again = mw.run_all(sweeps, store, on=pool)
+        # A run that sweeps share is made once.
+        for place, on in (("threads", None), ("pool", pool)):
+            shared = mw.run_all([*sweeps, sweeps[0]], tmp_path / place, on=on)
+            assert (shared.runs, shared.kept, shared.made) == (12, 4, 8), place
     assert (again.kept, again.made) == (8, 0)
     assert store.runs(sweeps[0])["replication"] == [101, 102, 103, 104]
     report = json.loads(store.reports(sweeps[0])["report"][1])
@@ -321,7 +325,14 @@ def test_chunks_of_many_workers_are_not_shorter_than_a_driver_can_send_them(monk
     monkeypatch.setattr(_executors, "run_chunk", run_chunk)
     jobs = [(0, replication) for replication in range(1, 5001)]
     plan: Any = SimpleNamespace(points=1, runs=len(jobs), json=lambda: "")
-    store: Any = SimpleNamespace(begin=lambda _: None, missing=lambda *_: jobs, commit=lambda *_: None)
+
+    def missing(*_: object) -> list[_executors.Jobs]:
+        return [jobs]
+
+    def nothing(*_: object) -> None:
+        """Of a store that keeps nothing."""
+
+    store: Any = SimpleNamespace(begin=nothing, missing=missing, commit=nothing)
     with ThreadPoolExecutor(1) as pool:
         counts = _executors.run_on(pool, store, [plan], 64, "1/1", False, None)
     assert counts["made"] == sum(sizes) == 5000

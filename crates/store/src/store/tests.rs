@@ -33,7 +33,7 @@ fn part(plan: &Plan, replication: u64) -> Part {
 fn filled(folder: &Path) -> Plan {
     let plan = plan();
     let mut store = Store::open(folder).unwrap();
-    store.begin(&plan).unwrap();
+    store.begin(&[&plan]).unwrap();
     (1..=4).for_each(|n| store.commit(&part(&plan, n)).unwrap());
     plan
 }
@@ -271,6 +271,20 @@ fn a_run_of_which_too_little_is_kept_is_made_again_and_more_is_enough() {
     store.commit(&Part::new(&[failed], CODE).unwrap()).unwrap();
     let plan = plan.with_first(9).unwrap().keeping(Detail::Report);
     assert_eq!(store.missing(&plan, Shard::ALL, false).len(), 3);
+}
+
+#[test]
+fn a_run_of_several_plans_is_missing_once_unless_a_later_one_keeps_more_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let [less, more] = [Detail::Figures, Detail::Report].map(|detail| plan().keeping(detail));
+    let missing = |plans: &[&Plan]| {
+        let of_each = store.missing_of_each(plans, Shard::ALL, false);
+        of_each.iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    assert_eq!(missing(&[&less]), [4]);
+    assert_eq!(missing(&[&less, &less, &more, &less]), [4, 0, 4, 0]);
+    assert_eq!(missing(&[&more, &less]), [4, 0]);
 }
 
 #[test]

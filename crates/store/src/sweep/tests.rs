@@ -58,6 +58,36 @@ fn figures_do_not_depend_on_threads_shards_or_what_was_there() {
 }
 
 #[test]
+fn several_sweeps_share_the_threads_and_have_the_runs_that_they_have_alone() {
+    let plans = [("fifo", 3), ("sqf", 3), ("sqf", 4)].map(|(discipline, replications)| {
+        let discipline = axis("link.line.queue.discipline", &[discipline]);
+        let rate = axis("link.line.rate", &["1mbit", "2mbit"]);
+        Plan::new(source(), vec![discipline, rate], replications).unwrap()
+    });
+    // The last has the runs of the second, and two more.
+    let all = plans.each_ref();
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [mut alone, mut together] = folders
+        .each_ref()
+        .map(|folder| Store::open(folder.path()).unwrap());
+    for plan in all {
+        run(&mut alone, plan, &how(1), |_| true).unwrap();
+    }
+    let first = Plan::new(source(), plans[0].axes.clone(), 1).unwrap();
+    run(&mut together, &first, &how(1), |_| true).unwrap();
+    let summary = run_all(&mut together, &all, &how(3), |_| true).unwrap();
+    assert_eq!((summary.runs, summary.kept, summary.made), (20, 8, 12));
+    assert_eq!(together.last().unwrap(), plans[2]);
+    for plan in all {
+        assert_eq!(figures(&together, plan), figures(&alone, plan));
+    }
+    let again = run_all(&mut together, &all, &how(3), |_| true).unwrap();
+    assert_eq!((again.made, again.kept), (0, 20));
+    let none = run_all(&mut together, &[], &how(3), |_| true).unwrap();
+    assert!(none.complete() && none.runs == 0);
+}
+
+#[test]
 fn a_sweep_that_is_there_is_not_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(1);
