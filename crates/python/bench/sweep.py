@@ -373,15 +373,13 @@ class Replayed:
         pass
 
 
-def slept(work: list[tuple[str, Jobs]]) -> list[Done]:
+def slept(work: list[tuple[str, Jobs]]) -> Done:
     """A chunk of a replay."""
-    done: list[Done] = []
-    for _, jobs in work:
-        times = [(point, DURATIONS[point][n % len(DURATIONS[point])]) for point, n in jobs]
-        seconds = sum(time for _, time in times)
-        time.sleep(seconds)
-        done.append(((b"", b"", None), times, seconds, 0))
-    return done
+    [(_, jobs)] = work
+    times = [(point, DURATIONS[point][n % len(DURATIONS[point])]) for point, n in jobs]
+    seconds = sum(time for _, time in times)
+    time.sleep(seconds)
+    return ((b"", b"", None), [times], seconds, 0)
 
 
 @contextmanager

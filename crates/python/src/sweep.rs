@@ -359,17 +359,16 @@ type Files<'py> = (
     Option<Bound<'py, PyBytes>>,
 );
 
-/// Makes `jobs` of the plan in `json` one after the other: the files of a part; processor time of each run, by its point, and the time of
-/// all of them by the clock, in seconds; and how many failed. For workers in other processes and on other machines, whose simulator must
-/// be that of the plan.
+/// Makes jobs of plans, which are JSON, one after the other: the files of a part; for each plan the processor time of each run, by its
+/// point, and the time of all runs by the clock, in seconds; and how many failed. For workers in other processes and on other machines,
+/// whose simulator must be that of the plans.
 #[pyfunction]
 #[allow(clippy::type_complexity)] // a tuple of Python's
 pub fn run_chunk<'py>(
     py: Python<'py>,
-    json: &str,
-    jobs: Vec<Pair>,
-) -> PyResult<(Files<'py>, Vec<(usize, f64)>, f64, u64)> {
-    let mut times = Vec::new();
+    work: Vec<(String, Vec<Pair>)>,
+) -> PyResult<(Files<'py>, Vec<Vec<(usize, f64)>>, f64, u64)> {
+    let mut times = Vec::with_capacity(work.len());
     let (mut busy, mut failed) = (0.0, 0);
     let part = py.detach(|| {
         let mut signals = Signals::new();
@@ -378,20 +377,24 @@ pub fn run_chunk<'py>(
             ..Options::default()
         };
         let part = guarded(|| {
-            let plan = makeway_store::plan::Plan::from_json(json).map_err(refused)?;
-            let mut reader = Reader::new(&plan);
-            let mut runs = Vec::with_capacity(jobs.len());
-            for (point, replication) in jobs {
-                if !signals.go_on(|_| Ok(())) {
-                    break;
+            let mut runs = Vec::new();
+            for (json, jobs) in work {
+                let plan = makeway_store::plan::Plan::from_json(&json).map_err(refused)?;
+                let mut reader = Reader::new(&plan);
+                let mut of_plan = Vec::with_capacity(jobs.len());
+                for (point, replication) in jobs {
+                    if !signals.go_on(|_| Ok(())) {
+                        break;
+                    }
+                    let job = Job { point, replication };
+                    if let Some(run) = reader.run(job, &options).map_err(refused)? {
+                        of_plan.push((point, run.cpu.as_secs_f64()));
+                        busy += run.wall.as_secs_f64();
+                        failed += u64::from(run.status != Status::Ok);
+                        runs.push(run);
+                    }
                 }
-                let job = Job { point, replication };
-                if let Some(run) = reader.run(job, &options).map_err(refused)? {
-                    times.push((point, run.cpu.as_secs_f64()));
-                    busy += run.wall.as_secs_f64();
-                    failed += u64::from(run.status != Status::Ok);
-                    runs.push(run);
-                }
+                times.push(of_plan);
             }
             Part::new(&runs, makeway_store::CODE).map_err(refused)
         })?;

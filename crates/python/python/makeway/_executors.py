@@ -2,7 +2,7 @@
 """Runs of sweeps on any `concurrent.futures.Executor`, on Dask and on Ray.
 
 Chunks take about five seconds by measured times, and less towards the end; the longest runs come first. Workers return the
-files of parts, which are columns already, with their hashes, and only this process writes to the store. A worker that dies
+files of a part, which are columns already, with their hashes, and only this process writes to the store. A worker that dies
 costs its chunk, which is made again; one that does not answer costs no more, since others make its chunks too at the end. On
 Dask a sweep whose workers are all silent ends with an error.
 """
@@ -162,9 +162,9 @@ class Chunk:
     done: bool = False
 
 
-def run_chunk(work: list[tuple[str, Jobs]]) -> list[Done]:
+def run_chunk(work: list[tuple[str, Jobs]]) -> Done:
     """On a worker: jobs of plans. The worker's module is found by its name."""
-    return [_makeway.run_chunk(plan, jobs) for plan, jobs in work]
+    return _makeway.run_chunk(work)
 
 
 def run_on(
@@ -191,7 +191,7 @@ def run_on(
     starts = [0, *accumulate(plan.points for plan in plans)]
     queue = _makeway.Queue([(start + point, r) for start, jobs in zip(starts, missing, strict=False) for point, r in jobs])
     texts: dict[int, str] = {}
-    running: dict[Future[list[Done]], Chunk] = {}
+    running: dict[Future[Done], Chunk] = {}
     slowest, heard = 0.0, began
 
     def text(number: int) -> str:
@@ -218,23 +218,23 @@ def run_on(
         while len(queue) and len(running) < count:
             send(next_chunk())
 
-    def take(chunk: Chunk, parts: list[Done]) -> None:
+    def take(chunk: Chunk, part: Done) -> None:
         chunk.done = True
         # Of a chunk that was sent twice the first result counts.
         for other in [future for future, of in running.items() if of is chunk]:
             del running[other]
             other.cancel()
-        for (number, _), (_, times, _, _) in zip(chunk.jobs, parts, strict=True):
-            for point, seconds in times:
+        files, times, busy, failed = part
+        for (number, _), of_plan in zip(chunk.jobs, times, strict=True):
+            for point, seconds in of_plan:
                 queue.measure(starts[number] + point, seconds)
         # The worker goes on while its part is written.
         fill()
-        for files, times, busy, failed in parts:
-            store.commit(*files)
-            counts["made"] += len(times)
-            counts["failed"] += failed
-            counts["busy_s"] += busy
-            counts["cpu_s"] += sum(seconds for _, seconds in times)
+        store.commit(*files)
+        counts["made"] += sum(map(len, times))
+        counts["failed"] += failed
+        counts["busy_s"] += busy
+        counts["cpu_s"] += sum(seconds for of_plan in times for _, seconds in of_plan)
 
     def wake() -> None:
         """Sends chunks of silent workers to others, if there are others."""

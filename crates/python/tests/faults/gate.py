@@ -20,7 +20,7 @@ FOLDER = "MAKEWAY_GATE"
 """Variable with the folder of the log and of the files that hold."""
 
 
-def run_chunk(work: list[tuple[str, Jobs]]) -> list[Done]:
+def run_chunk(work: list[tuple[str, Jobs]]) -> Done:
     """Between two lines of the log. Waits while there is a file `hold-PID` or `hold-all`."""
     folder = Path(os.environ[FOLDER])
     name = hashlib.sha256(repr(work).encode()).hexdigest()[:16]

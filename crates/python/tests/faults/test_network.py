@@ -122,9 +122,9 @@ def test_a_disk_that_fills_up_costs_one_part(
     serial = table(swept.run(tmp_path / "serial", workers=1), swept)
     folder = small_disk / "store"
 
-    ended: list[list[Done]] = []
+    ended: list[Done] = []
 
-    def filling(work: list[tuple[str, Jobs]]) -> list[Done]:
+    def filling(work: list[tuple[str, Jobs]]) -> Done:
         done = gate.made(work)
         ended.append(done)
         if parts(folder) and not (small_disk / "ballast").exists():

@@ -172,6 +172,11 @@ def test_sweeps_share_a_queue_and_a_store(call: mw.Scenario, tmp_path: Path) -> 
             shared = mw.run_all([*sweeps, sweeps[0]], tmp_path / place, on=on)
             assert (shared.runs, shared.kept, shared.made) == (12, 4, 8), place
     assert (again.kept, again.made) == (8, 0)
+    # A chunk with runs of both is one part.
+    keys = [set(store.runs(sweep)["key"]) for sweep in sweeps]
+    parts = [set(pl.read_parquet(part)["key"]) for part in (tmp_path / "pool/runs").glob("*.parquet")]
+    assert any(all(part & of for of in keys) for part in parts)
+    assert everything(mw.Store(tmp_path / "pool"), sweeps) == everything(store, sweeps)
     assert store.runs(sweeps[0])["replication"] == [101, 102, 103, 104]
     report = json.loads(store.reports(sweeps[0])["report"][1])
     alone = call.set({DISCIPLINE: "fifo"}).run(replication=102)
@@ -317,10 +322,10 @@ def test_chunks_go_to_free_threads_of_dask_and_its_scheduler_is_not_asked_for_ea
 def test_chunks_of_many_workers_are_not_shorter_than_a_driver_can_send_them(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    def run_chunk(work: list[tuple[str, _executors.Jobs]]) -> list[Done]:
+    def run_chunk(work: list[tuple[str, _executors.Jobs]]) -> Done:
         [(_, jobs)] = work
         sizes.append(len(jobs))
-        return [((b"", b"", None), [(point, 0.05) for point, _ in jobs], 0.05 * len(jobs), 0)]
+        return ((b"", b"", None), [[(point, 0.05) for point, _ in jobs]], 0.05 * len(jobs), 0)
 
     monkeypatch.setattr(_executors, "run_chunk", run_chunk)
     jobs = [(0, replication) for replication in range(1, 5001)]
