@@ -23,8 +23,10 @@ Parts, for --only:
 - `chunks`: shorter and shorter chunks on Dask; the last row is the shortest whose `scheduling` is 0.9 or more, `chunk_s`;
 - `others`: the same number of runs by `makeway run` in a shell loop, one after the other (a fifth of them) and as many at a time
   as there are workers, and by SEM where it is installed: their `makespan_s`;
-- `studies`: every cell of a paper and of the gauntlet, as `makeway-lab --plans` writes them. `identical` compares each run's
-  figures and report, and the program's verdicts. `--full`: runs as long as the paper's, ten replications of the gauntlet;
+- `studies`: every cell of a paper and of the gauntlet, as `makeway-lab --plans` writes them, on one thread, on all and on Dask.
+  `identical` compares each run's figures and report, and the program's verdicts, with those of one thread. A replication of the
+  paper, whose runs take ten minutes each in simulated time, and two of the gauntlet: some seven minutes on two cores. `--full`:
+  ten of each, some fifty minutes;
 - `faults`: processes that are killed or stopped, links with delay, loss and a partition, a full disk, a truncated part, mixed
   versions. `lost_chunks` were begun and made again;
 - `replays`: 64 and 256 workers that sleep for the times that the runs took: of the scheduler and the driver only. Dask's workers
@@ -261,23 +263,27 @@ class Bench:
             print(f"no {self.lab}: no study is made", file=sys.stderr)
             return
         for study in studies(self.lab, self.folder / "studies", self.full):
+            print(f"{study.name}: the program writes its plans", file=sys.stderr)
             sweeps = study.plans()
             digests: list[str] = []
-            for engine in ("threads", "dask"):
+            for engine in ("one thread", "threads", "dask"):
+                print(f"{study.name}: {len(sweeps)} sweeps on {engine}", file=sys.stderr)
                 began, path = time.monotonic(), study.store(engine)
-                if engine == "threads":
-                    done = mw.run_all(sweeps, path, workers=self.workers)
-                else:
+                if engine == "dask":
                     with closing(mw.dask(workers=self.workers)) as cluster:
-                        done = mw.run_all(sweeps, path, on=cluster)
+                        done = mw.run_all(sweeps, path, on=cluster, progress=True)
+                else:
+                    workers = self.workers if engine == "threads" else 1
+                    done = mw.run_all(sweeps, path, workers=workers, progress=True)
                 whole = time.monotonic() - began
+                print(f"{study.name}: {done.made} runs in {whole:.0f} s; the program judges them", file=sys.stderr)
                 digests.append(study.digest(engine))
                 self.row(
-                    study.name, engine, done.workers, done.made,
+                    study.name, "threads" if engine == "one thread" else engine, done.workers, done.made,
                     scheduling=round(done.scheduling, 4),
                     overall=round(done.cpu_s / (whole * done.workers), 4),
                     makespan_s=round(done.elapsed_s, 3),
-                    identical=digests[-1] == digests[0],
+                    identical=digests[-1] == digests[0] if len(digests) > 1 else None,
                     failed=done.failed,
                 )  # fmt: skip
 
@@ -406,7 +412,7 @@ def main() -> int:
     parser.add_argument("--replayed", action="append", type=int, default=[], metavar="WORKERS", help="of the replays")
     parser.add_argument("--makeway", type=Path, default=BUILT / "makeway", help="the program")
     parser.add_argument("--lab", type=Path, default=BUILT / "makeway-lab", help="the program of studies")
-    parser.add_argument("--full", action="store_true", help="studies as long as they are")
+    parser.add_argument("--full", action="store_true", help="studies with all of their replications")
     parser.add_argument("--sem", type=Path, default=ROOT / "target/sem/bin/python", help="a Python with SEM")
     parser.add_argument("--out", type=Path, default=Path("out/sweep.json"))
     arguments = parser.parse_args()
