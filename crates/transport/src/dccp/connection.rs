@@ -339,13 +339,14 @@ impl<P: Policy> Connection<P> {
 
     /// Writes the next packet to send into `out`; whether there is one. Called until there is none.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
-        if let Some(stray) = self.stray.take() {
-            *out = stray;
-            return true;
-        }
+        // The reason of the end goes before answers to what came after it: the other end keeps the first code.
         if let Some((code, data)) = self.pending.reset.take() {
             let ack = self.gsr;
             self.write(now, Kind::Reset { ack, code, data }, 0, &[], out);
+            return true;
+        }
+        if let Some(stray) = self.stray.take() {
+            *out = stray;
             return true;
         }
         if matches!(self.state, State::TimeWait | State::Closed) {

@@ -203,6 +203,29 @@ fn both_ends_establish_stream_and_close() {
     assert_eq!(pair.ends[0].state(), State::Closed);
 }
 
+/// As where the server does not run for two round trips, in which the client asks again.
+#[test]
+fn of_two_closes_that_come_at_once_the_first_is_answered_first() {
+    let mut pair = Pair::new(config(), config(), nothing);
+    pair.millis(200);
+    let [client, server] = &mut pair.ends;
+    let (mut now, mut out, mut closes) = (pair.now, Vec::new(), Vec::new());
+    client.close(now);
+    while closes.len() < 2 {
+        client.handle_timeout(now);
+        while client.poll_transmit(now, &mut out) {
+            closes.push(out.clone());
+        }
+        now = client.poll_timeout().unwrap();
+    }
+    for close in &closes {
+        server.handle_packet(now, close);
+    }
+    assert!(server.poll_transmit(now, &mut out));
+    client.handle_packet(now, &out);
+    assert_eq!(client.poll_event(), Some(Event::Ended(Reset::CLOSED)));
+}
+
 #[test]
 fn a_loss_in_twenty_lowers_the_rate_to_that_of_the_equation() {
     let mut pair = Pair::new(config(), config(), |pair, _, packet| {
