@@ -130,8 +130,6 @@ pub(super) struct Inbox<Q> {
     /// The reporter's time by the reports, and ours when the report came that moved it last. It never runs backwards.
     latest: Instant,
     heard: Instant,
-    /// When the last packet left.
-    sent_at: Instant,
 }
 
 impl<Q: Reporter> Inbox<Q> {
@@ -151,12 +149,10 @@ impl<Q: Reporter> Inbox<Q> {
             has_report: false,
             latest: Instant::ZERO,
             heard: Instant::ZERO,
-            sent_at: Instant::ZERO,
         }
     }
 
     pub fn on_sent(&mut self, sent: Sent) {
-        self.sent_at = sent.at;
         self.history.push(sent);
     }
 
@@ -329,9 +325,7 @@ impl<Q: Reporter> Inbox<Q> {
     /// When [`Inbox::poll`] is due, unless a report comes before.
     pub fn next_timeout(&self) -> Option<Instant> {
         let due = self.reporter.next_timeout()?;
-        let quiet = self.heard + due.saturating_since(self.latest);
-        // While packets leave, a report that does not come was lost or is late: nobody knows yet that nothing came.
-        Some(quiet.max(self.sent_at) + GRACE)
+        Some(self.heard + due.saturating_since(self.latest) + GRACE)
     }
 
     /// Feedback that is due though no report has come.
