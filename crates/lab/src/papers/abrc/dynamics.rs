@@ -6,7 +6,7 @@ use makeway_report::chart::{Chart, Series};
 use makeway_report::estimate::Estimate;
 use makeway_report::model::{FlowReport, Report};
 
-use super::runs::{self, EXACT_TFRC, FIRST_RTT, LATER_RTT, LOSSES, SENDERS, figure};
+use super::runs::{self, EXACT_TFRC, FIRST_RTT, LAST_RTT, LATER_RTT, LOSSES, SENDERS, figure};
 use super::{downloads, stream};
 use crate::experiment::Results;
 use crate::papers::claim::{Claim, Column, Table};
@@ -21,7 +21,7 @@ const SLOW: usize = 10;
 /// short buffer drops packets as the rate doubles, and then the rate grows slowly.
 pub const STARTS: [(&str, &str, &str, &[&str]); 7] = [
     (
-        "tfrc-5s",
+        LAST_RTT,
         "TFRC of RFC 3448, RTT begun at 5 s",
         ", first_rtt = \"5s\"",
         &[],
@@ -179,11 +179,7 @@ fn fig2(r: &Results) -> Claim {
     };
     let late = |sender: &str| mean(&r[figure("fig2", sender)], settled);
     let [abrc, printed, tfrc, today, _] = SENDERS.map(full);
-    let begun = [
-        ("0.5 s", FIRST_RTT),
-        ("2 s", LATER_RTT),
-        ("5 s", STARTS[0].0),
-    ];
+    let begun = [("0.5 s", FIRST_RTT), ("2 s", LATER_RTT), ("5 s", LAST_RTT)];
     let begun = begun.map(|(rtt, sender)| (rtt, full(sender)));
     const ABRC: &str = "ABRC has nine tenths after, s";
     let all = SENDERS.into_iter().take(4);

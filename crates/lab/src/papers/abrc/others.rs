@@ -61,22 +61,28 @@ pub fn claims(r: &Results) -> Vec<Claim> {
     ]
 }
 
-/// A figure of a table; empty where its cell is not run.
-fn shown(r: &Results, column: &str, choice: &str, k: f64) -> String {
-    let runs = r.get(&chosen(column, choice, k));
-    runs.map_or_else(String::new, |runs| plain(&mean(runs, ratio)))
+/// A row of a table: the figures of each column and choice; empty where a cell is not run.
+fn row(
+    r: &Results,
+    says: &str,
+    cells: impl IntoIterator<Item = (&'static str, &'static str)>,
+) -> Vec<String> {
+    let shown = |column: &str, choice: &str, k: f64| {
+        let runs = r.get(&chosen(column, choice, k));
+        runs.map_or_else(String::new, |runs| plain(&mean(runs, ratio)))
+    };
+    let figures = cells
+        .into_iter()
+        .flat_map(|(column, choice)| CHOSEN.map(|k| shown(column, choice, k)));
+    [says.to_owned()].into_iter().chain(figures).collect()
 }
 
 /// Each choice in both columns, one that changes a value of ours in ours alone; the paper's statements as printed with one change after the
 /// other, too.
 fn table(r: &Results) -> Table {
     let rows = CHOICES.map(|choice| {
-        let of = |column: &str| CHOSEN.map(|k| shown(r, column, choice.name, k));
-        let figures = [PRINTED, OURS, EXACT, ALONE].map(of);
-        [choice.says.to_owned()]
-            .into_iter()
-            .chain(figures.into_iter().flatten())
-            .collect()
+        let columns = [PRINTED, OURS, EXACT, ALONE];
+        row(r, choice.says, columns.map(|column| (column, choice.name)))
     });
     let columns = [
         "as printed",
@@ -97,14 +103,8 @@ fn table(r: &Results) -> Table {
 /// The three statements as printed, with one change each.
 fn alone(r: &Results) -> Table {
     let variants = [VARIANTS[0], VARIANTS[1]].into_iter().chain(PRINTED_BUT);
-    let rows = variants.map(|variant| {
-        let of = |choice: &str| CHOSEN.map(|k| shown(r, variant.name, choice, k));
-        let figures = STATED.map(of);
-        [variant.says.to_owned()]
-            .into_iter()
-            .chain(figures.into_iter().flatten())
-            .collect()
-    });
+    let rows =
+        variants.map(|variant| row(r, variant.says, STATED.map(|choice| (variant.name, choice))));
     let head = STATED
         .into_iter()
         .flat_map(|choice| CHOSEN.map(|k| format!("abrc.{choice}, k_T {k}")));

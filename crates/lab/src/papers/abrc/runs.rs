@@ -57,6 +57,8 @@ pub const SENDERS: [&str; 5] = ["abrc", "printed", "tfrc", "tfrc-5348", "numbere
 pub const FIRST_RTT: &str = "tfrc-500ms";
 /// The same from 2 s on.
 pub const LATER_RTT: &str = "tfrc-2s";
+/// The same from 5 s on.
+pub const LAST_RTT: &str = "tfrc-5s";
 /// TFRC of the time with an exact timer, likewise.
 pub const EXACT_TFRC: &str = "tfrc-exact";
 /// A thing that the paper names and has no figures of, changed alone; those of footnote 1 (`bytes-...`) change one thing of [`BYTES`].
