@@ -27,10 +27,13 @@ def as_text(value: Setting) -> str:
     return value if isinstance(value, str) else _toml(value)
 
 
-def as_texts(values: Mapping[str, Sequence[Setting]]) -> list[tuple[str, list[str]]]:
-    """Keys with their values as text. One value is no list of letters."""
-    lists = {key: [listed] if isinstance(listed, str) else listed for key, listed in values.items()}
-    return [(key, [as_text(value) for value in listed]) for key, listed in lists.items()]
+def as_texts(values: Mapping[str, Setting]) -> list[tuple[str, list[str]]]:
+    """Keys with their values as text: of a list each, of anything else the one."""
+    return [(key, [as_text(value) for value in _listed(value)]) for key, value in values.items()]
+
+
+def _listed(value: Setting) -> Sequence[Setting]:
+    return [value] if isinstance(value, str | bool | int | float | Mapping) else value
 
 
 def _toml(value: Setting) -> str:
@@ -126,13 +129,11 @@ class Scenario:
                 raise ValueError(f"two traces would write {path}: name a separate file for each")
         return Run(self._inner.run(replication, traces))
 
-    def sweep(
-        self, axes: Mapping[str, Sequence[Setting]], *, replications: int = 10, first: int = 1, keep: str = "figures"
-    ) -> Sweep:
+    def sweep(self, axes: Mapping[str, Setting], *, replications: int = 10, first: int = 1, keep: str = "figures") -> Sweep:
         """All combinations of values of keys, `replications` runs of each, with common random numbers.
 
         Args:
-            axes: values of each key, at least one; the first key changes slowest.
+            axes: values of each key, or its one value; the first key changes slowest.
             replications: of each combination.
             first: number of the first of them.
             keep: `figures` of each run; its `report` too, which `store.reports()` has; or the report with its `series`.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from makeway._makeway import Table
     from makeway._scenario import Setting
 
-Where: TypeAlias = "Mapping[str, Sequence[Setting]]"
-"""Values of keys, to which a query is limited."""
+Where: TypeAlias = "Mapping[str, Setting]"
+"""Values of keys, or one of each, to which a query is limited."""
 Tell: TypeAlias = "Callable[[dict[str, float]], None]"
 """Is told how far a sweep is."""
 LINE_S = 10.0

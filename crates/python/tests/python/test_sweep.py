@@ -212,6 +212,15 @@ def test_a_query_may_be_of_some_values(sweep: mw.Sweep, tmp_path: Path) -> None:
         store.figures(where={rate: "3mbit"})
 
 
+def test_a_number_is_one_value(call: mw.Scenario, tmp_path: Path) -> None:
+    downloads = "flow.download.count"
+    store = call.sweep({downloads: 2}, replications=1).run(tmp_path)
+    wanted = store.estimates().rows()
+    call.sweep({downloads: [3]}, replications=1).run(tmp_path)
+    both = call.sweep({downloads: [2, 3]}, replications=1)
+    assert store.estimates(sweep=both, where={downloads: 2}).rows() == wanted != []
+
+
 class Broken(Executor):
     """The first results of some chunks do not come."""
 
