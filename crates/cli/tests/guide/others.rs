@@ -81,7 +81,10 @@ fn the_other_pages_have_the_steps_that_the_guest_follows() {
     fs::write(&path, file()).unwrap();
     let mut check = Command::new(MAKEWAY);
     let said = super::super::run(check.args(["service", "--check"]).arg(&path));
-    assert!(said.starts_with("wan0: upload 9.5mbit, download 9mbit by makeway"), "{said}");
+    assert!(
+        said.starts_with("wan0: upload 9.5mbit, download 9mbit by makeway"),
+        "{said}"
+    );
 }
 
 #[test]
