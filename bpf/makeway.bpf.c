@@ -498,21 +498,26 @@ inline_always void owe(const struct flow *flow, u32 len)
 		user->deficit = -most;
 }
 
-/* The new flow with the shortest queue. The one with the longest is judged, since beside others that are kept short it would
- * not be served at all, and a flow that is not served sends no packet by which it could be judged. */
-inline_always u32 first_new(u64 now)
+/* The new flow with the longest queue is judged: beside those in standing, or new ones that are kept short, it would not be
+ * served at all, and a flow that is not served sends no packet by which it could be judged. As bulk it has a floor. */
+inline_always void judge_new(u64 now)
 {
 	struct flow *flow;
 	u32 at;
 
 	if (order_is_empty(NEW))
-		return 0;
+		return;
 	at = order_most(NEW);
 	flow = flow_at(at);
 	if (flow && record_stands(&flow->record, flow->packets, now)) {
 		record_change(&flow->record, now, BULK, STANDING_QUEUE);
 		change(at, flow, NEW);
 	}
+}
+
+/* The new flow with the shortest queue; 0 if there is none. */
+inline_always u32 first_new(void)
+{
 	return order_is_empty(NEW) ? 0 : order_least(NEW);
 }
 
@@ -520,13 +525,16 @@ inline_always u32 first_new(u64 now)
  * there is none. */
 verified_apart u32 first(u64 now, u32 old)
 {
-	u32 at = order_is_empty(STANDING) ? first_new(now) : elder(order_least(STANDING), old), i;
-	struct flow *flow = flow_at(at);
+	struct flow *flow;
 	struct slot *slot;
 	u64 deadline;
 	bool stands;
+	u32 at, i;
 	int n;
 
+	judge_new(now);
+	at = order_is_empty(STANDING) ? first_new() : elder(order_least(STANDING), old);
+	flow = flow_at(at);
 	if (!at || !flow)
 		return 0;
 	stands = flow->record.class != NEW && record_stands(&flow->record, flow->packets, now);

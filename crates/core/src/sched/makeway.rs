@@ -373,9 +373,10 @@ impl Makeway {
 impl Makeway {
     /// The packet of a flow in standing or on probation, of which `aged` has aged, or else of a new one.
     fn first(&mut self, now: Instant, aged: Option<u32>, drops: &mut Drops) -> Option<Packet> {
+        self.judge_new(now);
         let position = match self.orders[order_of(Class::Standing)].shortest() {
             Some(shortest) => self.elder(aged, shortest),
-            None => self.first_new(now)?,
+            None => self.orders[order_of(Class::New)].shortest()?,
         };
         let flow = self.pool.flow_at(position.node);
         let record = &self.flows[flow as usize].record;
@@ -394,15 +395,16 @@ impl Makeway {
         Some(pkt)
     }
 
-    /// The new flow with the shortest queue. The one with the longest is judged, since beside others that are kept short it would
-    /// not be served at all, and a flow that is not served sends no packet by which it could be judged.
-    fn first_new(&mut self, now: Instant) -> Option<Position> {
-        let longest = self.orders[order_of(Class::New)].longest()?;
+    /// The new flow with the longest queue is judged: beside those in standing, or new ones that are kept short, it would not be
+    /// served at all, and a flow that is not served sends no packet by which it could be judged. As bulk it has a floor.
+    fn judge_new(&mut self, now: Instant) {
+        let Some(longest) = self.orders[order_of(Class::New)].longest() else {
+            return;
+        };
         let flow = self.pool.flow_at(longest.node);
         if self.flows[flow as usize].record.waits_in_vain(now) {
             self.change(flow, Class::New, Class::Bulk);
         }
-        self.orders[order_of(Class::New)].shortest()
     }
 
     /// Adds the debt to bulk for `pkt`, which goes before it.

@@ -25,7 +25,7 @@ fn grace(bit_per_s: u32) -> f64 {
     f64::from(bit_per_s) / 8e9 * (1u64 << WINDOW_BITS) as f64 / 72.0
 }
 
-fn stream(burst: u32, len: u32, period: u64, from: u64, to: u64) -> Source {
+pub fn stream(burst: u32, len: u32, period: u64, from: u64, to: u64) -> Source {
     Source::Stream {
         burst,
         len,

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)] // In a test a failure is a panic.
 
 mod aged;
+mod begins;
 mod hostile;
 mod lift;
 mod link;
