@@ -338,6 +338,9 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 {
 	enum class to = flow->record.class;
 
+	/* CoDel did not see the packets that left since the flow was bulk before. */
+	if (to == BULK)
+		flow->codel = (struct codel){};
 	if (!flow->packets)
 		return;
 	order_move(order_for(from), at, flow->cost, 0);

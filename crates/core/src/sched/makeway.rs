@@ -319,6 +319,10 @@ impl Makeway {
 
     /// `flow` is in another class; its packets change the order.
     fn change(&mut self, flow: u32, from: Class, to: Class) {
+        if to == Class::Bulk {
+            // CoDel did not see the packets that left since the flow was bulk before.
+            self.flows[flow as usize].control = Control::default();
+        }
         let FlowState { record, user, .. } = &self.flows[flow as usize];
         let packets = record.packets;
         if packets == 0 {

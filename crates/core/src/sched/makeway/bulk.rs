@@ -88,3 +88,54 @@ impl Makeway {
         Some(pkt)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{FlowId, Handle, UserId};
+    use crate::sched::Scheduler;
+    use crate::sched::testing::limits;
+    use crate::units::Duration;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn makeway(quantum: u64) -> Makeway {
+        Makeway::new(limits(200, 1_000_000), 1, Bytes::new(quantum), 1)
+    }
+
+    /// `n` packets of `len` bytes of flow 0 arrive.
+    fn come(makeway: &mut Makeway, ms: u64, n: u32, len: u64) {
+        let mut drops = Drops::default();
+        for _ in 0..n {
+            let pkt = Packet::new(at(ms), Handle(0), FlowId(0), UserId(0), Bytes::new(len));
+            makeway.enqueue(at(ms), pkt, &mut drops);
+        }
+        assert!(drops.is_empty());
+    }
+
+    /// A packet of it departs; the number of those dropped before.
+    fn leave(makeway: &mut Makeway, ms: u64) -> usize {
+        let mut drops = Drops::default();
+        makeway.dequeue(at(ms), &mut drops).unwrap();
+        drops.drain().count()
+    }
+
+    #[test]
+    fn a_flow_that_was_not_bulk_meanwhile_is_not_dropped_from_for_that_time() {
+        let mut makeway = makeway(1538);
+        // Its queue stands; CoDel drops from 410 ms on.
+        come(&mut makeway, 0, 40, 1000);
+        come(&mut makeway, 300, 1, 1000);
+        assert_eq!([310, 411].map(|ms| leave(&mut makeway, ms)), [0, 1]);
+        makeway.flows[0].record.class = Class::Standing;
+        makeway.change(0, Class::Bulk, Class::Standing);
+        // 38 packets: all but the last are late.
+        assert_eq!(leave(&mut makeway, 420), 37);
+        come(&mut makeway, 5_000, 40, 1000);
+        makeway.flows[0].record.class = Class::Bulk;
+        makeway.change(0, Class::Standing, Class::Bulk);
+        assert_eq!(leave(&mut makeway, 5_030), 0);
+    }
+}
