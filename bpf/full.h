@@ -11,16 +11,19 @@ inline_always bool standing_is_most(void)
 	return shares.standing > config.limit_packets / 4 * 3;
 }
 
-/* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users. */
+/* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users, of new ones
+ * by bytes. */
 inline_always u32 longest_of_heaviest(u32 other)
 {
 	struct user *user = user_at(shares.heaviest);
 	struct flow *flow = flow_at(other), *longest;
 
-	if (!shares.heaviest || !user || !flow || flow->user == shares.heaviest)
+	if (!shares.heaviest || !user || !flow)
 		return other;
 	longest = flow_at(user->longest);
 	if (!longest || longest->user != shares.heaviest || !longest->packets || goes_first(longest->record.class))
+		return other;
+	if (flow->user == shares.heaviest && size_of(longest) <= size_of(flow))
 		return other;
 	return user->longest;
 }
@@ -43,7 +46,8 @@ inline_always void weigh(u32 at, const struct flow *flow)
 /* The flow that pays for a full buffer. */
 inline_always u32 longest(void)
 {
-	u32 at[ORDERS], size[ORDERS], other, shield;
+	u32 at[ORDERS], size[ORDERS], other, pays, most, shield;
+	struct flow *payer;
 
 	for (u32 class = NEW; class <= BULK; class++) {
 		struct flow *flow;
@@ -53,6 +57,12 @@ inline_always u32 longest(void)
 		size[class] = at[class] && flow ? size_of(flow) : 0;
 	}
 	other = size[NEW] > size[BULK] ? NEW : BULK;
+	pays = longest_of_heaviest(at[other]);
+	payer = flow_at(pays);
+	/* Of nobody it is 0. */
+	most = payer ? size_of(payer) : 0;
+	if (most < size[other])
+		most = size[other];
 	shield = standing_is_most() ? 1 : SHIELD;
-	return size[STANDING] >= (u64)size[other] * shield ? at[STANDING] : longest_of_heaviest(at[other]);
+	return size[STANDING] >= (u64)most * shield ? at[STANDING] : pays;
 }

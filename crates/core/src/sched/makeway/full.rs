@@ -39,22 +39,25 @@ impl Makeway {
         });
         let size = |flow: Option<u32>| flow.map_or(0, |flow| self.size(flow));
         let other = if size(new) > size(bulk) { new } else { bulk };
+        let pays = other.map(|flow| self.longest_of_heaviest(flow));
         let shield = match self.standing_is_most() {
             true => 1,
             false => SHIELD,
         };
-        match size(standing) >= size(other) * shield {
+        match size(standing) >= size(other).max(size(pays)) * shield {
             true => standing,
-            false => other.map(|flow| self.longest_of_heaviest(flow)),
+            false => pays,
         }
     }
 
-    /// The longest flow not in standing of the user that holds most: `other` is the longest of all users.
+    /// The longest flow not in standing of the user that holds most: `other` is the longest of all users, of new ones by bytes.
     fn longest_of_heaviest(&self, other: u32) -> u32 {
         let flow = self.users[self.heaviest as usize].longest;
         let FlowState { record, user, .. } = &self.flows[flow as usize];
         let is_valid = *user == self.heaviest && record.packets > 0 && !record.goes_first();
-        match self.flows[other as usize].user != self.heaviest && is_valid {
+        let is_longer =
+            self.flows[other as usize].user != self.heaviest || self.size(flow) > self.size(other);
+        match is_valid && is_longer {
             true => flow,
             false => other,
         }
@@ -72,5 +75,45 @@ impl Makeway {
         if user.held * u64::from(heaviest.weight) > heaviest.held * u64::from(user.weight) {
             self.heaviest = at;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::testing::{limits, packet};
+    use crate::sched::{Drops, Scheduler};
+    use crate::units::{Bytes, Instant};
+
+    fn makeway() -> Makeway {
+        Makeway::new(limits(100, 900_000), 1, Bytes::new(1538), 1)
+    }
+
+    /// The flows that pay as `n` packets of a flow come, each of `len` bytes, and then those of the next; each counts 1538 B more.
+    fn paid(makeway: &mut Makeway, packets: &[(u32, u32, u64)]) -> Vec<u32> {
+        let mut drops = Drops::default();
+        for &(n, flow, len) in packets {
+            for _ in 0..n {
+                makeway.enqueue(Instant::ZERO, packet(0, flow, len), &mut drops);
+            }
+        }
+        drops.drain().map(|(pkt, _)| pkt.flow.0).collect()
+    }
+
+    /// 15 000 B in ten packets, and 5824 B in 91.
+    #[test]
+    fn of_new_flows_the_one_with_many_small_packets_pays() {
+        assert_eq!(paid(&mut makeway(), &[(10, 0, 1500), (91, 1, 64)]), [1]);
+    }
+
+    /// Flow 0, in standing, has a size of 91 140 B, flow 1 3038 B and flow 2, in 1400 bytes, 109 060 B.
+    #[test]
+    fn a_flow_in_standing_does_not_pay_beside_a_new_one_with_many_small_packets() {
+        let mut makeway = makeway();
+        assert!(paid(&mut makeway, &[(1, 0, 1500)]).is_empty());
+        makeway.flows[0].record.class = Class::Standing;
+        makeway.change(0, Class::New, Class::Standing);
+        let packets = [(29, 0, 1500), (1, 1, 1500), (70, 2, 20)];
+        assert_eq!(paid(&mut makeway, &packets), [2]);
     }
 }
