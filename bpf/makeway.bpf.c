@@ -480,7 +480,7 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 /* Adds the debt to bulk for a packet of `flow`, which goes before it. */
 inline_always void owe(const struct flow *flow, u32 len)
 {
-	s64 most = (s64)config.quantum * DEBT_TURNS;
+	s64 most = (s64)config.quantum * DEBT_TURNS, least;
 	struct user *user;
 
 	if (!shares.waiting) {
@@ -494,11 +494,13 @@ inline_always void owe(const struct flow *flow, u32 len)
 	shares.owed_others += (u64)len * OWED_USERS;
 	if (flow->record.class != NEW || !user->in_round)
 		return;
-	user->deficit -= len;
 	if (most > DEBT)
 		most = DEBT;
-	if (user->deficit < -most)
-		user->deficit = -most;
+	/* A large packet of bulk may have cost more already, and that stays. */
+	least = user->deficit < -most ? user->deficit : -most;
+	user->deficit -= len;
+	if (user->deficit < least)
+		user->deficit = least;
 }
 
 /* The new flow with the longest queue is judged: beside those in standing, or new ones that are kept short, it would not be

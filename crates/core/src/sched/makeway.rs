@@ -429,7 +429,9 @@ impl Makeway {
             self.owed_others += len * OWED_USERS;
             if record.class == Class::New && user.in_round {
                 let most = DEBT.min(self.quantum * DEBT_TURNS);
-                user.deficit = (user.deficit - i64::from(pkt.len_u32())).max(-most);
+                // A large packet of bulk may have cost more already, and that stays.
+                let least = user.deficit.min(-most);
+                user.deficit = (user.deficit - i64::from(pkt.len_u32())).max(least);
             }
         }
     }
@@ -542,3 +544,6 @@ impl Scheduler for Makeway {
         self.flows.get(flow.0 as usize)?.record.standing()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+use crate::sched::testing::{limits, of, packet};
+use crate::units::Duration;
+
+/// Two users with bulk of 9000 B a packet, of which one sends a small packet of another new flow after each: each of the packets
+/// costs 140 turns, and a debt for new flows 64 at most.
+#[test]
+fn a_packet_of_a_new_flow_forgives_its_user_nothing() {
+    let mut makeway = Makeway::new(limits(100, 10_000_000), 3, Bytes::new(64), 1);
+    let mut drops = Drops::default();
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    for (ms, n) in [(0, 20), (300, 1)] {
+        for (flow, user) in [(0, 1), (1, 2)] {
+            for _ in 0..n {
+                makeway.enqueue(at(ms), of(user, packet(0, flow, 9000)), &mut drops);
+            }
+        }
+    }
+    let (mut left, mut fresh) = ([0i32; 2], 2);
+    while left[0] + left[1] < 24 {
+        let flow = makeway.dequeue(at(300), &mut drops).unwrap().flow.0;
+        if flow < 2 {
+            left[flow as usize] += 1;
+        }
+        if flow == 0 {
+            makeway.enqueue(at(300), of(1, packet(0, fresh, 60)), &mut drops);
+            fresh += 1;
+        }
+    }
+    assert!(left[0].abs_diff(left[1]) <= 2, "{left:?}");
+}
