@@ -492,7 +492,8 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	resumes = !record->last;
 	drowns = whole && record->arrivals >= PACKETS && record->losses * 2 >= record->arrivals;
 	if (!link->crowded) {
-		most = record->class == NEW ? ~0U : sum_of(record->peak, record->peak / 8);
+		/* Without one each of its windows was crowded so far. */
+		most = record->class == NEW || !record->peak ? ~0U : sum_of(record->peak, record->peak / 8);
 		if (most > came)
 			most = came;
 		if (most > record->peak)

@@ -375,6 +375,8 @@ impl Record {
         if !link.crowded {
             let most = match self.class {
                 Class::New => u32::MAX,
+                // Each of its windows was crowded so far.
+                _ if self.peak == 0 => u32::MAX,
                 _ => self.peak.saturating_add(self.peak / 8),
             };
             self.peak = self.peak.max(came.min(most));
@@ -537,3 +539,6 @@ impl Record {
         (self.entered, self.reason) = (now, reason);
     }
 }
+
+#[cfg(test)]
+mod tests;
