@@ -48,23 +48,28 @@ verified_apart int burst_leave(u32 i)
 /* The flow of the oldest packet that can age, if that has; else 0. */
 verified_apart u32 aged(u64 now)
 {
-	u32 oldest = round_head(shares.bursts, burst_links);
-	struct slot *slot = slot_at(oldest);
 	u64 least = meter_short(&shares.meter);
 	struct flow *flow;
+	struct slot *slot;
+	u32 oldest;
+	int n;
 
-	if (!oldest || !slot)
-		return 0;
-	flow = flow_at(slot->flow);
-	if (!flow)
-		return 0;
-	if (!goes_first(flow->record.class)) {
-		burst_leave(oldest);
-		return 0;
-	}
 	if (least < AGED)
 		least = AGED;
-	return since(now, slot->arrived) >= least ? slot->flow : 0;
+	/* Each packet leaves the list once, so that this is O(1) amortised. */
+	bpf_for(n, 0, MOST_PACKETS) {
+		oldest = round_head(shares.bursts, burst_links);
+		slot = slot_at(oldest);
+		if (!oldest || !slot)
+			return 0;
+		flow = flow_at(slot->flow);
+		if (!flow)
+			return 0;
+		if (goes_first(flow->record.class))
+			return since(now, slot->arrived) >= least ? slot->flow : 0;
+		burst_leave(oldest);
+	}
+	return 0;
 }
 
 /* Bytes that bulk is owed and waits for while flow `old`, if that is not 0, has aged. */

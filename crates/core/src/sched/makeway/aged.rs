@@ -7,7 +7,7 @@
 //! standing queue. A larger one waits behind shorter queues, and delays itself alone. And the shortest queue has a part of the bytes:
 //! a packet of a call is small, so that it waits for a full frame or two.
 //!
-//! Cost per packet: O(1). A packet joins the end of a list as it comes, and leaves it as it goes, from any place.
+//! Cost per packet: O(1) amortised. A packet joins the end of a list as it comes, and leaves it as it goes, from any place, or from its head once its flow has fallen.
 
 use super::Makeway;
 use super::record::Record;
@@ -70,12 +70,15 @@ impl Makeway {
 
     /// The flow of the oldest packet that can age, if that has.
     pub(super) fn aged(&mut self, now: Instant) -> Option<u32> {
-        let oldest = self.bursts.packets.head()?;
-        let flow = self.pool.flow_at(oldest);
-        if !self.flows[flow as usize].record.goes_first() {
+        // Each packet leaves the list once, so that this is O(1) amortised.
+        let (oldest, flow) = loop {
+            let oldest = self.bursts.packets.head()?;
+            let flow = self.pool.flow_at(oldest);
+            if self.flows[flow as usize].record.goes_first() {
+                break (oldest, flow);
+            }
             self.bursts.packets.remove(oldest);
-            return None;
-        }
+        };
         let least = AGED.max(self.meter.short());
         let waited = now.saturating_since(self.pool.arrived_at(oldest));
         (waited >= least).then_some(flow)
@@ -99,5 +102,44 @@ impl Makeway {
         }
         self.bursts.spare += u64::from(self.pool.head_len(aged));
         aged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{FlowId, Handle, Packet, UserId};
+    use crate::sched::standing::Class;
+    use crate::sched::testing::limits;
+    use crate::sched::{Drops, Scheduler};
+    use crate::units::Bytes;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn come(makeway: &mut Makeway, ms: u64, flow: u32) {
+        let mut drops = Drops::default();
+        let pkt = Packet::new(at(ms), Handle(0), FlowId(flow), UserId(0), Bytes::new(1000));
+        makeway.enqueue(at(ms), pkt, &mut drops);
+        assert!(drops.is_empty());
+    }
+
+    #[test]
+    fn packets_of_a_flow_that_fell_hold_up_nobody() {
+        let mut makeway = Makeway::new(limits(200, 1_000_000), 1, Bytes::new(1538), 1);
+        for ms in (0..3000).step_by(20) {
+            for flow in [0, 1] {
+                come(&mut makeway, ms, flow);
+                makeway.dequeue(at(ms), &mut Drops::default()).unwrap();
+            }
+        }
+        // Three that can age are before one of the other flow.
+        for flow in [0, 0, 0, 1] {
+            come(&mut makeway, 3000, flow);
+        }
+        makeway.flows[0].record.class = Class::Bulk;
+        makeway.change(0, Class::Standing, Class::Bulk);
+        assert_eq!(makeway.aged(at(3025)), Some(1));
     }
 }
