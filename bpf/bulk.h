@@ -89,14 +89,18 @@ inline_always u32 next(u64 now, u32 i, struct flow *flow, const struct codel_law
 verified_apart u32 next_of(u64 now, u32 at)
 {
 	struct flow *flow = flow_at(at);
+	struct slot *head = flow ? slot_at(flow->head) : NULL;
+	u32 mtu = FULL_FRAME, i;
 	struct codel_law law;
 	bool may;
-	u32 i;
 	int n;
 
 	if (!flow)
 		return 0;
-	law = (struct codel_law){ lift_target(&flow->lift, now, &shares.idle_time), INTERVAL, config.quantum };
+	/* A full packet behind the head is no queue (RFC 8289 5.6), in cells or not, and with any quantum. */
+	if (head && head->len > mtu)
+		mtu = head->len;
+	law = (struct codel_law){ lift_target(&flow->lift, now, &shares.idle_time), INTERVAL, mtu };
 	i = next(now, take_from(now, at, flow), flow, &law, &may);
 	if (!flow->codel.dropping && may) {
 		give_up_late(slot_at(i), SOJOURN);

@@ -184,11 +184,12 @@ impl Law {
         }
     }
 
-    /// The same with another target.
-    pub fn with_target(&self, target: Duration) -> Self {
+    /// The same with another target, and other bytes that may stand behind a packet.
+    pub fn with(&self, target: Duration, mtu: Bytes) -> Self {
         Self {
             params: CoDelParams {
                 target,
+                mtu: Some(mtu),
                 ..self.params
             },
             largest: self.largest,

@@ -226,7 +226,6 @@ impl Makeway {
             idle: IdleTime::default(),
             law: Law::new(CoDelParams {
                 target: TARGET,
-                mtu: Some(quantum),
                 ecn: true,
                 ..CoDelParams::default()
             }),

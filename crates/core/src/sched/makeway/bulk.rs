@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bulk: turns of users and of the flows of each, by deficit, and CoDel in the flow whose turn it is.
 
-use super::{BURST, Class, Drops, Makeway, OWED_OF};
+use super::{BURST, Class, Drops, FULL_FRAME, Makeway, OWED_OF};
 use crate::packet::{Ecn, Packet};
 use crate::units::{Bytes, Instant};
 
@@ -61,7 +61,10 @@ impl Makeway {
         let state = &mut self.flows[flow as usize];
         let target = state.lift.target(now, &self.idle);
         let mut control = core::mem::take(&mut state.control);
-        let mut law = self.law.with_target(target);
+        // A full packet behind the head is no queue (RFC 8289 §5.6), in cells or not, and with any quantum.
+        let head = self.pool.head_len(self.pool.position(flow));
+        let mtu = Bytes::new(head.into()).max(FULL_FRAME);
+        let mut law = self.law.with(target, mtu);
         let mut popped = 0;
         let pop = || {
             if self.flows[flow as usize].record.packets == 0 {
@@ -137,5 +140,33 @@ mod tests {
         makeway.flows[0].record.class = Class::Bulk;
         makeway.change(0, Class::Standing, Class::Bulk);
         assert_eq!(leave(&mut makeway, 5_030), 0);
+    }
+
+    /// As at 512 kbit/s, where a packet of 1500 B in cells takes 26.5 ms.
+    #[test]
+    fn a_packet_behind_another_is_no_queue_also_if_it_is_longer_than_the_quantum() {
+        let mut makeway = makeway(1538);
+        come(&mut makeway, 0, 10, 1696);
+        come(&mut makeway, 300, 1, 1696);
+        for _ in 0..10 {
+            assert_eq!(leave(&mut makeway, 310), 0);
+        }
+        // One waits, and another arrives.
+        for ms in (310..3000).step_by(26) {
+            come(&mut makeway, ms, 1, 1696);
+            assert_eq!(leave(&mut makeway, ms), 0, "at {ms} ms");
+        }
+        assert_eq!(makeway.flows[0].record.class, Class::Bulk);
+    }
+
+    #[test]
+    fn codel_drops_from_a_queue_that_stands_with_any_quantum() {
+        for quantum in [64, 1538, 1 << 20] {
+            let mut makeway = makeway(quantum);
+            come(&mut makeway, 0, 40, 1000);
+            come(&mut makeway, 300, 1, 1000);
+            let dropped = [310, 411].map(|ms| leave(&mut makeway, ms));
+            assert_eq!(dropped, [0, 1], "{quantum} B");
+        }
     }
 }
