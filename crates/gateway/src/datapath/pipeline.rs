@@ -171,7 +171,7 @@ impl Pipeline {
             packet = packet.with_control();
         }
         self.shaper.enqueue(now, packet, &mut self.drops);
-        self.give_up(verdicts);
+        self.give_up(now, verdicts);
         // A packet that arrives at an idle link departs at once: a burst must not fill the buffer before it.
         self.depart(now, usize::MAX, verdicts);
     }
@@ -187,7 +187,7 @@ impl Pipeline {
             self.sent(now, &packet, verdicts);
         }
         if !self.drops.is_empty() {
-            self.give_up(verdicts);
+            self.give_up(now, verdicts);
         }
         while let Some(sent) = self.line.leave(now) {
             n += 1;
@@ -320,7 +320,7 @@ impl Pipeline {
         self.counts += old.counts();
         self.tags.read_by(spec.codec(self.env.codec));
         (self.spec, self.needs, self.env) = (spec, needs, env);
-        self.give_up(verdicts);
+        self.give_up(now, verdicts);
         Ok(())
     }
 
@@ -432,7 +432,7 @@ impl Pipeline {
             flow.counters.drops[cause.index()] += 1;
             self.total.drops[cause.index()] += 1;
         }
-        self.release(packet.flow, packet.user());
+        self.release(now, packet.flow, packet.user());
         match fate {
             Fate::Now => self.accept(sent, verdicts),
             Fate::Kept => {}
@@ -441,7 +441,7 @@ impl Pipeline {
     }
 
     /// Gives the scheduler's drops up.
-    fn give_up(&mut self, verdicts: &mut Verdicts) {
+    fn give_up(&mut self, now: Instant, verdicts: &mut Verdicts) {
         if self.drops.is_empty() {
             return;
         }
@@ -453,7 +453,7 @@ impl Pipeline {
             flow.backlog_bytes -= packet.len().get();
             flow.counters.drops[cause] += 1;
             self.total.drops[cause] += 1;
-            self.release(packet.flow, packet.user());
+            self.release(now, packet.flow, packet.user());
             self.discard(packet.handle.0, verdicts);
         }
         self.drops = drops;
@@ -500,14 +500,14 @@ impl Pipeline {
         verdicts.drop(id);
     }
 
-    fn release(&mut self, flow: FlowId, user: UserId) {
+    fn release(&mut self, now: Instant, flow: FlowId, user: UserId) {
         let is_idle = self.keys.release(flow);
         if is_idle
             && let Some(sched::Standing { class, .. }) = self.shaper.standing(flow)
             && class.goes_first()
         {
-            let seen = self.flows[flow.0 as usize].last_seen;
-            self.keys.keep(flow, seen + class.remembered());
+            // Its record counts from its last packet that left, too.
+            self.keys.keep(flow, now + class.remembered());
         }
         self.users.release(user);
     }

@@ -123,18 +123,14 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
     let mut dropped = 0;
     let mut events = Vec::new();
     let mut flows = FlowTable::<u32>::new(link.env.limits.flows, 1);
-    // Last arrivals, of each flow.
-    let mut seen = vec![Instant::ZERO; link.env.limits.flows as usize];
-    let release =
-        |shaper: &Shaper, flows: &mut FlowTable<u32>, seen: &[Instant], packet: &Packet| {
-            let class = shaper.standing(packet.flow).map(|standing| standing.class);
-            if flows.release(packet.flow)
-                && let Some(class) = class.filter(|class| class.goes_first())
-            {
-                let until = seen[packet.flow.0 as usize] + class.remembered();
-                flows.keep(packet.flow, until);
-            }
-        };
+    let release = |now: Instant, shaper: &Shaper, flows: &mut FlowTable<u32>, packet: &Packet| {
+        let class = shaper.standing(packet.flow).map(|standing| standing.class);
+        if flows.release(packet.flow)
+            && let Some(class) = class.filter(|class| class.goes_first())
+        {
+            flows.keep(packet.flow, now + class.remembered());
+        }
+    };
     let mut users: Vec<FlowKey> = (0..HOSTS as u8)
         .map(|host| user(&headers(0, 40, None, host)))
         .collect();
@@ -154,7 +150,6 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
                 let held = flows
                     .hold_at(now, &op.flow)
                     .expect("more flows than packets");
-                seen[held.id.0 as usize] = now;
                 if held.is_new {
                     shaper.forget(held.id);
                 }
@@ -178,7 +173,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
             let reason = REASONS.iter().position(|one| *one == reason).unwrap();
             tell(DROPPED, packet.handle.0, reason as u64);
             dropped += 1;
-            release(&shaper, &mut flows, &seen, &packet);
+            release(now, &shaper, &mut flows, &packet);
         }
         let judged = came.and_then(|flow| shaper.standing(flow));
         for (told, packet, value) in judged.map(makeway::told).into_iter().flatten() {
@@ -186,7 +181,7 @@ fn core(link: &Link, ops: &[Op]) -> Vec<Event> {
         }
         if let Some(packet) = left {
             tell(LEFT, packet.handle.0, 0);
-            release(&shaper, &mut flows, &seen, &packet);
+            release(now, &shaper, &mut flows, &packet);
         }
         let (held, counts) = (shaper.backlog(), shaper.counts());
         tell(HELD, held.packets, held.bytes.get());

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+mod known;
+
 use std::net::IpAddr;
 
 use makeway_core::loss::Loss;

@@ -310,6 +310,47 @@ fn packet(n: u32, flow: u32, len: u32, host: u8) -> Op {
     }
 }
 
+/// A packet waits from 10 to 13 s, and flows that come once have all other entries of the table. At 41 s a new flow replaces one of them.
+#[test]
+fn a_flow_in_standing_is_known_for_30_s_from_its_last_departure_on() {
+    const MS: u64 = 1_000_000;
+    let mut link = roomy();
+    link.env.limits.packets = 2;
+    link.env.limits.flows = 3;
+    let stands = (0..250).map(|n| (20 * n, Some(0)));
+    let stands = stands.flat_map(|(ms, flow)| [(ms, flow), (ms, None)]);
+    let then = [
+        (10_000, Some(0)),
+        (13_000, None),
+        (14_000, Some(1)),
+        (14_000, None),
+        (15_000, Some(2)),
+        (15_000, None),
+        (41_000, Some(3)),
+        (41_000, None),
+        (41_100, Some(0)),
+    ];
+    // A packet of this flow arrives, or one departs.
+    let ops: Vec<Op> = (0..)
+        .zip(stands.chain(then))
+        .map(|(n, (ms, flow))| Op {
+            now: 1000 * MS + ms * MS,
+            ..match flow {
+                Some(flow) => packet(n, flow, 200, 0),
+                None => Op {
+                    what: DEQUEUE,
+                    ..Op::zeroed()
+                },
+            }
+        })
+        .collect();
+    let events = core(&link, &ops);
+    let last = events.iter().rfind(|event| event.told == STANDING).unwrap();
+    let class = Class::ALL[(last.packet & 0xff) as usize];
+    assert_eq!(class, Class::Standing);
+    check_ops(&MAKEWAY, &link, ops).unwrap();
+}
+
 /// The first of the flows that stay with a user.
 const STAYS: u32 = 990;
 
