@@ -86,13 +86,13 @@ inline_always struct slot *first_slot(u32 at)
 	return flow ? slot_at(flow->head) : NULL;
 }
 
-/* Of the flow in standing with the shortest queue and of one that has aged, if that is not 0: the one that goes first. */
+/* Of the flow in standing with the shortest queue and of one that has aged: the one that goes first. */
 verified_apart u32 elder(u32 shortest, u32 old)
 {
 	struct slot *first = first_slot(shortest), *other = first_slot(old);
 	u64 due;
 
-	if (!old || old == shortest || !first || !other)
+	if (old == shortest || !first || !other)
 		return shortest;
 	due = (u64)first->len * (AGED_OF - 1);
 	if (shares.spare >= due) {

@@ -538,7 +538,9 @@ verified_apart u32 first(u64 now, u32 old)
 	int n;
 
 	judge_new(now);
-	at = order_is_empty(STANDING) ? first_new() : elder(order_least(STANDING), old);
+	at = order_is_empty(STANDING) ? first_new() : order_least(STANDING);
+	if (old)
+		at = elder(at, old);
 	flow = flow_at(at);
 	if (!at || !flow)
 		return 0;
@@ -567,7 +569,8 @@ verified_apart u32 first(u64 now, u32 old)
 
 inline_always u32 makeway_dequeue(u64 now)
 {
-	u32 old = aged(now), i = is_due(old) ? 0 : first(now, old);
+	/* Mostly no packet can age: the list is not looked at. */
+	u32 old = shares.bursts ? aged(now) : 0, i = is_due(old) ? 0 : first(now, old);
 
 	return i ?: bulk(now);
 }
