@@ -370,6 +370,8 @@ verified_apart int meet(u64 now, u32 at)
 	if (!pool.packets)
 		idle_time_end(&shares.idle_time, now, shares.meter.frame);
 	meter_turn(&shares.meter, now);
+	if (record_is_settled(&flow->record, flow->packets, now))
+		return 0;
 	link = meter_link(&shares.meter, shares.waiting);
 	link.crowded |= standing_is_most();
 	user = user_at(flow->user);

@@ -543,6 +543,27 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	return PROBATION;
 }
 
+/* As a packet comes while `packets` wait: whether `record_judge` would change nothing, on any link. Mostly it would, and need not be
+ * called. */
+inline_always bool record_is_settled(const struct record *record, u32 packets, u64 now)
+{
+	u64 age = since(now, record->since), sentence;
+
+	if (window_of(now) != record->window)
+		return false;
+	switch (record->class) {
+	case NEW:
+		return age <= TRIAL && !record_stands(record, packets, now);
+	case STANDING:
+		return (record->came <= sum_of(record->peak, record->peak / 4) || record->came <= record->proven) &&
+		       record->credit > 0 && age <= REDEEMS;
+	case BULK:
+		sentence = SECOND << (record->demerits & 7);
+		return since(now, record->offence) <= sentence && (record->demerits > PAROLE || age <= sentence);
+	}
+	return false;
+}
+
 /* The class that it should be in, as a packet comes while `packets` wait. */
 inline_always enum class record_judge(struct record *record, u32 packets, u64 now, const struct link *link)
 {

@@ -301,6 +301,9 @@ impl Makeway {
             self.idle.end(now, self.meter.frame());
         }
         self.meter.turn(now);
+        if state.record.is_settled(now) {
+            return;
+        }
         let user = state.user;
         let mut link = self.meter.link(self.waiting > 0);
         link.crowded |= self.standing_is_most();

@@ -274,6 +274,26 @@ impl Record {
         is_asked
     }
 
+    /// Whether [`judge`](Self::judge) would change nothing, on any link: mostly it would, and need not be called.
+    pub fn is_settled(&self, now: Instant) -> bool {
+        let age = now.saturating_since(self.since);
+        window(now) == self.window
+            && match self.class {
+                Class::New => age <= TRIAL && !self.stands(now),
+                Class::Standing => {
+                    let usual = self.peak.saturating_add(self.peak / 4);
+                    let is_usual = self.came <= usual.max(self.proven);
+                    is_usual && self.credit > 0 && age <= REDEEMS
+                }
+                Class::Bulk => {
+                    let sentence = Duration::from_secs(1 << self.demerits);
+                    let clean = now.saturating_since(self.offence);
+                    clean <= sentence && (self.demerits > PAROLE || age <= sentence)
+                }
+                Class::Probation => false,
+            }
+    }
+
     /// The class that it should be in, as a packet of it comes.
     pub fn judge(&mut self, now: Instant, link: Link) -> Class {
         let asked = self.turn_window(now, link);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+mod settled;
+
 use super::*;
 
 /// A time in a window, in ms after its begin.
