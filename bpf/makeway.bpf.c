@@ -353,7 +353,7 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 }
 
 /* The class of flow `at`, as a packet of it comes. */
-verified_apart int meet(u64 now, u32 at)
+verified_apart int judge(u64 now, u32 at)
 {
 	struct flow *flow = flow_at(at);
 	enum class was, class;
@@ -361,16 +361,6 @@ verified_apart int meet(u64 now, u32 at)
 	struct link link;
 
 	if (!flow)
-		return 0;
-	if (record_is_forgotten(&flow->record, flow->packets, now)) {
-		record_begin(&flow->record, now);
-		flow->lift = (struct lift){};
-	}
-	record_account(&flow->record, flow->packets, now);
-	if (!pool.packets)
-		idle_time_end(&shares.idle_time, now, shares.meter.frame);
-	meter_turn(&shares.meter, now);
-	if (record_is_settled(&flow->record, flow->packets, now))
 		return 0;
 	link = meter_link(&shares.meter, shares.waiting);
 	link.crowded |= standing_is_most();
@@ -383,6 +373,21 @@ verified_apart int meet(u64 now, u32 at)
 	if (class != was)
 		change(at, flow, was);
 	return 0;
+}
+
+/* A packet of `flow`, at `at`, comes. */
+inline_always void meet(u64 now, u32 at, struct flow *flow)
+{
+	if (record_is_forgotten(&flow->record, flow->packets, now)) {
+		record_begin(&flow->record, now);
+		flow->lift = (struct lift){};
+	}
+	record_account(&flow->record, flow->packets, now);
+	if (!pool.packets)
+		idle_time_end(&shares.idle_time, now, shares.meter.frame);
+	meter_turn(&shares.meter, now);
+	if (!record_is_settled(&flow->record, flow->packets, now))
+		judge(now, at);
 }
 
 /* A packet of `len` joins the queue of `flow`, at `at`; its slot. */
@@ -437,7 +442,7 @@ inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *t
 	 * the first packet to a forwarded port is the router's. */
 	if (!flow->user || ((keys.flows_by != FIVE_TUPLE || is_stamped(skb)) && !flow->in_round && !flow->packets))
 		belong(skb, at, flow);
-	meet(pkt->now, at);
+	meet(pkt->now, at, flow);
 	record_arrival(&flow->record, pkt->len);
 	if (record_is_asked(&flow->record, pkt->len)) {
 		if (!flow->packets) {
