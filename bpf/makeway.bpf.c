@@ -104,6 +104,8 @@ struct shares {
 	u32 bursts;
 	/* 1/(AGED_OF - 1) of bytes that the shortest queue may send before one that has aged. */
 	u64 spare;
+	/* No new flow with packets has had them for longer than since then. */
+	u64 earliest;
 	struct table users;
 } shares SEC(".bss.shares");
 
@@ -343,6 +345,8 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 		flow->codel = (struct codel){};
 	if (!flow->packets)
 		return;
+	if (to == NEW && flow->record.busy < shares.earliest)
+		shares.earliest = flow->record.busy;
 	order_move(order_for(from), at, flow->cost, 0);
 	flow->cost = 0;
 	count(flow, from, -(s64)flow->packets, -(s64)flow->bytes);
@@ -383,8 +387,10 @@ inline_always void meet(u64 now, u32 at, struct flow *flow)
 		flow->lift = (struct lift){};
 	}
 	record_account(&flow->record, flow->packets, now);
-	if (!pool.packets)
+	if (!pool.packets) {
 		idle_time_end(&shares.idle_time, now, shares.meter.frame);
+		shares.earliest = now;
+	}
 	meter_turn(&shares.meter, now);
 	if (!record_is_settled(&flow->record, flow->packets, now))
 		judge(now, at);
@@ -517,8 +523,13 @@ inline_always void judge_new(u64 now)
 	struct flow *flow;
 	u32 at;
 
-	if (order_is_empty(NEW))
+	/* No queue of a new flow stands. */
+	if (since(now, shares.earliest) <= STANDS)
 		return;
+	if (order_is_empty(NEW)) {
+		shares.earliest = now;
+		return;
+	}
 	at = order_most(NEW);
 	flow = flow_at(at);
 	if (flow && record_stands(&flow->record, flow->packets, now)) {

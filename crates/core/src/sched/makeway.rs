@@ -160,6 +160,8 @@ pub struct Makeway {
     slot: u32,
     /// The user that holds most for its weight, of those of whom a packet came since it held less.
     heaviest: u32,
+    /// No new flow with packets has had them for longer than since then.
+    earliest: Instant,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -233,6 +235,7 @@ impl Makeway {
             quantum: quantum.get() as i64,
             slot: slot as u32,
             heaviest: 0,
+            earliest: Instant::ZERO,
         }
     }
 
@@ -299,6 +302,7 @@ impl Makeway {
         state.record.account(now);
         if self.pool.backlog().packets == 0 {
             self.idle.end(now, self.meter.frame());
+            self.earliest = now;
         }
         self.meter.turn(now);
         if state.record.is_settled(now) {
@@ -329,6 +333,9 @@ impl Makeway {
         let packets = record.packets;
         if packets == 0 {
             return;
+        }
+        if to == Class::New {
+            self.earliest = self.earliest.min(record.busy());
         }
         let position = self.pool.position(flow);
         let [old, new] = [from, to].map(|class| self.ranked(class, position, packets));
@@ -404,7 +411,12 @@ impl Makeway {
     /// The new flow with the longest queue is judged: beside those in standing, or new ones that are kept short, it would not be
     /// served at all, and a flow that is not served sends no packet by which it could be judged. As bulk it has a floor.
     fn judge_new(&mut self, now: Instant) {
+        // No queue of a new flow stands.
+        if now.saturating_since(self.earliest) <= STANDS {
+            return;
+        }
         let Some(longest) = self.orders[order_of(Class::New)].longest() else {
+            self.earliest = now;
             return;
         };
         let flow = self.pool.flow_at(longest.node);

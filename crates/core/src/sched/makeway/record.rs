@@ -238,6 +238,11 @@ impl Record {
         self.wait = self.wait.min(wait);
     }
 
+    /// Since when it has had packets waiting.
+    pub fn busy(&self) -> Instant {
+        self.busy
+    }
+
     /// Bulk that ignores its losses, and does not fit.
     pub fn floods(&self) -> bool {
         self.drowned == FLOODS

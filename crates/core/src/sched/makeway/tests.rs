@@ -30,3 +30,22 @@ fn a_packet_of_a_new_flow_forgives_its_user_nothing() {
     }
     assert!(left[0].abs_diff(left[1]) <= 2, "{left:?}");
 }
+
+/// Bulk whose sentence is over while its queue stands: it is bulk again as a packet leaves, though no other new flow waits.
+#[test]
+fn the_queue_of_a_flow_that_is_new_again_stands_since_it_began() {
+    let mut makeway = Makeway::new(limits(100, 1_000_000), 1, Bytes::new(1538), 1);
+    let mut drops = Drops::default();
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    for (ms, n) in [(0, 20), (300, 1)] {
+        for _ in 0..n {
+            makeway.enqueue(at(ms), packet(0, 0, 1000), &mut drops);
+        }
+    }
+    makeway.dequeue(at(600), &mut drops).unwrap();
+    assert_eq!(makeway.flows[0].record.class, Class::Bulk);
+    makeway.flows[0].record.class = Class::New;
+    makeway.change(0, Class::Bulk, Class::New);
+    makeway.dequeue(at(610), &mut drops).unwrap();
+    assert_eq!(makeway.flows[0].record.class, Class::Bulk);
+}
