@@ -15,34 +15,39 @@ inline_always struct links *burst_links(u32 i)
 	return slot ? &slot->burst : NULL;
 }
 
-/* The packet in slot `i`, the last of flow `at`, came: whether it can age. */
-verified_apart int burst_join(u64 now, u32 i, u32 at)
+verified_apart int burst_push(u32 i)
 {
-	struct flow *flow = flow_at(at);
-	struct slot *slot = slot_at(i);
-
-	if (!flow || !slot)
-		return 0;
-	/* A slot that was held when the qdisc was reset still says that it is listed. */
-	slot->burst = (struct links){};
-	if (!goes_first(flow->record.class) || record_stands(&flow->record, flow->packets, now))
-		return 0;
-	if ((u64)flow->bytes * BURST_OF <= record_usual(&flow->record))
-		round_push(&shares.bursts, i, burst_links);
+	round_push(&shares.bursts, i, burst_links);
 	return 0;
 }
 
-/* The packet in slot `i` leaves. */
+/* The packet in `slot`, which is `i` and the last of `flow`, came: whether it can age. */
+inline_always void burst_join(u64 now, u32 i, struct slot *slot, const struct flow *flow)
+{
+	/* A slot that was held when the qdisc was reset still says that it is listed. */
+	slot->burst = (struct links){};
+	if (!goes_first(flow->record.class) || record_stands(&flow->record, flow->packets, now))
+		return;
+	if ((u64)flow->bytes * BURST_OF <= record_usual(&flow->record))
+		burst_push(i);
+}
+
+/* The packet in slot `i`, which can age, leaves. */
 verified_apart int burst_leave(u32 i)
 {
 	struct slot *slot = slot_at(i);
 
-	/* Slot 0 is nobody, and follows none. */
-	if (!slot || !slot->burst.next)
+	if (!slot)
 		return 0;
 	round_remove(&shares.bursts, i, burst_links);
 	slot->burst = (struct links){};
 	return 0;
+}
+
+/* Whether the packet in `slot` can age: slot 0 is nobody, and follows none. */
+inline_always bool burst_is_listed(const struct slot *slot)
+{
+	return slot->burst.next;
 }
 
 /* The flow of the oldest packet that can age, if that has; else 0. */

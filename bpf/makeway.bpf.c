@@ -187,7 +187,8 @@ inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 	if (!i || !slot)
 		return 0;
 	record_account(&flow->record, flow->packets, now);
-	burst_leave(i);
+	if (burst_is_listed(slot))
+		burst_leave(i);
 	pool_pop(i, slot, flow);
 	count(flow, flow->record.class, -1, -(s64)slot->len);
 	place(at, flow);
@@ -407,7 +408,7 @@ inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 		flow->record.busy = now;
 		idle_leave(at, flow);
 	}
-	burst_join(now, flow->tail, at);
+	burst_join(now, flow->tail, slot, flow);
 	count(flow, flow->record.class, 1, len);
 	if (flow->record.class == BULK)
 		enter(at, flow);
