@@ -28,17 +28,23 @@ inline_always u32 longest_of_heaviest(u32 other)
 	return user->longest;
 }
 
-/* A packet of `flow`, at `at`, which is not in standing, has come: whether it is its user's longest, and that one the heaviest. */
-inline_always void weigh(u32 at, const struct flow *flow)
+/* A packet of `flow`, at `at`, which is not in standing, has come: whether it is the longest of its `user`, and that one the heaviest. */
+inline_always void weigh(u32 at, const struct flow *flow, struct user *user)
 {
-	struct user *user = user_at(flow->user), *heaviest = user_at(shares.heaviest);
+	struct user *heaviest;
 	struct flow *longest;
 
-	if (!user || !heaviest)
+	if (user->longest != at) {
+		longest = flow_at(user->longest);
+		if (!longest || longest->user != flow->user || goes_first(longest->record.class) ||
+		    size_of(flow) > size_of(longest))
+			user->longest = at;
+	}
+	if (shares.heaviest == flow->user)
 		return;
-	longest = flow_at(user->longest);
-	if (!longest || longest->user != flow->user || goes_first(longest->record.class) || size_of(flow) > size_of(longest))
-		user->longest = at;
+	heaviest = user_at(shares.heaviest);
+	if (!heaviest)
+		return;
 	if (!shares.heaviest || user->held * weight_of(heaviest) > heaviest->held * weight_of(user))
 		shares.heaviest = flow->user;
 }

@@ -157,16 +157,19 @@ inline_always void place(u32 at, struct flow *flow)
 	order_move(order_for(flow->record.class), at, old, flow->cost);
 }
 
-/* `n` packets more, or fewer, of `bytes` together, of a flow in `class`. */
-inline_always void count(struct flow *flow, enum class class, s64 n, s64 bytes)
+/* The user that holds the packets of `flow`, in `class`; NULL for those that go first. */
+inline_always struct user *holder_of(const struct flow *flow, enum class class)
 {
-	struct user *user;
+	return goes_first(class) ? NULL : user_at(flow->user);
+}
 
+/* `n` packets more, or fewer, of `bytes` together, in `class`, of a flow of `user`. */
+inline_always void count(struct user *user, enum class class, s64 n, s64 bytes)
+{
 	if (goes_first(class)) {
 		shares.standing += n;
 		return;
 	}
-	user = user_at(flow->user);
 	if (!user)
 		return;
 	user->held += bytes + n * sizes.slot;
@@ -181,6 +184,7 @@ inline_always void count(struct flow *flow, enum class class, s64 n, s64 bytes)
 /* Takes the first packet of `flow`, at `at`, out of the pool; its slot, 0 if there is none. */
 inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 {
+	enum class class = flow->record.class;
 	u32 i = flow->head;
 	struct slot *slot = slot_at(i);
 
@@ -190,7 +194,7 @@ inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 	if (burst_is_listed(slot))
 		burst_leave(i);
 	pool_pop(i, slot, flow);
-	count(flow, flow->record.class, -1, -(s64)slot->len);
+	count(holder_of(flow, class), class, -1, -(s64)slot->len);
 	place(at, flow);
 	if (!flow->packets)
 		idle_join(at, flow);
@@ -314,15 +318,10 @@ inline_always void belong(struct sk_buff *skb, u32 at, struct flow *flow)
 
 /* ---- Arrivals. ---- */
 
-/* Flow `at`, which is bulk and has packets, has turns in the round of its user, and that user in the round of users. */
-inline_always void enter(u32 at, struct flow *flow)
+/* Flow `at`, which is bulk and has packets, has turns in the round of `user`, and that user in the round of users. */
+inline_always void enter(u32 at, struct flow *flow, struct user *user)
 {
-	struct user *user;
-
 	if (flow->in_round)
-		return;
-	user = user_at(flow->user);
-	if (!user)
 		return;
 	flow->in_round = true;
 	flow->fresh = true;
@@ -340,6 +339,7 @@ inline_always void enter(u32 at, struct flow *flow)
 inline_always void change(u32 at, struct flow *flow, enum class from)
 {
 	enum class to = flow->record.class;
+	struct user *user;
 
 	/* CoDel did not see the packets that left since the flow was bulk before. */
 	if (to == BULK)
@@ -350,10 +350,11 @@ inline_always void change(u32 at, struct flow *flow, enum class from)
 		shares.earliest = flow->record.busy;
 	order_move(order_for(from), at, flow->cost, 0);
 	flow->cost = 0;
-	count(flow, from, -(s64)flow->packets, -(s64)flow->bytes);
-	count(flow, to, flow->packets, flow->bytes);
-	if (to == BULK)
-		enter(at, flow);
+	user = user_at(flow->user);
+	count(user, from, -(s64)flow->packets, -(s64)flow->bytes);
+	count(user, to, flow->packets, flow->bytes);
+	if (to == BULK && user)
+		enter(at, flow, user);
 	place(at, flow);
 }
 
@@ -401,6 +402,8 @@ inline_always void meet(u64 now, u32 at, struct flow *flow)
 inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 {
 	struct slot *slot = pool_push(at, flow, len, now);
+	enum class class = flow->record.class;
+	struct user *user;
 
 	if (!slot)
 		return NULL;
@@ -409,12 +412,13 @@ inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 		idle_leave(at, flow);
 	}
 	burst_join(now, flow->tail, slot, flow);
-	count(flow, flow->record.class, 1, len);
-	if (flow->record.class == BULK)
-		enter(at, flow);
+	user = holder_of(flow, class);
+	count(user, class, 1, len);
+	if (class == BULK && user)
+		enter(at, flow, user);
 	place(at, flow);
-	if (!goes_first(flow->record.class))
-		weigh(at, flow);
+	if (user)
+		weigh(at, flow, user);
 	return slot;
 }
 

@@ -67,9 +67,14 @@ impl Makeway {
     pub(super) fn weigh(&mut self, flow: u32) {
         let at = self.flows[flow as usize].user;
         let longest = self.users[at as usize].longest;
-        let FlowState { record, user, .. } = &self.flows[longest as usize];
-        if *user != at || record.goes_first() || self.size(flow) > self.size(longest) {
-            self.users[at as usize].longest = flow;
+        if longest != flow {
+            let FlowState { record, user, .. } = &self.flows[longest as usize];
+            if *user != at || record.goes_first() || self.size(flow) > self.size(longest) {
+                self.users[at as usize].longest = flow;
+            }
+        }
+        if at == self.heaviest {
+            return;
         }
         let [user, heaviest] = [at, self.heaviest].map(|at| &self.users[at as usize]);
         if user.held * u64::from(heaviest.weight) > heaviest.held * u64::from(user.weight) {
