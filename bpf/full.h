@@ -11,23 +11,6 @@ inline_always bool standing_is_most(void)
 	return shares.standing > config.limit_packets / 4 * 3;
 }
 
-/* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users, of new ones
- * by bytes. */
-inline_always u32 longest_of_heaviest(u32 other)
-{
-	struct user *user = user_at(shares.heaviest);
-	struct flow *flow = flow_at(other), *longest;
-
-	if (!shares.heaviest || !user || !flow)
-		return other;
-	longest = flow_at(user->longest);
-	if (!longest || longest->user != shares.heaviest || !longest->packets || goes_first(longest->record.class))
-		return other;
-	if (flow->user == shares.heaviest && size_of(longest) <= size_of(flow))
-		return other;
-	return user->longest;
-}
-
 /* A packet of `flow`, at `at`, which is not in standing, has come: whether it is the longest of its `user`, and that one the heaviest. */
 inline_always void weigh(u32 at, const struct flow *flow, struct user *user)
 {
@@ -49,26 +32,54 @@ inline_always void weigh(u32 at, const struct flow *flow, struct user *user)
 		shares.heaviest = flow->user;
 }
 
-/* The flow that pays for a full buffer. */
-inline_always u32 longest(void)
+/* A flow with packets, its place and its size. */
+struct payer {
+	struct flow *flow;
+	u32 at;
+	u32 size;
+};
+
+/* The longest flow of order `which`; nobody, of size 0, if there is none. */
+inline_always struct payer longest_in(u32 which)
 {
-	u32 at[ORDERS], size[ORDERS], other, pays, most, shield;
-	struct flow *payer;
+	struct payer longest = { NULL, 0, 0 };
 
-	for (u32 class = NEW; class <= BULK; class++) {
-		struct flow *flow;
+	if (order_is_empty(which))
+		return longest;
+	longest.at = order_most(which);
+	longest.flow = flow_at(longest.at);
+	longest.size = longest.flow ? size_of(longest.flow) : 0;
+	return longest;
+}
 
-		at[class] = order_is_empty(class) ? 0 : order_most(class);
-		flow = flow_at(at[class]);
-		size[class] = at[class] && flow ? size_of(flow) : 0;
-	}
-	other = size[NEW] > size[BULK] ? NEW : BULK;
-	pays = longest_of_heaviest(at[other]);
-	payer = flow_at(pays);
-	/* Of nobody it is 0. */
-	most = payer ? size_of(payer) : 0;
-	if (most < size[other])
-		most = size[other];
+/* Of those that are not in standing, the longest flow of the user that holds most; `other` is the longest of all users, of new ones
+ * by bytes. */
+inline_always struct payer longest_of_heaviest(const struct payer *other)
+{
+	struct user *user = user_at(shares.heaviest);
+	struct payer longest;
+
+	/* Mostly it is that one. */
+	if (!other->flow || !shares.heaviest || !user || user->longest == other->at)
+		return *other;
+	longest.at = user->longest;
+	longest.flow = flow_at(longest.at);
+	if (!longest.flow || longest.flow->user != shares.heaviest || !longest.flow->packets ||
+	    goes_first(longest.flow->record.class))
+		return *other;
+	longest.size = size_of(longest.flow);
+	return other->flow->user == shares.heaviest && longest.size <= other->size ? *other : longest;
+}
+
+/* The flow that pays for a full buffer. */
+inline_always struct payer longest(void)
+{
+	struct payer new = longest_in(NEW), bulk = longest_in(BULK), standing = longest_in(STANDING);
+	struct payer other = new.size > bulk.size ? new : bulk, pays = longest_of_heaviest(&other);
+	u32 most = pays.size > other.size ? pays.size : other.size, shield;
+
+	if (!standing.flow)
+		return pays;
 	shield = standing_is_most() ? 1 : SHIELD;
-	return size[STANDING] >= (u64)most * shield ? at[STANDING] : pays;
+	return standing.size >= (u64)most * shield ? standing : pays;
 }

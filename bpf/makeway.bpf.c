@@ -422,16 +422,27 @@ inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 	return slot;
 }
 
+/* Takes a packet of the longest queue out of the pool; its slot, 0 if there is none. */
+verified_apart u32 evict(u64 now)
+{
+	struct payer pays = longest();
+	u32 i;
+
+	if (!pays.flow)
+		return 0;
+	i = take_from(now, pays.at, pays.flow);
+	record_loss(&pays.flow->record, now, 1);
+	return i;
+}
+
 /* Drops a packet of the longest queue; whether there was one. */
 inline_always bool drop_longest(struct bpf_sk_buff_ptr *to_free, u64 now)
 {
-	u32 at = longest();
-	struct slot *slot = slot_at(take(now, at));
-	struct flow *flow = flow_at(at);
+	u32 i = evict(now);
+	struct slot *slot = slot_at(i);
 
-	if (!at || !slot || !flow)
+	if (!i || !slot)
 		return false;
-	record_loss(&flow->record, now, 1);
 	give_up(slot, to_free, LONGEST_QUEUE);
 	return true;
 }
