@@ -70,11 +70,9 @@ inline_always u32 turn(void)
 	return at == NOBODY ? 0 : at;
 }
 
-/* The packet in slot `i` was the first of `flow`: whether CoDel may drop it. */
-inline_always u32 next(u64 now, u32 i, struct flow *flow, const struct codel_law *law, bool *may)
+/* The packet in `slot`, which is `i`, was the first of `flow`: whether CoDel may drop it. */
+inline_always u32 next(u64 now, u32 i, const struct slot *slot, struct flow *flow, const struct codel_law *law, bool *may)
 {
-	struct slot *slot = slot_at(i);
-
 	if (!i || !slot) {
 		flow->codel.first_above = 0;
 		flow->codel.dropping = false;
@@ -89,22 +87,25 @@ inline_always u32 next(u64 now, u32 i, struct flow *flow, const struct codel_law
 verified_apart u32 next_of(u64 now, u32 at)
 {
 	struct flow *flow = flow_at(at);
-	struct slot *head = flow ? slot_at(flow->head) : NULL;
 	u32 mtu = FULL_FRAME, i;
 	struct codel_law law;
+	struct slot *slot;
 	bool may;
 	int n;
 
 	if (!flow)
 		return 0;
+	i = flow->head;
+	slot = take_from(now, at, flow);
 	/* A full packet behind the head is no queue (RFC 8289 5.6), in cells or not, and with any quantum. */
-	if (head && head->len > mtu)
-		mtu = head->len;
+	if (slot && slot->len > mtu)
+		mtu = slot->len;
 	law = (struct codel_law){ lift_target(&flow->lift, now, &shares.idle_time), INTERVAL, mtu };
-	i = next(now, take_from(now, at, flow), flow, &law, &may);
+	i = next(now, i, slot, flow, &law, &may);
 	if (!flow->codel.dropping && may) {
-		give_up_late(slot_at(i), SOJOURN);
-		i = next(now, take(now, at), flow, &law, &may);
+		give_up_late(slot, SOJOURN);
+		i = take(now, at);
+		i = next(now, i, slot_at(i), flow, &law, &may);
 		if (i)
 			codel_begin(&flow->codel, &law, now);
 		return i;
@@ -118,7 +119,8 @@ verified_apart u32 next_of(u64 now, u32 at)
 			break;
 		flow->codel.count = sum_of(flow->codel.count, 1);
 		give_up_late(slot_at(i), SOJOURN);
-		i = next(now, take(now, at), flow, &law, &may);
+		i = take(now, at);
+		i = next(now, i, slot_at(i), flow, &law, &may);
 		codel_go_on(&flow->codel, &law, may);
 	}
 	return i;

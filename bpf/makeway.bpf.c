@@ -181,15 +181,15 @@ inline_always void count(struct user *user, enum class class, s64 n, s64 bytes)
 
 #include "aged.h"
 
-/* Takes the first packet of `flow`, at `at`, out of the pool; its slot, 0 if there is none. */
-inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
+/* Takes the first packet of `flow`, at `at`, out of the pool; its slot, which was `flow->head`, NULL if there is none. */
+inline_always struct slot *take_from(u64 now, u32 at, struct flow *flow)
 {
 	enum class class = flow->record.class;
 	u32 i = flow->head;
 	struct slot *slot = slot_at(i);
 
 	if (!i || !slot)
-		return 0;
+		return NULL;
 	record_account(&flow->record, flow->packets, now);
 	if (burst_is_listed(slot))
 		burst_leave(i);
@@ -198,14 +198,19 @@ inline_always u32 take_from(u64 now, u32 at, struct flow *flow)
 	place(at, flow);
 	if (!flow->packets)
 		idle_join(at, flow);
-	return i;
+	return slot;
 }
 
+/* The same of flow `at`; the slot's place, 0 if there is none. */
 verified_apart u32 take(u64 now, u32 at)
 {
 	struct flow *flow = flow_at(at);
+	u32 i;
 
-	return at && flow ? take_from(now, at, flow) : 0;
+	if (!at || !flow)
+		return 0;
+	i = flow->head;
+	return take_from(now, at, flow) ? i : 0;
 }
 
 #include "full.h"
@@ -430,7 +435,9 @@ verified_apart u32 evict(u64 now)
 
 	if (!pays.flow)
 		return 0;
-	i = take_from(now, pays.at, pays.flow);
+	i = pays.flow->head;
+	if (!take_from(now, pays.at, pays.flow))
+		return 0;
 	record_loss(&pays.flow->record, now, 1);
 	return i;
 }
@@ -560,16 +567,34 @@ inline_always u32 first_new(void)
 	return order_is_empty(NEW) ? 0 : order_least(NEW);
 }
 
+/* The packet in slot `i` was the first of flow `at`, in standing, whose queue stands: the slot of the first that is not late, or of the
+ * last; those before it are dropped. */
+verified_apart u32 in_time(u64 now, u32 at, u32 i)
+{
+	u64 deadline = meter_deadline(&shares.meter);
+	struct flow *flow = flow_at(at);
+	struct slot *slot;
+	int n;
+
+	bpf_for(n, 0, MOST_PACKETS) {
+		slot = slot_at(i);
+		if (!slot || !flow || !flow->packets || since(now, slot->arrived) <= deadline)
+			break;
+		record_loss(&flow->record, now, 1);
+		give_up_late(slot, SOJOURN);
+		i = take(now, at);
+	}
+	return i;
+}
+
 /* The slot of a packet of a flow in standing or on probation, of which flow `old`, if that is not 0, has aged, or else of a new one; 0 if
  * there is none. */
 verified_apart u32 first(u64 now, u32 old)
 {
 	struct flow *flow;
 	struct slot *slot;
-	u64 deadline;
 	bool stands;
 	u32 at, i;
-	int n;
 
 	judge_new(now);
 	at = order_is_empty(STANDING) ? first_new() : order_least(STANDING);
@@ -579,19 +604,12 @@ verified_apart u32 first(u64 now, u32 old)
 	if (!at || !flow)
 		return 0;
 	stands = flow->record.class != NEW && record_stands(&flow->record, flow->packets, now);
-	i = take_from(now, at, flow);
+	i = flow->head;
+	slot = take_from(now, at, flow);
 	if (stands) {
-		deadline = meter_deadline(&shares.meter);
-		bpf_for(n, 0, MOST_PACKETS) {
-			slot = slot_at(i);
-			if (!slot || !flow->packets || since(now, slot->arrived) <= deadline)
-				break;
-			record_loss(&flow->record, now, 1);
-			give_up_late(slot, SOJOURN);
-			i = take(now, at);
-		}
+		i = in_time(now, at, i);
+		slot = slot_at(i);
 	}
-	slot = slot_at(i);
 	if (!i || !slot)
 		return 0;
 	owe(flow, slot->len);
