@@ -264,15 +264,13 @@ verified_apart int forget_one(u64 now)
 	return 0;
 }
 
-/* The place of the flow of `hash`, of a new one if it is not known; 0 if there is none. */
-verified_apart u32 flow_of(u64 now, u32 hash)
+/* The place of a new flow of `hash`, for which another is forgotten; 0 if there is none. */
+verified_apart u32 flow_for_another(u64 now, u32 hash)
 {
 	u32 at = 0;
 
-	if (!pool_flow(hash, &at)) {
-		forget_one(now);
-		pool_flow(hash, &at);
-	}
+	forget_one(now);
+	pool_flow(hash, &at);
 	return at;
 }
 
@@ -456,15 +454,19 @@ inline_always bool drop_longest(struct bpf_sk_buff_ptr *to_free, u64 now)
 
 inline_always int makeway_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
 {
+	u32 hash, at = 0;
 	struct flow *flow;
 	struct slot *slot;
-	u32 at;
 	int n;
 
 	if (pkt->len > config.limit_bytes)
 		return refuse(skb, to_free, TOO_LARGE);
-	at = flow_of(pkt->now, flow_hash(skb));
-	flow = flow_at(at);
+	hash = flow_hash(skb);
+	flow = pool_flow(hash, &at);
+	if (!flow) {
+		at = flow_for_another(pkt->now, hash);
+		flow = flow_at(at);
+	}
 	if (!at || !flow)
 		return refuse(skb, to_free, FLOWS);
 	/* All packets of a connection have the same addresses. But a port of a router that translates them can go to another host, and
