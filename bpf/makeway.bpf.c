@@ -193,7 +193,7 @@ inline_always struct slot *take_from(u64 now, u32 at, struct flow *flow)
 	record_account(&flow->record, flow->packets, now);
 	if (burst_is_listed(slot))
 		burst_leave(i);
-	pool_pop(i, slot, flow);
+	pool_pop_first(i, slot, flow);
 	count(holder_of(flow, class), class, -1, -(s64)slot->len);
 	place(at, flow);
 	if (!flow->packets)

@@ -145,6 +145,17 @@ inline_always struct slot *pool_push(u32 at, struct flow *flow, u32 len, u64 now
 	return slot;
 }
 
+/* Slot `i` has left the queue of `flow`. */
+inline_always void pool_release(u32 i, struct slot *slot, struct flow *flow)
+{
+	flow->bytes -= slot->len;
+	flow->packets--;
+	pool.packets--;
+	pool.bytes -= slot->len;
+	slot->next = pool.free_slot;
+	pool.free_slot = i;
+}
+
 /* Takes slot `i`, at an end of the queue of `flow`, out of the pool; its packet stays in `slot->skb`. */
 inline_always void pool_pop(u32 i, struct slot *slot, struct flow *flow)
 {
@@ -165,10 +176,14 @@ inline_always void pool_pop(u32 i, struct slot *slot, struct flow *flow)
 	} else {
 		flow->tail = prev;
 	}
-	flow->bytes -= slot->len;
-	flow->packets--;
-	pool.packets--;
-	pool.bytes -= slot->len;
-	slot->next = pool.free_slot;
-	pool.free_slot = i;
+	pool_release(i, slot, flow);
+}
+
+/* The same of the first of a queue that is left at its head alone: `prev` of the next, which nobody reads, is not kept. */
+inline_always void pool_pop_first(u32 i, struct slot *slot, struct flow *flow)
+{
+	flow->head = slot->next;
+	if (!slot->next)
+		flow->tail = 0;
+	pool_release(i, slot, flow);
 }
