@@ -263,10 +263,13 @@ inline_always bool record_floods(const struct record *record)
 /* Whether the packet of `len` that comes is the question; it is in the window's counts. */
 inline_always bool record_is_asked(struct record *record, u32 len)
 {
-	u32 mean = record->arrivals ? record->came / record->arrivals : record->came;
+	u32 mean;
 
+	if (record->question != ASKED && record->question != WAITS)
+		return false;
 	/* A flow whose packets are all small is asked with them. */
-	if ((record->question != ASKED && record->question != WAITS) || len < (mean < ASKED_LEN ? mean : ASKED_LEN))
+	mean = record->arrivals ? record->came / record->arrivals : record->came;
+	if (len < (mean < ASKED_LEN ? mean : ASKED_LEN))
 		return false;
 	if (++record->due < ASKED_OF)
 		return false;
