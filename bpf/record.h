@@ -196,23 +196,22 @@ inline_always void record_begin(struct record *record, u64 now)
 /* Credit for the time since the last packet, before the next comes or goes. */
 inline_always void record_account(struct record *record, u32 packets, u64 now)
 {
-	u64 stands_from = now, good, stood;
+	u64 stands_from = now;
 
-	if (packets) {
+	/* Mostly the queue does not stand. */
+	if (packets && record->busy + STANDS < now) {
 		stands_from = record->busy + STANDS;
 		if (stands_from < record->seen)
 			stands_from = record->seen;
-		if (stands_from > now)
+		if (stands_from < now)
+			record->offence = now;
+		else
 			stands_from = now;
 	}
-	good = since(stands_from, record->seen);
-	stood = now - stands_from;
-	if (stood)
-		record->offence = now;
-	record->credit += good / EARNS;
+	record->credit += since(stands_from, record->seen) / EARNS;
 	if (record->credit > CREDIT_MOST)
 		record->credit = CREDIT_MOST;
-	record->credit -= stood;
+	record->credit -= now - stands_from;
 	record->seen = now;
 }
 
