@@ -61,9 +61,12 @@ inline_always void meter_turn(struct meter *meter, u64 now)
 inline_always void meter_departure(struct meter *meter, enum class class, u32 len, u32 all, u32 standing, u32 bulk)
 {
 	meter->now[0] += len;
-	meter->idled |= !all;
-	meter->none_first |= !standing;
-	meter->bulk |= bulk || class == BULK;
+	if (!all)
+		meter->idled = true;
+	if (!standing)
+		meter->none_first = true;
+	if (bulk || class == BULK)
+		meter->bulk = true;
 	if (goes_first(class))
 		meter->now[1] += len;
 	else if (class == NEW)
