@@ -308,9 +308,9 @@ inline_always bool is_sample(u32 n)
 
 inline_always u64 time_of_arrival(void)
 {
-	bool begins = (config.rate | shaper.rate) && !pool.packets;
-
-	return IS_TIMED || begins || is_sample(counters.packets_in) ? bpf_ktime_get_ns() : 0;
+	if (IS_TIMED || ((config.rate | shaper.rate) && !pool.packets) || is_sample(counters.packets_in))
+		return bpf_ktime_get_ns();
+	return 0;
 }
 
 inline_always u64 time_of_departure(void)
@@ -345,13 +345,15 @@ inline_always u64 time_of_departure(void)
 	struct sk_buff *NAME##_qdisc_dequeue(u64 *ctx)                                                                 \
 	{                                                                                                              \
 		struct Qdisc *sch = (void *)ctx[0];                                                                    \
-		u64 now = time_of_departure();                                                                         \
 		struct sk_buff *skb;                                                                                   \
 		struct slot *slot;                                                                                     \
 		u32 held = pool.packets;                                                                               \
+		u64 now;                                                                                               \
                                                                                                                        \
-		if (!pool.packets)                                                                                     \
+		/* The kernel asks once more after the last packet. */                                                 \
+		if (!held)                                                                                             \
 			return NULL;                                                                                   \
+		now = time_of_departure();                                                                             \
 		shaper_configure(&shaper, config.rate, now);                                                           \
 		if (shaper.rate && now < shaper.next_free) {                                                           \
 			u64 at = shaper.next_free < now + WAKE ? shaper.next_free : now + WAKE;                        \
