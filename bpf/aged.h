@@ -17,7 +17,10 @@ inline_always struct links *burst_links(u32 i)
 
 verified_apart int burst_push(u32 i)
 {
-	round_push(&shares.bursts, i, burst_links);
+	struct slot *slot = slot_at(i);
+
+	if (slot)
+		round_push(&shares.bursts, i, &slot->burst, burst_links);
 	return 0;
 }
 
@@ -39,7 +42,7 @@ verified_apart int burst_leave(u32 i)
 
 	if (!slot)
 		return 0;
-	round_remove(&shares.bursts, i, burst_links);
+	round_remove(&shares.bursts, i, &slot->burst, burst_links);
 	slot->burst = (struct links){};
 	return 0;
 }

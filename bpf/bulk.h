@@ -32,7 +32,7 @@ verified_apart u32 step(void)
 		if (user->fresh)
 			round_rotate(&shares.round, user_turns);
 		else
-			round_remove(&shares.round, i, user_turns);
+			round_remove(&shares.round, i, &user->turns, user_turns);
 		user->fresh = false;
 		return 0;
 	}
@@ -43,7 +43,7 @@ verified_apart u32 step(void)
 		flow->deficit += record_floods(&flow->record) ? config.quantum / 8 : config.quantum;
 	} else if (!is_bulk || !flow->fresh) {
 		flow->in_round = false;
-		round_remove(&user->round, at, flow_turns);
+		round_remove(&user->round, at, &flow->turns, flow_turns);
 		return 0;
 	}
 	/* Also one that is empty after its first turn, so that nobody lives on first turns. */

@@ -25,10 +25,10 @@ inline_always struct links *idle_links(u32 i)
 inline_always void idle_leave(u32 at, struct flow *flow)
 {
 	if (flow->kept) {
-		round_remove(&idle.kept, at, idle_links);
+		round_remove(&idle.kept, at, &flow->idle, idle_links);
 		idle.kept_flows--;
 	} else {
-		round_remove(&idle.others, at, idle_links);
+		round_remove(&idle.others, at, &flow->idle, idle_links);
 	}
 }
 
@@ -40,7 +40,7 @@ inline_always void idle_join(u32 at, struct flow *flow)
 	u32 i;
 
 	flow->kept = goes_first(flow->record.class);
-	round_push(flow->kept ? &idle.kept : &idle.others, at, idle_links);
+	round_push(flow->kept ? &idle.kept : &idle.others, at, &flow->idle, idle_links);
 	if (!flow->kept || ++idle.kept_flows <= sizes.flows / 2)
 		return;
 	i = round_head(idle.kept, idle_links);
@@ -49,7 +49,7 @@ inline_always void idle_join(u32 at, struct flow *flow)
 		return;
 	idle_leave(i, oldest);
 	oldest->kept = false;
-	round_push(&idle.others, i, idle_links);
+	round_push(&idle.others, i, &oldest->idle, idle_links);
 }
 
 /* The next to be forgotten; 0 if there is none. One that was kept and is unknown by now goes first. */

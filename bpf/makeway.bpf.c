@@ -223,7 +223,7 @@ inline_always void user_leave(u32 i, struct user *user)
 	struct entry entry;
 
 	if (user->in_round)
-		round_remove(&shares.round, i, user_turns);
+		round_remove(&shares.round, i, &user->turns, user_turns);
 	if (shares.heaviest == i)
 		shares.heaviest = 0;
 	table_free(&shares.users, &user_chains, &users, i, &user->entry);
@@ -256,7 +256,7 @@ verified_apart int forget_one(u64 now)
 	idle_leave(at, flow);
 	user = user_at(flow->user);
 	if (flow->in_round && user)
-		round_remove(&user->round, at, flow_turns);
+		round_remove(&user->round, at, &flow->turns, flow_turns);
 	flow_leave(flow);
 	pool_forget(at, flow);
 	entry = flow->entry;
@@ -329,13 +329,13 @@ inline_always void enter(u32 at, struct flow *flow, struct user *user)
 	flow->in_round = true;
 	flow->fresh = true;
 	flow->deficit = config.quantum;
-	round_push_front(&user->round, at, flow_turns);
+	round_push_front(&user->round, at, &flow->turns, flow_turns);
 	if (user->in_round)
 		return;
 	user->in_round = true;
 	user->fresh = true;
 	user->deficit = config.quantum;
-	round_push_front(&shares.round, flow->user, user_turns);
+	round_push_front(&shares.round, flow->user, &user->turns, user_turns);
 }
 
 /* A flow was in another class; its packets change the order. */

@@ -15,18 +15,19 @@ inline_always u32 round_head(u32 tail, links_of at)
 	return tail && last ? last->next : 0;
 }
 
-/* Puts `i`, which is in no list, first. */
-inline_always void round_push_front(u32 *tail, u32 i, links_of at)
+/* Puts `i`, which is in no list and has the links `mine`, first. */
+inline_always void round_push_front(u32 *tail, u32 i, struct links *mine, links_of at)
 {
-	struct links *mine = at(i), *last = at(*tail), *first;
+	struct links *last, *first;
 
-	if (!mine || !last)
-		return;
 	if (!*tail) {
 		*mine = (struct links){ i, i };
 		*tail = i;
 		return;
 	}
+	last = at(*tail);
+	if (!last)
+		return;
 	first = at(last->next);
 	if (!first)
 		return;
@@ -35,20 +36,18 @@ inline_always void round_push_front(u32 *tail, u32 i, links_of at)
 	last->next = i;
 }
 
-/* Puts `i`, which is in no list, last. */
-inline_always void round_push(u32 *tail, u32 i, links_of at)
+/* Puts it last. */
+inline_always void round_push(u32 *tail, u32 i, struct links *mine, links_of at)
 {
-	round_push_front(tail, i, at);
+	round_push_front(tail, i, mine, at);
 	*tail = i;
 }
 
-/* Takes `i`, which is in the list, out. */
-inline_always void round_remove(u32 *tail, u32 i, links_of at)
+/* Takes `i`, which is in the list and has the links `mine`, out. */
+inline_always void round_remove(u32 *tail, u32 i, const struct links *mine, links_of at)
 {
-	struct links *mine = at(i), *prev, *next;
+	struct links *prev, *next;
 
-	if (!mine)
-		return;
 	if (mine->next == i) {
 		*tail = 0;
 		return;
