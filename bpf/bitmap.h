@@ -50,9 +50,17 @@ inline_always u32 last_set(u64 x)
 
 inline_always void bitmap_insert(struct bitmap *map, u32 i)
 {
-	map->bits[i >> 6 & 4095] |= 1ULL << (i & 63);
-	map->words[i >> 12 & 63] |= 1ULL << (i >> 6 & 63);
-	map->top |= 1ULL << (i >> 12 & 63);
+	u64 *word = &map->bits[i >> 6 & 4095], old = *word;
+
+	*word = old | 1ULL << (i & 63);
+	/* Of a word that was not zero the bit above is set. */
+	if (old)
+		return;
+	word = &map->words[i >> 12 & 63];
+	old = *word;
+	*word = old | 1ULL << (i >> 6 & 63);
+	if (!old)
+		map->top |= 1ULL << (i >> 12 & 63);
 }
 
 inline_always void bitmap_remove(struct bitmap *map, u32 i)

@@ -66,28 +66,35 @@ inline_always struct ring *ring_at(u32 i)
 inline_always void order_link(u32 which, u32 flow, u32 bytes)
 {
 	u32 node = ORDER_FLOWS + flow, list = which * ORDER_WINDOW + bytes;
-	struct ring *sentinel = ring_at(list);
+	struct ring *sentinel = ring_at(list), *mine = ring_at(node);
 	u32 last = sentinel->prev ^ list;
 
+	/* Of a list that holds nobody the sentinel is the last, and the first. */
+	if (last == list) {
+		*sentinel = *mine = (struct ring){ node ^ list, node ^ list };
+		bitmap_insert(&order_of(which)->occupied, bytes);
+		return;
+	}
 	sentinel->prev = node ^ list;
 	ring_at(last)->next = node ^ last;
-	ring_at(node)->prev = last ^ node;
-	ring_at(node)->next = list ^ node;
-	if (last == list)
-		bitmap_insert(&order_of(which)->occupied, bytes);
+	*mine = (struct ring){ last ^ node, list ^ node };
 }
 
-inline_always void order_unlink(u32 which, u32 flow, u32 bytes)
+/* Whether the list holds nobody now, which its order is still to be told. */
+inline_always bool order_unlink(u32 flow)
 {
 	u32 node = ORDER_FLOWS + flow;
 	u32 prev = ring_at(node)->prev ^ node;
 	u32 next = ring_at(node)->next ^ node;
 
+	/* Only the sentinel is left. */
+	if (prev == next) {
+		*ring_at(prev) = (struct ring){};
+		return true;
+	}
 	ring_at(prev)->next = next ^ prev;
 	ring_at(next)->prev = prev ^ next;
-	/* Only the sentinel is left. */
-	if (prev == next)
-		bitmap_remove(&order_of(which)->occupied, bytes);
+	return false;
 }
 
 verified_apart int order_leave_beyond(u32 which, u32 flow)
@@ -113,17 +120,21 @@ verified_apart int order_leave_beyond(u32 which, u32 flow)
 inline_always void order_move(u32 which, u32 flow, u32 old, u32 new)
 {
 	struct order *order = order_of(which);
+	bool emptied = false;
 
 	if (old >= ORDER_WINDOW)
 		order_leave_beyond(which, flow);
 	else if (old)
-		order_unlink(which, flow, old);
+		emptied = order_unlink(flow);
 	if (new >= ORDER_WINDOW) {
 		order->beyond[order->beyond_n & (BEYOND - 1)] = (struct beyond){ flow, new };
 		order->beyond_n++;
 	} else if (new) {
 		order_link(which, flow, new);
 	}
+	/* After the new one, which is mostly near: the words above stay as they are. */
+	if (emptied && old != new)
+		bitmap_remove(&order->occupied, old);
 }
 
 verified_apart u32 order_beyond(u32 which, bool longest)
