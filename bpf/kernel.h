@@ -94,11 +94,15 @@ struct qdisc_skb_cb {
 	unsigned char data[20] __attribute__((aligned(8)));
 };
 
-/* Sixteen bytes of anything. */
-struct in6_addr {
-	union {
-		u32 u6_addr32[4];
-	} in6_u;
+/* Four words of 64 bits of anything: of the kernel's types one that has them, and no pointer. */
+struct timespec64 {
+	s64 tv_sec;
+	s64 tv_nsec;
+};
+
+struct itimerspec64 {
+	struct timespec64 it_interval;
+	struct timespec64 it_value;
 };
 
 struct nlattr {

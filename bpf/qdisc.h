@@ -179,30 +179,34 @@ verified_apart u32 skb_key_hash(struct sk_buff *skb __arg_trusted, u32 identity)
  * D. Lemire, O. Kaser, "Strongly universal string hashing is fast", The Computer Journal 57(11), 2014). */
 inline_always u32 plain_hash4(struct sk_buff *skb)
 {
-	const struct in6_addr *first = quad_at(skb, 0), *second = quad_at(skb, 16);
-	const u32 *ip = first->in6_u.u6_addr32, *rest = second->in6_u.u6_addr32;
-	u32 word = ip[0], protocol = ip[2] >> 8 & 0xff;
+	const struct itimerspec64 *words = words_at(skb, 0);
+	/* Version, fragment; protocol, source; destination, ports. */
+	u64 first = words->it_interval.tv_sec, second = words->it_interval.tv_nsec, third = words->it_value.tv_sec;
+	u32 protocol = second >> 8 & 0xff;
 	const volatile u64 *m = keys.multipliers;
 
-	if ((word & 0xff) != 0x45 || ip[1] >> 16 & net16(0x3fff) ||
-	    (protocol != TCP && protocol != UDP) || skb->len - skb->data_len < link_header(skb) + IPV4_HEADER + 4)
+	if ((first & 0xff) != 0x45 || first >> 48 & net16(0x3fff) || (protocol != TCP && protocol != UDP) ||
+	    skb->len - skb->data_len < link_header(skb) + IPV4_HEADER + 4)
 		return 0;
-	return (m[0] + m[1] * ip[3] + m[2] * rest[0] + m[3] * rest[1] + m[4] * protocol) >> 32;
+	return (m[0] + m[1] * (second >> 32) + m[2] * (u32)third + m[3] * (third >> 32) + m[4] * protocol) >> 32;
 }
 
 /* The flow label is no part of it: its sender may write what it likes there. */
 inline_always u32 plain_hash6(struct sk_buff *skb)
 {
-	const u32 *ip = quad_at(skb, 0)->in6_u.u6_addr32, *middle = quad_at(skb, 16)->in6_u.u6_addr32;
-	const u32 *rest = quad_at(skb, 32)->in6_u.u6_addr32;
-	u32 protocol = ip[1] >> 16 & 0xff;
+	const struct itimerspec64 *words = words_at(skb, 0), *rest = words_at(skb, 32);
+	u64 first = words->it_interval.tv_sec, ports = rest->it_interval.tv_nsec;
+	u64 source = words->it_interval.tv_nsec, source2 = words->it_value.tv_sec;
+	u64 target = words->it_value.tv_nsec, target2 = rest->it_interval.tv_sec;
+	u32 protocol = first >> 48 & 0xff;
 	const volatile u64 *m = keys.multipliers;
 
-	if ((ip[0] & 0xf0) != 0x60 || (protocol != TCP && protocol != UDP) ||
+	if ((first & 0xf0) != 0x60 || (protocol != TCP && protocol != UDP) ||
 	    skb->len - skb->data_len < link_header(skb) + IPV6_HEADER + 4)
 		return 0;
-	return (m[0] + m[1] * ip[2] + m[2] * ip[3] + m[3] * middle[0] + m[4] * middle[1] + m[5] * middle[2] +
-		m[6] * middle[3] + m[7] * rest[0] + m[8] * rest[1] + m[9] * rest[2] + m[10] * protocol) >>
+	return (m[0] + m[1] * (u32)source + m[2] * (source >> 32) + m[3] * (u32)source2 + m[4] * (source2 >> 32) +
+		m[5] * (u32)target + m[6] * (target >> 32) + m[7] * (u32)target2 + m[8] * (target2 >> 32) +
+		m[9] * (u32)ports + m[10] * protocol) >>
 	       32;
 }
 
