@@ -126,8 +126,8 @@ verified_apart u32 next_of(u64 now, u32 at)
 	return i;
 }
 
-/* The slot of a packet of the bulk flow whose turn it is. */
-inline_always u32 bulk(u64 now)
+/* The slot of a packet of the bulk flow whose turn it is; NULL if there is none. */
+inline_always struct slot *bulk(u64 now)
 {
 	u32 at = turn(), held = pool.packets, i = next_of(now, at), lost = held - pool.packets - 1;
 	struct flow *flow = flow_at(at);
@@ -136,7 +136,7 @@ inline_always u32 bulk(u64 now)
 	u64 paid;
 
 	if (!at || !i || !flow || !slot)
-		return 0;
+		return NULL;
 	flow->deficit -= slot->len;
 	if (lost) {
 		record_loss(&flow->record, now, lost);
@@ -149,5 +149,5 @@ inline_always u32 bulk(u64 now)
 	shares.owed = since(shares.owed, paid);
 	shares.owed_others = since(shares.owed_others, paid);
 	depart(flow, now, slot);
-	return i;
+	return slot;
 }

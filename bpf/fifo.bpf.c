@@ -18,7 +18,7 @@ inline_always int fifo_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 	return fifo_take(skb, to_free, 0, &queue, pkt);
 }
 
-inline_always u32 fifo_dequeue(u64 now)
+inline_always struct slot *fifo_dequeue(u64 now)
 {
 	return fifo_pop(&queue);
 }

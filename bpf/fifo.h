@@ -20,14 +20,14 @@ inline_always int fifo_take(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free
 	return NET_XMIT_SUCCESS;
 }
 
-/* Takes the packet at the head of `queue` out of the pool; its slot, 0 if there is none. */
-inline_always u32 fifo_pop(struct flow *queue)
+/* Takes the packet at the head of `queue` out of the pool; its slot, NULL if there is none. */
+inline_always struct slot *fifo_pop(struct flow *queue)
 {
 	u32 i = queue->head;
 	struct slot *slot = slot_at(i);
 
 	if (!i || !slot)
-		return 0;
+		return NULL;
 	pool_pop(i, slot, queue);
-	return i;
+	return slot;
 }

@@ -70,7 +70,7 @@ inline_always void fq_clear(void)
 	granted = false;
 }
 
-inline_always u32 fq_dequeue(u64 now)
+inline_always struct slot *fq_dequeue(u64 now)
 {
 	return turns_dequeue(fq_turn);
 }

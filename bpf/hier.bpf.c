@@ -153,7 +153,7 @@ verified_apart u32 hier_turn(void)
 	return turn_allows(&user->deficit, (u64)config.quantum * node->weight, slot->len) ? at : 0;
 }
 
-inline_always u32 hier_dequeue(u64 now)
+inline_always struct slot *hier_dequeue(u64 now)
 {
 	return turns_dequeue(hier_turn);
 }

@@ -621,12 +621,12 @@ verified_apart u32 first(u64 now, u32 old)
 
 #include "bulk.h"
 
-inline_always u32 makeway_dequeue(u64 now)
+inline_always struct slot *makeway_dequeue(u64 now)
 {
 	/* Mostly no packet can age: the list is not looked at. */
 	u32 old = shares.bursts ? aged(now) : 0, i = is_due(old) ? 0 : first(now, old);
 
-	return i ?: bulk(now);
+	return i ? slot_at(i) : bulk(now);
 }
 
 inline_always void makeway_clear(void)

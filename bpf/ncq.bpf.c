@@ -205,18 +205,17 @@ inline_always int ncq_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 	return fifo_take(skb, to_free, at, favour ? &favoured : &normal, pkt);
 }
 
-inline_always u32 ncq_dequeue(u64 now)
+inline_always struct slot *ncq_dequeue(u64 now)
 {
 	bool is_favoured = favoured.packets;
-	u32 i = fifo_pop(is_favoured ? &favoured : &normal);
-	struct slot *slot = slot_at(i);
+	struct slot *slot = fifo_pop(is_favoured ? &favoured : &normal);
 	struct flow *flow;
 
-	if (!i || !slot)
-		return 0;
+	if (!slot)
+		return NULL;
 	flow = flow_at(slot->flow);
 	if (!flow)
-		return 0;
+		return NULL;
 	if (!is_favoured) {
 		flow->waiting--;
 		if (flow->overtaken) {
@@ -225,7 +224,7 @@ inline_always u32 ncq_dequeue(u64 now)
 		}
 	}
 	leave(flow, slot);
-	return i;
+	return slot;
 }
 
 inline_always void ncq_clear(void)

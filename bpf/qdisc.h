@@ -5,8 +5,8 @@
  *   int NAME_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free, const struct packet *pkt)
  *       takes `skb` by `hold` or gives it back by `refuse`, drops others by `give_up`; returns NET_XMIT_SUCCESS or
  *       NET_XMIT_DROP;
- *   u32 NAME_dequeue(u64 now)
- *       takes the next packet out of the pool; its slot, 0 if there is none;
+ *   struct slot *NAME_dequeue(u64 now)
+ *       takes the next packet out of the pool; its slot, NULL if there is none;
  *   void NAME_clear(void)
  *       forgets all packets, before the pool does;
  *
@@ -366,7 +366,7 @@ inline_always u64 time_of_departure(void)
 			bpf_qdisc_watchdog_schedule(sch, at, 0);                                                       \
 			return NULL;                                                                                   \
 		}                                                                                                      \
-		slot = slot_at(NAME##_dequeue(now));                                                                   \
+		slot = NAME##_dequeue(now);                                                                            \
 		if (!slot)                                                                                             \
 			return NULL;                                                                                   \
 		skb = bpf_kptr_xchg(&slot->skb, NULL);                                                                 \

@@ -26,21 +26,21 @@ inline_always void queues_pop(u32 i, struct slot *slot, struct flow *flow)
 	pool_forget(at, flow);
 }
 
-/* Takes the first packet of flow `at` out of the pool; its slot, 0 if there is none. */
-inline_always u32 queues_leave(u32 at)
+/* Takes the first packet of flow `at` out of the pool; its slot, NULL if there is none. */
+inline_always struct slot *queues_leave(u32 at)
 {
 	struct flow *flow = flow_at(at);
 	struct slot *slot;
 	u32 i;
 
 	if (!at || !flow)
-		return 0;
+		return NULL;
 	i = flow->head;
 	slot = slot_at(i);
 	if (!i || !slot)
-		return 0;
+		return NULL;
 	queues_pop(i, slot, flow);
-	return i;
+	return slot;
 }
 
 /* Longest queue drop: takes a packet out of the longest queue; whether there was one. */

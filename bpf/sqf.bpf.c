@@ -21,9 +21,9 @@ inline_always int sqf_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_fr
 }
 
 /* Algorithm 1, at packet departure. */
-inline_always u32 sqf_dequeue(u64 now)
+inline_always struct slot *sqf_dequeue(u64 now)
 {
-	return pool.packets ? queues_leave(order_shortest()) : 0;
+	return pool.packets ? queues_leave(order_shortest()) : NULL;
 }
 
 inline_always void sqf_clear(void)

@@ -155,13 +155,13 @@ inline_always int tred_enqueue(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_f
 	return fifo_take(skb, to_free, 0, &queue, pkt);
 }
 
-inline_always u32 tred_dequeue(u64 now)
+inline_always struct slot *tred_dequeue(u64 now)
 {
-	u32 i = fifo_pop(&queue);
+	struct slot *slot = fifo_pop(&queue);
 
-	if (i && !pool.packets)
+	if (slot && !pool.packets)
 		early.idle_since = now;
-	return i;
+	return slot;
 }
 
 inline_always void tred_clear(void)

@@ -12,7 +12,7 @@
 /* Most of those that one dequeue passes over; then it returns no packet. */
 #define MOST_NOBODIES 64
 
-inline_always u32 queues_leave(u32 at);
+inline_always struct slot *queues_leave(u32 at);
 
 /* Whether who is at the head has had its quantum for this turn. */
 bool granted;
@@ -49,15 +49,15 @@ inline_always bool turn_allows(u64 *deficit, u64 quantum, u32 len)
 /* Turns of this dequeue that found nobody. In memory, so that the verifier does not count them. */
 u32 nobodies;
 
-/* Takes a packet of the first flow that a turn gives, which says 0 or NOBODY until one may send; the packet's slot, 0 if
+/* Takes a packet of the first flow that a turn gives, which says 0 or NOBODY until one may send; the packet's slot, NULL if
  * there is none. */
-inline_always u32 turns_dequeue(u32 (*turn)(void))
+inline_always struct slot *turns_dequeue(u32 (*turn)(void))
 {
 	u32 at = 0;
 	int n;
 
 	if (!pool.packets)
-		return 0;
+		return NULL;
 	nobodies = 0;
 	bpf_for(n, 0, TURNS) {
 		at = turn();
@@ -67,5 +67,5 @@ inline_always u32 turns_dequeue(u32 (*turn)(void))
 		if (at == NOBODY && ++nobodies == MOST_NOBODIES)
 			break;
 	}
-	return 0;
+	return NULL;
 }
