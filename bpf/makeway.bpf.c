@@ -543,17 +543,14 @@ inline_always void owe(const struct flow *flow, u32 len)
 
 /* The new flow with the longest queue is judged: beside those in standing, or new ones that are kept short, it would not be
  * served at all, and a flow that is not served sends no packet by which it could be judged. As bulk it has a floor. */
-inline_always void judge_new(u64 now)
+verified_apart int judge_new(u64 now)
 {
 	struct flow *flow;
 	u32 at;
 
-	/* No queue of a new flow stands. */
-	if (since(now, shares.earliest) <= STANDS)
-		return;
 	if (order_is_empty(NEW)) {
 		shares.earliest = now;
-		return;
+		return 0;
 	}
 	at = order_most(NEW);
 	flow = flow_at(at);
@@ -561,6 +558,7 @@ inline_always void judge_new(u64 now)
 		record_change(&flow->record, now, BULK, STANDING_QUEUE);
 		change(at, flow, NEW);
 	}
+	return 0;
 }
 
 /* The new flow with the shortest queue; 0 if there is none. */
@@ -589,22 +587,24 @@ verified_apart u32 in_time(u64 now, u32 at, u32 i)
 	return i;
 }
 
-/* The slot of a packet of a flow in standing or on probation, of which flow `old`, if that is not 0, has aged, or else of a new one; 0 if
- * there is none. */
-verified_apart u32 first(u64 now, u32 old)
+/* The slot of a packet of a flow in standing or on probation, of which flow `old`, if that is not 0, has aged, or else of a new one; NULL
+ * if there is none. */
+inline_always struct slot *first(u64 now, u32 old)
 {
 	struct flow *flow;
 	struct slot *slot;
 	bool stands;
 	u32 at, i;
 
-	judge_new(now);
+	/* Until then no queue of a new flow stands. */
+	if (since(now, shares.earliest) > STANDS)
+		judge_new(now);
 	at = order_is_empty(STANDING) ? first_new() : order_least(STANDING);
 	if (old)
 		at = elder(at, old);
 	flow = flow_at(at);
 	if (!at || !flow)
-		return 0;
+		return NULL;
 	stands = flow->record.class != NEW && record_stands(&flow->record, flow->packets, now);
 	i = flow->head;
 	slot = take_from(now, at, flow);
@@ -613,10 +613,10 @@ verified_apart u32 first(u64 now, u32 old)
 		slot = slot_at(i);
 	}
 	if (!i || !slot)
-		return 0;
+		return NULL;
 	owe(flow, slot->len);
 	depart(flow, now, slot);
-	return i;
+	return slot;
 }
 
 #include "bulk.h"
@@ -624,9 +624,10 @@ verified_apart u32 first(u64 now, u32 old)
 inline_always struct slot *makeway_dequeue(u64 now)
 {
 	/* Mostly no packet can age: the list is not looked at. */
-	u32 old = shares.bursts ? aged(now) : 0, i = is_due(old) ? 0 : first(now, old);
+	u32 old = shares.bursts ? aged(now) : 0;
+	struct slot *slot = is_due(old) ? NULL : first(now, old);
 
-	return i ? slot_at(i) : bulk(now);
+	return slot ?: bulk(now);
 }
 
 inline_always void makeway_clear(void)
