@@ -518,8 +518,8 @@ inline_always void depart(struct flow *flow, u64 now, const struct slot *slot)
 /* Adds the debt to bulk for a packet of `flow`, which goes before it. */
 inline_always void owe(const struct flow *flow, u32 len)
 {
-	s64 most = (s64)config.quantum * DEBT_TURNS, least;
 	struct user *user;
+	s64 most, least;
 
 	if (!shares.waiting) {
 		shares.owed = 0;
@@ -532,6 +532,7 @@ inline_always void owe(const struct flow *flow, u32 len)
 	shares.owed_others += (u64)len * OWED_USERS;
 	if (flow->record.class != NEW || !user->in_round)
 		return;
+	most = (s64)config.quantum * DEBT_TURNS;
 	if (most > DEBT)
 		most = DEBT;
 	/* A large packet of bulk may have cost more already, and that stays. */
