@@ -93,7 +93,7 @@ struct record {
 	u64 busy;
 	/* When a packet of it last came or left. */
 	u64 seen;
-	/* Ns for which its queue may still stand. */
+	/* Ns for which its queue may still stand, in standing or on probation. */
 	s64 credit;
 	/* Bytes of all that went first in such windows, of which each counts twice as much as the one before. */
 	u64 beside;
@@ -208,10 +208,13 @@ inline_always void record_account(struct record *record, u32 packets, u64 now)
 		else
 			stands_from = now;
 	}
-	record->credit += since(stands_from, record->seen) / EARNS;
-	if (record->credit > CREDIT_MOST)
-		record->credit = CREDIT_MOST;
-	record->credit -= now - stands_from;
+	/* Of others it begins anew as they come to go first. */
+	if (goes_first(record->class)) {
+		record->credit += since(stands_from, record->seen) / EARNS;
+		if (record->credit > CREDIT_MOST)
+			record->credit = CREDIT_MOST;
+		record->credit -= now - stands_from;
+	}
 	record->seen = now;
 }
 

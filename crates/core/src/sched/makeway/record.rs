@@ -120,7 +120,7 @@ pub struct Record {
     busy: Instant,
     /// When a packet of it last came or left.
     seen: Instant,
-    /// Ns for which its queue may still stand.
+    /// Ns for which its queue may still stand, in standing or on probation.
     credit: i64,
     /// The window, and what came in it: bytes, packets, those lost, the shortest wait in units of 2^16 ns.
     window: u32,
@@ -200,8 +200,11 @@ impl Record {
         if stood > 0 {
             self.offence = now;
         }
-        // Both are below 2^63.
-        self.credit = (self.credit + (good / EARNS) as i64).min(CREDIT_MOST) - stood as i64;
+        // Of others it begins anew as they come to go first.
+        if self.goes_first() {
+            // Both are below 2^63.
+            self.credit = (self.credit + (good / EARNS) as i64).min(CREDIT_MOST) - stood as i64;
+        }
         self.seen = now;
     }
 
