@@ -330,7 +330,7 @@ inline_always u64 time_of_departure(void)
 		struct Qdisc *sch = (void *)ctx[1];                                                                    \
 		struct framing framing = { config.framing.overhead, config.framing.mpu, config.framing.cells };        \
 		struct packet pkt = { time_of_arrival(), wire_length(skb, &framing) };                                 \
-		u64 drops = counters.packets_in - pool.packets;                                                        \
+		u32 held = pool.packets, lost;                                                                         \
 		int answer;                                                                                            \
                                                                                                                        \
 		counters.packets_in++;                                                                                 \
@@ -339,7 +339,10 @@ inline_always u64 time_of_departure(void)
 			counters.largest = pkt.len;                                                                    \
 		shaper_arrive(&shaper, pkt.now, !pool.packets);                                                        \
 		answer = NAME##_enqueue(skb, (void *)ctx[2], &pkt);                                                    \
-		sch->qstats.drops += counters.packets_in - pool.packets - drops;                                       \
+		/* The packet, or others for it. */                                                                    \
+		lost = held + 1 - pool.packets;                                                                        \
+		if (lost)                                                                                              \
+			sch->qstats.drops += lost;                                                                     \
 		sch->qstats.backlog = pool.bytes;                                                                      \
 		sch->q.qlen = pool.packets;                                                                            \
 		return answer;                                                                                         \
@@ -372,7 +375,7 @@ inline_always u64 time_of_departure(void)
 		skb = bpf_kptr_xchg(&slot->skb, NULL);                                                                 \
 		if (!skb)                                                                                              \
 			return NULL;                                                                                   \
-		if (HAS_LATE_DROPS)                                                                                    \
+		if (HAS_LATE_DROPS && held - pool.packets != 1)                                                        \
 			sch->qstats.drops += held - pool.packets - 1;                                                  \
 		shaper_depart(&shaper, now, slot->len);                                                                \
 		if (slot->arrived && (!IS_TIMED || is_sample(counters.packets_out))) {                                 \
