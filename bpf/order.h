@@ -46,6 +46,8 @@ struct order {
 	struct bitmap occupied;
 	struct beyond beyond[BEYOND];
 	u32 beyond_n;
+	/* No flow of the window has fewer bytes, and mostly one has as many. */
+	u32 least;
 };
 
 struct orders {
@@ -67,12 +69,15 @@ inline_always void order_link(u32 which, u32 flow, u32 bytes)
 {
 	u32 node = ORDER_FLOWS + flow, list = which * ORDER_WINDOW + bytes;
 	struct ring *sentinel = ring_at(list), *mine = ring_at(node);
+	struct order *order = order_of(which);
 	u32 last = sentinel->prev ^ list;
 
 	/* Of a list that holds nobody the sentinel is the last, and the first. */
 	if (last == list) {
 		*sentinel = *mine = (struct ring){ node ^ list, node ^ list };
-		bitmap_insert(&order_of(which)->occupied, bytes);
+		bitmap_insert(&order->occupied, bytes);
+		if (bytes < order->least)
+			order->least = bytes;
 		return;
 	}
 	sentinel->prev = node ^ list;
@@ -161,20 +166,26 @@ inline_always bool order_is_empty(u32 which)
 	return !order_of(which)->occupied.top && !order_of(which)->beyond_n;
 }
 
-/* The first in the list of `bytes`. */
+/* The first in the list of `bytes`; 0 if it holds nobody. */
 inline_always u32 order_first(u32 which, u32 bytes)
 {
-	u32 list = which * ORDER_WINDOW + bytes;
+	u32 list = which * ORDER_WINDOW + bytes, next = ring_at(list)->next;
 
-	return (ring_at(list)->next ^ list) - ORDER_FLOWS;
+	return next ? (next ^ list) - ORDER_FLOWS : 0;
 }
 
 /* The flow with the least bytes of an order that has one. */
 inline_always u32 order_least(u32 which)
 {
 	struct order *order = order_of(which);
+	u32 flow = order_first(which, order->least);
 
-	return order->occupied.top ? order_first(which, bitmap_first(&order->occupied)) : order_beyond(which, false);
+	if (flow)
+		return flow;
+	if (!order->occupied.top)
+		return order_beyond(which, false);
+	order->least = bitmap_first(&order->occupied);
+	return order_first(which, order->least);
 }
 
 /* The flow with the most bytes of an order that has one. */
