@@ -46,8 +46,9 @@ struct order {
 	struct bitmap occupied;
 	struct beyond beyond[BEYOND];
 	u32 beyond_n;
-	/* No flow of the window has fewer bytes, and mostly one has as many. */
+	/* No flow of the window has fewer bytes, or more, and mostly some have as many. */
 	u32 least;
+	u32 most;
 };
 
 struct orders {
@@ -78,6 +79,8 @@ inline_always void order_link(u32 which, u32 flow, u32 bytes)
 		bitmap_insert(&order->occupied, bytes);
 		if (bytes < order->least)
 			order->least = bytes;
+		if (bytes > order->most)
+			order->most = bytes;
 		return;
 	}
 	sentinel->prev = node ^ list;
@@ -192,8 +195,15 @@ inline_always u32 order_least(u32 which)
 inline_always u32 order_most(u32 which)
 {
 	struct order *order = order_of(which);
+	u32 flow;
 
-	return order->beyond_n ? order_beyond(which, true) : order_first(which, bitmap_last(&order->occupied));
+	if (order->beyond_n)
+		return order_beyond(which, true);
+	flow = order_first(which, order->most);
+	if (flow)
+		return flow;
+	order->most = bitmap_last(&order->occupied);
+	return order_first(which, order->most);
 }
 
 #if ORDERS == 1
