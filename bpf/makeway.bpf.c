@@ -598,7 +598,7 @@ inline_always struct slot *first(u64 now, u32 old)
 	u32 at, i;
 
 	/* Until then no queue of a new flow stands. */
-	if (since(now, shares.earliest) > STANDS)
+	if (shares.earliest + STANDS < now)
 		judge_new(now);
 	at = order_is_empty(STANDING) ? first_new() : order_least(STANDING);
 	if (old)

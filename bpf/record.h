@@ -169,9 +169,9 @@ inline_always bool goes_first(enum class class)
 /* A packet comes while `packets` wait: whether the flow is unknown, or has been silent for so long that it is. */
 inline_always bool record_is_forgotten(const struct record *record, u32 packets, u64 now)
 {
-	u64 keeps = goes_first(record->class) ? FORGOTTEN_STANDING : FORGOTTEN;
-
-	return !packets && (!record->known || since(now, record->seen) > keeps);
+	if (packets)
+		return false;
+	return !record->known || record->seen + (goes_first(record->class) ? FORGOTTEN_STANDING : FORGOTTEN) < now;
 }
 
 /* A new flow; what it did wrong is not forgotten. */
@@ -193,13 +193,19 @@ inline_always void record_begin(struct record *record, u64 now)
 	};
 }
 
+/* Whether its queue, of `packets`, stands. */
+inline_always bool record_stands(const struct record *record, u32 packets, u64 now)
+{
+	return packets && record->busy + STANDS < now;
+}
+
 /* Credit for the time since the last packet, before the next comes or goes. */
 inline_always void record_account(struct record *record, u32 packets, u64 now)
 {
 	u64 stands_from = now;
 
 	/* Mostly the queue does not stand. */
-	if (packets && record->busy + STANDS < now) {
+	if (record_stands(record, packets, now)) {
 		stands_from = record->busy + STANDS;
 		if (stands_from < record->seen)
 			stands_from = record->seen;
@@ -224,12 +230,6 @@ inline_always u32 record_usual(const struct record *record)
 	u32 known = record->peak > record->proven ? record->peak : record->proven;
 
 	return record->last < known ? record->last : known;
-}
-
-/* Whether its queue, of `packets`, stands. */
-inline_always bool record_stands(const struct record *record, u32 packets, u64 now)
-{
-	return packets && since(now, record->busy) > STANDS;
 }
 
 inline_always void record_arrival(struct record *record, u32 len)
@@ -552,19 +552,20 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
  * called. */
 inline_always bool record_is_settled(const struct record *record, u32 packets, u64 now)
 {
-	u64 age = since(now, record->since), sentence;
+	u64 sentence;
 
 	if (window_of(now) != record->window)
 		return false;
 	switch (record->class) {
 	case NEW:
-		return age <= TRIAL && !record_stands(record, packets, now);
+		return now <= record->since + TRIAL && !record_stands(record, packets, now);
 	case STANDING:
 		return (record->came <= sum_of(record->peak, record->peak / 4) || record->came <= record->proven) &&
-		       record->credit > 0 && age <= REDEEMS;
+		       record->credit > 0 && now <= record->since + REDEEMS;
 	case BULK:
 		sentence = SECOND << (record->demerits & 7);
-		return since(now, record->offence) <= sentence && (record->demerits > PAROLE || age <= sentence);
+		return now <= record->offence + sentence &&
+		       (record->demerits > PAROLE || now <= record->since + sentence);
 	}
 	return false;
 }
