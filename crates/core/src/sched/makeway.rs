@@ -164,13 +164,15 @@ pub struct Makeway {
     earliest: Instant,
 }
 
+/// With a million flows each line of the cache is a miss, and a packet of a new flow touches the first alone.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 struct FlowState {
-    record: Record,
+    user: u32,
     /// In the round of its user; and before its first turn there.
     in_round: bool,
     is_fresh: bool,
-    user: u32,
+    record: Record,
     deficit: i64,
     control: Control,
     lift: Lift,

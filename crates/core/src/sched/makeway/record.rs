@@ -95,63 +95,64 @@ enum Question {
     After,
 }
 
-/// One flow's.
+/// One flow's. Fields that each packet reads are the first 56 bytes, which are of one line of the cache.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub struct Record {
-    pub class: Class,
-    known: bool,
-    demerits: u8,
-    starved: u8,
-    /// How often it grew on probation, at most [`GREW_MOST`].
-    grew: u8,
-    question: Question,
-    /// Large packets since one was taken to ask.
-    due: u8,
-    /// Packets that wait.
-    pub packets: u32,
     /// Since when it is in its class, or has a demerit less.
     since: Instant,
-    /// Since when it is in its class, and why: to be read, and nothing follows from it.
-    entered: Instant,
-    reason: Reason,
-    /// When it last lost a packet to a queue, was marked, or had a queue that stood.
-    offence: Instant,
     /// Since when it has had packets waiting.
     busy: Instant,
     /// When a packet of it last came or left.
     seen: Instant,
-    /// Ns for which its queue may still stand, in standing or on probation.
-    credit: i64,
-    /// The window, and what came in it: bytes, packets, those lost, the shortest wait in units of 2^16 ns.
+    /// Packets that wait.
+    pub packets: u32,
+    /// The window, and what came in it: bytes, packets, the shortest wait in units of 2^16 ns; and those lost (below).
     window: u32,
     came: u32,
     arrivals: u32,
-    losses: u32,
     wait: u32,
+    pub class: Class,
+    known: bool,
+    question: Question,
+    demerits: u8,
+    /// Ns for which its queue may still stand, in standing or on probation.
+    credit: i64,
+    /// When it last lost a packet to a queue, was marked, or had a queue that stood.
+    offence: Instant,
+    /// Since when it is in its class, and why: to be read, and nothing follows from it.
+    entered: Instant,
+    reason: Reason,
+    /// Bytes of all that went first in the windows of `own`, of which each counts twice as much as the one before.
+    beside: u64,
+    /// Bytes in the window before.
+    last: u32,
+    /// The most bytes that it brought in a window that was not crowded; in standing this grows by an eighth in a window at most.
+    peak: u32,
     /// Bytes of a window above which the flow is asked: half as much again as it has shown.
     proven: u32,
-    /// The most bytes that it brought in each of two windows in a row while it could have brought more; all that went first in such
-    /// windows, of which each counts twice as much as the one before.
+    losses: u32,
+    /// The most bytes that it brought in each of two windows in a row while it could have brought more.
     own: u32,
-    beside: u64,
     /// The most that `own` grows to in standing beside bulk: twice what it was at first. TCP goes on growing.
     own_most: u32,
     /// Bytes of the window in which it was asked last.
     before: u32,
     /// Bytes of the window that was compared, if it fell by an eighth.
     fell: u32,
-    /// In the last window it brought more than [`HOG`] of the link.
-    hogs: bool,
-    /// In the last window its packets had [`ASKED_LEN`] on average.
-    is_large: bool,
-    /// Bytes in the window before.
-    last: u32,
-    /// The most bytes that it brought in a window that was not crowded; in standing this grows by an eighth in a window at most.
-    peak: u32,
+    starved: u8,
+    /// How often it grew on probation, at most [`GREW_MOST`].
+    grew: u8,
+    /// Large packets since one was taken to ask.
+    due: u8,
     /// Silent windows before this one, at most [`SILENT_MOST`].
     silent: u8,
     /// Windows in a row that make a flood, at most [`FLOODS`].
     drowned: u8,
+    /// In the last window it brought more than [`HOG`] of the link.
+    hogs: bool,
+    /// In the last window its packets had [`ASKED_LEN`] on average.
+    is_large: bool,
 }
 
 /// The window of `now`.
