@@ -459,6 +459,8 @@ impl Scheduler for Makeway {
             return drops.push(pkt, DropReason::TooLarge);
         }
         let flow = pkt.flow.0;
+        // Its state is another miss, and comes meanwhile.
+        self.pool.fetch_queue(flow);
         self.meet(now, flow, pkt.user().0);
         let state = &mut self.flows[flow as usize];
         state.record.on_arrival(pkt.len_u32());

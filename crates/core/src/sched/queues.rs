@@ -168,6 +168,14 @@ impl Pool {
         }
     }
 
+    /// Asks the processor for the queue of `flow`, which a packet is to join soon.
+    #[inline]
+    pub fn fetch_queue(&self, flow: u32) {
+        if self.queues.len() >= FETCH_FROM {
+            fetch(&self.queues, flow);
+        }
+    }
+
     /// Asks the processor for a slot that a later arrival will take.
     #[inline]
     fn fetch_free(&self) {
