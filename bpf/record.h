@@ -103,6 +103,8 @@ struct record {
 	u32 arrivals;
 	u32 losses;
 	u32 wait;
+	/* Packets that waited as the window began. */
+	u32 held;
 	/* Bytes of a window above which the flow is asked. */
 	u32 proven;
 	/* The most bytes that it brought in each of two windows in a row while it could have brought more. */
@@ -368,14 +370,14 @@ inline_always enum why record_why(const struct record *record, enum class to, u3
 }
 
 /* It brings more than NO_TCP times what TCP would at its loss and its RTT (Floyd and Fall 1999), squared. */
-inline_always bool record_is_no_tcp(const struct record *record)
+inline_always bool record_is_no_tcp(const struct record *record, u32 grown)
 {
 	u64 rtt = (record->wait < WAIT_MOST ? record->wait : WAIT_MOST) + RTT_LEAST;
 	u64 windows = NO_TCP * (1ULL << (WINDOW_BITS - 16)) / rtt;
-	u64 product = (u64)record->arrivals * record->losses;
+	u64 unserved = (u64)record->losses + grown, product = record->arrivals * unserved;
 	/* In such loss TCP waits for timeouts. */
 	bool drowns = record->arrivals >= PACKETS * 2 && record->losses * 4 >= record->arrivals * 3;
-	bool loses = record->arrivals >= PACKETS && record->losses * 4 >= record->arrivals;
+	bool loses = record->arrivals >= PACKETS && unserved * 4 >= record->arrivals;
 
 	return drowns || (loses && product * 100 > windows * windows * 149);
 }
@@ -475,8 +477,8 @@ inline_always bool record_grows(const struct record *record, const struct link *
 	return record->class == PROBATION && record->last && hogs && record->came > record->proven;
 }
 
-/* By what it brought in the window that ended. */
-inline_always enum class record_turn_window(struct record *record, u64 now, const struct link *link)
+/* By what it brought in the window that ended, after which `packets` wait. */
+inline_always enum class record_turn_window(struct record *record, u32 packets, u64 now, const struct link *link)
 {
 	u32 at = window_of(now), came = record->came, brought, windows, most, silent;
 	bool whole, steady, starves, resumes, drowns, exceeds = record_exceeds(record, link), fits;
@@ -493,7 +495,8 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	whole = at == record->window + 1;
 	/* TCP that overshot falls; a stream goes on. */
 	steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
-	starves = whole && steady && record_is_no_tcp(record);
+	/* A deep buffer keeps what a shallow one drops. */
+	starves = whole && steady && record_is_no_tcp(record, packets > record->held ? packets - record->held : 0);
 	resumes = !record->last;
 	drowns = whole && record->arrivals >= PACKETS && record->losses * 2 >= record->arrivals;
 	if (!link->crowded) {
@@ -523,6 +526,7 @@ inline_always enum class record_turn_window(struct record *record, u64 now, cons
 	record->arrivals = 0;
 	record->losses = 0;
 	record->wait = ~0U;
+	record->held = packets;
 	if (record->class != BULK) {
 		record->starved = 0;
 		record->drowned = 0;
@@ -573,7 +577,7 @@ inline_always bool record_is_settled(const struct record *record, u32 packets, u
 /* The class that it should be in, as a packet comes while `packets` wait. */
 inline_always enum class record_judge(struct record *record, u32 packets, u64 now, const struct link *link)
 {
-	enum class verdict = record_turn_window(record, now, link);
+	enum class verdict = record_turn_window(record, packets, now, link);
 	enum why why = record->why;
 
 	if (verdict == UNDECIDED) {

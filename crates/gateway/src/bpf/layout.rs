@@ -143,7 +143,7 @@ pub(super) struct Record {
     pub seen: u64,
     credit: i64,
     beside: u64,
-    window: [u32; 12],
+    window: [u32; 13],
     /// Ms for which its queue stood, where that is why.
     pub stood: u32,
     /// The place in [`Class::ALL`](makeway_core::sched::Class::ALL).
@@ -161,6 +161,7 @@ pub(super) struct Record {
     pub known: u8,
     hogs: u8,
     large: u8,
+    unused: [u8; 4],
 }
 
 /// `struct key` of `bpf/dissect.h`.

@@ -132,6 +132,8 @@ pub struct Record {
     /// Bytes of a window above which the flow is asked: half as much again as it has shown.
     proven: u32,
     losses: u32,
+    /// Packets that waited as the window began.
+    held: u32,
     /// The most bytes that it brought in each of two windows in a row while it could have brought more.
     own: u32,
     /// The most that `own` grows to in standing beside bulk: twice what it was at first. TCP goes on growing.
@@ -398,7 +400,9 @@ impl Record {
         let came = self.came;
         // TCP that overshot falls; a stream goes on.
         let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
-        let starves = whole && steady && self.is_no_tcp();
+        // Packets by which its queue is longer than at the window's begin: a deep buffer keeps what a shallow one drops.
+        let grown = self.packets.saturating_sub(self.held);
+        let starves = whole && steady && self.is_no_tcp(grown);
         let resumes = self.last == 0;
         let drowns = whole && self.arrivals >= PACKETS && self.losses * 2 >= self.arrivals;
         if !link.crowded {
@@ -432,6 +436,7 @@ impl Record {
             self.losses,
             self.wait,
         ) = (at, 0, 0, 0, u32::MAX);
+        self.held = self.packets;
         if self.class == Class::Bulk {
             let windows = WINDOWS << self.grew;
             self.starved = self.starved.min(windows);
@@ -481,14 +486,16 @@ impl Record {
     }
 
     /// It brings more than [`NO_TCP`] times what TCP would at its loss and its RTT (Floyd and Fall 1999:
-    /// `1.22 / (RTT sqrt(p))` packets a second), squared: `arrivals losses > (1.22 NO_TCP window / RTT)^2`.
-    fn is_no_tcp(&self) -> bool {
+    /// `1.22 / (RTT sqrt(p))` packets a second), squared: `arrivals unserved > (1.22 NO_TCP window / RTT)^2`. Its queue has `grown` by packets that
+    /// are as good as lost: TCP's grows by one in a round trip, or ends its slow start before the second window, since CoDel drops after 100 ms.
+    fn is_no_tcp(&self, grown: u32) -> bool {
         let rtt = u64::from(self.wait).min(WAIT_MOST) + RTT_LEAST;
         let windows = NO_TCP * (1 << (WINDOW_BITS - 16)) / rtt;
-        let product = u64::from(self.arrivals) * u64::from(self.losses);
+        let unserved = u64::from(self.losses) + u64::from(grown);
+        let product = u64::from(self.arrivals) * unserved;
         // In such loss TCP waits for timeouts.
         let drowns = self.arrivals >= PACKETS * 2 && self.losses * 4 >= self.arrivals * 3;
-        let loses = self.arrivals >= PACKETS && self.losses * 4 >= self.arrivals;
+        let loses = self.arrivals >= PACKETS && unserved * 4 >= u64::from(self.arrivals);
         drowns || loses && product * 100 > windows * windows * 149
     }
 

@@ -34,3 +34,29 @@ fn a_flow_that_came_to_standing_in_a_crowd_has_a_peak_once_there_is_none() {
     record.judge(at(5, 0), calm);
     assert_eq!(record.usual(), 400);
 }
+
+/// The class of a bulk flow after three windows of 100 packets, none of which is lost, and by `grown` of which its queue grows.
+fn in_a_deep_buffer(grown: u32) -> Class {
+    let link = Link {
+        sent: 600_000,
+        contended: true,
+        ..Link::default()
+    };
+    let mut record = Record::default();
+    record.begin(at(0, 0));
+    record.class = Class::Bulk;
+    for window in 0..3 {
+        assert_eq!(record.judge(at(window, 0), link), Class::Bulk);
+        for _ in 0..100 {
+            record.on_arrival(1500);
+        }
+        record.packets += grown;
+    }
+    record.judge(at(3, 0), link)
+}
+
+#[test]
+fn a_flow_starves_also_if_a_deep_buffer_keeps_what_a_shallow_one_drops() {
+    assert_eq!(in_a_deep_buffer(24), Class::Bulk);
+    assert_eq!(in_a_deep_buffer(25), Class::Probation);
+}

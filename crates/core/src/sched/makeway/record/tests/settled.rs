@@ -18,7 +18,7 @@ fn any_record(rng: &mut Rng, now: Instant) -> Record {
         Instant::from_nanos(now.as_nanos() - ago)
     };
     let [since, offence, busy] = [(); 3].map(|()| ago());
-    let [came, arrivals, losses, wait, proven] = [(); 5].map(|()| any_bytes(rng));
+    let [came, arrivals, losses, wait, held, proven] = [(); 6].map(|()| any_bytes(rng));
     let [own, own_most, before, fell, last, peak] = [(); 6].map(|()| any_bytes(rng));
     let mut below = |n: u32| rng.below(n);
     Record {
@@ -45,6 +45,7 @@ fn any_record(rng: &mut Rng, now: Instant) -> Record {
         arrivals,
         losses,
         wait,
+        held,
         proven,
         own,
         own_most,
