@@ -392,11 +392,12 @@ inline_always void meet(u64 now, u32 at, struct flow *flow)
 		flow->lift = (struct lift){};
 	}
 	record_account(&flow->record, flow->packets, now);
+	meter_turn(&shares.meter, now);
 	if (!pool.packets) {
+		meter_begin(&shares.meter);
 		idle_time_end(&shares.idle_time, now, shares.meter.frame);
 		shares.earliest = now;
 	}
-	meter_turn(&shares.meter, now);
 	if (!record_is_settled(&flow->record, flow->packets, now))
 		judge(now, at);
 }

@@ -57,6 +57,12 @@ inline_always void meter_turn(struct meter *meter, u64 now)
 		meter->frame = (FULL_FRAME << WINDOW_BITS) / meter->last[0];
 }
 
+/* A packet comes to an empty buffer, which may have been empty since an earlier window. */
+inline_always void meter_begin(struct meter *meter)
+{
+	meter->idled = true;
+}
+
 /* A packet of `len` bytes of a flow in `class` left; packets that wait behind it: all, in standing, and bulk. */
 inline_always void meter_departure(struct meter *meter, enum class class, u32 len, u32 all, u32 standing, u32 bulk)
 {

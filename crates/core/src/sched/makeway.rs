@@ -302,11 +302,12 @@ impl Makeway {
             state.user = user;
         }
         state.record.account(now);
+        self.meter.turn(now);
         if self.pool.backlog().packets == 0 {
+            self.meter.on_begin();
             self.idle.end(now, self.meter.frame());
             self.earliest = now;
         }
-        self.meter.turn(now);
         if state.record.is_settled(now) {
             return;
         }

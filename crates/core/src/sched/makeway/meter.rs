@@ -64,6 +64,11 @@ impl Meter {
         self.none_first = false;
     }
 
+    /// A packet comes to an empty buffer, which may have been empty since an earlier window.
+    pub fn on_begin(&mut self) {
+        self.idled = true;
+    }
+
     /// A packet of `len` bytes of a flow in `class` left, and these wait behind it.
     pub fn on_departure(&mut self, class: Class, len: u64, waiting: Waiting) {
         self.now[0] += len;

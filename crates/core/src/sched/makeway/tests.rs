@@ -49,3 +49,23 @@ fn the_queue_of_a_flow_that_is_new_again_stands_since_it_began() {
     makeway.dequeue(at(610), &mut drops).unwrap();
     assert_eq!(makeway.flows[0].record.class, Class::Bulk);
 }
+
+/// A flow begins 37 ms before a window ends. The next window ends at 1074 ms.
+#[test]
+fn a_window_that_begins_in_silence_is_not_busy() {
+    let mut makeway = Makeway::new(limits(100, 1_000_000), 1, Bytes::new(1538), 1);
+    let mut drops = Drops::default();
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    for _ in 0..100 {
+        makeway.enqueue(at(500), packet(0, 0, 1000), &mut drops);
+    }
+    let mut busy = |from: u64, to: u64| {
+        for ms in (from..=to).step_by(10) {
+            makeway.dequeue(at(ms), &mut drops).unwrap();
+        }
+        let frame = makeway.meter.frame().as_nanos() / 1_000_000;
+        (makeway.meter.link(true).contended, frame)
+    };
+    assert_eq!(busy(510, 540), (false, 0));
+    assert_eq!(busy(550, 1080), (true, 15));
+}
