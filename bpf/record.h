@@ -240,10 +240,17 @@ inline_always void record_arrival(struct record *record, u32 len)
 	record->arrivals++;
 }
 
-/* A packet that waited for `wait` leaves; in standing, its queue does not stand if that is less than `short_wait`, ns. */
+/* Whether it is new and has lost nothing. */
+inline_always bool record_is_clean(const struct record *record)
+{
+	return record->class == NEW && record->offence == record->since;
+}
+
+/* A packet that waited for `wait` leaves; in standing, or new without a loss, its queue does not stand if that is less than
+ * `short_wait`, ns. */
 inline_always void record_departure(struct record *record, u64 now, u64 wait, u64 short_wait)
 {
-	if (goes_first(record->class) && wait < short_wait)
+	if ((goes_first(record->class) || record_is_clean(record)) && wait < short_wait)
 		record->busy = now;
 	wait >>= 16;
 	if (wait > WAIT_MOST)
@@ -433,7 +440,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		if (came <= record->proven)
 			return UNDECIDED;
 		/* TCP that begins has lost a packet by now, or takes more than half. */
-		if (record->class == NEW && record->offence == record->since && has_room(link))
+		if (record_is_clean(record) && has_room(link))
 			return UNDECIDED;
 		if (is_due && (record->hogs || (link->crowded && record->large)) && link->contended) {
 			if (record->class == STANDING && link->standing * 4 > link->sent * 3)

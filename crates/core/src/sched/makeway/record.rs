@@ -216,6 +216,11 @@ impl Record {
         self.class.goes_first()
     }
 
+    /// Whether it is new and has lost nothing.
+    fn is_clean(&self) -> bool {
+        self.class == Class::New && self.offence == self.since
+    }
+
     /// Whether its queue stands.
     pub fn stands(&self, now: Instant) -> bool {
         self.packets > 0 && now.saturating_since(self.busy) > STANDS
@@ -235,9 +240,9 @@ impl Record {
         self.packets += 1;
     }
 
-    /// A packet that waited for `wait` leaves; in standing, its queue does not stand if that is less than `short`.
+    /// A packet that waited for `wait` leaves; in standing, or new without a loss, its queue does not stand if that is less than `short`.
     pub fn on_departure(&mut self, now: Instant, wait: Duration, short: Duration) {
-        if self.goes_first() && wait < short {
+        if (self.goes_first() || self.is_clean()) && wait < short {
             self.busy = now;
         }
         let wait = (wait.as_nanos() >> 16).min(WAIT_MOST) as u32;
@@ -516,8 +521,7 @@ impl Record {
                     self.proven = self.proven.max(half_more(self.own));
                 }
                 // TCP that begins has lost a packet by now, or takes more than half.
-                let is_clean = self.class == Class::New && self.offence == self.since;
-                let is_known = came <= self.proven || is_clean && link.has_room();
+                let is_known = came <= self.proven || self.is_clean() && link.has_room();
                 // Many that bring little each fill the link together.
                 let may_be_asked = self.hogs || link.crowded && self.is_large;
                 if is_due && may_be_asked && !is_known && link.contended {
