@@ -10,6 +10,7 @@ mod hostile;
 mod lift;
 mod link;
 mod numbers;
+mod users;
 
 use link::*;
 use makeway_core::packet::FlowId;
@@ -127,55 +128,6 @@ proptest! {
             let packet = f64::from(LEN * 8);
             prop_assert!(rate + packet >= 900_000.0 / flows / 8.0, "{rate} bit/s from {from} s, {flows} flows");
         }
-    }
-}
-
-#[test]
-fn a_host_gains_nothing_by_more_downloads_and_little_by_short_ones() {
-    let rate = |others: u32, packets: u32| {
-        let mut link = Link::new(200, &MBIT10);
-        let one = link.flow(1, download(20));
-        for _ in 0..others {
-            let source = Source::Download {
-                rtt: 20 * MS,
-                from: 0,
-                packets,
-            };
-            link.flow(2, source);
-        }
-        link.run(30 * SECOND);
-        link.goodput(one, 10 * SECOND, 30 * SECOND)
-    };
-    let even = rate(1, u32::MAX);
-    for others in [4, 30] {
-        let many = rate(others, u32::MAX);
-        assert!(many > 0.9 * even, "{others} downloads: {many} of {even}");
-    }
-    // New flows without end, 30 packets each: their user has no more than half of the link and what its bulk does not pay for.
-    let short = rate(10, 30);
-    assert!(short > 0.36 * 10_000_000.0, "{short}");
-}
-
-/// A download's queue is empty now and then; what goes before it fills the link.
-#[test]
-fn a_host_is_owed_its_part_also_by_those_that_send_more_than_the_link_carries() {
-    for flows in [5, 20] {
-        let mut link = Link::new(200, &MBIT10);
-        let one = link.flow(1, download(40));
-        for flow in 0..flows {
-            let flood = Source::Stream {
-                burst: 1,
-                len: 1000,
-                period: flows * 8_000 * SECOND / 12_000_000,
-                from: flow * MS,
-                to: u64::MAX,
-            };
-            link.flow(2, flood);
-        }
-        link.run(12 * SECOND);
-        let rate = link.goodput(one, 2 * SECOND, 12 * SECOND) / 1e6;
-        // Beside those that stand, bulk has 3/8 of the link, and each of the two users half of it.
-        assert!(rate > 1.84, "{rate} Mbit/s beside {flows} flows");
     }
 }
 
