@@ -90,7 +90,7 @@ proptest! {
     /// (b) After a link of 2 Mbit/s for six seconds, a stream of half of the link stands again within 5 s.
     #[test]
     fn a_stream_that_fits_regains_its_standing_for_every_number_of_downloads(
-        downloads in 2u64..40,
+        downloads in 1u64..=80,
         rtt in 5u64..60,
     ) {
         let dip = [(0, 10_000_000), (10 * SECOND, 2_000_000), (16 * SECOND, 10_000_000)];
