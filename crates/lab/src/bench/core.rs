@@ -66,8 +66,15 @@ struct Target {
     met: bool,
 }
 
-/// Flows, and the most that a pair may cost under SQF, in ns.
-const TARGETS: [(u32, f64); 3] = [(1024, 25.0), (65_536, 45.0), (1 << 20, 120.0)];
+/// Disciplines, flows, and the most that a pair may cost, in ns.
+const TARGETS: [(&str, u32, f64); 6] = [
+    ("sqf", 1024, 25.0),
+    ("sqf", 65_536, 45.0),
+    ("sqf", 1 << 20, 120.0),
+    ("makeway", 1024, 60.0),
+    ("makeway", 65_536, 90.0),
+    ("makeway", 1 << 20, 250.0),
+];
 
 pub fn run(args: &Core) -> anyhow::Result<ExitCode> {
     let mut report = Report {
@@ -166,14 +173,11 @@ fn measure(args: &Core, case: Case, flows: u32) -> anyhow::Result<Vec<Row>> {
 }
 
 fn targets(rows: &[Row]) -> Vec<Target> {
-    let pairs = |flows| {
-        let sqf = |row: &&Row| row.name == "sqf" && row.flows == flows && row.case == "pairs";
-        rows.iter().find(sqf).map(|row| row.cost.median)
-    };
-    let target = |(flows, target)| {
-        let measured = pairs(flows)?;
+    let target = |(name, flows, target): (&'static str, u32, f64)| {
+        let is_it = |row: &&Row| row.name == name && row.flows == flows && row.case == "pairs";
+        let measured = rows.iter().find(is_it)?.cost.median;
         Some(Target {
-            name: "sqf",
+            name,
             flows,
             target,
             measured,
@@ -225,5 +229,39 @@ impl Scheduler for Nothing {
 
     fn backlog(&self) -> Backlog {
         Backlog::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_of_pairs_under_each_discipline_that_has_some() {
+        let row = |case, name, flows, median| Row {
+            case,
+            name,
+            flows,
+            cost: Cost {
+                median,
+                least: median,
+                p90: median,
+            },
+        };
+        let rows = [
+            row("pairs", "makeway", 1024, 60.0),
+            row("pairs", "makeway", 65_536, 90.1),
+            row("waves", "sqf", 1024, 1.0),
+            row("pairs", "sqf", 1024, 25.1),
+            row("pairs", "fifo", 1024, 1.0),
+        ];
+        let found = targets(&rows);
+        let told: Vec<_> = found.iter().map(|t| (t.name, t.flows, t.met)).collect();
+        let expected = [
+            ("sqf", 1024, false),
+            ("makeway", 1024, true),
+            ("makeway", 65_536, false),
+        ];
+        assert_eq!(told, expected);
     }
 }
