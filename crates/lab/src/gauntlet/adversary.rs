@@ -67,7 +67,7 @@ pub struct Adversary {
     /// Writes the worst attacks as JSON: an array of target, discipline, attack, harm, `sent_mbps`, `harm_per_byte`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes the scenario of each worst attack here, as TARGET-DISCIPLINE.toml, for `gauntlet --case`.
+    /// Writes the scenario of each worst attack here, as TARGET-DISCIPLINE.toml with its traces, for `gauntlet --case`.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
     /// Searches at a time [default: one for each core].
@@ -245,10 +245,14 @@ struct Worst {
     half: Option<f64>,
 }
 
-/// Files that the scenarios name.
+/// Files that the scenarios name, and no others: the folder may be the user's.
 fn unpack(folder: &Path) -> anyhow::Result<()> {
-    builtin::unpack(folder)?;
-    for (name, text) in traces() {
+    let place = folder.join("traces");
+    std::fs::create_dir_all(&place)
+        .with_context(|| format!("{} cannot be made", place.display()))?;
+    let carried = ["traces/mpeg2-5m.csv", "traces/audio-64k.csv"];
+    let carried = carried.map(|name| (name.to_owned(), builtin::text(name).to_owned()));
+    for (name, text) in carried.into_iter().chain(traces()) {
         write(&folder.join(name), &text)?;
     }
     Ok(())
@@ -269,6 +273,7 @@ pub fn run(args: &Adversary) -> anyhow::Result<ExitCode> {
     };
     text::say!("{}", table(&found));
     if let Some(folder) = &args.save {
+        unpack(folder)?;
         for worst in &found {
             let discipline: Discipline = worst.discipline.parse()?;
             let name = format!("{}-{discipline}.toml", worst.target.name());
@@ -384,6 +389,8 @@ fn table(found: &[Worst]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::attack::tests::attack;
     use super::*;
 
@@ -419,6 +426,25 @@ mod tests {
             ..after
         };
         close(little.harm(Target::Call, &before), (0.005, 0.0));
+    }
+
+    #[test]
+    fn a_worst_attack_that_is_saved_runs_as_a_case() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("worst");
+        let place = place.to_str().unwrap();
+        let run = |line: &str| {
+            let args = std::iter::once("makeway-lab").chain(line.split(' '));
+            crate::run(crate::Lab::try_parse_from(args).unwrap()).unwrap();
+        };
+        let search = "--disciplines fifo --target voice --starts 1 --steps 0 --runs 1";
+        run(&format!("adversary {search} --save {place}"));
+        // The scenario, and the folder of traces.
+        assert_eq!(std::fs::read_dir(place).unwrap().count(), 2);
+        let case = format!("{place}/voice-fifo.toml");
+        run(&format!(
+            "gauntlet --case {case} --disciplines fifo --runs 1"
+        ));
     }
 
     #[test]
