@@ -22,6 +22,7 @@ use makeway_core::sched::Discipline;
 use makeway_scenario::Scenario;
 use makeway_scenario::model::{Egress, Link};
 use makeway_store::plan::{Detail, Source};
+use makeway_vm::{Accelerator, VmError};
 
 pub use adversary::{Adversary, run as attack};
 use cases::{CASES, Half};
@@ -124,7 +125,8 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
         return write_plans(args, folder);
     }
     let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
-    let courses = possible(args, courses(args, folder.path())?)?;
+    let courses = courses(args, folder.path())?;
+    let courses = possible(args, courses, worlds::accelerator)?;
     let Some(samples) = worlds::samples(args, &courses)? else {
         eprintln!("stopped: nothing is reported");
         return Ok(ExitCode::from(130));
@@ -181,7 +183,8 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
 
 /// Writes a plan of each cell. Their cases are files beside the plans.
 fn write_plans(args: &Gauntlet, folder: &Path) -> anyhow::Result<ExitCode> {
-    let courses = possible(args, courses(args, &folder.join("scenarios"))?)?;
+    let courses = courses(args, &folder.join("scenarios"))?;
+    let courses = possible(args, courses, worlds::accelerator)?;
     let runs = Replications {
         first: args.first,
         count: u64::from(args.runs),
@@ -249,19 +252,26 @@ fn courses(args: &Gauntlet, folder: &Path) -> anyhow::Result<Vec<Course>> {
     args.case.iter().map(named).collect()
 }
 
-/// Courses that run in the given world. One that was named, and a discipline, is refused.
-fn possible(args: &Gauntlet, courses: Vec<Course>) -> anyhow::Result<Vec<Course>> {
+/// Courses that run in the given world, in guests with this accelerator. One that was named, and a discipline, is refused.
+fn possible(
+    args: &Gauntlet,
+    courses: Vec<Course>,
+    accelerator: impl FnOnce() -> Result<Accelerator, VmError>,
+) -> anyhow::Result<Vec<Course>> {
+    let translated = worlds::translated(args.world, &courses, accelerator)?;
+    let refused =
+        |course: &Course, discipline| worlds::refusal(args.world, translated, course, discipline);
     for &discipline in &args.disciplines {
-        let refusal = |course| worlds::refusal(args.world, course, discipline);
-        let refusals: Option<Vec<String>> = courses.iter().map(refusal).collect();
+        let refusals = courses.iter().map(|course| refused(course, discipline));
+        let refusals: Option<Vec<String>> = refusals.collect();
         if let Some(why) = refusals.and_then(|all| all.into_iter().next()) {
             bail!("{discipline} in the world {}: {why}", args.world.name());
         }
     }
     let mut kept = Vec::new();
     for course in courses {
-        let mut refusals = (args.disciplines.iter())
-            .filter_map(|&discipline| worlds::refusal(args.world, &course, discipline));
+        let mut refusals =
+            (args.disciplines.iter()).filter_map(|&discipline| refused(&course, discipline));
         match refusals.next() {
             None => kept.push(course),
             Some(why) if args.case.is_empty() => eprintln!("left out: {}: {why}", course.name),
@@ -362,30 +372,6 @@ mod tests {
         }
         let names: BTreeSet<&str> = CASES.iter().map(|case| case.name).collect();
         assert_eq!(names.len(), CASES.len());
-    }
-
-    #[test]
-    fn a_guest_is_given_what_the_simulator_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let args = ["makeway-lab", "gauntlet", "--world", "vm"];
-        let lab = crate::Lab::try_parse_from(args).unwrap();
-        let crate::Command::Gauntlet(args) = lab.command else {
-            unreachable!();
-        };
-        let courses = possible(&args, courses(&args, folder.path()).unwrap()).unwrap();
-        // Not the page, the chunks and the folders, whose tasks are repeated.
-        assert!(
-            (70..CASES.len()).contains(&courses.len()),
-            "{}",
-            courses.len()
-        );
-        for (course, &discipline) in (courses.iter()).zip(args.disciplines.iter().cycle()) {
-            let set = course.settings(discipline, 7);
-            let told = makeway_scenario::load(&course.file, &set).unwrap();
-            let (expected, queues) = course.with(discipline);
-            assert!(queues > 0 && told.seed == 7, "{}", course.name);
-            assert_eq!(told.links, expected.links, "{} {discipline}", course.name);
-        }
     }
 
     #[test]

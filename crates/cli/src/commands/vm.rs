@@ -146,6 +146,16 @@ impl Ticks {
     }
 }
 
+/// Kernel of the guest, and the executor of its instructions. Where `/dev/kvm` is, a guest is booted to know it, once for each boot of the machine.
+///
+/// # Errors
+/// There is no such guest here.
+pub fn machine() -> Result<(Kernel, Accelerator), VmError> {
+    let [_, kernel] = Kernel::with_bpf_qdiscs(&cache())?;
+    let accelerator = Accelerator::best(&kernel)?;
+    Ok((kernel, accelerator))
+}
+
 /// Whether all were run; a signal may have come between.
 ///
 /// `took` is given each report, in order, and `shown` how far a run is: which, and seconds of how many.
@@ -159,8 +169,7 @@ pub fn run(
     mut shown: impl FnMut(usize, f64, f64),
     mut took: impl FnMut(Report) -> anyhow::Result<()>,
 ) -> anyhow::Result<bool> {
-    let [_, kernel] = Kernel::with_bpf_qdiscs(&cache())?;
-    let accelerator = Accelerator::best(&kernel)?;
+    let (kernel, accelerator) = machine()?;
     let program = std::env::current_exe()?;
     let mut guest = match accelerator {
         Accelerator::Kvm => Vm::new(&kernel).accelerator(accelerator),

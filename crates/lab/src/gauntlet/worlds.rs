@@ -2,7 +2,6 @@
 //! The worlds of the gauntlet: simulated time, namespaces with the kernel's TCP, and a guest with the kernel's own qdiscs.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use makeway_report::model::Report;
 use makeway_report::summary;
 use makeway_scenario::Scenario;
 use makeway_store::plan::Detail;
+use makeway_vm::{Accelerator, VmError};
 
 use super::ideal;
 use super::sample::Sample;
@@ -26,8 +26,35 @@ use crate::experiment::{World, each_in_guests};
 /// Time for which a run in real time is made again while the machine stalls, as a multiple of the run's.
 const PATIENCE: u32 = 3;
 
-/// Why `course` cannot run in `world` under `discipline`.
-pub fn refusal(world: World, course: &Course, discipline: Discipline) -> Option<String> {
+/// Executor of the instructions of a guest here: `/dev/kvm` may be there, and no guest boot with it.
+///
+/// # Errors
+/// There is no such guest here.
+pub fn accelerator() -> Result<Accelerator, VmError> {
+    vm::machine().map(|(_, accelerator)| accelerator)
+}
+
+/// Whether guests of `world` are translated, which is asked where a course has a link that is too fast for those: the answer may take a
+/// boot.
+///
+/// # Errors
+/// There is no such guest here.
+pub fn translated(
+    world: World,
+    courses: &[Course],
+    accelerator: impl FnOnce() -> Result<Accelerator, VmError>,
+) -> Result<bool, VmError> {
+    let is_fast = |course: &Course| vm::too_fast(&course.scenario).is_some();
+    Ok(world == World::Vm && courses.iter().any(is_fast) && accelerator()? == Accelerator::Tcg)
+}
+
+/// Why `course` cannot run in `world` under `discipline`; guests may be `translated`.
+pub fn refusal(
+    world: World,
+    translated: bool,
+    course: &Course,
+    discipline: Discipline,
+) -> Option<String> {
     if discipline == Discipline::Prio {
         let here = match world {
             World::Sim => ideal::put_first(&mut course.scenario.clone()),
@@ -41,13 +68,10 @@ pub fn refusal(world: World, course: &Course, discipline: Discipline) -> Option<
         World::Vm => Backend::Kernel,
     };
     let (scenario, _) = course.with(discipline);
-    let too_fast = || match world {
-        World::Vm if !Path::new("/dev/kvm").exists() => vm::too_fast(&scenario),
-        _ => None,
-    };
     match makeway_netns::check(&scenario, backend) {
         Err(refusal) => Some(refusal.to_string()),
-        Ok(()) => too_fast(),
+        Ok(()) if translated => vm::too_fast(&scenario),
+        Ok(()) => None,
     }
 }
 
@@ -196,5 +220,73 @@ impl<'a> Runs<'a> {
             samples[self.cell_and_run(number).0].extend(sample);
         }
         Ok(Some(samples))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::Parser;
+
+    use super::super::{CASES, courses, possible};
+    use super::*;
+
+    fn gauntlet(line: &str) -> Gauntlet {
+        let words = ["makeway-lab", "gauntlet"].into_iter();
+        let lab = crate::Lab::try_parse_from(words.chain(line.split(' '))).unwrap();
+        let crate::Command::Gauntlet(args) = lab.command else {
+            unreachable!();
+        };
+        args
+    }
+
+    #[test]
+    fn a_guest_is_given_what_the_simulator_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = gauntlet("--world vm");
+        let courses = courses(&args, folder.path()).unwrap();
+        let courses = possible(&args, courses, || Ok(Accelerator::Tcg)).unwrap();
+        // Not the page, the chunks and the folders, whose tasks are repeated.
+        assert!(
+            (70..CASES.len()).contains(&courses.len()),
+            "{}",
+            courses.len()
+        );
+        for (course, &discipline) in (courses.iter()).zip(args.disciplines.iter().cycle()) {
+            let set = course.settings(discipline, 7);
+            let told = makeway_scenario::load(&course.file, &set).unwrap();
+            let (expected, queues) = course.with(discipline);
+            assert!(queues > 0 && told.seed == 7, "{}", course.name);
+            assert_eq!(told.links, expected.links, "{} {discipline}", course.name);
+        }
+    }
+
+    #[test]
+    fn links_above_40_mbit_are_left_out_where_guests_are_translated_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = gauntlet("--world vm");
+        let kept = |accelerator| {
+            let courses = courses(&args, folder.path()).unwrap();
+            let kept = possible(&args, courses, || Ok(accelerator)).unwrap();
+            let names = kept.into_iter().map(|course| course.name);
+            names.collect::<BTreeSet<String>>()
+        };
+        let [kvm, tcg] = [Accelerator::Kvm, Accelerator::Tcg].map(kept);
+        let fast: Vec<&String> = kvm.difference(&tcg).collect();
+        let expected = ["g100a", "g100b", "g50a", "g50b", "w100m", "w100mr", "w50m"];
+        assert_eq!(fast, expected);
+        assert!(tcg.is_subset(&kvm));
+    }
+
+    #[test]
+    fn no_guest_is_booted_to_know_its_accelerator_where_no_link_is_too_fast() {
+        let folder = tempfile::tempdir().unwrap();
+        for line in ["--world vm --case n10", "--case w100m"] {
+            let args = gauntlet(line);
+            let courses = courses(&args, folder.path()).unwrap();
+            let kept = possible(&args, courses, || unreachable!("it is asked")).unwrap();
+            assert_eq!(kept.len(), 1);
+        }
     }
 }
