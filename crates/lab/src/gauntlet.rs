@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use makeway::session::write;
-use makeway::{builtin, text};
+use makeway::{builtin, text, vm};
 use makeway_core::sched::Discipline;
 use makeway_scenario::Scenario;
 use makeway_scenario::model::{Egress, Link};
@@ -40,7 +40,7 @@ use crate::tables::write_json;
 /// Figures are means over replications with 95 % intervals; all disciplines see the same random numbers. `makeway` wins a
 /// case if no rival's call is better beyond the interval and the other traffic loses no more than the call uses:
 /// docs/gauntlet.md has the rule.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = "Examples:
   makeway-lab gauntlet
   makeway-lab gauntlet --half judged --runs 10 --json gauntlet.json
@@ -65,13 +65,14 @@ pub struct Gauntlet {
     /// Only this case, or the scenario in FILE.toml; may be repeated [default: all].
     #[arg(long, value_name = "NAME|FILE.toml")]
     case: Vec<String>,
-    /// Disciplines, with commas between. In the world `vm` those of its kernel: fifo, fq, fq-codel, cake, sqf, ncq, hier, makeway.
+    /// Disciplines, with commas between. In the world `vm` those of its kernel: fifo, fq, fq-codel, cake, sqf, ncq, hier, makeway, and
+    /// dualpi2 where that and `tc` have it.
     #[arg(
         long,
         value_name = "A,B",
         value_delimiter = ',',
         default_value = "fifo,fq,fq-codel,cake,confucius,dualpi2,sqf,ncq,hier,makeway",
-        default_value_if("world", "vm", "fifo,fq,fq-codel,cake,sqf,ncq,hier,makeway")
+        default_value_if("world", "vm", "fifo,fq,fq-codel,cake,dualpi2,sqf,ncq,hier,makeway")
     )]
     disciplines: Vec<Discipline>,
     /// Only the cases on which the rules of `makeway` were chosen at first, `tuned`, or only the others, `judged`.
@@ -124,6 +125,7 @@ pub fn run(args: &Gauntlet) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.plans {
         return write_plans(args, folder);
     }
+    let args = &worlds::equipped(args, vm::lacks)?;
     let folder = tempfile::tempdir().context("a temporary folder cannot be made")?;
     let courses = courses(args, folder.path())?;
     let courses = possible(args, courses, worlds::accelerator)?;

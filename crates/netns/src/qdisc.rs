@@ -22,7 +22,9 @@ use futures_util::TryStreamExt;
 use makeway_core::flow::Identity;
 use makeway_core::framing::{Cells, Framing};
 use makeway_core::param::one_of;
-use makeway_core::sched::{CakeParams, CoDelParams, Discipline, Env, Isolation, Spec};
+use makeway_core::sched::{
+    CakeParams, CoDelParams, Discipline, DualPi2Params, Env, Isolation, Spec,
+};
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_gateway::datapath::Stats;
 use makeway_scenario::model::{Egress, Queue, Scenario};
@@ -156,6 +158,7 @@ fn linuxs(queue: &Queue) -> Option<Result<Vec<String>, &'static str>> {
             words
         }
         Spec::Cake(params) => return Some(cake(params, queue)),
+        Spec::DualPi2(params) => return Some(dualpi2(params, &packets, by_bytes)),
         _ => return None,
     };
     Some(Ok(words))
@@ -198,8 +201,32 @@ fn cake(params: &CakeParams, queue: &Queue) -> Result<Vec<String>, &'static str>
     Ok(words.split(' ').map(str::to_owned).collect())
 }
 
+/// `tc` makes the period and both gains of these two times, by the same equations as ours.
+fn dualpi2(
+    params: &DualPi2Params,
+    packets: &str,
+    by_bytes: bool,
+) -> Result<Vec<String>, &'static str> {
+    if by_bytes {
+        return Err(
+            "Linux's dualpi2 has a limit in packets only: write one, as `limit = \"100 packets\"`",
+        );
+    }
+    if params.target > params.rtt {
+        return Err(
+            "Linux's dualpi2 aims at no longer delay than the longest usual RTT: write `dualpi2.target` <= `dualpi2.rtt`",
+        );
+    }
+    let [rtt, target] = [params.rtt, params.target].map(us);
+    let words = format!("dualpi2 limit {packets} max_rtt {rtt} typical_rtt {target}");
+    Ok(words.split(' ').map(str::to_owned).collect())
+}
+
+fn us(time: Duration) -> String {
+    format!("{}us", time.as_nanos() / 1000)
+}
+
 fn codel(kind: &str, packets: String, params: &CoDelParams) -> Vec<String> {
-    let us = |time: Duration| format!("{}us", time.as_nanos() / 1000);
     let ecn = if params.ecn { "ecn" } else { "noecn" };
     let [target, interval] = [params.target, params.interval].map(us);
     [
@@ -437,6 +464,13 @@ mod tests {
         assert!(words(&queue).unwrap_err().contains("`ecn`"));
     }
 
+    const OF_LINUX: [Discipline; 4] = [
+        Discipline::CoDel,
+        Discipline::FqCoDel,
+        Discipline::Cake,
+        Discipline::DualPi2,
+    ];
+
     fn plain(discipline: Discipline) -> Queue {
         Queue {
             spec: discipline.spec(),
@@ -453,8 +487,17 @@ mod tests {
     }
 
     #[test]
+    fn dualpi2_has_the_times_of_which_tc_makes_period_and_gains() {
+        let mut queue = plain(Discipline::DualPi2);
+        let expected = "dualpi2 limit 100 max_rtt 100000us typical_rtt 15000us";
+        assert_eq!(kind(&queue).unwrap().join(" "), expected);
+        queue.spec.set("dualpi2.target", "101ms").unwrap();
+        assert!(kind(&queue).unwrap_err().contains("`dualpi2.rtt`"));
+    }
+
+    #[test]
     fn a_parameter_of_linuxs_qdiscs_reaches_tc_or_is_refused() {
-        for discipline in [Discipline::CoDel, Discipline::FqCoDel, Discipline::Cake] {
+        for discipline in OF_LINUX {
             let words = kind(&plain(discipline)).unwrap();
             let mut fields = Vec::new();
             let mut spec = discipline.spec();
@@ -473,12 +516,13 @@ mod tests {
 
     #[test]
     fn a_flow_key_or_a_limit_that_linuxs_qdiscs_lack_is_refused() {
-        for discipline in [Discipline::CoDel, Discipline::FqCoDel, Discipline::Cake] {
+        for discipline in OF_LINUX {
             for flows in Identity::ALL {
                 let mut queue = plain(discipline);
                 queue.flows = flows;
-                // One queue asks for no flow.
-                let is_theirs = discipline == Discipline::CoDel || flows == Identity::FiveTuple;
+                // One queue, and two by marks, ask for no flow.
+                let is_by_flow = matches!(discipline, Discipline::FqCoDel | Discipline::Cake);
+                let is_theirs = !is_by_flow || flows == Identity::FiveTuple;
                 match kind(&queue) {
                     Ok(_) => assert!(is_theirs, "{discipline} {flows}"),
                     Err(why) => assert!(!is_theirs && why.contains("`flows`"), "{why}"),

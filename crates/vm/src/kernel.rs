@@ -104,6 +104,15 @@ impl Kernel {
         (done && is_whole).then(|| fs::rename(&elf, to).ok())?
     }
 
+    /// Whether it has this module, as a file or built in.
+    pub fn has(&self, module: &str) -> Result<bool, VmError> {
+        match self.modules(&[module.to_owned()]) {
+            Ok(_) => Ok(true),
+            Err(VmError::NoModule { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The files of modules and of those they need, in the order of loading. Built-in ones have none.
     pub(crate) fn modules(&self, names: &[String]) -> Result<Vec<PathBuf>, VmError> {
         let mut paths = Vec::new();

@@ -82,6 +82,8 @@ fn a_command_runs_under_another_kernel() {
         .module("no_such_module")
         .run("true", Duration::from_secs(1));
     assert!(matches!(missing, Err(VmError::NoModule { .. })));
+    let has = ["dccp_ipv4", "no_such_module"].map(|module| kernel.has(module).unwrap());
+    assert_eq!(has, [true, false]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -154,6 +154,29 @@ pub fn machine() -> Result<(Kernel, Accelerator), VmError> {
     let [_, kernel] = Kernel::with_bpf_qdiscs(&cache())?;
     let accelerator = Accelerator::best(&kernel)?;
     Ok((kernel, accelerator))
+}
+
+/// Why no guest here has the qdisc `kind` of Linux: its kernel has no module of it, or `tc`, which comes from this machine, does not know it.
+///
+/// # Errors
+/// There is no such guest here.
+pub fn lacks(kind: &str) -> anyhow::Result<Option<String>> {
+    let [_, kernel] = Kernel::with_bpf_qdiscs(&cache())?;
+    let module = format!("sch_{kind}");
+    if !BUILT_IN.contains(&kind) && !kernel.has(&module)? {
+        let release = kernel.release();
+        return Ok(Some(format!("Linux {release} has no module {module}")));
+    }
+    let why =
+        "this machine's `tc`, which guests have too, does not know it: install a newer iproute2";
+    Ok((!tc_knows(kind)?).then(|| why.into()))
+}
+
+/// Asks `tc` for its help of a qdisc. Help and "Unknown qdisc" both come on standard error, with the same exit status.
+fn tc_knows(kind: &str) -> anyhow::Result<bool> {
+    let mut tc = Command::new(find("tc", "iproute2")?);
+    let output = tc.args(["qdisc", "add", kind, "help"]).output()?;
+    Ok(!String::from_utf8_lossy(&output.stderr).contains("Unknown qdisc"))
 }
 
 /// Whether all were run; a signal may have come between.
@@ -342,4 +365,18 @@ pub fn one(file: &Path, set: &[String], any_rate: bool) -> anyhow::Result<Option
     })?;
     bar.finish_and_clear();
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tc_says_whether_it_knows_a_qdisc() {
+        if find("tc", "iproute2").is_err() {
+            return makeway_testing::skip("no tc");
+        }
+        let known = ["fq_codel", "netem", "no_such_kind"].map(|kind| tc_knows(kind).unwrap());
+        assert_eq!(known, [true, true, false]);
+    }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::ensure;
 use indicatif::ProgressBar;
 use makeway::parallel::cores;
 use makeway::session::{Session, stop_on_signals};
@@ -25,6 +26,38 @@ use crate::experiment::{World, each_in_guests};
 
 /// Time for which a run in real time is made again while the machine stalls, as a multiple of the run's.
 const PATIENCE: u32 = 3;
+
+/// The arguments without the disciplines that no guest here has, each of which is named with the reason that `lacks` gives.
+///
+/// # Errors
+/// No discipline is left, or there is no such guest here.
+pub fn equipped(
+    args: &Gauntlet,
+    lacks: impl Fn(&str) -> anyhow::Result<Option<String>>,
+) -> anyhow::Result<Gauntlet> {
+    let mut args = args.clone();
+    if args.world != World::Vm {
+        return Ok(args);
+    }
+    let mut kept = Vec::new();
+    for discipline in args.disciplines {
+        let why = match discipline {
+            // Not every such kernel has its module, nor every `tc` its options; all have those of the others.
+            Discipline::DualPi2 => lacks("dualpi2")?,
+            _ => None,
+        };
+        match why {
+            None => kept.push(discipline),
+            Some(why) => eprintln!("left out: {discipline}: {why}"),
+        }
+    }
+    ensure!(
+        !kept.is_empty(),
+        "no discipline is left for the world vm: name others in `--disciplines`, as fq-codel,cake,makeway"
+    );
+    args.disciplines = kept;
+    Ok(args)
+}
 
 /// Executor of the instructions of a guest here: `/dev/kvm` may be there, and no guest boot with it.
 ///
@@ -260,6 +293,32 @@ mod tests {
             assert!(queues > 0 && told.seed == 7, "{}", course.name);
             assert_eq!(told.links, expected.links, "{} {discipline}", course.name);
         }
+    }
+
+    #[test]
+    fn dualpi2_runs_in_guests_where_kernel_and_tc_have_it_and_is_left_out_where_not() {
+        let names = |line: &str, why: Option<&str>| {
+            let lacks = |kind: &str| {
+                assert_eq!(kind, "dualpi2");
+                Ok(why.map(str::to_owned))
+            };
+            let args = equipped(&gauntlet(line), lacks)?;
+            let names = args.disciplines.iter().map(|one| one.name());
+            anyhow::Ok(names.collect::<Vec<_>>().join(","))
+        };
+        let all = "fifo,fq,fq-codel,cake,dualpi2,sqf,ncq,hier,makeway";
+        assert_eq!(names("--world vm", None).unwrap(), all);
+        let lacks = Some("Linux 6.17 has no module sch_dualpi2");
+        let others = all.replace("dualpi2,", "");
+        assert_eq!(names("--world vm", lacks).unwrap(), others);
+        let two = "--disciplines dualpi2,makeway";
+        assert_eq!(
+            names(&format!("--world vm {two}"), lacks).unwrap(),
+            "makeway"
+        );
+        assert!(names("--world vm --disciplines dualpi2", lacks).is_err());
+        // Elsewhere it is ours.
+        assert_eq!(names(two, lacks).unwrap(), "dualpi2,makeway");
     }
 
     #[test]
