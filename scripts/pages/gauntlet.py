@@ -5,6 +5,7 @@ right."""
 import json
 import re
 import sys
+from statistics import median
 from types import NoneType
 
 from pages.shared import FIGURE, FIGURE_OR_NULL, OWN, TEXT, cells, check_places, files, grid, read, read_page, refusal, renew_page, shown, table
@@ -18,14 +19,19 @@ KEEPS = {
     "rest, Mbit/s": ("rest.goodput_mbps", 1.0, 2, lambda own, ideal: own >= 0.95 * ideal),
     "Jain": ("rest.jain", 1.0, 3, lambda own, _: own >= 0.95),
 }
+# Figures of the other traffic with tables of their own, and their digits.
+OTHERS = {
+    "rest.wait_p50_ms": ("Wait of the downloads, ms (median of each, mean over them)", 0),
+    "rest.page_s": ("Time of an object of a page, of a chunk or of a file, s (mean)", 2),
+}
 CELL = {
     "case": TEXT,
     "discipline": TEXT,
     "wins": (bool, NoneType),
     "call": {"on_time": FIGURE, "delay_p99_ms": FIGURE_OR_NULL, "frozen_s": FIGURE_OR_NULL},
-    "rest": {"goodput_mbps": FIGURE_OR_NULL, "jain": FIGURE_OR_NULL},
+    "rest": {"goodput_mbps": FIGURE_OR_NULL, "jain": FIGURE_OR_NULL, "wait_p50_ms": FIGURE_OR_NULL, "page_s": FIGURE_OR_NULL},
 }
-TABLES = ("cases", "bars", "drawn")
+TABLES = ("cases", "bars", "rest", "drawn")
 
 
 class Runs:
@@ -99,6 +105,26 @@ def barred(runs):
     return f"{count} The others, with the figure of `{IDEAL}`, bold where it misses the bar too:\n\n{table(head, rows)}"
 
 
+def rest(runs):
+    """A table for each figure of the other traffic, of the cases that have it, below the medians of these cases."""
+
+    def told(case, discipline, figure, digits):
+        text = shown(runs.figure(case, discipline, figure), digits=digits, interval=discipline == OWN)
+        return f"**{text}**" if discipline == OWN else text
+
+    names, tables = [*RIVALS, OWN, IDEAL], []
+    for figure, (what, digits) in OTHERS.items():
+        has = [case for case in runs.cases if all(runs.figure(case, name, figure) for name in names)]
+        if not has:
+            continue
+        middle = {name: median(runs.mean(case, name, figure) for case in has) for name in names}
+        medians = ", ".join(f"{name} {mean:.{digits}f}" for name, mean in middle.items())
+        rows = [[case, *(told(case, name, figure, digits) for name in names)] for case in has]
+        head = ["case", *RIVALS, f"**{OWN}**", IDEAL]
+        tables.append(f"{what}; median of the {len(has)} cases: {medians}.\n\n{table(head, rows)}")
+    return "\n".join(tables)
+
+
 def drawn(runs):
     """The table of drawn cases, and the counts of those that are won and in which all bars are kept."""
     rows = []
@@ -132,7 +158,7 @@ def renew(root, cases_file, drawn_file, text_files):
     cases, of_drawn = Runs(cases_file), Runs(drawn_file)
     for file in text_files:
         why |= reasons(read(file, "name a file with the output of `makeway-lab gauntlet`"))
-    renew_page(page, dict(zip(TABLES, (courses(cases), barred(cases), drawn(of_drawn)), strict=True)))
+    renew_page(page, dict(zip(TABLES, (courses(cases), barred(cases), rest(cases), drawn(of_drawn)), strict=True)))
     said = ["docs/gauntlet.md: renewed"]
     for case, wins in [*cases.wins.items(), *of_drawn.wins.items()]:
         if not wins:
@@ -155,6 +181,9 @@ PAGE = """<!-- cases -->
 **Not won**: `late`, `n1`.
 **Bars.** <!-- bars -->
 <!-- /bars -->
+<!-- rest -->
+none
+<!-- /rest -->
 <!-- drawn -->
 old
 <!-- /drawn -->
@@ -164,17 +193,20 @@ old
 def self_test():
     """Tables, counts and lists follow from cells and the program's output; cells that lack something are refused."""
 
-    def of(case, wins, own, ideal, frozen=None):
+    def of(case, wins, own, ideal, frozen=None, wait=None, page=None):
         figures = lambda all_of: [mean and {"mean": mean, "half": half} for mean, half in all_of]
         for name in (*RIVALS, OWN, IDEAL):
-            on_time, p99, rest, jain = figures(ideal if name == IDEAL else own)
+            on_time, p99, goodput, jain = figures(ideal if name == IDEAL else own)
             call = {"on_time": on_time, "delay_p99_ms": p99, "frozen_s": frozen}
-            yield {"case": case, "discipline": name, "call": call, "rest": {"goodput_mbps": rest, "jain": jain}, "wins": wins if name == OWN else None}
+            others = {"goodput_mbps": goodput, "jain": jain, "wait_p50_ms": wait, "page_s": page}
+            yield {"case": case, "discipline": name, "call": call, "rest": others, "wins": wins if name == OWN else None}
 
     met = [(0.99, 0.001), (60.0, 1.0), (3.8, 0.1), (0.95, 0.0)]
     late = [(0.9894, 0.0), (66.4, 3.0), (3.79, 0.1), (None, None)]
     ideal = [(0.98, 0.01), (59.0, 0.0), (4.0, 0.0), (0.9, 0.0)]
-    some = [*of("n1", True, met, ideal), *of("late", False, late, ideal), *of(JUDGED, True, late, ideal, {"mean": 0.0, "half": 0.0})]
+    wait = {"mean": 21.4, "half": 1.2}
+    some = [*of("n1", True, met, ideal, wait=wait), *of("late", False, late, ideal, wait=wait | {"mean": 22.4})]
+    some += [*of(JUDGED, True, late, ideal, {"mean": 0.0, "half": 0.0})]
     some += [*of("shade", False, late, ideal), *of("dusk", False, late, ideal)]
     output = "- late: the call under sqf has a shorter delay\n- late: the call under hier has a shorter delay\n- late: the other traffic has more under fq\n"
     alone = [*of("n1", True, [*met[:2], (None, None), (None, None)], ideal)]
@@ -202,6 +234,7 @@ def self_test():
         assert (root / "docs/gauntlet.md").read_text() == PAGE
         said = renew(root, place("some"), place("some"), [root / "output"])
         page = (root / "docs/gauntlet.md").read_text()
+        assert rest(Runs(place("alone"))) == ""
         assert drawn(Runs(place("alone"))).split("\n")[8] == "| **makeway** | 1 | 1 | 99.0 | 99.0 | 1 | 0 of 0 | - |"
     for line in [
         "`makeway` wins 1 of the 2 cases of the tuned half and 1 of the 3 of the judged half, which begins with `g1a`.\n",
@@ -209,6 +242,8 @@ def self_test():
         "| late | 98.9 | 98.9 | 98.9 | 98.9 | 98.9 | 98.9 | **98.9 ± 0.0** | 66 | 3.79 | - | no |\n",
         "keeps all four bars in 1 of the 4 cases",
         "| late | on time, %; p99, ms; rest, Mbit/s | 98.9; 66.4 ± 3.0; 3.79 ± 0.10 | **98.0 ± 1.0**; 59.0; 4.00 |\n| shade | ",
+        "median of the 2 cases: fifo 22, fq-codel 22, cake 22, confucius 22, dualpi2 22, sqf 22, makeway 22, prio 22.\n\n| case | fifo | ",
+        "| n1 | 21 | 21 | 21 | 21 | 21 | 21 | **21 ± 1** | 21 |\n| late | 22 | 22 | 22 | 22 | 22 | 22 | **22 ± 1** | 22 |\n<!-- /rest -->",
         "| **makeway** | 1 | 5 | 99.0 | 98.9 | 1 | 1 of 1 | 0.95 |\n",
         "\n`makeway` wins 2 of the 5 by the verdict above, and keeps all bars in 1, `prio` in 0.\n",
     ]:
