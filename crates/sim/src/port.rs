@@ -332,6 +332,12 @@ impl Port {
         self.shaper.counts()
     }
 
+    /// How its discipline regards a flow by its behaviour.
+    #[cfg(test)]
+    pub fn standing(&self, flow: makeway_core::packet::FlowId) -> Option<sched::Standing> {
+        self.shaper.standing(flow)
+    }
+
     /// Packets on the link.
     #[cfg(test)]
     pub fn on_the_way(&self) -> usize {

@@ -6,6 +6,8 @@ mod contract;
 mod radio;
 mod senders;
 mod sources;
+#[cfg(test)]
+mod starving;
 
 pub use radio::{Cell, Mesh};
 
