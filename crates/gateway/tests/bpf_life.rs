@@ -10,6 +10,7 @@ mod frames;
 #[path = "common/guest.rs"]
 mod guest;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -33,8 +34,10 @@ const TWO_QUEUES: &str = "life3";
 fn nothing_is_left_of_a_thousand_changes_under_traffic() {
     let told = guest::run("guest_", &["dummy"], |guest| guest);
     for ((release, text), changes) in told.into_iter().zip([1000, 200]) {
-        let done = format!("{changes} changes, ");
-        assert!(text.contains(&done), "Linux {release}: {text}");
+        let life = format!("\n| life | {changes} changes, ");
+        for row in [life.as_str(), "\n| memory | "] {
+            assert!(text.contains(row), "Linux {release}: {text}");
+        }
     }
 }
 
@@ -70,8 +73,9 @@ fn guest_changes_under_traffic() {
         let sent = traffic.join().unwrap();
         lives.take_away();
         assert!(sent > u64::from(10 * changes), "{sent} packets sent");
+        // Rows of docs/kernel-verifier.md, this one and the last.
         println!(
-            "{changes} changes, {} qdiscs put on interfaces, {} packets into them of {sent} sent",
+            "\n| life | {changes} changes, {} qdiscs put on interfaces, {} packets into them of {sent} sent |",
             lives.put, lives.packets,
         );
         before
@@ -96,11 +100,16 @@ fn guest_changes_under_traffic() {
         ours.count() + maps.count() == 0
     });
     // A qdisc that lost its packets would have lost hundreds at a time.
+    let after = Cell::new(0);
     eventually("packets are freed", || {
-        let after = packets_of_the_kernel();
-        println!("packets in the kernel's memory: {before} before, {after} after");
-        after < before + 300
+        after.set(packets_of_the_kernel());
+        println!("{} packets in the kernel's memory", after.get());
+        after.get() < before + 300
     });
+    println!(
+        "\n| memory | {before} packets before, {} after |",
+        after.get()
+    );
 }
 
 /// However the changes end.

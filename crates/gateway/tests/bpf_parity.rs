@@ -46,6 +46,7 @@ fn the_kernels_qdiscs_do_what_core_does() {
             let done = format!("{discipline}: {} packets", rounds * PACKETS);
             assert!(text.contains(&done), "Linux {release}: {text}");
         }
+        assert!(text.contains("\n| parity | "), "Linux {release}: {text}");
         assert!(verifier::all_are_in(&text), "Linux {release}: {text}");
     }
 }
@@ -72,6 +73,7 @@ fn guest_departures_and_drops_are_cores() {
         Discipline::Fq,
         Discipline::Makeway,
     ];
+    let (mut qdiscs, mut packets) = (0, 0);
     for (i, discipline) in disciplines.into_iter().enumerate() {
         let links = [
             (most, 1000, 16 << 20, "head", Framing::default()),
@@ -104,8 +106,12 @@ fn guest_departures_and_drops_are_cores() {
             let n = i * links.len() + j + 1;
             agrees(&format!("d{n}"), &format!("makeway{n}"), &config, rounds);
             println!("{discipline}: {} packets, as core", rounds * PACKETS);
+            qdiscs += 1;
+            packets += rounds * PACKETS;
         }
     }
+    // A row of docs/kernel-verifier.md.
+    println!("\n| parity | {qdiscs} qdiscs, {packets} packets |");
 }
 
 /// The kernel's departures and drops by reason beside core's, in rounds on one qdisc.
