@@ -430,6 +430,7 @@ inline_always struct slot *join(u64 now, u32 at, struct flow *flow, u32 len)
 verified_apart u32 evict(u64 now)
 {
 	struct payer pays = longest();
+	bool bulk_waits = shares.waiting;
 	u32 i;
 
 	if (!pays.flow)
@@ -438,6 +439,10 @@ verified_apart u32 evict(u64 now)
 	if (!take_from(now, pays.at, pays.flow))
 		return 0;
 	record_loss(&pays.flow->record, now, 1);
+	if (!bulk_waits) {
+		record_full(&pays.flow->record, shares.meter.last[0]);
+		meter_full(&shares.meter);
+	}
 	return i;
 }
 

@@ -70,7 +70,7 @@ struct link {
 	u64 sent;
 	u64 standing;
 	u64 new;
-	/* Bulk has packets waiting, and the buffer was never empty in that window. */
+	/* Bulk has packets waiting or the buffer was full without, and it was never empty in that window. */
 	bool contended;
 	/* It was, and bulk had no packets waiting. */
 	bool quiet;
@@ -138,6 +138,9 @@ struct record {
 	/* In the last window it brought more than 1/HOG of the link; its packets had ASKED_LEN on average. */
 	bool hogs;
 	bool large;
+	/* The buffer took a packet of it while it had more than half of the link and no bulk waited; it passed a test, or probation. */
+	bool filled;
+	bool tested;
 };
 
 inline_always u64 since(u64 now, u64 then)
@@ -265,6 +268,13 @@ inline_always void record_loss(struct record *record, u64 now, u32 packets)
 	record->offence = now;
 }
 
+/* A full buffer took a packet of it while no bulk waited, and the link sent `sent` in the last window. */
+inline_always void record_full(struct record *record, u64 sent)
+{
+	if ((u64)record->last * 2 > sent)
+		record->filled = true;
+}
+
 /* Bulk that ignores its losses, and does not fit. */
 inline_always bool record_floods(const struct record *record)
 {
@@ -343,6 +353,7 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 		if (age <= TRIAL * 2)
 			return PROBATION;
 		record->grew = 0;
+		record->tested = true;
 		return STANDING;
 	case STANDING:
 		if (record->credit <= 0)
@@ -437,7 +448,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		shown = half_more(record->own);
 		if (link->contended && had_room && came <= shown && shown > record->proven)
 			record->proven = shown;
-		if (came <= record->proven)
+		if (came <= record->proven && (record->tested || !record->filled))
 			return UNDECIDED;
 		/* TCP that begins has lost a packet by now, or takes more than half. */
 		if (record_is_clean(record) && has_room(link))
@@ -472,6 +483,7 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 	if ((u64)record->fell * 16 < (u64)came * 11)
 		return record_falls(record, RESPONDS_TO_LOSS);
 	record->question = NOT_ASKED;
+	record->tested = true;
 	return UNDECIDED;
 }
 

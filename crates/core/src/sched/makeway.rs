@@ -16,7 +16,7 @@
 //! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s in which it has not come to stand |
 //! | new | standing | it fits, or no bulk waits; and after 2 s, the last of them without a loss or a queue that stood, or after 4 s, if it has shown its rate |
 //! | standing | bulk | its queue stood for longer than it has earned: 2 s, and one in four in which it did not, up to 8 s; or those in standing are crowded, and it brings a quarter more than it ever did while they were not, but has less than half of their traffic |
-//! | new, standing | bulk | asked, it responds: when bulk waits and it brings more than an eighth of the link, or large packets while those in standing are crowded, and more than it has shown, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is a flow that grows by a third all the same, or in standing brings more than it has shown when those in standing have 3/4 of the link |
+//! | new, standing | bulk | asked, it responds: on a contended link, when it brings more than an eighth of it, or large packets while those in standing are crowded, and more than it has shown or has filled the buffer alone, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is a flow that grows by a third all the same, or in standing brings more than it has shown when those in standing have 3/4 of the link |
 //! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss |
 //! | probation | standing | after 4 s |
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
@@ -27,6 +27,7 @@
 //! A flow fits if it and those in standing are within 9/10 of the link (3/5 while bulk of other users waits, once those bring an eighth), and those are not crowded: had
 //! packets waiting for a whole window, or hold 3/4 of the buffer. A bulk flow that does not, and loses half of its packets for 2 s, has an eighth of a turn.
 //!
+//! The link is contended if it was busy for a whole window, and bulk waits or the buffer was full without.
 //! A flow has shown half as much again as it brought while it could have had more: while no bulk waited and the buffer was empty at times,
 //! or those that go first left half of the link; and as it brought when it was asked and went on.
 //!
@@ -494,6 +495,10 @@ impl Scheduler for Makeway {
             let Some(longest) = self.longest() else {
                 break;
             };
+            if self.waiting == 0 {
+                self.meter.on_full();
+                self.flows[longest as usize].record.on_full(self.meter.sent());
+            }
             let dropped = self.take(now, longest);
             self.give_up(now, dropped, DropReason::LongestQueue, drops);
         }

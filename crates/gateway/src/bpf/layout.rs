@@ -161,7 +161,9 @@ pub(super) struct Record {
     pub known: u8,
     hogs: u8,
     large: u8,
-    unused: [u8; 4],
+    filled: u8,
+    tested: u8,
+    unused: [u8; 2],
 }
 
 /// `struct key` of `bpf/dissect.h`.

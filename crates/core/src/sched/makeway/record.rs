@@ -155,6 +155,10 @@ pub struct Record {
     hogs: bool,
     /// In the last window its packets had [`ASKED_LEN`] on average.
     is_large: bool,
+    /// The buffer took a packet of it while it had more than half of the link and no bulk waited: what it brought then is as much as there was.
+    filled: bool,
+    /// It passed a test, or probation.
+    tested: bool,
 }
 
 /// The window of `now`.
@@ -275,6 +279,11 @@ impl Record {
         self.offence = now;
     }
 
+    /// A full buffer took a packet of it while no bulk waited, and the link sent `sent` in the last window.
+    pub fn on_full(&mut self, sent: u64) {
+        self.filled |= u64::from(self.last) * 2 > sent;
+    }
+
     /// Whether the packet of `len` that comes is the question; it is in the window's counts.
     pub fn is_asked(&mut self, len: u32) -> bool {
         let is_open = matches!(self.question, Question::Asked | Question::Waits);
@@ -367,7 +376,7 @@ impl Record {
             },
             Class::Standing | Class::Probation if self.credit <= 0 => Class::Bulk,
             Class::Probation if age > TRIAL * 2 => {
-                self.grew = 0;
+                (self.grew, self.tested) = (0, true);
                 Class::Standing
             }
             Class::Standing if age > REDEEMS => {
@@ -520,8 +529,9 @@ impl Record {
                 if link.contended && had_room && came <= half_more(self.own) {
                     self.proven = self.proven.max(half_more(self.own));
                 }
+                let is_own = self.tested || !self.filled;
                 // TCP that begins has lost a packet by now, or takes more than half.
-                let is_known = came <= self.proven || self.is_clean() && link.has_room();
+                let is_known = came <= self.proven && is_own || self.is_clean() && link.has_room();
                 // Many that bring little each fill the link together.
                 let may_be_asked = self.hogs || link.crowded && self.is_large;
                 if is_due && may_be_asked && !is_known && link.contended {
@@ -559,7 +569,7 @@ impl Record {
             Question::After if u64::from(self.fell) * 16 < u64::from(came) * 11 => {
                 return Some(Reason::RespondsToLoss);
             }
-            Question::After => self.question = Question::None,
+            Question::After => (self.question, self.tested) = (Question::None, true),
         }
         None
     }

@@ -55,6 +55,8 @@ fn any_record(rng: &mut Rng, now: Instant) -> Record {
         peak,
         hogs: below(2) == 0,
         is_large: below(2) == 0,
+        filled: below(2) == 0,
+        tested: below(2) == 0,
         silent: below(SILENT_MOST + 1) as u8,
         drowned: below(u32::from(FLOODS) + 1) as u8,
         ..Record::default()

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Flows that are tested.
+
+use super::*;
+
+const ASKS: (Class, Question) = (Class::Standing, Question::Asked);
+const ASKS_NOT: (Class, Question) = (Class::Standing, Question::None);
+
+/// The class and the question of a flow in standing that alone brought 500 000 B in each window, of 600 000 B that the link sent, and brings as
+/// much beside bulk, after a full buffer took a packet of it while the link sent `sent`.
+fn filled_alone(sent: u64, tested: bool) -> (Class, Question) {
+    let alone = Link {
+        sent: 600_000,
+        quiet: true,
+        ..Link::default()
+    };
+    let beside = Link {
+        sent: 600_000,
+        standing: 400_000,
+        contended: true,
+        ..Link::default()
+    };
+    let mut record = Record::default();
+    record.begin(at(0, 0));
+    (record.class, record.tested) = (Class::Standing, tested);
+    for window in 0..4 {
+        record.judge(at(window, 0), alone);
+        for _ in 0..400 {
+            record.on_arrival(1250);
+        }
+        if window == 3 {
+            record.on_full(sent);
+        }
+    }
+    let class = record.judge(at(4, 0), beside);
+    (class, record.question)
+}
+
+#[test]
+fn what_a_flow_brought_as_it_filled_the_buffer_alone_is_not_its_own() {
+    assert_eq!(filled_alone(999_999, false), ASKS);
+    // It had half of the link, and others filled the buffer with it.
+    assert_eq!(filled_alone(1_000_000, false), ASKS_NOT);
+    assert_eq!(filled_alone(600_000, true), ASKS_NOT);
+}
