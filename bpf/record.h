@@ -29,6 +29,7 @@
 #define ASKED_OF 16
 #define ASKED_LEN 512
 #define HOG 8
+#define LATEST (5 * SECOND)
 #define FLOODS 4
 #define SILENT_MOST 8
 
@@ -346,7 +347,9 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 		if (age <= TRIAL * 2 || asked)
 			return NEW;
 		/* Asked, it went on: its losses are the doing of others that begin. */
-		return record->proven && fits ? STANDING : BULK;
+		if (record->proven && fits)
+			return STANDING;
+		return record->hogs && age <= LATEST ? NEW : BULK;
 	case PROBATION:
 		if (record->credit <= 0)
 			return BULK;
@@ -429,10 +432,10 @@ inline_always bool record_exceeds(const struct record *record, const struct link
 
 /* The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held back,
  * and less after it. */
-inline_always enum class record_answer(struct record *record, bool whole, u32 came, bool resumes, const struct link *link)
+inline_always enum class record_answer(struct record *record, bool whole, bool resumes, bool overdue, const struct link *link)
 {
-	bool is_due = record->class == NEW || !resumes, had_room;
-	u32 before = record->before, shown = record->proven / 3 * 2;
+	bool is_due = record->class == NEW || !resumes, had_room, is_open;
+	u32 came = record->last, before = record->before, shown = record->proven / 3 * 2;
 
 	/* After a burst, a stream falls back to what it has shown, which is no response. */
 	if (record->proven && shown < before)
@@ -448,12 +451,13 @@ inline_always enum class record_answer(struct record *record, bool whole, u32 ca
 		shown = half_more(record->own);
 		if (link->contended && had_room && came <= shown && shown > record->proven)
 			record->proven = shown;
-		if (came <= record->proven && (record->tested || !record->filled))
-			return UNDECIDED;
+		is_open = came > record->proven || (record->filled && !record->tested);
 		/* TCP that begins has lost a packet by now, or takes more than half. */
-		if (record_is_clean(record) && has_room(link))
-			return UNDECIDED;
-		if (is_due && (record->hogs || (link->crowded && record->large)) && link->contended) {
+		is_open &= !record_is_clean(record) || !has_room(link);
+		is_open &= is_due && (record->hogs || (link->crowded && record->large)) && link->contended;
+		/* Losses say nothing of a stream whose bursts are longer than the buffer. Alone on the link it could only be TCP. */
+		is_open |= overdue && !record->proven && record->hogs && came <= link->sent && (link->sent - came) * HOG >= link->sent;
+		if (is_open) {
 			if (record->class == STANDING && link->standing * 4 > link->sent * 3)
 				return record_falls(record, GREW);
 			record->question = ASKED;
@@ -555,7 +559,7 @@ inline_always enum class record_turn_window(struct record *record, u32 packets, 
 	if (record->class == PROBATION)
 		return UNDECIDED;
 	if (record->class != BULK)
-		return record_answer(record, whole, came, resumes, link);
+		return record_answer(record, whole, resumes, record->class == NEW && since(now, record->since) > TRIAL * 2, link);
 	fits = link_fits(link, came);
 	if (!drowns || fits)
 		record->drowned = 0;

@@ -13,7 +13,7 @@
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
-//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s in which it has not come to stand |
+//! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s in which it has not come to stand, 5 s with an eighth of the link, in which it is tested |
 //! | new | standing | it fits, or no bulk waits; and after 2 s, the last of them without a loss or a queue that stood, or after 4 s, if it has shown its rate |
 //! | standing | bulk | its queue stood for longer than it has earned: 2 s, and one in four in which it did not, up to 8 s; or those in standing are crowded, and it brings a quarter more than it ever did while they were not, but has less than half of their traffic |
 //! | new, standing | bulk | asked, it responds: on a contended link, when it brings more than an eighth of it, or large packets while those in standing are crowded, and more than it has shown or has filled the buffer alone, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is a flow that grows by a third all the same, or in standing brings more than it has shown when those in standing have 3/4 of the link |

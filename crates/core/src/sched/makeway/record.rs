@@ -39,6 +39,8 @@ const ASKED_OF: u8 = 16;
 const ASKED_LEN: u32 = 512;
 /// No flow is asked below this part of the link, unless those in standing are crowded and its packets are large.
 const HOG: u64 = 8;
+/// A new flow that is no smaller and has not come to standing in twice [`TRIAL`] is asked in the next window, and is bulk then if it was not.
+const LATEST: Duration = Duration::from_secs(5);
 /// Windows in a row in which a bulk flow loses half of its packets and does not fit, after which it floods.
 const FLOODS: u8 = 4;
 /// Silent windows for which a flow in standing may bring later what it could have brought in them, at most.
@@ -372,6 +374,7 @@ impl Record {
             // Asked, it went on: its losses are the doing of others that begin.
             Class::New if age > TRIAL * 2 && !asked => match self.proven > 0 && fits {
                 true => Class::Standing,
+                false if self.hogs && age <= LATEST => Class::New,
                 false => Class::Bulk,
             },
             Class::Standing | Class::Probation if self.credit <= 0 => Class::Bulk,
@@ -472,7 +475,8 @@ impl Record {
         if self.class == Class::Probation {
             return None;
         }
-        let reason = self.answer(whole, came, resumes, link)?;
+        let is_overdue = self.class == Class::New && now.saturating_since(self.since) > TRIAL * 2;
+        let reason = self.answer(whole, resumes, is_overdue, link)?;
         Some((Class::Bulk, reason))
     }
 
@@ -514,8 +518,9 @@ impl Record {
     }
 
     /// The question of a flow that goes first: why it is bulk, if it is. In standing, one that `resumes` after a silence brings what a stall held
-    /// back, and less after it.
-    fn answer(&mut self, whole: bool, came: u32, resumes: bool, link: Link) -> Option<Reason> {
+    /// back, and less after it; one that `is_overdue` has been new for too long.
+    fn answer(&mut self, whole: bool, resumes: bool, is_overdue: bool, link: Link) -> Option<Reason> {
+        let came = self.last;
         // After a burst, a stream falls back to what it has shown, which is no response.
         let before = match self.proven {
             0 => self.before,
@@ -534,7 +539,12 @@ impl Record {
                 let is_known = came <= self.proven && is_own || self.is_clean() && link.has_room();
                 // Many that bring little each fill the link together.
                 let may_be_asked = self.hogs || link.crowded && self.is_large;
-                if is_due && may_be_asked && !is_known && link.contended {
+                // Losses say nothing of a stream whose bursts are longer than the buffer. Alone on the link it could only be TCP.
+                let others = link.sent.saturating_sub(u64::from(came));
+                let has_company = others * HOG >= link.sent;
+                let is_last = is_overdue && self.proven == 0 && self.hogs && has_company;
+                let is_open = may_be_asked && !is_known && link.contended;
+                if is_due && is_open || is_last {
                     // Those who have the link can't grow by the third that would tell.
                     let fills = link.standing * 4 > link.sent * 3;
                     if fills && self.class == Class::Standing {

@@ -43,3 +43,36 @@ fn what_a_flow_brought_as_it_filled_the_buffer_alone_is_not_its_own() {
     assert_eq!(filled_alone(1_000_000, false), ASKS_NOT);
     assert_eq!(filled_alone(600_000, true), ASKS_NOT);
 }
+
+/// When a new flow that loses a packet in each window, has `part` of the 600 000 B that leave, and brings less by `fall` of them if it is asked, is
+/// new no longer, in windows, and its class then. No bulk waits.
+fn overdue(part: u32, fall: u32) -> (u64, Class) {
+    let link = Link {
+        sent: 600_000,
+        new: 300_000,
+        ..Link::default()
+    };
+    let mut record = Record::default();
+    record.begin(at(0, 0));
+    for window in 1.. {
+        let class = record.judge(at(window, 0), link);
+        if class != Class::New {
+            return (window, class);
+        }
+        let fall = if record.question == Question::None { 0 } else { fall };
+        for _ in 0..part - fall {
+            record.on_arrival(1000);
+        }
+        record.on_loss(at(window, 1), 1);
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_new_flow_that_did_not_come_to_standing_in_time_is_tested() {
+    assert_eq!(overdue(75, 0), (11, Class::Standing));
+    assert_eq!(overdue(75, 40), (9, Class::Bulk));
+    // Too small for a test, and alone.
+    assert_eq!(overdue(74, 0), (8, Class::Bulk));
+    assert_eq!(overdue(526, 0), (10, Class::Bulk));
+}
