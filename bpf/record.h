@@ -282,23 +282,6 @@ inline_always bool record_floods(const struct record *record)
 	return record->drowned == FLOODS;
 }
 
-/* Whether the packet of `len` that comes is the question; it is in the window's counts. */
-inline_always bool record_is_asked(struct record *record, u32 len)
-{
-	u32 mean;
-
-	if (record->question != ASKED && record->question != WAITS)
-		return false;
-	/* A flow whose packets are all small is asked with them. */
-	mean = record->arrivals ? record->came / record->arrivals : record->came;
-	if (len < (mean < ASKED_LEN ? mean : ASKED_LEN))
-		return false;
-	if (++record->due < ASKED_OF)
-		return false;
-	record->due = 0;
-	return true;
-}
-
 inline_always void record_change(struct record *record, u64 now, enum class class, enum why why)
 {
 	u32 shown;
@@ -430,66 +413,7 @@ inline_always bool record_exceeds(const struct record *record, const struct link
 	return record->came > usual && record->came > record->proven;
 }
 
-/* The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held back,
- * and less after it. */
-inline_always enum class record_answer(struct record *record, bool whole, bool resumes, bool overdue, const struct link *link)
-{
-	bool is_due = record->class == NEW || !resumes, had_room, is_open;
-	u32 came = record->last, before = record->before, shown = record->proven / 3 * 2;
-
-	/* After a burst, a stream falls back to what it has shown, which is no response. */
-	if (record->proven && shown < before)
-		before = shown;
-
-	if (!whole) {
-		record->question = NOT_ASKED;
-		return UNDECIDED;
-	}
-	switch (record->question) {
-	case NOT_ASKED:
-		had_room = record->beside * 16 <= link->sent * 15;
-		shown = half_more(record->own);
-		if (link->contended && had_room && came <= shown && shown > record->proven)
-			record->proven = shown;
-		is_open = came > record->proven || (record->filled && !record->tested);
-		/* TCP that begins has lost a packet by now, or takes more than half. */
-		is_open &= !record_is_clean(record) || !has_room(link);
-		is_open &= is_due && (record->hogs || (link->crowded && record->large)) && link->contended;
-		/* Losses say nothing of a stream whose bursts are longer than the buffer. Alone on the link it could only be TCP. */
-		is_open |= overdue && !record->proven && record->hogs && came <= link->sent && (link->sent - came) * HOG >= link->sent;
-		if (is_open) {
-			if (record->class == STANDING && link->standing * 4 > link->sent * 3)
-				return record_falls(record, GREW);
-			record->question = ASKED;
-			record->before = came;
-			record->due = ASKED_OF - 1;
-		}
-		return UNDECIDED;
-	case ASKED:
-		if (came < before / 2)
-			return record_falls(record, RESPONDS_TO_LOSS);
-		record->question = WAITS;
-		if (came > record->before)
-			record->before = came;
-		return UNDECIDED;
-	}
-	if (came / 4 > record->before / 3)
-		return record_falls(record, GREW);
-	if (record->question == WAITS) {
-		if ((u64)came * 16 < (u64)before * 11)
-			return record_falls(record, RESPONDS_TO_LOSS);
-		record->question = AFTER;
-		record->fell = (u64)came * 8 < (u64)record->before * 7 ? came : ~0U;
-		shown = came > record->before ? came : record->before;
-		record->proven = half_more(shown);
-		return UNDECIDED;
-	}
-	if ((u64)record->fell * 16 < (u64)came * 11)
-		return record_falls(record, RESPONDS_TO_LOSS);
-	record->question = NOT_ASKED;
-	record->tested = true;
-	return UNDECIDED;
-}
+#include "question.h"
 
 /* On probation, it has brought more in this window than it does in one when it starves. Its arrivals follow its share: their rate
  * is not its own. It may after a silence, when it brings what a stall held back. */

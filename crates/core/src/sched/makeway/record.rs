@@ -2,8 +2,11 @@
 //! The record of a flow's behaviour, and the class that follows from it: the rules of the table in [`super`], as functions of
 //! time, arrivals and losses.
 
+mod question;
+
 use crate::sched::standing::{Class, Reason, Standing};
 use crate::units::{Duration, Instant};
+use question::{ASKED_LEN, Question};
 
 /// How long a flow is on trial, of which the second half without an offence makes it stand; and half of how long it
 /// may stay new at all.
@@ -34,9 +37,6 @@ const PACKETS: u32 = 16;
 const WINDOWS: u8 = 2;
 /// Each time that a flow grew on probation doubles the windows of the next, so often at most: to 17 s.
 const GREW_MOST: u8 = 4;
-/// A question takes one of 16 packets of at least [`ASKED_LEN`]: media and bulk, not the voice beside them.
-const ASKED_OF: u8 = 16;
-const ASKED_LEN: u32 = 512;
 /// No flow is asked below this part of the link, unless those in standing are crowded and its packets are large.
 const HOG: u64 = 8;
 /// A new flow that is no smaller and has not come to standing in twice [`TRIAL`] is asked in the next window, and is bulk then if it was not.
@@ -82,19 +82,6 @@ impl Link {
         };
         !self.crowded && (standing + u64::from(came)) * 10 <= self.sent * part
     }
-}
-
-/// A question to a flow that goes first: does it respond to loss?
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Question {
-    #[default]
-    None,
-    /// In the window in which it was asked first.
-    Asked,
-    /// In the window that is compared.
-    Waits,
-    /// No more: in the window after, in which TCP over a short RTT has back what it gave.
-    After,
 }
 
 /// One flow's. Fields that each packet reads are the first 56 bytes, which are of one line of the cache.
@@ -284,21 +271,6 @@ impl Record {
     /// A full buffer took a packet of it while no bulk waited, and the link sent `sent` in the last window.
     pub fn on_full(&mut self, sent: u64) {
         self.filled |= u64::from(self.last) * 2 > sent;
-    }
-
-    /// Whether the packet of `len` that comes is the question; it is in the window's counts.
-    pub fn is_asked(&mut self, len: u32) -> bool {
-        let is_open = matches!(self.question, Question::Asked | Question::Waits);
-        // A flow whose packets are all small is asked with them.
-        if !is_open || len < ASKED_LEN.min(self.came / self.arrivals.max(1)) {
-            return false;
-        }
-        self.due = self.due.saturating_add(1);
-        let is_asked = self.due >= ASKED_OF;
-        if is_asked {
-            self.due = 0;
-        }
-        is_asked
     }
 
     /// Whether [`judge`](Self::judge) would change nothing, on any link: mostly it would, and need not be called.
@@ -515,73 +487,6 @@ impl Record {
         let drowns = self.arrivals >= PACKETS * 2 && self.losses * 4 >= self.arrivals * 3;
         let loses = self.arrivals >= PACKETS && unserved * 4 >= u64::from(self.arrivals);
         drowns || loses && product * 100 > windows * windows * 149
-    }
-
-    /// The question of a flow that goes first: why it is bulk, if it is. In standing, one that `resumes` after a silence brings what a stall held
-    /// back, and less after it; one that `is_overdue` has been new for too long.
-    fn answer(&mut self, whole: bool, resumes: bool, is_overdue: bool, link: Link) -> Option<Reason> {
-        let came = self.last;
-        // After a burst, a stream falls back to what it has shown, which is no response.
-        let before = match self.proven {
-            0 => self.before,
-            proven => self.before.min(proven / 3 * 2),
-        };
-        match self.question {
-            _ if !whole => self.question = Question::None,
-            Question::None => {
-                let is_due = self.class == Class::New || !resumes;
-                let had_room = self.beside * 16 <= link.sent * 15;
-                if link.contended && had_room && came <= half_more(self.own) {
-                    self.proven = self.proven.max(half_more(self.own));
-                }
-                let is_own = self.tested || !self.filled;
-                // TCP that begins has lost a packet by now, or takes more than half.
-                let is_known = came <= self.proven && is_own || self.is_clean() && link.has_room();
-                // Many that bring little each fill the link together.
-                let may_be_asked = self.hogs || link.crowded && self.is_large;
-                // Losses say nothing of a stream whose bursts are longer than the buffer. Alone on the link it could only be TCP.
-                let others = link.sent.saturating_sub(u64::from(came));
-                let has_company = others * HOG >= link.sent;
-                let is_last = is_overdue && self.proven == 0 && self.hogs && has_company;
-                let is_open = may_be_asked && !is_known && link.contended;
-                if is_due && is_open || is_last {
-                    // Those who have the link can't grow by the third that would tell.
-                    let fills = link.standing * 4 > link.sent * 3;
-                    if fills && self.class == Class::Standing {
-                        return Some(Reason::Grew);
-                    }
-                    self.question = Question::Asked;
-                    self.before = came;
-                    self.due = ASKED_OF - 1;
-                }
-            }
-            // TCP that loses a packet of 16 keeps five or so in its window.
-            Question::Asked if came < before / 2 => return Some(Reason::RespondsToLoss),
-            Question::Asked => {
-                self.question = Question::Waits;
-                self.before = self.before.max(came);
-            }
-            // It does not slow down, and takes what it gets: BBR.
-            Question::Waits | Question::After if came / 4 > self.before / 3 => {
-                return Some(Reason::Grew);
-            }
-            Question::Waits if u64::from(came) * 16 < u64::from(before) * 11 => {
-                return Some(Reason::RespondsToLoss);
-            }
-            Question::Waits => {
-                self.question = Question::After;
-                // TCP over a short RTT falls so little, and has it back at once.
-                let fell = u64::from(came) * 8 < u64::from(self.before) * 7;
-                self.fell = if fell { came } else { u32::MAX };
-                let shown = came.max(self.before);
-                self.proven = half_more(shown);
-            }
-            Question::After if u64::from(self.fell) * 16 < u64::from(came) * 11 => {
-                return Some(Reason::RespondsToLoss);
-            }
-            Question::After => (self.question, self.tested) = (Question::None, true),
-        }
-        None
     }
 
     fn change(&mut self, now: Instant, class: Class, reason: Reason) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that change no class.
 
+use super::question::ASKED_OF;
 use super::*;
 use crate::random::Rng;
 use alloc::format;
