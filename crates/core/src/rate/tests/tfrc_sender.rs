@@ -120,6 +120,27 @@ fn rfc_5348_4_2_before_the_first_rtt() {
     }
 }
 
+/// A start rate is one of bytes, also where the first packet is one of two bytes: 4 Mbit/s for 9 packets of 1400 B are 25 ms.
+#[test]
+fn rfc_5348_4_1_a_short_first_packet_does_not_make_others_leave_at_once() {
+    let start = crate::rate::Start {
+        rtt: Duration::from_millis(20),
+        rate: Rate::from_bps(4_000_000),
+    };
+    let mut sender = Sender::new(TfrcParams {
+        start: Some(start),
+        ..TfrcParams::default()
+    });
+    sender.send_at(at(0), 2);
+    for _ in 0..10 {
+        let next = sender.tfrc.next_send().unwrap();
+        sender.send_at(next, 1400);
+        if sender.sent == 11 {
+            assert!((at(15)..at(26)).contains(&next), "{next:?}");
+        }
+    }
+}
+
 /// A receiver that never answers: halved at 2 s and then after each 2 s / X, to a packet in 64 s.
 #[test]
 fn rfc_5348_4_4_a_receiver_that_never_answers_stops_the_sender() {

@@ -28,7 +28,8 @@ pub enum Revision {
 pub enum SegmentSize {
     /// The largest segment. Each packet counts as one, however long it is.
     Largest,
-    /// The mean of about this number of packets, at least 1, exponentially weighted.
+    /// The mean of about this number of packets, at least 1, exponentially weighted; of all, until they are as many, but for
+    /// [`Revision::Rfc4342`].
     Mean(u32),
 }
 

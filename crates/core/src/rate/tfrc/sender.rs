@@ -307,6 +307,11 @@ impl RateController for Tfrc {
             SegmentSize::Largest => 1.0 / 16.0,
             SegmentSize::Mean(packets) => 1.0 / f64::from(packets.max(1)),
         };
+        // The mean of all, until they are as many: a call's first packet may be H.264's delimiter, of two bytes. Linux begins with the first.
+        let weight = match self.params.revision {
+            Revision::Rfc4342 => weight,
+            _ => f64::max(weight, 1.0 / (sequence + 1) as f64),
+        };
         self.mean = Some(match self.mean {
             Some(mean) => mean + (bytes_now - mean) * weight,
             None => bytes_now,
