@@ -28,7 +28,7 @@
 //!   come less often than ours. As_hat grows from the rate that was used, so that it does not wander off where delay decides.
 //! - Probes (the draft has none): packets leave at twice the pace until the queue grows first, unless a rate is known, and from 5 s after it has grown or a probe
 //!   has counted. A train of five packets and 15 ms tells the rate at which it left or arrived, the lesser. A_hat grows to that, and at
-//!   most doubles. There is no padding: a sender whose frames are shorter is not probed.
+//!   most doubles; As_hat grows with it where losses do not hold it. There is no padding: a sender whose frames are shorter is not probed.
 //! - After a timeout of RFC 6298 without a report A_hat is halved, and one packet is under way at once until a report comes.
 //! - Where m(i) is above the threshold and falls, the signal stays. Marks are not looked at.
 
@@ -44,7 +44,7 @@ use super::timer::Pacer;
 use super::{Feedback, FeedbackError, RateController};
 use crate::units::{Duration, Instant, Rate};
 use arrival::{Filter, Groups};
-use control::{ByDelay, by_losses};
+use control::{ByDelay, by_losses, grows};
 use overuse::{Detector, Signal};
 use received::{Received, Train};
 
@@ -78,6 +78,8 @@ pub struct Gcc {
     probe_from: Option<Instant>,
     by_delay: ByDelay,
     by_losses: f64,
+    /// Whether losses let As_hat grow when they were last judged.
+    grows: bool,
     /// Packets below are judged; how many arrived since; when that was.
     judged: u64,
     counted: u64,
@@ -104,6 +106,7 @@ impl Gcc {
             probe_from: None,
             by_delay: ByDelay::new(0.0),
             by_losses: f64::INFINITY,
+            grows: false,
             judged: 0,
             counted: 0,
             judged_at: Instant::ZERO,
@@ -206,6 +209,10 @@ impl Gcc {
         let known = self.by_delay.rate;
         if self.may_probe(now) && self.detector.signal() == Signal::Normal && rate > known {
             self.by_delay.rate = self.bounded(rate.min(2.0 * known));
+            // A train without a loss says nothing of losses of some percent.
+            if self.grows {
+                self.by_losses = self.by_losses.max(self.by_delay.rate);
+            }
             self.probe_from = self.probe_from.map(|_| now + PROBE);
         }
     }
@@ -230,13 +237,14 @@ impl Gcc {
         if due < JUDGED || now.saturating_since(self.judged_at) < rtt {
             return;
         }
-        let p = 1.0 - self.counted as f64 / due as f64;
+        let p = (1.0 - self.counted as f64 / due as f64).max(0.0);
         let used = self.target();
         let last = match self.by_losses.is_finite() {
             true => self.by_losses,
             false => used,
         };
-        self.by_losses = self.bounded(by_losses(last, used, p.max(0.0)));
+        self.by_losses = self.bounded(by_losses(last, used, p));
+        self.grows = grows(p);
         (self.judged, self.counted, self.judged_at) = (self.judged + due, 0, now);
     }
 }

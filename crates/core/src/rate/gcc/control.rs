@@ -118,11 +118,16 @@ const LOSS: (f64, f64) = (0.02, 0.1);
 /// Growth.
 const GROWTH: f64 = 1.05;
 
+/// Whether the share p of lost packets lets the rate grow.
+pub fn grows(p: f64) -> bool {
+    p < LOSS.0
+}
+
 /// The controller by losses: As_hat, from the rate that was used and the share p of packets that were lost.
 pub fn by_losses(last: f64, used: f64, p: f64) -> f64 {
     if p > LOSS.1 {
         used * (1.0 - 0.5 * p)
-    } else if p < LOSS.0 {
+    } else if grows(p) {
         last.max(used * GROWTH)
     } else {
         last

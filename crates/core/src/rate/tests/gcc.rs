@@ -60,15 +60,17 @@ fn a_lost_report_is_no_lost_packet() {
     link.expect_short_queue(60, 90);
 }
 
-/// Frames of 14 packets, as keyframes are: their trains tell the rate of a link at once, growth of 8 % a second takes half a minute.
+/// Frames of 14 packets, as keyframes are: their trains tell the rate of a link at once, growth of 8 % a second takes half a minute. As_hat
+/// follows, but not where 5 % of the packets are lost, which hold it (§6).
 #[test]
 fn trains_of_packets_find_the_rate_of_a_link() {
-    let after = |probes| {
+    let after = |probes, loses: fn(u64) -> bool| {
         let params = GccParams {
             probes,
             ..GccParams::default()
         };
         let mut path = Path::new(Config::Gcc(params), Duration::from_millis(50));
+        path.lose = Box::new(loses);
         let mut waiting = 0;
         let mut last = 0;
         path.has_data = Box::new(move |now| {
@@ -80,10 +82,17 @@ fn trains_of_packets_find_the_rate_of_a_link() {
             waiting > 0
         });
         path.run(Duration::from_secs(5));
-        mbit(path.controller.target_rate())
+        let AnyController::Gcc(gcc) = &path.controller else {
+            panic!("{:?}", path.controller);
+        };
+        (mbit(gcc.target_rate()), mbit(gcc.rate_by_delay()))
     };
-    let (with, without) = (after(true), after(false));
+    let (with, by_delay) = after(true, |_| false);
+    let (without, _) = after(false, |_| false);
     assert!(with > without * 1.5, "{with} {without}");
+    assert_eq!(with, by_delay);
+    let (held, by_delay) = after(true, |sequence| sequence % 20 == 19);
+    assert!(held * 1.5 < by_delay, "{held} {by_delay}");
 }
 
 #[test]
