@@ -23,7 +23,7 @@
 //! - rel_framesize_high (§4.3.2) is 1: a controller sees packets and no frames. `overhead` leaves room for large ones.
 //! - Samples for the target of the delay (§4.2.1.4.1) are taken each 50 ms, and the loss event rate is smoothed over 50 round trips;
 //!   the draft defines neither.
-//! - The reordering window (§4.2.1.1) begins at 0.
+//! - The reordering window (§4.2.1.1) begins at 0, and an RTT of it counts at most (RFC 8985 §3.3.2).
 //! - At the largest target the window only stops to grow (§4.2.2.2 has a history of bytes in flight, for which it refers to code).
 //! - Before the first report pacing has no headroom, and the rate without an RTT counts one of 100 ms.
 //! - After a timeout of RFC 6298 without a report, what is under way counts as gone, the window is the least, and one packet is under way
@@ -241,6 +241,9 @@ impl Scream {
     /// §4.2.1.1. A lost packet may still arrive for a while, so it is kept until as many have followed as a report may tell of.
     fn detect_losses(&mut self, now: Instant) {
         let below = self.acked.map_or(0, |acked| acked.saturating_sub(self.low)) as usize;
+        // The window does not fall: one packet that came very late would hide each later loss for as long.
+        let rtt = self.rtt().unwrap_or(self.reordering);
+        let reordering = self.reordering.min(rtt);
         for fate in self.fates.iter_mut().take(below) {
             let since = match *fate {
                 Fate::Outstanding => now,
@@ -248,7 +251,7 @@ impl Scream {
                 Fate::Arrived | Fate::Lost(_) => continue,
             };
             *fate = Fate::Missing(since);
-            if now.saturating_since(since) >= self.reordering {
+            if now.saturating_since(since) >= reordering {
                 *fate = Fate::Lost(since);
                 (self.lost, self.lost_in_round) = (true, true);
             }

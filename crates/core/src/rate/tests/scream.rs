@@ -64,6 +64,37 @@ fn the_window_falls_once_for_a_loss_and_once_for_a_mark() {
     assert_eq!(falls(&mut path), [0.0; 0]);
 }
 
+/// §4.2.1.1, and the bound of RFC 8985 §3.3.2. A packet each 20 ms, of which one comes after 0.9 s; a report each 100 ms.
+#[test]
+fn one_packet_that_comes_very_late_hides_no_later_loss() {
+    let mut path = path(false);
+    let mut last = 0;
+    path.has_data = Box::new(move |now| {
+        let packet = now.as_nanos() / 20_000_000;
+        core::mem::replace(&mut last, packet) < packet
+    });
+    path.run(Duration::from_secs(5));
+    let late = path.sent;
+    path.lose = Box::new(move |sequence| sequence == late);
+    path.run(Duration::from_millis(900));
+    let arrival = Arrival {
+        sequence: late,
+        bytes: 1000,
+        rtt: None,
+        window: None,
+        marked: false,
+    };
+    path.reporter.on_arrival(path.now, arrival);
+    path.run(Duration::from_secs(10));
+    let (before, lost) = (of(&path).window(), path.sent);
+    path.lose = Box::new(move |sequence| sequence == lost);
+    let fell = (0..2000).find(|_| {
+        path.run(Duration::from_millis(1));
+        of(&path).window() as f64 <= 0.9 * before as f64
+    });
+    assert!(fell.is_some_and(|ms| ms < 600), "{fell:?} ms");
+}
+
 #[test]
 fn a_silent_receiver_gets_a_packet_after_each_timeout() {
     let (first, at) = path(false).run_into_silence();
