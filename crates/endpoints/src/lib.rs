@@ -192,7 +192,8 @@ impl MediaFlow {
 
     fn hand_over(&mut self, now: Instant, unit: Unit, interval: Interval) {
         let created = self.after_start(unit.at);
-        self.classes[usize::from(unit.class)].offer(interval, created.as_nanos());
+        let class = &mut self.classes[usize::from(unit.class)];
+        class.offer(interval, created.as_nanos(), unit.frame);
         let datagram = send::Datagram {
             class: unit.class,
             len: unit.bytes,
@@ -216,8 +217,9 @@ impl MediaFlow {
         let rest = usize::from(first.parts).saturating_sub(1);
         let rest = self.units.by_ref().take(rest);
         self.parts.extend(rest.map(|unit| (unit.bytes, unit)));
+        let class = &mut self.classes[usize::from(first.class)];
         for _ in &self.parts {
-            self.classes[usize::from(first.class)].offer(interval, created.as_nanos());
+            class.offer(interval, created.as_nanos(), first.frame);
         }
         let mut depends_on = [FrameId(0); 2];
         let mut depends = 0;

@@ -448,6 +448,7 @@ fn classes(flows: &[FlowReport]) -> Columns {
         .with("on_time", real(|class| class.on_time_share()))
         .with("delay_mean_ms", real(|class| Some(class.delay_ms.mean)))
         .with("delay_p99_ms", real(|class| Some(class.delay_ms.p99)))
+        .with("shown", real(|class| class.shown_share()))
         .with("freezes", real(|class| Some(class.freezes?.count as f64)))
         .with("frozen_s", real(|class| Some(class.freezes?.seconds)))
 }

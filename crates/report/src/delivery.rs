@@ -75,6 +75,9 @@ pub struct Class {
     name: &'static str,
     /// From a frame to the next; 0 where there are none.
     period: u64,
+    /// Frames made, and the number of the latest.
+    made: u64,
+    latest: Option<u32>,
     offered: u64,
     sent: u64,
     sent_late: u64,
@@ -148,6 +151,8 @@ impl Class {
         Self {
             name,
             period: period.map_or(0, Duration::as_nanos),
+            made: 0,
+            latest: None,
             offered: 0,
             sent: 0,
             sent_late: 0,
@@ -176,9 +181,13 @@ impl Class {
         }
     }
 
-    /// The application made a datagram.
-    pub fn offer(&mut self, interval: Interval, created: u64) {
-        self.offered += u64::from(interval.measures(created));
+    /// The application made a datagram of the frame with this number; those of a frame come one after the other.
+    pub fn offer(&mut self, interval: Interval, created: u64, frame: u32) {
+        let is_measured = u64::from(interval.measures(created));
+        self.offered += is_measured;
+        if self.latest.replace(frame) != Some(frame) {
+            self.made += is_measured;
+        }
     }
 
     /// Its outcome at the sender.
@@ -230,6 +239,7 @@ impl Class {
             on_time: self.on_time,
             delay_ms: quantiles(&self.delay),
             freezes: (self.period > 0).then(|| Freezes {
+                made: self.made,
                 frames: shown,
                 count: frames.freezes,
                 seconds: frames.frozen as f64 / 1e9,
@@ -366,7 +376,7 @@ mod tests {
             let created = u64::from(frame) * 100 * MS;
             for part in 0..2 {
                 let late = part == 1 && missing.contains(&frame);
-                class.offer(tally.interval, created);
+                class.offer(tally.interval, created, frame);
                 class.end(
                     tally.interval,
                     created,
@@ -398,7 +408,8 @@ mod tests {
             (all.offered, all.sent, all.received, all.on_time),
             (40, 40, 40, 40)
         );
-        assert_eq!(all.freezes.unwrap().frames, 20);
+        let freezes = all.freezes.unwrap();
+        assert_eq!((freezes.made, freezes.frames), (20, 20));
         assert_eq!(all.delay_ms.max, 50.0);
     }
 
@@ -409,6 +420,7 @@ mod tests {
         let freezes = all.freezes.unwrap();
         // A gap of 200 ms is none of 300.
         assert_eq!((freezes.frames, freezes.count), (19, 0));
+        assert_eq!((freezes.made, all.shown_share()), (20, Some(0.95)));
     }
 
     #[test]
@@ -520,6 +532,6 @@ mod tests {
             (report.expired, report.evicted, report.too_large),
             (1, 2, 1)
         );
-        assert_eq!(report.freezes, None);
+        assert_eq!((report.freezes, report.shown_share()), (None, None));
     }
 }

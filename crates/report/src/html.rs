@@ -195,7 +195,7 @@ fn class_table(report: &Report) -> Markup {
         @if groups.iter().any(|g| !g.classes.is_empty()) { div.scroll { table {
             thead { tr {
                 th { "class" } th { "made" } th { "sent" } th { "expired" } th { "evicted" } th { "received" } th { "on time" }
-                th { "delay p50" } th { "delay p99" } th { "frames shown" } th { "freezes" } th { "frozen" }
+                th { "delay p50" } th { "delay p99" } th { "frames made" } th { "frames shown" } th { "freezes" } th { "frozen" }
             } }
             tbody {
                 @for g in &groups { @for class in &g.classes {
@@ -204,8 +204,8 @@ fn class_table(report: &Report) -> Markup {
                         td { (class.evicted) } td { (class.received) } td { (class.on_time_share().map(percent).unwrap_or_default()) }
                         td { (millis(class.delay_ms.p50)) } td { (millis(class.delay_ms.p99)) }
                         @match class.freezes {
-                            Some(f) => { td { (f.frames) } td { (f.count) } td { (format!("{:.1} s", f.seconds)) } }
-                            None => { td {} td {} td {} }
+                            Some(f) => { td { (f.made) } td { (f.frames) } td { (f.count) } td { (format!("{:.1} s", f.seconds)) } }
+                            None => { td {} td {} td {} td {} }
                         }
                     }
                 } }

@@ -194,12 +194,21 @@ impl ClassReport {
     pub fn on_time_share(&self) -> Option<f64> {
         (self.offered > 0).then(|| self.on_time as f64 / self.offered as f64)
     }
+
+    /// Share of the frames made that were shown; `None` without any.
+    pub fn shown_share(&self) -> Option<f64> {
+        let freezes = self.freezes.filter(|freezes| freezes.made > 0)?;
+        Some(freezes.frames as f64 / freezes.made as f64)
+    }
 }
 
 /// How smoothly frames are shown, each once all of it has arrived and the frames that it depends on are decoded, if that is in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Freezes {
-    /// Frames shown.
+    /// Frames that the application made; 0 in reports of earlier versions, which did not count them.
+    #[serde(default)]
+    pub made: u64,
+    /// Frames shown, of those.
     pub frames: u64,
     /// Gaps between two frames shown of three periods at least, and of a period and 150 ms.
     pub count: u64,

@@ -108,6 +108,7 @@ pub enum Measure {
     Mos,
     Asi,
     OnTime,
+    Shown,
     Freezes,
     FrozenMs,
     DoneMeanMs,
@@ -116,7 +117,7 @@ pub enum Measure {
 
 impl Measure {
     /// Every one.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::GoodputBps,
         Self::Jain,
         Self::Loss,
@@ -133,6 +134,7 @@ impl Measure {
         Self::Mos,
         Self::Asi,
         Self::OnTime,
+        Self::Shown,
         Self::Freezes,
         Self::FrozenMs,
         Self::DoneMeanMs,
@@ -158,6 +160,7 @@ impl Measure {
             Self::Mos => "MOS",
             Self::Asi => "ASI",
             Self::OnTime => "on time",
+            Self::Shown => "shown",
             Self::Freezes => "freezes",
             Self::FrozenMs => "frozen",
             Self::DoneMeanMs => "done after",
@@ -184,6 +187,7 @@ impl Measure {
             Self::Mos => "mos",
             Self::Asi => "asi",
             Self::OnTime => "on_time",
+            Self::Shown => "shown",
             Self::Freezes => "freezes",
             Self::FrozenMs => "frozen_ms",
             Self::DoneMeanMs => "done_mean_ms",
@@ -196,7 +200,7 @@ impl Measure {
         match self {
             Self::GoodputBps | Self::ThroughputBps => Unit::Rate,
             Self::Jain | Self::RFactor | Self::Mos | Self::Asi => Unit::Index,
-            Self::Loss | Self::Utilisation | Self::OnTime => Unit::Share,
+            Self::Loss | Self::Utilisation | Self::OnTime | Self::Shown => Unit::Share,
             Self::Drops => Unit::Packets,
             Self::Freezes => Unit::Index,
             _ => Unit::Millis,
@@ -383,6 +387,7 @@ pub fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
             add(Measure::DelayMeanMs, delay(class.delay_ms.mean));
             add(Measure::DelayP99Ms, delay(class.delay_ms.p99));
             if let Some(freezes) = class.freezes {
+                add(Measure::Shown, class.shown_share());
                 add(Measure::Freezes, Some(freezes.count as f64));
                 add(Measure::FrozenMs, Some(freezes.seconds * 1000.0));
             }

@@ -93,6 +93,7 @@ fn add_class(sum: &mut ClassReport, next: &ClassReport) {
     sum.received += next.received;
     sum.on_time += next.on_time;
     sum.freezes = sum.freezes.zip(next.freezes).map(|(a, b)| Freezes {
+        made: a.made + b.made,
         frames: a.frames + b.frames,
         count: a.count + b.count,
         seconds: a.seconds + b.seconds,

@@ -127,6 +127,7 @@ fn classes(report: &Report) -> Option<Table> {
         "evicted",
         "delay p50",
         "p99",
+        "shown",
         "frozen",
     ]);
     for group in summary::groups(report) {
@@ -139,6 +140,7 @@ fn classes(report: &Report) -> Option<Table> {
                 right(class.evicted),
                 right(millis(class.delay_ms.p50)),
                 right(millis(class.delay_ms.p99)),
+                right(class.shown_share().map(percent).unwrap_or_default()),
                 right(
                     class
                         .freezes
@@ -222,7 +224,7 @@ pub fn right(text: impl ToString) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClassReport, MediaReport};
+    use crate::model::{ClassReport, Freezes, MediaReport};
     use crate::sample;
 
     #[test]
@@ -253,12 +255,17 @@ mod tests {
                 on_time: 150,
                 expired: 33,
                 evicted: 17,
+                freezes: Some(Freezes {
+                    made: 50,
+                    frames: 47,
+                    ..Freezes::default()
+                }),
                 ..ClassReport::default()
             }],
             ..Default::default()
         });
         let text = run(&report);
-        for part in ["video audio", "75 %", "33", "17"] {
+        for part in ["video audio", "75 %", "33", "17", "94 %"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
     }

@@ -252,6 +252,7 @@ fn run_call(clip: &Clip, policy: &str, has_frames: bool) -> Option<Run> {
         }
     }
     let mut seen = Freezes {
+        made: (TO - FROM) / PERIOD,
         frames: shown.len() as u64,
         ..Freezes::default()
     };

@@ -156,6 +156,8 @@ fn frames_of_a_trace_are_admitted_whole_and_shown_with_those_that_they_depend_on
         video.freezes.unwrap()
     };
     let [whole, parts] = [true, false].map(of);
+    // Frames each 40 ms for 20 s, sent or not.
+    assert_eq!([whole.made, parts.made], [500, 500]);
     assert!(whole.frames > 2 * parts.frames, "{whole:?} {parts:?}");
     assert!(whole.seconds < parts.seconds, "{whole:?} {parts:?}");
 }

@@ -107,6 +107,20 @@ def test_long_tables_come_in_batches_and_empty_ones_have_a_schema(call: mw.Scena
     assert "freezes" in empty.column_names
 
 
+def test_a_class_of_frames_has_the_share_of_them_that_was_shown(tmp_path: Path) -> None:
+    video = mw.Scenario(ROOT / "scenarios/examples/video-call.toml").set({"duration": "10s"})
+    run = video.run(replication=1)
+    assert run.classes["class"] == ["audio", "video"]
+    told = [one["freezes"] for one in run.report()["flows"][1]["media"]["classes"]]
+    shown = [one["frames"] / one["made"] for one in told]
+    assert run.classes["shown"] == shown
+    # Frames each 20 and each 100 ms, for seven seconds.
+    assert [one["made"] for one in told] == [350, 70]
+    assert run.figures.where({"of": "call video", "figure": "shown"})["value"] == shown[1:]
+    store = video.sweep({"flow.call.policy": ["fifo", "sbpn2"]}, replications=2).run(tmp_path)
+    assert len(store.estimates().where({"of": "call video", "figure": "shown"})) == 2
+
+
 def test_series_are_over_time(call: mw.Scenario) -> None:
     run = call.run()
     backlog = run.series("backlog")

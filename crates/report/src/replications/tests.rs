@@ -2,7 +2,7 @@
 //! Statistics of made-up runs, whose means and intervals are known.
 
 use super::*;
-use crate::model::VoiceReport;
+use crate::model::{ClassReport, Freezes, MediaReport, VoiceReport};
 use crate::sample;
 
 /// Replications of which the loss of both streams is given.
@@ -76,6 +76,34 @@ fn calls_have_their_quality_and_all_flows_their_satisfaction() {
     ] {
         assert_eq!(figure(&all, of, measure).values, [Some(value), None]);
     }
+}
+
+#[test]
+fn a_class_of_frames_has_the_share_of_them_that_was_shown() {
+    let mut report = sample::report("fifo", 0.0);
+    let class = |name: &str, freezes| ClassReport {
+        name: name.into(),
+        freezes,
+        ..ClassReport::default()
+    };
+    let frames = Freezes {
+        made: 200,
+        frames: 150,
+        ..Freezes::default()
+    };
+    report.flows[2].media = Some(MediaReport {
+        classes: vec![class("frames", Some(frames)), class("stream", None)],
+        ..Default::default()
+    });
+    let mut all = Replications::new(&report);
+    let media = report.flows[2].media.as_mut().unwrap();
+    media.classes[0].freezes = Some(Freezes::default());
+    all.add(&report);
+    // None were made in the second run.
+    let shown = figure(&all, "video frames", Measure::Shown);
+    assert_eq!(shown.values, [Some(0.75), None]);
+    let mut of_stream = all.figures.iter().filter(|f| f.of == "video stream");
+    assert!(of_stream.all(|f| f.figure != Measure::Shown));
 }
 
 #[test]
