@@ -444,6 +444,7 @@ fn classes(flows: &[FlowReport]) -> Columns {
         .with("sent", whole(|class| class.sent))
         .with("expired", whole(|class| class.expired))
         .with("evicted", whole(|class| class.evicted))
+        .with("too_large", whole(|class| class.too_large))
         .with("received", whole(|class| class.received))
         .with("on_time", real(|class| class.on_time_share()))
         .with("delay_mean_ms", real(|class| Some(class.delay_ms.mean)))

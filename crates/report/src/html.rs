@@ -194,14 +194,14 @@ fn class_table(report: &Report) -> Markup {
     html! {
         @if groups.iter().any(|g| !g.classes.is_empty()) { div.scroll { table {
             thead { tr {
-                th { "class" } th { "made" } th { "sent" } th { "expired" } th { "evicted" } th { "received" } th { "on time" }
+                th { "class" } th { "made" } th { "sent" } th { "expired" } th { "evicted" } th { "too large" } th { "received" } th { "on time" }
                 th { "delay p50" } th { "delay p99" } th { "frames made" } th { "frames shown" } th { "freezes" } th { "frozen" }
             } }
             tbody {
                 @for g in &groups { @for class in &g.classes {
                     tr {
                         td { (g.name) " " (class.name) } td { (class.offered) } td { (class.sent) } td { (class.expired) }
-                        td { (class.evicted) } td { (class.received) } td { (class.on_time_share().map(percent).unwrap_or_default()) }
+                        td { (class.evicted) } td { (class.too_large) } td { (class.received) } td { (class.on_time_share().map(percent).unwrap_or_default()) }
                         td { (millis(class.delay_ms.p50)) } td { (millis(class.delay_ms.p99)) }
                         @match class.freezes {
                             Some(f) => { td { (f.made) } td { (f.frames) } td { (f.count) } td { (format!("{:.1} s", f.seconds)) } }

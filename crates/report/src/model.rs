@@ -177,7 +177,7 @@ pub struct ClassReport {
     pub expired: u64,
     /// Dropped by the sender because its queue was full.
     pub evicted: u64,
-    /// Larger than a packet.
+    /// Larger than a packet, or of a frame that is larger than the sender's queue.
     pub too_large: u64,
     /// Arrived.
     pub received: u64,

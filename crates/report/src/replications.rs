@@ -109,6 +109,7 @@ pub enum Measure {
     Asi,
     OnTime,
     Shown,
+    TooLarge,
     Freezes,
     FrozenMs,
     DoneMeanMs,
@@ -117,7 +118,7 @@ pub enum Measure {
 
 impl Measure {
     /// Every one.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::GoodputBps,
         Self::Jain,
         Self::Loss,
@@ -135,6 +136,7 @@ impl Measure {
         Self::Asi,
         Self::OnTime,
         Self::Shown,
+        Self::TooLarge,
         Self::Freezes,
         Self::FrozenMs,
         Self::DoneMeanMs,
@@ -161,6 +163,7 @@ impl Measure {
             Self::Asi => "ASI",
             Self::OnTime => "on time",
             Self::Shown => "shown",
+            Self::TooLarge => "too large",
             Self::Freezes => "freezes",
             Self::FrozenMs => "frozen",
             Self::DoneMeanMs => "done after",
@@ -188,6 +191,7 @@ impl Measure {
             Self::Asi => "asi",
             Self::OnTime => "on_time",
             Self::Shown => "shown",
+            Self::TooLarge => "too_large",
             Self::Freezes => "freezes",
             Self::FrozenMs => "frozen_ms",
             Self::DoneMeanMs => "done_mean_ms",
@@ -201,7 +205,7 @@ impl Measure {
             Self::GoodputBps | Self::ThroughputBps => Unit::Rate,
             Self::Jain | Self::RFactor | Self::Mos | Self::Asi => Unit::Index,
             Self::Loss | Self::Utilisation | Self::OnTime | Self::Shown => Unit::Share,
-            Self::Drops => Unit::Packets,
+            Self::Drops | Self::TooLarge => Unit::Packets,
             Self::Freezes => Unit::Index,
             _ => Unit::Millis,
         }
@@ -388,6 +392,7 @@ pub fn figures(report: &Report) -> Vec<(String, Measure, Option<f64>)> {
             add(Measure::DelayP99Ms, delay(class.delay_ms.p99));
             if let Some(freezes) = class.freezes {
                 add(Measure::Shown, class.shown_share());
+                add(Measure::TooLarge, Some(class.too_large as f64));
                 add(Measure::Freezes, Some(freezes.count as f64));
                 add(Measure::FrozenMs, Some(freezes.seconds * 1000.0));
             }

@@ -3,6 +3,7 @@
 
 use makeway_core::rate::{Config, abrc};
 use makeway_core::send::{Policy as _, WhenLate};
+use makeway_core::units::Bytes;
 
 use crate::model::{Flow, Media, Scenario, Source, Traffic};
 use crate::routes::Graph;
@@ -11,6 +12,7 @@ use crate::routes::Graph;
 pub fn warnings(s: &Scenario) -> Vec<String> {
     let mut all = unstable(s);
     all.extend(without_effect(s));
+    all.extend(too_large(s));
     all
 }
 
@@ -52,6 +54,58 @@ pub(crate) fn no_late_keyframes(media: &Media) -> Option<String> {
         );
     }
     None
+}
+
+/// A sentence for each group of flows whose trace has a frame that the sender's queue cannot hold.
+fn too_large(s: &Scenario) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut last = "";
+    for flow in &s.flows {
+        let Source::Media(media) = &flow.source else {
+            continue;
+        };
+        // Flows of a group have one source. Parts of a frame that does not come as a whole are taken one by one.
+        if flow.group == last || !media.whole_frames {
+            continue;
+        }
+        last = &flow.group;
+        let (packets, limit) = (media.queue.packets.max(1), media.queue.bytes);
+        for class in &media.classes {
+            let Some((parts, bytes)) = largest_frame(&class.traffic) else {
+                continue;
+            };
+            if parts > u64::from(packets) || bytes > limit {
+                let plural = if packets == 1 { "" } else { "s" };
+                all.push(format!(
+                    "flow `{}`: the largest frame of `{}` has {parts} datagrams and {bytes}, and `queue` holds {packets} packet{plural} and {limit}: \
+                     frames that are larger are never sent (`too_large` in the report); write `queue = \"{parts} packets\"` or more",
+                    flow.group, class.name
+                ));
+            }
+        }
+    }
+    all
+}
+
+/// Datagrams and bytes of the largest frame of a trace, at the highest rate of its encoder.
+fn largest_frame(traffic: &Traffic) -> Option<(u64, Bytes)> {
+    let Traffic::Coded {
+        largest,
+        frames,
+        follows,
+        ..
+    } = traffic
+    else {
+        return None;
+    };
+    let scale = match (follows, traffic.mean_bps()) {
+        (Some([_, most]), Some(mean)) => most.bps() as f64 / mean,
+        _ => 1.0,
+    };
+    let bytes = frames.iter().map(|frame| frame.bytes.get()).max()?;
+    // As `Units` has it.
+    let bytes = (bytes as f64 * scale).max(1.0) as u64;
+    Some((bytes.div_ceil(largest.get()), Bytes::new(bytes)))
 }
 
 /// A sentence for each queue at which ABRC streams that run at the same time are not stable together ([`abrc::stable`]).

@@ -126,6 +126,39 @@ fn late_keyframes_without_an_effect_are_a_warning_and_no_part_of_the_description
 }
 
 #[test]
+fn a_frame_that_is_larger_than_the_queue_is_a_warning() {
+    // Of 5000 B: four datagrams. The mean is 600 kbit/s.
+    let found = |set: &[&str]| warnings(&with_trace(Some("too-large.csv"), set).unwrap());
+    let expected = "flow `call`: the largest frame of `video` has 4 datagrams and 5000 B, and `queue` holds 3 packets and ";
+    let of_packets = found(&["flow.call.queue=3 packets"]);
+    assert!(of_packets[0].starts_with(expected), "{of_packets:?}");
+    assert!(
+        of_packets[0]
+            .ends_with("(`too_large` in the report); write `queue = \"4 packets\"` or more"),
+        "{of_packets:?}"
+    );
+    assert_eq!(found(&["flow.call.queue=4kB"]).len(), 1);
+    // One sentence for a group.
+    assert_eq!(
+        found(&["flow.call.queue=4kB", "flow.call.count=3"]).len(),
+        1
+    );
+    assert!(found(&["flow.call.queue=1 packet"])[0].contains("holds 1 packet and"));
+    for enough in ["flow.call.queue=4 packets", "flow.call.queue=5kB"] {
+        assert_eq!(found(&[enough]), [""; 0]);
+    }
+    assert_eq!(
+        found(&["flow.call.queue=3 packets", "flow.call.whole_frames=false"]),
+        [""; 0]
+    );
+    // Sixteen times as large at the most that the encoder makes: 80 kB.
+    let follows = |most: &str| format!("flow.call.video.follows=[\"60kbit\", \"{most}\"]");
+    let told = found(&[&follows("9600kbit")]);
+    assert!(told[0].contains("has 55 datagrams and 80000 B"), "{told:?}");
+    assert_eq!(found(&[&follows("600kbit")]), [""; 0]);
+}
+
+#[test]
 fn tables_take_the_place_of_those_of_a_known_traffic() {
     let media = read(
         "audio =",

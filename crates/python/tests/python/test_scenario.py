@@ -121,6 +121,19 @@ def test_a_class_of_frames_has_the_share_of_them_that_was_shown(tmp_path: Path) 
     assert len(store.estimates().where({"of": "call video", "figure": "shown"})) == 2
 
 
+def test_frames_that_the_queue_cannot_hold_are_counted_and_told() -> None:
+    trace = ROOT / "scenarios/traces/x264-500k.csv"
+    call = mw.Scenario(ROOT / "scenarios/examples/video-call.toml")
+    # As long as the trace, after the warm-up.
+    call = call.set({"flow.call.video": {"period": "40ms", "trace": str(trace)}, "duration": "23s"})
+    assert "the largest frame of `video` has 6 datagrams" in call.warnings[0]
+    run = call.run()
+    [of_audio, of_video] = run.classes["too_large"]
+    assert (of_audio, of_video % 6, of_video > 0) == (0, 0, True)
+    assert run.figures.where({"of": "call video", "figure": "too_large"})["value"] == [of_video]
+    assert call.set({"flow.call.queue": "6 packets"}).warnings == []
+
+
 def test_series_are_over_time(call: mw.Scenario) -> None:
     run = call.run()
     backlog = run.series("backlog")

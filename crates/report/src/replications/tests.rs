@@ -83,6 +83,7 @@ fn a_class_of_frames_has_the_share_of_them_that_was_shown() {
     let mut report = sample::report("fifo", 0.0);
     let class = |name: &str, freezes| ClassReport {
         name: name.into(),
+        too_large: 7,
         freezes,
         ..ClassReport::default()
     };
@@ -102,6 +103,8 @@ fn a_class_of_frames_has_the_share_of_them_that_was_shown() {
     // None were made in the second run.
     let shown = figure(&all, "video frames", Measure::Shown);
     assert_eq!(shown.values, [Some(0.75), None]);
+    let too_large = figure(&all, "video frames", Measure::TooLarge);
+    assert_eq!(too_large.values, [Some(7.0); 2]);
     let mut of_stream = all.figures.iter().filter(|f| f.of == "video stream");
     assert!(of_stream.all(|f| f.figure != Measure::Shown));
 }
