@@ -29,7 +29,7 @@ pub(crate) const FIELDS: &[Field] = &[
         "\"tfrc\"",
         "rate controller",
     ),
-    Field::new("queue", Values::Other(queue::LIMITS), "32 packets", "queue limit"),
+    Field::optional("queue", Values::Other(queue::LIMITS), "`[\"32 packets\", \"64KiB\"]`", "queue limit; with packets alone there is none in bytes"),
     // SBPN paper, section 4.2.
     Field::new("deadline", LONG, "200ms", "time from a datagram's creation until it is of no use"),
     Field::optional("one_way", TIME, "half of the RTT", "one-way delay to the receiver, where it is known"),

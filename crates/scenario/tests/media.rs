@@ -10,7 +10,7 @@ use makeway_core::rate::tfrc::{Revision, SegmentSize, TfrcParams};
 use makeway_core::send::AnyPolicy;
 use makeway_core::units::{Bytes, Duration, Rate};
 use makeway_scenario::model::{Keyframes, Media, Scenario, Source, Traffic};
-use makeway_scenario::{explain, parse, warnings};
+use makeway_scenario::{KINDS, explain, field, parse, warnings};
 
 const CALL: &str = r#"duration = "20s"
 [node.phone]
@@ -48,6 +48,22 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(media.deadline, Duration::from_millis(200));
     assert_eq!((media.headers, media.tick), (Bytes::new(36), None));
     assert_eq!(media.queue.packets, 32);
+}
+
+#[test]
+fn the_documented_limit_of_the_queue_is_the_one_that_is_not_said() {
+    let none = read("", "").unwrap();
+    let media = KINDS.iter().find(|(name, _)| *name == "media").unwrap();
+    let queue = media.1.iter().find(|field| field.key == "queue").unwrap();
+    let field::Default::Words(words) = queue.default else {
+        panic!("{queue:?}");
+    };
+    let queue = format!("kind = \"media\"\nqueue = {}", words.trim_matches('`'));
+    assert_eq!(read("kind = \"media\"", &queue).unwrap().queue, none.queue);
+    // Packets alone are of any size.
+    let packets = "kind = \"media\"\nqueue = \"32 packets\"";
+    let packets = read("kind = \"media\"", packets).unwrap().queue;
+    assert!(packets.bytes > none.queue.bytes);
 }
 
 #[test]
