@@ -46,7 +46,7 @@ pub(crate) const COMMON: &[Field] = &[
 ];
 /// Where sizes are exponential: a hundred-thousandth of them reach what IP carries.
 const LARGEST_MEAN: u64 = 6000;
-const MEAN_RATE: Values = Values::Rate(100, 1_000_000_000_000);
+pub(crate) const MEAN_RATE: Values = Values::Rate(100, 1_000_000_000_000);
 const MEAN_TIME: Values = Values::Time(Duration::from_nanos(1), Duration::from_secs(366 * 86_400));
 /// A G.711 packet of 20 ms; chosen by us.
 #[rustfmt::skip]

@@ -12,10 +12,11 @@ use crate::controller;
 use crate::document::Item;
 use crate::error::ScenarioError;
 use crate::field::{FILE, Field, RATE, TICK, TIME, Values};
-use crate::flow::trace_file;
+use crate::flow::{MEAN_RATE, trace_file};
 use crate::model::{Class, Frame, Keyframes, Media, Scene, Source, Traffic};
 use crate::queue::{self, limit};
 use crate::section::Section;
+use crate::trace;
 
 /// Keys of a flow of this kind; classes are in the order of this table, audio the most important.
 #[rustfmt::skip]
@@ -56,6 +57,7 @@ const FRAMES: &[Field] = &[
     Field::needed("period", LONG, "\"40ms\"", "time between frames"),
     Field::optional("scenes", Values::Table(SCENE), "none", "one scene or an array of them, one after the other, then again"),
     Field::optional("trace", FILE, "none", "coded frames instead of `scenes`: sizes, and kinds I, P and B in the order of coding, from a keyframe on, again when the trace ends"),
+    Field::optional("rate", MEAN_RATE, "the trace's", "scales sizes of the `trace`, so that its frames, without headers, have this mean; they stay a `period` apart"),
     Field::new("largest", Values::Size(64, LARGEST), "1464B", "largest payload of a datagram"),
     Field::optional("follows", RATE, "none", "bounds between which the encoder follows the sender's target: `[\"150kbit\", \"1500kbit\"]`"),
     Field::new("keyframes", Values::OneOf(&Keyframes::NAMES), "trace", "keyframes of the encoder: those of the `trace`; `on-refusal`: one more after each frame of the video that the sender drops, a second or more after the last keyframe, of the mean size of those of the trace"),
@@ -215,6 +217,12 @@ fn frames(s: &Section<'_>, cx: &Context<'_>) -> Result<Traffic, ScenarioError> {
         "on-refusal" => Keyframes::OnRefusal,
         _ => Keyframes::Trace,
     };
+    if s.get("rate").is_some() && (s.get("trace").is_none() || follows.is_some()) {
+        return Err(s.at("rate").error(format!(
+            "`{}` scales a `trace` whose encoder follows no target: write `trace = {TRACE}` too, and neither `scenes` nor `follows`",
+            s.name("rate")
+        )));
+    }
     match (s.given("scenes")?, s.get("trace")) {
         (Some(_), None) if keyframes == Keyframes::OnRefusal => {
             Err(s.at("keyframes").error(format!(
@@ -231,7 +239,7 @@ fn frames(s: &Section<'_>, cx: &Context<'_>) -> Result<Traffic, ScenarioError> {
         (None, Some(_)) => Ok(Traffic::Coded {
             period,
             largest,
-            frames: coded(s, cx)?,
+            frames: coded(s, cx, period)?,
             follows,
             keyframes,
         }),
@@ -259,9 +267,13 @@ fn scenes(s: &Section<'_>, scenes: &Item) -> Result<Vec<Scene>, ScenarioError> {
     }
 }
 
-/// The frames of a video, from a keyframe on.
-fn coded(s: &Section<'_>, cx: &Context<'_>) -> Result<Arc<[Frame]>, ScenarioError> {
-    let (file, frames, _) = trace_file(s, cx)?;
+/// The frames of a video, from a keyframe on, each `period` after the one before.
+fn coded(
+    s: &Section<'_>,
+    cx: &Context<'_>,
+    period: Duration,
+) -> Result<Arc<[Frame]>, ScenarioError> {
+    let (file, mut frames, _) = trace_file(s, cx)?;
     let refuse = |what: &str| {
         Err(s.at("trace").error(format!(
             "`{}`: {} {what}: name a trace of I, P and B that begins with I, like {TRACE}",
@@ -274,6 +286,10 @@ fn coded(s: &Section<'_>, cx: &Context<'_>) -> Result<Arc<[Frame]>, ScenarioErro
     }
     if frames.first().is_none_or(|frame| frame.kind != 'I') {
         return refuse("does not begin with a keyframe");
+    }
+    if let Some(rate) = s.read::<Rate>("rate")? {
+        let all = period * frames.len() as u64;
+        trace::scale(&mut frames, all, rate.bps() as f64);
     }
     Ok(frames.into())
 }

@@ -401,6 +401,41 @@ fn a_trace_has_to_be_of_video_from_a_keyframe_on() {
 }
 
 #[test]
+fn a_rate_scales_the_frames_of_a_trace() {
+    let of = |set: &[&str]| {
+        let scenario = with_trace(Some("scaled.csv"), set).unwrap();
+        let Source::Media(media) = &scenario.flows[0].source else {
+            panic!("it is no media");
+        };
+        let traffic = &media.classes[1].traffic;
+        let Traffic::Coded { frames, .. } = traffic else {
+            panic!("{traffic:?}");
+        };
+        let sizes: Vec<u64> = frames.iter().map(|frame| frame.bytes.get()).collect();
+        (sizes, traffic.mean_bps().unwrap())
+    };
+    // 6000 B in 80 ms.
+    assert_eq!(of(&[]), (vec![5000, 1000], 6e5));
+    let twice = vec![10_000, 2000];
+    assert_eq!(
+        of(&["flow.call.video.rate=1200kbit"]),
+        (twice.clone(), 1.2e6)
+    );
+    // Frames come each period, and not at the times of the trace.
+    let sooner = [
+        "flow.call.video.rate=2400kbit",
+        "flow.call.video.period=20ms",
+    ];
+    assert_eq!(of(&sooner), (twice, 2.4e6));
+    let expected = "scales a `trace` whose encoder follows no target";
+    let follows = "flow.call.video.follows=[\"1mbit\", \"1mbit\"]";
+    for (trace, more) in [(None, "seed=2"), (Some("follows.csv"), follows)] {
+        let error = with_trace(trace, &["flow.call.video.rate=1mbit", more]).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_sender_without_traffic_is_refused() {
     let bare = CALL.split("audio").next().unwrap();
     let error = parse(bare, "call.toml", Path::new("."), &[]).unwrap_err();
