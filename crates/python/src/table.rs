@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use makeway_store::table::Column;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyList, PySet};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySet, PyTuple};
 
 /// Rows of a batch.
 const ROWS: usize = 1 << 16;
@@ -55,7 +55,8 @@ impl Table {
         }
     }
 
-    /// The rows that have each of these values. A value that no row has is an error: it would be a spelling mistake.
+    /// The rows that have, in each of these columns, the value or one of the list of values. A value that no row has is an error: it would be
+    /// a spelling mistake.
     #[pyo3(name = "where")]
     fn rows_where(&self, wanted: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut rows: Vec<usize> = (0..self.inner.len()).collect();
@@ -64,19 +65,29 @@ impl Table {
             let column = self.inner.column(&name);
             let column = column.ok_or_else(|| self.no_column(&name))?;
             let column = values(value.py(), column, 0..column.len())?;
-            let mut has = Vec::with_capacity(column.len());
-            for own in column.iter() {
-                has.push(own.eq(&value)?);
-            }
-            if !has.contains(&true) {
-                let known = PySet::new(value.py(), column.iter())?;
-                let mut known: Vec<_> = known.iter().map(|one| one.to_string()).collect();
-                known.sort();
-                known.truncate(SHOWN);
-                return Err(PyValueError::new_err(format!(
-                    "no row has {name} = {value}: there are {}",
-                    known.join(", ")
-                )));
+            let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+            let any: Vec<Bound<'_, PyAny>> = match is_list {
+                true => value.try_iter()?.collect::<PyResult<_>>()?,
+                false => vec![value],
+            };
+            let mut has = vec![false; column.len()];
+            for value in any {
+                let mut is_known = false;
+                for (has, own) in has.iter_mut().zip(column.iter()) {
+                    let is_equal = own.eq(&value)?;
+                    *has |= is_equal;
+                    is_known |= is_equal;
+                }
+                if !is_known {
+                    let known = PySet::new(value.py(), column.iter())?;
+                    let mut known: Vec<_> = known.iter().map(|one| one.to_string()).collect();
+                    known.sort();
+                    known.truncate(SHOWN);
+                    return Err(PyValueError::new_err(format!(
+                        "no row has {name} = {value}: there are {}",
+                        known.join(", ")
+                    )));
+                }
             }
             rows.retain(|row| has[*row]);
         }

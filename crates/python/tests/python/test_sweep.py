@@ -91,10 +91,17 @@ def test_a_table_has_the_rows_that_are_asked_for(sweep: mw.Sweep, tmp_path: Path
     assert chosen.columns == estimates.columns
     assert chosen.rows() == [row for row in estimates.rows() if (row["of"], row["figure"]) == ("call", "on_time")]
     assert len(chosen.where({rate: "1mbit"})) == len(chosen) / 2 > 0
+    # Of several values, one in each row.
+    both = estimates.where({"of": "call", "figure": ["on_time", "loss"], rate: ["1mbit", "2mbit"]})
+    assert both.rows() == [row for row in estimates.rows() if row["of"] == "call" and row["figure"] in ("on_time", "loss")]
+    assert both.where({"figure": ("loss",)}).rows() == both.where({"figure": "loss"}).rows() != []
+    assert estimates.where({"of": []}).rows() == []
     assert estimates.where({}).rows() == estimates.rows()
     assert all(runs == 3 for runs in estimates.where({"runs": 3})["runs"])
     with pytest.raises(ValueError, match=r"no row has of = cal: there are .*call, .*download"):
         estimates.where({"of": "cal"})
+    with pytest.raises(ValueError, match=r"no row has of = cal: there are .*call, .*download"):
+        estimates.where({"of": ["call", "cal"]})
     with pytest.raises(KeyError, match=r"no column .*: there are"):
         estimates.where({"whole": "call"})
 
