@@ -8,7 +8,7 @@ use makeway_core::units::{Duration, Rate};
 use crate::context::Context;
 use crate::document::{Item, Value};
 use crate::error::ScenarioError;
-use crate::field::{AT, Field, TIME, Values};
+use crate::field::{AT, FILE, Field, TIME, Values};
 use crate::model::Changes;
 use crate::opportunities::Opportunities;
 use crate::section::{Section, read};
@@ -17,7 +17,7 @@ use crate::section::{Section, read};
 pub(crate) const FIELDS: &[Field] = &[
     AT,
     Field::optional("steps", Values::Other("an array of times and rates: `[[\"40s\", \"2.5mbit\"]]`"), "none", "rates from the start of traffic on; `\"0bit\"` is an outage, after which the rest of a packet is sent"),
-    Field::optional("file", Values::Other("a file"), "none", "instead of `steps`: a CSV with the columns `time_s,mbit`, or a trace of Mahimahi"),
+    Field::optional("file", FILE, "none", "instead of `steps`: a CSV with the columns `time_s,mbit`, or a trace of Mahimahi"),
     Field::new("exact", Values::Flag, "false", "of a trace of Mahimahi: 1500 B on the wire leave at each of its times, instead of a rate for each tenth of a second. World `sim`"),
     Field::optional("every", TIME, "once", "time after which they repeat"),
 ];

@@ -118,7 +118,9 @@ pub(crate) const PROBABILITY: Values = Values::Number(0.0, 1.0);
 pub(crate) const TIME: Values = Values::Time(Duration::ZERO, ANY_TIME);
 const ANY_TIME: Duration = Duration::from_secs(366 * 86_400);
 /// A file that a scenario names.
-pub(crate) const FILE: Values = Values::Other("a file, relative to the scenario's folder");
+pub(crate) const FILE: Values = Values::Other(
+    "a file relative to the scenario's folder (of a text: to the working directory), or an absolute path",
+);
 /// Name of a node.
 pub(crate) const NODE: Values = Values::Other("a node");
 /// Largest payload of an RTP packet that fits an MTU of 1500 B with IP, UDP and RTP headers.

@@ -79,11 +79,11 @@ const BULK: &[Field] = &[
 #[rustfmt::skip]
 const RTP: &[Field] = &[
     Field::needed("trace", FILE, "\"traces/mpeg2-5m.csv\"", "frames, again from the start when the trace ends"),
-    Field::optional("rate", MEAN_RATE, "the trace's", "scales the trace to this mean"),
+    Field::optional("rate", MEAN_RATE, "the trace's", "scales sizes of the `trace`, so that its frames, without headers, have this mean; their times stay"),
     // Near to what media tools send; chosen by us.
     Field::new("payload", PAYLOAD, "1400B", "largest payload of a packet"),
     // VLC's pacing is about this coarse; chosen by us.
-    Field::new("pace", Values::Other("frame, burst, or a time from 1ms to 10s"), "200ms", "packets of a frame evenly until the next frame, at once, or evenly within slices of this time"),
+    Field::new("pace", Values::Other("frame, burst, or a time from 1ms to 10s"), "200ms", "packets of a frame evenly until the next frame, as of a sender that paces; at once, as of an encoder alone; or evenly within slices of this time, over several frames as VLC does"),
     JITTER,
     JITTER_OF,
     VOICE,

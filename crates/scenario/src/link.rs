@@ -20,14 +20,14 @@ const FRAMINGS: &str = "\"ethernet\", \"ip\" or { overhead = 44, mpu = 84, cells
 #[rustfmt::skip]
 pub(crate) const FIELDS: &[Field] = &[
     Field::needed("between", Values::Other("an array of two nodes"), "[\"router\", \"client\"]", "nodes that the link joins"),
-    Field::optional("rate", RATE, "no limit", "link rate; `[\"10mbit\", \"1mbit\"]`: egress rate of the first node, then of the second"),
+    Field::optional("rate", RATE, "no limit", "link rate, one for both directions; `[\"10mbit\", \"1mbit\"]`: egress rate of the first node, then of the second"),
     Field::optional("framing", Values::Other(FRAMINGS), "`\"ethernet\"`: 38 B more, 84 B at least", "bytes of a packet on the wire; for DSL see [which overhead](up.md)"),
     Field::optional("tick", TICK, "at any time", "with a `rate`: queued packets leave at multiples of this only, several at once if need be: a token bucket that a coarse timer wakes, as Linux's with HZ 250 (`\"4ms\"`). World `sim`"),
-    Field::new("delay", TIME, "0s", "one-way delay; one value or two"),
-    Field::new("jitter", TIME, "0s", "standard deviation of a Gaussian extra delay, which keeps the order; one value or two"),
-    Field::optional("loss", Values::Other("a number from 0 to 1, or a table of bursts (below)"), "0", "loss probability of each packet; one value or two"),
+    Field::new("delay", TIME, "0s", "one-way delay, one for both directions or two as of `rate`: an RTT of 50 ms is `\"25ms\"`"),
+    Field::new("jitter", TIME, "0s", "standard deviation of a Gaussian extra delay, which keeps the order; one for both directions, or two"),
+    Field::optional("loss", Values::Other("a number from 0 to 1, or a table of bursts (below)"), "0", "loss probability of each packet; one for both directions, or two"),
     Field::optional("changes", Values::Table(changes::FIELDS), "constant", "changes of the rate at one end, or an array of two for both"),
-    Field::optional("queue", Values::Table(queue::FIELDS), "FIFO, 1000 packets", "queue at one end, or an array of two for both"),
+    Field::optional("queue", Values::Table(queue::FIELDS), "FIFO, 1000 packets", "queue at one end, of the direction that leaves there, or an array of two for both"),
     Field::optional("tickets", Values::Table(ticket::ISSUE), "tags stay as they are", "tickets that the next hop issues to one end, or an array of two for both; tags are traded for its currency"),
 ];
 /// `loss` as a table.
