@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 UNITS = {"_bps": "Mbit/s", "_ms": "ms", "_s": "s"}
 SCALES = {"_bps": 1e-6}
 PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+# From 0 to 1: an interval by Student's t may pass them.
+SHARES = {"loss", "on_time", "shown", "utilisation"}
 NOT_AXES = {"of", "figure", "mean", "half_width", "runs", "than", "certain"}
 
 
@@ -56,7 +58,7 @@ def interval(
     hue: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Means with their 95 % intervals, of `store.estimates()` or `store.differences()`.
+    """Means with their 95 % intervals, of `store.estimates()` or `store.differences()`. Intervals of shares are cut at 0 and 1.
 
     Args:
         table: estimates or differences.
@@ -99,8 +101,15 @@ def interval(
             place = _position(row[x]) if x and numeric else None
             at.append(names.setdefault(str(row[x]) if x else "", len(names)) if place is None else place)
         means = [row["mean"] * scale for row in rows]
-        halves = [(row["half_width"] or 0.0) * scale for row in rows]
-        ax.errorbar(at, means, yerr=halves, marker="o", capsize=3, linestyle="-" if numeric else "none", label=name or None)
+        below = [(row["half_width"] or 0.0) * scale for row in rows]
+        above = below
+        # A difference of shares may be negative.
+        if figure in SHARES and "than" not in table.columns:
+            below = [min(half, max(mean, 0.0)) for half, mean in zip(below, means, strict=True)]
+            above = [min(half, max(1.0 - mean, 0.0)) for half, mean in zip(above, means, strict=True)]
+        ax.errorbar(
+            at, means, yerr=[below, above], marker="o", capsize=3, linestyle="-" if numeric else "none", label=name or None
+        )
     if not numeric:
         ax.set_xticks(list(names.values()), list(names))
     positions = [place for place in places if place]

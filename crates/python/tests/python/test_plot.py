@@ -38,6 +38,43 @@ def test_intervals_are_drawn_at_their_rates(sweep: mw.Sweep, tmp_path: Path) -> 
     assert [next(iter(container[0].get_ydata())) for container in ax.containers] == pytest.approx(means)  # pyright: ignore
 
 
+class Made:
+    """A table of made-up rows."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.made = rows
+        self.columns = list(rows[0])
+
+    def __getitem__(self, name: str) -> list[Any]:
+        return [row[name] for row in self.made]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.made
+
+
+def ends(rows: list[dict[str, Any]]) -> list[float]:
+    """Both ends of each interval that is drawn."""
+    table: Any = Made(rows)
+    ax: Any = plot.interval(table, rows[0]["figure"])
+    [container] = ax.containers
+    return [float(y) for segment in container[2][0].get_segments() for y in segment[:, 1]]
+
+
+def test_intervals_of_shares_end_at_0_and_1() -> None:
+    row: dict[str, Any] = {"rate": 1, "of": "call", "figure": "on_time", "mean": 0.9, "half_width": 0.3, "runs": 3}
+    rows: list[dict[str, Any]] = [
+        row,
+        row | {"rate": 2, "mean": 0.1},
+        row | {"rate": 3, "mean": 0.5},
+        row | {"rate": 4, "half_width": None},
+    ]
+    assert ends(rows) == pytest.approx([0.6, 1.0, 0.0, 0.4, 0.2, 0.8, 0.9, 0.9])
+    whole = [0.6, 1.2, -0.2, 0.4, 0.2, 0.8, 0.9, 0.9]
+    assert ends([one | {"figure": "jain"} for one in rows]) == pytest.approx(whole)
+    # A difference of shares may be negative.
+    assert ends([one | {"than": "fifo"} for one in rows]) == pytest.approx(whole)
+
+
 def test_a_series_is_drawn_over_time(call: mw.Scenario) -> None:
     ax = mw.plot.series(call.run(), "goodput_bps")
     assert [line.get_label() for line in ax.get_lines()] == ["call", "download"]
