@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables as Arrow, through the PyCapsule interface (`__arrow_c_stream__`): polars, pandas, pyarrow and DuckDB take them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchReader, StringArray,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use makeway_store::table::Column;
@@ -20,13 +20,16 @@ const ROWS: usize = 1 << 16;
 /// DuckDB's `FROM table` read it as Arrow.
 #[pyclass(frozen, module = "makeway")]
 pub struct Table {
-    inner: Arc<makeway_store::table::Table>,
+    inner: makeway_store::table::Table,
+    /// Made at the first export, and read in place by all that it is given to.
+    arrow: OnceLock<Vec<RecordBatch>>,
 }
 
 impl From<makeway_store::table::Table> for Table {
     fn from(table: makeway_store::table::Table) -> Self {
         Self {
-            inner: Arc::new(table),
+            inner: table,
+            arrow: OnceLock::new(),
         }
     }
 }
@@ -111,7 +114,7 @@ impl Table {
         Ok(rows)
     }
 
-    /// Arrow's stream in a capsule. A requested schema is only a wish, by the interface's definition.
+    /// Arrow's stream in a capsule, of the same memory each time. A requested schema is only a wish, by the interface's definition.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -119,12 +122,19 @@ impl Table {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        let batches = Batches {
-            table: Arc::clone(&self.inner),
-            schema: schema(&self.inner),
-            at: 0,
-            begun: false,
+        let schema = schema(&self.inner);
+        let made = match self.arrow.get() {
+            Some(made) => made,
+            None => {
+                let made = batches(&self.inner, &schema);
+                let made = made.map_err(|error| PyValueError::new_err(error.to_string()))?;
+                // Another thread may have been first: its batches stay.
+                self.arrow.get_or_init(|| made)
+            }
         };
+        // Clones share the memory.
+        let batches = made.clone().into_iter().map(Ok);
+        let batches = RecordBatchIterator::new(batches, schema);
         PyCapsule::new_with_value(
             py,
             FFI_ArrowArrayStream::new(Box::new(batches)),
@@ -185,40 +195,21 @@ fn schema(table: &makeway_store::table::Table) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// A table, batch by batch; the first one always comes.
-struct Batches {
-    table: Arc<makeway_store::table::Table>,
-    schema: SchemaRef,
-    at: usize,
-    begun: bool,
-}
-
-impl Iterator for Batches {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let rows = self.at..self.table.len().min(self.at + ROWS);
-        if self.begun && rows.is_empty() || self.schema.fields().is_empty() {
-            return None;
-        }
-        self.begun = true;
-        self.at = rows.end;
-        let columns = self
-            .table
-            .columns
-            .iter()
-            .map(|(_, column)| array(column, rows.clone()));
-        Some(RecordBatch::try_new(
-            Arc::clone(&self.schema),
-            columns.collect(),
-        ))
+/// All rows as Arrow, in batches; one at least, but for a table without columns.
+fn batches(
+    table: &makeway_store::table::Table,
+    schema: &SchemaRef,
+) -> Result<Vec<RecordBatch>, ArrowError> {
+    if table.columns.is_empty() {
+        return Ok(Vec::new());
     }
-}
-
-impl RecordBatchReader for Batches {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
+    let batch = |at: usize| {
+        let rows = at..table.len().min(at + ROWS);
+        let columns = table.columns.iter();
+        let columns = columns.map(|(_, column)| array(column, rows.clone()));
+        RecordBatch::try_new(Arc::clone(schema), columns.collect())
+    };
+    (0..table.len().max(1)).step_by(ROWS).map(batch).collect()
 }
 
 fn array(column: &Column, rows: std::ops::Range<usize>) -> ArrayRef {

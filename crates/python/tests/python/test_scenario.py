@@ -92,6 +92,11 @@ def test_numbers_are_read_where_they_are(call: mw.Scenario) -> None:
     assert values.to_numpy(zero_copy_only=True).ctypes.data == there
     assert pl.DataFrame(batch)["value"].to_numpy(allow_copy=False).ctypes.data == there
     assert of_pandas.chunk(0).buffers()[1].address == there
+    # Each export of one table has the same memory: of numbers, whole ones and text.
+    table = call.run().flows
+    exports: list[Any] = [pa.table(table) for _ in range(3)]
+    for name, buffer in [("goodput_bps", 1), ("received", 1), ("name", 2)]:
+        assert len({export[name].chunk(0).buffers()[buffer].address for export in exports}) == 1
     # DuckDB's own vectors show no address: it scans the same table.
     total = duckdb.sql("SELECT sum(value) FROM backlog").fetchall()  # pyright: ignore[reportOptionalMemberAccess]
     assert total[0][0] == pytest.approx(sum(values.to_pylist()))
