@@ -15,6 +15,27 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// IEEE 754 defines the square root to the last bit; these are the C library's, and a run is to be the same with each.
+#[test]
+fn rate_controllers_use_no_function_of_the_c_library() {
+    let rate = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/rate");
+    let mut files = Vec::new();
+    sources(&rate, &mut files);
+    files.retain(|file| !file.starts_with(rate.join("tests")));
+    assert!(files.len() > 10);
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        // Tests come last.
+        let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for word in [
+            ".powf(", ".powi(", ".exp(", ".exp2(", ".exp_m1(", ".ln(", ".ln_1p(", ".log2(",
+            ".log10(", ".cbrt(", ".sin(", ".cos(", ".tanh(",
+        ] {
+            assert!(!text.contains(word), "{} has `{word}`", file.display());
+        }
+    }
+}
+
 #[test]
 fn the_core_has_no_clock_no_global_no_hash_order_and_no_float_in_its_disciplines() {
     let everywhere = [

@@ -34,6 +34,7 @@
 
 mod arrival;
 mod control;
+mod exp;
 mod overuse;
 mod params;
 mod received;

@@ -218,7 +218,7 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """Of all events: the same for the same scenario, seed and replication, with the same build and C library.
+        """Of all events: the same for the same scenario, seed and replication, on every machine with the same build.
 
         Empty in the world `netns`, where no run is the same twice.
         """

@@ -2,6 +2,7 @@
 //! The arrival-time model of Google congestion control: groups of packets (§5.2) and the filter of their delay variation (§5.3).
 //! Times are in ms.
 
+use super::exp::exp;
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;
 
@@ -84,8 +85,8 @@ impl Groups {
 const Q: f64 = 1e-3;
 const E: f64 = 0.1;
 const LEAST_VARIANCE: f64 = 1.0;
-/// chi, of 0.001 to 0.1.
-const CHI: f64 = 0.01;
+/// The natural logarithm of 1 - chi, with a chi of 0.01, of 0.001 to 0.1.
+const LN_KEPT: f64 = -0.010_050_335_853_501_45;
 /// K, groups over which the highest rate of groups is taken; ours.
 const K: usize = 60;
 
@@ -123,7 +124,7 @@ impl Filter {
         let shortest = self.between.iter().fold(f32::INFINITY, |a, b| a.min(*b));
         // f_max in groups a second.
         let f_max = 1000.0 / f64::from(shortest);
-        let alpha = (1.0 - CHI).powf(30.0 / f_max);
+        let alpha = exp(LN_KEPT * (30.0 / f_max));
         let most = 3.0 * self.var_v.sqrt();
         let z = (variation.d() - self.m).clamp(-most, most);
         self.var_v = (alpha * self.var_v + (1.0 - alpha) * z * z).max(LEAST_VARIANCE);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two controllers of Google congestion control: by delay (§5.5) and by losses (§6). Rates are in bit/s, times in s.
 
+use super::exp::exp;
 use super::overuse::Signal;
 #[cfg(not(feature = "std"))]
 use num_traits::Float as _;
 
 /// beta.
 const BETA: f64 = 0.85;
-/// eta for a second.
-const ETA: f64 = 1.08;
+/// The natural logarithm of eta for a second, 1.08.
+const LN_ETA: f64 = 0.076_961_041_136_128_4;
 /// A_hat is below this times R_hat.
 const ABOVE: f64 = 1.5;
 /// Weight of the average maximum, and standard deviations around it.
@@ -91,7 +92,7 @@ impl ByDelay {
             let packets = (frame / (1200.0 * 8.0)).ceil().max(1.0);
             self.rate + (alpha * frame / packets).max(1000.0 * since.min(1.0))
         } else {
-            self.rate * ETA.powf(since.min(1.0))
+            self.rate * exp(LN_ETA * since.min(1.0))
         };
         let most = received.map_or(f64::INFINITY, |received| ABOVE * received);
         self.rate = new.min(most).max(self.rate);
