@@ -59,8 +59,10 @@ pub struct Case {
     pub(super) mobile: Option<(Mobile, u64)>,
     /// Instead of a stream, 60 packets/s of 100 B each way.
     pub(super) game: bool,
-    /// A call whose encoder follows TFRC, instead of a stream: its highest rate, kbit/s.
+    /// A call whose encoder follows its sender's rate, instead of a stream: its highest rate, kbit/s.
     pub(super) follows: Option<u32>,
+    /// Rate controller of that sender.
+    pub(super) controller: &'static str,
     pub(super) beside: Beside,
     /// Three uploads and a stream of half the rate the other way, the discipline at both ends.
     pub(super) uplink: bool,
@@ -110,6 +112,7 @@ const BASE: Case = Case {
     mobile: None,
     game: false,
     follows: None,
+    controller: "tfrc",
     beside: Beside::Nothing,
     uplink: false,
     users: false,
@@ -237,6 +240,12 @@ pub const CASES: &[Case] = {
         Case { name: "pages20", half: Judged, beside: Page(6), rate: 20.0, video: 6.0, downloads: 5, rtt: 45.0, limit: 200, pace: "frame", ..WIDE },
         Case { name: "call8m", half: Judged, rate: 8.0, downloads: 6, rtt: 30.0, follows: Some(2000), ..WIDE },
         Case { name: "call20m", half: Judged, rate: 20.0, downloads: 4, rtt: 80.0, limit: 200, follows: Some(3000), ..WIDE },
+        Case { name: "gcc2m", half: Judged, rate: 2.0, rtt: 40.0, follows: Some(1700), controller: "gcc", ..WIDE },
+        Case { name: "gcc4m", half: Judged, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), controller: "gcc", ..WIDE },
+        Case { name: "gccs4m", half: Judged, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), controller: "gcc", start: 8, duration: 40, ..WIDE },
+        Case { name: "gcc10m", half: Judged, rtt: 60.0, follows: Some(2500), controller: "gcc", ..WIDE },
+        Case { name: "scream4m", half: Judged, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), controller: "scream", ..WIDE },
+        Case { name: "ccid4m", half: Judged, rate: 4.0, downloads: 4, rtt: 40.0, follows: Some(1700), controller: "ccid2", ..WIDE },
     ]
 };
 
@@ -314,7 +323,12 @@ impl Case {
         const FROM_WEB: &str = "from = \"web\"\nto = \"client\"";
         const FROM_MEDIA: &str = "kind = \"rtp\"\nfrom = \"media\"\nto = \"client\"";
         const VIDEO: &str = "trace = \"traces/mpeg2-5m.csv\"";
-        let Self { start, video, .. } = self;
+        let Self {
+            start,
+            video,
+            controller,
+            ..
+        } = self;
         if self.downloads > 0 {
             writeln!(
                 to,
@@ -342,7 +356,7 @@ impl Case {
         if let Some(highest) = self.follows {
             writeln!(
                 to,
-                "[flow.video]\nkind = \"media\"\nfrom = \"media\"\nto = \"client\"\nrate = \"tfrc\"\nqueue = \"64 packets\"\ndeadline = \"150ms\"\nstart = \"{start}s\""
+                "[flow.video]\nkind = \"media\"\nfrom = \"media\"\nto = \"client\"\nrate = \"{controller}\"\nqueue = \"64 packets\"\ndeadline = \"150ms\"\nstart = \"{start}s\""
             )?;
             writeln!(
                 to,
@@ -395,6 +409,27 @@ impl Case {
                 to,
                 "[flow.tiny]\nkind = \"cbr\"\n{FROM_WEB}\nrate = \"20kbit\"\npayload = \"60B\"\ncount = 200"
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use makeway_core::rate::Config;
+
+    use super::CASES;
+
+    #[test]
+    fn a_call_follows_each_controller_but_that_of_an_access_point() {
+        let calls = || CASES.iter().filter(|case| case.follows.is_some());
+        let followed: BTreeSet<&str> = calls().map(|case| case.controller).collect();
+        let all = Config::NAMES.into_iter().filter(|name| *name != "abrc");
+        assert_eq!(followed, all.collect::<BTreeSet<_>>());
+        for case in calls() {
+            let rate = format!("\nrate = \"{}\"\n", case.controller);
+            assert!(case.scenario().contains(&rate), "{}", case.name);
         }
     }
 }
