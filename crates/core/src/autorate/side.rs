@@ -15,6 +15,8 @@ const PREFERRED: Duration = Duration::from_secs(2);
 const THRESHOLD: Duration = Duration::from_millis(4);
 /// Threshold above which two samples are enough.
 const CLEAR: u64 = 2;
+/// The newest sample counts as this many times the one before at most, which is of another voice.
+const TIMES: u64 = 2;
 /// A queue that held packets this long ago limits the search.
 const LIMITED: Duration = Duration::from_millis(150);
 /// A direction that was backlogged this long ago is under load, and may be the reason of delay.
@@ -122,8 +124,6 @@ pub struct Side {
     one_way: Option<Instant>,
     /// The last sample without a queue.
     clear: (Instant, Duration),
-    /// Times and excesses of the last two samples, the newest first.
-    pair: [(Instant, Duration); 2],
     /// Rate that the link delivers, as far as is known: CUBIC's W_max.
     delivered: Rate,
     /// Time under load since the search began.
@@ -147,7 +147,6 @@ impl Side {
             samples: [[None; SAMPLES]; 2],
             one_way: None,
             clear: (now, Duration::ZERO),
-            pair: [(now, Duration::ZERO); 2],
             delivered: rate,
             searched: RETURN,
             returns: RETURN,
@@ -222,7 +221,6 @@ impl Side {
         let gap = gap.unwrap_or(SAMPLES - 1);
         samples[..=gap].rotate_right(1);
         samples[0] = Some(new);
-        self.pair = [(now, excess.delay), self.pair[0]];
         if excess.delay < THRESHOLD + excess.noise + PACKET / self.rate {
             self.clear = (now, excess.delay);
         }
@@ -231,7 +229,6 @@ impl Side {
     pub fn forget_samples(&mut self) {
         self.samples = [[None; SAMPLES]; 2];
         self.clear = (self.now, Duration::ZERO);
-        self.pair = [self.clear; 2];
     }
 
     /// Samples of the others stay.
@@ -261,6 +258,17 @@ impl Side {
             .flatten()
             .copied()
             .filter(move |sample| now.saturating_since(sample.at) <= FRESH)
+    }
+
+    /// Times and excesses of the last two samples that count, the newest first. Where voices differ, the newest is bounded by the other: of a
+    /// queue that grows steadily that one tells half as much, and no voice tells by itself how steeply it grows.
+    fn pair(&self, now: Instant) -> Option<[(Instant, Duration); 2]> {
+        let mut fresh = self.fresh(now);
+        let (mut newest, before) = (fresh.next()?, fresh.next()?);
+        if newest.voice != before.voice {
+            newest.excess.delay = newest.excess.delay.min(before.excess.delay * TIMES);
+        }
+        Some([newest, before].map(|sample| (sample.at, sample.excess.delay)))
     }
 
     /// The least excess of the last samples: queueing adds to all of them, noise does not.
@@ -377,13 +385,12 @@ impl Side {
     /// Rate of the link. Downwards the link is before us, so it is the rate of arrivals. Upwards a queue grows by the
     /// part that is sent too fast: of a delay that rises by `s` in a second, the link takes `1 / (1 + s)`.
     fn estimate(&self, now: Instant) -> Rate {
-        let newest = self.fresh(now).next();
-        match (self.direction, newest) {
-            (Direction::Up, Some(newest)) => {
-                let apart = newest.at.saturating_since(self.clear.0);
+        match (self.direction, self.pair(now)) {
+            (Direction::Up, Some([newest, _])) => {
+                let apart = newest.0.saturating_since(self.clear.0);
                 let sent = self.meter.over(apart.max(TICK)).min(self.rate);
-                let rate = taken(sent, [(newest.at, newest.excess.delay), self.clear]);
-                match newest.excess.delay < self.threshold(now) * 2 {
+                let rate = taken(sent, [newest, self.clear]);
+                match newest.1 < self.threshold(now) * 2 {
                     true => rate.max(scale(sent, NEAR)),
                     false => rate,
                 }
@@ -407,8 +414,10 @@ impl Side {
         let mut cut = cut;
         cut.longest = cut.longest.max(standing);
         self.cut = Some(cut);
-        // The time that the newest sample tells of: a probe has waited as long as the queue was.
-        let [newest, before] = self.pair;
+        // The time that the newest sample tells of: a probe has waited as long as the queue was. A standing delay is of two samples.
+        let Some([newest, before]) = self.pair(now) else {
+            return false;
+        };
         let told = newest.0 - newest.1;
         if self.direction == Direction::Up && cut.vain == 0 && told < cut.at {
             // It left before the cut: it and the one before tell how fast the queue grew.

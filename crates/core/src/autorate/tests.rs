@@ -335,6 +335,28 @@ fn paths_of_one_voice_have_one_say() {
     assert!(least < 15.0, "{least}");
 }
 
+/// The search ends by a true queue of some ms each few seconds; a voice whose clock is 10 s ahead, and which is nearly always the newest,
+/// made each of those cuts the deepest.
+#[test]
+fn one_voice_does_not_tell_how_deep_a_cut_is() {
+    let mut fluid = Fluid::settled(20);
+    let way = Way::One(Direction::Up);
+    fluid.autorate.set_voice(10, 7);
+    fluid.autorate.on_delay(fluid.now, 10, way, PLAIN);
+    let (mut cuts, mut sum) = (0, 0.0);
+    for _ in 0..2000 {
+        let was = fluid.autorate.state(Direction::Up);
+        let false_delay = PLAIN + Duration::from_secs(10);
+        fluid.autorate.on_delay(fluid.now, 10, way, false_delay);
+        fluid.run_steps(1);
+        let is = fluid.autorate.state(Direction::Up);
+        cuts += u32::from(is == State::Drain && was != State::Drain);
+        sum += fluid.rate(Direction::Up).min(20.0);
+    }
+    assert!(cuts >= 3, "{cuts}");
+    assert!(sum / 2000.0 > 17.0, "{}", sum / 2000.0);
+}
+
 #[test]
 fn a_voice_that_is_alone_of_late_is_heard() {
     let mut fluid = Fluid::new(20);
