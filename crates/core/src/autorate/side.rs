@@ -102,6 +102,8 @@ struct Cut {
     /// Standing delay then, and the longest since: it grows until the cut is felt.
     standing: Duration,
     longest: Duration,
+    /// The longest queue that the rate was lowered for, as samples told it.
+    depth: Duration,
     /// Rate before the first cut.
     before: Rate,
     /// Cuts so far that left the delay where it was.
@@ -366,6 +368,7 @@ impl Side {
             at: now,
             standing,
             longest: standing,
+            depth: standing,
             before: self.rate,
             vain: 0,
             measured: false,
@@ -413,7 +416,13 @@ impl Side {
         let arrivals = self.meter.over(WINDOW);
         let mut cut = cut;
         cut.longest = cut.longest.max(standing);
+        let is_longer = standing > cut.depth;
+        cut.depth = cut.depth.max(standing);
         self.cut = Some(cut);
+        if is_longer {
+            // The samples that made the cut had left before the queue was as long.
+            self.lower(self.delivered, standing);
+        }
         // The time that the newest sample tells of: a probe has waited as long as the queue was. A standing delay is of two samples.
         let Some([newest, before]) = self.pair(now) else {
             return false;
@@ -423,6 +432,8 @@ impl Side {
             // It left before the cut: it and the one before tell how fast the queue grew.
             let rate = taken(cut.before, [newest, before]);
             if newest.1 > before.1 && newest.1 > cut.standing && rate < self.delivered {
+                cut.depth = newest.1;
+                self.cut = Some(cut);
                 self.lower(rate, newest.1);
             }
             return false;
@@ -458,6 +469,7 @@ impl Side {
             at: now,
             standing,
             longest: standing,
+            depth: standing,
             vain,
             measured: false,
             ..cut

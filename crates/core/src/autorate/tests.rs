@@ -105,6 +105,15 @@ impl Fluid {
         }
     }
 
+    /// Time in `seconds` during which a packet waits for more than 30 ms.
+    fn slow(&mut self, direction: Direction, seconds: u64) -> Duration {
+        let is_slow = |_: &u64| {
+            self.run_steps(1);
+            self.wait(direction as usize) > Duration::from_millis(30)
+        };
+        STEP * (0..seconds * 100).filter(is_slow).count() as u64
+    }
+
     /// Idle, then load in both directions until it is steady.
     fn settled(line: u64) -> Self {
         let mut fluid = Self::new(line);
@@ -137,6 +146,14 @@ fn a_line_that_slows_down_in_one_direction_costs_the_other_nothing() {
     assert!((18.0..22.0).contains(&down), "{down}");
     fluid.run(5);
     assert!(fluid.worst < Duration::from_millis(30), "{}", fluid.worst);
+}
+
+#[test]
+fn a_cut_deepens_while_the_queue_before_it_grows() {
+    let mut fluid = Fluid::settled(20);
+    fluid.line[0] = 14 * MBIT;
+    let slow = fluid.slow(Direction::Up, 4);
+    assert!(slow < Duration::from_millis(400), "{slow}");
 }
 
 #[test]
